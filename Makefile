@@ -1,0 +1,104 @@
+# The few commands of the project. `make` alone lists them; the lines behind ## are the list.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+
+# What a user may set; each goal says which of them it takes.
+SIM    ?=
+TEST   ?=
+CONFIG ?= default
+WAVES  ?=
+SEED   ?=
+JOBS   ?= 2
+LAYER  ?= tiny
+INDEX  ?= 0
+PROMPT ?=
+WAVE   ?=
+
+# Recipes read them from the environment, where a space or a quote in a value does no harm.
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX PROMPT WAVE
+
+.DEFAULT_GOAL := $(if $(SIM),regression,help)
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ": .*## " } \
+	     /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	     /^[a-z][a-z-]*:.*## / { split($$1, goal, ":"); printf "  make %-16s %s\n", goal[1], $$2 }' $(MAKEFILE_LIST)
+
+##@ Run
+
+.PHONY: regression
+regression: sim-known $(VENV)/.sim ## RTL regression, also `make SIM=verilator`; TEST=matmul CONFIG=small|all WAVES=1 SEED=7 JOBS=2
+	@$(PY) -m tb.regression --test "$$TEST" --config "$$CONFIG" --jobs "$$JOBS" $(if $(filter-out 0,$(WAVES)),--waves)
+
+.PHONY: transformer
+transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one
+	@$(PY) -m echo_npu.cli layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(if $(filter-out 0,$(WAVES)),--waves) \
+	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT")
+
+.PHONY: waves
+waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else the newest
+	@tb/waves/open.sh $(if $(WAVE),"$$WAVE")
+
+##@ Check
+
+.PHONY: test
+test: $(VENV)/.models $(VENV)/.dev ## everything: lint, unit, RTL blocks, all ops on every configuration, models
+	@$(PY) scripts/lint.py
+	@$(PY) -m pytest tests
+
+.PHONY: lint
+lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say
+	@$(PY) scripts/lint.py
+
+##@ Make
+
+.PHONY: setup
+setup: $(VENV)/.sim $(VENV)/.dev ## the virtual environment .venv, everything pinned by requirements.lock
+
+.PHONY: regs
+regs: $(VENV)/.dev ## registers: RTL, Python constants and reference from rtl/regs/npu.rdl
+	@$(PY) scripts/generate_registers.py
+
+.PHONY: docs
+docs: regs ## the generated parts of docs/
+
+.PHONY: clean
+clean: ## remove builds and waves; .venv stays
+	rm -rf sim_build waves build .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# ---------------------------------------------------------------------------------------------------------------
+
+.PHONY: sim-known
+sim-known:
+ifneq ($(filter-out verilator,$(SIM)),)
+	@echo "error: SIM=$(SIM) is not supported: device memory and register access are DPI code built into a" >&2
+	@echo "Verilator model, and only Verilator is tested. Use SIM=verilator." >&2
+	@exit 2
+endif
+
+# The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models.
+# A stamp is written last, so that an interrupted set-up is taken up again.
+PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
+
+$(VENV)/.base:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "error: Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing)." \
+	         "Name another one: make PYTHON=python3.11 ..." >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "error: $(PYTHON) cannot make virtual environments." \
+	         "Install its venv module, for example: apt-get install python3-venv" >&2; exit 2; }
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.sim $(VENV)/.dev $(VENV)/.models: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
+	@echo "installing what \"$*\" needs"
+	@$(PIP_INSTALL) --editable ".[$*]"
+	@touch $@
+
+# The checks and the models need the simulator's packages too.
+$(VENV)/.dev $(VENV)/.models: | $(VENV)/.sim

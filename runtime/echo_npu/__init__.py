@@ -1,0 +1,108 @@
+"""The runtime of the ECHO NPU: open a device on any backend, move data, run commands.
+
+import echo_npu
+with echo_npu.open("rtlmodel", config="default") as npu:
+    c = npu.matmul(a, b)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echo_npu.backends import (
+    get_backend_class,
+    get_backend_info,
+    get_backend_name,
+    list_backends,
+    set_default_backend,
+)
+from echo_npu.device import Device
+from echo_npu.errors import (
+    BackendError,
+    DeviceClosedError,
+    NpuBusError,
+    NpuDeviceError,
+    NpuError,
+    NpuOutOfMemoryError,
+    NpuPointerError,
+    NpuTimeoutError,
+    RepositoryError,
+    SimulatorError,
+)
+from echo_npu.packets import (
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    add_packets,
+    matmul_packets,
+    memcpy_packets,
+    nop_packet,
+    sync_packet,
+)
+from echo_npu.status import ErrorCode, NpuStatus, State
+from echo_npu.tensor import DeviceTensor
+from echo_npu.transfer import MemcpyKind
+
+__version__ = "0.1.0"
+
+
+def open(  # noqa: A001  (the contract names it so; the builtin is not used here)
+    backend: str | None = None, config: str = "default", *, ring_slots: int | None = None, **options: Any
+) -> Device:
+    """Open a device.
+
+    Args:
+        backend: a name of `list_backends()`; None: `get_backend_name()`.
+        config: the hardware configuration, a file of rtl/configs without its ending.
+        ring_slots: length of the command ring (`Device`).
+        options: what the backend takes; for rtlmodel see `echo_npu.backends.rtlmodel.Options`.
+
+    Raises:
+        BackendError: no such backend.
+        ValueError: no such configuration (the message lists those that exist), or a wrong option value.
+        TypeError: an option that the backend does not have.
+        SimulatorError: rtlmodel could not be built or started.
+    """
+    opened = get_backend_class(backend).open(config, options)
+    try:
+        return Device(opened, config=config, **({} if ring_slots is None else {"ring_slots": ring_slots}))
+    except BaseException:
+        opened.close()
+        raise
+
+
+__all__ = [
+    "BackendError",
+    "Device",
+    "DeviceClosedError",
+    "DeviceTensor",
+    "ErrorCode",
+    "ExtensionPacket",
+    "Flags",
+    "MemcpyKind",
+    "NpuBusError",
+    "NpuCommandPacket",
+    "NpuDeviceError",
+    "NpuError",
+    "NpuOutOfMemoryError",
+    "NpuPointerError",
+    "NpuStatus",
+    "NpuTimeoutError",
+    "Opcode",
+    "Packet",
+    "RepositoryError",
+    "SimulatorError",
+    "State",
+    "add_packets",
+    "get_backend_info",
+    "get_backend_name",
+    "list_backends",
+    "matmul_packets",
+    "memcpy_packets",
+    "nop_packet",
+    "open",
+    "set_default_backend",
+    "sync_packet",
+]

@@ -1,0 +1,117 @@
+"""First-fit allocation of device memory."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+from echo_npu.errors import NpuOutOfMemoryError, NpuPointerError
+from echo_npu.memory_map import ALLOCATION_ALIGNMENT, Region
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorStatistics:
+    """Bytes and counts of one region. `used` counts whole alignment units."""
+
+    region: str
+    capacity: int
+    used: int
+    free: int
+    largest_free_block: int
+    peak_used: int
+    blocks: int
+    allocations: int
+    frees: int
+
+
+class RegionAllocator:
+    """First-fit allocator of one region: lowest address first, neighbours merged when freed.
+
+    Physical address 0 is ordinary memory, but no allocation starts there: a 0 in a caller's hands is a
+    mistake, not a pointer. Failure is an exception, never a value.
+    """
+
+    def __init__(self, region: Region, alignment: int = ALLOCATION_ALIGNMENT) -> None:
+        self.region = region
+        self.alignment = alignment
+        start = region.base or alignment
+        self._capacity = region.end - start
+        self._free: list[tuple[int, int]] = [(start, self._capacity)]  # (address, bytes), by address
+        self._used: dict[int, int] = {}
+        self._used_bytes = 0
+        self._peak = 0
+        self._allocations = 0
+        self._frees = 0
+
+    def malloc(self, nbytes: int, *, from_top: bool = False) -> int:
+        """The address of a new block of at least `nbytes` bytes (>= 1).
+
+        It is the start of the lowest hole that is large enough, or with `from_top` the end of the highest one.
+
+        Raises:
+            ValueError: nbytes is less than 1.
+            NpuOutOfMemoryError: no free block is large enough.
+        """
+        if nbytes < 1:
+            raise ValueError(f"nbytes is {nbytes}; an allocation has at least 1 byte")
+        size = -(-nbytes // self.alignment) * self.alignment
+        holes = range(len(self._free))
+        for index in reversed(holes) if from_top else holes:
+            start, available = self._free[index]
+            if available < size:
+                continue
+            address = start + available - size if from_top else start
+            if available == size:
+                del self._free[index]
+            else:
+                self._free[index] = (start if from_top else start + size, available - size)
+            self._used[address] = size
+            self._used_bytes += size
+            self._peak = max(self._peak, self._used_bytes)
+            self._allocations += 1
+            return address
+        raise NpuOutOfMemoryError(self.region.name, nbytes, self.largest_free_block)
+
+    def free(self, address: int) -> None:
+        """Give a block back; NpuPointerError unless `address` is exactly what `malloc` returned."""
+        try:
+            size = self._used.pop(address)
+        except KeyError:
+            raise NpuPointerError(self._why_not(address)) from None
+        self._used_bytes -= size
+        self._frees += 1
+        index = bisect.bisect(self._free, (address, size))
+        if index < len(self._free) and address + size == self._free[index][0]:
+            size += self._free.pop(index)[1]
+        if index and sum(self._free[index - 1]) == address:
+            address, before = self._free.pop(index - 1)
+            size += before
+            index -= 1
+        self._free.insert(index, (address, size))
+
+    def _why_not(self, address: int) -> str:
+        for start, size in self._used.items():
+            if start < address < start + size:
+                return f"pointer 0x{address:08x} lies inside the allocation 0x{start:08x} of {size} bytes"
+        return f"pointer 0x{address:08x} is not an allocation of the {self.region.name} region (freed twice?)"
+
+    def size_of(self, address: int) -> int | None:
+        """Bytes of the block that starts at `address`, None if none does."""
+        return self._used.get(address)
+
+    @property
+    def largest_free_block(self) -> int:
+        return max((size for _, size in self._free), default=0)
+
+    def statistics(self) -> AllocatorStatistics:
+        return AllocatorStatistics(
+            region=self.region.name,
+            capacity=self._capacity,
+            used=self._used_bytes,
+            free=self._capacity - self._used_bytes,
+            largest_free_block=self.largest_free_block,
+            peak_used=self._peak,
+            blocks=len(self._used),
+            allocations=self._allocations,
+            frees=self._frees,
+        )

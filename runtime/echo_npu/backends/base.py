@@ -1,0 +1,121 @@
+"""What a backend is: five primitives, and a name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.memory_map import REGISTERS
+
+
+class ReadReg(NamedTuple):
+    """Read the 32-bit register at `offset` bytes in the register window."""
+
+    offset: int
+
+
+class WriteReg(NamedTuple):
+    """Write `value` (u32) to the register at `offset`."""
+
+    offset: int
+    value: int
+
+
+class WaitIrq(NamedTuple):
+    """Let at most `timeout_cycles` pass until the interrupt is high."""
+
+    timeout_cycles: int
+
+
+RegisterOp: TypeAlias = ReadReg | WriteReg | WaitIrq
+
+
+class Backend(ABC):
+    """A device, or a model of one, as the five primitives show it.
+
+    Time passes on the device only while a primitive runs, and none of them is safe to call from two threads
+    at once: `Device` adds the lock. `name` is the module's name in `echo_npu.backends`.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    has_cycles: ClassVar[bool]
+    """Whether cycles and bus beats are counted; if not, those counters read 0."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, config: str, options: Mapping[str, Any]) -> Backend:
+        """A new device of the hardware configuration `config`.
+
+        Raises:
+            ValueError: the configuration does not exist, or the value of an option is wrong.
+            TypeError: an option that this backend does not have.
+        """
+
+    @abstractmethod
+    def read_reg(self, offset: int) -> int:
+        """The 32-bit register at `offset` (bytes, multiple of 4). NpuBusError if the device refuses."""
+
+    @abstractmethod
+    def write_reg(self, offset: int, value: int) -> None:
+        """Write a 32-bit register. NpuBusError if the device refuses."""
+
+    @abstractmethod
+    def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
+        """A copy of device memory from a physical address. NpuPointerError outside of memory."""
+
+    @abstractmethod
+    def write_mem(self, address: int, data: NDArray[np.uint8]) -> None:
+        """Write the bytes of a one-dimensional uint8 array. NpuPointerError outside of memory."""
+
+    @abstractmethod
+    def wait_irq(self, timeout_cycles: int) -> bool:
+        """Let at most `timeout_cycles` pass until the interrupt is high; whether it is high."""
+
+    def run(self, ops: Sequence[RegisterOp]) -> list[int]:
+        """Do register operations in order: the value for a read, 0 for a write, whether high for a wait.
+
+        A backend behind a process boundary does them in one round trip.
+        """
+        results = []
+        for op in ops:
+            if isinstance(op, ReadReg):
+                results.append(self.read_reg(op.offset))
+            elif isinstance(op, WriteReg):
+                self.write_reg(op.offset, op.value)
+                results.append(0)
+            else:
+                results.append(int(self.wait_irq(op.timeout_cycles)))
+        return results
+
+    def info(self) -> dict[str, Any]:
+        """Facts about this open backend, for people."""
+        return {}
+
+    @property
+    def waves_hint(self) -> str:
+        """How to get a waveform of what the device did, as a sentence."""
+        return "A waveform: open the device on the backend rtlmodel with waves=True."
+
+    def close(self) -> None:  # noqa: B027  (a backend may have nothing to give back)
+        """Give everything back; again is harmless."""
+
+
+def check_register(offset: int, value: int = 0) -> None:
+    """ValueError unless `offset` is a word in the register window and `value` is a u32."""
+    if not 0 <= offset < REGISTERS.size or offset % 4:
+        raise ValueError(f"register offset is 0x{offset:x}; it is a multiple of 4 below 0x{REGISTERS.size:x}")
+    if not 0 <= value < 1 << 32:
+        raise ValueError(f"register value is {value}; it must fit 32 bits")
+
+
+def refuse_options(backend: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> None:
+    """TypeError if an option is not among the `known` ones."""
+    for option in options:
+        if option not in known:
+            has = f"its options are {', '.join(known)}" if known else "it has no options"
+            raise TypeError(f"the backend {backend} has no option {option!r}; {has}")

@@ -1,0 +1,54 @@
+"""The functional model in this process: bit-exact results, no cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.backends.base import Backend, check_register, refuse_options
+from echo_npu.cmodel import FunctionalModel
+from echo_npu.memory import DeviceMemory
+from echo_npu.repository import HardwareConfig, load_config
+
+
+class CmodelBackend(Backend):
+    """`FunctionalModel` behind the five primitives."""
+
+    name = "cmodel"
+    description = "functional model in numpy: bit-exact, has no cycles"
+    has_cycles = False
+
+    def __init__(self, config: HardwareConfig) -> None:
+        self.memory = DeviceMemory()
+        self.model = FunctionalModel(config, self.memory)
+
+    @classmethod
+    def open(cls, config: str, options: Mapping[str, Any]) -> CmodelBackend:
+        refuse_options(cls.name, options)
+        return cls(load_config(config))
+
+    def read_reg(self, offset: int) -> int:
+        check_register(offset)
+        return self.model.read_reg(offset)
+
+    def write_reg(self, offset: int, value: int) -> None:
+        check_register(offset, value)
+        self.model.write_reg(offset, value)
+
+    def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
+        return self.memory.read(address, nbytes)
+
+    def write_mem(self, address: int, data: NDArray[np.uint8]) -> None:
+        self.memory.write(address, data)
+
+    def wait_irq(self, timeout_cycles: int) -> bool:
+        return self.model.wait_irq(timeout_cycles)
+
+    def close(self) -> None:
+        self.memory.close()
+
+
+BACKEND = CmodelBackend

@@ -1,0 +1,189 @@
+"""The RTL, simulated by Verilator under cocotb in a child process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.backends.base import (
+    Backend,
+    ReadReg,
+    RegisterOp,
+    WaitIrq,
+    WriteReg,
+    check_register,
+    refuse_options,
+)
+from echo_npu.memory import DeviceMemory
+from echo_npu.simulator import Simulator
+
+Access = Literal["backdoor", "frontdoor"]
+CHANNELS = ("aw", "w", "b", "ar", "r")
+_WINDOW_CHUNK = 1 << 16  # bytes of one request through the host window
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `echo_npu.open("rtlmodel", ...)` takes beside the configuration.
+
+    Attributes:
+        latency: cycles from a memory request to its first data.
+        bandwidth: bytes a cycle, in each direction; None: as many as the bus is wide.
+        stalls: how likely a channel of the memory is not ready in a cycle, 0..0.9: one figure for all, or a
+            mapping from "aw", "w", "b", "ar", "r".
+        seed: of the stalls, and of everything else that is random in the simulation.
+        access: "backdoor": read_mem and write_mem use the shared memory and take no simulated time;
+            "frontdoor": they go through the host window s_axi.
+        waves: True, or a name: write a waveform, waves/<name>.vcd. The simulator is then slower.
+        timeout: seconds of wall time that one request to the simulator may take.
+    """
+
+    latency: int = 40
+    bandwidth: float | None = None
+    stalls: float | Mapping[str, float] = field(default_factory=dict)
+    seed: int = 1
+    access: Access = "backdoor"
+    waves: bool | str = False
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        _whole("latency", self.latency, 1)
+        _whole("seed", self.seed, 0)
+        if self.bandwidth is not None:
+            _number("bandwidth", self.bandwidth, 1 / 65536, 4096)
+        _number("timeout", self.timeout, 0.001, 1e9)
+        if self.access not in get_args(Access):
+            raise ValueError(f"access is {self.access!r}; it is one of {', '.join(get_args(Access))}")
+        if not isinstance(self.waves, bool) and not re.fullmatch(r"[\w.+-]+", str(self.waves)):
+            raise ValueError(f"waves is {self.waves!r}; it is True or a name of letters, digits and . + - _")
+        if isinstance(self.stalls, Mapping):
+            for channel, chance in self.stalls.items():
+                if channel not in CHANNELS:
+                    raise ValueError(
+                        f"stalls names channel {channel!r}; the channels are {', '.join(CHANNELS)}"
+                    )
+                _number(f"stalls[{channel!r}]", chance, 0, 0.9)
+        else:
+            _number("stalls", self.stalls, 0, 0.9)
+
+    def knobs(self) -> dict[str, float]:
+        """The settings of the memory model, in its own names."""
+        stalls = self.stalls if isinstance(self.stalls, Mapping) else dict.fromkeys(CHANNELS, self.stalls)
+        knobs: dict[str, float] = {
+            "seed": self.seed,
+            "read_latency": self.latency,
+            "write_latency": self.latency,
+        }
+        if self.bandwidth is not None:
+            knobs |= {"read_bandwidth": self.bandwidth, "write_bandwidth": self.bandwidth}
+        return knobs | {f"stall_{channel}": chance for channel, chance in stalls.items()}
+
+
+def _whole(name: str, value: object, low: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a whole number")
+    if not low <= value < 1 << 32:
+        raise ValueError(f"{name} is {value}; it must lie in {low}..{2**32 - 1}")
+
+
+def _number(name: str, value: object, low: float, high: float) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a number")
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {value}; it must lie in {low:g}..{high:g}")
+
+
+class RtlmodelBackend(Backend):
+    """The five primitives, served by a simulator whose clock stands still between two requests."""
+
+    name = "rtlmodel"
+    description = "the RTL in Verilator: bit-exact and cycle-exact"
+    has_cycles = True
+
+    def __init__(self, config: str, options: Options) -> None:
+        self.options = options
+        self.memory = DeviceMemory()
+        self.simulator = Simulator(
+            config, self.memory, waves=options.waves, seed=options.seed, timeout=options.timeout
+        )
+        self.set_memory_timing(options.knobs())
+
+    @classmethod
+    def open(cls, config: str, options: Mapping[str, Any]) -> RtlmodelBackend:
+        refuse_options(cls.name, options, [option.name for option in fields(Options)])
+        return cls(config, Options(**options))
+
+    def run(self, ops: Sequence[RegisterOp]) -> list[int]:
+        if not ops:
+            return []
+        encoded: list[list[str | int]] = []
+        for op in ops:
+            if isinstance(op, ReadReg):
+                check_register(op.offset)
+                encoded.append(["r", op.offset])
+            elif isinstance(op, WriteReg):
+                check_register(op.offset, op.value)
+                encoded.append(["w", op.offset, op.value])
+            else:
+                encoded.append(["i", op.timeout_cycles])
+        reply, _ = self.simulator.request({"do": "run", "ops": encoded})
+        return [int(value) for value in reply["results"]]
+
+    def read_reg(self, offset: int) -> int:
+        return self.run([ReadReg(offset)])[0]
+
+    def write_reg(self, offset: int, value: int) -> None:
+        self.run([WriteReg(offset, value)])
+
+    def wait_irq(self, timeout_cycles: int) -> bool:
+        return bool(self.run([WaitIrq(timeout_cycles)])[0])
+
+    def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
+        if self.options.access == "backdoor":
+            return self.memory.read(address, nbytes)
+        self.memory.check(address, nbytes)
+        data = bytearray()
+        while len(data) < nbytes:
+            part = min(_WINDOW_CHUNK, nbytes - len(data))
+            data += self.simulator.request({"do": "read", "address": address + len(data), "nbytes": part})[1]
+        return np.frombuffer(data, dtype=np.uint8)
+
+    def write_mem(self, address: int, data: NDArray[np.uint8]) -> None:
+        if self.options.access == "backdoor":
+            self.memory.write(address, data)
+            return
+        self.memory.check(address, data.size)
+        for start in range(0, data.size, _WINDOW_CHUNK):
+            part = memoryview(data[start : start + _WINDOW_CHUNK].tobytes())
+            self.simulator.request({"do": "write", "address": address + start}, part)
+
+    def set_memory_timing(self, knobs: Mapping[str, float]) -> None:
+        """Change the memory model's timing from now on; ValueError for a knob that it does not have."""
+        self.simulator.request({"do": "memory_timing", "set": dict(knobs)})
+
+    def statistics(self) -> dict[str, float]:
+        """Cycles since start, wall seconds spent simulating (wall_s), and the memory model's own figures."""
+        return dict(self.simulator.request({"do": "statistics"})[0]["statistics"])
+
+    def info(self) -> dict[str, Any]:
+        waves = self.simulator.waves
+        simulator = {"pid": self.simulator.pid, "log": str(self.simulator.log), "waves": waves and str(waves)}
+        return {"simulator": simulator}
+
+    @property
+    def waves_hint(self) -> str:
+        if self.simulator.waves is not None:
+            return f"The waveform, complete once the device is closed: {self.simulator.waves}"
+        return "A waveform: open the device with waves=True."
+
+    def close(self) -> None:
+        self.simulator.close()
+        self.memory.close()
+
+
+BACKEND = RtlmodelBackend

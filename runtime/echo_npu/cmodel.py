@@ -1,0 +1,323 @@
+"""The functional model: every register, rule and result of the device, without its timing.
+
+It stands where the hardware stands, below the registers: packets reach it through the command window or the
+ring in device memory, are checked as the hardware checks them, and leave the same bytes in the same places.
+
+It has no clock. Submitted work waits until the host lets time pass: each register read ends with one command
+executed, `wait_irq` executes until the interrupt rises. So a doorbell returns with the device busy, as on
+hardware, and reading a result without waiting for it reads the old bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from echo_npu import registers as regs
+from echo_npu.checks import Command, Operand, PacketFault, check_command, check_head
+from echo_npu.errors import NpuBusError
+from echo_npu.memory import DeviceMemory
+from echo_npu.memory_map import MEMORY_REGIONS
+from echo_npu.numerics import add_fp32, matmul_fp32
+from echo_npu.packets import PACKET_BYTES, ExtensionPacket, Flags, NpuCommandPacket, Opcode
+from echo_npu.repository import HardwareConfig
+from echo_npu.status import ErrorCode, State
+
+EXTENSION_TIMEOUT_CYCLES: Final = 1 << 16
+"""An announced extension that has not come by then never will: BAD_EXTENSION."""
+
+_WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES
+_STORED: Final = {
+    regs.IRQ_ENABLE: 0x7,
+    regs.RING_BASE: 0xFFFF_FFFF,
+    regs.RING_SIZE: regs.RING_SIZE_SLOTS.mask,
+}
+"""Plain configuration registers, and the bits that they have."""
+_WIDE: Final = {r.offset for r in regs.REGISTERS.values() if r.width == 64}
+_READABLE: Final = {
+    r.offset + i * r.stride + half
+    for r in regs.REGISTERS.values()
+    if r.readable
+    for i in range(r.count)
+    for half in range(0, r.width // 8, 4)
+}
+
+
+class FunctionalModel:
+    """The device as its host sees it: registers by offset, memory by physical address, one interrupt.
+
+    Args:
+        config: what the capability registers show, and the depth of the command queue.
+        memory: device memory.
+    """
+
+    def __init__(self, config: HardwareConfig, memory: DeviceMemory) -> None:
+        if np.float32(2.0**-126) * np.float32(0.5) == 0:
+            raise RuntimeError("this process flushes float32 subnormals to zero (some library set FTZ)")
+        self.memory = memory
+        self._depth = config.queue_depth
+        self._constants = {
+            regs.ID: 0x4543484F,
+            regs.VERSION: regs.VERSION_MAJOR.put(1) | regs.VERSION_MINOR.put(0),
+            regs.CAP_ARRAY: regs.CAP_ARRAY_ROWS.put(config.array_rows)
+            | regs.CAP_ARRAY_COLS.put(config.array_cols),
+            regs.CAP_VECTOR: regs.CAP_VECTOR_LANES.put(config.vector_lanes)
+            | regs.CAP_VECTOR_DATA_WIDTH.put(config.data_width),
+            regs.CAP_TYPES: 1,
+            regs.CAP_QUEUE: regs.CAP_QUEUE_DEPTH.put(config.queue_depth)
+            | regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.put(16),
+            regs.CAP_SCRATCH_A: 4 * config.block_m * config.block_k_tiles * config.array_rows,
+            regs.CAP_SCRATCH_B: 4
+            * config.block_k_tiles
+            * config.array_rows
+            * config.block_n_tiles
+            * config.array_cols,
+            regs.CAP_SCRATCH_ACC: 4 * config.acc_entries * config.array_cols,
+        }
+        self._stored = dict.fromkeys(_STORED, 0)
+        self._return_to_reset()
+
+    def _return_to_reset(self) -> None:
+        self._ring_enabled = False
+        self._window = bytearray(PACKET_BYTES)
+        self._queue: deque[bytes] = deque()
+        self._held: tuple[NpuCommandPacket, bool] | None = None  # waits for its extension; from the ring?
+        self._waited = 0  # cycles that it has waited
+        self._head = self._tail = self._tail_register = 0
+        self._submitted = False
+        self._error = ErrorCode.NONE
+        self._error_index = self._error_address = 0
+        self._taken = self._retired = 0
+        self._irq_status = 0
+        self._latched = dict.fromkeys(_WIDE, 0)
+        self._clear_counters()
+
+    def _clear_counters(self) -> None:
+        self._counters = dict.fromkeys((getattr(regs, name) for name in regs.COUNTERS), 0)
+
+    # --- registers ------------------------------------------------------------------------------------------
+
+    def read_reg(self, offset: int) -> int:
+        """The 32-bit register at `offset`; then one waiting command is executed."""
+        if offset not in _READABLE:
+            raise NpuBusError(offset, "read")
+        value = self._value(offset)
+        self._step()
+        return value
+
+    def _value(self, offset: int) -> int:
+        if offset in self._constants:
+            return self._constants[offset]
+        if offset in self._stored:
+            return self._stored[offset]
+        if regs.CMD_WINDOW <= offset < _WINDOW_END:
+            start = offset - regs.CMD_WINDOW
+            return int.from_bytes(self._window[start : start + 4], "little")
+        if offset in _WIDE:  # the low word latches the high word
+            wide = self._error_address if offset == regs.ERROR_ADDR else self._counters[offset]
+            self._latched[offset] = wide >> 32
+            return wide & 0xFFFF_FFFF
+        if offset - 4 in _WIDE:
+            return self._latched[offset - 4]
+        if offset == regs.STATUS:
+            level = len(self._queue)
+            full = int(level == self._depth)
+            return self.state | regs.STATUS_QUEUE_LEVEL.put(level) | regs.STATUS_QUEUE_FULL.put(full)
+        return {
+            regs.CONTROL: regs.CONTROL_RING_ENABLE.put(int(self._ring_enabled)),
+            regs.ERROR_CODE: int(self._error),
+            regs.ERROR_INDEX: self._error_index,
+            regs.RETIRED: self._retired,
+            regs.IRQ_STATUS: self._irq_status,
+            regs.RING_HEAD: self._head,
+            regs.RING_TAIL: self._tail_register,
+        }[offset]
+
+    def write_reg(self, offset: int, value: int) -> None:
+        """Write the 32-bit register at `offset`. No command is executed by this."""
+        if offset in self._stored:
+            self._stored[offset] = value & _STORED[offset]
+        elif regs.CMD_WINDOW <= offset < _WINDOW_END:
+            start = offset - regs.CMD_WINDOW
+            self._window[start : start + 4] = value.to_bytes(4, "little")
+        elif offset == regs.DOORBELL:
+            self._ring_doorbell_of_window()
+        elif offset == regs.RING_TAIL:
+            self._ring_doorbell_of_ring(value & regs.RING_TAIL_SLOT.mask)
+        elif offset == regs.IRQ_STATUS:
+            self._irq_status &= ~value
+        elif offset == regs.CONTROL:
+            self._control(value)
+        else:
+            raise NpuBusError(offset, "write")
+
+    def _control(self, value: int) -> None:
+        self._ring_enabled = bool(value & regs.CONTROL_RING_ENABLE.mask)
+        if value & regs.CONTROL_CLEAR_COUNTERS.mask:
+            self._clear_counters()
+        if value & regs.CONTROL_CLEAR_ERROR.mask and self._error:
+            self._queue.clear()
+            self._held = None
+            self._head = self._tail
+            self._submitted = False
+            self._error = ErrorCode.NONE
+            self._error_index = self._error_address = 0
+        if value & regs.CONTROL_SOFT_RESET.mask:
+            self._return_to_reset()
+
+    @property
+    def state(self) -> State:
+        """STATUS.state."""
+        if self._error:
+            return State.ERROR
+        if self._queue or self._held or self._head != self._tail:
+            return State.BUSY
+        return State.DONE if self._submitted else State.IDLE
+
+    @property
+    def irq(self) -> bool:
+        """The interrupt output."""
+        return bool(self._irq_status & self._stored[regs.IRQ_ENABLE])
+
+    # --- submission -----------------------------------------------------------------------------------------
+
+    def _ring_doorbell_of_window(self) -> None:
+        if self._error:
+            return
+        if len(self._queue) == self._depth:
+            self._fail(ErrorCode.QUEUE_FULL)
+            return
+        self._queue.append(bytes(self._window))
+        self._submitted = True
+
+    def _ring_doorbell_of_ring(self, tail: int) -> None:
+        self._tail_register = tail
+        if self._error:
+            return
+        base, size = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
+        inside = any(r.contains(base, size * PACKET_BYTES) for r in MEMORY_REGIONS.values())
+        if not self._ring_enabled or base % PACKET_BYTES or size < 2 or not inside:
+            self._fail(ErrorCode.RING_CONFIG)
+        elif tail >= size:
+            self._fail(ErrorCode.RING_INDEX)
+        else:
+            self._tail = tail
+            self._submitted |= tail != self._head
+
+    def _fail(self, code: ErrorCode, address: int = 0, index: int | None = None) -> None:
+        self._error = code
+        self._error_index = (self._taken if index is None else index) & 0xFFFF_FFFF
+        self._error_address = address
+        self._irq_status |= regs.IRQ_STATUS_ERROR.mask
+
+    # --- execution ------------------------------------------------------------------------------------------
+
+    def wait_irq(self, timeout_cycles: int) -> bool:
+        """Execute until the interrupt is high or nothing is left that can run; whether it is high.
+
+        The cycles count only for a command whose announced extension does not come.
+        """
+        while not self.irq and self._step():
+            pass
+        if not self.irq and self._held is not None:
+            self._waited += timeout_cycles
+            if self._waited >= EXTENSION_TIMEOUT_CYCLES:
+                self._held = None
+                self._fail(ErrorCode.BAD_EXTENSION, index=self._taken - 1)
+        return self.irq
+
+    def _step(self) -> bool:
+        """Execute one command, if there is one that can run; whether there was."""
+        if self._error:
+            return False
+        if self._held is None:
+            from_ring = not self._queue
+            slot = self._take(from_ring)
+            if slot is None:
+                return False
+            packet = NpuCommandPacket.unpack(slot)
+            self._taken += 1
+        else:
+            packet, from_ring = self._held
+        extension = None
+        try:
+            if packet.flags & Flags.EXT:
+                check_head(packet)
+                slot = self._take(from_ring)
+                if slot is None:
+                    if self._held is None:
+                        self._held, self._waited = (packet, from_ring), 0
+                        return True
+                    return False
+                extension = ExtensionPacket.unpack(slot)
+            self._held = None
+            command = check_command(packet, extension)
+        except PacketFault as fault:
+            self._held = None
+            self._fail(fault.code, fault.address, self._taken - 1)
+            return True
+        self._execute(command)
+        self._retire(packet)
+        return True
+
+    def _take(self, from_ring: bool) -> bytes | None:
+        if not from_ring:
+            return self._queue.popleft() if self._queue else None
+        if self._head == self._tail:
+            return None
+        slot = self.memory.read(self._stored[regs.RING_BASE] + self._head * PACKET_BYTES, PACKET_BYTES)
+        self._head = 0 if self._head + 1 >= self._stored[regs.RING_SIZE] else self._head + 1
+        return slot.tobytes()
+
+    def _retire(self, packet: NpuCommandPacket) -> None:
+        self._retired = (self._retired + 1) & 0xFFFF_FFFF
+        self._counters[regs.COMMANDS] += 1
+        if packet.flags & Flags.IRQ:
+            self._irq_status |= regs.IRQ_STATUS_COMMAND.mask
+        if self.state == State.DONE:
+            self._irq_status |= regs.IRQ_STATUS_DONE.mask
+
+    def _execute(self, command: Command) -> None:
+        packet, src1, src2, dst = command.packet, command.src1, command.src2, command.dst
+        if src1 is None or dst is None:
+            return
+        batch = command.batch
+        if packet.opcode == Opcode.MEMCPY:
+            self._bytes(dst, batch)[...] = self._bytes(src1, batch)
+            return
+        assert src2 is not None
+        a, b, c = self._floats(src1, batch), self._floats(src2, batch), self._floats(dst, batch)
+        alpha: np.float32 = np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0]
+        if packet.opcode == Opcode.ADD_TENSOR:
+            c[...] = add_fp32(a, b, alpha)
+            return
+        if packet.flags & Flags.TRANS_A:
+            a = a.swapaxes(-1, -2)
+        if packet.flags & Flags.TRANS_B:
+            b = b.swapaxes(-1, -2)
+        scale = alpha if packet.flags & Flags.USE_ALPHA else None
+        for index in np.ndindex(c.shape[:2]):
+            c[index] = matmul_fp32(a[index], b[index], scale)
+        self._counters[regs.MACS] += command.macs
+
+    def _bytes(self, operand: Operand, batch: tuple[int, int]) -> NDArray[np.uint8]:
+        """The operand in memory as uint8 [outer, inner, rows, row bytes]."""
+        inner, outer = operand.batch_strides
+        return as_strided(
+            self.memory.bytes[operand.address :],
+            (batch[1], batch[0], operand.rows, operand.row_bytes),
+            (outer, inner, operand.row_stride, 1),
+        )
+
+    def _floats(self, operand: Operand, batch: tuple[int, int]) -> NDArray[np.float32]:
+        """The operand in memory as float32 [outer, inner, rows, row elements]."""
+        inner, outer = operand.batch_strides
+        return as_strided(
+            self.memory.bytes.view(np.float32)[operand.address // 4 :],
+            (batch[1], batch[0], operand.rows, operand.row_bytes // 4),
+            (outer, inner, operand.row_stride, 4),
+        )

@@ -1,0 +1,60 @@
+"""Trace lines for people, chosen by ECHO_NPU_DEBUG_LEVEL.
+
+    1  what ran where: [NPU] operations, [CPU] operations that the host does for now
+    2  also every copy: [COPY]
+    3  also every view and every packet: [VIEW], [NPU]
+
+Lines go to standard error, coloured unless NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+_COLOURS: Final = {"NPU": "32", "CPU": "33", "COPY": "36", "VIEW": "35"}
+_LEVELS: Final = {"NPU": 1, "CPU": 1, "COPY": 2, "VIEW": 3}
+
+
+def level() -> int:
+    """The level in force, 0 to 3; ValueError if ECHO_NPU_DEBUG_LEVEL is anything else."""
+    text = os.environ.get("ECHO_NPU_DEBUG_LEVEL", "0") or "0"
+    if text not in ("0", "1", "2", "3"):
+        raise ValueError(f"ECHO_NPU_DEBUG_LEVEL is {text!r}; it is one of 0, 1, 2, 3")
+    return int(text)
+
+
+def trace(tag: str, message: str, *, at: int | None = None) -> None:
+    """Print `[tag] message` if the level is at least `at` (by default the tag's own level)."""
+    if level() < (_LEVELS[tag] if at is None else at):
+        return
+    head = f"[{tag}]"
+    if not os.environ.get("NO_COLOR"):
+        head = f"\x1b[{_COLOURS[tag]}m{head}\x1b[0m"
+    print(f"{head} {message}", file=sys.stderr, flush=True)
+
+
+def npu(message: str) -> None:
+    """An operation that ran on the device."""
+    trace("NPU", message)
+
+
+def packet(message: str) -> None:
+    """A packet that was submitted."""
+    trace("NPU", message, at=3)
+
+
+def cpu(message: str) -> None:
+    """An operation that ran on the host."""
+    trace("CPU", message)
+
+
+def copy(message: str) -> None:
+    """Bytes that moved."""
+    trace("COPY", message)
+
+
+def view(message: str) -> None:
+    """A new shape over the same bytes."""
+    trace("VIEW", message)

@@ -1,0 +1,118 @@
+"""The exceptions of the runtime. Each carries the facts as attributes, and says them in its message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from echo_npu.status import NpuStatus, error_name
+
+
+class NpuError(Exception):
+    """Base of every error that the NPU, its memory or its simulator gives rise to."""
+
+
+class NpuOutOfMemoryError(NpuError, MemoryError):
+    """A region has no free block that is large enough.
+
+    Attributes: region (name), asked (bytes), largest_free_block (bytes).
+    """
+
+    def __init__(self, region: str, asked: int, largest_free_block: int) -> None:
+        self.region = region
+        self.asked = asked
+        self.largest_free_block = largest_free_block
+        super().__init__(
+            f"out of memory in the {region} region: asked for {asked} bytes, "
+            f"the largest free block has {largest_free_block}"
+        )
+
+
+class NpuPointerError(NpuError, ValueError):
+    """A device pointer that was never allocated, is already free, or a range that leaves device memory."""
+
+
+class NpuDeviceError(NpuError):
+    """The device stopped in state ERROR. `clear_error()` or `reset()` makes it work again.
+
+    Attributes:
+        code: an `ErrorCode` value.
+        packet: how many commands the device had taken since reset before the failing one.
+        address: the offending physical address; 0 where the code has none.
+    """
+
+    def __init__(self, code: int, packet: int, address: int) -> None:
+        self.code = code
+        self.packet = packet
+        self.address = address
+        super().__init__(
+            f"device error {error_name(code)} (code {code}) at packet {packet}, address 0x{address:08x}"
+        )
+
+
+class NpuBusError(NpuError):
+    """A register access that the device answered with SLVERR: no register there, read-only, or write-only.
+
+    Attributes: offset (bytes into the register window), access ("read" or "write").
+    """
+
+    def __init__(self, offset: int, access: str) -> None:
+        self.offset = offset
+        self.access = access
+        super().__init__(f"the {access} of register offset 0x{offset:04x} was refused (SLVERR)")
+
+
+class NpuTimeoutError(NpuError, TimeoutError):
+    """The device did not finish within the given number of cycles. It is still running.
+
+    Attributes: cycles (waited), status (`NpuStatus`), counters (dict), waves_hint (how to get a waveform).
+    """
+
+    def __init__(self, cycles: int, status: NpuStatus, counters: Mapping[str, int], waves_hint: str) -> None:
+        self.cycles = cycles
+        self.status = status
+        self.counters = dict(counters)
+        self.waves_hint = waves_hint
+        busy = ", ".join(f"{name}={value}" for name, value in self.counters.items())
+        super().__init__(f"no completion within {cycles} cycles; {status}; counters: {busy}. {waves_hint}")
+
+
+class SimulatorError(NpuError):
+    """The simulator could not be built or started, or ended while it was needed.
+
+    Attributes: exit_status (None if it never ran; negative: the signal that killed it), log_tail, log_path.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit_status: int | None = None,
+        log_tail: str = "",
+        log_path: Path | None = None,
+    ) -> None:
+        self.exit_status = exit_status
+        self.log_tail = log_tail
+        self.log_path = log_path
+        lines = [message]
+        if exit_status is not None:
+            how = f"killed by signal {-exit_status}" if exit_status < 0 else f"exit status {exit_status}"
+            lines[0] += f" ({how})"
+        if log_path is not None:
+            lines.append(f"log: {log_path}")
+        if log_tail:
+            lines.append("last lines of the log:")
+            lines.append(log_tail.rstrip())
+        super().__init__("\n".join(lines))
+
+
+class BackendError(NpuError, LookupError):
+    """A backend that does not exist, or that cannot do what was asked of it."""
+
+
+class RepositoryError(NpuError):
+    """The hardware sources (rtl/, tb/), which the runtime needs to simulate, were not found."""
+
+
+class DeviceClosedError(NpuError):
+    """The device was used after `close()`."""

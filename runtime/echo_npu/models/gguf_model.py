@@ -1,0 +1,136 @@
+"""Reads a llama-architecture model from a GGUF file: shape, tokenizer, weights as float32."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echo_npu.models.extras import require
+from echo_npu.models.layer_types import F32, LayerConfig, LayerWeights
+
+_TENSORS = {
+    "attn_norm": "attn_norm",
+    "wq": "attn_q",
+    "wk": "attn_k",
+    "wv": "attn_v",
+    "wo": "attn_output",
+    "ffn_norm": "ffn_norm",
+    "w_gate": "ffn_gate",
+    "w_up": "ffn_up",
+    "w_down": "ffn_down",
+}
+_CONTROL_TOKEN = 3
+
+
+class GgufModel:
+    """A model file; tensors are read and dequantised when asked for.
+
+    The query and key weights of such files are permuted for the interleaved form of RoPE (pairs 2i, 2i+1),
+    which is what the layer computes.
+
+    Args:
+        path: a GGUF file of the llama architecture.
+
+    Raises:
+        MissingExtraError: the package gguf is not installed.
+        FileNotFoundError: no such file.
+        ValueError: another architecture, or a field that the layer needs is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        gguf = require("gguf")
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no model file {path}")
+        self._path = path
+        self._dequantize = gguf.quants.dequantize
+        self._reader = gguf.GGUFReader(str(path))
+        self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
+        architecture = self.metadata("general.architecture")
+        if architecture != "llama":
+            raise ValueError(f"{path.name} has the architecture {architecture!r}; only llama is supported")
+        self.layers = int(self.metadata("llama.block_count"))
+        hidden = int(self.metadata("llama.embedding_length"))
+        heads = int(self.metadata("llama.attention.head_count"))
+        self.config = LayerConfig(
+            hidden=hidden,
+            heads=heads,
+            kv_heads=int(self.metadata("llama.attention.head_count_kv")),
+            head_dim=hidden // heads,
+            ffn=int(self.metadata("llama.feed_forward_length")),
+            rope_base=float(self.metadata("llama.rope.freq_base")),
+            eps=float(self.metadata("llama.attention.layer_norm_rms_epsilon")),
+        )
+        rotated = int(self.metadata("llama.rope.dimension_count"))
+        if rotated != self.config.head_dim:
+            raise ValueError(f"{path.name} rotates {rotated} of {self.config.head_dim} dimensions, not all")
+
+    def metadata(self, key: str) -> Any:
+        """The value of a metadata field; ValueError if the file has none of that name."""
+        field = self._reader.get_field(key)
+        if field is None:
+            raise ValueError(f"{self._path.name} has no metadata field {key}")
+        return field.contents()
+
+    def tensor(self, name: str) -> F32:
+        """A tensor as float32, [out, in]; ValueError if the file has none of that name."""
+        if name not in self._tensors:
+            raise ValueError(f"{self._path.name} has no tensor {name}")
+        tensor = self._tensors[name]
+        return np.ascontiguousarray(self._dequantize(tensor.data, tensor.tensor_type), np.float32)
+
+    def layer(self, index: int) -> LayerWeights:
+        """The weights of layer `index`.
+
+        Raises:
+            IndexError: no such layer; the message gives the range.
+        """
+        self.check_index(index)
+        weights = LayerWeights(
+            **{name: self.tensor(f"blk.{index}.{stem}.weight") for name, stem in _TENSORS.items()}
+        )
+        weights.check(self.config)
+        return weights
+
+    def check_index(self, index: int) -> None:
+        """IndexError unless the model has a layer `index`."""
+        if not 0 <= index < self.layers:
+            raise IndexError(f"layer index {index}: this model has the layers 0 to {self.layers - 1}")
+
+    def embed(self, tokens: list[int]) -> F32:
+        """The embedding rows of `tokens`, float32 [tokens, hidden]; IndexError for an unknown token."""
+        table = self._tensors["token_embd.weight"]
+        if any(not 0 <= token < len(table.data) for token in tokens):
+            raise IndexError(f"tokens {tokens}: the vocabulary has {len(table.data)} entries")
+        return np.ascontiguousarray(self._dequantize(table.data[tokens], table.tensor_type), np.float32)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The byte-level BPE tokenizer that the file describes (`tokenizers.Tokenizer`).
+
+        Raises:
+            MissingExtraError: the package tokenizers is not installed.
+            ValueError: another kind of tokenizer.
+        """
+        tokenizers = require("tokenizers")
+        kind, pre = self.metadata("tokenizer.ggml.model"), self.metadata("tokenizer.ggml.pre")
+        if (kind, pre) != ("gpt2", "smollm"):
+            raise ValueError(
+                f"{self._path.name} has the tokenizer {kind}/{pre}; only gpt2/smollm is supported"
+            )
+        tokens = self.metadata("tokenizer.ggml.tokens")
+        merges = [tuple(merge.split(" ")) for merge in self.metadata("tokenizer.ggml.merges")]
+        vocabulary = {token: index for index, token in enumerate(tokens)}
+        made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=merges))
+        split = tokenizers.pre_tokenizers
+        made.pre_tokenizer = split.Sequence(
+            [split.Digits(individual_digits=True), split.ByteLevel(add_prefix_space=False, use_regex=True)]
+        )
+        made.decoder = tokenizers.decoders.ByteLevel()
+        types = self.metadata("tokenizer.ggml.token_type")
+        made.add_special_tokens(
+            [token for token, kind in zip(tokens, types, strict=True) if kind == _CONTROL_TOKEN]
+        )
+        return made

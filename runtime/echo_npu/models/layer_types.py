@@ -1,0 +1,161 @@
+"""The shape of a llama-style layer, and its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32: TypeAlias = NDArray[np.float32]
+F64: TypeAlias = NDArray[np.float64]
+
+UNIT = 2.0**-24
+"""The largest relative error of one float32 rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What an operation should have produced.
+
+    Attributes:
+        value: float64, computed from the operation's inputs as they were before it ran.
+        magnitude: float64, same shape; `abs(result - value) / magnitude` is the relative error.
+        bound: the largest relative error allowed.
+    """
+
+    value: F64
+    magnitude: F64
+    bound: float
+
+    def error(self, result: F32) -> float:
+        """The largest relative error of `result`, NaN if one is no number; ValueError for another shape."""
+        if result.shape != self.value.shape:
+            raise ValueError(f"the result has shape {result.shape}; the truth has {self.value.shape}")
+        difference = np.abs(result.astype(np.float64) - self.value)
+        # Below 2**-100 float32 runs into its subnormals, where errors are absolute.
+        return float(np.max(difference / (self.magnitude + 2.0**-100)))
+
+
+@dataclass(frozen=True, slots=True)
+class LayerConfig:
+    """A decoder layer: RMSNorm, RoPE, causal grouped-query attention, SwiGLU.
+
+    Args:
+        hidden: width of the residual stream.
+        heads: query heads.
+        kv_heads: key/value heads; each serves `heads / kv_heads` query heads, which must be a whole number.
+        head_dim: width of one head, even (RoPE rotates pairs).
+        ffn: width of the feed-forward part.
+        rope_base: base of the rotation frequencies.
+        eps: what RMSNorm adds to the mean square.
+
+    Raises:
+        ValueError: a field that no layer can have, with its value.
+    """
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    rope_base: float = 1e5
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "heads", "kv_heads", "head_dim", "ffn"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads is {self.heads}, which is no multiple of kv_heads ({self.kv_heads})")
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim is {self.head_dim}; rotary embedding needs an even number")
+        if not self.rope_base > 0 or not self.eps > 0:
+            raise ValueError(f"rope_base ({self.rope_base}) and eps ({self.eps}) must be positive")
+
+    @property
+    def group(self) -> int:
+        """Query heads that share one key/value head."""
+        return self.heads // self.kv_heads
+
+    @property
+    def q_width(self) -> int:
+        """Columns of the query projection: all heads side by side."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        """Columns of the key (or value) projection."""
+        return self.kv_heads * self.head_dim
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each field of `LayerWeights`; projections are [out, in], as model files have them."""
+        return {
+            "attn_norm": (self.hidden,),
+            "wq": (self.q_width, self.hidden),
+            "wk": (self.kv_width, self.hidden),
+            "wv": (self.kv_width, self.hidden),
+            "wo": (self.hidden, self.q_width),
+            "ffn_norm": (self.hidden,),
+            "w_gate": (self.ffn, self.hidden),
+            "w_up": (self.ffn, self.hidden),
+            "w_down": (self.hidden, self.ffn),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """The parameters of one layer, float32; shapes as in `LayerConfig.weight_shapes`."""
+
+    attn_norm: F32
+    wq: F32
+    wk: F32
+    wv: F32
+    wo: F32
+    ffn_norm: F32
+    w_gate: F32
+    w_up: F32
+    w_down: F32
+
+    def check(self, config: LayerConfig) -> None:
+        """Raises ValueError or TypeError for a weight whose shape or dtype is not the layer's."""
+        shapes = config.weight_shapes()
+        for item in fields(self):
+            array = getattr(self, item.name)
+            if array.dtype != np.float32:
+                raise TypeError(f"weight {item.name} is {array.dtype}; it must be float32")
+            if array.shape != shapes[item.name]:
+                raise ValueError(
+                    f"weight {item.name} has shape {array.shape}; the layer needs {shapes[item.name]}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCase:
+    """One layer with its weights and the input it is run on.
+
+    Attributes:
+        name: what the report calls it.
+        slug: the name, for files.
+        hidden_in: float32 [tokens, hidden], the residual stream that enters the layer.
+        notes: sentences for the report: where the input comes from, what was prepared on the host.
+    """
+
+    name: str
+    slug: str
+    config: LayerConfig
+    weights: LayerWeights
+    hidden_in: F32
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.weights.check(self.config)
+        if self.hidden_in.ndim != 2 or self.hidden_in.shape[1] != self.config.hidden:
+            raise ValueError(
+                f"the input has shape {self.hidden_in.shape}; the layer needs [tokens, {self.config.hidden}]"
+            )
+        if self.hidden_in.dtype != np.float32:
+            raise TypeError(f"the input is {self.hidden_in.dtype}; it must be float32")
+        if not len(self.hidden_in):
+            raise ValueError("the input has no tokens")

@@ -1,0 +1,62 @@
+"""Messages between rtlmodel and the simulator: a JSON head and raw bytes, each with its length before it.
+
+One request, one reply, in turn. The simulator's clock runs only between the two, and the simulator ends when
+the connection does.
+
+    request  {"do": "run", "ops": [["r", offset] | ["w", offset, value] | ["i", timeout_cycles], ...]}
+             {"do": "read", "address": a, "nbytes": n}        through the host window (s_axi)
+             {"do": "write", "address": a} + bytes            through the host window (s_axi)
+             {"do": "memory_timing", "set": {knob: value, ...}}
+             {"do": "statistics"}
+    reply    {...} + bytes, or {"error": what went wrong, "kind": "bus" | "value" | "internal", ...}
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any, Final
+
+_LENGTHS: Final = struct.Struct("<II")
+
+
+class LinkClosedError(ConnectionError):
+    """The other side is gone."""
+
+
+def send(link: socket.socket, head: dict[str, Any], data: bytes | memoryview = b"") -> None:
+    """Send one message; LinkClosedError if nobody is there."""
+    text = json.dumps(head, separators=(",", ":")).encode()
+    try:
+        link.sendall(_LENGTHS.pack(len(text), len(data)) + text)
+        if data:
+            link.sendall(data)
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise LinkClosedError(str(error)) from error
+
+
+def receive(link: socket.socket) -> tuple[dict[str, Any], bytearray]:
+    """Receive one message.
+
+    Raises:
+        LinkClosedError: nobody is there any more.
+        TimeoutError: the socket has a time-out, and it passed.
+    """
+    text_bytes, data_bytes = _LENGTHS.unpack(_exactly(link, _LENGTHS.size))
+    head: dict[str, Any] = json.loads(_exactly(link, text_bytes))
+    return head, _exactly(link, data_bytes)
+
+
+def _exactly(link: socket.socket, nbytes: int) -> bytearray:
+    data = bytearray(nbytes)
+    view = memoryview(data)
+    while view:
+        try:
+            count = link.recv_into(view)
+        except ConnectionResetError as error:
+            raise LinkClosedError(str(error)) from error
+        if count == 0:
+            raise LinkClosedError("the connection was closed")
+        view = view[count:]
+    return data

@@ -1,0 +1,214 @@
+"""Tensors that live on the device."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from echo_npu import debug
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+IndexItem: TypeAlias = int | slice | EllipsisType | None
+
+
+class _Block:
+    """An allocation that several views share; it is freed with the last of them."""
+
+    def __init__(self, device: Device, ptr: int) -> None:
+        self._device = weakref.ref(device)
+        self._finalizer = weakref.finalize(self, _drop, self._device, ptr)
+        self._finalizer.atexit = False
+        self.ptr = ptr
+
+    def free(self) -> None:
+        device = self._device()
+        if self._finalizer.detach() and device is not None and not device.closed:
+            device.free(self.ptr)
+
+    @property
+    def alive(self) -> bool:
+        return self._finalizer.alive
+
+
+def _drop(device: weakref.ref[Device], ptr: int) -> None:
+    target = device()
+    if target is not None:
+        target._drop(ptr)
+
+
+class DeviceTensor:
+    """A strided array in device memory. Views share its bytes; the last one gone frees them.
+
+    Attributes: device, ptr (physical address of the first element), shape, strides (bytes, none negative),
+        dtype.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        block: _Block,
+        ptr: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.device = device
+        self._block = block
+        self._ptr = ptr
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+
+    @classmethod
+    def allocate(
+        cls, device: Device, shape: int | Sequence[int], dtype: np.dtype[Any], region: str
+    ) -> DeviceTensor:
+        """A new contiguous tensor, content undefined.
+
+        Raises:
+            ValueError: a dimension below 1.  TypeError: a dtype without a fixed size, e.g. objects.
+        """
+        dims = (shape,) if isinstance(shape, SupportsIndex) else tuple(shape)
+        sizes = tuple(int(size.__index__()) for size in dims)
+        if any(size < 1 for size in sizes):
+            raise ValueError(f"shape is {sizes}; every dimension of a device tensor is at least 1")
+        if dtype.hasobject or not dtype.itemsize:
+            raise TypeError(f"dtype is {dtype}; a device tensor holds plain numbers")
+        strides = tuple(dtype.itemsize * math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+        ptr = device.malloc(dtype.itemsize * math.prod(sizes), region=region)
+        return cls(device, _Block(device, ptr), ptr, sizes, strides, dtype)
+
+    @property
+    def ptr(self) -> int:
+        """Physical address of the first element; ValueError after `free()`."""
+        if not self._block.alive:
+            raise ValueError(f"a DeviceTensor of shape {self.shape} was used after free()")
+        return self._ptr
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, without gaps."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        step = self.dtype.itemsize
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != step:
+                return False
+            step *= size
+        return True
+
+    def __repr__(self) -> str:
+        layout = f"shape={self.shape}, strides={self.strides}, dtype={self.dtype}"
+        return f"DeviceTensor({layout}, ptr=0x{self._ptr:08x})"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a DeviceTensor with no dimensions has no length")
+        return self.shape[0]
+
+    def free(self) -> None:
+        """Give the memory back now; every view of it becomes unusable. Again is harmless."""
+        self._block.free()
+
+    # --- views ----------------------------------------------------------------------------------------------
+
+    def _view(self, what: str, change: Callable[[NDArray[Any]], NDArray[Any]]) -> DeviceTensor:
+        # numpy works out the new shape and strides on an array over a single element, which nothing ever
+        # reads.
+        shadow = as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+        changed = change(shadow)
+        offset = changed.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
+        if any(stride < 0 for stride in changed.strides) or 0 in changed.shape:
+            raise ValueError(
+                f"{what} of shape {self.shape}: a device view has no negative strides and is not empty"
+            )
+        made = DeviceTensor(
+            self.device, self._block, self.ptr + offset, changed.shape, changed.strides, self.dtype
+        )
+        debug.view(f"{what}: {self.shape} -> {made.shape}")
+        return made
+
+    def __getitem__(self, index: IndexItem | tuple[IndexItem, ...]) -> DeviceTensor:
+        """A view, with numpy's rules for integers, slices, `...` and None."""
+        items = index if isinstance(index, tuple) else (index,)
+        for item in items:
+            if not (item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer))):
+                raise TypeError(
+                    f"a DeviceTensor is indexed with integers, slices, ... and None, not {item!r}"
+                )
+        return self._view(
+            "index", lambda shadow: shadow[(*items, Ellipsis) if Ellipsis not in items else items]
+        )
+
+    def reshape(self, *shape: int) -> DeviceTensor:
+        """A view of another shape; ValueError if the strides do not allow one (`contiguous()` first)."""
+        try:
+            return self._view("reshape", lambda shadow: np.reshape(shadow, shape, copy=False))
+        except ValueError as error:
+            raise ValueError(
+                f"cannot view shape {self.shape}, strides {self.strides} as {shape}: {error}"
+            ) from None
+
+    def transpose(self, *axes: int) -> DeviceTensor:
+        """A view with permuted axes (none given: reversed)."""
+        return self._view("transpose", lambda shadow: shadow.transpose(*axes))
+
+    def swapaxes(self, first: int, second: int) -> DeviceTensor:
+        """A view with two axes exchanged."""
+        return self._view("swapaxes", lambda shadow: shadow.swapaxes(first, second))
+
+    @property
+    def T(self) -> DeviceTensor:  # noqa: N802  (numpy's name)
+        return self.transpose()
+
+    # --- content --------------------------------------------------------------------------------------------
+
+    def contiguous(self) -> DeviceTensor:
+        """This tensor if it is contiguous, else a contiguous copy, made by the device."""
+        if self.is_contiguous:
+            return self
+        copied = self.device.copy(self)
+        assert isinstance(copied, DeviceTensor)
+        return copied
+
+    def to_numpy(self) -> NDArray[Any]:
+        """The content as a new contiguous numpy array."""
+        extent = self.dtype.itemsize + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        raw = np.empty(extent, dtype=np.uint8)
+        self.device.memcpy(raw, self.ptr, extent)
+        window = np.ndarray(self.shape, self.dtype, raw, strides=self.strides)
+        return np.ascontiguousarray(window).reshape(self.shape)
+
+    def copy_from(self, values: NDArray[Any]) -> None:
+        """Write a numpy array of the same shape and dtype into this tensor; ValueError or TypeError names
+        both.
+        """
+        if values.shape != self.shape:
+            raise ValueError(f"values have shape {values.shape}, the tensor has {self.shape}")
+        if values.dtype != self.dtype:
+            raise TypeError(f"values are {values.dtype}, the tensor is {self.dtype}")
+        if self.is_contiguous:
+            self.device.memcpy(self, np.ascontiguousarray(values), self.nbytes)
+        else:
+            self.device.copy(self.device.tensor(values), out=self)

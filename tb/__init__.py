@@ -1,0 +1,1 @@
+"""Simulation of the ECHO NPU: building, driving, observing and checking the RTL."""

@@ -1,0 +1,114 @@
+"""What can be built: the whole board for a named configuration, or one module with a testbench of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tb.npu_config import ROOT, load_config
+
+RTL = ROOT / "rtl"
+HDL = ROOT / "tb" / "hdl"
+
+
+class FileListError(ValueError):
+    """A file list that names a missing file or holds a line nobody understands."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """Sources, parameters and top level of one simulator.
+
+    `control` are Verilator control files (.vlt), `cpp` are C++ sources of DPI functions, `public` makes every signal
+    visible to Python (slow; for small blocks).
+    """
+
+    name: str
+    top: str
+    sources: tuple[Path, ...]
+    parameters: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    includes: tuple[Path, ...] = ()
+    control: tuple[Path, ...] = ()
+    cpp: tuple[Path, ...] = ()
+    defines: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    public: bool = False
+    verilator_args: tuple[str, ...] = ()
+
+
+def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Sources and include directories of a file list (.f); its paths are relative to the list's own directory.
+
+    Raises:
+        FileListError: a file that does not exist, or an option other than +incdir+.
+    """
+    sources: list[Path] = []
+    includes: list[Path] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        entry = line.split("//")[0].split("#")[0].strip()
+        if not entry:
+            continue
+        if entry.startswith("+incdir+"):
+            includes.append((path.parent / entry.removeprefix("+incdir+")).resolve())
+        elif entry.startswith(("+", "-")):
+            raise FileListError(f"{path}:{number}: {entry}: only +incdir+ and file names are understood")
+        else:
+            source = (path.parent / entry).resolve()
+            if not source.exists():
+                raise FileListError(f"{path}:{number}: {entry} does not exist")
+            sources.append(source)
+    return tuple(sources), tuple(includes)
+
+
+WAIVERS = ROOT / "scripts" / "lint_waivers.vlt"
+
+
+def npu_design(config: str) -> Design:
+    """The board (npu_tb) around the NPU in the configuration `config`. ConfigError for an unknown or illegal one."""
+    sources, includes = read_file_list(RTL / "npu.f")
+    board = [HDL / name for name in ("dram_model.sv", "axil_bfm.sv", "axil_monitor.sv", "npu_tb.sv")]
+    return Design(
+        name=config,
+        top="npu_tb",
+        sources=(*sources, *board),
+        parameters=load_config(config).parameters(),
+        includes=(RTL, *includes),
+        control=(WAIVERS, HDL / "public.vlt"),
+        cpp=tuple(HDL / name for name in ("dram.cpp", "axil_queue.cpp", "axil_monitor.cpp", "lifeline.cpp")),
+    )
+
+
+def block_design(
+    top: str,
+    sources: Sequence[Path | str],
+    *,
+    parameters: Mapping[str, int | str] | None = None,
+    cpp: Sequence[Path | str] = (),
+    includes: Sequence[Path | str] = (),
+    control: Sequence[Path | str] = (WAIVERS,),
+    defines: Mapping[str, str] | None = None,
+    verilator_args: Sequence[str] = (),
+    public: bool = True,
+) -> Design:
+    """One module as top level. Paths are absolute or relative to the repository; every signal of it is visible."""
+
+    def absolute(paths: Sequence[Path | str]) -> tuple[Path, ...]:
+        return tuple((ROOT / path).resolve() for path in paths)
+
+    values = dict(parameters or {})
+    tag = "".join(f"-{name}{value}" for name, value in sorted(values.items()))
+    if len(tag) > 60:
+        tag = "-" + hashlib.sha256(tag.encode()).hexdigest()[:12]
+    return Design(
+        name=f"block{tag}",
+        top=top,
+        sources=absolute(sources),
+        parameters=values,
+        includes=(RTL, *absolute(includes)),
+        control=absolute(control),
+        cpp=(*absolute(cpp), HDL / "lifeline.cpp"),
+        defines=dict(defines or {}),
+        public=public,
+        verilator_args=tuple(verilator_args),
+    )

@@ -1,0 +1,1 @@
+"""Drivers: what makes things happen on the device's ports."""

@@ -1,0 +1,393 @@
+// The simulated board: clock, reset, the NPU and the memory behind it.
+//
+// Only the signals named in public.vlt are visible to Python. The wires of s_axil and s_axi carry their bus names, so
+// that any AXI library binds to them by prefix; they are idle while nobody drives them. Register accesses normally
+// come from axil_bfm; `axil_external` = 1 hands s_axil to the wires instead.
+//
+// A library that samples at a clock edge expects the values from before the edge, but with a clock made in HDL Python
+// only runs once all registers have their new ones. So what the device drives reaches these wires through a register,
+// and the library's clock is `bus_clk`, 1 ns behind `clk`: at its edge the wires show the values from before the edge of
+// `clk`. Both stand still unless `bus_enable` is 1, since each extra event costs simulation time.
+module npu_tb #(
+    parameter int ArrayRows   = 16,
+    parameter int ArrayCols   = 16,
+    parameter int VectorLanes = 16,
+    parameter int DataWidth   = 256,
+    parameter int BlockM      = 128,
+    parameter int BlockKTiles = 4,
+    parameter int BlockNTiles = 16,
+    parameter int AccEntries  = 1024,
+    parameter int QueueDepth  = 16
+);
+  localparam int StrbWidth = DataWidth / 8;
+
+  // ---- clock, reset, time ----
+  logic        clk;
+  logic        rst_n = 1'b0;  // written by Python
+  logic [63:0] cycle;
+  logic        irq;
+
+  initial begin
+    clk = 1'b0;
+    forever #5 clk = !clk;
+  end
+
+  initial cycle = '0;
+  always @(posedge clk) cycle <= cycle + 1;
+
+  // ---- external bus masters ----
+  logic        bus_enable = 1'b0;  // written by Python
+  logic        bus_clk;
+
+  initial begin
+    bus_clk = 1'b0;
+    forever begin
+      @(posedge clk);
+      if (bus_enable) begin
+        #1 bus_clk = 1'b1;
+        #4 bus_clk = 1'b0;
+      end
+    end
+  end
+
+  // ---- s_axil: wires for an external master, and the built-in one ----
+  logic        axil_external = 1'b0;  // written by Python
+  logic        bfm_req = 1'b0;  // written by Python: a toggle starts the queued operations
+  logic        bfm_done;
+
+  logic        s_axil_awvalid = 1'b0;
+  logic        s_axil_awready;
+  logic [15:0] s_axil_awaddr = '0;
+  logic [ 2:0] s_axil_awprot = '0;
+  logic        s_axil_wvalid = 1'b0;
+  logic        s_axil_wready;
+  logic [31:0] s_axil_wdata = '0;
+  logic [ 3:0] s_axil_wstrb = '0;
+  logic        s_axil_bvalid;
+  logic        s_axil_bready = 1'b0;
+  logic [ 1:0] s_axil_bresp;
+  logic        s_axil_arvalid = 1'b0;
+  logic        s_axil_arready;
+  logic [15:0] s_axil_araddr = '0;
+  logic [ 2:0] s_axil_arprot = '0;
+  logic        s_axil_rvalid;
+  logic        s_axil_rready = 1'b0;
+  logic [31:0] s_axil_rdata;
+  logic [ 1:0] s_axil_rresp;
+
+  // What the device drives, as it is.
+  logic axil_awready, axil_wready, axil_bvalid, axil_arready, axil_rvalid;
+  logic [1:0] axil_bresp, axil_rresp;
+  logic [31:0] axil_rdata;
+
+  always @(posedge clk) begin
+    if (bus_enable) begin
+      s_axil_awready <= axil_awready;
+      s_axil_wready <= axil_wready;
+      s_axil_bvalid <= axil_bvalid;
+      s_axil_bresp <= axil_bresp;
+      s_axil_arready <= axil_arready;
+      s_axil_rvalid <= axil_rvalid;
+      s_axil_rdata <= axil_rdata;
+      s_axil_rresp <= axil_rresp;
+    end
+  end
+
+  logic bfm_awvalid, bfm_wvalid, bfm_bready, bfm_arvalid, bfm_rready;
+  logic [15:0] bfm_awaddr, bfm_araddr;
+  logic [31:0] bfm_wdata;
+
+  axil_bfm #(
+      .AddrWidth(16)
+  ) bfm (
+      .clk,
+      .rst_n,
+      .req    (bfm_req),
+      .done   (bfm_done),
+      .awvalid(bfm_awvalid),
+      .awready(axil_awready && !axil_external),
+      .awaddr (bfm_awaddr),
+      .wvalid (bfm_wvalid),
+      .wready (axil_wready && !axil_external),
+      .wdata  (bfm_wdata),
+      .bvalid (axil_bvalid && !axil_external),
+      .bready (bfm_bready),
+      .bresp  (axil_bresp),
+      .arvalid(bfm_arvalid),
+      .arready(axil_arready && !axil_external),
+      .araddr (bfm_araddr),
+      .rvalid (axil_rvalid && !axil_external),
+      .rready (bfm_rready),
+      .rdata  (axil_rdata),
+      .rresp  (axil_rresp)
+  );
+
+  axil_monitor monitor (
+      .clk,
+      .rst_n,
+      .cycle,
+      .awvalid(axil_external ? s_axil_awvalid : bfm_awvalid),
+      .awready(axil_awready),
+      .awaddr (axil_external ? s_axil_awaddr : bfm_awaddr),
+      .wvalid (axil_external ? s_axil_wvalid : bfm_wvalid),
+      .wready (axil_wready),
+      .wdata  (axil_external ? s_axil_wdata : bfm_wdata),
+      .wstrb  (axil_external ? s_axil_wstrb : 4'hF),
+      .bvalid (axil_bvalid),
+      .bready (axil_external ? s_axil_bready : bfm_bready),
+      .bresp  (axil_bresp)
+  );
+
+  // ---- s_axi: the host window, wires for an external master ----
+  logic                 s_axi_awvalid = 1'b0;
+  logic                 s_axi_awready;
+  logic [          3:0] s_axi_awid = '0;
+  logic [         31:0] s_axi_awaddr = '0;
+  logic [          7:0] s_axi_awlen = '0;
+  logic [          2:0] s_axi_awsize = '0;
+  logic [          1:0] s_axi_awburst = '0;
+  logic                 s_axi_awlock = 1'b0;
+  logic [          3:0] s_axi_awcache = '0;
+  logic [          2:0] s_axi_awprot = '0;
+  logic [          3:0] s_axi_awqos = '0;
+  logic                 s_axi_wvalid = 1'b0;
+  logic                 s_axi_wready;
+  logic [DataWidth-1:0] s_axi_wdata = '0;
+  logic [StrbWidth-1:0] s_axi_wstrb = '0;
+  logic                 s_axi_wlast = 1'b0;
+  logic                 s_axi_bvalid;
+  logic                 s_axi_bready = 1'b0;
+  logic [          3:0] s_axi_bid;
+  logic [          1:0] s_axi_bresp;
+  logic                 s_axi_arvalid = 1'b0;
+  logic                 s_axi_arready;
+  logic [          3:0] s_axi_arid = '0;
+  logic [         31:0] s_axi_araddr = '0;
+  logic [          7:0] s_axi_arlen = '0;
+  logic [          2:0] s_axi_arsize = '0;
+  logic [          1:0] s_axi_arburst = '0;
+  logic                 s_axi_arlock = 1'b0;
+  logic [          3:0] s_axi_arcache = '0;
+  logic [          2:0] s_axi_arprot = '0;
+  logic [          3:0] s_axi_arqos = '0;
+  logic                 s_axi_rvalid;
+  logic                 s_axi_rready = 1'b0;
+  logic [          3:0] s_axi_rid;
+  logic [DataWidth-1:0] s_axi_rdata;
+  logic [          1:0] s_axi_rresp;
+  logic                 s_axi_rlast;
+
+  // What the device drives, as it is.
+  logic host_awready, host_wready, host_bvalid, host_arready, host_rvalid, host_rlast;
+  logic [3:0] host_bid, host_rid;
+  logic [1:0] host_bresp, host_rresp;
+  logic [DataWidth-1:0] host_rdata;
+
+  always @(posedge clk) begin
+    if (bus_enable) begin
+      s_axi_awready <= host_awready;
+      s_axi_wready <= host_wready;
+      s_axi_bvalid <= host_bvalid;
+      s_axi_bid <= host_bid;
+      s_axi_bresp <= host_bresp;
+      s_axi_arready <= host_arready;
+      s_axi_rvalid <= host_rvalid;
+      s_axi_rid <= host_rid;
+      s_axi_rdata <= host_rdata;
+      s_axi_rresp <= host_rresp;
+      s_axi_rlast <= host_rlast;
+    end
+  end
+
+  // ---- m_axi: to the memory model ----
+  logic                 m_axi_awvalid;
+  logic                 m_axi_awready;
+  logic [          7:0] m_axi_awid;
+  logic [         31:0] m_axi_awaddr;
+  logic [          7:0] m_axi_awlen;
+  logic [          2:0] m_axi_awsize;
+  logic [          1:0] m_axi_awburst;
+  logic                 m_axi_awlock;
+  logic [          3:0] m_axi_awcache;
+  logic [          2:0] m_axi_awprot;
+  logic [          3:0] m_axi_awqos;
+  logic                 m_axi_wvalid;
+  logic                 m_axi_wready;
+  logic [DataWidth-1:0] m_axi_wdata;
+  logic [StrbWidth-1:0] m_axi_wstrb;
+  logic                 m_axi_wlast;
+  logic                 m_axi_bvalid;
+  logic                 m_axi_bready;
+  logic [          7:0] m_axi_bid;
+  logic [          1:0] m_axi_bresp;
+  logic                 m_axi_arvalid;
+  logic                 m_axi_arready;
+  logic [          7:0] m_axi_arid;
+  logic [         31:0] m_axi_araddr;
+  logic [          7:0] m_axi_arlen;
+  logic [          2:0] m_axi_arsize;
+  logic [          1:0] m_axi_arburst;
+  logic                 m_axi_arlock;
+  logic [          3:0] m_axi_arcache;
+  logic [          2:0] m_axi_arprot;
+  logic [          3:0] m_axi_arqos;
+  logic                 m_axi_rvalid;
+  logic                 m_axi_rready;
+  logic [          7:0] m_axi_rid;
+  logic [DataWidth-1:0] m_axi_rdata;
+  logic [          1:0] m_axi_rresp;
+  logic                 m_axi_rlast;
+
+  npu_top #(
+      .ArrayRows  (ArrayRows),
+      .ArrayCols  (ArrayCols),
+      .VectorLanes(VectorLanes),
+      .DataWidth  (DataWidth),
+      .BlockM     (BlockM),
+      .BlockKTiles(BlockKTiles),
+      .BlockNTiles(BlockNTiles),
+      .AccEntries (AccEntries),
+      .QueueDepth (QueueDepth)
+  ) dut (
+      .clk,
+      .rst_n,
+      .irq,
+      .s_axil_awvalid(axil_external ? s_axil_awvalid : bfm_awvalid),
+      .s_axil_awready(axil_awready),
+      .s_axil_awaddr (axil_external ? s_axil_awaddr : bfm_awaddr),
+      .s_axil_awprot (axil_external ? s_axil_awprot : 3'b0),
+      .s_axil_wvalid (axil_external ? s_axil_wvalid : bfm_wvalid),
+      .s_axil_wready(axil_wready),
+      .s_axil_wdata  (axil_external ? s_axil_wdata : bfm_wdata),
+      .s_axil_wstrb  (axil_external ? s_axil_wstrb : 4'hF),
+      .s_axil_bvalid(axil_bvalid),
+      .s_axil_bready (axil_external ? s_axil_bready : bfm_bready),
+      .s_axil_bresp(axil_bresp),
+      .s_axil_arvalid(axil_external ? s_axil_arvalid : bfm_arvalid),
+      .s_axil_arready(axil_arready),
+      .s_axil_araddr (axil_external ? s_axil_araddr : bfm_araddr),
+      .s_axil_arprot (axil_external ? s_axil_arprot : 3'b0),
+      .s_axil_rvalid(axil_rvalid),
+      .s_axil_rready (axil_external ? s_axil_rready : bfm_rready),
+      .s_axil_rdata(axil_rdata),
+      .s_axil_rresp(axil_rresp),
+      .s_axi_awvalid,
+      .s_axi_awready(host_awready),
+      .s_axi_awid,
+      .s_axi_awaddr,
+      .s_axi_awlen,
+      .s_axi_awsize,
+      .s_axi_awburst,
+      .s_axi_awlock,
+      .s_axi_awcache,
+      .s_axi_awprot,
+      .s_axi_awqos,
+      .s_axi_wvalid,
+      .s_axi_wready(host_wready),
+      .s_axi_wdata,
+      .s_axi_wstrb,
+      .s_axi_wlast,
+      .s_axi_bvalid(host_bvalid),
+      .s_axi_bready,
+      .s_axi_bid(host_bid),
+      .s_axi_bresp(host_bresp),
+      .s_axi_arvalid,
+      .s_axi_arready(host_arready),
+      .s_axi_arid,
+      .s_axi_araddr,
+      .s_axi_arlen,
+      .s_axi_arsize,
+      .s_axi_arburst,
+      .s_axi_arlock,
+      .s_axi_arcache,
+      .s_axi_arprot,
+      .s_axi_arqos,
+      .s_axi_rvalid(host_rvalid),
+      .s_axi_rready,
+      .s_axi_rid(host_rid),
+      .s_axi_rdata(host_rdata),
+      .s_axi_rresp(host_rresp),
+      .s_axi_rlast(host_rlast),
+      .m_axi_awvalid,
+      .m_axi_awready,
+      .m_axi_awid,
+      .m_axi_awaddr,
+      .m_axi_awlen,
+      .m_axi_awsize,
+      .m_axi_awburst,
+      .m_axi_awlock,
+      .m_axi_awcache,
+      .m_axi_awprot,
+      .m_axi_awqos,
+      .m_axi_wvalid,
+      .m_axi_wready,
+      .m_axi_wdata,
+      .m_axi_wstrb,
+      .m_axi_wlast,
+      .m_axi_bvalid,
+      .m_axi_bready,
+      .m_axi_bid,
+      .m_axi_bresp,
+      .m_axi_arvalid,
+      .m_axi_arready,
+      .m_axi_arid,
+      .m_axi_araddr,
+      .m_axi_arlen,
+      .m_axi_arsize,
+      .m_axi_arburst,
+      .m_axi_arlock,
+      .m_axi_arcache,
+      .m_axi_arprot,
+      .m_axi_arqos,
+      .m_axi_rvalid,
+      .m_axi_rready,
+      .m_axi_rid,
+      .m_axi_rdata,
+      .m_axi_rresp,
+      .m_axi_rlast
+  );
+
+  // Attributes that this memory has no use for.
+  wire unused_attributes = ^{m_axi_awlock, m_axi_awcache, m_axi_awprot, m_axi_awqos,
+                             m_axi_arlock, m_axi_arcache, m_axi_arprot, m_axi_arqos};
+
+  dram_model #(
+      .DataWidth(DataWidth),
+      .AddrWidth(32),
+      .IdWidth  (8)
+  ) dram (
+      .clk,
+      .rst_n,
+      .cycle,
+      .awvalid(m_axi_awvalid),
+      .awready(m_axi_awready),
+      .awid   (m_axi_awid),
+      .awaddr (m_axi_awaddr),
+      .awlen  (m_axi_awlen),
+      .awsize (m_axi_awsize),
+      .awburst(m_axi_awburst),
+      .wvalid (m_axi_wvalid),
+      .wready (m_axi_wready),
+      .wdata  (m_axi_wdata),
+      .wstrb  (m_axi_wstrb),
+      .wlast  (m_axi_wlast),
+      .bvalid (m_axi_bvalid),
+      .bready (m_axi_bready),
+      .bid    (m_axi_bid),
+      .bresp  (m_axi_bresp),
+      .arvalid(m_axi_arvalid),
+      .arready(m_axi_arready),
+      .arid   (m_axi_arid),
+      .araddr (m_axi_araddr),
+      .arlen  (m_axi_arlen),
+      .arsize (m_axi_arsize),
+      .arburst(m_axi_arburst),
+      .rvalid (m_axi_rvalid),
+      .rready (m_axi_rready),
+      .rid    (m_axi_rid),
+      .rdata  (m_axi_rdata),
+      .rresp  (m_axi_rresp),
+      .rlast  (m_axi_rlast)
+  );
+
+endmodule

@@ -1,0 +1,1 @@
+"""Passive observers: they drive nothing."""

@@ -1,0 +1,38 @@
+"""The memory bus as the memory model saw it: traffic and protocol violations, counted natively."""
+
+from __future__ import annotations
+
+from tb.native import Dram
+
+
+class ProtocolViolationError(AssertionError):
+    """The device broke a rule of AXI4 on m_axi."""
+
+
+class AxiMonitor:
+    """Passive observer of m_axi."""
+
+    def __init__(self, dram: Dram) -> None:
+        self._dram = dram
+        dram.clear_statistics()
+
+    def traffic(self) -> dict[str, int]:
+        """Bursts, beats and bytes each way, peaks and errors since the last `finish`."""
+        return self._dram.statistics()
+
+    def finish(self) -> None:
+        """End of the test.
+
+        Raises:
+            ProtocolViolationError: a rule of AXI4 was broken, an access went outside of memory, or bursts are still
+                under way although the device says it is done.
+        """
+        figures = self._dram.statistics()
+        violations = self._dram.violations()
+        self._dram.clear_statistics()
+        if figures["violations"]:
+            raise ProtocolViolationError(f"{figures['violations']} violations on m_axi: " + "; ".join(violations[:5]))
+        if figures["decode_errors"]:
+            raise ProtocolViolationError(f"{figures['decode_errors']} bursts on m_axi went outside of memory")
+        if figures["outstanding"]:
+            raise ProtocolViolationError(f"{figures['outstanding']} bursts on m_axi are still under way at the end")

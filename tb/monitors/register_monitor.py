@@ -1,0 +1,35 @@
+"""Hands every register write that the device accepted to whoever wants to know, in the order of the bus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from echo_npu import registers as regs
+from tb.native import ObservedWrite, observed_writes, record_writes
+
+Listener = Callable[[list[ObservedWrite]], None]
+
+
+class RegisterMonitor:
+    """Takes the writes that the bench recorded natively, whoever their master was.
+
+    `sync()` delivers what happened since the last call; nothing wakes Python in between.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.doorbells: Counter[str] = Counter()
+        """How often work was announced: "window", "ring"."""
+        record_writes()
+
+    def sync(self) -> None:
+        """Deliver the writes seen so far."""
+        writes = observed_writes()
+        for write in writes:
+            if write.offset == regs.DOORBELL:
+                self.doorbells["window"] += 1
+            elif write.offset == regs.RING_TAIL:
+                self.doorbells["ring"] += 1
+        if writes:
+            self._listener(writes)

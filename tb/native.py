@@ -1,0 +1,203 @@
+"""The simulator's own C functions, seen from Python in the same process: the memory model and the register queue."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MEMORY_BYTES: Final = 0x2000_0000
+
+_CHANCES: Final = ("stall_aw", "stall_w", "stall_b", "stall_ar", "stall_r", "early_read")
+_BANDWIDTHS: Final = ("read_bandwidth", "write_bandwidth")
+_COUNTS: Final = ("read_latency", "write_latency", "max_reads", "max_writes", "reorder", "seed")
+KNOBS: Final = (*_COUNTS, *_BANDWIDTHS, *_CHANCES)
+"""Names that `Dram.set` takes."""
+
+STATISTICS: Final = (
+    "read_bursts",
+    "write_bursts",
+    "read_beats",
+    "write_beats",
+    "read_bytes",
+    "write_bytes",
+    "peak_reads",
+    "peak_writes",
+    "stall_cycles",
+    "error_responses",
+    "decode_errors",
+    "violations",
+    "outstanding",
+    "first_error_address",
+)
+"""Names of the figures in `Dram.statistics`."""
+
+
+class _Write(ctypes.Structure):
+    _fields_ = (
+        ("cycle", ctypes.c_uint64),
+        ("addr", ctypes.c_uint32),
+        ("data", ctypes.c_uint32),
+        ("strb", ctypes.c_uint32),
+        ("resp", ctypes.c_uint32),
+    )
+
+
+class ObservedWrite(NamedTuple):
+    """A register write that the device answered: clock cycle, offset, data, byte strobes, AXI response."""
+
+    cycle: int
+    offset: int
+    data: int
+    strobes: int
+    response: int
+
+
+@functools.lru_cache(maxsize=1)
+def library() -> ctypes.CDLL:
+    """This process: the simulator with its exported functions. AttributeError outside of a simulator."""
+    lib = ctypes.CDLL(None)
+    lib.echo_dram_fd.restype = ctypes.c_int
+    lib.echo_dram_set.argtypes = (ctypes.c_char_p, ctypes.c_uint64)
+    lib.echo_dram_get.argtypes = (ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64))
+    lib.echo_dram_add_fault.argtypes = (
+        ctypes.c_uint64,
+        ctypes.c_uint64,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int64,
+    )
+    lib.echo_dram_violation.argtypes = (ctypes.c_uint32,)
+    lib.echo_dram_violation.restype = ctypes.c_char_p
+    lib.echo_axil_submit.argtypes = (ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32)
+    lib.echo_axil_collect.argtypes = (ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32)
+    lib.echo_axil_collect.restype = ctypes.c_uint32
+    lib.echo_axil_take_write.argtypes = (ctypes.POINTER(_Write),)
+    return lib
+
+
+class Dram:
+    """The memory model behind m_axi: its timing knobs, its faults, what it counted, and its bytes."""
+
+    def __init__(self) -> None:
+        self._lib = library()
+
+    def set(self, knob: str, value: float) -> None:
+        """Turn a knob from now on.
+
+        read_latency, write_latency: cycles; read_bandwidth, write_bandwidth: bytes a cycle; stall_aw, stall_w, stall_b,
+        stall_ar, stall_r: chance 0..0.9 that the channel holds back in a cycle; early_read: chance 0..1 that a read
+        takes its data when it is accepted; max_reads, max_writes: outstanding bursts; reorder: 1 lets bursts of
+        different ids overtake each other; seed.
+
+        Raises:
+            ValueError: no such knob (the message lists them), or a value out of its range.
+        """
+        if knob in _CHANCES:
+            if not 0 <= value <= (1 if knob == "early_read" else 0.9):
+                raise ValueError(f"{knob} = {value}: a chance lies in 0..{1 if knob == 'early_read' else 0.9}")
+            native = round(value * 65536)
+        elif knob in _BANDWIDTHS:
+            if not 1 / 65536 <= value <= 65536:
+                raise ValueError(f"{knob} = {value}: a bandwidth is more than 0 and at most 65536 bytes a cycle")
+            native = round(value * 65536)
+        elif knob in _COUNTS:
+            if value != int(value) or value < 0:
+                raise ValueError(f"{knob} = {value}: it must be a whole number, 0 or more")
+            native = int(value)
+        else:
+            raise ValueError(f"the memory model has no knob {knob!r}; it has {', '.join(KNOBS)}")
+        if not self._lib.echo_dram_set(knob.encode(), native):
+            raise RuntimeError(f"this simulator's memory model does not know {knob!r}: rebuild it")
+
+    def configure(self, knobs: Mapping[str, float]) -> None:
+        """`set` for each of `knobs`."""
+        for knob, value in knobs.items():
+            self.set(knob, value)
+
+    def statistic(self, name: str) -> int:
+        """One of STATISTICS, counted since the start or `clear_statistics`."""
+        value = ctypes.c_uint64()
+        if not self._lib.echo_dram_get(name.encode(), ctypes.byref(value)):
+            raise ValueError(f"the memory model does not count {name!r}; it counts {', '.join(STATISTICS)}")
+        return value.value
+
+    def statistics(self) -> dict[str, int]:
+        """All of STATISTICS."""
+        return {name: self.statistic(name) for name in STATISTICS}
+
+    def clear_statistics(self) -> None:
+        """Start counting from 0 again; forget protocol violations."""
+        self._lib.echo_dram_clear_statistics()
+
+    def add_fault(
+        self, lo: int, hi: int, *, read: bool = False, write: bool = False, decode: bool = False, count: int = -1
+    ) -> None:
+        """Answer accesses that touch [lo, hi) with SLVERR (DECERR with `decode`), `count` bursts of them (-1: all)."""
+        self._lib.echo_dram_add_fault(lo, hi, int(read), int(write), 3 if decode else 2, count)
+
+    def clear_faults(self) -> None:
+        """No injected errors from now on."""
+        self._lib.echo_dram_clear_faults()
+
+    def violations(self) -> list[str]:
+        """The first AXI4 protocol violations of the device on m_axi, in words."""
+        found = []
+        while (text := self._lib.echo_dram_violation(len(found))) is not None:
+            found.append(text.decode())
+        return found
+
+    def fd(self) -> int:
+        """File descriptor of the device memory (offset = physical address). It stays the simulator's."""
+        number = int(self._lib.echo_dram_fd())
+        if number < 0:
+            raise RuntimeError("the memory model has no memory yet")
+        return number
+
+    def map(self) -> NDArray[np.uint8]:
+        """The device memory as uint8 [512 Mi], shared with the model: no copy."""
+        return np.frombuffer(mmap.mmap(self.fd(), MEMORY_BYTES), dtype=np.uint8)
+
+
+class RegisterQueue:
+    """The list of register operations that axil_bfm works off."""
+
+    def __init__(self) -> None:
+        self._lib = library()
+
+    def put(self, operations: Sequence[tuple[bool, int, int]]) -> None:
+        """Append (write, offset, data)."""
+        words = np.array(operations, dtype=np.uint32).reshape(-1)
+        pointer = words.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32))
+        self._lib.echo_axil_submit(pointer, len(operations))
+
+    def collect(self, room: int) -> list[tuple[int, int]]:
+        """Take at most `room` answers: (data, AXI response)."""
+        pairs = np.zeros(2 * room, dtype=np.uint32)
+        count = self._lib.echo_axil_collect(pairs.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32)), room)
+        return [(int(pairs[2 * i]), int(pairs[2 * i + 1])) for i in range(count)]
+
+    def flush(self) -> None:
+        """Forget everything that waits."""
+        self._lib.echo_axil_flush()
+
+
+def record_writes() -> None:
+    """Record the register writes on s_axil from now on, for `observed_writes`."""
+    library().echo_axil_record()
+
+
+def observed_writes() -> list[ObservedWrite]:
+    """Take the register writes seen on s_axil since the last call, in order."""
+    lib = library()
+    seen = []
+    record = _Write()
+    while lib.echo_axil_take_write(ctypes.byref(record)):
+        seen.append(ObservedWrite(record.cycle, record.addr, record.data, record.strb, record.resp))
+    return seen

@@ -1,0 +1,51 @@
+"""Compiles Verilator's own runtime once for all simulators: `object_cache.py CACHE INCLUDE g++ ... -c -o x.o x.cpp`.
+
+Verilator compiles its runtime anew for each model, which for a small block takes longer than the model itself. This
+stands in front of the compiler (make variable OBJCACHE), keeps the objects of sources under INCLUDE in the folder
+CACHE, named after everything that decides them, and runs the compiler for all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def cached_object(cache: Path, include: Path, command: list[str]) -> Path | None:
+    """Where the object of this compiler call is kept; None for a source that is not Verilator's own."""
+    source = Path(command[-1])
+    if "-c" not in command or source.parent.resolve() != include.resolve():
+        return None
+    target = command[command.index("-o") + 1]
+    version = subprocess.run([command[0], "--version"], capture_output=True, check=True).stdout
+    headers = b"".join(path.read_bytes() for path in sorted(include.glob("verilated*.h")))
+    facts = "\0".join(argument for argument in command if argument != target).encode()
+    digest = hashlib.sha256(facts + version + source.read_bytes() + headers).hexdigest()
+    return cache / f"{source.stem}-{digest[:24]}.o"
+
+
+def main() -> int:
+    """Run the compiler, or copy what it made last time; its exit status."""
+    cache, include, command = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+    kept = cached_object(cache, include, command)
+    if kept is None:
+        return subprocess.call(command)
+    target = Path(command[command.index("-o") + 1])
+    if kept.exists():
+        shutil.copyfile(kept, target)
+        return 0
+    status = subprocess.call(command)
+    if status == 0:
+        cache.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}.part")
+        shutil.copyfile(target, part)
+        part.replace(kept)  # another build may be doing the same: the last one wins, both are whole
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""Checks every command that the device was given.
+
+The scoreboard watches the same register writes as the device and runs the functional model on them. Each command is
+checked twice: *accurate*, the model against float64 within a stated bound, when the model executes it; and *exact*,
+the device against the model bit for bit, over the whole of memory, when the test calls `check`. A difference inside a
+command's destination is that command's; one anywhere else is a stray write.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu import registers as regs
+from echo_npu.checks import Command, PacketFault
+from echo_npu.cmodel import FunctionalModel
+from echo_npu.memory import DeviceMemory
+from echo_npu.repository import HardwareConfig
+from echo_npu.status import ErrorCode, State, error_name
+from tb.scoreboards.accuracy import Expectation, addresses
+from tb.scoreboards.errors import (
+    ExactMismatchError,
+    ScoreboardError,
+    StateMismatchError,
+    StrayWriteError,
+    UncheckedError,
+)
+from tb.scoreboards.memory import MemoryImage, differences
+
+
+class RegisterWrite(Protocol):
+    """A register write that the device accepted."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def data(self) -> int: ...
+    @property
+    def strobes(self) -> int: ...
+    @property
+    def response(self) -> int: ...
+
+
+class DeviceState(NamedTuple):
+    """The registers that tell how far the device got."""
+
+    state: int
+    error_code: int
+    error_index: int
+    error_address: int
+    retired: int
+
+    def __str__(self) -> str:
+        return (
+            f"state {State(self.state).name}, error {error_name(self.error_code)} index {self.error_index}"
+            f" address 0x{self.error_address:x}, retired {self.retired}"
+        )
+
+
+STATE_REGISTERS = (
+    regs.STATUS,
+    regs.ERROR_CODE,
+    regs.ERROR_INDEX,
+    regs.ERROR_ADDR,
+    regs.ERROR_ADDR + 4,
+    regs.RETIRED,
+)
+
+
+def device_state(values: Sequence[int]) -> DeviceState:
+    """From the values of STATE_REGISTERS."""
+    status, code, index, low, high, retired = values
+    return DeviceState(regs.STATUS_STATE.get(status), code, index, low | high << 32, retired)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectedFault:
+    """A bus error that the test injects: which command it hits (None: the fetch of a ring slot), and the report."""
+
+    code: ErrorCode
+    address: int
+    command: int | None
+
+
+class _Reference(FunctionalModel):
+    """The functional model, which tells what it executes and can be hit by a bus error."""
+
+    def __init__(self, config: HardwareConfig, memory: DeviceMemory) -> None:
+        self.fault: ExpectedFault | None = None
+        self.undefined: list[Command] = []
+        self.executed: list[Command] = []
+        super().__init__(config, memory)
+
+    def drain(self) -> None:
+        """Execute everything that was submitted."""
+        while self._step_or_fault():
+            pass
+
+    def _step_or_fault(self) -> bool:
+        try:
+            return self._step()
+        except PacketFault as hit:
+            assert self.fault is not None
+            taken = self._taken if self.fault.command is None else self.fault.command
+            self._fail(hit.code, hit.address, taken)
+            self._held = None
+            self.fault = None
+            return False
+
+    def _take(self, from_ring: bool) -> bytes | None:
+        fault = self.fault
+        if from_ring and fault is not None and fault.command is None and self._head != self._tail:
+            raise PacketFault(fault.code, fault.address)
+        return super()._take(from_ring)
+
+    def _execute(self, command: Command) -> None:
+        if self.fault is not None and self.fault.command == self._taken - 1:
+            self.undefined.append(command)
+            raise PacketFault(self.fault.code, self.fault.address)
+        expectation = Expectation(command, self.memory.bytes)
+        super()._execute(command)
+        self.executed.append(command)
+        expectation.check(self.memory.bytes)
+
+    def snapshot(self) -> DeviceState:
+        return DeviceState(self.state, self._error, self._error_index, self._error_address, self._retired)
+
+    @property
+    def waits_for_extension(self) -> bool:
+        return self._held is not None
+
+
+class CommandScoreboard:
+    """One for each device. Feed it with `mirror` and `observe`, in the order of events; then `check`; at the end `finish`."""
+
+    def __init__(self, config: HardwareConfig) -> None:
+        self._config = config
+        self.checked = 0
+        """Commands that passed both checks, and errors that were compared."""
+        self._failed = False
+        self._memory = DeviceMemory()
+        self._reference = _Reference(config, self._memory)
+        self._unseen_errors = False
+
+    def mirror(self, address: int, data: NDArray[np.uint8]) -> None:
+        """The host is about to write `data` to device memory."""
+        self._memory.bytes[address : address + data.size] = data
+
+    def observe(self, writes: Iterable[RegisterWrite]) -> None:
+        """The device accepted these register writes. AccuracyError if the model's answer to a command is wrong."""
+        for write in writes:
+            if write.response:
+                continue  # refused, so without effect
+            if write.strobes != 0xF:
+                raise ScoreboardError(f"partial write of register 0x{write.offset:03x}: the model has no byte strobes")
+            self._reference.write_reg(write.offset, write.data)
+            try:
+                self._reference.drain()
+            except ScoreboardError:
+                self._failed = True
+                raise
+            self._unseen_errors |= self._reference.state == State.ERROR
+
+    def expect_fault(self, code: ErrorCode, address: int, *, command: int | None) -> None:
+        """The test made memory answer with an error: command number `command` since reset (None: the next fetch of a
+        ring slot) will fail with `code`, and `address` as ERROR_ADDR. Its destination is then undefined."""
+        self._reference.fault = ExpectedFault(code, address, command)
+
+    @property
+    def pending(self) -> int:
+        """Commands executed by the model and not yet compared."""
+        return len(self._reference.executed) + len(self._reference.undefined)
+
+    def check(self, memory: MemoryImage, state: DeviceState) -> None:
+        """Compare memory and registers of the device, which must have nothing left to do, with the model's.
+
+        Raises:
+            StateMismatchError, ExactMismatchError, StrayWriteError
+        """
+        self._failed = True  # unless everything below passes
+        reference = self._reference
+        for command in reference.undefined:
+            self._adopt(command, memory)
+        found = differences(memory, self._memory)
+        if found.size:
+            self._blame(found, memory)
+        if state != reference.snapshot():
+            raise StateMismatchError(f"device: {state}; functional model: {reference.snapshot()}")
+        self.checked += len(reference.executed) + int(self._unseen_errors)
+        reference.executed.clear()
+        reference.undefined.clear()
+        self._unseen_errors = False
+        self._failed = False
+
+    def check_memory(self, memory: MemoryImage) -> None:
+        """Compare memory alone: for tests of the host window. StrayWriteError, ExactMismatchError."""
+        found = differences(memory, self._memory)
+        if found.size:
+            self._failed = True
+            self._blame(found, memory)
+        self.checked += 1
+
+    def resynchronise(self, memory: MemoryImage, undefined: Sequence[tuple[int, int]]) -> None:
+        """The device was reset in the middle of work whose progress only it knows: start anew from its memory.
+
+        Outside of the `undefined` address ranges memory must be as the model has it: StrayWriteError.
+        """
+        for start, end in undefined:
+            self._memory.bytes[start:end] = memory.bytes[start:end]
+        self._reference.executed.clear()
+        found = differences(memory, self._memory)
+        if found.size:
+            self._failed = True
+            self._blame(found, memory)
+        self._reference = _Reference(self._config, self._memory)
+        self._unseen_errors = False
+
+    def finish(self) -> None:
+        """End of the test. UncheckedError if a command was never checked, or nothing was."""
+        if self._failed:
+            return  # it was reported where it happened
+        if self.pending or self._unseen_errors:
+            commands = ", ".join(str(command.packet) for command in self._reference.executed[:4])
+            raise UncheckedError(f"{self.pending} commands were submitted but never checked: {commands or 'an error state'}")
+        if self._reference.waits_for_extension:
+            raise UncheckedError("the test ended while the device waits for an extension packet")
+        if not self.checked:
+            raise UncheckedError("the test checked no command and no memory")
+
+    def close(self) -> None:
+        """Give the model's memory back."""
+        self._memory.close()
+
+    def _adopt(self, command: Command, memory: MemoryImage) -> None:
+        dst = command.dst
+        if dst is None:
+            return
+        for start in addresses(dst, command.batch).reshape(-1).tolist():
+            self._memory.bytes[start : start + dst.row_bytes] = memory.bytes[start : start + dst.row_bytes]
+
+    def _blame(self, found: NDArray[np.int64], memory: MemoryImage) -> None:
+        """Raise for the first differing byte: the last command that wrote it, or nobody."""
+        first = int(found[0])
+        bytes_text = (
+            f"{found.size} bytes differ, first at 0x{first:08x}: device 0x{int(memory.bytes[first]):02x},"
+            f" model 0x{int(self._memory.bytes[first]):02x}"
+        )
+        for number, command in reversed(list(enumerate(self._reference.executed))):
+            dst = command.dst
+            if dst is None:
+                continue
+            starts = addresses(dst, command.batch)
+            hit = np.argwhere((starts <= first) & (first < starts + dst.row_bytes))
+            if not hit.size:
+                continue
+            outer, inner, row = (int(i) for i in hit[0])
+            column = (first - int(starts[outer, inner, row])) // 4
+            word = first & ~3
+            raise ExactMismatchError(
+                f"exact: {command.packet} (number {number} since the last check) differs from the functional model at"
+                f" batch ({inner}, {outer}) row {row} element {column}: device"
+                f" 0x{int(memory.bytes[word : word + 4].view(np.uint32)[0]):08x}, model"
+                f" 0x{int(self._memory.bytes[word : word + 4].view(np.uint32)[0]):08x}; {bytes_text}"
+            )
+        raise StrayWriteError(f"memory: outside of every command's destination {bytes_text}")

@@ -1,0 +1,38 @@
+"""Compares the whole of two device memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class MemoryImage(Protocol):
+    """Device memory that knows where it may be different from zero."""
+
+    bytes: NDArray[np.uint8]
+
+    def extents(self) -> Iterator[tuple[int, int]]:
+        """Ranges outside of which everything is zero."""
+        ...
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def differences(device: MemoryImage, reference: MemoryImage) -> NDArray[np.int64]:
+    """Addresses of all bytes that differ, ascending. Every byte of both memories is compared."""
+    found = [
+        start + np.flatnonzero(device.bytes[start:end] != reference.bytes[start:end])
+        for start, end in _merged([*device.extents(), *reference.extents()])
+    ]
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)

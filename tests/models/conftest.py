@@ -1,0 +1,21 @@
+"""Two functional models: one to run a layer on, one to compare it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import echo_npu
+
+
+@pytest.fixture
+def device() -> Iterator[echo_npu.Device]:
+    with echo_npu.open("cmodel") as opened:
+        yield opened
+
+
+@pytest.fixture
+def twin() -> Iterator[echo_npu.Device]:
+    with echo_npu.open("cmodel") as opened:
+        yield opened

@@ -1,0 +1,49 @@
+"""SmolLM2-135M itself, where its weights are installed (`make setup-models`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu.models import reference, run_layer, smollm2_layer
+from echo_npu.models.extras import MissingExtraError, smollm2_file
+from echo_npu.models.gguf_model import GgufModel
+
+
+@pytest.fixture(scope="module")
+def model() -> GgufModel:
+    try:
+        made = GgufModel(smollm2_file())
+        assert made.tokenizer is not None
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    return made
+
+
+@pytest.mark.slow
+def test_the_capital_of_france(model: GgufModel) -> None:
+    """All 30 layers of the reference, so that reader, tokenizer and reference are right together."""
+    tokens = model.tokenizer.encode("The capital of France is").ids
+    stream = model.embed(tokens).astype(np.float64)
+    for index in range(model.layers):
+        stream = reference.layer(model.config, model.layer(index), stream)
+    final = stream[-1] / np.sqrt(np.mean(stream[-1] ** 2) + model.config.eps)
+    final *= model.tensor("output_norm.weight")
+    logits = model.embed(list(range(model.tokenizer.get_vocab_size()))) @ final.astype(np.float32)
+    odds = np.exp(logits - logits.max(), dtype=np.float64)
+    best = int(np.argmax(odds))
+    assert model.tokenizer.decode([best]) == " Paris"
+    assert odds[best] / odds.sum() == pytest.approx(0.77, abs=0.01)
+
+
+@pytest.mark.parametrize("index", [0, 3])
+def test_a_layer_runs(model: GgufModel, device: echo_npu.Device, twin: echo_npu.Device, index: int) -> None:
+    case = smollm2_layer(index, model=model)
+    assert len(case.hidden_in) >= 8
+    assert run_layer(case, device, twin).failures == []
+
+
+def test_layer_out_of_range(model: GgufModel) -> None:
+    with pytest.raises(IndexError, match="the layers 0 to 29"):
+        smollm2_layer(30, model=model)

@@ -1,0 +1,138 @@
+"""Performance counters: each against an independent count, and exact cycle numbers that must not creep.
+
+The cycle numbers live in cycles.json beside this file. A change of the RTL that moves them on purpose updates them:
+
+    ECHO_NPU_UPDATE=1 make SIM=verilator TEST=counters CONFIG=all
+"""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+
+from cocotb.triggers import Timer
+
+from echo_npu import registers as regs
+from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.status import State
+from tb.bench import NpuBench, npu_test, stalled
+from tb.drivers.registers import CLOCK_NS
+
+CYCLES_FILE = Path(__file__).with_name("cycles.json")
+
+
+def workloads(bench: NpuBench) -> dict[str, list[Packet]]:
+    """What the exact cycle numbers are for; each runs alone, through the window."""
+
+    def source(count: int, region: str = "activation") -> int:
+        return bench.place(bench.floats(count), region)
+
+    found: dict[str, list[Packet]] = {"nop": [NpuCommandPacket(Opcode.NOP)]}
+    for nbytes in (64, 16384):
+        src = bench.place(bench.rng.integers(0, 256, nbytes).astype("uint8"))
+        found[f"memcpy {nbytes}"] = [NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, bench.alloc(nbytes), m=nbytes)]
+    for count in (16, 4096):
+        a, b, dst = source(count), source(count), bench.alloc(4 * count)
+        found[f"add {count}"] = [NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=count, alpha=1.0)]
+    size = 4 * bench.config.array_rows
+    for m, k, n in ((1, 1, 1), (1, size, size), (size, size, size), (size + 1, size + 1, size + 1), (2 * size, size, 2 * size)):
+        for layout in ("nn", "tt"):
+            a, b, dst = source(m * k), source(k * n, "weight"), bench.alloc(4 * m * n)
+            packets = matmul_packets(a, b, dst, m, k, n, trans_a=layout[0] == "t", trans_b=layout[1] == "t")
+            found[f"matmul {m}x{k}x{n} {layout}"] = list(packets)
+    return found
+
+
+def read_cycles() -> dict[str, dict[str, int]]:
+    """Committed cycles by configuration and workload."""
+    cycles: dict[str, dict[str, int]] = json.loads(CYCLES_FILE.read_text(encoding="utf-8"))
+    return cycles
+
+
+def update_cycles(config: str, measured: dict[str, int]) -> None:
+    """Store new numbers; several simulators may do so at once."""
+    with open(CYCLES_FILE, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        text = file.read()
+        cycles = json.loads(text) if text else {}
+        cycles[config] = measured
+        file.truncate(0)
+        file.write(json.dumps(cycles, indent=2, sort_keys=True) + "\n")
+
+
+@npu_test()
+async def test_exact_cycles(bench: NpuBench) -> None:
+    """BUSY_CYCLES of each workload with a steady memory is the committed number; stalls can only add to it."""
+    measured = {}
+    for name, packets in workloads(bench).items():
+        before = (await bench.counters())["BUSY_CYCLES"]
+        assert await bench.run(packets) == State.DONE
+        measured[name] = (await bench.counters())["BUSY_CYCLES"] - before
+    if stalled():
+        return  # the latency is another one too: there is no number to compare with
+    if os.environ.get("ECHO_NPU_UPDATE"):
+        update_cycles(bench.config.name, measured)
+    expected = read_cycles()[bench.config.name]
+    moved = {name: (expected.get(name), cycles) for name, cycles in measured.items() if expected.get(name) != cycles}
+    assert not moved, f"cycles moved, (committed, measured): {moved}; see the head of {CYCLES_FILE.stem}'s test"
+
+
+@npu_test()
+async def test_work_is_counted(bench: NpuBench) -> None:
+    """MACs, commands and beats are what the commands say and the memory saw."""
+    m, k, n = 5, 7, 9
+    a, b, dst = bench.place(bench.floats(m * k)), bench.place(bench.floats(k * n)), bench.destination(4 * m * n)
+    await bench.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
+    bench.dram.clear_statistics()
+    packets = [*matmul_packets(a, b, dst, m, k, n), NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, a, m=m * k, alpha=2.0)]
+    assert await bench.run([*packets, NpuCommandPacket(Opcode.SYNC)], "ring") == State.DONE
+    counters, seen = await bench.counters(), bench.dram.statistics()
+    assert counters["MACS"] == m * k * n
+    assert counters["COMMANDS"] == 3
+    assert counters["READ_BEATS"] == seen["read_beats"]
+    assert counters["WRITE_BEATS"] == seen["write_beats"]
+    assert counters["HOST_BEATS"] == 0
+    assert 0 < counters["MATRIX_BUSY"] < counters["BUSY_CYCLES"] <= counters["CYCLES"]
+    assert 0 < counters["VECTOR_BUSY"] < counters["BUSY_CYCLES"]
+    if bench.dram.statistic("stall_cycles"):
+        assert counters["STALL_BUS"] > 0
+
+
+@npu_test()
+async def test_cycles_run_free(bench: NpuBench) -> None:
+    """CYCLES counts every clock, BUSY_CYCLES none of an idle device, and a 64-bit read is atomic."""
+    first = await bench.counters()
+    await Timer(1000 * CLOCK_NS, "ns")
+    second = await bench.counters()
+    assert second["CYCLES"] - first["CYCLES"] >= 1000
+    assert second["BUSY_CYCLES"] == first["BUSY_CYCLES"] == 0
+    await bench.probe()
+
+
+@npu_test()
+async def test_clear(bench: NpuBench) -> None:
+    """clear_counters sets all to zero and touches nothing else."""
+    await bench.probe()
+    before = await bench.state()
+    await bench.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
+    counters = await bench.counters()
+    assert counters.pop("CYCLES") < 500
+    assert not any(counters.values()), counters
+    assert await bench.state() == before
+
+
+@npu_test()
+async def test_utilisation(bench: NpuBench) -> None:
+    """A product of many blocks keeps the array busy: at least 60 % of its peak on a steady memory."""
+    size = 128 if bench.config.array_rows == 16 else 8 * bench.config.array_rows
+    a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
+    before = await bench.counters()
+    packets = matmul_packets(a, b, bench.alloc(4 * size * size), size, size, size)
+    assert await bench.run(packets) == State.DONE
+    after = await bench.counters()
+    spent = {name: after[name] - before[name] for name in after}
+    peak = spent["BUSY_CYCLES"] * bench.config.array_rows * bench.config.array_cols
+    assert spent["MACS"] == size**3
+    if not stalled() and bench.config.array_rows == 16:
+        assert spent["MACS"] / peak >= 0.60, f"utilisation {spent['MACS'] / peak:.2f}: {spent}"

@@ -1,0 +1,123 @@
+"""The host window s_axi: the front door to device memory, driven by an AXI4 master that knows nothing of the device."""
+
+import cocotb
+import numpy as np
+from cocotbext.axi import AxiBurstType, AxiResp
+
+from echo_npu.packets import NpuCommandPacket, Opcode
+from echo_npu.status import State
+from tb.bench import NpuBench, npu_test
+
+
+def random_bytes(bench: NpuBench, count: int) -> bytes:
+    return bench.rng.integers(0, 256, count, dtype=np.uint8).tobytes()
+
+
+@npu_test()
+async def test_write_and_read(bench: NpuBench) -> None:
+    """Sizes and alignments of every kind; both doors see the same bytes."""
+    bus = bench.config.bus_bytes
+    for nbytes in (1, 2, bus - 1, bus, bus + 1, 5 * bus + 3, 5000):
+        for offset in (0, 1, bus - 1, bench.random.randrange(4096)):
+            data = random_bytes(bench, nbytes)
+            address = bench.alloc(nbytes, bench.random.choice(("weight", "activation")), offset=offset)
+            assert (await bench.memory.front_write(address, data)).resp == AxiResp.OKAY
+            bench.scoreboard.check_memory(bench.memory.shared)
+            answer = await bench.memory.front_read(address, nbytes)
+            assert answer.resp == AxiResp.OKAY
+            assert bytes(answer.data) == data
+
+
+@npu_test()
+async def test_narrow(bench: NpuBench) -> None:
+    """Beats narrower than the bus, aligned or not."""
+    for size in range(bench.config.bus_bytes.bit_length()):
+        for offset in (0, 1, 3):
+            data = random_bytes(bench, 37)
+            address = bench.alloc(64, offset=offset)
+            assert (await bench.memory.front_write(address, data, size=size)).resp == AxiResp.OKAY
+            bench.scoreboard.check_memory(bench.memory.shared)
+            assert bytes((await bench.memory.front_read(address, 37, size=size)).data) == data
+
+
+@npu_test()
+async def test_region_edges(bench: NpuBench) -> None:
+    """First and last bytes of both regions; address 0 is memory."""
+    for address in (0, 0x0FFF_FFC0, 0x1000_0000, 0x1FFF_FFC0):
+        data = random_bytes(bench, 64)
+        assert (await bench.memory.front_write(address, data)).resp == AxiResp.OKAY
+        assert bytes((await bench.memory.front_read(address, 64)).data) == data
+    bench.scoreboard.check_memory(bench.memory.shared)
+
+
+@npu_test()
+async def test_refused(bench: NpuBench) -> None:
+    """Registers and reserved addresses are decode errors, change nothing, and the window works on."""
+    async with bench.memory.front_door() as master:
+        for address in (0x2000_0000, 0x2000_0100, 0x2001_0000, 0x3FFF_FFC0, 0x4000_0000, 0xFFFF_FF00):
+            assert (await master.write(address, random_bytes(bench, 100))).resp == AxiResp.DECERR, hex(address)
+            assert (await master.read(address, 100)).resp == AxiResp.DECERR, hex(address)
+    bench.scoreboard.check_memory(bench.memory.shared)
+    address = bench.alloc(100)
+    data = random_bytes(bench, 100)
+    await bench.memory.front_write(address, data)
+    assert bytes((await bench.memory.front_read(address, 100)).data) == data
+    await bench.probe()
+
+
+@npu_test()
+async def test_memory_errors_reach_the_host(bench: NpuBench) -> None:
+    """SLVERR from memory on a host access is the host's answer, and not an error of the device."""
+    address = bench.place(np.zeros(256, dtype=np.uint8))
+    bench.dram.add_fault(address, address + 64, read=True, write=True, count=2)
+    async with bench.memory.front_door() as master:
+        assert (await master.write(address, b"x" * 16)).resp == AxiResp.SLVERR
+        assert (await master.read(address, 16)).resp == AxiResp.SLVERR
+    bench.dram.clear_faults()
+    bench.scoreboard.check_memory(bench.memory.shared)
+    await bench.probe()
+
+
+@npu_test()
+async def test_beside_the_engines(bench: NpuBench) -> None:
+    """Host traffic and commands at the same time, in separate places, disturb each other's time only."""
+    nbytes = 8000
+    copies = [
+        NpuCommandPacket(
+            Opcode.MEMCPY,
+            0,
+            bench.place(bench.rng.integers(0, 256, nbytes, dtype=np.uint8)),
+            0,
+            bench.destination(nbytes),
+            m=nbytes,
+        )
+        for _ in range(3)
+    ]
+    host = [(bench.alloc(700, offset=i), random_bytes(bench, 700)) for i in range(4)]
+    before = (await bench.counters())["HOST_BEATS"]
+    await bench.commands.submit(copies)
+
+    async def host_traffic() -> None:
+        for address, data in host:
+            assert (await bench.memory.front_write(address, data)).resp == AxiResp.OKAY
+            assert bytes((await bench.memory.front_read(address, 700)).data) == data
+
+    task = cocotb.start_soon(host_traffic())
+    await task
+    assert await bench.check() == State.DONE
+    assert (await bench.counters())["HOST_BEATS"] > before
+
+
+@npu_test(burst=[AxiBurstType.FIXED, AxiBurstType.WRAP])
+async def test_other_bursts(bench: NpuBench, burst: AxiBurstType) -> None:
+    """FIXED reads one place again and again; WRAP comes round to where it began."""
+    bus = bench.config.bus_bytes
+    block = bench.rng.integers(0, 256, 4 * bus, dtype=np.uint8)
+    address = bench.place(block, align=4 * bus)
+    start = address + bus
+    answer = await bench.memory.front_read(start, 4 * bus, burst=burst)
+    assert answer.resp == AxiResp.OKAY
+    words = block.reshape(4, bus)
+    order = [1, 1, 1, 1] if burst == AxiBurstType.FIXED else [1, 2, 3, 0]
+    assert bytes(answer.data) == words[order].tobytes()
+    bench.scoreboard.check_memory(bench.memory.shared)

@@ -1,0 +1,23 @@
+"""What the tests of the backend rtlmodel share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+import echo_npu
+
+
+@pytest.fixture(scope="session")
+def config() -> str:
+    """The hardware configuration under test: ECHO_NPU_CONFIG, else default."""
+    return os.environ.get("ECHO_NPU_CONFIG") or "default"
+
+
+@pytest.fixture
+def npu(config: str) -> Iterator[echo_npu.Device]:
+    """A simulated device of its own for each test."""
+    with echo_npu.open("rtlmodel", config=config) as device:
+        yield device

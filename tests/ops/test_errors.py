@@ -1,0 +1,441 @@
+"""Bad input: every class of it, at packet level. The device reports it, memory stays as it was, and the device works on."""
+
+import dataclasses
+import struct
+from collections.abc import Callable
+
+import numpy as np
+from cocotb.triggers import Timer
+
+from echo_npu import registers as regs
+from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
+from echo_npu.checks import PacketFault, check_command
+from echo_npu.packets import (
+    LEGAL_FLAGS,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    matmul_packets,
+)
+from echo_npu.status import ErrorCode, State
+from tb.bench import RING_SLOTS, NpuBench, npu_test
+from tb.drivers.commands import Path
+from tb.drivers.registers import CLOCK_NS
+
+W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
+REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
+
+Slots = list[Packet]
+
+
+def copy(src: int = W, dst: int = A, m: int = 64, k: int = 0, n: int = 0, flags: int = 0) -> NpuCommandPacket:
+    return NpuCommandPacket(Opcode.MEMCPY, flags, src, 0, dst, m=m, k=k, n=n)
+
+
+def add(a: int = W, b: int = W + 64, dst: int = A, m: int = 16, k: int = 0, n: int = 0, flags: int = 0) -> NpuCommandPacket:
+    return NpuCommandPacket(Opcode.ADD_TENSOR, flags, a, b, dst, m=m, k=k, n=n, alpha=1.0)
+
+
+def matmul(
+    a: int = W, b: int = W + 4096, dst: int = A, m: int = 4, k: int = 4, n: int = 4, flags: int = 0
+) -> NpuCommandPacket:
+    return NpuCommandPacket(Opcode.MATMUL, flags, a, b, dst, m=m, k=k, n=n)
+
+
+def extended(packet: NpuCommandPacket, **fields: object) -> Slots:
+    """The packet with an extension behind it."""
+    with_flag = NpuCommandPacket(
+        packet.opcode, packet.flags | Flags.EXT, packet.src1_addr, packet.src2_addr, packet.dst_addr, packet.param
+    )
+    return [with_flag, ExtensionPacket(**fields)]  # type: ignore[arg-type]
+
+
+def word7(packet: NpuCommandPacket) -> NpuCommandPacket:
+    """The packet with its reserved parameter word set."""
+    words = [*packet.param[:7], 1]
+    return NpuCommandPacket(packet.opcode, packet.flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words)
+
+
+HUGE = 1 << 62
+CASES: dict[ErrorCode, dict[str, Slots]] = {
+    ErrorCode.BAD_OPCODE: {
+        "4": [NpuCommandPacket(4)],
+        "0xFE": [NpuCommandPacket(0xFE)],
+        "upper bytes": [NpuCommandPacket(0x0100_0001)],
+        "all ones": [NpuCommandPacket(0xFFFF_FFFF)],
+        "all ones everywhere": [b"\xff" * 64],
+        "extended": [NpuCommandPacket(0x55, Flags.EXT)],
+    },
+    ErrorCode.BAD_FLAGS: {
+        **{
+            f"{opcode.name} bit {bit}": [NpuCommandPacket(opcode, 1 << bit, W, W + 4096, A, m=4, k=4, n=4)]
+            for opcode in Opcode
+            for bit in (0, 2, 3, 15, 29, 31)
+            if not LEGAL_FLAGS[opcode] & (1 << bit)
+        },
+        **{f"{opcode.name} word 7": [word7(NpuCommandPacket(opcode, 0, W, W + 4096, A, m=4, k=4, n=4))] for opcode in Opcode},
+    },
+    ErrorCode.BAD_DIMENSION: {
+        "copy of nothing": [copy(m=0)],
+        "copy of -1": [copy(m=-1)],
+        "copy with k -1": [copy(k=-1)],
+        "copy of 2**62": [copy(m=HUGE)],
+        "copy that wraps 64 bits": [copy(m=1 << 32, k=1 << 32)],
+        "copy that wraps 32 bits": [copy(m=1 << 31, k=2)],
+        "add of nothing": [add(m=0)],
+        "add of -5": [add(m=-5)],
+        "add that wraps": [add(m=1 << 31, k=1 << 31, n=4)],
+        "matmul m 0": [matmul(m=0)],
+        "matmul k 0": [matmul(k=0)],
+        "matmul n 0": [matmul(n=0)],
+        "matmul m -1": [matmul(m=-1)],
+        "matmul k -2**63": [matmul(k=-(1 << 63))],
+        "matmul n 2**24+1": [matmul(n=(1 << 24) + 1)],
+        "matmul m 2**32": [matmul(m=1 << 32)],
+        "matmul k 2**32+4": [matmul(k=(1 << 32) + 4)],
+    },
+    ErrorCode.MISALIGNED: {
+        "add src1": [add(a=W + 1)],
+        "add src2": [add(b=W + 2)],
+        "add dst": [add(dst=A + 3)],
+        "matmul src1": [matmul(a=W + 2)],
+        "matmul src2": [matmul(b=W + 1)],
+        "matmul dst": [matmul(dst=A + 2)],
+    },
+    ErrorCode.OUT_OF_RANGE: {
+        "reserved source": [copy(src=RESERVED)],
+        "reserved destination": [copy(dst=RESERVED)],
+        "unmapped": [copy(src=UNMAPPED)],
+        "above 4 GiB": [copy(src=(1 << 32) + W)],
+        "top of 64 bits": [copy(dst=(1 << 64) - 64)],
+        "wraps 64 bits": [copy(dst=(1 << 64) - 32)],
+        "leaves weight memory": [copy(src=0x1000_0000 - 63)],
+        "leaves activation memory": [copy(dst=0x2000_0000 - 63)],
+        "larger than a region": [copy(src=0, dst=A, m=0x1000_0001)],
+        "add src1": [add(a=0x1000_0000 - 60)],
+        "add src2": [add(b=UNMAPPED)],
+        "add dst": [add(dst=0x2000_0000 - 60)],
+        "matmul src1": [matmul(a=0x1000_0000 - 60)],
+        "matmul src2": [matmul(b=RESERVED)],
+        "matmul dst": [matmul(dst=0x2000_0000 - 60)],
+        "matmul too large": [matmul(a=0, b=0x100, m=1 << 24, k=1 << 24, n=1)],
+        "matmul dst too large": [matmul(m=1 << 24, k=1, n=1 << 24)],
+        "row stride leaves": extended(copy(), rows=0x1000, src1_row_stride=0x10_0000),
+        "batch stride leaves": extended(matmul(), batch0=2, src2_batch0_stride=0x1000_0000, dst_batch0_stride=64),
+        "outer batch leaves": extended(copy(), batch1=65535, src1_batch1_stride=0xFFFF_FFFF, dst_batch1_stride=64),
+    },
+    ErrorCode.REGISTER_WINDOW: {
+        "source": [copy(src=REGISTER_WINDOW)],
+        "destination": [copy(dst=REGISTER_WINDOW)],
+        "first byte": [copy(dst=0x2000_0000)],
+        "last byte": [copy(src=0x2000_FFFF, m=1)],
+        "add src2": [add(b=REGISTER_WINDOW)],
+        "matmul dst": [matmul(dst=REGISTER_WINDOW)],
+    },
+    ErrorCode.OVERLAP: {
+        "copy onto itself": [copy(src=A, dst=A)],
+        "copy one byte behind": [copy(src=A, dst=A + 63)],
+        "copy one byte before": [copy(src=A + 63, dst=A)],
+        "add shifted": [add(a=A, dst=A + 4)],
+        "add shifted src2": [add(b=A + 60, dst=A)],
+        "matmul src1": [matmul(a=A)],
+        "matmul src2": [matmul(b=A + 60)],
+        "strided rows": extended(copy(src=A, dst=A + 64, m=16), rows=4, src1_row_stride=32),
+        "batches": extended(matmul(a=A, dst=A + 64), batch0=2, src1_batch0_stride=64, dst_batch0_stride=64),
+    },
+    ErrorCode.BAD_EXTENSION: {
+        "magic": extended(copy(), magic=0x31545844),
+        "no extension at all": extended(copy(), magic=0),
+        "w13": extended(matmul(), reserved=(1, 0, 0)),
+        "w15": extended(copy(), reserved=(0, 0, 1 << 31)),
+        "rows of a matmul": extended(matmul(), rows=1),
+        "src2 of a copy": extended(copy(), src2_row_stride=64),
+        "src2 batch of a copy": extended(copy(), src2_batch0_stride=64),
+        "rows": extended(copy(m=1), rows=(1 << 24) + 1),
+        "batch0": extended(copy(m=1), batch0=65536, dst_batch0_stride=1),
+        "batch1": extended(matmul(), batch1=1 << 20, dst_batch1_stride=64),
+        "short row": extended(matmul(), src1_row_stride=12),
+        "odd row": extended(matmul(), src2_row_stride=18),
+        "short dst row": extended(matmul(), dst_row_stride=8),
+        "odd batch stride": extended(matmul(), batch0=2, src1_batch0_stride=66, dst_batch0_stride=64),
+        "dst rows overlap": extended(copy(), rows=2, dst_row_stride=63),
+        "dst batches in one place": extended(matmul(), batch0=2),
+        "outer dst batches in one place": extended(copy(), batch1=2),
+    },
+}
+
+
+@npu_test(code=list(CASES), via=["window", "ring"])
+async def test_bad_packets(bench: NpuBench, code: ErrorCode, via: Path) -> None:
+    """Every case: the right code; what comes before it is done, what comes behind it is not; and the device recovers."""
+    for name, slots in CASES[code].items():
+        before = copy(bench.place(bench.rng.integers(0, 256, 64, dtype=np.uint8)), bench.destination(64))
+        behind = copy(before.src1_addr, bench.destination(64))
+        state = await bench.run([before, *slots, behind], via)
+        assert state == State.ERROR, f"{name}: accepted"
+        reported = await bench.state()
+        assert reported.error_code == code, f"{name}: {reported}"
+        await bench.recover()
+
+
+@npu_test()
+async def test_errors_and_soft_reset(bench: NpuBench) -> None:
+    """A soft reset ends the ERROR state as well, and starts the counts of commands anew."""
+    assert await bench.run([copy(), NpuCommandPacket(0x99)]) == State.ERROR
+    await bench.commands.soft_reset()
+    assert (await bench.state()).retired == 0
+    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+    await bench.probe()
+
+
+def _random_words(bench: NpuBench) -> bytes:
+    return bench.rng.integers(0, 256, 64, dtype=np.uint8).tobytes()
+
+
+def _nearly_right(bench: NpuBench) -> Slots:
+    """A legal command in which one word, of packet or extension, has become something else."""
+    pick = bench.random
+    legal: list[Callable[[], Slots]] = [
+        lambda: [copy(m=pick.randint(1, 100))],
+        lambda: [add(m=pick.randint(1, 30))],
+        lambda: [matmul(m=pick.randint(1, 9), k=pick.randint(1, 9), n=pick.randint(1, 9))],
+        lambda: extended(copy(m=8), rows=3, src1_row_stride=8, dst_row_stride=20),
+        lambda: extended(matmul(), batch0=2, dst_batch0_stride=64, src1_batch0_stride=64),
+        lambda: [NpuCommandPacket(Opcode.SYNC)],
+    ]
+    slots = pick.choice(legal)()
+    at = pick.randrange(len(slots))
+    slot = slots[at]
+    assert not isinstance(slot, bytes)
+    words = list(struct.unpack("<16I", slot.pack()))
+    word = pick.randrange(16)
+    words[word] = pick.choice((0, 1, words[word] ^ (1 << pick.randrange(32)), 0xFFFF_FFFF, 0x8000_0000, pick.getrandbits(32)))
+    slots[at] = struct.pack("<16I", *words)
+    return slots
+
+
+def _is_long(slots: Slots) -> bool:
+    """Whether the device would accept the command and take long over it."""
+    raw = [slot if isinstance(slot, bytes) else slot.pack() for slot in slots]
+    packet = NpuCommandPacket.unpack(raw[0])
+    extension = ExtensionPacket.unpack(raw[1]) if len(raw) > 1 else None
+    try:
+        command = check_command(packet, extension)
+    except PacketFault:
+        return False
+    moved = sum(o.rows * o.row_bytes for o in (command.src1, command.src2, command.dst) if o is not None)
+    return moved * command.batch[0] * command.batch[1] > 100_000 or command.macs > 100_000
+
+
+@npu_test()
+async def test_no_packet_hangs(bench: NpuBench) -> None:
+    """Random bytes, and legal commands with one word gone wrong: each ends as the functional model says."""
+    for number in range(400):
+        slots: Slots = [_random_words(bench)] if number % 4 == 0 else _nearly_right(bench)
+        if _is_long(slots):
+            continue
+        raw = slots[0] if isinstance(slots[0], bytes) else slots[0].pack()
+        opcode, flags = struct.unpack_from("<II", raw)
+        if len(slots) == 1 and flags & Flags.EXT & LEGAL_FLAGS.get(opcode, 0):
+            slots.append(_random_words(bench))  # it announces an extension: something comes
+        if await bench.run(slots, bench.random.choice(("window", "ring"))) == State.ERROR:
+            await bench.commands.clear_error()
+    await bench.probe()
+
+
+@npu_test()
+async def test_extension_never_comes(bench: NpuBench) -> None:
+    """An announced extension that is not submitted is an error in the end: a packet must not hang the device."""
+    await bench.commands.submit(extended(copy())[:1])
+    assert await bench.commands.wait(200_000) == State.ERROR
+    state = await bench.state()
+    assert (state.error_code, state.error_index) == (ErrorCode.BAD_EXTENSION, 0)
+    bench.monitor.sync()
+    bench.scoreboard.expect_no_extension()
+    bench.scoreboard.check(bench.memory.shared, state)
+    await bench.commands.clear_error()
+    await bench.probe()
+
+
+@npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul"])
+async def test_read_error(bench: NpuBench, via: Path, op: str) -> None:
+    """SLVERR or DECERR on an operand: READ_RESPONSE with the burst's address; a later run of the same works."""
+    size = 40
+    a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
+    dst = bench.destination(4 * size * size)
+    packets: Slots = {
+        "memcpy": [copy(b, dst, m=4 * size * size)],
+        "add": [add(a, b, dst, m=size * size)],
+        "matmul": list(matmul_packets(a, b, dst, size, size, size)),
+    }[op]
+    for hit in (0, 4 * size * size // 2, 4 * size * size - 4):
+        bench.dram.clear_statistics()
+        bench.dram.add_fault(b + hit, b + hit + 4, read=True, decode=bench.random.random() < 0.5)
+        index = (await bench.state()).retired + 1
+        await bench.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
+        assert await bench.commands.wait(1_000_000) == State.ERROR
+        await _expect(bench, ErrorCode.READ_RESPONSE, index)
+        bench.dram.clear_faults()
+        await bench.recover()
+        await _restart(bench)
+    assert await bench.run(packets, via) == State.DONE
+
+
+@npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul"])
+async def test_write_error(bench: NpuBench, via: Path, op: str) -> None:
+    """An error response to a result: WRITE_RESPONSE, even when it comes with the last burst."""
+    size = 40
+    a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
+    dst = bench.destination(4 * size * size)
+    packets: Slots = {
+        "memcpy": [copy(b, dst, m=4 * size * size)],
+        "add": [add(a, b, dst, m=size * size)],
+        "matmul": list(matmul_packets(a, b, dst, size, size, size)),
+    }[op]
+    for hit in (0, 4 * size * size // 2, 4 * size * size - 4):
+        bench.dram.clear_statistics()
+        bench.dram.add_fault(dst + hit, dst + hit + 4, write=True)
+        index = (await bench.state()).retired + 1
+        await bench.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
+        assert await bench.commands.wait(1_000_000) == State.ERROR
+        await _expect(bench, ErrorCode.WRITE_RESPONSE, index)
+        bench.dram.clear_faults()
+        await bench.recover()
+        await _restart(bench)
+    assert await bench.run(packets, via) == State.DONE
+
+
+@npu_test()
+async def test_ring_fetch_error(bench: NpuBench) -> None:
+    """A slot that cannot be read: what came before it is done, then READ_RESPONSE with an address in the ring."""
+    bench.dram.clear_statistics()
+    good = copy(bench.place(bench.rng.integers(0, 256, 64, dtype=np.uint8)), bench.destination(64))
+    base = await bench.registers.read(regs.RING_BASE)
+    bench.dram.add_fault(base, base + 64, read=True)
+    await bench.commands.submit([good], "window")
+    assert await bench.check() == State.DONE
+    await bench.commands.submit([good], "ring")
+    assert await bench.commands.wait(100_000) == State.ERROR
+    await _expect(bench, ErrorCode.READ_RESPONSE, None)
+    bench.dram.clear_faults()
+    await bench.recover()
+
+
+async def _expect(bench: NpuBench, code: ErrorCode, command: int | None) -> None:
+    """Check everything, given that `command` fails with the address of the first burst that memory refused."""
+    address = bench.dram.statistic("first_error_address")
+    assert bench.dram.statistic("error_responses"), "no burst was refused"
+    bench.scoreboard.expect_fault(code, address, command=command)
+    bench.monitor.sync()
+    bench.scoreboard.check(bench.memory.shared, await bench.state())
+
+
+async def _restart(bench: NpuBench) -> None:
+    """Begin to count commands anew."""
+    await bench.commands.soft_reset()
+    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+
+
+@dataclasses.dataclass(frozen=True)
+class RingFault:
+    """Register values that make a ring doorbell wrong."""
+
+    base: int = 0x1FFF_0000
+    size: int = RING_SLOTS
+    tail: int = 1
+    enable: bool = True
+    code: ErrorCode = ErrorCode.RING_CONFIG
+
+
+RING_FAULTS = {
+    "misaligned": RingFault(base=0x1FFF_0020),
+    "in_the_registers": RingFault(base=0x2000_0000),
+    "reserved": RingFault(base=0x3000_0000),
+    "unmapped": RingFault(base=0xFFFF_FFC0),
+    "leaves_weight_memory": RingFault(base=0x0FFF_FFC0, size=2),
+    "leaves_activation_memory": RingFault(base=0x1FFF_FFC0, size=2),
+    "no_slots": RingFault(size=0),
+    "one_slot": RingFault(size=1),
+    "not_enabled": RingFault(enable=False),
+    "tail_is_size": RingFault(tail=RING_SLOTS, code=ErrorCode.RING_INDEX),
+    "tail_far_out": RingFault(tail=0xFFFF, code=ErrorCode.RING_INDEX),
+}
+
+
+@npu_test(name=list(RING_FAULTS))
+async def test_ring_doorbell(bench: NpuBench, name: str) -> None:
+    """A tail that is out of range, or a ring that is wrong itself, when the doorbell rings."""
+    fault = RING_FAULTS[name]
+    await bench.registers.run(
+        [
+            WriteReg(regs.RING_BASE, fault.base),
+            WriteReg(regs.RING_SIZE, fault.size),
+            WriteReg(regs.CONTROL, regs.CONTROL_RING_ENABLE.put(int(fault.enable))),
+            WriteReg(regs.RING_TAIL, fault.tail),
+        ]
+    )
+    assert await bench.check() == State.ERROR
+    assert (await bench.state()).error_code == fault.code
+    await bench.commands.clear_error()
+    await bench.commands.soft_reset()
+    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+    await bench.probe()
+
+
+@npu_test()
+async def test_queue_full(bench: NpuBench) -> None:
+    """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is harmed."""
+    nbytes = 200_000
+    src = bench.place(bench.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
+    long_copy = copy(src, bench.destination(nbytes), m=nbytes)
+    small = [copy(src, bench.destination(64)) for _ in range(bench.config.queue_depth + 4)]
+    batch: list[RegisterOp] = []
+    for packet in (long_copy, *small):
+        batch += bench.commands.window_writes(packet.pack())
+    *_, status = await bench.registers.run([*batch, ReadReg(regs.STATUS)])
+    assert regs.STATUS_QUEUE_LEVEL.get(status) == bench.config.queue_depth
+    assert regs.STATUS_QUEUE_FULL.get(status) == 1
+    assert await bench.commands.wait(1_000_000) == State.ERROR
+    state = await bench.state()
+    assert state.error_code == ErrorCode.QUEUE_FULL
+    assert state.error_index == state.retired
+    # How many of the copies were done is the device's business.
+    await bench.commands.soft_reset()
+    bench.monitor.sync()
+    places = [(packet.dst_addr, packet.dst_addr + packet.m) for packet in (long_copy, *small)]
+    bench.scoreboard.resynchronise(bench.memory.shared, places)
+    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+    await bench.probe()
+
+
+@npu_test()
+async def test_doorbells_in_error(bench: NpuBench) -> None:
+    """In the ERROR state doorbells of both kinds do nothing, and what they announced stays undone after the clear."""
+    assert await bench.run([NpuCommandPacket(0x42)]) == State.ERROR
+    data = bench.place(bench.rng.integers(0, 256, 64, dtype=np.uint8))
+    await bench.registers.run(bench.commands.window_writes(copy(data, bench.destination(64)).pack()))
+    await bench.registers.write(regs.RING_TAIL, 3)
+    await Timer(500 * CLOCK_NS, "ns")
+    assert await bench.check() == State.ERROR
+    await bench.commands.clear_error()
+    assert await bench.check() == State.IDLE
+    await bench.probe()
+
+
+@npu_test()
+async def test_soft_reset_in_the_middle(bench: NpuBench) -> None:
+    """A soft reset while engines are at work ends cleanly: no bus traffic is left behind, and the device works."""
+    size = 64
+    for wait in (20, 150, 700, 2500):
+        a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
+        dst = bench.destination(4 * size * size)
+        await bench.commands.submit(list(matmul_packets(a, b, dst, size, size, size)))
+        await Timer(wait * CLOCK_NS, "ns")
+        await bench.commands.soft_reset()
+        assert bench.dram.statistic("outstanding") == 0
+        bench.monitor.sync()
+        bench.scoreboard.resynchronise(bench.memory.shared, [(dst, dst + 4 * size * size)])
+        await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+        await bench.probe()

@@ -66,7 +66,8 @@ regs: $(VENV)/.dev ## registers: RTL, Python constants and reference from rtl/re
 	@$(PY) scripts/generate_registers.py
 
 .PHONY: docs
-docs: regs ## the generated parts of docs/
+docs: regs ## the generated parts of docs/, and the register reference as HTML in docs/registers/
+	@$(PY) scripts/generate_registers.py --html docs/registers
 
 .PHONY: clean
 clean: ## remove builds and waves; .venv stays

@@ -23,6 +23,7 @@ block_iterator.sv
 panel_loader.sv
 weight_feeder.sv
 activation_feeder.sv
+systolic_row.sv
 systolic_array.sv
 result_drain.sv
 matrix_engine.sv

@@ -6,8 +6,8 @@
         ...
         await bench.run(packets)
 
-After the test body the bench is closed: every command must have been checked, the bus must have kept the protocol, and
-the device must still work.
+After the test body the bench is closed: every command must have been checked, the bus must have kept the
+protocol, and the device must still work.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ DEFAULT_TIMING: Mapping[str, float] = {
     **dict.fromkeys(("stall_aw", "stall_w", "stall_b", "stall_ar", "stall_r"), 0.0),
 }
 
+RING_BASE = 0x1FFF_0000  # at the end of activation memory, away from what the tests place
 RING_SLOTS = 64
-_RING_BASE = 0x1FFF_0000  # at the end of activation memory, away from what the tests place
 
 
 def stalled() -> bool:
@@ -63,7 +63,10 @@ def stalled() -> bool:
 
 def random_timing(rng: random.Random) -> dict[str, float]:
     """A memory that holds back on every channel, each by its own chance, with a latency of its own."""
-    stalls = {name: rng.choice((0.0, 0.1, 0.3, 0.6)) for name in ("stall_aw", "stall_w", "stall_b", "stall_ar", "stall_r")}
+    stalls = {
+        name: rng.choice((0.0, 0.1, 0.3, 0.6))
+        for name in ("stall_aw", "stall_w", "stall_b", "stall_ar", "stall_r")
+    }
     stalls[rng.choice(sorted(stalls))] = 0.7
     return {
         **DEFAULT_TIMING,
@@ -104,7 +107,7 @@ class NpuBench:
         await Timer(5 * CLOCK_NS, "ns")
         dut.rst_n.value = 1
         await Timer(5 * CLOCK_NS, "ns")
-        await self.commands.setup_ring(_RING_BASE, RING_SLOTS)
+        await self.commands.setup_ring(RING_BASE, RING_SLOTS)
 
     # ---- stimulus ----
 
@@ -117,14 +120,19 @@ class NpuBench:
             raise MemoryError(f"the test uses more than the {region} region")
         return address
 
-    def place(self, data: NDArray[Any], region: str = "activation", *, align: int = 64, offset: int = 0) -> int:
+    def place(
+        self, data: NDArray[Any], region: str = "activation", *, align: int = 64, offset: int = 0
+    ) -> int:
         """Store an array in fresh memory; its address."""
         address = self.alloc(data.nbytes, region, align=align, offset=offset)
         self.memory.write(address, data)
         return address
 
-    def destination(self, nbytes: int, region: str = "activation", *, align: int = 64, offset: int = 0) -> int:
-        """Fresh memory for a result, filled with random bytes: a byte that is not written shows, around it too."""
+    def destination(
+        self, nbytes: int, region: str = "activation", *, align: int = 64, offset: int = 0
+    ) -> int:
+        """Fresh memory for a result, filled with random bytes: a byte that is not written shows, around it
+        too."""
         address = self.alloc(nbytes + 64, region, align=align, offset=offset + 32)
         self.memory.write(address - 32, self.rng.integers(0, 256, nbytes + 64, dtype=np.uint8))
         return address
@@ -155,9 +163,7 @@ class NpuBench:
 
     async def counters(self) -> dict[str, int]:
         """All performance counters by name."""
-        operations = [
-            ReadReg(getattr(regs, name) + half) for name in regs.COUNTERS for half in (0, 4)
-        ]
+        operations = [ReadReg(getattr(regs, name) + half) for name in regs.COUNTERS for half in (0, 4)]
         values = await self.registers.run(operations)
         return {name: values[2 * i] | values[2 * i + 1] << 32 for i, name in enumerate(regs.COUNTERS)}
 
@@ -165,6 +171,11 @@ class NpuBench:
         """Clear the error and prove that the device works: a copy goes through."""
         await self.commands.clear_error()
         await self.probe()
+
+    async def restart(self) -> None:
+        """Reset the device through its register, and set up the ring again."""
+        await self.commands.soft_reset()
+        await self.commands.setup_ring(RING_BASE, RING_SLOTS)
 
     async def probe(self) -> None:
         """A small copy by each way of submission, checked."""
@@ -197,7 +208,8 @@ TestBody = Callable[..., Awaitable[None]]
 
 
 def npu_test(**parameters: Sequence[Any]) -> Callable[[TestBody], Any]:
-    """Makes a cocotb test of an `async def body(bench, **values)`: one test for each combination of `parameters`.
+    """Makes a cocotb test of an `async def body(bench, **values)`: one test for each combination of
+    `parameters`.
 
     The test fails when it takes more than ten million device cycles of simulated time.
     """

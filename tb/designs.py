@@ -21,8 +21,8 @@ class FileListError(ValueError):
 class Design:
     """Sources, parameters and top level of one simulator.
 
-    `control` are Verilator control files (.vlt), `cpp` are C++ sources of DPI functions, `public` makes every signal
-    visible to Python (slow; for small blocks).
+    `control` are Verilator control files (.vlt), `cpp` are C++ sources of DPI functions, `public` makes
+    every signal visible to Python (slow; for small blocks).
     """
 
     name: str
@@ -38,7 +38,8 @@ class Design:
 
 
 def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Sources and include directories of a file list (.f); its paths are relative to the list's own directory.
+    """Sources and include directories of a file list (.f); its paths are relative to the list's own
+    directory.
 
     Raises:
         FileListError: a file that does not exist, or an option other than +incdir+.
@@ -65,7 +66,8 @@ WAIVERS = ROOT / "scripts" / "lint_waivers.vlt"
 
 
 def npu_design(config: str) -> Design:
-    """The board (npu_tb) around the NPU in the configuration `config`. ConfigError for an unknown or illegal one."""
+    """The board (npu_tb) around the NPU in the configuration `config`. ConfigError for an unknown or illegal
+    one."""
     sources, includes = read_file_list(RTL / "npu.f")
     board = [HDL / name for name in ("dram_model.sv", "axil_bfm.sv", "axil_monitor.sv", "npu_tb.sv")]
     return Design(
@@ -91,7 +93,8 @@ def block_design(
     verilator_args: Sequence[str] = (),
     public: bool = True,
 ) -> Design:
-    """One module as top level. Paths are absolute or relative to the repository; every signal of it is visible."""
+    """One module as top level. Paths are absolute or relative to the repository; every signal of it is
+    visible."""
 
     def absolute(paths: Sequence[Path | str]) -> tuple[Path, ...]:
         return tuple((ROOT / path).resolve() for path in paths)

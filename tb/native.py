@@ -1,4 +1,5 @@
-"""The simulator's own C functions, seen from Python in the same process: the memory model and the register queue."""
+"""The simulator's own C functions, seen from Python in the same process: the memory model and the register
+queue."""
 
 from __future__ import annotations
 
@@ -91,21 +92,25 @@ class Dram:
     def set(self, knob: str, value: float) -> None:
         """Turn a knob from now on.
 
-        read_latency, write_latency: cycles; read_bandwidth, write_bandwidth: bytes a cycle; stall_aw, stall_w, stall_b,
-        stall_ar, stall_r: chance 0..0.9 that the channel holds back in a cycle; early_read: chance 0..1 that a read
-        takes its data when it is accepted; max_reads, max_writes: outstanding bursts; reorder: 1 lets bursts of
-        different ids overtake each other; seed.
+        read_latency, write_latency: cycles. read_bandwidth, write_bandwidth: bytes a cycle.
+        stall_aw, stall_w, stall_b, stall_ar, stall_r: chance 0..0.9 that the channel holds back in a cycle.
+        max_reads, max_writes: outstanding bursts. early_read: chance 0..1 that a read takes its data when it
+        is accepted. reorder: 1 lets bursts of different ids overtake each other. seed: of all that is random.
 
         Raises:
             ValueError: no such knob (the message lists them), or a value out of its range.
         """
         if knob in _CHANCES:
             if not 0 <= value <= (1 if knob == "early_read" else 0.9):
-                raise ValueError(f"{knob} = {value}: a chance lies in 0..{1 if knob == 'early_read' else 0.9}")
+                raise ValueError(
+                    f"{knob} = {value}: a chance lies in 0..{1 if knob == 'early_read' else 0.9}"
+                )
             native = round(value * 65536)
         elif knob in _BANDWIDTHS:
             if not 1 / 65536 <= value <= 65536:
-                raise ValueError(f"{knob} = {value}: a bandwidth is more than 0 and at most 65536 bytes a cycle")
+                raise ValueError(
+                    f"{knob} = {value}: a bandwidth is more than 0 and at most 65536 bytes a cycle"
+                )
             native = round(value * 65536)
         elif knob in _COUNTS:
             if value != int(value) or value < 0:
@@ -137,9 +142,17 @@ class Dram:
         self._lib.echo_dram_clear_statistics()
 
     def add_fault(
-        self, lo: int, hi: int, *, read: bool = False, write: bool = False, decode: bool = False, count: int = -1
+        self,
+        lo: int,
+        hi: int,
+        *,
+        read: bool = False,
+        write: bool = False,
+        decode: bool = False,
+        count: int = -1,
     ) -> None:
-        """Answer accesses that touch [lo, hi) with SLVERR (DECERR with `decode`), `count` bursts of them (-1: all)."""
+        """Answer accesses that touch [lo, hi) with SLVERR (DECERR with `decode`), `count` bursts of them
+        (-1: all)."""
         self._lib.echo_dram_add_fault(lo, hi, int(read), int(write), 3 if decode else 2, count)
 
     def clear_faults(self) -> None:
@@ -148,7 +161,7 @@ class Dram:
 
     def violations(self) -> list[str]:
         """The first AXI4 protocol violations of the device on m_axi, in words."""
-        found = []
+        found: list[str] = []
         while (text := self._lib.echo_dram_violation(len(found))) is not None:
             found.append(text.decode())
         return found

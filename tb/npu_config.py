@@ -98,22 +98,26 @@ def _check_combination(config: NpuConfig, where: str) -> None:
     """What the RTL would refuse at elaboration, in words. ConfigError."""
     if config.array_rows != config.array_cols:
         raise ConfigError(
-            f"{where}: array_rows = {config.array_rows} and array_cols = {config.array_cols}; the array must be square"
+            f"{where}: array_rows = {config.array_rows} and array_cols = {config.array_cols}; the array"
+            " must be square"
         )
     for key, words in (("array_cols", config.array_cols), ("vector_lanes", config.vector_lanes)):
         bits = 32 * words
         if bits % config.data_width or bits // config.data_width > 8:
             raise ConfigError(
-                f"{where}: {key} = {words} values are {bits} bits; they must be one to eight beats of data_width ="
+                f"{where}: {key} = {words} values are {bits} bits; they must be one to eight beats of"
+                " data_width ="
                 f" {config.data_width}"
             )
     if config.block_m < 2 * config.array_rows:
         raise ConfigError(
-            f"{where}: block_m = {config.block_m}; it must be at least two tiles of array_rows = {config.array_rows}"
+            f"{where}: block_m = {config.block_m}; it must be at least two tiles of array_rows ="
+            f" {config.array_rows}"
         )
     if config.acc_entries % config.block_m or config.acc_entries // config.block_m > config.block_n_tiles:
         raise ConfigError(
-            f"{where}: acc_entries = {config.acc_entries} must be a multiple of block_m = {config.block_m}, at most"
+            f"{where}: acc_entries = {config.acc_entries} must be a multiple of block_m ="
+            f" {config.block_m}, at most"
             f" block_n_tiles = {config.block_n_tiles} of them"
         )
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-
 
 _running: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
@@ -24,8 +25,8 @@ def stop_all() -> None:
 class ChildProcess:
     """A program in its own process group; leaving the `with` block, or `stop()`, ends the whole group.
 
-    The child gets the read end of a pipe as ECHO_NPU_LIFELINE. This process holds the write end, so a simulator
-    notices when this process is gone, even when it was killed (tb/hdl/lifeline.cpp).
+    The child gets the read end of a pipe as ECHO_NPU_LIFELINE. This process holds the write end, so a
+    simulator notices when this process is gone, even when it was killed (tb/hdl/lifeline.cpp).
     """
 
     def __init__(
@@ -95,10 +96,8 @@ class ChildProcess:
         return self.process.returncode
 
     def _signal(self, number: int) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def __enter__(self) -> ChildProcess:
         return self
@@ -121,11 +120,14 @@ def run_bounded(
 ) -> int:
     """Run to the end and return the exit status; `tick(seconds so far)` is called a few times a second.
 
+    The command and all that it starts end with this process, even when this process is killed.
+
     Raises:
         subprocess.TimeoutExpired: after `timeout` seconds; nothing of the group is left running.
     """
     started = time.monotonic()
-    with ChildProcess(command, env=env, cwd=cwd, log=log, append=append) as child:
+    supervised = [sys.executable, str(Path(__file__).with_name("lifeline.py")), *command]
+    with ChildProcess(supervised, env=env, cwd=cwd, log=log, append=append) as child:
         while True:
             elapsed = time.monotonic() - started
             if elapsed > timeout:

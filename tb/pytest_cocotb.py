@@ -1,4 +1,5 @@
-"""Lets pytest run the cocotb suites: one pytest item for each (file, configuration, memory), plain pytest outside.
+"""Lets pytest run the cocotb suites: one pytest item for each (file, configuration, memory), plain pytest
+outside.
 
 A folder of suites takes part with one line in its conftest.py:
 

@@ -1,6 +1,7 @@
-"""The RTL regression: every op test on the simulated NPU, with and without memory stalls, and a table at the end.
+"""The RTL regression: every op test on the simulated NPU, with and without memory stalls, and a table at the
+end.
 
-    python -m tb.regression [--test matmul] [--config small] [--waves] [--seed N] [--jobs 2]
+python -m tb.regression [--test matmul] [--config small] [--waves] [--seed N] [--jobs 2]
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ class Suite:
     def tests(self) -> list[str]:
         """Names of its tests."""
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
-        return [node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef) and node.name.startswith("test")]
+        return [
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.AsyncFunctionDef) and node.name.startswith("test")
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +196,9 @@ def table(finished: Sequence[Finished], seed: int, *, each_test: bool) -> Table:
     return out
 
 
-def _report(console: Console, finished: Sequence[Finished], seed: int, each_test: bool, started: float) -> None:
+def _report(
+    console: Console, finished: Sequence[Finished], seed: int, each_test: bool, started: float
+) -> None:
     console.print(table(finished, seed, each_test=each_test))
     for item in finished:
         if not item.passed:
@@ -203,7 +210,9 @@ def _report(console: Console, finished: Sequence[Finished], seed: int, each_test
         console.print(f"waves: {path.relative_to(ROOT)}", highlight=False)
     tests = sum(len(item.result.outcomes) for item in finished if item.result)
     bad = sum(not item.passed for item in finished)
-    verdict = f"[red]{bad} of {len(finished)} runs failed[/]" if bad else f"[green]all {tests} tests passed[/]"
+    verdict = (
+        f"[red]{bad} of {len(finished)} runs failed[/]" if bad else f"[green]all {tests} tests passed[/]"
+    )
     console.print(f"{verdict} in {time.monotonic() - started:.0f} s, seed {seed}", highlight=False)
 
 
@@ -212,7 +221,9 @@ def _terminated(number: int, frame: object) -> None:
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tb.regression", description="RTL regression on the simulated NPU")
+    parser = argparse.ArgumentParser(
+        prog="python -m tb.regression", description="RTL regression on the simulated NPU"
+    )
     parser.add_argument("--test", default="", help="one op, or one test of it: matmul, matmul.test_alpha")
     parser.add_argument("--config", default="default", help="hardware configuration, or all")
     parser.add_argument("--waves", action="store_true", help="write waves/<test>.vcd")
@@ -221,7 +232,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; exit status 0 when every test passed, 1 when not, 2 for a wrong name or a missing tool."""
+    """Command line; exit status 0 when every test passed, 1 when not, 2 for a wrong name or a missing
+    tool."""
     options = _arguments(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, _terminated)
     started = time.monotonic()

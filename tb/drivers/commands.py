@@ -57,7 +57,9 @@ class CommandDriver:
     def window_writes(self, slot: bytes) -> list[RegisterOp]:
         """The seventeen writes that submit one packet through the window."""
         words = np.frombuffer(slot, dtype="<u4")
-        writes: list[RegisterOp] = [WriteReg(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
+        writes: list[RegisterOp] = [
+            WriteReg(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)
+        ]
         return [*writes, WriteReg(regs.DOORBELL, 1)]
 
     async def _submit_window(self, slots: Sequence[bytes]) -> None:
@@ -126,7 +128,8 @@ class CommandDriver:
         """Reset the device through its register; the ring must be set up again.
 
         Raises:
-            DeviceHangError: the reset, which waits for bus traffic to end, is not over after `timeout_cycles`.
+            DeviceHangError: the reset, which waits for bus traffic to end, is not over after
+                `timeout_cycles`.
         """
         self._ring_slots = self._tail = 0
         await self._registers.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
@@ -135,7 +138,9 @@ class CommandDriver:
             if regs.STATUS_STATE.get(await self._registers.read(regs.STATUS)) == State.IDLE:
                 return
             await Timer(50 * CLOCK_NS, "ns")
-        raise DeviceHangError(f"a soft reset is not over after {timeout_cycles} cycles: {await self.describe()}")
+        raise DeviceHangError(
+            f"a soft reset is not over after {timeout_cycles} cycles: {await self.describe()}"
+        )
 
     async def describe(self) -> str:
         """State, error and progress registers in words."""

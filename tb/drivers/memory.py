@@ -1,4 +1,5 @@
-"""Device memory as a test sees it: the back door (shared bytes) and the front door (the host window s_axi)."""
+"""Device memory as a test sees it: the back door (shared bytes) and the front door (the host window
+s_axi)."""
 
 from __future__ import annotations
 
@@ -79,12 +80,14 @@ class MemoryDriver:
 
     @contextlib.asynccontextmanager
     async def front_door(self) -> AsyncIterator[Any]:
-        """The AXI4 master on s_axi (cocotbext-axi), with its clock running: `on_write` is not told of its writes.
+        """The AXI4 master on s_axi (cocotbext-axi), with its clock running: `on_write` is not told of its
+        writes.
 
-        It wakes at clock edges, which makes the simulation many times slower for the length of the `with` block.
+        It wakes at clock edges, which makes the simulation many times slower for the length of the `with`
+        block.
         """
         if self._master is None:
-            from cocotbext.axi import AxiBus, AxiMaster  # noqa: PLC0415  (only for the front door)
+            from cocotbext.axi import AxiBus, AxiMaster
 
             self._master = AxiMaster(AxiBus.from_prefix(self._dut, "s_axi"), self._dut.bus_clk)
         self._users += 1

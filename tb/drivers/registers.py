@@ -25,7 +25,8 @@ class RegisterTimeoutError(RuntimeError):
 class RegisterDriver:
     """Reads and writes registers by offset, and waits for the interrupt.
 
-    Nothing here waits for a clock edge: a list of accesses is handed to the bench natively, and Python wakes once.
+    Nothing here waits for a clock edge: a list of accesses is handed to the bench natively, and Python wakes
+    once.
     """
 
     def __init__(self, dut: HierarchyObject) -> None:
@@ -36,7 +37,8 @@ class RegisterDriver:
         """Do the operations in order: the value for a read, 0 for a write, whether high (0 or 1) for a wait.
 
         Raises:
-            NpuBusError: the device refused an access (SLVERR or DECERR); those behind it were done all the same.
+            NpuBusError: the device refused an access (SLVERR or DECERR); those behind it were done all the
+                same.
             RegisterTimeoutError: no answer at all.
         """
         results: list[int] = []
@@ -77,7 +79,9 @@ class RegisterDriver:
         limit = Timer(len(words) * _CYCLES_PER_ACCESS * CLOCK_NS, "ns")
         if await First(dut.bfm_done.value_change, limit) is limit:
             self._queue.flush()
-            raise RegisterTimeoutError(f"the device did not answer {len(words)} register accesses: {operations!r:.200}")
+            raise RegisterTimeoutError(
+                f"the device did not answer {len(words)} register accesses: {operations!r:.200}"
+            )
         answers = self._queue.collect(len(words))
         for (write, offset, _), (_, response) in zip(words, answers, strict=True):
             if response:

@@ -24,15 +24,19 @@ class AxiMonitor:
         """End of the test.
 
         Raises:
-            ProtocolViolationError: a rule of AXI4 was broken, an access went outside of memory, or bursts are still
-                under way although the device says it is done.
+            ProtocolViolationError: a rule of AXI4 was broken, an access went outside of memory, or bursts
+                are still under way although the device says it is done.
         """
         figures = self._dram.statistics()
         violations = self._dram.violations()
         self._dram.clear_statistics()
         if figures["violations"]:
-            raise ProtocolViolationError(f"{figures['violations']} violations on m_axi: " + "; ".join(violations[:5]))
+            raise ProtocolViolationError(
+                f"{figures['violations']} violations on m_axi: " + "; ".join(violations[:5])
+            )
         if figures["decode_errors"]:
             raise ProtocolViolationError(f"{figures['decode_errors']} bursts on m_axi went outside of memory")
         if figures["outstanding"]:
-            raise ProtocolViolationError(f"{figures['outstanding']} bursts on m_axi are still under way at the end")
+            raise ProtocolViolationError(
+                f"{figures['outstanding']} bursts on m_axi are still under way at the end"
+            )

@@ -33,3 +33,7 @@ class RegisterMonitor:
                 self.doorbells["ring"] += 1
         if writes:
             self._listener(writes)
+
+    def drop(self) -> None:
+        """Lose the writes seen so far: for tests of the scoreboard."""
+        observed_writes()

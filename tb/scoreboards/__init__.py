@@ -1,1 +1,2 @@
-"""Scoreboards: what the device did against what it should have done. Plain numpy, usable without a simulator."""
+"""Scoreboards: what the device did against what it should have done. Plain numpy, usable without a
+simulator."""

@@ -1,8 +1,8 @@
 """The second check of every command: is the functional model's own answer right, within a stated bound?
 
-Nothing here uses the model's arithmetic: products and sums are float64, copies are plain loops over rows. The bounds
-are the usual ones of floating-point error analysis, with u = 2**-24 (half an ulp at 1) and eta = 2**-149 (the
-smallest subnormal, which bounds what a product that underflows can lose):
+Nothing here uses the model's arithmetic: products and sums are float64, copies are plain loops over rows.
+The bounds are the usual ones of floating-point error analysis, with u = 2**-24 (half an ulp at 1) and eta =
+2**-149 (the smallest subnormal, which bounds what a product that underflows can lose):
 
     add      |alpha*b| * u + |a + alpha*b| * u (1 + u) + eta
     matmul   gamma(K + 1) * sum |a||b| + K * eta,   gamma(n) = n u / (1 - n u);   one more rounding with alpha
@@ -52,7 +52,8 @@ def _floats(raw: NDArray[np.uint8]) -> Float64:
 
 
 def _compare(model: Float64, true: Float64, bound: Float64, what: str) -> None:
-    """Raise AccuracyError where a finite value is outside its bound, or the class (NaN, infinity) is another."""
+    """Raise AccuracyError where a finite value is outside its bound, or the class (NaN, infinity) is
+    another."""
     with np.errstate(all="ignore"):
         finite = np.isfinite(true) & np.isfinite(bound)
         # Close to overflow the rounded value may be an infinity, on the way or at the end.
@@ -63,7 +64,8 @@ def _compare(model: Float64, true: Float64, bound: Float64, what: str) -> None:
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise AccuracyError(
-            f"{what}: {int(wrong.sum())} of {wrong.size} values of the functional model are outside the bound; first at"
+            f"{what}: {int(wrong.sum())} of {wrong.size} values of the functional model are outside the"
+            " bound; first at"
             f" {where}: {model[where]!r}, true {true[where]!r}, bound {bound[where]!r}"
         )
 
@@ -108,7 +110,8 @@ class Expectation:
                 self._bound += np.abs(self._true) * U + ETA
 
     def check(self, memory: NDArray[np.uint8]) -> None:
-        """Compare with what the functional model left in `memory`. AccuracyError says where and by how much."""
+        """Compare with what the functional model left in `memory`. AccuracyError says where and by how
+        much."""
         command = self._command
         if command.dst is None:
             return
@@ -117,4 +120,6 @@ class Expectation:
             if not np.array_equal(result, self._copy):
                 raise AccuracyError(f"{command.packet}: the functional model did not copy every byte")
             return
-        _compare(_floats(result), self._true.reshape(result.shape[:-1] + (-1,)), self._bound, str(command.packet))
+        _compare(
+            _floats(result), self._true.reshape((*result.shape[:-1], -1)), self._bound, str(command.packet)
+        )

@@ -1,9 +1,10 @@
 """Checks every command that the device was given.
 
-The scoreboard watches the same register writes as the device and runs the functional model on them. Each command is
-checked twice: *accurate*, the model against float64 within a stated bound, when the model executes it; and *exact*,
-the device against the model bit for bit, over the whole of memory, when the test calls `check`. A difference inside a
-command's destination is that command's; one anywhere else is a stray write.
+The scoreboard watches the same register writes as the device and runs the functional model on them. Each
+command is
+checked twice: *accurate*, the model against float64 within a stated bound, when the model executes it; and
+*exact*, the device against the model bit for bit, over the whole of memory, when the test calls `check`. A
+difference inside a command's destination is that command's; one anywhere else is a stray write.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def device_state(values: Sequence[int]) -> DeviceState:
 
 @dataclasses.dataclass(frozen=True)
 class ExpectedFault:
-    """A bus error that the test injects: which command it hits (None: the fetch of a ring slot), and the report."""
+    """A bus error that the test injects: which command it hits (None: the fetch of a ring slot), and the
+    report."""
 
     code: ErrorCode
     address: int
@@ -139,7 +141,8 @@ class _Reference(FunctionalModel):
 
 
 class CommandScoreboard:
-    """One for each device. Feed it with `mirror` and `observe`, in the order of events; then `check`; at the end `finish`."""
+    """One for each device. Feed it with `mirror` and `observe`, in the order of events; then `check`; at the
+    end `finish`."""
 
     def __init__(self, config: HardwareConfig) -> None:
         self._config = config
@@ -155,12 +158,15 @@ class CommandScoreboard:
         self._memory.bytes[address : address + data.size] = data
 
     def observe(self, writes: Iterable[RegisterWrite]) -> None:
-        """The device accepted these register writes. AccuracyError if the model's answer to a command is wrong."""
+        """The device accepted these register writes. AccuracyError if the model's answer to a command is
+        wrong."""
         for write in writes:
             if write.response:
                 continue  # refused, so without effect
             if write.strobes != 0xF:
-                raise ScoreboardError(f"partial write of register 0x{write.offset:03x}: the model has no byte strobes")
+                raise ScoreboardError(
+                    f"partial write of register 0x{write.offset:03x}: the model has no byte strobes"
+                )
             self._reference.write_reg(write.offset, write.data)
             try:
                 self._reference.drain()
@@ -170,12 +176,14 @@ class CommandScoreboard:
             self._unseen_errors |= self._reference.state == State.ERROR
 
     def expect_fault(self, code: ErrorCode, address: int, *, command: int | None) -> None:
-        """The test made memory answer with an error: command number `command` since reset (None: the next fetch of a
-        ring slot) will fail with `code`, and `address` as ERROR_ADDR. Its destination is then undefined."""
+        """The test made memory answer with an error: command number `command` since reset (None: the next
+        fetch of a ring slot) will fail with `code`, and `address` as ERROR_ADDR. Its destination is then
+        undefined."""
         self._reference.fault = ExpectedFault(code, address, command)
 
     def expect_no_extension(self) -> None:
-        """The device gave up waiting for an announced extension: the model, which has no clock, is told so."""
+        """The device gave up waiting for an announced extension: the model, which has no clock, is told
+        so."""
         if not self._reference.waits_for_extension:
             raise StateMismatchError("the functional model does not wait for an extension packet")
         self._reference.give_up_extension()
@@ -216,7 +224,8 @@ class CommandScoreboard:
         self.checked += 1
 
     def resynchronise(self, memory: MemoryImage, undefined: Sequence[tuple[int, int]]) -> None:
-        """The device was reset in the middle of work whose progress only it knows: start anew from its memory.
+        """The device was reset in the middle of work whose progress only it knows: start anew from its
+        memory.
 
         Outside of the `undefined` address ranges memory must be as the model has it: StrayWriteError.
         """
@@ -236,7 +245,9 @@ class CommandScoreboard:
             return  # it was reported where it happened
         if self.pending or self._unseen_errors:
             commands = ", ".join(str(command.packet) for command in self._reference.executed[:4])
-            raise UncheckedError(f"{self.pending} commands were submitted but never checked: {commands or 'an error state'}")
+            raise UncheckedError(
+                f"{self.pending} commands were submitted but never checked: {commands or 'an error state'}"
+            )
         if self._reference.waits_for_extension:
             raise UncheckedError("the test ended while the device waits for an extension packet")
         if not self.checked:
@@ -272,8 +283,8 @@ class CommandScoreboard:
             column = (first - int(starts[outer, inner, row])) // 4
             word = first & ~3
             raise ExactMismatchError(
-                f"exact: {command.packet} (number {number} since the last check) differs from the functional model at"
-                f" batch ({inner}, {outer}) row {row} element {column}: device"
+                f"exact: {command.packet} (number {number} since the last check) differs from the functional"
+                f" model at batch ({inner}, {outer}) row {row} element {column}: device"
                 f" 0x{int(memory.bytes[word : word + 4].view(np.uint32)[0]):08x}, model"
                 f" 0x{int(self._memory.bytes[word : word + 4].view(np.uint32)[0]):08x}; {bytes_text}"
             )

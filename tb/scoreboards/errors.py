@@ -1,4 +1,5 @@
-"""What a scoreboard can find. Each kind of finding has its own name, so that a report says which check failed."""
+"""What a scoreboard can find. Each kind of finding has its own name, so that a report says which check
+failed."""
 
 from __future__ import annotations
 

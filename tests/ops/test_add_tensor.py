@@ -37,7 +37,9 @@ async def test_sizes(bench: NpuBench, via: Path) -> None:
         offsets = [4 * bench.random.randrange(16) for _ in range(3)]
         a = bench.place(bench.floats(count), offset=offsets[0])
         b = bench.place(bench.floats(count), "weight", offset=offsets[1])
-        packets.append(add(a, b, bench.destination(4 * count, offset=offsets[2]), count, bench.random.choice(ALPHAS)))
+        packets.append(
+            add(a, b, bench.destination(4 * count, offset=offsets[2]), count, bench.random.choice(ALPHAS))
+        )
     assert await bench.run(packets, via) == State.DONE
 
 

@@ -1,6 +1,7 @@
 """Performance counters: each against an independent count, and exact cycle numbers that must not creep.
 
-The cycle numbers live in cycles.json beside this file. A change of the RTL that moves them on purpose updates them:
+The cycle numbers live in cycles.json beside this file. A change of the RTL that moves them on purpose
+updates them:
 
     ECHO_NPU_UPDATE=1 make SIM=verilator TEST=counters CONFIG=all
 """
@@ -30,12 +31,20 @@ def workloads(bench: NpuBench) -> dict[str, list[Packet]]:
     found: dict[str, list[Packet]] = {"nop": [NpuCommandPacket(Opcode.NOP)]}
     for nbytes in (64, 16384):
         src = bench.place(bench.rng.integers(0, 256, nbytes).astype("uint8"))
-        found[f"memcpy {nbytes}"] = [NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, bench.alloc(nbytes), m=nbytes)]
+        found[f"memcpy {nbytes}"] = [
+            NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, bench.alloc(nbytes), m=nbytes)
+        ]
     for count in (16, 4096):
         a, b, dst = source(count), source(count), bench.alloc(4 * count)
         found[f"add {count}"] = [NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=count, alpha=1.0)]
     size = 4 * bench.config.array_rows
-    for m, k, n in ((1, 1, 1), (1, size, size), (size, size, size), (size + 1, size + 1, size + 1), (2 * size, size, 2 * size)):
+    for m, k, n in (
+        (1, 1, 1),
+        (1, size, size),
+        (size, size, size),
+        (size + 1, size + 1, size + 1),
+        (2 * size, size, 2 * size),
+    ):
         for layout in ("nn", "tt"):
             a, b, dst = source(m * k), source(k * n, "weight"), bench.alloc(4 * m * n)
             packets = matmul_packets(a, b, dst, m, k, n, trans_a=layout[0] == "t", trans_b=layout[1] == "t")
@@ -63,7 +72,8 @@ def update_cycles(config: str, measured: dict[str, int]) -> None:
 
 @npu_test()
 async def test_exact_cycles(bench: NpuBench) -> None:
-    """BUSY_CYCLES of each workload with a steady memory is the committed number; stalls can only add to it."""
+    """BUSY_CYCLES of each workload with a steady memory is the committed number; stalls can only add to
+    it."""
     measured = {}
     for name, packets in workloads(bench).items():
         before = (await bench.counters())["BUSY_CYCLES"]
@@ -74,18 +84,33 @@ async def test_exact_cycles(bench: NpuBench) -> None:
     if os.environ.get("ECHO_NPU_UPDATE"):
         update_cycles(bench.config.name, measured)
     expected = read_cycles()[bench.config.name]
-    moved = {name: (expected.get(name), cycles) for name, cycles in measured.items() if expected.get(name) != cycles}
-    assert not moved, f"cycles moved, (committed, measured): {moved}; see the head of {CYCLES_FILE.stem}'s test"
+    moved = {
+        name: (expected.get(name), cycles)
+        for name, cycles in measured.items()
+        if expected.get(name) != cycles
+    }
+    assert not moved, (
+        f"cycles moved, (committed, measured): {moved}; see the head of {CYCLES_FILE.stem}'s test"
+    )
 
 
 @npu_test()
 async def test_work_is_counted(bench: NpuBench) -> None:
     """MACs, commands and beats are what the commands say and the memory saw."""
     m, k, n = 5, 7, 9
-    a, b, dst = bench.place(bench.floats(m * k)), bench.place(bench.floats(k * n)), bench.destination(4 * m * n)
-    await bench.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
+    a, b, dst = (
+        bench.place(bench.floats(m * k)),
+        bench.place(bench.floats(k * n)),
+        bench.destination(4 * m * n),
+    )
+    await bench.registers.write(
+        regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask
+    )
     bench.dram.clear_statistics()
-    packets = [*matmul_packets(a, b, dst, m, k, n), NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, a, m=m * k, alpha=2.0)]
+    packets = [
+        *matmul_packets(a, b, dst, m, k, n),
+        NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, a, m=m * k, alpha=2.0),
+    ]
     assert await bench.run([*packets, NpuCommandPacket(Opcode.SYNC)], "ring") == State.DONE
     counters, seen = await bench.counters(), bench.dram.statistics()
     assert counters["MACS"] == m * k * n
@@ -115,7 +140,9 @@ async def test_clear(bench: NpuBench) -> None:
     """clear_counters sets all to zero and touches nothing else."""
     await bench.probe()
     before = await bench.state()
-    await bench.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
+    await bench.registers.write(
+        regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask
+    )
     counters = await bench.counters()
     assert counters.pop("CYCLES") < 500
     assert not any(counters.values()), counters

@@ -1,6 +1,8 @@
-"""Bad input: every class of it, at packet level. The device reports it, memory stays as it was, and the device works on."""
+"""Bad input: every class of it, at packet level. The device reports it, memory stays as it was, and the
+device works on."""
 
 import dataclasses
+import enum
 import struct
 from collections.abc import Callable
 
@@ -20,7 +22,7 @@ from echo_npu.packets import (
     matmul_packets,
 )
 from echo_npu.status import ErrorCode, State
-from tb.bench import RING_SLOTS, NpuBench, npu_test
+from tb.bench import RING_BASE, RING_SLOTS, NpuBench, npu_test
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
 
@@ -34,7 +36,9 @@ def copy(src: int = W, dst: int = A, m: int = 64, k: int = 0, n: int = 0, flags:
     return NpuCommandPacket(Opcode.MEMCPY, flags, src, 0, dst, m=m, k=k, n=n)
 
 
-def add(a: int = W, b: int = W + 64, dst: int = A, m: int = 16, k: int = 0, n: int = 0, flags: int = 0) -> NpuCommandPacket:
+def add(
+    a: int = W, b: int = W + 64, dst: int = A, m: int = 16, k: int = 0, n: int = 0, flags: int = 0
+) -> NpuCommandPacket:
     return NpuCommandPacket(Opcode.ADD_TENSOR, flags, a, b, dst, m=m, k=k, n=n, alpha=1.0)
 
 
@@ -47,7 +51,12 @@ def matmul(
 def extended(packet: NpuCommandPacket, **fields: object) -> Slots:
     """The packet with an extension behind it."""
     with_flag = NpuCommandPacket(
-        packet.opcode, packet.flags | Flags.EXT, packet.src1_addr, packet.src2_addr, packet.dst_addr, packet.param
+        packet.opcode,
+        packet.flags | Flags.EXT,
+        packet.src1_addr,
+        packet.src2_addr,
+        packet.dst_addr,
+        packet.param,
     )
     return [with_flag, ExtensionPacket(**fields)]  # type: ignore[arg-type]
 
@@ -55,7 +64,9 @@ def extended(packet: NpuCommandPacket, **fields: object) -> Slots:
 def word7(packet: NpuCommandPacket) -> NpuCommandPacket:
     """The packet with its reserved parameter word set."""
     words = [*packet.param[:7], 1]
-    return NpuCommandPacket(packet.opcode, packet.flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words)
+    return NpuCommandPacket(
+        packet.opcode, packet.flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words
+    )
 
 
 HUGE = 1 << 62
@@ -75,7 +86,10 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
             for bit in (0, 2, 3, 15, 29, 31)
             if not LEGAL_FLAGS[opcode] & (1 << bit)
         },
-        **{f"{opcode.name} word 7": [word7(NpuCommandPacket(opcode, 0, W, W + 4096, A, m=4, k=4, n=4))] for opcode in Opcode},
+        **{
+            f"{opcode.name} word 7": [word7(NpuCommandPacket(opcode, 0, W, W + 4096, A, m=4, k=4, n=4))]
+            for opcode in Opcode
+        },
     },
     ErrorCode.BAD_DIMENSION: {
         "copy of nothing": [copy(m=0)],
@@ -123,8 +137,12 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "matmul too large": [matmul(a=0, b=0x100, m=1 << 24, k=1 << 24, n=1)],
         "matmul dst too large": [matmul(m=1 << 24, k=1, n=1 << 24)],
         "row stride leaves": extended(copy(), rows=0x1000, src1_row_stride=0x10_0000),
-        "batch stride leaves": extended(matmul(), batch0=2, src2_batch0_stride=0x1000_0000, dst_batch0_stride=64),
-        "outer batch leaves": extended(copy(), batch1=65535, src1_batch1_stride=0xFFFF_FFFF, dst_batch1_stride=64),
+        "batch stride leaves": extended(
+            matmul(), batch0=2, src2_batch0_stride=0x1000_0000, dst_batch0_stride=64
+        ),
+        "outer batch leaves": extended(
+            copy(), batch1=65535, src1_batch1_stride=0xFFFF_FFFF, dst_batch1_stride=64
+        ),
     },
     ErrorCode.REGISTER_WINDOW: {
         "source": [copy(src=REGISTER_WINDOW)],
@@ -169,7 +187,8 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
 
 @npu_test(code=list(CASES), via=["window", "ring"])
 async def test_bad_packets(bench: NpuBench, code: ErrorCode, via: Path) -> None:
-    """Every case: the right code; what comes before it is done, what comes behind it is not; and the device recovers."""
+    """Every case: the right code; what comes before it is done, what comes behind it is not; and the device
+    recovers."""
     for name, slots in CASES[code].items():
         before = copy(bench.place(bench.rng.integers(0, 256, 64, dtype=np.uint8)), bench.destination(64))
         behind = copy(before.src1_addr, bench.destination(64))
@@ -184,9 +203,8 @@ async def test_bad_packets(bench: NpuBench, code: ErrorCode, via: Path) -> None:
 async def test_errors_and_soft_reset(bench: NpuBench) -> None:
     """A soft reset ends the ERROR state as well, and starts the counts of commands anew."""
     assert await bench.run([copy(), NpuCommandPacket(0x99)]) == State.ERROR
-    await bench.commands.soft_reset()
+    await bench.restart()
     assert (await bench.state()).retired == 0
-    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
     await bench.probe()
 
 
@@ -211,7 +229,9 @@ def _nearly_right(bench: NpuBench) -> Slots:
     assert not isinstance(slot, bytes)
     words = list(struct.unpack("<16I", slot.pack()))
     word = pick.randrange(16)
-    words[word] = pick.choice((0, 1, words[word] ^ (1 << pick.randrange(32)), 0xFFFF_FFFF, 0x8000_0000, pick.getrandbits(32)))
+    words[word] = pick.choice(
+        (0, 1, words[word] ^ (1 << pick.randrange(32)), 0xFFFF_FFFF, 0x8000_0000, pick.getrandbits(32))
+    )
     slots[at] = struct.pack("<16I", *words)
     return slots
 
@@ -247,7 +267,8 @@ async def test_no_packet_hangs(bench: NpuBench) -> None:
 
 @npu_test()
 async def test_extension_never_comes(bench: NpuBench) -> None:
-    """An announced extension that is not submitted is an error in the end: a packet must not hang the device."""
+    """An announced extension that is not submitted is an error in the end: a packet must not hang the
+    device."""
     await bench.commands.submit(extended(copy())[:1])
     assert await bench.commands.wait(200_000) == State.ERROR
     state = await bench.state()
@@ -261,7 +282,8 @@ async def test_extension_never_comes(bench: NpuBench) -> None:
 
 @npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul"])
 async def test_read_error(bench: NpuBench, via: Path, op: str) -> None:
-    """SLVERR or DECERR on an operand: READ_RESPONSE with the burst's address; a later run of the same works."""
+    """SLVERR or DECERR on an operand: READ_RESPONSE with the burst's address; a later run of the same
+    works."""
     size = 40
     a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
     dst = bench.destination(4 * size * size)
@@ -274,12 +296,14 @@ async def test_read_error(bench: NpuBench, via: Path, op: str) -> None:
         bench.dram.clear_statistics()
         bench.dram.add_fault(b + hit, b + hit + 4, read=True, decode=bench.random.random() < 0.5)
         index = (await bench.state()).retired + 1
-        await bench.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
+        await bench.commands.submit(
+            [NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via
+        )
         assert await bench.commands.wait(1_000_000) == State.ERROR
         await _expect(bench, ErrorCode.READ_RESPONSE, index)
         bench.dram.clear_faults()
         await bench.recover()
-        await _restart(bench)
+        await bench.restart()
     assert await bench.run(packets, via) == State.DONE
 
 
@@ -298,18 +322,21 @@ async def test_write_error(bench: NpuBench, via: Path, op: str) -> None:
         bench.dram.clear_statistics()
         bench.dram.add_fault(dst + hit, dst + hit + 4, write=True)
         index = (await bench.state()).retired + 1
-        await bench.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
+        await bench.commands.submit(
+            [NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via
+        )
         assert await bench.commands.wait(1_000_000) == State.ERROR
         await _expect(bench, ErrorCode.WRITE_RESPONSE, index)
         bench.dram.clear_faults()
         await bench.recover()
-        await _restart(bench)
+        await bench.restart()
     assert await bench.run(packets, via) == State.DONE
 
 
 @npu_test()
 async def test_ring_fetch_error(bench: NpuBench) -> None:
-    """A slot that cannot be read: what came before it is done, then READ_RESPONSE with an address in the ring."""
+    """A slot that cannot be read: what came before it is done, then READ_RESPONSE with an address in the
+    ring."""
     bench.dram.clear_statistics()
     good = copy(bench.place(bench.rng.integers(0, 256, 64, dtype=np.uint8)), bench.destination(64))
     base = await bench.registers.read(regs.RING_BASE)
@@ -324,7 +351,8 @@ async def test_ring_fetch_error(bench: NpuBench) -> None:
 
 
 async def _expect(bench: NpuBench, code: ErrorCode, command: int | None) -> None:
-    """Check everything, given that `command` fails with the address of the first burst that memory refused."""
+    """Check everything, given that `command` fails with the address of the first burst that memory
+    refused."""
     address = bench.dram.statistic("first_error_address")
     assert bench.dram.statistic("error_responses"), "no burst was refused"
     bench.scoreboard.expect_fault(code, address, command=command)
@@ -332,61 +360,56 @@ async def _expect(bench: NpuBench, code: ErrorCode, command: int | None) -> None
     bench.scoreboard.check(bench.memory.shared, await bench.state())
 
 
-async def _restart(bench: NpuBench) -> None:
-    """Begin to count commands anew."""
-    await bench.commands.soft_reset()
-    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
-
-
 @dataclasses.dataclass(frozen=True)
-class RingFault:
-    """Register values that make a ring doorbell wrong."""
+class RingSetup:
+    """Register values for a ring doorbell, and what is wrong with them."""
 
-    base: int = 0x1FFF_0000
+    base: int = RING_BASE
     size: int = RING_SLOTS
     tail: int = 1
     enable: bool = True
     code: ErrorCode = ErrorCode.RING_CONFIG
 
 
-RING_FAULTS = {
-    "misaligned": RingFault(base=0x1FFF_0020),
-    "in_the_registers": RingFault(base=0x2000_0000),
-    "reserved": RingFault(base=0x3000_0000),
-    "unmapped": RingFault(base=0xFFFF_FFC0),
-    "leaves_weight_memory": RingFault(base=0x0FFF_FFC0, size=2),
-    "leaves_activation_memory": RingFault(base=0x1FFF_FFC0, size=2),
-    "no_slots": RingFault(size=0),
-    "one_slot": RingFault(size=1),
-    "not_enabled": RingFault(enable=False),
-    "tail_is_size": RingFault(tail=RING_SLOTS, code=ErrorCode.RING_INDEX),
-    "tail_far_out": RingFault(tail=0xFFFF, code=ErrorCode.RING_INDEX),
-}
+class RingCase(enum.Enum):
+    """Doorbells that the device must refuse."""
+
+    MISALIGNED = RingSetup(base=0x1FFF_0020)
+    IN_THE_REGISTERS = RingSetup(base=0x2000_0000)
+    RESERVED = RingSetup(base=0x3000_0000)
+    UNMAPPED = RingSetup(base=0xFFFF_FFC0)
+    LEAVES_WEIGHT_MEMORY = RingSetup(base=0x0FFF_FFC0, size=2)
+    LEAVES_ACTIVATION_MEMORY = RingSetup(base=0x1FFF_FFC0, size=2)
+    NO_SLOTS = RingSetup(size=0)
+    ONE_SLOT = RingSetup(size=1)
+    NOT_ENABLED = RingSetup(enable=False)
+    TAIL_IS_SIZE = RingSetup(tail=RING_SLOTS, code=ErrorCode.RING_INDEX)
+    TAIL_FAR_OUT = RingSetup(tail=0xFFFF, code=ErrorCode.RING_INDEX)
 
 
-@npu_test(name=list(RING_FAULTS))
-async def test_ring_doorbell(bench: NpuBench, name: str) -> None:
+@npu_test(case=list(RingCase))
+async def test_ring_doorbell(bench: NpuBench, case: RingCase) -> None:
     """A tail that is out of range, or a ring that is wrong itself, when the doorbell rings."""
-    fault = RING_FAULTS[name]
+    setup = case.value
     await bench.registers.run(
         [
-            WriteReg(regs.RING_BASE, fault.base),
-            WriteReg(regs.RING_SIZE, fault.size),
-            WriteReg(regs.CONTROL, regs.CONTROL_RING_ENABLE.put(int(fault.enable))),
-            WriteReg(regs.RING_TAIL, fault.tail),
+            WriteReg(regs.RING_BASE, setup.base),
+            WriteReg(regs.RING_SIZE, setup.size),
+            WriteReg(regs.CONTROL, regs.CONTROL_RING_ENABLE.put(int(setup.enable))),
+            WriteReg(regs.RING_TAIL, setup.tail),
         ]
     )
     assert await bench.check() == State.ERROR
-    assert (await bench.state()).error_code == fault.code
+    assert (await bench.state()).error_code == setup.code
     await bench.commands.clear_error()
-    await bench.commands.soft_reset()
-    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+    await bench.restart()
     await bench.probe()
 
 
 @npu_test()
 async def test_queue_full(bench: NpuBench) -> None:
-    """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is harmed."""
+    """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is
+    harmed."""
     nbytes = 200_000
     src = bench.place(bench.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
     long_copy = copy(src, bench.destination(nbytes), m=nbytes)
@@ -406,13 +429,14 @@ async def test_queue_full(bench: NpuBench) -> None:
     bench.monitor.sync()
     places = [(packet.dst_addr, packet.dst_addr + packet.m) for packet in (long_copy, *small)]
     bench.scoreboard.resynchronise(bench.memory.shared, places)
-    await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+    await bench.commands.setup_ring(RING_BASE, RING_SLOTS)
     await bench.probe()
 
 
 @npu_test()
 async def test_doorbells_in_error(bench: NpuBench) -> None:
-    """In the ERROR state doorbells of both kinds do nothing, and what they announced stays undone after the clear."""
+    """In the ERROR state doorbells of both kinds do nothing, and what they announced stays undone after the
+    clear."""
     assert await bench.run([NpuCommandPacket(0x42)]) == State.ERROR
     data = bench.place(bench.rng.integers(0, 256, 64, dtype=np.uint8))
     await bench.registers.run(bench.commands.window_writes(copy(data, bench.destination(64)).pack()))
@@ -426,7 +450,8 @@ async def test_doorbells_in_error(bench: NpuBench) -> None:
 
 @npu_test()
 async def test_soft_reset_in_the_middle(bench: NpuBench) -> None:
-    """A soft reset while engines are at work ends cleanly: no bus traffic is left behind, and the device works."""
+    """A soft reset while engines are at work ends cleanly: no bus traffic is left behind, and the device
+    works."""
     size = 64
     for wait in (20, 150, 700, 2500):
         a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
@@ -437,5 +462,5 @@ async def test_soft_reset_in_the_middle(bench: NpuBench) -> None:
         assert bench.dram.statistic("outstanding") == 0
         bench.monitor.sync()
         bench.scoreboard.resynchronise(bench.memory.shared, [(dst, dst + 4 * size * size)])
-        await bench.commands.setup_ring(0x1FFF_0000, RING_SLOTS)
+        await bench.commands.setup_ring(RING_BASE, RING_SLOTS)
         await bench.probe()

@@ -1,4 +1,5 @@
-"""The host window s_axi: the front door to device memory, driven by an AXI4 master that knows nothing of the device."""
+"""The host window s_axi: the front door to device memory, driven by an AXI4 master that knows nothing of the
+device."""
 
 import cocotb
 import numpy as np
@@ -55,7 +56,9 @@ async def test_refused(bench: NpuBench) -> None:
     """Registers and reserved addresses are decode errors, change nothing, and the window works on."""
     async with bench.memory.front_door() as master:
         for address in (0x2000_0000, 0x2000_0100, 0x2001_0000, 0x3FFF_FFC0, 0x4000_0000, 0xFFFF_FF00):
-            assert (await master.write(address, random_bytes(bench, 100))).resp == AxiResp.DECERR, hex(address)
+            assert (await master.write(address, random_bytes(bench, 100))).resp == AxiResp.DECERR, hex(
+                address
+            )
             assert (await master.read(address, 100)).resp == AxiResp.DECERR, hex(address)
     bench.scoreboard.check_memory(bench.memory.shared)
     address = bench.alloc(100)

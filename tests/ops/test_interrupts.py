@@ -76,7 +76,9 @@ async def test_command(bench: NpuBench, via: Path) -> None:
 async def test_flag_of_every_opcode(bench: NpuBench, opcode: int) -> None:
     """Every opcode knows the flag."""
     a, b, dst = bench.place(bench.floats(4)), bench.place(bench.floats(4)), bench.destination(16)
-    await bench.commands.submit([NpuCommandPacket(opcode, Flags.IRQ, a, b, dst, m=2, k=2, n=2 if opcode == 1 else 0)])
+    await bench.commands.submit(
+        [NpuCommandPacket(opcode, Flags.IRQ, a, b, dst, m=2, k=2, n=2 if opcode == 1 else 0)]
+    )
     assert await settle(bench) == DONE | COMMAND
     await bench.check()
 

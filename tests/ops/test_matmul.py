@@ -69,7 +69,8 @@ async def test_shapes(bench: NpuBench, layout: str, via: Path) -> None:
 
 @npu_test()
 async def test_blocks(bench: NpuBench) -> None:
-    """Around the on-chip block in one dimension at a time: what the device must split and put together again."""
+    """Around the on-chip block in one dimension at a time: what the device must split and put together
+    again."""
     config = bench.config
     block_k = config.block_k_tiles * config.array_rows
     block_n = min(config.block_n_tiles, config.acc_entries // config.block_m) * config.array_cols
@@ -126,7 +127,9 @@ async def test_random_ragged(bench: NpuBench) -> None:
 async def test_alpha(bench: NpuBench) -> None:
     """alpha multiplies the finished sum once, and counts only under its flag."""
     size = bench.config.array_rows + 1
-    products = [Product(bench, size, size, size, alpha=alpha) for alpha in (1.0, 0.0, -0.0, 0.1, -3e-39, 1e38)]
+    products = [
+        Product(bench, size, size, size, alpha=alpha) for alpha in (1.0, 0.0, -0.0, 0.1, -3e-39, 1e38)
+    ]
     ignored = Product(bench, size, size, size)
     first = ignored.packets[0]
     assert isinstance(first, NpuCommandPacket)
@@ -140,7 +143,12 @@ async def test_special_values(bench: NpuBench) -> None:
     """Subnormals, infinities, NaN, signed zeros and limits against each other, and sums that cancel."""
     rng, size = bench.rng, bench.config.array_rows
     products = []
-    for m, k, n in ((len(SPECIAL), 1, len(SPECIAL)), (size + 1, 2, size + 2), (3, 2 * size + 1, 7), (9, 5, 9)):
+    for m, k, n in (
+        (len(SPECIAL), 1, len(SPECIAL)),
+        (size + 1, 2, size + 2),
+        (3, 2 * size + 1, 7),
+        (9, 5, 9),
+    ):
         a = rng.choice(SPECIAL, (m, k)) if k > 1 else SPECIAL[:, None]
         b = rng.choice(SPECIAL, (k, n)) if k > 1 else SPECIAL[None, :]
         products.append(Product(bench, m, k, n, a=a, b=b))
@@ -148,8 +156,12 @@ async def test_special_values(bench: NpuBench) -> None:
     # Finite operands whose products and sums underflow, overflow and cancel.
     finite = SPECIAL[np.isfinite(SPECIAL)]
     for _ in range(4):
-        products.append(Product(bench, size, 9, size, a=rng.choice(finite, (size, 9)), b=rng.choice(finite, (9, size))))
-    bits = [rng.integers(0, 1 << 32, (size + 3, size + 3), dtype=np.uint32).view(np.float32) for _ in range(2)]
+        products.append(
+            Product(bench, size, 9, size, a=rng.choice(finite, (size, 9)), b=rng.choice(finite, (9, size)))
+        )
+    bits = [
+        rng.integers(0, 1 << 32, (size + 3, size + 3), dtype=np.uint32).view(np.float32) for _ in range(2)
+    ]
     products.append(Product(bench, size + 3, size + 3, size + 3, a=bits[0], b=bits[1]))
     await run_all(bench, products, "ring")
 
@@ -178,13 +190,16 @@ async def test_row_strides(bench: NpuBench, layout: str) -> None:
         sizes = [rows * stride for (rows, _), stride in zip(stored, strides, strict=True)]
         src1, src2 = (bench.place(bench.floats(size // 4)) for size in sizes[:2])
         dst = bench.destination(sizes[2])
-        packets += matmul_packets(src1, src2, dst, m, k, n, trans_a=trans_a, trans_b=trans_b, row_strides=strides)
+        packets += matmul_packets(
+            src1, src2, dst, m, k, n, trans_a=trans_a, trans_b=trans_b, row_strides=strides
+        )
     assert await bench.run(packets, "ring") == State.DONE
 
 
 @npu_test(via=["window", "ring"])
 async def test_attention_batches(bench: NpuBench, via: Path) -> None:
-    """Grouped-query attention scores as one command: heads inside, groups outside, keys shared within a group."""
+    """Grouped-query attention scores as one command: heads inside, groups outside, keys shared within a
+    group."""
     groups, heads, tokens, width = 2, 3, bench.config.array_rows + 1, 6
     queries = bench.place(bench.floats(groups, heads, tokens, width))
     keys = bench.place(bench.floats(groups, tokens, width))
@@ -258,7 +273,9 @@ async def test_many_small_batches(bench: NpuBench) -> None:
 async def test_empty_extension(bench: NpuBench) -> None:
     """An extension of zeros means one dense product."""
     product = Product(bench, 5, 6, 7)
-    packet = NpuCommandPacket(Opcode.MATMUL, Flags.EXT, product.src1, product.src2, product.dst, m=5, k=6, n=7)
+    packet = NpuCommandPacket(
+        Opcode.MATMUL, Flags.EXT, product.src1, product.src2, product.dst, m=5, k=6, n=7
+    )
     assert await bench.run([packet, ExtensionPacket()]) == State.DONE
 
 

@@ -1,5 +1,6 @@
 """MEMCPY: bytes from anywhere to anywhere, in one piece or in strided rows."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -110,7 +111,8 @@ async def test_strided_rows(bench: NpuBench, via: Path) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_batches(bench: NpuBench, via: Path) -> None:
-    """Two levels of batches around the rows: the transposition of a [3, 2, 4] block's outer axes, and a broadcast."""
+    """Two levels of batches around the rows: the transposition of a [3, 2, 4] block's outer axes, and a
+    broadcast."""
     nbytes = 12
     src = bench.place(random_bytes(bench, 3 * 2 * 4 * nbytes))
     transposed = bench.destination(3 * 2 * 4 * nbytes)
@@ -142,6 +144,6 @@ async def test_chain(bench: NpuBench, via: Path) -> None:
     places = [bench.place(random_bytes(bench, nbytes))]
     for _ in range(20):
         places.append(bench.destination(nbytes, offset=bench.random.randrange(4)))
-    packets = [linear(a, b, nbytes) for a, b in zip(places, places[1:], strict=False)]
+    packets = [linear(a, b, nbytes) for a, b in itertools.pairwise(places)]
     assert await bench.run(packets, via) == State.DONE
     assert np.array_equal(bench.memory.read(places[0], nbytes), bench.memory.read(places[-1], nbytes))

@@ -22,6 +22,8 @@ from tests.rtlmodel.programs import (
     spoiled,
 )
 
+pytestmark = pytest.mark.sim
+
 STALLS = {"aw": 0.2, "w": 0.3, "b": 0.2, "ar": 0.2, "r": 0.3}
 
 

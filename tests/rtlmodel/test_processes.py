@@ -21,6 +21,8 @@ import pytest
 import echo_npu
 from echo_npu import Device, SimulatorError, matmul_packets
 
+pytestmark = pytest.mark.sim
+
 SECONDS = 8.0  # "within seconds", on a loaded machine
 LONG = 400  # a product of this size simulates for far longer than any of these tests
 

@@ -1,0 +1,157 @@
+"""The bench itself: on the real device, each of its checks fails when there is something wrong."""
+
+import pytest
+
+from echo_npu import registers as regs
+from echo_npu.backends.base import WriteReg
+from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from tb.bench import NpuBench, npu_test
+from tb.drivers.registers import CLOCK_NS
+from tb.native import KNOBS
+from tb.scoreboards.errors import ExactMismatchError, StateMismatchError, StrayWriteError, UncheckedError
+
+
+def product(bench: NpuBench) -> tuple[list[Packet], int]:
+    """A small MATMUL and its destination."""
+    a, b, dst = bench.place(bench.floats(5, 6)), bench.place(bench.floats(6, 7)), bench.destination(4 * 5 * 7)
+    return list(matmul_packets(a, b, dst, 5, 6, 7)), dst
+
+
+@npu_test(element=[0, 17, 34])
+async def test_wrong_result_is_seen(bench: NpuBench, element: int) -> None:
+    """One bit of one result, flipped behind the device's back."""
+    packets, dst = product(bench)
+    await bench.commands.submit(packets)
+    await bench.commands.wait(100_000)
+    bench.memory.shared.bytes[dst + 4 * element] ^= 1
+    with pytest.raises(ExactMismatchError, match=f"row {element // 7} element {element % 7}"):
+        await bench.check()
+
+
+@npu_test(where=["before", "behind", "far"])
+async def test_stray_write_is_seen(bench: NpuBench, where: str) -> None:
+    """One byte outside of the destination."""
+    packets, dst = product(bench)
+    await bench.commands.submit(packets)
+    await bench.commands.wait(100_000)
+    bench.memory.shared.bytes[{"before": dst - 1, "behind": dst + 4 * 5 * 7, "far": 0x0ABC_DEF0}[where]] ^= (
+        0x80
+    )
+    with pytest.raises(StrayWriteError):
+        await bench.check()
+
+
+@npu_test()
+async def test_changed_operand_is_seen(bench: NpuBench) -> None:
+    """The device worked on other data than the model."""
+    packets, _ = product(bench)
+    first = packets[0]
+    assert isinstance(first, NpuCommandPacket)
+    bench.memory.shared.bytes[first.src1_addr + 3] ^= 0x40
+    with pytest.raises((ExactMismatchError, StrayWriteError)):
+        await bench.run(packets)
+
+
+@npu_test()
+async def test_hidden_command_is_seen(bench: NpuBench) -> None:
+    """The device did a command that the model was not told of: here its doorbell is lost on the way to the
+    monitor."""
+    await bench.commands.submit([NpuCommandPacket(Opcode.NOP)])
+    await bench.commands.wait(100_000)
+    bench.monitor.drop()
+    with pytest.raises(StateMismatchError, match="retired 1"):
+        await bench.check()
+
+
+@npu_test()
+async def test_unchecked_command_is_seen(bench: NpuBench) -> None:
+    """A command that was submitted and never checked; and a test that checks nothing at all."""
+    with pytest.raises(UncheckedError, match="checked no command"):
+        await bench.finish()
+    packets, _ = product(bench)
+    await bench.commands.submit(packets)
+    await bench.commands.wait(100_000)
+    with pytest.raises(UncheckedError, match="MATMUL"):
+        await bench.finish()
+    await bench.check()
+
+
+@npu_test()
+async def test_external_register_master(bench: NpuBench) -> None:
+    """s_axil can be driven by any AXI4-Lite master: here cocotbext-axi submits a command, and the monitor
+    sees it."""
+    from cocotbext.axi import AxiLiteBus, AxiLiteMaster
+
+    dut = bench.dut
+    data, dst = bench.place(bench.floats(8)), bench.destination(32)
+    packet = NpuCommandPacket(Opcode.MEMCPY, 0, data, 0, dst, m=32)
+    dut.axil_external.value = 1
+    dut.bus_enable.value = 1
+    master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.bus_clk)
+    assert int.from_bytes((await master.read(regs.ID, 4)).data, "little") == 0x4543484F
+    for write in bench.commands.window_writes(packet.pack()):
+        assert isinstance(write, WriteReg)
+        await master.write_dword(write.offset, write.value)
+    await master.read(regs.STATUS, 4)
+    dut.axil_external.value = 0
+    dut.bus_enable.value = 0
+    await bench.check()
+
+
+@npu_test()
+async def test_capabilities(bench: NpuBench) -> None:
+    """The device says what it was built as."""
+    config, read = bench.config, bench.registers.read
+    assert await read(regs.ID) == 0x4543484F
+    assert await read(regs.VERSION) == 0x0001_0000
+    assert await read(regs.CAP_ARRAY) == config.array_rows | config.array_cols << 16
+    assert await read(regs.CAP_VECTOR) == config.vector_lanes | config.data_width << 16
+    assert regs.CAP_QUEUE_DEPTH.get(await read(regs.CAP_QUEUE)) == config.queue_depth
+    await bench.probe()
+
+
+@npu_test()
+async def test_memory_knobs(bench: NpuBench) -> None:
+    """Latency and bandwidth do what they say; a wrong knob or value is refused with the names that exist."""
+    nbytes = 16_384
+    src, bus = bench.alloc(nbytes, "weight"), bench.config.bus_bytes
+    spent = {}
+    for name, knobs in {
+        "steady": {},
+        "slow": {"read_bandwidth": bus / 8},
+        "slow writes": {"write_bandwidth": bus / 8},
+        "late": {"read_latency": 3000},
+    }.items():
+        bench.dram.configure({"stall_aw": 0, "stall_w": 0, "stall_b": 0, "stall_ar": 0, "stall_r": 0})
+        bench.dram.configure({"read_latency": 20, "write_latency": 20, "max_reads": 64, "max_writes": 64})
+        bench.dram.configure({"read_bandwidth": 4096, "write_bandwidth": 4096, **knobs})
+        before = (await bench.counters())["BUSY_CYCLES"]
+        await bench.run([NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, bench.destination(nbytes), m=nbytes)])
+        spent[name] = (await bench.counters())["BUSY_CYCLES"] - before
+    beats = nbytes // bus
+    assert spent["steady"] < 2 * beats + 200, spent
+    assert 8 * beats <= spent["slow"] < 9 * beats + 200, spent
+    assert 8 * beats <= spent["slow writes"] < 9 * beats + 200, spent
+    assert spent["late"] > 3000 + beats, spent
+    with pytest.raises(ValueError, match=", ".join(KNOBS)):
+        bench.dram.set("latency", 3)
+    for knob, value in (("stall_r", 0.95), ("stall_r", -0.1), ("read_bandwidth", 0), ("read_latency", 1.5)):
+        with pytest.raises(ValueError, match=knob):
+            bench.dram.set(knob, value)
+
+
+@npu_test()
+async def test_time_out_names_the_state(bench: NpuBench) -> None:
+    """Waiting is bounded, wakes on time, and says what the device was doing."""
+    from cocotb.utils import get_sim_time
+
+    from tb.drivers.commands import DeviceHangError
+
+    bench.dram.configure({"read_latency": 20_000})
+    packets, _ = product(bench)
+    await bench.commands.submit(packets)
+    started = get_sim_time("ns")
+    with pytest.raises(DeviceHangError, match="state BUSY"):
+        await bench.commands.wait(500)
+    assert (get_sim_time("ns") - started) / CLOCK_NS < 1000
+    await bench.check()

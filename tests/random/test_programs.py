@@ -1,0 +1,156 @@
+"""Random programs: long chains of commands of all kinds on few, small, overlapping places.
+
+Almost every command reads or overwrites what its neighbours touch, so a hazard that the device does not
+respect shows as a difference in the whole-memory comparison. Each test prints nothing: the seed of the run
+replays it.
+"""
+
+from collections.abc import Callable
+
+from echo_npu.checks import PacketFault, check_command
+from echo_npu.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet
+from echo_npu.status import State
+from tb.bench import NpuBench, npu_test, random_timing
+from tb.drivers.commands import Path
+
+ARENAS = (0x0000_2000, 0x1000_2000)  # one in each region
+ARENA_BYTES = 6144
+
+Slots = list[Packet]
+
+
+class ProgramMaker:
+    """Fills the arenas with fresh values and draws legal commands whose operands lie in them."""
+
+    def __init__(self, bench: NpuBench) -> None:
+        for arena in ARENAS:
+            bench.memory.write(arena - 64, bench.floats(ARENA_BYTES // 2))
+        self._random = bench.random
+        self._limit = 2 * bench.config.array_rows + 3
+        # Few places, so that commands meet.
+        self._places = [
+            self._random.choice(ARENAS) + 4 * self._random.randrange(ARENA_BYTES // 8) for _ in range(9)
+        ]
+
+    def _place(self, unit: int = 4) -> int:
+        return self._random.choice(self._places) + unit * self._random.choice((0, 0, 0, 1, 2, 7, 64))
+
+    def _size(self) -> int:
+        return self._random.choice(
+            (1, 2, 3, self._random.randint(1, self._limit), self._random.randint(1, self._limit))
+        )
+
+    def _stride(self, least: int) -> int:
+        return self._random.choice((0, least, least + 4 * self._random.randint(0, 9)))
+
+    def copy(self) -> Slots:
+        """MEMCPY of up to a few hundred bytes, at any alignment."""
+        nbytes = self._random.choice((1, 7, 64, self._random.randint(1, 600)))
+        return [NpuCommandPacket(Opcode.MEMCPY, 0, self._place(1), 0, self._place(1), m=nbytes)]
+
+    def strided_copy(self) -> Slots:
+        """MEMCPY of rows and batches."""
+        pick, nbytes = self._random, self._random.randint(1, 40)
+        rows, batch = pick.randint(1, 5), pick.randint(1, 3)
+        dst_stride = nbytes + pick.randint(0, 20)
+        extension = ExtensionPacket(
+            rows=rows,
+            src1_row_stride=pick.choice((0, nbytes, nbytes + 3, 5)),
+            dst_row_stride=dst_stride,
+            batch0=batch,
+            src1_batch0_stride=pick.choice((0, 17, 200)),
+            dst_batch0_stride=rows * dst_stride,
+        )
+        return [
+            NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, self._place(1), 0, self._place(1), m=nbytes),
+            extension,
+        ]
+
+    def add(self) -> Slots:
+        """ADD_TENSOR, often in place."""
+        a, b = self._place(), self._place()
+        dst = self._random.choice((a, b, self._place()))
+        alpha = self._random.choice((1.0, -1.0, 0.25, 1e-3))
+        return [
+            NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=self._random.randint(1, 150), alpha=alpha)
+        ]
+
+    def matmul(self) -> Slots:
+        """MATMUL in any layout, dense or strided, batched or not."""
+        pick = self._random
+        m, k, n = self._size(), self._size(), self._size()
+        flags = pick.choice((0, Flags.TRANS_A, Flags.TRANS_B, Flags.TRANS_A | Flags.TRANS_B))
+        flags |= pick.choice((0, Flags.USE_ALPHA))
+        src1, src2, dst = self._place(), self._place(), self._place()
+        extension = None
+        if pick.random() < 0.4:
+            flags |= Flags.EXT
+            row_bytes = [
+                4 * (m if flags & Flags.TRANS_A else k),
+                4 * (k if flags & Flags.TRANS_B else n),
+                4 * n,
+            ]
+            dst_stride = self._stride(row_bytes[2])
+            batch = pick.choice((1, 1, 2, 3))
+            extension = ExtensionPacket(
+                src1_row_stride=self._stride(row_bytes[0]),
+                src2_row_stride=self._stride(row_bytes[1]),
+                dst_row_stride=dst_stride,
+                batch0=batch,
+                src1_batch0_stride=pick.choice((0, 64, 260)),
+                src2_batch0_stride=pick.choice((0, 64, 260)),
+                dst_batch0_stride=m * (dst_stride or row_bytes[2]),
+            )
+        packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=0.5)
+        return [packet] if extension is None else [packet, extension]
+
+    def fence(self) -> Slots:
+        """NOP or SYNC."""
+        return [NpuCommandPacket(self._random.choice((Opcode.NOP, Opcode.SYNC)))]
+
+    def program(self, length: int) -> Slots:
+        """`length` commands that the device must accept."""
+        kinds: list[Callable[[], Slots]] = [
+            self.copy,
+            self.strided_copy,
+            self.add,
+            self.matmul,
+            self.matmul,
+            self.fence,
+        ]
+        slots: Slots = []
+        while length:
+            command = self._random.choice(kinds)()
+            packet, *extension = command
+            assert isinstance(packet, NpuCommandPacket)
+            try:
+                check_command(packet, extension[0] if extension else None)  # type: ignore[arg-type]
+            except PacketFault:
+                continue  # operands overlap: drawn again
+            slots += command
+            length -= 1
+        return slots
+
+
+@npu_test(index=list(range(8)))
+async def test_programs(bench: NpuBench, index: int) -> None:
+    """Programs of every length, by one way of submission each, on a memory whose timing changes between
+    them."""
+    for length in (1, 2, 5, 12, 30):
+        if index % 2:
+            bench.dram.configure(random_timing(bench.random))
+        maker = ProgramMaker(bench)
+        via: Path = bench.random.choice(("window", "ring"))
+        assert await bench.run(maker.program(length), via) == State.DONE
+
+
+@npu_test(index=list(range(4)))
+async def test_reordering_memory(bench: NpuBench, index: int) -> None:
+    """The same on a memory that lets bursts of different ids overtake each other, as AXI4 allows."""
+    for length in (3, 15, 30):
+        bench.dram.configure({**random_timing(bench.random), "reorder": 1})
+        assert (
+            await bench.run(ProgramMaker(bench).program(length), bench.random.choice(("window", "ring")))
+            == State.DONE
+        )
+    bench.dram.set("reorder", 0)

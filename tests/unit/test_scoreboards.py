@@ -1,0 +1,361 @@
+"""Every check of the scoreboards fails when the device, the model or the data is wrong, and says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from echo_npu import cmodel
+from echo_npu import registers as regs
+from echo_npu.cmodel import FunctionalModel
+from echo_npu.memory import DeviceMemory
+from echo_npu.numerics import matmul_fp32
+from echo_npu.packets import Flags, NpuCommandPacket, Opcode, Packet, matmul_packets, packet_bytes
+from echo_npu.status import ErrorCode, State
+from tb.npu_config import load_config
+from tb.scoreboards.accuracy import Expectation
+from tb.scoreboards.commands import STATE_REGISTERS, CommandScoreboard, DeviceState, device_state
+from tb.scoreboards.errors import (
+    AccuracyError,
+    ExactMismatchError,
+    ScoreboardError,
+    StateMismatchError,
+    StrayWriteError,
+    UncheckedError,
+)
+
+A, B, DST = 0x1000_0000, 0x0000_4000, 0x1001_0000
+M, K, N = 5, 6, 7
+
+
+@dataclass(frozen=True)
+class Write:
+    """A register write as the monitor reports it."""
+
+    offset: int
+    data: int
+    strobes: int = 0xF
+    response: int = 0
+
+
+class Setup:
+    """A scoreboard, and a device that is right until a test spoils it: a functional model of its own."""
+
+    def __init__(self) -> None:
+        self.config = load_config("small")
+        self.memory = DeviceMemory()
+        self.device = FunctionalModel(self.config, self.memory)
+        self.scoreboard = CommandScoreboard(self.config)
+
+    def host_write(self, address: int, data: np.ndarray) -> None:
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        self.scoreboard.mirror(address, raw)
+        self.memory.write(address, raw)
+
+    def submit(self, packets: Sequence[Packet]) -> None:
+        """To the device and, as the monitor would, to the scoreboard."""
+        for packet in packets:
+            words = np.frombuffer(packet_bytes(packet), dtype="<u4")
+            writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
+            self.write([*writes, Write(regs.DOORBELL, 1)])
+
+    def write(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            self.device.write_reg(write.offset, write.data)
+        self.device.wait_irq(0)
+        self.scoreboard.observe(writes)
+
+    def state(self) -> DeviceState:
+        return device_state([self.device.read_reg(offset) for offset in STATE_REGISTERS])
+
+    def check(self) -> None:
+        self.scoreboard.check(self.memory, self.state())
+
+    def product(self) -> list[Packet]:
+        """A MATMUL of fresh operands."""
+        rng = np.random.default_rng(1)
+        self.host_write(A, rng.standard_normal((M, K), dtype=np.float32))
+        self.host_write(B, rng.standard_normal((K, N), dtype=np.float32))
+        return list(matmul_packets(A, B, DST, M, K, N))
+
+
+@pytest.fixture
+def setup() -> Iterator[Setup]:
+    """A fresh device and its scoreboard."""
+    made = Setup()
+    yield made
+    made.scoreboard.close()
+    made.memory.close()
+
+
+def add_packet(alpha: float = 2.0) -> NpuCommandPacket:
+    """dst[6] = a + alpha * b."""
+    return NpuCommandPacket(Opcode.ADD_TENSOR, 0, A, B, DST, m=6, alpha=alpha)
+
+
+def copy_packet(nbytes: int = 50) -> NpuCommandPacket:
+    """nbytes from A to DST."""
+    return NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST, m=nbytes)
+
+
+# ---- all is right ----
+
+
+def test_right_device_passes(setup: Setup) -> None:
+    setup.submit([*setup.product(), add_packet(), copy_packet(), NpuCommandPacket(Opcode.NOP)])
+    setup.check()
+    assert setup.scoreboard.checked == 4
+    setup.scoreboard.finish()
+
+
+def test_error_state_is_checked_too(setup: Setup) -> None:
+    setup.submit([NpuCommandPacket(0x77)])
+    setup.check()
+    setup.write([Write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)])
+    setup.submit([NpuCommandPacket(Opcode.NOP)])
+    setup.check()
+    setup.scoreboard.finish()
+
+
+# ---- the device is wrong ----
+
+
+@pytest.mark.parametrize("element", [0, 8, M * N - 1])
+def test_one_wrong_bit(setup: Setup, element: int) -> None:
+    setup.submit(setup.product())
+    setup.memory.bytes[DST + 4 * element] ^= 1
+    with pytest.raises(ExactMismatchError, match=rf"MATMUL.*row {element // N} element {element % N}"):
+        setup.check()
+
+
+def test_result_not_written(setup: Setup) -> None:
+    packets = setup.product()
+    setup.submit(packets)
+    setup.memory.bytes[DST : DST + 4 * M * N] = 0
+    with pytest.raises(ExactMismatchError):
+        setup.check()
+
+
+@pytest.mark.parametrize("address", [DST - 1, DST + 4 * M * N, A, 0, 0x1FFF_FFFF])
+def test_stray_write(setup: Setup, address: int) -> None:
+    setup.submit(setup.product())
+    setup.memory.bytes[address] ^= 0x80
+    with pytest.raises(StrayWriteError, match=f"0x{address:08x}"):
+        setup.check()
+
+
+def test_gap_between_strided_rows_is_not_destination(setup: Setup) -> None:
+    setup.product()
+    setup.submit(matmul_packets(A, B, DST, M, K, N, row_strides=(0, 0, 64)))
+    setup.memory.bytes[DST + 4 * N] ^= 1
+    with pytest.raises(StrayWriteError):
+        setup.check()
+
+
+def test_blame_goes_to_the_last_writer(setup: Setup) -> None:
+    setup.submit([*setup.product(), copy_packet(8)])
+    setup.memory.bytes[DST + 4] ^= 1
+    with pytest.raises(ExactMismatchError, match="MEMCPY"):
+        setup.check()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"retired": 7},
+        {"state": State.BUSY},
+        {"state": State.ERROR, "error_code": ErrorCode.OVERLAP},
+        {"error_index": 1},
+        {"error_address": 0x40},
+    ],
+)
+def test_wrong_registers(setup: Setup, wrong: dict[str, int]) -> None:
+    setup.submit([NpuCommandPacket(Opcode.NOP)])
+    with pytest.raises(StateMismatchError):
+        setup.scoreboard.check(setup.memory, setup.state()._replace(**wrong))
+
+
+def test_error_with_another_code(setup: Setup) -> None:
+    setup.submit([NpuCommandPacket(Opcode.NOP, 1)])
+    with pytest.raises(StateMismatchError, match=r"BAD_OPCODE.*BAD_FLAGS"):
+        setup.scoreboard.check(setup.memory, setup.state()._replace(error_code=ErrorCode.BAD_OPCODE))
+
+
+def test_bus_error_that_the_device_hides(setup: Setup) -> None:
+    packets = setup.product()
+    setup.scoreboard.expect_fault(ErrorCode.READ_RESPONSE, A, command=0)
+    setup.submit(packets)
+    with pytest.raises(StateMismatchError, match="READ_RESPONSE"):
+        setup.check()
+
+
+def descending(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
+    return matmul_fp32(a[:, ::-1], b[::-1], alpha)
+
+
+def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that adds from the other end is accurate enough, and still wrong."""
+    packets = setup.product()
+    monkeypatch.setattr(
+        cmodel, "matmul_fp32", lambda a, b, alpha=None: matmul_fp32(a[:, ::-1], b[::-1], alpha)
+    )
+    for packet in packets:
+        for i, word in enumerate(np.frombuffer(packet_bytes(packet), dtype="<u4")):
+            setup.device.write_reg(regs.CMD_WINDOW + 4 * i, int(word))
+        setup.device.write_reg(regs.DOORBELL, 1)
+    setup.device.wait_irq(0)
+    monkeypatch.undo()
+    words = np.frombuffer(packet_bytes(packets[0]), dtype="<u4")
+    writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
+    setup.scoreboard.observe([*writes, Write(regs.DOORBELL, 1)])
+    with pytest.raises(ExactMismatchError):
+        setup.check()
+
+
+# ---- the model is wrong ----
+
+
+def wrong_scale(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
+    return matmul_fp32(a, b, alpha) * np.float32(1 + 1e-5)
+
+
+def lost_product(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
+    return matmul_fp32(a[:, :-1], b[:-1], alpha)
+
+
+def one_nan(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
+    result = matmul_fp32(a, b, alpha)
+    result[-1, -1] = np.nan
+    return result
+
+
+@pytest.mark.parametrize("wrong", [wrong_scale, lost_product, one_nan])
+def test_wrong_matmul_model(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., np.ndarray]
+) -> None:
+    """Device and model agree, and both are wrong."""
+    packets = setup.product()
+    monkeypatch.setattr(cmodel, "matmul_fp32", wrong)
+    with pytest.raises(AccuracyError, match="MATMUL"):
+        setup.submit(packets)
+
+
+def test_wrong_alpha_in_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup.product()
+    packets = matmul_packets(A, B, DST, M, K, N, alpha=0.5)
+    monkeypatch.setattr(cmodel, "matmul_fp32", lambda a, b, alpha=None: matmul_fp32(a, b))
+    with pytest.raises(AccuracyError):
+        setup.submit(packets)
+
+
+def test_wrong_add_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup.product()
+    monkeypatch.setattr(cmodel, "add_fp32", lambda a, b, alpha: a + b)
+    with pytest.raises(AccuracyError, match="ADD_TENSOR"):
+        setup.submit([add_packet(2.0)])
+
+
+def test_wrong_copy_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup.product()
+    real = FunctionalModel._bytes
+
+    def shifted(self: FunctionalModel, operand: cmodel.Operand, batch: tuple[int, int]) -> np.ndarray:
+        view = real(self, operand, batch)
+        return np.roll(view, 1, axis=-1) if operand.address == A else view
+
+    monkeypatch.setattr(FunctionalModel, "_bytes", shifted)
+    with pytest.raises(AccuracyError, match="MEMCPY"):
+        setup.submit([copy_packet()])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [
+        (np.inf, 1.0, 1.0),
+        (np.inf, -np.inf, np.inf),
+        (np.nan, 1.0, 0.0),
+        (1.0, 1.0, np.inf),
+        (1e-40, 0.0, 0.0),  # a flushed subnormal
+    ],
+)
+def test_accuracy_of_special_values(setup: Setup, a: float, b: float, result: float) -> None:
+    """A model that gets the class of a value wrong, or flushes a subnormal, is not accurate."""
+    setup.host_write(A, np.full(6, a, dtype=np.float32))
+    setup.host_write(B, np.full(6, b, dtype=np.float32))
+    command = cmodel.check_command(add_packet(1.0))
+    expectation = Expectation(command, setup.memory.bytes)
+    right = DeviceMemory()
+    setup.device.write_reg(regs.IRQ_ENABLE, 0)
+    setup.submit([add_packet(1.0)])
+    expectation.check(setup.memory.bytes)
+    setup.host_write(DST, np.full(6, result, dtype=np.float32))
+    with pytest.raises(AccuracyError):
+        expectation.check(setup.memory.bytes)
+    right.close()
+
+
+# ---- the data is wrong ----
+
+
+def test_device_worked_on_other_data(setup: Setup) -> None:
+    packets = setup.product()
+    setup.memory.bytes[A + 3] ^= 0x40
+    setup.submit(packets)
+    with pytest.raises((ExactMismatchError, StrayWriteError)):
+        setup.check()
+
+
+def test_lost_submission(setup: Setup) -> None:
+    setup.device.write_reg(regs.DOORBELL, 1)
+    setup.device.wait_irq(0)
+    with pytest.raises(StateMismatchError, match=r"retired 1.*retired 0"):
+        setup.check()
+
+
+def test_partial_register_write_is_refused(setup: Setup) -> None:
+    with pytest.raises(ScoreboardError, match="strobes"):
+        setup.scoreboard.observe([Write(regs.CMD_WINDOW, 1, strobes=1)])
+
+
+# ---- nobody checked ----
+
+
+def test_nothing_checked(setup: Setup) -> None:
+    with pytest.raises(UncheckedError, match="checked no command"):
+        setup.scoreboard.finish()
+
+
+def test_unchecked_command(setup: Setup) -> None:
+    setup.submit([NpuCommandPacket(Opcode.NOP)])
+    setup.check()
+    setup.submit(setup.product())
+    with pytest.raises(UncheckedError, match="MATMUL"):
+        setup.scoreboard.finish()
+
+
+def test_unchecked_error(setup: Setup) -> None:
+    setup.submit([NpuCommandPacket(Opcode.NOP)])
+    setup.check()
+    setup.submit([NpuCommandPacket(0x77)])
+    with pytest.raises(UncheckedError, match="error state"):
+        setup.scoreboard.finish()
+
+
+def test_unfinished_command(setup: Setup) -> None:
+    setup.submit([NpuCommandPacket(Opcode.NOP)])
+    setup.check()
+    setup.submit([NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, A, 0, DST, m=4)])
+    with pytest.raises(UncheckedError, match="extension"):
+        setup.scoreboard.finish()
+
+
+def test_a_failure_is_reported_once(setup: Setup) -> None:
+    """`finish` does not cover up, with a complaint of its own, what `check` found."""
+    setup.submit(setup.product())
+    setup.memory.bytes[DST] ^= 1
+    with pytest.raises(ExactMismatchError):
+        setup.check()
+    setup.scoreboard.finish()

@@ -1,7 +1,7 @@
 """Runs a command that knows nothing of the lifeline: `lifeline.py command ...`.
 
-Ends its whole process group when the process that started it is gone (see tb/processes.py); a build that lost its
-builder would otherwise go on in the same directory as the next one.
+Ends its whole process group when the process that started it is gone (see tb/processes.py); a build that lost
+its builder would otherwise go on in the same directory as the next one.
 """
 
 from __future__ import annotations

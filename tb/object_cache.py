@@ -1,7 +1,7 @@
-"""Compiles Verilator's own runtime once for all simulators: `object_cache.py CACHE INCLUDE g++ ... -c -o x.o x.cpp`.
+"""Compiles Verilator's own runtime once for all simulators: `object_cache.py CACHE INCLUDE g++ ... x.cpp`.
 
-Verilator compiles its runtime anew for each model, which for a small block takes longer than the model itself. This
-stands in front of the compiler (make variable OBJCACHE), keeps the objects of sources under INCLUDE in the folder
+Verilator compiles its runtime anew for each model; for a small block that takes longer than the model itself.
+This stands in front of the compiler (make variable OBJCACHE), keeps the objects of sources under INCLUDE in
 CACHE, named after everything that decides them, and runs the compiler for all others.
 """
 

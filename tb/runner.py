@@ -68,6 +68,12 @@ KIND_ARGS: dict[str, tuple[str, ...]] = {
     "coverage": ("--coverage",),
 }
 
+KIND_CONTROL: dict[str, tuple[Path, ...]] = {
+    "fast": (),
+    "waves": (ROOT / "tb" / "waves" / "trace.vlt",),
+    "coverage": (),
+}
+
 BUILD_TIMEOUT_S = 1200.0
 RUN_TIMEOUT_S = 1200.0
 
@@ -152,7 +158,7 @@ def _cpu_model() -> str:
     return platform.processor()
 
 
-def _inputs(design: Design) -> list[Path]:
+def _inputs(design: Design, kind: Kind) -> list[Path]:
     headers = [
         path
         for folder in design.includes
@@ -160,7 +166,7 @@ def _inputs(design: Design) -> list[Path]:
         for path in sorted(folder.glob(pattern))
     ]
     headers += [path for source in design.cpp for path in sorted(source.parent.glob("*.hpp"))]
-    return sorted({*design.sources, *design.control, *design.cpp, *headers})
+    return sorted({*design.sources, *design.control, *KIND_CONTROL[kind], *design.cpp, *headers})
 
 
 def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
@@ -185,7 +191,7 @@ def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
         _cpu_model(),
     ]
     digest.update(json.dumps(facts).encode())
-    for path in _inputs(design):
+    for path in _inputs(design, kind):
         digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -289,7 +295,10 @@ def _compile(
         },
         "build",
         sources=[
-            *(cocotb_tools.runner.VerilatorControlFile(path) for path in design.control),
+            *(
+                cocotb_tools.runner.VerilatorControlFile(path)
+                for path in (*design.control, *KIND_CONTROL[kind])
+            ),
             *(cocotb_tools.runner.Verilog(path) for path in design.sources),
         ],
         includes=design.includes,

@@ -58,7 +58,9 @@ def test_a_killed_builder_leaves_nothing_running(tmp_path: Path, number: signal.
 def test_the_exit_status_passes_through(tmp_path: Path) -> None:
     """Success, failure, and death by a signal as a shell reports it."""
     for command, status in (("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)):
-        run = run_bounded(["sh", "-c", command], env=os.environ, cwd=tmp_path, log=tmp_path / "log", timeout=30)
+        run = run_bounded(
+            ["sh", "-c", command], env=os.environ, cwd=tmp_path, log=tmp_path / "log", timeout=30
+        )
         assert run == status
 
 
@@ -67,6 +69,10 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     with pytest.raises(subprocess.TimeoutExpired):
         run_bounded(
-            ["sh", "-c", "echo $$ > pids; sleep 600"], env=os.environ, cwd=tmp_path, log=tmp_path / "log", timeout=1
+            ["sh", "-c", "echo $$ > pids; sleep 600"],
+            env=os.environ,
+            cwd=tmp_path,
+            log=tmp_path / "log",
+            timeout=1,
         )
     assert _until(lambda: not _alive(int(pids.read_text())))

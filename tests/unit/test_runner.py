@@ -180,9 +180,8 @@ def outcome(passed: bool) -> TestOutcome:
 
 
 def test_failures_name_seed_and_replay(tmp_path: Path) -> None:
-    result = RunResult(
-        [outcome(True), outcome(False)], 7, tmp_path, tmp_path, None, "make SIM=verilator SEED=7"
-    )
+    replay = "make SIM=verilator SEED=7"
+    result = RunResult([outcome(True), outcome(False)], 7, tmp_path, tmp_path, None, replay)
     assert not result.passed
     assert "seed 7" in result.failures()
     assert replay in result.failures()

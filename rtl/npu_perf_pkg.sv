@@ -12,7 +12,7 @@ package npu_perf_pkg;
     logic        stall_read;   // an engine waits for operand data
     logic        stall_write;  // an engine waits for room for its result
     logic        stall_bus;    // an address or write-data beat waits for the memory
-    logic        host_beat;    // a data beat passed the host window
+    logic [1:0]  host_beats;   // data beats that passed the host window: one read, one written
     logic        command;      // a command retired
   } perf_events_t;
 

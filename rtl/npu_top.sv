@@ -522,7 +522,7 @@ module npu_top
     events.stall_write = (matrix_busy && matrix_stall_write) || vector_stall_write;
     events.stall_bus   = (m_axi_arvalid && !m_axi_arready) || (m_axi_awvalid && !m_axi_awready)
                          || (m_axi_wvalid && !m_axi_wready);
-    events.host_beat   = (s_axi_rvalid && s_axi_rready) || (s_axi_wvalid && s_axi_wready);
+    events.host_beats  = 2'(s_axi_rvalid && s_axi_rready) + 2'(s_axi_wvalid && s_axi_wready);
     events.command     = retire;
   end
 

@@ -29,7 +29,7 @@ module perf_counters
       if (events_i.stall_read) counts_q.stall_read <= counts_q.stall_read + 64'd1;
       if (events_i.stall_write) counts_q.stall_write <= counts_q.stall_write + 64'd1;
       if (events_i.stall_bus) counts_q.stall_bus <= counts_q.stall_bus + 64'd1;
-      if (events_i.host_beat) counts_q.host_beats <= counts_q.host_beats + 64'd1;
+      if (events_i.host_beats != '0) counts_q.host_beats <= counts_q.host_beats + 64'(events_i.host_beats);
       if (events_i.command) counts_q.commands <= counts_q.commands + 64'd1;
     end
   end

@@ -60,8 +60,8 @@ class ObservedWrite(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def library() -> ctypes.CDLL:
-    """This process: the simulator with its exported functions. AttributeError outside of a simulator."""
+def _dram_functions() -> ctypes.CDLL:
+    """What dram.cpp exports. AttributeError in a program without it."""
     lib = ctypes.CDLL(None)
     lib.echo_dram_fd.restype = ctypes.c_int
     lib.echo_dram_set.argtypes = (ctypes.c_char_p, ctypes.c_uint64)
@@ -76,6 +76,13 @@ def library() -> ctypes.CDLL:
     )
     lib.echo_dram_violation.argtypes = (ctypes.c_uint32,)
     lib.echo_dram_violation.restype = ctypes.c_char_p
+    return lib
+
+
+@functools.lru_cache(maxsize=1)
+def _register_functions() -> ctypes.CDLL:
+    """What axil_queue.cpp and axil_monitor.cpp export. AttributeError in a program without them."""
+    lib = ctypes.CDLL(None)
     lib.echo_axil_submit.argtypes = (ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32)
     lib.echo_axil_collect.argtypes = (ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32)
     lib.echo_axil_collect.restype = ctypes.c_uint32
@@ -87,7 +94,7 @@ class Dram:
     """The memory model behind m_axi: its timing knobs, its faults, what it counted, and its bytes."""
 
     def __init__(self) -> None:
-        self._lib = library()
+        self._lib = _dram_functions()
 
     def set(self, knob: str, value: float) -> None:
         """Turn a knob from now on.
@@ -182,7 +189,7 @@ class RegisterQueue:
     """The list of register operations that axil_bfm works off."""
 
     def __init__(self) -> None:
-        self._lib = library()
+        self._lib = _register_functions()
 
     def put(self, operations: Sequence[tuple[bool, int, int]]) -> None:
         """Append (write, offset, data)."""
@@ -203,12 +210,12 @@ class RegisterQueue:
 
 def record_writes() -> None:
     """Record the register writes on s_axil from now on, for `observed_writes`."""
-    library().echo_axil_record()
+    _register_functions().echo_axil_record()
 
 
 def observed_writes() -> list[ObservedWrite]:
     """Take the register writes seen on s_axil since the last call, in order."""
-    lib = library()
+    lib = _register_functions()
     seen = []
     record = _Write()
     while lib.echo_axil_take_write(ctypes.byref(record)):

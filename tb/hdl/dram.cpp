@@ -243,10 +243,11 @@ class Dram {
         if (addr >= kMemoryBytes) ++decode_errors_;
     }
 
-    // First byte and number of bytes that a beat really touches.
-    static uint32_t span(const Request& req, uint32_t beat, uint32_t* addr) {
+    // First byte and number of bytes that a beat really touches: never more than its bus word, whatever its size says.
+    uint32_t span(const Request& req, uint32_t beat, uint32_t* addr) const {
         *addr = req.beat_addr(beat);
-        return req.beat_bytes() - (*addr & (req.beat_bytes() - 1));
+        const uint32_t size = std::min(req.beat_bytes(), bus_bytes_);
+        return size - (*addr & (size - 1));
     }
 
     void accept_write(uint64_t cycle, const Request& req) {

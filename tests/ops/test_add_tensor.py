@@ -92,3 +92,15 @@ async def test_dimensions_multiply(bench: NpuBench) -> None:
         dst = bench.destination(4 * count)
         packets.append(NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=m, k=k, n=n, alpha=1.0))
     assert await bench.run(packets) == State.DONE
+
+
+@npu_test()
+async def test_neighbours_are_no_overlap(bench: NpuBench) -> None:
+    """Sources and destination may touch, in any order."""
+    packets = []
+    for count in (1, 7, 16, 33):
+        for order in itertools.permutations(range(3)):
+            place = bench.place(bench.floats(3 * count))
+            a, b, dst = (place + 4 * count * slot for slot in order)
+            packets.append(add(a, b, dst, count, 0.5))
+    assert await bench.run(packets, "ring") == State.DONE

@@ -1,5 +1,6 @@
 """MATMUL: every relation of a shape to the array, every operand layout, every class of value."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -267,6 +268,22 @@ async def test_many_small_batches(bench: NpuBench) -> None:
             dst_batch_strides=(4 * m * n, 4 * m * n * batch[0]),
         )
     assert await bench.run(packets, "ring") == State.DONE
+
+
+@npu_test()
+async def test_neighbours_are_no_overlap(bench: NpuBench) -> None:
+    """Operands and result may touch, in any order."""
+    packets: list[Packet] = []
+    m, k, n = 3, 5, 4
+    sizes = {"a": 4 * m * k, "b": 4 * k * n, "c": 4 * m * n}
+    for order in itertools.permutations("abc"):
+        place = bench.place(bench.floats(sum(sizes.values()) // 4))
+        at = {}
+        for name in order:
+            at[name] = place
+            place += sizes[name]
+        packets += matmul_packets(at["a"], at["b"], at["c"], m, k, n)
+    assert await bench.run(packets) == State.DONE
 
 
 @npu_test()

@@ -89,6 +89,19 @@ async def test_region_edges(bench: NpuBench) -> None:
     assert await bench.run(packets) == State.DONE
 
 
+@npu_test()
+async def test_neighbours_are_no_overlap(bench: NpuBench) -> None:
+    """Source and destination may touch, on either side and at any alignment."""
+    packets = []
+    for nbytes in (1, 31, 64, 100):
+        for offset in (0, 1, 30):
+            place = bench.alloc(3 * nbytes, offset=offset)
+            bench.memory.write(place, random_bytes(bench, 3 * nbytes))
+            packets += [linear(place + nbytes, place, nbytes), linear(place, place + nbytes, nbytes)]
+            packets.append(linear(place + nbytes, place + 2 * nbytes, nbytes))
+    assert await bench.run(packets) == State.DONE
+
+
 @npu_test(via=["window", "ring"])
 async def test_strided_rows(bench: NpuBench, via: Path) -> None:
     """Gather, scatter, both, and a source row that is read again and again."""

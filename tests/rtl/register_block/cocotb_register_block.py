@@ -34,7 +34,7 @@ EVENTS = (
     ("STALL_READ", 1),
     ("STALL_WRITE", 1),
     ("STALL_BUS", 1),
-    ("HOST_BEATS", 1),
+    ("HOST_BEATS", 2),
     ("COMMANDS", 1),
 )
 

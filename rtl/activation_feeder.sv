@@ -145,7 +145,8 @@ module activation_feeder
 
   tile_buffer #(
       .Tile   (Tile),
-      .TagBits($bits(tag_t))
+      .TagBits($bits(tag_t)),
+      .Blocks (4)  // the last group of a tile may be short
   ) u_buffer (
       .clk_i,
       .rst_ni,

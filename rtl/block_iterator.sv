@@ -47,12 +47,16 @@ module block_iterator
   operand_t src1_q, src2_q, dst_q;       // addr: of the current batch
   logic [31:0] outer1_q, outer2_q, outerd_q;  // of the current outer batch
 
-  dim_t n_step, m_left, k_left, n_left;
+  dim_t full_step, n_step, m_left, k_left, n_left;
   logic last_m, last_k, last_n, last_b0, last_b1;
 
   assign valid_o   = valid_q;
   assign tall_o    = command_i.m > dim_t'(BlockM / 2);
-  assign n_step    = tall_o ? dim_t'(TallTiles * Tile) : dim_t'(LowTiles * Tile);
+  // A narrow result is cut in more blocks than it needs: all but the last drain
+  // while the next is computed.
+  assign full_step = tall_o ? dim_t'(TallTiles * Tile) : dim_t'(LowTiles * Tile);
+  assign n_step    = (TallTiles > 1 && tall_o && command_i.n <= dim_t'(2 * TallTiles * Tile))
+                     ? dim_t'((TallTiles / 2) * Tile) : full_step;
   assign m_left    = command_i.m - m_q;
   assign k_left    = command_i.k - k_q;
   assign n_left    = command_i.n - n_q;

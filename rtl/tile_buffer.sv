@@ -1,15 +1,17 @@
-// Two Tile x Tile blocks of float32 between an on-chip memory and the array:
-// one is filled row by row while the other is read, as it is or turned round.
+// A few Tile x Tile blocks of float32 between an on-chip memory and the array:
+// one is filled row by row while another is read, as it is or turned round.
+// Two keep up with blocks of equal size; more even out blocks of different size.
 //
 // A block is complete when its last row is written with last_i; tag_i of that
 // row goes with the block. Rows that were not written hold older data: the
 // reader masks them.
-// Reset and abort state: both blocks empty.
+// Reset and abort state: all blocks empty.
 `include "npu_assert.svh"
 
 module tile_buffer #(
     parameter int unsigned Tile    = 16,
-    parameter int unsigned TagBits = 8
+    parameter int unsigned TagBits = 8,
+    parameter int unsigned Blocks  = 2    // a power of two
 ) (
     input  logic                    clk_i,
     input  logic                    rst_ni,
@@ -29,18 +31,21 @@ module tile_buffer #(
     input  logic                    next_i,       // go to the next row or column
     input  logic                    release_i     // with next_i: that was the last one
 );
-  localparam int unsigned LaneBits = $clog2(Tile);
+  localparam int unsigned LaneBits  = $clog2(Tile);
+  localparam int unsigned BlockBits = $clog2(Blocks);
 
-  logic [Tile*32-1:0] storage_q [2*Tile];
-  logic [TagBits-1:0] tag_q [2];
-  logic [1:0] filled_q, read_q;  // blocks completed / read, counted modulo 4
+  logic [Tile*32-1:0] storage_q [Blocks*Tile];
+  logic [TagBits-1:0] tag_q [Blocks];
+  logic [BlockBits:0] filled_q, read_q, count;  // blocks completed / read
+  logic [BlockBits-1:0] fill, current;
   logic [LaneBits-1:0] write_row_q, index_q;
-  logic [1:0] count;
 
   assign count   = filled_q - read_q;
-  assign ready_o = !count[1] && !(count[0] && write_i && last_i);
-  assign valid_o = count != 2'd0;
-  assign tag_o   = tag_q[read_q[0]];
+  assign fill    = filled_q[BlockBits-1:0];
+  assign current = read_q[BlockBits-1:0];
+  assign ready_o = count + (BlockBits + 1)'(write_i && last_i) < (BlockBits + 1)'(Blocks);
+  assign valid_o = count != '0;
+  assign tag_o   = tag_q[current];
   assign index_o = index_q;
 
   always_comb begin
@@ -48,18 +53,18 @@ module tile_buffer #(
     if (valid_o) begin
       if (transpose_i) begin
         for (int unsigned lane = 0; lane < Tile; lane++) begin
-          data_o[lane*32+:32] = storage_q[{read_q[0], LaneBits'(lane)}][{index_q, 5'd0}+:32];
+          data_o[lane*32+:32] = storage_q[{current, LaneBits'(lane)}][{index_q, 5'd0}+:32];
         end
       end else begin
-        data_o = storage_q[{read_q[0], index_q}];
+        data_o = storage_q[{current, index_q}];
       end
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (write_i) begin
-      storage_q[{filled_q[0], write_row_q}] <= data_i;
-      if (last_i) tag_q[filled_q[0]] <= tag_i;
+      storage_q[{fill, write_row_q}] <= data_i;
+      if (last_i) tag_q[fill] <= tag_i;
     end
   end
 
@@ -71,12 +76,16 @@ module tile_buffer #(
       index_q     <= '0;
     end else begin
       if (write_i) write_row_q <= last_i ? '0 : write_row_q + 1'b1;
-      if (write_i && last_i) filled_q <= filled_q + 2'd1;
+      if (write_i && last_i) filled_q <= filled_q + 1'b1;
       if (next_i) index_q <= release_i ? '0 : index_q + 1'b1;
-      if (next_i && release_i) read_q <= read_q + 2'd1;
+      if (next_i && release_i) read_q <= read_q + 1'b1;
     end
   end
 
-  `NPU_ASSERT(NoOverwrite, !(write_i && count[1]), "a row was written while both blocks were full")
+  if (Blocks < 2 || (Blocks & (Blocks - 1)) != 0) begin : g_bad_blocks
+    $fatal(1, "tile_buffer: Blocks must be a power of two of at least 2");
+  end
+
+  `NPU_ASSERT(NoOverwrite, !(write_i && count == (BlockBits + 1)'(Blocks)), "a row was written while all blocks were full")
   `NPU_ASSERT(NoEmptyRead, !(next_i && !valid_o), "an empty block was read")
 endmodule

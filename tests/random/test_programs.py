@@ -154,3 +154,23 @@ async def test_reordering_memory(bench: NpuBench, index: int) -> None:
             == State.DONE
         )
     bench.dram.set("reorder", 0)
+
+
+@npu_test(index=list(range(3)))
+async def test_both_ways_at_once(bench: NpuBench, index: int) -> None:
+    """Window and ring filled in turns without waiting; the commands do not depend on one another."""
+    bench.dram.configure(random_timing(bench.random))
+    for _ in range(8):
+        for via in bench.random.sample(("window", "ring"), 2):
+            slots: Slots = []
+            for _ in range(bench.random.randint(1, 6)):
+                size = bench.random.randint(1, 90)
+                source = bench.place(bench.floats(size))
+                dst = bench.destination(4 * size)
+                if bench.random.random() < 0.5:
+                    slots.append(NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, dst, m=4 * size))
+                else:
+                    packet = NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, source, 0, dst, m=4)
+                    slots += [packet, ExtensionPacket(rows=size)]
+            await bench.commands.submit(slots, via)
+    assert await bench.check() == State.DONE

@@ -167,6 +167,24 @@ async def test_special_values(bench: NpuBench) -> None:
     await run_all(bench, products, "ring")
 
 
+@npu_test(layout=["nn", "nt", "tn", "tt"])
+async def test_nothing_stays_on_chip(bench: NpuBench, layout: str) -> None:
+    """Ragged products right behind one that left NaN in every on-chip memory."""
+    config = bench.config
+    trans_a, trans_b = layout[0] == "t", layout[1] == "t"
+    m, k = 2 * config.block_m, 2 * config.block_k_tiles * config.array_rows
+    n = 2 * config.array_cols
+    nan = [np.full(shape, np.nan, np.float32) for shape in ((m, k), (k, n))]
+    for tall, inner, wide in ((1, 1, 1), (3, config.array_rows + 1, 2), (config.array_rows + 2, 3, 5)):
+        products = [
+            Product(bench, m, k, n, trans_a=trans_a, trans_b=trans_b, a=nan[0], b=nan[1]),
+            Product(bench, tall, inner, wide, trans_a=trans_a, trans_b=trans_b),
+        ]
+        await run_all(bench, products, "window")
+        finite = bench.memory.read(products[1].dst, tall * wide, np.float32)
+        assert np.isfinite(finite).all()
+
+
 @npu_test()
 async def test_order_of_sums(bench: NpuBench) -> None:
     """Sums whose value depends on the order: ascending k, from +0.0, with no wider accumulator."""

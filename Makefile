@@ -71,7 +71,8 @@ docs: regs ## the generated parts of docs/, and the register reference as HTML i
 
 .PHONY: clean
 clean: ## remove builds and waves; .venv stays
-	rm -rf sim_build waves build .pytest_cache .mypy_cache .ruff_cache
+	find sim_build waves -mindepth 1 ! -name .gitkeep -delete
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -65,7 +65,8 @@ VERILATOR_ARGS = (
 KIND_ARGS: dict[str, tuple[str, ...]] = {
     "fast": (),
     "waves": ("--trace-structs",),
-    "coverage": ("--coverage",),
+    # Line (with branches) and toggle; expression coverage on top of toggle is an internal error of Verilator 5.48.
+    "coverage": ("--coverage-line", "--coverage-toggle", "--coverage-user"),
 }
 
 KIND_CONTROL: dict[str, tuple[Path, ...]] = {

@@ -65,7 +65,7 @@ VERILATOR_ARGS = (
 KIND_ARGS: dict[str, tuple[str, ...]] = {
     "fast": (),
     "waves": ("--trace-structs",),
-    # Line (with branches) and toggle; expression coverage on top of toggle is an internal error of Verilator 5.48.
+    # Line (with branches) and toggle; expression coverage on top is an internal error of Verilator 5.48.
     "coverage": ("--coverage-line", "--coverage-toggle", "--coverage-user"),
 }
 

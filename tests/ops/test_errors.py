@@ -280,21 +280,30 @@ async def test_extension_never_comes(bench: NpuBench) -> None:
     await bench.probe()
 
 
+SIZE = 40
+OPERAND_BYTES = 4 * SIZE * SIZE
+
+
+def _operation(bench: NpuBench, op: str) -> tuple[int, int, Slots]:
+    """One command over SIZE x SIZE operands: where its last source and its destination are, its packets."""
+    a, b = bench.place(bench.floats(SIZE, SIZE)), bench.place(bench.floats(SIZE, SIZE), "weight")
+    dst = bench.destination(OPERAND_BYTES)
+    packets: Slots = {
+        "memcpy": [copy(b, dst, m=OPERAND_BYTES)],
+        "add": [add(a, b, dst, m=SIZE * SIZE)],
+        "matmul": list(matmul_packets(a, b, dst, SIZE, SIZE, SIZE)),
+    }[op]
+    return b, dst, packets
+
+
 @npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul"])
 async def test_read_error(bench: NpuBench, via: Path, op: str) -> None:
     """SLVERR or DECERR on an operand: READ_RESPONSE with the burst's address; a later run of the same
     works."""
-    size = 40
-    a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
-    dst = bench.destination(4 * size * size)
-    packets: Slots = {
-        "memcpy": [copy(b, dst, m=4 * size * size)],
-        "add": [add(a, b, dst, m=size * size)],
-        "matmul": list(matmul_packets(a, b, dst, size, size, size)),
-    }[op]
-    for hit in (0, 4 * size * size // 2, 4 * size * size - 4):
+    source, _, packets = _operation(bench, op)
+    for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
         bench.dram.clear_statistics()
-        bench.dram.add_fault(b + hit, b + hit + 4, read=True, decode=bench.random.random() < 0.5)
+        bench.dram.add_fault(source + hit, source + hit + 4, read=True, decode=bench.random.random() < 0.5)
         index = (await bench.state()).retired + 1
         await bench.commands.submit(
             [NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via
@@ -310,15 +319,8 @@ async def test_read_error(bench: NpuBench, via: Path, op: str) -> None:
 @npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul"])
 async def test_write_error(bench: NpuBench, via: Path, op: str) -> None:
     """An error response to a result: WRITE_RESPONSE, even when it comes with the last burst."""
-    size = 40
-    a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
-    dst = bench.destination(4 * size * size)
-    packets: Slots = {
-        "memcpy": [copy(b, dst, m=4 * size * size)],
-        "add": [add(a, b, dst, m=size * size)],
-        "matmul": list(matmul_packets(a, b, dst, size, size, size)),
-    }[op]
-    for hit in (0, 4 * size * size // 2, 4 * size * size - 4):
+    _, dst, packets = _operation(bench, op)
+    for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
         bench.dram.clear_statistics()
         bench.dram.add_fault(dst + hit, dst + hit + 4, write=True)
         index = (await bench.state()).retired + 1

@@ -1,0 +1,339 @@
+"""The arithmetic of the vector engine, to the bit: uint32 arrays in, uint32 arrays out (docs/vector.md).
+
+`ALU[op](a, b, c)` for every opcode with a destination in registers but `swap`, which is not elementwise. The
+arrays broadcast against each other. `partials` and `fold` are the accumulators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.numerics import CANONICAL_NAN
+from echo_npu.vector.isa import CHUNK_MULTIPLE, FOLDED, Op
+
+Words = NDArray[np.uint32]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+_NAN: Final = np.uint32(CANONICAL_NAN)
+_SIGN: Final = np.uint32(0x8000_0000)
+_TRUE: Final = np.uint32(0xFFFF_FFFF)
+_FALSE: Final = np.uint32(0)
+_TINY: Final = 2.0**-126  # the least normal float32
+
+# A float64 whose 29 lowest bits are these lies half way between two float32.
+_TAIL: Final = np.uint64(0x1FFF_FFFF)
+_TIE: Final = np.uint64(0x1000_0000)
+
+
+def _floats(bits: Words) -> Floats:
+    return bits.view(np.float32)
+
+
+def _bits(values: Floats) -> Words:
+    """The bits of a new array, every NaN made canonical in place."""
+    result = np.asarray(values).view(np.uint32)
+    nan = np.isnan(values)
+    if nan.any():
+        result[nan] = _NAN
+    return result
+
+
+def _mask(condition: NDArray[np.bool_]) -> Words:
+    return np.where(condition, _TRUE, _FALSE)
+
+
+# --- float32 ------------------------------------------------------------------------------------------------
+
+
+def add(a: Words, b: Words) -> Words:
+    """a + b."""
+    with np.errstate(all="ignore"):
+        return _bits(np.add(_floats(a), _floats(b)))
+
+
+def sub(a: Words, b: Words) -> Words:
+    """a - b."""
+    with np.errstate(all="ignore"):
+        return _bits(np.subtract(_floats(a), _floats(b)))
+
+
+def mul(a: Words, b: Words) -> Words:
+    """a * b."""
+    with np.errstate(all="ignore"):
+        return _bits(np.multiply(_floats(a), _floats(b)))
+
+
+def fma(a: Words, b: Words, c: Words) -> Words:
+    """a * b + c with one rounding.
+
+    A product of two float32 is exact in float64. Its sum with c is rounded to float64, and rounding that to
+    float32 gives the rounded exact sum, unless the float64 lies on the border of two float32 results without
+    being exact. Only there, and among subnormals, whose borders are elsewhere, is the exact sum looked at.
+    """
+    with np.errstate(all="ignore"):
+        product, addend = np.broadcast_arrays(
+            _floats(a).astype(np.float64) * _floats(b).astype(np.float64), _floats(c).astype(np.float64)
+        )
+        total: Doubles = np.asarray(product + addend)
+        border = (total.view(np.uint64) & _TAIL) == _TIE
+        border |= (np.abs(total) < _TINY) & (total != 0)
+        if border.any():
+            total[border] = _rounded_to_odd(product[border], addend[border])
+        return _bits(np.asarray(total.astype(np.float32)))
+
+
+def _rounded_to_odd(x: Doubles, y: Doubles) -> Doubles:
+    """x + y, finite, rounded to odd: truncated, with a last bit that is 1 where anything was cut off.
+
+    The rounding to float32 that follows then is right: no border has a last bit of 1.
+    """
+    total = x + y
+    part = total - x
+    error = (x - (total - part)) + (y - part)  # exact: Knuth's two-sum
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    towards = np.where(error > 0, np.inf, -np.inf)
+    return np.where(even & (error != 0), np.nextafter(total, towards), total)
+
+
+def fnma(a: Words, b: Words, c: Words) -> Words:
+    """c - a * b with one rounding."""
+    return fma(a ^ _SIGN, b, c)
+
+
+def fms(a: Words, b: Words, c: Words) -> Words:
+    """a * b - c with one rounding."""
+    return fma(a, b, c ^ _SIGN)
+
+
+def scale(a: Words, b: Words) -> Words:
+    """a * 2^b, b int32, with one rounding."""
+    # Beyond these every result is zero or infinite; within them float64 is exact.
+    exponent = np.clip(b.view(np.int32), -300, 300)
+    with np.errstate(all="ignore"):
+        return _bits(np.asarray(np.ldexp(_floats(a).astype(np.float64), exponent).astype(np.float32)))
+
+
+def _order(bits: Words) -> NDArray[np.int32]:
+    """int32 values in the order of the float32: -inf .. -0 < +0 .. inf."""
+    signed = bits.view(np.int32)
+    return signed ^ ((signed >> 31) & np.int32(0x7FFF_FFFF))
+
+
+def _is_nan(bits: Words) -> NDArray[np.bool_]:
+    return (bits & ~_SIGN) > np.uint32(0x7F80_0000)
+
+
+def minimum(a: Words, b: Words) -> Words:
+    """The lesser; NaN if either is; -0 < +0."""
+    return np.where(_is_nan(a) | _is_nan(b), _NAN, np.where(_order(a) <= _order(b), a, b))
+
+
+def maximum(a: Words, b: Words) -> Words:
+    """The greater; NaN if either is; -0 < +0."""
+    return np.where(_is_nan(a) | _is_nan(b), _NAN, np.where(_order(a) >= _order(b), a, b))
+
+
+def compare_equal(a: Words, b: Words) -> Words:
+    """Mask of a = b."""
+    return _mask(_floats(a) == _floats(b))
+
+
+def compare_less(a: Words, b: Words) -> Words:
+    """Mask of a < b."""
+    return _mask(_floats(a) < _floats(b))
+
+
+def compare_less_equal(a: Words, b: Words) -> Words:
+    """Mask of a <= b."""
+    return _mask(_floats(a) <= _floats(b))
+
+
+def compare_unordered(a: Words, b: Words) -> Words:
+    """Mask of a or b being NaN."""
+    return _mask(_is_nan(a) | _is_nan(b))
+
+
+def select(a: Words, b: Words, c: Words) -> Words:
+    """b where a is not all zero bits, else c."""
+    return np.where(a != 0, b, c)
+
+
+def classify(a: Words, b: Words) -> Words:
+    """Mask of the class of a being one of the bits of b.
+
+    0 -inf, 1 -normal, 2 -subnormal, 3 -0, 4 +0, 5 +subnormal, 6 +normal, 7 +inf, 8 NaN.
+    """
+    size = a & ~_SIGN
+    # 0 zero, 1 subnormal, 2 normal, 3 infinite
+    rank = (size > 0).astype(np.uint32)
+    rank += size > np.uint32(0x007F_FFFF)
+    rank += size > np.uint32(0x7F7F_FFFF)
+    number = np.where(a & _SIGN, np.uint32(3) - rank, np.uint32(4) + rank)
+    number = np.where(_is_nan(a), np.uint32(8), number)
+    return _mask((b >> number & np.uint32(1)) != 0)
+
+
+def mantissa(a: Words) -> Words:
+    """a scaled into [1, 2) or (-2, -1]; zeros and infinities themselves; NaN canonical."""
+    values = _floats(a)
+    with np.errstate(all="ignore"):
+        fraction, _ = np.frexp(values)
+        keep = ~np.isfinite(values) | (values == 0)
+        return _bits(np.where(keep, values, fraction * np.float32(2)))
+
+
+def exponent(a: Words) -> Words:
+    """int32 floor(log2 abs a); zero: -512; infinity, NaN: 512."""
+    values = _floats(a)
+    with np.errstate(all="ignore"):
+        _, power = np.frexp(values)
+    result = np.where(values == 0, np.int32(-512), power.astype(np.int32) - np.int32(1))
+    return np.where(np.isfinite(values), result, np.int32(512)).view(np.uint32)
+
+
+# --- conversions --------------------------------------------------------------------------------------------
+
+
+def _to_int(a: Words, rounding: Callable[[Doubles], Doubles]) -> Words:
+    """int32, saturating; NaN is 0."""
+    with np.errstate(all="ignore"):
+        values = rounding(_floats(a).astype(np.float64))
+    limited = np.clip(np.where(np.isnan(values), 0.0, values), -(2.0**31), 2.0**31 - 1)
+    return limited.astype(np.int32).view(np.uint32)
+
+
+def float_to_int(a: Words) -> Words:
+    """int32, nearest even, saturating; NaN: 0."""
+    return _to_int(a, np.rint)
+
+
+def float_to_int_truncated(a: Words) -> Words:
+    """int32, toward zero, saturating; NaN: 0."""
+    return _to_int(a, np.trunc)
+
+
+def int_to_float(a: Words) -> Words:
+    """float32 of int32, nearest even."""
+    return np.asarray(a.view(np.int32).astype(np.float32)).view(np.uint32)
+
+
+def float_to_half(a: Words) -> Words:
+    """Bits of float16, nearest even; NaN: 0x7E00."""
+    with np.errstate(all="ignore"):
+        bits = np.asarray(_floats(a).astype(np.float16)).view(np.uint16).astype(np.uint32)
+    return np.where(_is_nan(a), np.uint32(0x7E00), bits)
+
+
+def half_to_float(a: Words) -> Words:
+    """float32 of the float16 in bits 15:0."""
+    half = np.asarray((a & np.uint32(0xFFFF)).astype(np.uint16)).view(np.float16)
+    with np.errstate(all="ignore"):
+        return _bits(np.asarray(half.astype(np.float32)))
+
+
+def float_to_bfloat(a: Words) -> Words:
+    """Bits of bfloat16, nearest even; NaN: 0x7FC0."""
+    odd = (a >> np.uint32(16)) & np.uint32(1)
+    rounded = (a + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+    return np.where(_is_nan(a), np.uint32(0x7FC0), rounded)
+
+
+# --- integers and bits --------------------------------------------------------------------------------------
+
+_SHIFT: Final = np.uint32(31)
+
+
+def shift_right_arithmetic(a: Words, b: Words) -> Words:
+    """a >> (b mod 32), sign shifted in."""
+    return (a.view(np.int32) >> (b & _SHIFT).view(np.int32)).view(np.uint32)
+
+
+def integer_minimum(a: Words, b: Words) -> Words:
+    """The lesser int32."""
+    return np.minimum(a.view(np.int32), b.view(np.int32)).view(np.uint32)
+
+
+def integer_maximum(a: Words, b: Words) -> Words:
+    """The greater int32."""
+    return np.maximum(a.view(np.int32), b.view(np.int32)).view(np.uint32)
+
+
+ALU: Final[dict[Op, Callable[..., Words]]] = {
+    Op.ADD: add,
+    Op.SUB: sub,
+    Op.MUL: mul,
+    Op.FMA: fma,
+    Op.FNMA: fnma,
+    Op.FMS: fms,
+    Op.SCALE: scale,
+    Op.MIN: minimum,
+    Op.MAX: maximum,
+    Op.CMPEQ: compare_equal,
+    Op.CMPLT: compare_less,
+    Op.CMPLE: compare_less_equal,
+    Op.CMPUN: compare_unordered,
+    Op.SEL: select,
+    Op.CLASS: classify,
+    Op.GETMANT: mantissa,
+    Op.GETEXP: exponent,
+    Op.F2I: float_to_int,
+    Op.F2IZ: float_to_int_truncated,
+    Op.I2F: int_to_float,
+    Op.F2H: float_to_half,
+    Op.H2F: half_to_float,
+    Op.F2B: float_to_bfloat,
+    Op.MOV: np.copy,
+    Op.IADD: lambda a, b: a + b,
+    Op.ISUB: lambda a, b: a - b,
+    Op.AND: lambda a, b: a & b,
+    Op.OR: lambda a, b: a | b,
+    Op.XOR: lambda a, b: a ^ b,
+    Op.SHL: lambda a, b: a << (b & _SHIFT),
+    Op.SHR: lambda a, b: a >> (b & _SHIFT),
+    Op.SAR: shift_right_arithmetic,
+    Op.IMIN: integer_minimum,
+    Op.IMAX: integer_maximum,
+    Op.ICMPEQ: lambda a, b: _mask(a == b),
+    Op.ICMPLT: lambda a, b: _mask(a.view(np.int32) < b.view(np.int32)),
+}
+"""The function of each elementwise opcode; as many arguments as the opcode has sources."""
+
+
+def swap(a: Words, count: int) -> Words:
+    """a[..., i xor 1] for each i below `count`; zero from there on, and where i xor 1 is not below it."""
+    result = np.zeros_like(a)
+    pairs = count & ~1
+    result[..., 0:pairs:2] = a[..., 1:pairs:2]
+    result[..., 1:pairs:2] = a[..., 0:pairs:2]
+    return result
+
+
+def partials(op: Op, accumulator: Words, *sources: Words) -> None:
+    """Accumulate in place: element i of the last axis of the sources into partial result i mod 16, ascending.
+
+    Args:
+        op: one of isa.ACCUMULATING.
+        accumulator: [..., 16].
+        sources: [..., n], as many as the opcode takes when it accumulates.
+    """
+    count = sources[0].shape[-1]
+    for start in range(0, count, CHUNK_MULTIPLE):
+        part = [source[..., start : start + CHUNK_MULTIPLE] for source in sources]
+        target = accumulator[..., : part[0].shape[-1]]
+        # add and the other symmetric ones take (partial result, element), fma and fnma (a, b, partial result)
+        operands = (*part, target) if len(part) == 2 else (target, *part)
+        target[...] = ALU[op](*operands)
+
+
+def fold(op: Op, accumulator: Words) -> Words:
+    """((acc[0] op acc[1]) op acc[2]) ... op acc[15] over the last axis, for a FOLD opcode."""
+    step = ALU[FOLDED[op]]
+    result = np.ascontiguousarray(accumulator[..., 0])
+    for i in range(1, CHUNK_MULTIPLE):
+        result = step(result, np.ascontiguousarray(accumulator[..., i]))
+    return result

@@ -2,6 +2,7 @@
 npu_pkg.sv
 npu_perf_pkg.sv
 fp32_pkg.sv
+vector_alu_pkg.sv
 regs/npu_regs_pkg.sv
 regs/npu_regs.sv
 perf_counters.sv

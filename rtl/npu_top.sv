@@ -8,15 +8,18 @@ module npu_top
   import npu_pkg::*;
   import npu_perf_pkg::*;
 #(
-    parameter int unsigned ArrayRows   = 16,    // systolic array, K direction
-    parameter int unsigned ArrayCols   = 16,    // systolic array, N direction; must equal ArrayRows
-    parameter int unsigned VectorLanes = 16,    // float32 lanes of the vector engine
-    parameter int unsigned DataWidth   = 256,   // bits of s_axi and m_axi data
-    parameter int unsigned BlockM      = 128,   // rows of the left operand on chip
-    parameter int unsigned BlockKTiles = 4,     // K tiles of an operand panel on chip
-    parameter int unsigned BlockNTiles = 16,    // most N tiles of a block
-    parameter int unsigned AccEntries  = 1024,  // accumulator rows of a block
-    parameter int unsigned QueueDepth  = 16     // packets in the window queue
+    parameter int unsigned ArrayRows    = 16,   // systolic array, K direction
+    parameter int unsigned ArrayCols    = 16,   // systolic array, N direction; must equal ArrayRows
+    parameter int unsigned VectorLanes  = 16,   // float32 lanes of the vector engine
+    parameter int unsigned VectorLength = 256,  // elements of a vector register
+    parameter int unsigned RowElements  = 8192, // elements of a row register
+    parameter int unsigned ProgramWords = 4096, // instructions of the program memory
+    parameter int unsigned DataWidth    = 256,  // bits of s_axi and m_axi data
+    parameter int unsigned BlockM       = 128,  // rows of the left operand on chip
+    parameter int unsigned BlockKTiles  = 4,    // K tiles of an operand panel on chip
+    parameter int unsigned BlockNTiles  = 16,   // most N tiles of a block
+    parameter int unsigned AccEntries   = 1024, // accumulator rows of a block
+    parameter int unsigned QueueDepth   = 16    // packets in the window queue
 ) (
     input  logic                     clk,
     input  logic                     rst_n,
@@ -144,7 +147,10 @@ module npu_top
       .QueueDepth     (QueueDepth),
       .ScratchABytes  (ScratchABytes),
       .ScratchBBytes  (ScratchBBytes),
-      .ScratchAccBytes(ScratchAccBytes)
+      .ScratchAccBytes(ScratchAccBytes),
+      .VectorLength   (VectorLength),
+      .RowElements    (RowElements),
+      .ProgramWords   (ProgramWords)
   ) u_registers (
       .clk_i              (clk),
       .rst_ni             (rst_n),

@@ -13,7 +13,10 @@ module register_block
     parameter int unsigned QueueDepth      = 16,   // commands
     parameter int unsigned ScratchABytes   = 0,
     parameter int unsigned ScratchBBytes   = 0,
-    parameter int unsigned ScratchAccBytes = 0
+    parameter int unsigned ScratchAccBytes = 0,
+    parameter int unsigned VectorLength    = 256,  // elements
+    parameter int unsigned RowElements     = 8192,
+    parameter int unsigned ProgramWords    = 4096
 ) (
     input  logic         clk_i,
     input  logic         rst_ni,
@@ -135,44 +138,47 @@ module register_block
   );
 
   always_comb begin
-    hwif_in.CAP_ARRAY.rows.next          = 16'(ArrayRows);
-    hwif_in.CAP_ARRAY.cols.next          = 16'(ArrayCols);
-    hwif_in.CAP_VECTOR.lanes.next        = 16'(VectorLanes);
-    hwif_in.CAP_VECTOR.data_width.next   = 16'(DataWidth);
-    hwif_in.CAP_QUEUE.depth.next         = 16'(QueueDepth);
-    hwif_in.CAP_SCRATCH_A.bytes.next     = ScratchABytes;
-    hwif_in.CAP_SCRATCH_B.bytes.next     = ScratchBBytes;
-    hwif_in.CAP_SCRATCH_ACC.bytes.next   = ScratchAccBytes;
-    hwif_in.CONTROL.ring_enable.hwclr    = return_to_reset;
-    hwif_in.STATUS.state.next            = state_i;
-    hwif_in.STATUS.queue_level.next      = queue_level_i;
-    hwif_in.STATUS.queue_full.next       = queue_full_i;
-    hwif_in.ERROR_CODE.code.next         = error_code_i;
-    hwif_in.ERROR_INDEX.index.next       = error_index_i;
-    hwif_in.ERROR_ADDR.address.next      = error_addr_i;
-    hwif_in.RETIRED.count.next           = retired_i;
-    hwif_in.IRQ_STATUS.done.hwset        = irq_done_i && !return_to_reset;
-    hwif_in.IRQ_STATUS.error.hwset       = irq_error_i && !return_to_reset;
-    hwif_in.IRQ_STATUS.command.hwset     = irq_command_i && !return_to_reset;
-    hwif_in.IRQ_STATUS.done.hwclr        = return_to_reset;
-    hwif_in.IRQ_STATUS.error.hwclr       = return_to_reset;
-    hwif_in.IRQ_STATUS.command.hwclr     = return_to_reset;
-    hwif_in.RING_HEAD.slot.next          = ring_head_i;
-    hwif_in.RING_TAIL.slot.hwclr         = ring_tail_clear_i;
+    hwif_in.CAP_ARRAY.rows.next             = 16'(ArrayRows);
+    hwif_in.CAP_ARRAY.cols.next             = 16'(ArrayCols);
+    hwif_in.CAP_VECTOR.lanes.next           = 16'(VectorLanes);
+    hwif_in.CAP_VECTOR.data_width.next      = 16'(DataWidth);
+    hwif_in.CAP_QUEUE.depth.next            = 16'(QueueDepth);
+    hwif_in.CAP_SCRATCH_A.bytes.next        = ScratchABytes;
+    hwif_in.CAP_SCRATCH_B.bytes.next        = ScratchBBytes;
+    hwif_in.CAP_SCRATCH_ACC.bytes.next      = ScratchAccBytes;
+    hwif_in.CAP_VECTOR_LENGTH.elements.next = VectorLength;
+    hwif_in.CAP_VECTOR_ROW.elements.next    = RowElements;
+    hwif_in.CAP_PROGRAM.words.next          = ProgramWords;
+    hwif_in.CONTROL.ring_enable.hwclr       = return_to_reset;
+    hwif_in.STATUS.state.next               = state_i;
+    hwif_in.STATUS.queue_level.next         = queue_level_i;
+    hwif_in.STATUS.queue_full.next          = queue_full_i;
+    hwif_in.ERROR_CODE.code.next            = error_code_i;
+    hwif_in.ERROR_INDEX.index.next          = error_index_i;
+    hwif_in.ERROR_ADDR.address.next         = error_addr_i;
+    hwif_in.RETIRED.count.next              = retired_i;
+    hwif_in.IRQ_STATUS.done.hwset           = irq_done_i && !return_to_reset;
+    hwif_in.IRQ_STATUS.error.hwset          = irq_error_i && !return_to_reset;
+    hwif_in.IRQ_STATUS.command.hwset        = irq_command_i && !return_to_reset;
+    hwif_in.IRQ_STATUS.done.hwclr           = return_to_reset;
+    hwif_in.IRQ_STATUS.error.hwclr          = return_to_reset;
+    hwif_in.IRQ_STATUS.command.hwclr        = return_to_reset;
+    hwif_in.RING_HEAD.slot.next             = ring_head_i;
+    hwif_in.RING_TAIL.slot.hwclr            = ring_tail_clear_i;
     // The window is cleared at the request only: the host may fill it again while the reset completes.
     for (int unsigned i = 0; i < WindowWords; i++) hwif_in.CMD_WINDOW[i].word.hwclr = soft_reset;
-    hwif_in.CYCLES.count.next            = counts.cycles;
-    hwif_in.BUSY_CYCLES.count.next       = counts.busy_cycles;
-    hwif_in.MATRIX_BUSY.count.next       = counts.matrix_busy;
-    hwif_in.VECTOR_BUSY.count.next       = counts.vector_busy;
-    hwif_in.MACS.count.next              = counts.macs;
-    hwif_in.READ_BEATS.count.next        = counts.read_beats;
-    hwif_in.WRITE_BEATS.count.next       = counts.write_beats;
-    hwif_in.STALL_READ.count.next        = counts.stall_read;
-    hwif_in.STALL_WRITE.count.next       = counts.stall_write;
-    hwif_in.STALL_BUS.count.next         = counts.stall_bus;
-    hwif_in.HOST_BEATS.count.next        = counts.host_beats;
-    hwif_in.COMMANDS.count.next          = counts.commands;
+    hwif_in.CYCLES.count.next               = counts.cycles;
+    hwif_in.BUSY_CYCLES.count.next          = counts.busy_cycles;
+    hwif_in.MATRIX_BUSY.count.next          = counts.matrix_busy;
+    hwif_in.VECTOR_BUSY.count.next          = counts.vector_busy;
+    hwif_in.MACS.count.next                 = counts.macs;
+    hwif_in.READ_BEATS.count.next           = counts.read_beats;
+    hwif_in.WRITE_BEATS.count.next          = counts.write_beats;
+    hwif_in.STALL_READ.count.next           = counts.stall_read;
+    hwif_in.STALL_WRITE.count.next          = counts.stall_write;
+    hwif_in.STALL_BUS.count.next            = counts.stall_bus;
+    hwif_in.HOST_BEATS.count.next           = counts.host_beats;
+    hwif_in.COMMANDS.count.next             = counts.commands;
   end
 
   always_comb begin

@@ -27,6 +27,9 @@ class NpuConfig:
     array_rows: int
     array_cols: int
     vector_lanes: int
+    vector_length: int
+    row_elements: int
+    program_words: int
     data_width: int
     block_m: int
     block_k_tiles: int
@@ -53,6 +56,9 @@ _LEGAL: dict[str, tuple[str, Any]] = {
     "array_rows": ("a power of two from 2 to 64", lambda v: _power_of_two(v) and 2 <= v <= 64),
     "array_cols": ("a power of two from 2 to 64", lambda v: _power_of_two(v) and 2 <= v <= 64),
     "vector_lanes": ("a power of two from 1 to 64", lambda v: _power_of_two(v) and v <= 64),
+    "vector_length": ("a power of two from 16 to 4096", lambda v: _power_of_two(v) and 16 <= v <= 4096),
+    "row_elements": ("a power of two from 16 to 65536", lambda v: _power_of_two(v) and 16 <= v <= 65536),
+    "program_words": ("a power of two from 64 to 65536", lambda v: _power_of_two(v) and 64 <= v <= 65536),
     "data_width": ("one of 64, 128, 256, 512", lambda v: v in (64, 128, 256, 512)),
     "block_m": ("a power of two from 8 to 1024", lambda v: _power_of_two(v) and 8 <= v <= 1024),
     "block_k_tiles": ("a power of two from 1 to 64", lambda v: _power_of_two(v) and v <= 64),
@@ -109,6 +115,11 @@ def _check_combination(config: NpuConfig, where: str) -> None:
                 " data_width ="
                 f" {config.data_width}"
             )
+    if not config.vector_lanes <= config.vector_length <= config.row_elements:
+        raise ConfigError(
+            f"{where}: vector_length = {config.vector_length}; it must be at least vector_lanes ="
+            f" {config.vector_lanes} and at most row_elements = {config.row_elements}"
+        )
     if config.block_m < 2 * config.array_rows:
         raise ConfigError(
             f"{where}: block_m = {config.block_m}; it must be at least two tiles of array_rows ="

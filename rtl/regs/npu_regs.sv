@@ -235,6 +235,9 @@ module npu_regs (
         logic CAP_SCRATCH_A;
         logic CAP_SCRATCH_B;
         logic CAP_SCRATCH_ACC;
+        logic CAP_VECTOR_LENGTH;
+        logic CAP_VECTOR_ROW;
+        logic CAP_PROGRAM;
         logic CONTROL;
         logic STATUS;
         logic ERROR_CODE;
@@ -302,6 +305,15 @@ module npu_regs (
         decoded_reg_strb.CAP_SCRATCH_ACC = cpuif_req_masked & (cpuif_addr == 16'h20) & !cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h20);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h20) & !cpuif_req_is_wr;
+        decoded_reg_strb.CAP_VECTOR_LENGTH = cpuif_req_masked & (cpuif_addr == 16'h24) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h24);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h24) & !cpuif_req_is_wr;
+        decoded_reg_strb.CAP_VECTOR_ROW = cpuif_req_masked & (cpuif_addr == 16'h28) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h28);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h28) & !cpuif_req_is_wr;
+        decoded_reg_strb.CAP_PROGRAM = cpuif_req_masked & (cpuif_addr == 16'h2c) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h2c);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h2c) & !cpuif_req_is_wr;
         decoded_reg_strb.CONTROL = cpuif_req_masked & (cpuif_addr == 16'h40);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h40);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h40);
@@ -1127,6 +1139,15 @@ module npu_regs (
         end
         if(rd_mux_addr == 16'h20) begin
             readback_data_var[31:0] = hwif_in.CAP_SCRATCH_ACC.bytes.next;
+        end
+        if(rd_mux_addr == 16'h24) begin
+            readback_data_var[31:0] = hwif_in.CAP_VECTOR_LENGTH.elements.next;
+        end
+        if(rd_mux_addr == 16'h28) begin
+            readback_data_var[31:0] = hwif_in.CAP_VECTOR_ROW.elements.next;
+        end
+        if(rd_mux_addr == 16'h2c) begin
+            readback_data_var[31:0] = hwif_in.CAP_PROGRAM.words.next;
         end
         if(rd_mux_addr == 16'h40) begin
             readback_data_var[0] = field_storage.CONTROL.soft_reset.value;

@@ -67,6 +67,30 @@ package npu_regs_pkg;
     } npu_regs__CAP_SCRATCH_ACC__in_t;
 
     typedef struct {
+        logic [31:0] next;
+    } npu_regs__CAP_VECTOR_LENGTH__elements__in_t;
+
+    typedef struct {
+        npu_regs__CAP_VECTOR_LENGTH__elements__in_t elements;
+    } npu_regs__CAP_VECTOR_LENGTH__in_t;
+
+    typedef struct {
+        logic [31:0] next;
+    } npu_regs__CAP_VECTOR_ROW__elements__in_t;
+
+    typedef struct {
+        npu_regs__CAP_VECTOR_ROW__elements__in_t elements;
+    } npu_regs__CAP_VECTOR_ROW__in_t;
+
+    typedef struct {
+        logic [31:0] next;
+    } npu_regs__CAP_PROGRAM__words__in_t;
+
+    typedef struct {
+        npu_regs__CAP_PROGRAM__words__in_t words;
+    } npu_regs__CAP_PROGRAM__in_t;
+
+    typedef struct {
         logic hwclr;
     } npu_regs__CONTROL__ring_enable__in_t;
 
@@ -272,6 +296,9 @@ package npu_regs_pkg;
         npu_regs__CAP_SCRATCH_A__in_t CAP_SCRATCH_A;
         npu_regs__CAP_SCRATCH_B__in_t CAP_SCRATCH_B;
         npu_regs__CAP_SCRATCH_ACC__in_t CAP_SCRATCH_ACC;
+        npu_regs__CAP_VECTOR_LENGTH__in_t CAP_VECTOR_LENGTH;
+        npu_regs__CAP_VECTOR_ROW__in_t CAP_VECTOR_ROW;
+        npu_regs__CAP_PROGRAM__in_t CAP_PROGRAM;
         npu_regs__CONTROL__in_t CONTROL;
         npu_regs__STATUS__in_t STATUS;
         npu_regs__ERROR_CODE__in_t ERROR_CODE;
@@ -429,6 +456,8 @@ package npu_regs_pkg;
         npu_regs__ERROR_CODE__error_e__WRITE_RESPONSE = 'ha,
         npu_regs__ERROR_CODE__error_e__QUEUE_FULL = 'hb,
         npu_regs__ERROR_CODE__error_e__RING_CONFIG = 'hc,
-        npu_regs__ERROR_CODE__error_e__RING_INDEX = 'hd
+        npu_regs__ERROR_CODE__error_e__RING_INDEX = 'hd,
+        npu_regs__ERROR_CODE__error_e__BAD_PROGRAM = 'he,
+        npu_regs__ERROR_CODE__error_e__BAD_INDEX = 'hf
     } npu_regs__ERROR_CODE__error_e_e;
 endpackage

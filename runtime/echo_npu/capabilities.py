@@ -13,7 +13,11 @@ _SUPPORTED_MAJOR = 1
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capability registers. `data_width` is bits, `scratch_*` are bytes, `data_types` are names."""
+    """The capability registers. `data_width` is bits, `scratch_*` are bytes, `data_types` are names.
+
+    Of the vector engine: `vector_length` and `row_elements` are elements of a vector and of a row register,
+    `program_words` the instructions that program memory holds.
+    """
 
     version: tuple[int, int]
     array_rows: int
@@ -26,6 +30,9 @@ class Capabilities:
     scratch_a: int
     scratch_b: int
     scratch_acc: int
+    vector_length: int
+    row_elements: int
+    program_words: int
 
 
 def read_capabilities(backend: Backend) -> Capabilities:
@@ -33,8 +40,9 @@ def read_capabilities(backend: Backend) -> Capabilities:
     offsets = (
         regs.ID, regs.VERSION, regs.CAP_ARRAY, regs.CAP_VECTOR, regs.CAP_TYPES, regs.CAP_QUEUE,
         regs.CAP_SCRATCH_A, regs.CAP_SCRATCH_B, regs.CAP_SCRATCH_ACC,
+        regs.CAP_VECTOR_LENGTH, regs.CAP_VECTOR_ROW, regs.CAP_PROGRAM,
     )  # fmt: skip
-    ident, version, array, vector, types, queue, *scratch = backend.run(
+    ident, version, array, vector, types, queue, *sizes = backend.run(
         [ReadReg(offset) for offset in offsets]
     )
     expected = regs.REGISTERS["ID"].reset
@@ -54,7 +62,10 @@ def read_capabilities(backend: Backend) -> Capabilities:
         data_types=("fp32",) if regs.CAP_TYPES_FP32.get(types) else (),
         queue_depth=regs.CAP_QUEUE_DEPTH.get(queue),
         ring_max_slots=(1 << regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.get(queue)) - 1,
-        scratch_a=scratch[0],
-        scratch_b=scratch[1],
-        scratch_acc=scratch[2],
+        scratch_a=sizes[0],
+        scratch_b=sizes[1],
+        scratch_acc=sizes[2],
+        vector_length=sizes[3],
+        row_elements=sizes[4],
+        program_words=sizes[5],
     )

@@ -77,6 +77,9 @@ class FunctionalModel:
             * config.block_n_tiles
             * config.array_cols,
             regs.CAP_SCRATCH_ACC: 4 * config.acc_entries * config.array_cols,
+            regs.CAP_VECTOR_LENGTH: config.vector_length,
+            regs.CAP_VECTOR_ROW: config.row_elements,
+            regs.CAP_PROGRAM: config.program_words,
         }
         self._stored = dict.fromkeys(_STORED, 0)
         self._return_to_reset()

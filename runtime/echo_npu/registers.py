@@ -74,6 +74,8 @@ class ErrorValue(IntEnum):
     QUEUE_FULL = 11
     RING_CONFIG = 12
     RING_INDEX = 13
+    BAD_PROGRAM = 14
+    BAD_INDEX = 15
 
 
 ID = 0x000
@@ -107,6 +109,15 @@ CAP_SCRATCH_B_BYTES = Field(0, 32)
 CAP_SCRATCH_ACC = 0x020
 """On-chip store of the accumulators."""
 CAP_SCRATCH_ACC_BYTES = Field(0, 32)
+CAP_VECTOR_LENGTH = 0x024
+"""Vector registers of the vector engine: the chunk in which a row is processed."""
+CAP_VECTOR_LENGTH_ELEMENTS = Field(0, 32)
+CAP_VECTOR_ROW = 0x028
+"""Row registers of the vector engine."""
+CAP_VECTOR_ROW_ELEMENTS = Field(0, 32)
+CAP_PROGRAM = 0x02C
+"""Program memory of the vector engine."""
+CAP_PROGRAM_WORDS = Field(0, 32)
 CONTROL = 0x040
 """Pulse bits act when 1 is written and read as 0."""
 CONTROL_SOFT_RESET = Field(0, 1)
@@ -206,6 +217,9 @@ REGISTERS: MappingProxyType[str, Register] = MappingProxyType(
         "CAP_SCRATCH_A": Register(CAP_SCRATCH_A, 32, True, False, 0x0),
         "CAP_SCRATCH_B": Register(CAP_SCRATCH_B, 32, True, False, 0x0),
         "CAP_SCRATCH_ACC": Register(CAP_SCRATCH_ACC, 32, True, False, 0x0),
+        "CAP_VECTOR_LENGTH": Register(CAP_VECTOR_LENGTH, 32, True, False, 0x0),
+        "CAP_VECTOR_ROW": Register(CAP_VECTOR_ROW, 32, True, False, 0x0),
+        "CAP_PROGRAM": Register(CAP_PROGRAM, 32, True, False, 0x0),
         "CONTROL": Register(CONTROL, 32, True, True, 0x0),
         "STATUS": Register(STATUS, 32, True, False, 0x0),
         "ERROR_CODE": Register(ERROR_CODE, 32, True, False, 0x0),

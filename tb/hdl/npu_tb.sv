@@ -9,15 +9,18 @@
 // and the library's clock is `bus_clk`, 1 ns behind `clk`: at its edge the wires show the values from before the edge of
 // `clk`. Both stand still unless `bus_enable` is 1, since each extra event costs simulation time.
 module npu_tb #(
-    parameter int ArrayRows   = 16,
-    parameter int ArrayCols   = 16,
-    parameter int VectorLanes = 16,
-    parameter int DataWidth   = 256,
-    parameter int BlockM      = 128,
-    parameter int BlockKTiles = 4,
-    parameter int BlockNTiles = 16,
-    parameter int AccEntries  = 1024,
-    parameter int QueueDepth  = 16
+    parameter int ArrayRows    = 16,
+    parameter int ArrayCols    = 16,
+    parameter int VectorLanes  = 16,
+    parameter int VectorLength = 256,
+    parameter int RowElements  = 8192,
+    parameter int ProgramWords = 4096,
+    parameter int DataWidth    = 256,
+    parameter int BlockM       = 128,
+    parameter int BlockKTiles  = 4,
+    parameter int BlockNTiles  = 16,
+    parameter int AccEntries   = 1024,
+    parameter int QueueDepth   = 16
 );
   localparam int StrbWidth = DataWidth / 8;
 
@@ -239,15 +242,18 @@ module npu_tb #(
   logic                 m_axi_rlast;
 
   npu_top #(
-      .ArrayRows  (ArrayRows),
-      .ArrayCols  (ArrayCols),
-      .VectorLanes(VectorLanes),
-      .DataWidth  (DataWidth),
-      .BlockM     (BlockM),
-      .BlockKTiles(BlockKTiles),
-      .BlockNTiles(BlockNTiles),
-      .AccEntries (AccEntries),
-      .QueueDepth (QueueDepth)
+      .ArrayRows   (ArrayRows),
+      .ArrayCols   (ArrayCols),
+      .VectorLanes (VectorLanes),
+      .VectorLength(VectorLength),
+      .RowElements (RowElements),
+      .ProgramWords(ProgramWords),
+      .DataWidth   (DataWidth),
+      .BlockM      (BlockM),
+      .BlockKTiles (BlockKTiles),
+      .BlockNTiles (BlockNTiles),
+      .AccEntries  (AccEntries),
+      .QueueDepth  (QueueDepth)
   ) dut (
       .clk,
       .rst_n,

@@ -107,6 +107,9 @@ async def test_capabilities(bench: NpuBench) -> None:
     assert await read(regs.CAP_ARRAY) == config.array_rows | config.array_cols << 16
     assert await read(regs.CAP_VECTOR) == config.vector_lanes | config.data_width << 16
     assert regs.CAP_QUEUE_DEPTH.get(await read(regs.CAP_QUEUE)) == config.queue_depth
+    assert await read(regs.CAP_VECTOR_LENGTH) == config.vector_length
+    assert await read(regs.CAP_VECTOR_ROW) == config.row_elements
+    assert await read(regs.CAP_PROGRAM) == config.program_words
     await bench.probe()
 
 

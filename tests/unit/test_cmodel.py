@@ -104,6 +104,9 @@ def test_constants_say_what_the_configuration_is() -> None:
         assert host.read(regs.CAP_VECTOR) == config.vector_lanes | config.data_width << 16
         assert host.read(regs.CAP_TYPES) == 1
         assert host.read(regs.CAP_QUEUE) == config.queue_depth | 16 << 16
+        assert host.read(regs.CAP_VECTOR_LENGTH) == config.vector_length
+        assert host.read(regs.CAP_VECTOR_ROW) == config.row_elements
+        assert host.read(regs.CAP_PROGRAM) == config.program_words
         host.backend.close()
 
 

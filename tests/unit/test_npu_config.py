@@ -21,7 +21,7 @@ def test_committed_configurations_are_legal(name: str) -> None:
     assert config.name == name
     assert config.parameters()["ArrayRows"] == config.array_rows
     assert config.parameters()["BlockKTiles"] == config.block_k_tiles
-    assert len(config.parameters()) == 9
+    assert len(config.parameters()) == 12
 
 
 def test_both_configurations_of_the_contract_exist() -> None:
@@ -66,7 +66,12 @@ def test_wrong_type(value: str) -> None:
         ("vector_lanes", "-4", "power of two"),
         ("queue_depth", "8", "16 to 128"),
         ("queue_depth", "256", "16 to 128"),
+        ("vector_length", "8", "16 to 4096"),
+        ("vector_length", "48", "power of two"),
+        ("row_elements", "131072", "16 to 65536"),
+        ("program_words", "32", "64 to 65536"),
         ("array_cols", "8", "square"),
+        ("vector_length", "1024", "at most row_elements"),
         ("data_width", "256", "one to eight beats"),
         ("vector_lanes", "32", "one to eight beats"),
         ("block_m", "4", "8 to 1024"),

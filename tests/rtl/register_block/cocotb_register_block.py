@@ -21,6 +21,9 @@ CAPABILITIES = {
     "CAP_SCRATCH_A": 0x1234,
     "CAP_SCRATCH_B": 0x23456,
     "CAP_SCRATCH_ACC": 0x345678,
+    "CAP_VECTOR_LENGTH": 0x456,
+    "CAP_VECTOR_ROW": 0x56789A,
+    "CAP_PROGRAM": 0x6789,
 }
 STATUS_INPUTS = ("state_i", "queue_level_i", "queue_full_i", "error_code_i", "error_index_i", "error_addr_i")
 # Members of perf_events_t from the most significant bit, with their widths, and the counter that each moves.

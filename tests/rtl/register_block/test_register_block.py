@@ -20,6 +20,9 @@ PARAMETERS = {
     "ScratchABytes": 0x1234,
     "ScratchBBytes": 0x23456,
     "ScratchAccBytes": 0x345678,
+    "VectorLength": 0x456,
+    "RowElements": 0x56789A,
+    "ProgramWords": 0x6789,
 }
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import os
-import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, SupportsIndex, TypeVar
+from typing import Any, Final, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from echo_npu import debug, ops
+from echo_npu import debug
 from echo_npu import registers as regs
 from echo_npu.allocator import AllocatorStatistics, RegionAllocator
 from echo_npu.backends.base import Backend, ReadReg, WaitIrq, WriteReg
 from echo_npu.capabilities import Capabilities, read_capabilities
-from echo_npu.errors import DeviceClosedError, NpuDeviceError, NpuPointerError, NpuTimeoutError
+from echo_npu.errors import NpuDeviceError, NpuPointerError, NpuTimeoutError
+from echo_npu.locking import locked
 from echo_npu.memory_map import MEMORY_REGIONS, memory_region, region_of
+from echo_npu.ops.methods import OpMethods
 from echo_npu.packets import (
     PACKET_BYTES,
     ExtensionPacket,
@@ -41,23 +40,8 @@ _DEFAULT_RING_SLOTS: Final = 1024
 _IRQ_BITS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 _POLLS: Final = 10_000
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
-
-def _locked(method: Callable[Concatenate[Device, _P], _R]) -> Callable[Concatenate[Device, _P], _R]:
-    """One thread at a time, and only on an open device of this process."""
-
-    @functools.wraps(method)
-    def locked(self: Device, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with self._lock:
-            self._check_usable()
-            return method(self, *args, **kwargs)
-
-    return locked
-
-
-class Device:
+class Device(OpMethods):
     """An open NPU. Use it as a context manager, or `close()` it.
 
     Every method may be called from any thread. Commands run asynchronously from `submit` to `wait`; copies
@@ -77,6 +61,7 @@ class Device:
     """
 
     def __init__(self, backend: Backend, *, config: str = "", ring_slots: int = _DEFAULT_RING_SLOTS) -> None:
+        super().__init__()
         self.backend = backend
         self.config = config
         self.capabilities: Capabilities = read_capabilities(backend)
@@ -85,9 +70,6 @@ class Device:
                 f"ring_slots is {ring_slots}; it must lie in 4..{self.capabilities.ring_max_slots}"
             )
         self._ring_slots = ring_slots
-        self._lock = threading.RLock()
-        self._pid = os.getpid()
-        self._closed = False
         self._allocators = {name: RegionAllocator(region) for name, region in MEMORY_REGIONS.items()}
         self._dropped: deque[int] = deque()  # pointers of collected tensors: a finalizer runs on any thread
         self._window = WindowQueue(backend, self.capabilities.queue_depth, self.wait)
@@ -97,14 +79,6 @@ class Device:
 
     def _prepare(self) -> None:
         self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, _IRQ_BITS)])
-
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise DeviceClosedError("the device is closed")
-        if os.getpid() != self._pid:
-            raise DeviceClosedError(
-                f"the device belongs to process {self._pid}; a forked child opens its own"
-            )
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -123,13 +97,9 @@ class Device:
                 self._closed = True
                 self.backend.close()
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     # --- memory ---------------------------------------------------------------------------------------------
 
-    @_locked
+    @locked
     def malloc(self, nbytes: SupportsIndex, region: str = "activation") -> int:
         """The physical address of a new block, a multiple of 64 and never 0.
 
@@ -147,7 +117,7 @@ class Device:
             raise TypeError(f"nbytes must be an integer, got {nbytes!r} ({type(nbytes).__name__})")
         return self._allocators[name].malloc(nbytes.__index__())
 
-    @_locked
+    @locked
     def free(self, ptr: SupportsIndex) -> None:
         """Give a block back; NpuPointerError unless `ptr` came from `malloc` and is not free yet."""
         self._free_dropped()
@@ -167,13 +137,13 @@ class Device:
         while self._dropped:
             self._free(self._dropped.popleft())
 
-    @_locked
+    @locked
     def memory_statistics(self) -> dict[str, AllocatorStatistics]:
         """The allocator's figures for each region."""
         self._free_dropped()
         return {name: allocator.statistics() for name, allocator in self._allocators.items()}
 
-    @_locked
+    @locked
     def memcpy(
         self,
         dst: SupportsIndex | DeviceTensor | HostBuffer,
@@ -229,7 +199,7 @@ class Device:
             )
         return address
 
-    @_locked
+    @locked
     def memset(self, ptr: SupportsIndex, value: int, nbytes: SupportsIndex) -> None:
         """Set `nbytes` bytes to `value` (0..255) after everything submitted before."""
         count = nbytes.__index__()
@@ -245,7 +215,7 @@ class Device:
 
     # --- commands -------------------------------------------------------------------------------------------
 
-    @_locked
+    @locked
     def submit(self, packets: Packet | Sequence[Packet]) -> None:
         """Submit one packet, or several in order, through the command window. Does not wait for them.
 
@@ -257,7 +227,7 @@ class Device:
         """
         self._submit(self._window, self._slots(packets))
 
-    @_locked
+    @locked
     def submit_batch(self, packets: Sequence[Packet]) -> None:
         """Submit any number of packets in order through the ring, one doorbell for each ring full.
 
@@ -292,7 +262,7 @@ class Device:
         self._pending = queue
         queue.submit(slots)
 
-    @_locked
+    @locked
     def execute(self, packets: Packet | Sequence[Packet], timeout_cycles: int | None = None) -> None:
         """`submit` and `wait`; a sequence longer than the command queue goes through the ring."""
         slots = self._slots(packets)
@@ -302,7 +272,7 @@ class Device:
             self._submit(self._window, slots)
         self.wait(timeout_cycles)
 
-    @_locked
+    @locked
     def wait(self, timeout_cycles: int | None = None) -> None:
         """Let the device run until everything submitted is finished.
 
@@ -359,7 +329,7 @@ class Device:
         code, index, low, high = self.backend.run([ReadReg(offset) for offset in offsets])
         return NpuDeviceError(code, index, high << 32 | low)
 
-    @_locked
+    @locked
     def clear_error(self) -> None:
         """Leave state ERROR: what was submitted is dropped, memory stays. Harmless in another state."""
         keep = regs.CONTROL_RING_ENABLE.mask if self._ring is not None and self._ring.enabled else 0
@@ -369,7 +339,7 @@ class Device:
         self._control(regs.CONTROL_CLEAR_ERROR.mask | keep)
         self._forget(reset=False)
 
-    @_locked
+    @locked
     def reset(self) -> None:
         """Soft reset: the device is idle, its counters are 0; memory and allocations stay."""
         self._control(regs.CONTROL_SOFT_RESET.mask)
@@ -394,14 +364,14 @@ class Device:
 
     # --- facts ----------------------------------------------------------------------------------------------
 
-    @_locked
+    @locked
     def status(self) -> NpuStatus:
         """State, error code and cycle counter, at one moment."""
         offsets = (regs.STATUS, regs.ERROR_CODE, regs.CYCLES, regs.CYCLES + 4)
         status, code, low, high = self.backend.run([ReadReg(offset) for offset in offsets])
         return NpuStatus(state_of(status), code, high << 32 | low)
 
-    @_locked
+    @locked
     def counters(self) -> dict[str, int]:
         """The performance counters by name (lower case), since reset or `clear_counters()`.
 
@@ -414,13 +384,13 @@ class Device:
         pairs = zip(regs.COUNTERS, words[0::2], words[1::2], strict=True)
         return {name.lower(): high << 32 | low for name, low, high in pairs}
 
-    @_locked
+    @locked
     def clear_counters(self) -> None:
         """Set every performance counter to 0."""
         keep = regs.CONTROL_RING_ENABLE.mask if self._ring is not None and self._ring.enabled else 0
         self.backend.run([WriteReg(regs.CONTROL, regs.CONTROL_CLEAR_COUNTERS.mask | keep)])
 
-    @_locked
+    @locked
     def info(self) -> dict[str, Any]:
         """Backend, configuration, capabilities, memory regions and their use, as plain data."""
         return {
@@ -440,7 +410,7 @@ class Device:
             **self.backend.info(),
         }
 
-    # --- tensors and operations -----------------------------------------------------------------------------
+    # --- tensors --------------------------------------------------------------------------------------------
 
     def empty(
         self, shape: int | Sequence[int], dtype: DTypeLike = np.float32, *, region: str = "activation"
@@ -454,30 +424,3 @@ class Device:
         made = self.empty(array.shape, array.dtype, region=region)
         self.memcpy(made, array, array.nbytes, MemcpyKind.HOST_TO_DEVICE)
         return made
-
-    @_locked
-    def matmul(
-        self,
-        a: Any,
-        b: Any,
-        *,
-        trans_a: bool = False,
-        trans_b: bool = False,
-        alpha: float | None = None,
-        out_dtype: DTypeLike | None = None,
-        out: DeviceTensor | None = None,
-    ) -> Any:
-        """`a @ b` on the device, with the shapes of `numpy.matmul`. See `echo_npu.ops.matmul`."""
-        return ops.matmul(
-            self, a, b, trans_a=trans_a, trans_b=trans_b, alpha=alpha, out_dtype=out_dtype, out=out
-        )
-
-    @_locked
-    def add(self, a: Any, b: Any, alpha: float = 1.0, *, out: DeviceTensor | None = None) -> Any:
-        """`a + alpha * b` on the device. See `echo_npu.ops.add`."""
-        return ops.add(self, a, b, alpha, out=out)
-
-    @_locked
-    def copy(self, src: Any, *, out: DeviceTensor | None = None) -> Any:
-        """A copy of `src` that the device makes. See `echo_npu.ops.copy`."""
-        return ops.copy(self, src, out=out)

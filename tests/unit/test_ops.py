@@ -192,7 +192,7 @@ def test_copy_refuses(npu: Device) -> None:
     tensor = npu.tensor(random(3))
     with pytest.raises(TypeError, match="list"):
         npu.copy([1])
-    with pytest.raises(TypeError, match="src is int32, out is float32"):
+    with pytest.raises(TypeError, match="out is float32, the result is int32"):
         npu.copy(np.zeros(3, np.int32), out=tensor)
     with pytest.raises(ValueError, match=r"out has shape \(3,\), the result has shape \(4,\)"):
         npu.copy(random(4), out=tensor)

@@ -1,0 +1,48 @@
+"""One thread at a time, and only on an open device of this process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from echo_npu.errors import DeviceClosedError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_S = TypeVar("_S", bound="Locked")
+
+
+class Locked:
+    """What several threads may call, until it is closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise DeviceClosedError("the device is closed")
+        if os.getpid() != self._pid:
+            raise DeviceClosedError(
+                f"the device belongs to process {self._pid}; a forked child opens its own"
+            )
+
+
+def locked(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+    """The method under the lock; DeviceClosedError if the device cannot be used."""
+
+    @functools.wraps(method)
+    def wrapper(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with self._lock:
+            self._check_usable()
+            return method(self, *args, **kwargs)
+
+    return wrapper

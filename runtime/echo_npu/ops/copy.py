@@ -1,0 +1,64 @@
+"""Copies that the device makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echo_npu import debug
+from echo_npu.ops.operands import check_out, upload
+from echo_npu.packets import MAX_ROWS, ExtensionPacket, NpuCommandPacket, memcpy_packets
+from echo_npu.strided import Loop, chunks, collapse
+from echo_npu.tensor import DeviceTensor
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def copy(device: Device, src: Any, *, out: DeviceTensor | None = None) -> Any:
+    """A copy of `src`, in row-major order, made by the device's MEMCPY.
+
+    Args:
+        src: an array of any dtype, or a DeviceTensor with any strides.
+        out: a DeviceTensor of the same shape and dtype to write to; their memory may not overlap.
+
+    Returns: `out`, or a new array of the kind that `src` is.
+
+    Raises:
+        TypeError: no array, or dtypes that differ.  ValueError: shapes that differ, or an empty array.
+    """
+    if not isinstance(src, (np.ndarray, DeviceTensor)):
+        raise TypeError(f"copy takes a numpy array or a DeviceTensor, got {type(src).__name__}")
+    if 0 in src.shape:
+        raise ValueError(f"copy of an empty array: src has shape {src.shape}")
+    check_out("copy", out, src.shape, src.dtype)
+    source = upload(device, src, "activation")
+    target = device.empty(src.shape, src.dtype) if out is None else out
+    debug.npu(f"MEMCPY {src.shape} {src.dtype}")
+    device.execute(_copy_commands(source, target))
+    return target if isinstance(src, DeviceTensor) or out is not None else target.to_numpy()
+
+
+def _copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[NpuCommandPacket | ExtensionPacket]:
+    item = src.dtype.itemsize
+    loops = collapse(src.shape, src.strides, dst.strides)
+    nbytes = item
+    if loops and loops[-1].strides == (item, item):
+        nbytes *= loops.pop().count
+    rows = Loop(1, (0, 0))
+    if loops and loops[-1].strides[1] >= nbytes and loops[-1].count <= MAX_ROWS:
+        rows = loops.pop()
+    packets: list[NpuCommandPacket | ExtensionPacket] = []
+    for chunk in chunks(loops, 2):
+        packets += memcpy_packets(
+            src.ptr + chunk.offsets[0],
+            dst.ptr + chunk.offsets[1],
+            nbytes,
+            rows=rows.count,
+            row_strides=rows.strides,
+            batch=chunk.batch,
+            src_batch_strides=chunk.strides[0],
+            dst_batch_strides=chunk.strides[1],
+        )
+    return packets

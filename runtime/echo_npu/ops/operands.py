@@ -1,0 +1,52 @@
+"""What the operations share: checking operands, bringing them to the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from echo_npu.tensor import DeviceTensor
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+FLOAT32: Final = np.dtype(np.float32)
+
+
+def require_float32(op: str, **operands: Any) -> None:
+    """TypeError unless every operand is a float32 numpy array or DeviceTensor; it names all of them."""
+    names = ", ".join(f"{name} is {kind(value)}" for name, value in operands.items())
+    for value in operands.values():
+        if not isinstance(value, (np.ndarray, DeviceTensor)) or value.dtype != FLOAT32:
+            raise TypeError(f"{op} takes float32 numpy arrays or DeviceTensors: {names}")
+
+
+def kind(value: Any) -> str:
+    """The type of an operand in words, with its dtype."""
+    if isinstance(value, (np.ndarray, DeviceTensor)):
+        return f"{type(value).__name__} of {value.dtype}"
+    return type(value).__name__
+
+
+def check_out(op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DTypeLike = FLOAT32) -> None:
+    """Refuse an `out` that is not a DeviceTensor of the result's shape and dtype: TypeError, ValueError."""
+    if out is None:
+        return
+    if not isinstance(out, DeviceTensor):
+        raise TypeError(f"{op}: out must be a DeviceTensor, got {type(out).__name__}")
+    if out.shape != tuple(shape):
+        raise ValueError(f"{op}: out has shape {out.shape}, the result has shape {tuple(shape)}")
+    if out.dtype != np.dtype(dtype):
+        raise TypeError(f"{op}: out is {out.dtype}, the result is {np.dtype(dtype)}")
+
+
+def upload(device: Device, value: NDArray[Any] | DeviceTensor, region: str) -> DeviceTensor:
+    """`value` on `device`: itself, or a new tensor in `region`. ValueError for a tensor of another device."""
+    if isinstance(value, DeviceTensor):
+        if value.device is not device:
+            raise ValueError(f"a DeviceTensor of shape {value.shape} belongs to another device")
+        return value
+    return device.tensor(value, region=region)

@@ -19,7 +19,7 @@ module block_iterator
     input  logic        rst_ni,
     input  logic        abort_i,
     input  logic        start_i,     // pulse, with the command
-    input  command_t    command_i,   // stable from start_i on
+    input  matrix_command_t command_i,   // stable from start_i on
     input  logic        next_i,      // done with this block
 
     output logic        valid_o,     // there is a block

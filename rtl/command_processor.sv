@@ -1,18 +1,23 @@
 // Takes command packets from the window queue and the ring, checks them, and
-// has the engines execute them in order, one after another.
+// has the engines execute them.
 //
-// The window queue is served before the ring; a packet and its extension come
-// from the same source. On an error the queue stops: all bus traffic of the
-// failing command ends, then the state is ERROR until clear_error_i, which
-// drops everything submitted before it.
+// Commands start in order, each when its engine is free and the other engine
+// neither writes what it touches nor touches what it writes; they retire in
+// order. The window queue is served before the ring; a packet and its
+// extensions come from the same source. On an error the queue stops once
+// everything before the failing command has retired: all bus traffic ends,
+// then the state is ERROR until clear_error_i, which drops everything
+// submitted before it.
 // Reset and soft-reset state: IDLE, queues empty, ring head 0.
 `include "npu_assert.svh"
 
 module command_processor
   import npu_pkg::*;
+  import vector_pkg::*;
 #(
-    parameter int unsigned DataWidth  = 256,
-    parameter int unsigned QueueDepth = 16   // packets in the window queue
+    parameter int unsigned DataWidth    = 256,
+    parameter int unsigned QueueDepth   = 16,   // packets in the window queue
+    parameter int unsigned ProgramWords = 4096
 ) (
     input  logic                  clk_i,
     input  logic                  rst_ni,
@@ -44,9 +49,9 @@ module command_processor
     // memory controller
     output logic                  abort_o,           // held until memory_idle_i
     input  logic                  memory_idle_i,
-    input  logic                  memory_error_i,    // pulse: of an engine's channel
-    input  logic                  memory_error_write_i,
-    input  logic [31:0]           memory_error_addr_i,
+    input  logic [Engines-1:0]    memory_error_i,    // pulse: of a channel of that engine
+    input  logic [Engines-1:0]    memory_error_write_i,
+    input  logic [31:0]           memory_error_addr_i [Engines],
     input  logic                  fetch_error_i,     // pulse: of the command channel
     input  logic [31:0]           fetch_error_addr_i,
     output logic                  desc_valid_o,
@@ -56,12 +61,15 @@ module command_processor
     output logic                  data_ready_o,
     input  logic [DataWidth-1:0]  data_i,
 
-    // engines
-    output command_t              command_o,         // stable while an engine is busy
-    output logic                  matrix_start_o,    // pulses
-    output logic                  vector_start_o,
-    input  logic                  matrix_done_i,
-    input  logic                  vector_done_i
+    // engines; a command is stable from its start to its end
+    output logic [Engines-1:0]    start_o,           // pulses
+    output matrix_command_t       matrix_command_o,
+    output vector_command_t       vector_command_o,
+    input  logic [Engines-1:0]    done_i,            // pulses
+    input  logic                  vector_fault_i,    // pulse: the program or the data is bad
+    input  logic                  vector_fault_index_i,
+    input  logic [31:0]           vector_fault_addr_i,
+    input  logic [31:0]           program_words_i    // loaded
 );
   // An announced extension that has not come after this many clocks never will.
   localparam int unsigned ExtensionTimeoutBits = 16;
@@ -69,12 +77,11 @@ module command_processor
   typedef enum logic [3:0] {
     PhaseWait,       // for a packet
     PhaseHead,       // opcode and flags
-    PhaseExtension,  // wait for the announced extension
+    PhaseExtension,  // wait for an announced extension
     PhaseExtCheck,
     PhaseCheck,      // everything else
-    PhaseStart,
-    PhaseRun,
-    PhaseRetire,
+    PhaseIssue,      // wait for the engine, or for all before a fence
+    PhaseDrain,      // a bad packet: all before it retire
     PhaseFail,       // bus traffic ends
     PhaseError,      // until it is cleared
     PhaseReset       // soft reset, bus traffic ends
@@ -82,7 +89,7 @@ module command_processor
 
   phase_e phase_q, phase_d;
   packet_t packet_q;
-  extension_t extension_q;
+  packet_words_t extension_q [VectorExtensions];
   logic from_ring_q, submitted_q;
   logic [31:0] taken_q, retired_q;
 
@@ -113,7 +120,8 @@ module command_processor
 
   // ---- ring ----------------------------------------------------------------------------
   logic [15:0] tail_q;  // the last good one
-  logic ring_valid, ring_take, ring_failed, ring_config_bad, ring_busy;
+  logic ring_valid, ring_take, ring_failed, ring_config_bad, ring_busy, engine_fails;
+  logic [15:0] set_head;
   logic [PacketBits-1:0] ring_packet;
   logic [31:0] ring_failed_addr, ring_last;
 
@@ -132,8 +140,8 @@ module command_processor
       .base_i          (ring_base_i),
       .size_i          (ring_size_i),
       .tail_i          (tail_q),
-      .set_head_i      (clear_queues),
-      .set_head_value_i((phase_q == PhaseReset) ? 16'd0 : tail_q),
+      .set_head_i      (clear_queues || engine_fails),
+      .set_head_value_i(set_head),
       .head_o          (ring_head_o),
       .packet_valid_o  (ring_valid),
       .packet_take_i   (ring_take),
@@ -182,32 +190,138 @@ module command_processor
   error_e head_error, extension_error, check_error;
   logic check_done;
   logic [63:0] check_addr;
+  extent_t [Operands-1:0] extents;
+  matrix_command_t matrix_command;
+  vector_command_t vector_command;
 
-  packet_checker u_checker (
+  packet_checker #(
+      .ProgramWords(ProgramWords)
+  ) u_checker (
       .clk_i,
       .rst_ni,
       .abort_i          (abort_o),
       .packet_i         (packet_q),
       .extension_i      (extension_q),
+      .program_words_i,
       .head_error_o     (head_error),
       .extension_error_o(extension_error),
       .start_i          (phase_d == PhaseCheck && phase_q != PhaseCheck),
       .done_o           (check_done),
       .error_o          (check_error),
       .error_addr_o     (check_addr),
-      .command_o        (command_o)
+      .extents_o        (extents),
+      .matrix_o         (matrix_command),
+      .vector_o         (vector_command)
   );
 
+  // ---- commands under way, one an engine ---------------------------------------------------
+  typedef struct packed {
+    logic        valid;
+    logic        done;      // its result is in memory, but not all before it have retired
+    logic        irq;
+    logic [31:0] index;     // commands taken before it
+    logic [15:0] ring_head; // behind it
+    error_e      error;
+    logic [63:0] error_addr;
+    extent_t [Operands-1:0] extents;
+  } slot_t;
+
+  slot_t slots_q [Engines];
+  logic vector_first_q;     // of two commands the vector engine's is the older one
+  logic [Engines-1:0] oldest, retires, fails, issues;
+  logic [31:0] error_index;
+  logic any_slot, is_fence, is_matmul, conflict;
+
+  assign any_slot              = slots_q[EngineMatrix].valid || slots_q[EngineVector].valid;
+  assign oldest[EngineMatrix]  = slots_q[EngineMatrix].valid && !(slots_q[EngineVector].valid && vector_first_q);
+  assign oldest[EngineVector]  = slots_q[EngineVector].valid && !(slots_q[EngineMatrix].valid && !vector_first_q);
+  for (genvar e = 0; e < Engines; e++) begin : g_oldest
+    assign retires[e] = oldest[e] && slots_q[e].done && slots_q[e].error == ErrNone && !abort_o;
+    assign fails[e]   = oldest[e] && slots_q[e].error != ErrNone && !abort_o;
+  end
+  assign engine_fails = fails != '0 && !soft_reset_i;
+  assign error_index  = fails[EngineMatrix] ? slots_q[EngineMatrix].index : slots_q[EngineVector].index;
+
+  // Would the checked command touch what the other engine writes, or write what it touches?
+  always_comb begin
+    conflict = 1'b0;
+    if (phase_q == PhaseIssue) begin
+      for (int unsigned e = 0; e < Engines; e++) begin
+        if (slots_q[e].valid) begin
+          for (int unsigned i = 0; i < Operands; i++) begin
+            for (int unsigned j = 0; j < Operands; j++) begin
+              if ((i == OperandDst || j == OperandDst) && extents[i].used && slots_q[e].extents[j].used
+                  && extents[i].first <= slots_q[e].extents[j].last
+                  && slots_q[e].extents[j].first <= extents[i].last) conflict = 1'b1;
+            end
+          end
+        end
+      end
+    end
+  end
+
+  assign is_matmul = packet_q.opcode == OpMatmul;
+  assign is_fence  = packet_q.opcode == OpNop || packet_q.opcode == OpSync;
+  assign issues[EngineMatrix] = phase_q == PhaseIssue && phase_d == PhaseWait && !is_fence && is_matmul;
+  assign issues[EngineVector] = phase_q == PhaseIssue && phase_d == PhaseWait && !is_fence && !is_matmul;
+
+  for (genvar e = 0; e < Engines; e++) begin : g_slots
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_o) begin
+        slots_q[e].valid <= 1'b0;
+        slots_q[e].done  <= 1'b0;
+        slots_q[e].error <= ErrNone;
+      end else if (issues[e]) begin
+        slots_q[e].valid     <= 1'b1;
+        slots_q[e].done      <= 1'b0;
+        slots_q[e].error     <= ErrNone;
+        slots_q[e].irq       <= packet_q.flags[FlagIrq];
+        slots_q[e].index     <= taken_q - 32'd1;
+        slots_q[e].ring_head <= ring_head_o;
+        slots_q[e].extents   <= extents;
+      end else begin
+        if (retires[e]) slots_q[e].valid <= 1'b0;
+        if (done_i[e]) slots_q[e].done <= 1'b1;
+        if (slots_q[e].valid && slots_q[e].error == ErrNone) begin
+          if (memory_error_i[e]) begin
+            slots_q[e].error      <= memory_error_write_i[e] ? ErrWriteResponse : ErrReadResponse;
+            slots_q[e].error_addr <= 64'(memory_error_addr_i[e]);
+          end else if (e == EngineVector && vector_fault_i) begin
+            slots_q[e].error      <= vector_fault_index_i ? ErrBadIndex : ErrBadProgram;
+            slots_q[e].error_addr <= 64'(vector_fault_addr_i);
+          end
+        end
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (issues[EngineMatrix]) vector_first_q <= 1'b1;
+    if (issues[EngineVector]) vector_first_q <= 1'b0;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_o) start_o <= '0;
+    else start_o <= issues;
+  end
+  always_ff @(posedge clk_i) begin
+    if (issues[EngineMatrix]) matrix_command_o <= matrix_command;
+    if (issues[EngineVector]) vector_command_o <= vector_command;
+  end
+
   // ---- sequence ----------------------------------------------------------------------------
-  error_e fault;
+  error_e fault;  // of the packet being looked at, or of the submission
   logic [63:0] fault_addr;
   logic fault_before_packet;  // not yet one of the commands taken
-  logic has_work, is_matmul, source_valid, settle_q;
+  logic has_work, source_valid, settle_q, extension_take, extension_last, engine_free;
+  logic [1:0] extension_no_q;
   logic [ExtensionTimeoutBits-1:0] waited_q;
 
-  assign is_matmul    = packet_q.opcode == OpMatmul;
-  assign source_valid = from_ring_q ? ring_valid : !window_empty;
-  assign has_work     = !window_empty || ring_valid;
+  assign source_valid   = from_ring_q ? ring_valid : !window_empty;
+  assign has_work       = !window_empty || ring_valid;
+  assign extension_last = packet_q.opcode != OpVector || extension_no_q == 2'(VectorExtensions - 1);
+  assign extension_take = phase_q == PhaseExtension && source_valid && !soft_reset_i && !engine_fails;
+  assign engine_free    = is_matmul ? !slots_q[EngineMatrix].valid : !slots_q[EngineVector].valid;
 
   always_comb begin
     phase_d             = phase_q;
@@ -229,13 +343,13 @@ module command_processor
       end
       PhaseHead: begin
         if (head_error != ErrNone) fault = head_error;
-        else if (packet_q.opcode == OpNop || packet_q.opcode == OpSync) phase_d = PhaseRetire;
+        else if (is_fence) phase_d = PhaseIssue;
         else if (packet_q.flags[FlagExt]) phase_d = PhaseExtension;
         else phase_d = PhaseCheck;
       end
       PhaseExtension: begin
         if (source_valid) begin
-          phase_d = PhaseExtCheck;
+          if (extension_last) phase_d = PhaseExtCheck;
         end else if (from_ring_q && ring_failed) begin
           fault      = ErrReadResponse;
           fault_addr = 64'(ring_failed_addr);
@@ -253,38 +367,40 @@ module command_processor
             fault      = check_error;
             fault_addr = check_addr;
           end else begin
-            phase_d = PhaseStart;
+            phase_d = PhaseIssue;
           end
         end
       end
-      PhaseStart: phase_d = PhaseRun;
-      PhaseRun: begin
-        if (memory_error_i) begin
-          fault      = memory_error_write_i ? ErrWriteResponse : ErrReadResponse;
-          fault_addr = 64'(memory_error_addr_i);
-        end else if (matrix_done_i || vector_done_i) begin
-          phase_d = PhaseRetire;
-        end
-      end
-      PhaseRetire: phase_d = PhaseWait;
-      PhaseFail:   if (settle_q && memory_idle_i) phase_d = PhaseError;
-      PhaseError:  if (clear_error_i) phase_d = PhaseWait;
-      PhaseReset:  if (settle_q && memory_idle_i) phase_d = PhaseWait;
-      default:     phase_d = PhaseWait;
+      PhaseIssue: if (is_fence ? !any_slot : (engine_free && !conflict)) phase_d = PhaseWait;
+      PhaseDrain: if (!any_slot) phase_d = PhaseFail;
+      PhaseFail:  if (settle_q && memory_idle_i) phase_d = PhaseError;
+      PhaseError: if (clear_error_i) phase_d = PhaseWait;
+      PhaseReset: if (settle_q && memory_idle_i) phase_d = PhaseWait;
+      default:    phase_d = PhaseWait;
     endcase
-    if (fault != ErrNone) phase_d = PhaseFail;
+    if (fault != ErrNone) phase_d = PhaseDrain;
+    if (engine_fails) phase_d = PhaseFail;
     if (soft_reset_i) phase_d = PhaseReset;
   end
 
   assign window_pop = (phase_q == PhaseWait && phase_d == PhaseHead && !window_empty)
-                      || (phase_q == PhaseExtension && phase_d == PhaseExtCheck && !from_ring_q);
+                      || (extension_take && !from_ring_q);
   assign ring_take  = (phase_q == PhaseWait && phase_d == PhaseHead && window_empty)
-                      || (phase_q == PhaseExtension && phase_d == PhaseExtCheck && from_ring_q);
+                      || (extension_take && from_ring_q);
   assign abort_o      = phase_q == PhaseFail || phase_q == PhaseReset;
   assign reset_done_o = phase_q == PhaseReset && phase_d == PhaseWait;
   assign clear_queues = reset_done_o || (phase_q == PhaseError && clear_error_i);
-  assign matrix_start_o = phase_q == PhaseStart && is_matmul;
-  assign vector_start_o = phase_q == PhaseStart && !is_matmul;
+
+  // After an engine's error the packets behind its command count as not taken.
+  always_comb begin
+    set_head = tail_q;
+    if (phase_q == PhaseReset) set_head = '0;
+    else if (engine_fails) set_head = fails[EngineMatrix] ? slots_q[EngineMatrix].ring_head : slots_q[EngineVector].ring_head;
+  end
+
+  logic fence_retires, retire;
+  assign fence_retires = phase_q == PhaseIssue && phase_d == PhaseWait && is_fence;
+  assign retire        = fence_retires || retires != '0;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -298,10 +414,11 @@ module command_processor
       phase_q  <= phase_d;
       // The channels see the abort one clock before their idle counts.
       settle_q <= abort_o && phase_d == phase_q;
-      waited_q <= (phase_q == PhaseExtension) ? waited_q + 1'b1 : '0;
+      waited_q <= (phase_q == PhaseExtension && !extension_take) ? waited_q + 1'b1 : '0;
       if (window_push || (tail_good && ring_tail_i != ring_head_o)) submitted_q <= 1'b1;
       if (phase_q == PhaseWait && phase_d == PhaseHead) taken_q <= taken_q + 32'd1;
-      if (phase_q == PhaseRetire) retired_q <= retired_q + 32'd1;
+      if (engine_fails) taken_q <= error_index + 32'd1;
+      if (retire) retired_q <= retired_q + 32'd1;
       if (clear_queues) submitted_q <= 1'b0;
       if (reset_done_o) begin
         taken_q   <= '0;
@@ -312,11 +429,13 @@ module command_processor
 
   always_ff @(posedge clk_i) begin
     if (phase_q == PhaseWait) begin
-      packet_q    <= window_empty ? ring_packet : window_packet;
-      from_ring_q <= window_empty;
-      extension_q <= '0;
+      packet_q       <= window_empty ? ring_packet : window_packet;
+      from_ring_q    <= window_empty;
+      extension_no_q <= '0;
+      for (int unsigned i = 0; i < VectorExtensions; i++) extension_q[i] <= '0;
     end else if (phase_q == PhaseExtension) begin
-      extension_q <= from_ring_q ? ring_packet : window_packet;
+      if (extension_take) extension_no_q <= extension_no_q + 2'd1;
+      extension_q[extension_no_q] <= from_ring_q ? ring_packet : window_packet;
     end
   end
 
@@ -331,6 +450,10 @@ module command_processor
       error_code_q    <= ErrNone;
       error_index_q   <= '0;
       error_address_q <= '0;
+    end else if (engine_fails) begin
+      error_code_q    <= fails[EngineMatrix] ? slots_q[EngineMatrix].error : slots_q[EngineVector].error;
+      error_index_q   <= error_index;
+      error_address_q <= fails[EngineMatrix] ? slots_q[EngineMatrix].error_addr : slots_q[EngineVector].error_addr;
     end else if (fault != ErrNone) begin
       error_code_q    <= fault;
       error_index_q   <= fault_before_packet ? taken_q : taken_q - 32'd1;
@@ -340,7 +463,7 @@ module command_processor
 
   always_comb begin
     if (phase_q == PhaseError) state_d = StateError;
-    else if (phase_q != PhaseWait || submit_error_q != ErrNone || !window_empty || ring_busy) state_d = StateBusy;
+    else if (phase_q != PhaseWait || any_slot || submit_error_q != ErrNone || !window_empty || ring_busy) state_d = StateBusy;
     else state_d = submitted_q ? StateDone : StateIdle;
   end
 
@@ -352,12 +475,15 @@ module command_processor
   assign state_o       = state_d;
   assign queue_level_o = 8'(window_count);
   assign queue_full_o  = window_full;
-  assign error_code_o  = error_code_q;
-  assign error_index_o = error_index_q;
-  assign error_addr_o  = error_address_q;
+  // While commands before the failing one still run there is no error yet.
+  assign error_code_o  = (phase_q == PhaseDrain) ? ErrNone : error_code_q;
+  assign error_index_o = (phase_q == PhaseDrain) ? '0 : error_index_q;
+  assign error_addr_o  = (phase_q == PhaseDrain) ? '0 : error_address_q;
   assign retired_o     = retired_q;
-  assign retire_o      = phase_q == PhaseRetire;
-  assign irq_command_o = phase_q == PhaseRetire && packet_q.flags[FlagIrq];
+  assign retire_o      = retire;
+  assign irq_command_o = (fence_retires && packet_q.flags[FlagIrq])
+                         || (retires[EngineMatrix] && slots_q[EngineMatrix].irq)
+                         || (retires[EngineVector] && slots_q[EngineVector].irq);
   assign irq_done_o    = state_d == StateDone && state_q == StateBusy;
   assign irq_error_o   = state_d == StateError && state_q != StateError;
 
@@ -365,5 +491,8 @@ module command_processor
     $fatal(1, "command_processor: QueueDepth must be 16 to 128");
   end
 
-  `NPU_ASSERT(OneEngine, !(matrix_done_i && vector_done_i), "two engines finished at once though one command runs")
+  `NPU_ASSERT(OneRetires, !$isunknown(retires) && $countones({fence_retires, retires}) <= 1,
+              "two commands retired in one clock")
+  `NPU_ASSERT(DoneExpected, (done_i & ~{slots_q[EngineVector].valid, slots_q[EngineMatrix].valid}) == '0,
+              "an engine finished that had no command")
 endmodule

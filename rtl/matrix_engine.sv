@@ -22,7 +22,7 @@ module matrix_engine
     input  logic                 abort_i,
 
     input  logic                 start_i,      // pulse while idle
-    input  command_t             command_i,    // stable from start_i to done_o
+    input  matrix_command_t             command_i,    // stable from start_i to done_o
     output logic                 busy_o,
     output logic                 done_o,       // pulse: the result is in memory
 

@@ -19,9 +19,9 @@ module memory_controller
     input  logic                   abort_i,
     output logic                   idle_o,         // all channels (not the host window)
     output logic                   write_idle_o [NumWrites],
-    output logic                   error_o,        // pulse: a channel of an engine had an error response
-    output logic                   error_write_o,  // with error_o: on a write, else on a read
-    output logic [31:0]            error_addr_o,   // with error_o: start of the burst
+    output logic [Engines-1:0]     error_o,        // pulse: a channel of that engine had an error response
+    output logic [Engines-1:0]     error_write_o,  // with error_o: on a write, else on a read
+    output logic [31:0]            error_addr_o [Engines],  // with error_o: start of the burst
     output logic                   fetch_error_o,  // the same for the command channel
     output logic [31:0]            fetch_error_addr_o,
 
@@ -352,22 +352,29 @@ module memory_controller
   assign idle_o        = (&rd_idle) && (&wr_idle);
   assign fetch_error_o      = rd_error[ReadCommand];
   assign fetch_error_addr_o = rd_error_addr[ReadCommand];
+  function automatic int unsigned write_engine(input int unsigned channel);
+    write_engine = (channel == WriteMatrix) ? EngineMatrix : EngineVector;
+  endfunction
+  function automatic int unsigned read_engine(input int unsigned channel);
+    read_engine = (channel >= ReadVector) ? EngineVector : EngineMatrix;
+  endfunction
+
   always_comb begin
-    error_o       = 1'b0;
-    error_write_o = 1'b0;
-    error_addr_o  = '0;
+    error_o       = '0;
+    error_write_o = '0;
+    for (int unsigned e = 0; e < Engines; e++) error_addr_o[e] = '0;
     for (int unsigned i = 0; i < NumWrites; i++) begin
       if (wr_error[i]) begin
-        error_o       = 1'b1;
-        error_write_o = 1'b1;
-        error_addr_o  = wr_error_addr[i];
+        error_o[write_engine(i)]       = 1'b1;
+        error_write_o[write_engine(i)] = 1'b1;
+        error_addr_o[write_engine(i)]  = wr_error_addr[i];
       end
     end
     for (int unsigned i = 0; i < NumReads; i++) begin
       if (rd_error[i] && i != ReadCommand) begin
-        error_o       = 1'b1;
-        error_write_o = 1'b0;
-        error_addr_o  = rd_error_addr[i];
+        error_o[read_engine(i)]       = 1'b1;
+        error_write_o[read_engine(i)] = 1'b0;
+        error_addr_o[read_engine(i)]  = rd_error_addr[i];
       end
     end
   end

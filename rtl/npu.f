@@ -3,6 +3,7 @@ npu_pkg.sv
 npu_perf_pkg.sv
 fp32_pkg.sv
 vector_alu_pkg.sv
+vector_pkg.sv
 regs/npu_regs_pkg.sv
 regs/npu_regs.sv
 perf_counters.sv
@@ -28,7 +29,15 @@ systolic_row.sv
 systolic_array.sv
 result_drain.sv
 matrix_engine.sv
-batch_walker.sv
-vector_lanes.sv
+stream_walker.sv
+element_packer.sv
+element_unpacker.sv
+stream_window.sv
+stream_input.sv
+row_gatherer.sv
+program_memory.sv
+vector_decoder.sv
+vector_alu.sv
+vector_core.sv
 vector_engine.sv
 npu_top.sv

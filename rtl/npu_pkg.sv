@@ -44,12 +44,22 @@ package npu_pkg;
 
   localparam logic [31:0] ExtensionMagic = 32'h3154_5845;  // "EXT1"
 
+  // A VECTOR command has three extension packets; docs/vector.md lists their words.
+  localparam int unsigned VectorExtensions = 3;
+  typedef logic [15:0][31:0] packet_words_t;
+  localparam logic [31:0] VectorMagic1 = 32'h3158_4556;  // "VEX1"
+  localparam logic [31:0] VectorMagic2 = 32'h3258_4556;  // "VEX2"
+  localparam logic [31:0] VectorMagic3 = 32'h3358_4556;  // "VEX3"
+
   typedef enum logic [31:0] {
-    OpNop       = 32'h00,
-    OpMatmul    = 32'h01,
-    OpAddTensor = 32'h02,
-    OpMemcpy    = 32'h03,
-    OpSync      = 32'hFF
+    OpNop         = 32'h00,
+    OpMatmul      = 32'h01,
+    OpAddTensor   = 32'h02,
+    OpMemcpy      = 32'h03,
+    OpVector      = 32'h04,
+    OpGather      = 32'h05,
+    OpLoadProgram = 32'h06,
+    OpSync        = 32'hFF
   } opcode_e;
 
   localparam int unsigned FlagTransA   = 0;
@@ -79,7 +89,9 @@ package npu_pkg;
     ErrWriteResponse  = 8'd10,
     ErrQueueFull      = 8'd11,
     ErrRingConfig     = 8'd12,
-    ErrRingIndex      = 8'd13
+    ErrRingIndex      = 8'd13,
+    ErrBadProgram     = 8'd14,
+    ErrBadIndex       = 8'd15
   } error_e;
 
   // Largest matrix dimension.
@@ -88,7 +100,7 @@ package npu_pkg;
   localparam logic [63:0] MaxDim = 64'd1 << (DimBits - 1);
 
   // ---- what an engine gets: a checked command --------------------------------
-  // A matrix or a block of bytes, repeated over two batch dimensions.
+  // A matrix, repeated over two batch dimensions.
   typedef struct packed {
     logic [31:0] addr;
     logic [31:0] row_stride;      // bytes
@@ -109,10 +121,21 @@ package npu_pkg;
     logic        trans_b;
     logic        use_alpha;
     logic [31:0] alpha;
-    logic [31:0] row_bytes;       // linear commands: bytes in a row
-    logic [31:0] rows;            // linear commands: rows
-    logic        is_add;          // linear commands: ADD_TENSOR, else MEMCPY
-  } command_t;
+  } matrix_command_t;
+
+  // The bytes from the first to the last of each operand of a command: sources
+  // first, the destination last.
+  localparam int unsigned Operands = 5;
+  localparam int unsigned OperandDst = Operands - 1;
+  typedef struct packed {
+    logic        used;
+    logic [31:0] first;
+    logic [31:0] last;
+  } extent_t;
+
+  localparam int unsigned Engines      = 2;
+  localparam int unsigned EngineMatrix = 0;
+  localparam int unsigned EngineVector = 1;
 
   // ---- memory controller descriptors -----------------------------------------
   // A two-dimensional transfer: `rows` rows of `row_bytes` bytes, the start of a
@@ -127,12 +150,11 @@ package npu_pkg;
   // Clients of the memory controller: the upper four bits of the AXI ID.
   localparam int unsigned ClientHost    = 0;
   // read channels (ID = channel + 1)
-  localparam int unsigned NumReads      = 5;
+  localparam int unsigned NumReads      = 7;
   localparam int unsigned ReadCommand   = 0;
   localparam int unsigned ReadMatrixA   = 1;
   localparam int unsigned ReadMatrixB   = 2;
-  localparam int unsigned ReadVector1   = 3;
-  localparam int unsigned ReadVector2   = 4;
+  localparam int unsigned ReadVector    = 3;  // the first of four
   // write channels (ID = channel + 1)
   localparam int unsigned NumWrites     = 2;
   localparam int unsigned WriteMatrix   = 0;

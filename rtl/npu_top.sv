@@ -7,6 +7,7 @@
 module npu_top
   import npu_pkg::*;
   import npu_perf_pkg::*;
+  import vector_pkg::*;
 #(
     parameter int unsigned ArrayRows    = 16,   // systolic array, K direction
     parameter int unsigned ArrayCols    = 16,   // systolic array, N direction; must equal ArrayRows
@@ -208,16 +209,22 @@ module npu_top
   logic wr_idle [NumWrites];
   dma_desc_t wr_desc [NumWrites];
   logic [DataWidth-1:0] wr_data [NumWrites];
-  logic abort, memory_idle, memory_error, memory_error_write, fetch_error;
-  logic [31:0] memory_error_addr, fetch_error_addr;
+  logic abort, memory_idle, fetch_error;
+  logic [Engines-1:0] memory_error, memory_error_write;
+  logic [31:0] memory_error_addr [Engines];
+  logic [31:0] fetch_error_addr;
 
   // ---- commands --------------------------------------------------------------------------
-  command_t command;
-  logic matrix_start, matrix_busy, matrix_done, vector_start, vector_busy, vector_done, retire;
+  matrix_command_t matrix_command;
+  vector_command_t vector_command;
+  logic [Engines-1:0] start, done;
+  logic matrix_busy, vector_busy, vector_fault, vector_fault_index, retire;
+  logic [31:0] vector_fault_addr, program_words;
 
   command_processor #(
-      .DataWidth (DataWidth),
-      .QueueDepth(QueueDepth)
+      .DataWidth   (DataWidth),
+      .QueueDepth  (QueueDepth),
+      .ProgramWords(ProgramWords)
   ) u_commands (
       .clk_i               (clk),
       .rst_ni              (rst_n),
@@ -256,11 +263,14 @@ module npu_top
       .data_valid_i        (rd_valid[ReadCommand]),
       .data_ready_o        (rd_ready[ReadCommand]),
       .data_i              (rd_data[ReadCommand]),
-      .command_o           (command),
-      .matrix_start_o      (matrix_start),
-      .vector_start_o      (vector_start),
-      .matrix_done_i       (matrix_done),
-      .vector_done_i       (vector_done)
+      .start_o             (start),
+      .matrix_command_o    (matrix_command),
+      .vector_command_o    (vector_command),
+      .done_i              (done),
+      .vector_fault_i      (vector_fault),
+      .vector_fault_index_i(vector_fault_index),
+      .vector_fault_addr_i (vector_fault_addr),
+      .program_words_i     (program_words)
   );
 
   // ---- engines ---------------------------------------------------------------------------
@@ -278,10 +288,10 @@ module npu_top
       .clk_i         (clk),
       .rst_ni        (rst_n),
       .abort_i       (abort),
-      .start_i       (matrix_start),
-      .command_i     (command),
+      .start_i       (start[EngineMatrix]),
+      .command_i     (matrix_command),
       .busy_o        (matrix_busy),
-      .done_o        (matrix_done),
+      .done_o        (done[EngineMatrix]),
       .a_desc_valid_o(rd_desc_valid[ReadMatrixA]),
       .a_desc_ready_i(rd_desc_ready[ReadMatrixA]),
       .a_desc_o      (rd_desc[ReadMatrixA]),
@@ -308,40 +318,52 @@ module npu_top
       .stall_write_o (matrix_stall_write)
   );
 
+  logic src_desc_valid [Inputs], src_desc_ready [Inputs], src_valid [Inputs], src_ready [Inputs];
+  dma_desc_t src_desc [Inputs];
+  logic [DataWidth-1:0] src_data [Inputs];
+
+  for (genvar i = 0; i < Inputs; i++) begin : g_vector_channels
+    assign rd_desc_valid[ReadVector+i] = src_desc_valid[i];
+    assign src_desc_ready[i]           = rd_desc_ready[ReadVector+i];
+    assign rd_desc[ReadVector+i]       = src_desc[i];
+    assign src_valid[i]                = rd_valid[ReadVector+i];
+    assign rd_ready[ReadVector+i]      = src_ready[i];
+    assign src_data[i]                 = rd_data[ReadVector+i];
+  end
+
   vector_engine #(
-      .DataWidth(DataWidth),
-      .Lanes    (VectorLanes)
+      .DataWidth   (DataWidth),
+      .Lanes       (VectorLanes),
+      .VectorLength(VectorLength),
+      .RowElements (RowElements),
+      .ProgramWords(ProgramWords)
   ) u_vector (
-      .clk_i            (clk),
-      .rst_ni           (rst_n),
-      .abort_i          (abort),
-      .start_i          (vector_start),
-      .command_i        (command),
-      .busy_o           (vector_busy),
-      .done_o           (vector_done),
-      .src1_desc_valid_o(rd_desc_valid[ReadVector1]),
-      .src1_desc_ready_i(rd_desc_ready[ReadVector1]),
-      .src1_desc_o      (rd_desc[ReadVector1]),
-      .src1_valid_i     (rd_valid[ReadVector1]),
-      .src1_ready_o     (rd_ready[ReadVector1]),
-      .src1_data_i      (rd_data[ReadVector1]),
-      .src1_row_last_i  (rd_row_last[ReadVector1]),
-      .src2_desc_valid_o(rd_desc_valid[ReadVector2]),
-      .src2_desc_ready_i(rd_desc_ready[ReadVector2]),
-      .src2_desc_o      (rd_desc[ReadVector2]),
-      .src2_valid_i     (rd_valid[ReadVector2]),
-      .src2_ready_o     (rd_ready[ReadVector2]),
-      .src2_data_i      (rd_data[ReadVector2]),
-      .src2_row_last_i  (rd_row_last[ReadVector2]),
-      .dst_desc_valid_o (wr_desc_valid[WriteVector]),
-      .dst_desc_ready_i (wr_desc_ready[WriteVector]),
-      .dst_desc_o       (wr_desc[WriteVector]),
-      .dst_valid_o      (wr_valid[WriteVector]),
-      .dst_ready_i      (wr_ready[WriteVector]),
-      .dst_data_o       (wr_data[WriteVector]),
-      .dst_idle_i       (wr_idle[WriteVector]),
-      .stall_read_o     (vector_stall_read),
-      .stall_write_o    (vector_stall_write)
+      .clk_i           (clk),
+      .rst_ni          (rst_n),
+      .abort_i         (abort),
+      .start_i         (start[EngineVector]),
+      .command_i       (vector_command),
+      .busy_o          (vector_busy),
+      .done_o          (done[EngineVector]),
+      .fault_o         (vector_fault),
+      .fault_index_o   (vector_fault_index),
+      .fault_address_o (vector_fault_addr),
+      .program_words_o (program_words),
+      .src_desc_valid_o(src_desc_valid),
+      .src_desc_ready_i(src_desc_ready),
+      .src_desc_o      (src_desc),
+      .src_valid_i     (src_valid),
+      .src_ready_o     (src_ready),
+      .src_data_i      (src_data),
+      .dst_desc_valid_o(wr_desc_valid[WriteVector]),
+      .dst_desc_ready_i(wr_desc_ready[WriteVector]),
+      .dst_desc_o      (wr_desc[WriteVector]),
+      .dst_valid_o     (wr_valid[WriteVector]),
+      .dst_ready_i     (wr_ready[WriteVector]),
+      .dst_data_o      (wr_data[WriteVector]),
+      .dst_idle_i      (wr_idle[WriteVector]),
+      .stall_read_o    (vector_stall_read),
+      .stall_write_o   (vector_stall_write)
   );
 
   // ---- host window and device memory -----------------------------------------------------
@@ -535,7 +557,8 @@ module npu_top
   // Hints that this memory system has no use for.
   logic unused;
   assign unused = &{1'b0, s_axi_awlock, s_axi_awcache, s_axi_awprot, s_axi_awqos, s_axi_arlock, s_axi_arcache,
-                    s_axi_arprot, s_axi_arqos, rd_row_last[ReadCommand]};
+                    s_axi_arprot, s_axi_arqos, rd_row_last[ReadCommand],
+                    rd_row_last[ReadVector], rd_row_last[ReadVector+1], rd_row_last[ReadVector+2], rd_row_last[ReadVector+3]};
 
   if (ArrayRows != ArrayCols) begin : g_bad_array
     $fatal(1, "npu_top: the array must be square (ArrayRows == ArrayCols)");

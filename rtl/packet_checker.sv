@@ -1,269 +1,459 @@
-// Checks a command packet and its extension, and turns them into what an
+// Checks a command packet and its extensions, and turns them into what an
 // engine needs. Every size is computed wide enough that no packet can make it
-// overflow. One multiplier serves all products, one a clock.
+// overflow.
 //
-// Order of the checks, first hit wins: dimensions; alignment of src1, src2,
-// dst; strides; range of src1, src2, dst; overlap. (Opcode, flags and the
-// extension's own fields are checked as the packets come, by head_error_o and
-// extension_error_o.)
+// Order of the checks, first hit wins: sizes of streams; dimensions; program
+// entry; alignment of the sources and dst; strides; range of the sources and
+// dst; overlap. (Opcode, flags and the extensions' own fields are checked as
+// the packets come, by head_error_o and extension_error_o.)
 // Reset and abort state: idle.
 module packet_checker
   import npu_pkg::*;
-(
-    input  logic       clk_i,
-    input  logic       rst_ni,
-    input  logic       abort_i,
+  import vector_pkg::*;
+#(
+    parameter int unsigned ProgramWords = 4096
+) (
+    input  logic        clk_i,
+    input  logic        rst_ni,
+    input  logic        abort_i,
 
-    input  packet_t    packet_i,
-    input  extension_t extension_i,       // all zero without one
-    output error_e     head_error_o,      // of packet_i alone
-    output error_e     extension_error_o, // of extension_i alone
+    input  packet_t     packet_i,
+    input  packet_words_t extension_i [VectorExtensions],  // all zero where there is none
+    input  logic [31:0] program_words_i,   // loaded
+    output error_e      head_error_o,      // of packet_i alone
+    output error_e      extension_error_o, // of extension_i alone
 
-    input  logic       start_i,           // pulse: check the rest
-    output logic       done_o,            // pulse, with the results below
-    output error_e     error_o,
+    input  logic        start_i,           // pulse: check the rest
+    output logic        done_o,            // pulse, with the results below
+    output error_e      error_o,
     output logic [63:0] error_addr_o,
-    output command_t   command_o          // valid from done_o until the next start_i
+    // valid from done_o until the next start_i
+    output extent_t [Operands-1:0] extents_o,
+    output matrix_command_t matrix_o,
+    output vector_command_t vector_o
 );
-  localparam int unsigned Src1 = 0, Src2 = 1, Dst = 2;
   localparam logic [63:0] MaxCount = 64'hFFFF_FFFF;  // of a linear command's dimensions and their product
+  localparam logic [63:0] MaxTable = 64'h8000_0000;  // rows of a table, bytes of a row
+  // Operand order; the sources of a program fill the places between.
+  localparam int unsigned Src1 = 0, Src2 = 1, Dst = OperandDst;
 
-  logic is_matmul, is_add, is_memcpy, trans_a, trans_b;
-  assign is_matmul = packet_i.opcode == OpMatmul;
-  assign is_add    = packet_i.opcode == OpAddTensor;
-  assign is_memcpy = packet_i.opcode == OpMemcpy;
-  assign trans_a   = packet_i.flags[FlagTransA];
-  assign trans_b   = packet_i.flags[FlagTransB];
+  logic is_matmul, is_add, is_memcpy, is_vector_op, is_gather, is_load, trans_a, trans_b;
+  assign is_matmul    = packet_i.opcode == OpMatmul;
+  assign is_add       = packet_i.opcode == OpAddTensor;
+  assign is_memcpy    = packet_i.opcode == OpMemcpy;
+  assign is_vector_op = packet_i.opcode == OpVector;
+  assign is_gather    = packet_i.opcode == OpGather;
+  assign is_load      = packet_i.opcode == OpLoadProgram;
+  assign trans_a      = packet_i.flags[FlagTransA];
+  assign trans_b      = packet_i.flags[FlagTransB];
+
+  // ---- stream descriptors of a VECTOR command ------------------------------------------
+  typedef struct packed {
+    logic [2:0]  reserved;
+    logic        enable;
+    logic        bcast;
+    logic        pack;
+    logic [1:0]  size;
+    logic [3:0]  passes;
+    logic [19:0] segs;
+    logic [31:0] seg_len;
+    logic [31:0] seg_stride;
+    logic [31:0] batch1_stride;
+    logic [31:0] batch0_stride;
+    logic [31:0] row_stride;
+  } descriptor_t;
+
+  descriptor_t [Operands-1:0] descriptors;
+  assign descriptors = {extension_i[2][15:1], extension_i[1][15:1]};
 
   // ---- fields that need no arithmetic --------------------------------------------------
+  extension_t extension;
   logic [31:0] legal_flags;
+  assign extension = extension_t'(extension_i[0]);
+
+  logic [Operands-1:0] descriptor_bad;
+  for (genvar i = 0; i < Operands; i++) begin : g_descriptors
+    logic words_bad;
+    assign words_bad = descriptors[i].reserved != '0 || descriptors[i].segs == '0 || descriptors[i].seg_len == '0
+                       || descriptors[i].size == 2'd3
+                       || (descriptors[i].bcast && (descriptors[i].segs != 20'd1 || descriptors[i].seg_len != 32'd1
+                                                    || descriptors[i].pack));
+    if (i == Dst) begin : g_output
+      assign descriptor_bad[i] = words_bad || descriptors[i].passes != '0 || descriptors[i].bcast
+                                 || !descriptors[i].enable;
+    end else begin : g_input
+      assign descriptor_bad[i] = descriptors[i].enable && (words_bad || descriptors[i].passes == '0);
+    end
+  end
+
   always_comb begin
     legal_flags = 32'd1 << FlagIrq;
-    if (is_matmul || is_memcpy) legal_flags |= 32'd1 << FlagExt;
+    if (is_matmul || is_memcpy || is_vector_op) legal_flags |= 32'd1 << FlagExt;
     if (is_matmul) legal_flags |= (32'd1 << FlagTransA) | (32'd1 << FlagTransB) | (32'd1 << FlagUseAlpha);
 
     head_error_o = ErrNone;
-    if (!(is_matmul || is_add || is_memcpy || packet_i.opcode == OpNop || packet_i.opcode == OpSync)) begin
+    if (!(is_matmul || is_add || is_memcpy || is_vector_op || is_gather || is_load || packet_i.opcode == OpNop
+          || packet_i.opcode == OpSync)) begin
       head_error_o = ErrBadOpcode;
     end else if ((packet_i.flags & ~legal_flags) != '0 || packet_i.reserved != '0) begin
       head_error_o = ErrBadFlags;
+    end else if (is_vector_op && !packet_i.flags[FlagExt]) begin
+      head_error_o = ErrBadExtension;
     end
 
     extension_error_o = ErrNone;
-    if (extension_i.magic != ExtensionMagic || extension_i.reserved != '0
-        || extension_i.batch0[31:16] != '0 || extension_i.batch1[31:16] != '0
-        || extension_i.rows > 32'(MaxDim)
-        || (is_matmul && extension_i.rows != '0)
-        || (is_memcpy && (extension_i.row_stride[Src2] != '0 || extension_i.batch0_stride[Src2] != '0
-                          || extension_i.batch1_stride[Src2] != '0))) begin
+    if (is_vector_op) begin
+      if (extension_i[0][0] != VectorMagic1 || extension_i[1][0] != VectorMagic2 || extension_i[2][0] != VectorMagic3
+          || extension_i[0][2][31:16] != '0 || extension_i[0][3][31:16] != '0 || extension_i[0][15:13] != '0
+          || descriptor_bad != '0) begin
+        extension_error_o = ErrBadExtension;
+      end
+    end else if (extension.magic != ExtensionMagic || extension.reserved != '0
+                 || extension.batch0[31:16] != '0 || extension.batch1[31:16] != '0
+                 || extension.rows > 32'(MaxDim)
+                 || (is_matmul && extension.rows != '0)
+                 || (is_memcpy && (extension.row_stride[1] != '0 || extension.batch0_stride[1] != '0
+                                   || extension.batch1_stride[1] != '0))) begin
       extension_error_o = ErrBadExtension;
     end
   end
 
   // ---- operands, once the dimensions are known to be good -------------------------------
-  logic [31:0] count_q;                    // elements or bytes of a linear command's row
-  logic [2:0][63:0] addr;
-  logic [2:0][31:0] rows, stride, row_words;
-  logic [2:0][35:0] row_bytes;
+  // An operand is segments of seg_bytes, repeated over rows and batches:
+  // (count, stride) of [0] segments, [1] rows, [2] batch0, [3] batch1.
+  typedef struct packed {
+    logic            used;
+    logic [63:0]     addr;
+    logic [2:0]      unaligned;  // address or stride bits that must be zero
+    logic [35:0]     seg_bytes;
+    logic [3:0][31:0] count;
+    logic [3:0][31:0] stride;
+  } shape_t;
+
+  logic [31:0] count_q;  // elements or bytes of a linear command's row
   logic [15:0] batch0, batch1;
+  logic [31:0] repeats;
+  shape_t [Operands-1:0] shapes;
+  logic [31:0] batch0_word, batch1_word;
 
-  assign batch0 = (extension_i.batch0 == '0) ? 16'd1 : extension_i.batch0[15:0];
-  assign batch1 = (extension_i.batch1 == '0) ? 16'd1 : extension_i.batch1[15:0];
-  assign addr   = {packet_i.dst_addr, packet_i.src2_addr, packet_i.src1_addr};
+  assign batch0_word = is_vector_op ? extension_i[0][2] : extension.batch0;
+  assign batch1_word = is_vector_op ? extension_i[0][3] : extension.batch1;
+  assign batch0      = (batch0_word == '0) ? 16'd1 : batch0_word[15:0];
+  assign batch1      = (batch1_word == '0) ? 16'd1 : batch1_word[15:0];
+  assign repeats     = (packet_i.k == '0) ? 32'd1 : packet_i.k[31:0];
 
-  always_comb begin
-    row_words = '0;
-    if (is_matmul) begin
-      rows[Src1]      = 32'(trans_a ? packet_i.k : packet_i.m);
-      row_words[Src1] = 32'(trans_a ? packet_i.m : packet_i.k);
-      rows[Src2]      = 32'(trans_b ? packet_i.n : packet_i.k);
-      row_words[Src2] = 32'(trans_b ? packet_i.k : packet_i.n);
-      rows[Dst]       = 32'(packet_i.m);
-      row_words[Dst]  = 32'(packet_i.n);
-    end else begin
-      rows      = {3{(extension_i.rows == '0) ? 32'd1 : extension_i.rows}};
-      row_words = {3{count_q}};
-    end
-    for (int unsigned i = 0; i < 3; i++) begin
-      row_bytes[i] = is_memcpy ? 36'(row_words[i]) : {2'd0, row_words[i], 2'b00};
-      // Only a linear command's row can be longer than a stride can say; it is
-      // out of range then, whatever the stride.
-      stride[i]    = (extension_i.row_stride[i] == '0) ? row_bytes[i][31:0] : extension_i.row_stride[i];
-    end
-  end
-
-  logic stride_bad;
-  always_comb begin
-    stride_bad = (batch0 > 16'd1 && extension_i.batch0_stride[Dst] == '0)
-                 || (batch1 > 16'd1 && extension_i.batch1_stride[Dst] == '0);
-    if (is_matmul) begin
-      for (int unsigned i = 0; i < 3; i++) begin
-        stride_bad |= stride[i][1:0] != '0 || extension_i.batch0_stride[i][1:0] != '0
-                      || extension_i.batch1_stride[i][1:0] != '0 || 36'(stride[i]) < row_bytes[i];
-      end
-    end else if (is_memcpy) begin
-      stride_bad |= rows[Dst] > 32'd1 && 36'(stride[Dst]) < row_bytes[Dst];
-    end
-  end
-
-  // ---- the sequence ------------------------------------------------------------------------
   typedef enum logic [3:0] {
     CheckIdle,
+    CheckSize,     // of a stream each
     CheckDims,
     CheckCount1,
     CheckCount2,
     CheckAlign,
     CheckStride,
-    CheckExtent,   // three products an operand
-    CheckRange,
-    CheckOverlap
+    CheckRange,    // of an operand each
+    CheckOverlap,
+    CheckDone
   } check_e;
 
   check_e state_q;
-  logic [1:0] operand_q, term_q;
-  logic [63:0] extent_q;
-  logic [2:0][31:0] end_q;  // one past the last byte of each operand
-
-  logic [63:0] product;
-  logic [31:0] factor1, factor2;
-  assign product = 64'(factor1) * 64'(factor2);
 
   always_comb begin
-    factor1 = packet_i.m[31:0];
-    factor2 = (packet_i.k == '0) ? 32'd1 : packet_i.k[31:0];
-    if (state_q == CheckCount2) begin
-      factor1 = count_q;
-      factor2 = (packet_i.n == '0) ? 32'd1 : packet_i.n[31:0];
-    end else if (state_q == CheckExtent) begin
-      unique case (term_q)
-        2'd0: begin
-          factor1 = rows[operand_q] - 32'd1;
-          factor2 = stride[operand_q];
+    shapes = '0;
+    if (state_q != CheckIdle) begin
+      for (int unsigned i = 0; i < Operands; i++) begin
+        shapes[i].count  = {32'(batch1), 32'(batch0), 32'd1, 32'd1};
+        shapes[i].stride = '0;
+      end
+      shapes[0].addr   = packet_i.src1_addr;
+      shapes[1].addr   = packet_i.src2_addr;
+      shapes[2].addr   = 64'(extension_i[0][4]);
+      shapes[3].addr   = 64'(extension_i[0][5]);
+      shapes[Dst].addr = packet_i.dst_addr;
+      shapes[0].used   = 1'b1;
+      shapes[1].used   = !is_memcpy && !is_load;
+      shapes[Dst].used = !is_load;
+      if (is_vector_op) begin
+        for (int unsigned i = 0; i < Operands; i++) begin
+          shapes[i].used      = descriptors[i].enable;
+          shapes[i].seg_bytes = {4'd0, descriptors[i].seg_len} << (2'd2 - descriptors[i].size);
+          shapes[i].unaligned = {1'b0, descriptors[i].size == 2'd0, descriptors[i].size != 2'd2};
+          shapes[i].count[0]  = 32'(descriptors[i].segs);
+          shapes[i].count[1]  = packet_i.m[31:0];
+          shapes[i].stride    = {descriptors[i].batch1_stride, descriptors[i].batch0_stride,
+                                 descriptors[i].row_stride, descriptors[i].seg_stride};
         end
-        2'd1: begin
-          factor1 = 32'(batch0) - 32'd1;
-          factor2 = extension_i.batch0_stride[operand_q];
+      end else if (is_matmul || is_memcpy) begin
+        for (int unsigned i = 0; i < 3; i++) begin
+          shapes[(i == 2) ? Dst : i].stride = {extension.batch1_stride[i], extension.batch0_stride[i], 32'd0,
+                                               extension.row_stride[i]};
         end
-        default: begin
-          factor1 = 32'(batch1) - 32'd1;
-          factor2 = extension_i.batch1_stride[operand_q];
+        if (is_matmul) begin
+          shapes[Src1].count[0]  = 32'(trans_a ? packet_i.k : packet_i.m);
+          shapes[Src1].seg_bytes = 36'(trans_a ? packet_i.m : packet_i.k) << 2;
+          shapes[Src2].count[0]  = 32'(trans_b ? packet_i.n : packet_i.k);
+          shapes[Src2].seg_bytes = 36'(trans_b ? packet_i.k : packet_i.n) << 2;
+          shapes[Dst].count[0]   = 32'(packet_i.m);
+          shapes[Dst].seg_bytes  = 36'(packet_i.n) << 2;
+          for (int unsigned i = 0; i < Operands; i++) shapes[i].unaligned = 3'b011;
+        end else begin
+          for (int unsigned i = 0; i < Operands; i++) begin
+            shapes[i].count[0]  = (extension.rows == '0) ? 32'd1 : extension.rows;
+            shapes[i].seg_bytes = 36'(count_q);
+          end
         end
-      endcase
+        // A dense row may be longer than a stride can say; it is out of range
+        // then, whatever the stride.
+        for (int unsigned i = 0; i < Operands; i++) begin
+          if (shapes[i].stride[0] == '0) shapes[i].stride[0] = shapes[i].seg_bytes[31:0];
+        end
+      end else if (is_add) begin
+        for (int unsigned i = 0; i < Operands; i++) begin
+          shapes[i].seg_bytes = {2'd0, count_q, 2'b00};
+          shapes[i].unaligned = 3'b011;
+        end
+      end else if (is_gather) begin
+        shapes[Src1].count[0]  = packet_i.k[31:0];
+        shapes[Src1].seg_bytes = 36'(packet_i.n);
+        shapes[Src1].stride[0] = packet_i.n[31:0];
+        shapes[Src2].seg_bytes = 36'(packet_i.m) << 2;
+        shapes[Src2].unaligned = 3'b011;
+        shapes[Dst].count[0]   = packet_i.m[31:0];
+        shapes[Dst].seg_bytes  = 36'(packet_i.n);
+        shapes[Dst].stride[0]  = packet_i.n[31:0];
+      end else begin
+        shapes[Src1].seg_bytes = 36'(packet_i.m) << 3;
+        shapes[Src1].unaligned = 3'b111;
+      end
+      if (!is_vector_op) begin
+        shapes[2].used = 1'b0;
+        shapes[3].used = 1'b0;
+      end
     end
   end
 
-  logic matmul_dims_bad, linear_dims_bad, in_registers, in_weight, in_activation;
-  logic [63:0] last_addr, current;
-  logic [2:0] unaligned;
-  logic overlap1, overlap2;
+  // Rules 4 and 5 of a shape. A stride that is never stepped is not looked at
+  // in a VECTOR command; in the others it is.
+  logic [Operands-1:0] misaligned;
+  logic stride_bad;
+  always_comb begin
+    misaligned = '0;
+    stride_bad = 1'b0;
+    if (state_q == CheckAlign || state_q == CheckStride) begin
+      for (int unsigned i = 0; i < Operands; i++) begin
+        misaligned[i] = shapes[i].used && (shapes[i].addr[2:0] & shapes[i].unaligned) != '0;
+        for (int unsigned t = 0; t < 4; t++) begin
+          if (shapes[i].used && (!is_vector_op || shapes[i].count[t] > 32'd1)
+              && (shapes[i].stride[t][2:0] & shapes[i].unaligned) != '0) begin
+            // Only a VECTOR and a MATMUL command have strides of their own and aligned elements.
+            stride_bad |= is_vector_op || is_matmul;
+          end
+          if (i == Dst && shapes[i].used && shapes[i].count[t] > 32'd1 && shapes[i].stride[t] == '0) stride_bad = 1'b1;
+        end
+        // Rows of a matrix, and segments of a destination, do not overlap.
+        if (is_matmul && shapes[i].used && 36'(shapes[i].stride[0]) < shapes[i].seg_bytes) stride_bad = 1'b1;
+        if (i == Dst && shapes[i].used && shapes[i].count[0] > 32'd1
+            && 36'(shapes[i].stride[0]) < shapes[i].seg_bytes) stride_bad = 1'b1;
+      end
+    end
+  end
+
+  // ---- the sequence ------------------------------------------------------------------------
+  logic [2:0] operand_q;
+  logic [Operands-1:0][31:0] length_q, row_granules_q;
+  extent_t [Operands-1:0] extents_q;
+
+  // One operand at a time: its sizes, then its extent.
+  shape_t current;
+  descriptor_t current_stream;
+  logic [63:0] length, granules, extent, last_addr, products;
+  logic [51:0] stream_bytes;
+  always_comb begin
+    current        = shapes[operand_q];
+    current_stream = descriptors[operand_q];
+    length   = '0;
+    granules = '0;
+    extent   = '0;
+    products = '0;
+    stream_bytes = '0;
+    if (state_q == CheckSize) begin
+      length       = 64'(current_stream.segs) * 64'(current_stream.seg_len);
+      stream_bytes = length[51:0] << (2'd2 - current_stream.size);
+      granules     = 64'(current_stream.segs) * ((64'(current_stream.seg_len) + 64'(Partials - 1)) >> $clog2(Partials));
+      if (current_stream.pack) granules = (length + 64'(Partials - 1)) >> $clog2(Partials);
+    end
+    if (state_q == CheckRange) begin
+      for (int unsigned t = 0; t < 4; t++)
+        products += 64'(current.count[t] - 32'd1) * 64'(current.stride[t]);
+      extent = products + 64'(current.seg_bytes);
+    end
+    last_addr = current.addr + extent - 64'd1;
+  end
+
+  logic in_registers, in_weight, in_activation;
+  assign in_registers  = current.addr >= 64'(RegisterBase) && current.addr <= 64'(RegisterLast);
+  assign in_weight     = current.addr <= 64'(WeightLast) && last_addr <= 64'(WeightLast);
+  assign in_activation = current.addr >= 64'(ActivationBase) && current.addr <= 64'(ActivationLast)
+                         && last_addr <= 64'(ActivationLast);
 
   function automatic logic dim_bad(input logic [63:0] dim);
     dim_bad = dim == '0 || dim > MaxDim;
   endfunction
 
-  assign matmul_dims_bad = dim_bad(packet_i.m) || dim_bad(packet_i.k) || dim_bad(packet_i.n);
-  assign linear_dims_bad = packet_i.m == '0 || packet_i.m > MaxCount || packet_i.k > MaxCount || packet_i.n > MaxCount;
-  assign current       = addr[operand_q];
-  assign in_registers  = current >= 64'(RegisterBase) && current <= 64'(RegisterLast);
-  assign last_addr     = current + extent_q - 64'd1;
-  assign in_weight     = current <= 64'(WeightLast) && last_addr <= 64'(WeightLast);
-  assign in_activation = current >= 64'(ActivationBase) && current <= 64'(ActivationLast)
-                         && last_addr <= 64'(ActivationLast);
-
-  for (genvar i = 0; i < 3; i++) begin : g_align
-    assign unaligned[i] = !is_memcpy && addr[i][1:0] != '0;
+  logic dims_bad;
+  always_comb begin
+    if (is_matmul) dims_bad = dim_bad(packet_i.m) || dim_bad(packet_i.k) || dim_bad(packet_i.n);
+    else if (is_vector_op)
+      dims_bad = dim_bad(packet_i.m) || packet_i.k > MaxDim || packet_i.n == '0 || packet_i.n > MaxCount;
+    else if (is_gather)
+      dims_bad = dim_bad(packet_i.m) || packet_i.k == '0 || packet_i.k > MaxTable || packet_i.n == '0
+                 || packet_i.n > MaxTable;
+    else if (is_load)
+      dims_bad = packet_i.m == '0 || packet_i.m > 64'(ProgramWords) || packet_i.k > 64'(ProgramWords)
+                 || packet_i.k + packet_i.m > 64'(ProgramWords);
+    else
+      dims_bad = packet_i.m == '0 || packet_i.m > MaxCount || packet_i.k > MaxCount || packet_i.n > MaxCount;
   end
 
-  function automatic logic overlaps(input logic [31:0] a, input logic [31:0] a_end,
-                                    input logic [31:0] b, input logic [31:0] b_end);
-    overlaps = a < b_end && b < a_end;
-  endfunction
-
-  assign overlap1 = overlaps(addr[Dst][31:0], end_q[Dst], addr[Src1][31:0], end_q[Src1])
-                    && !(is_add && addr[Dst] == addr[Src1]);
-  assign overlap2 = !is_memcpy && overlaps(addr[Dst][31:0], end_q[Dst], addr[Src2][31:0], end_q[Src2])
-                    && !(is_add && addr[Dst] == addr[Src2]);
+  // A source that the destination may lie on: the same elements in the same order.
+  logic [Operands-1:0] in_place;
+  logic overlap;
+  always_comb begin
+    in_place = '0;
+    overlap  = 1'b0;
+    if (state_q == CheckOverlap) begin
+      for (int unsigned i = 0; i < Dst; i++) begin
+        if (is_add) in_place[i] = shapes[i].addr == shapes[Dst].addr;
+        if (is_vector_op)
+          in_place[i] = shapes[i].addr == shapes[Dst].addr && batch0 == 16'd1 && batch1 == 16'd1
+                        && descriptors[i].segs == 20'd1 && descriptors[Dst].segs == 20'd1
+                        && descriptors[i].seg_len == descriptors[Dst].seg_len
+                        && descriptors[i].size == descriptors[Dst].size && descriptors[i].passes == 4'd1
+                        && (packet_i.m[31:0] == 32'd1
+                            || (descriptors[i].row_stride == descriptors[Dst].row_stride
+                                && 36'(descriptors[Dst].row_stride) >= shapes[Dst].seg_bytes));
+        if (extents_q[i].used && extents_q[Dst].used && !in_place[i] && extents_q[i].first <= extents_q[Dst].last
+            && extents_q[Dst].first <= extents_q[i].last) overlap = 1'b1;
+      end
+    end
+  end
 
   // Fails in the current clock with this error; ErrNone goes on.
   error_e fault;
-  logic [63:0] fault_addr;
+  logic [63:0] fault_addr, product;
+  always_comb begin
+    product = 64'(packet_i.m[31:0]) * 64'(repeats);
+    if (state_q == CheckCount2) product = 64'(count_q) * ((packet_i.n == '0) ? 64'd1 : 64'(packet_i.n[31:0]));
+  end
+
   always_comb begin
     fault      = ErrNone;
     fault_addr = '0;
     unique case (state_q)
-      CheckDims: if (is_matmul ? matmul_dims_bad : linear_dims_bad) fault = ErrBadDimension;
+      CheckSize: if (current_stream.enable && stream_bytes[51:32] != '0) fault = ErrBadExtension;
+      CheckDims: begin
+        if (dims_bad) begin
+          fault = ErrBadDimension;
+        end else if (is_vector_op && extension_i[0][1] >= program_words_i) begin
+          fault      = ErrBadProgram;
+          fault_addr = 64'(extension_i[0][1]);
+        end
+      end
       CheckCount1, CheckCount2: if (product > MaxCount) fault = ErrBadDimension;
       CheckAlign: begin
-        if (unaligned != '0) fault = ErrMisaligned;
-        fault_addr = unaligned[Src1] ? addr[Src1] : (unaligned[Src2] ? addr[Src2] : addr[Dst]);
+        if (misaligned != '0) fault = ErrMisaligned;
+        for (int unsigned i = Operands; i > 0; i--) if (misaligned[i-1]) fault_addr = shapes[i-1].addr;
       end
       CheckStride: if (stride_bad) fault = ErrBadExtension;
       CheckRange: begin
-        if (in_registers) fault = ErrRegisterWindow;
-        else if (!in_weight && !in_activation) fault = ErrOutOfRange;
-        fault_addr = current;
+        if (current.used) begin
+          if (in_registers) fault = ErrRegisterWindow;
+          else if (!in_weight && !in_activation) fault = ErrOutOfRange;
+        end
+        fault_addr = current.addr;
       end
       CheckOverlap: begin
-        if (overlap1 || overlap2) fault = ErrOverlap;
-        fault_addr = addr[Dst];
+        if (overlap) fault = ErrOverlap;
+        fault_addr = packet_i.dst_addr;
       end
       default: fault = ErrNone;
     endcase
   end
 
-  assign done_o       = state_q == CheckOverlap || fault != ErrNone;
+  assign done_o       = state_q == CheckDone || fault != ErrNone;
   assign error_o      = fault;
   assign error_addr_o = fault_addr;
 
+  logic [2:0] next_operand;
+  always_comb begin
+    next_operand = 3'(Dst);
+    for (int unsigned i = Dst; i > 0; i--) begin
+      if (i > 32'(operand_q) && shapes[i].used) next_operand = 3'(i);
+    end
+  end
+
   always_ff @(posedge clk_i) begin
-    if (!rst_ni || abort_i || done_o) begin
+    if (!rst_ni || abort_i) begin
+      state_q <= CheckIdle;
+    end else if (start_i) begin
+      state_q <= is_vector_op ? CheckSize : CheckDims;
+    end else if (fault != ErrNone) begin
       state_q <= CheckIdle;
     end else begin
       unique case (state_q)
-        CheckIdle:   if (start_i) state_q <= CheckDims;
-        CheckDims:   state_q <= is_matmul ? CheckAlign : CheckCount1;
-        CheckCount1: state_q <= CheckCount2;
-        CheckCount2: state_q <= CheckAlign;
-        CheckAlign:  state_q <= CheckStride;
-        CheckStride: state_q <= CheckExtent;
-        CheckExtent: if (term_q == 2'd2) state_q <= CheckRange;
-        CheckRange:  state_q <= (operand_q == 2'(Dst)) ? CheckOverlap : CheckExtent;
-        default:     state_q <= CheckIdle;
+        CheckSize:    if (operand_q == 3'(Dst)) state_q <= CheckDims;
+        CheckDims:    state_q <= (is_add || is_memcpy) ? CheckCount1 : CheckAlign;
+        CheckCount1:  state_q <= CheckCount2;
+        CheckCount2:  state_q <= CheckAlign;
+        CheckAlign:   state_q <= CheckStride;
+        CheckStride:  state_q <= CheckRange;
+        CheckRange:   if (operand_q == 3'(Dst) || is_load) state_q <= CheckOverlap;
+        CheckOverlap: state_q <= CheckDone;
+        default: ;  // the results are kept in CheckDone
       endcase
     end
   end
 
   always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      operand_q <= '0;
+      extents_q <= '0;
+    end
     unique case (state_q)
+      CheckSize: begin
+        operand_q                 <= (operand_q == 3'(Dst)) ? '0 : operand_q + 3'd1;
+        length_q[operand_q]       <= current_stream.pack ? length[31:0] : current_stream.seg_len;
+        row_granules_q[operand_q] <= granules[31:0];
+      end
       CheckCount1, CheckCount2: count_q <= product[31:0];
-      CheckStride: begin
-        operand_q <= 2'(Src1);
-        term_q    <= '0;
-        extent_q  <= 64'(row_bytes[Src1]);
-      end
-      CheckExtent: begin
-        term_q   <= (term_q == 2'd2) ? '0 : term_q + 2'd1;
-        extent_q <= extent_q + product;
-      end
+      CheckStride: operand_q <= '0;
       CheckRange: begin
-        end_q[operand_q] <= last_addr[31:0] + 32'd1;
-        // MEMCPY has no second source.
-        operand_q <= (operand_q == 2'(Src1) && !is_memcpy) ? 2'(Src2) : 2'(Dst);
-        extent_q  <= 64'((operand_q == 2'(Src1) && !is_memcpy) ? row_bytes[Src2] : row_bytes[Dst]);
+        extents_q[operand_q] <= '{used: current.used, first: current.addr[31:0], last: last_addr[31:0]};
+        operand_q            <= next_operand;
       end
       default: ;
     endcase
   end
 
-  function automatic operand_t operand(input logic [31:0] start, input logic [31:0] row,
-                                       input logic [31:0] inner, input logic [31:0] outer);
-    operand = '{addr: start, row_stride: row, batch0_stride: inner, batch1_stride: outer};
-  endfunction
+  // ---- results ------------------------------------------------------------------------------
+  assign extents_o = extents_q;
 
-  assign command_o = '{
-          src1: operand(addr[Src1][31:0], stride[Src1], extension_i.batch0_stride[Src1], extension_i.batch1_stride[Src1]),
-          src2: operand(addr[Src2][31:0], stride[Src2], extension_i.batch0_stride[Src2], extension_i.batch1_stride[Src2]),
-          dst: operand(addr[Dst][31:0], stride[Dst], extension_i.batch0_stride[Dst], extension_i.batch1_stride[Dst]),
+  operand_t [Operands-1:0] matrices;
+  for (genvar i = 0; i < Operands; i++) begin : g_matrices
+    assign matrices[i] = '{
+            addr: shapes[i].addr[31:0],
+            row_stride: shapes[i].stride[0],
+            batch0_stride: shapes[i].stride[2],
+            batch1_stride: shapes[i].stride[3]
+        };
+  end
+
+  always_comb begin
+    matrix_o = '0;
+    if (state_q == CheckDone) begin
+      matrix_o = '{
+          src1: matrices[Src1],
+          src2: matrices[Src2],
+          dst: matrices[Dst],
           batch0: batch0,
           batch1: batch1,
           m: packet_i.m[DimBits-1:0],
@@ -272,9 +462,58 @@ module packet_checker
           trans_a: trans_a,
           trans_b: trans_b,
           use_alpha: packet_i.flags[FlagUseAlpha],
-          alpha: packet_i.alpha,
-          row_bytes: row_bytes[Dst][31:0],
-          rows: rows[Dst],
-          is_add: is_add
+          alpha: packet_i.alpha
       };
+    end
+  end
+
+  // A stride is zero where there is nothing to step over.
+  function automatic logic [31:0] stepped(input logic [31:0] count, input logic [31:0] stride);
+    stepped = (count > 32'd1) ? stride : 32'd0;
+  endfunction
+
+  always_comb begin
+    vector_o = '0;
+    if (state_q == CheckDone) begin
+      if (is_memcpy) vector_o.kind = KindCopy;
+      else if (is_gather) vector_o.kind = KindGather;
+      else if (is_load) vector_o.kind = KindLoad;
+      else vector_o.kind = KindProgram;
+      for (int unsigned i = 0; i < Operands; i++) begin
+        vector_o.streams[i].addr          = shapes[i].addr[31:0];
+        vector_o.streams[i].seg_stride    = stepped(shapes[i].count[0], shapes[i].stride[0]);
+        vector_o.streams[i].row_stride    = stepped(shapes[i].count[1], shapes[i].stride[1]);
+        vector_o.streams[i].batch0_stride = stepped(shapes[i].count[2], shapes[i].stride[2]);
+        vector_o.streams[i].batch1_stride = stepped(shapes[i].count[3], shapes[i].stride[3]);
+        vector_o.streams[i].seg_bytes     = shapes[i].seg_bytes[31:0];
+        vector_o.streams[i].segs          = shapes[i].count[0][24:0];
+        vector_o.streams[i].enable        = shapes[i].used;
+        if (is_vector_op) begin
+          vector_o.streams[i].seg_len      = descriptors[i].seg_len;
+          vector_o.streams[i].length       = length_q[i];
+          vector_o.streams[i].segments     = descriptors[i].pack ? 25'd1 : 25'(descriptors[i].segs);
+          vector_o.streams[i].row_granules = row_granules_q[i];
+          vector_o.streams[i].passes       = descriptors[i].passes;
+          vector_o.streams[i].size         = descriptors[i].size;
+          vector_o.streams[i].bcast        = descriptors[i].bcast;
+        end else begin
+          vector_o.streams[i].seg_len      = count_q;
+          vector_o.streams[i].length       = count_q;
+          vector_o.streams[i].segments     = 25'd1;
+          vector_o.streams[i].row_granules = 32'((33'(count_q) + 33'(Partials - 1)) >> $clog2(Partials));
+          vector_o.streams[i].passes       = 4'd1;
+        end
+      end
+      vector_o.rows    = is_vector_op ? packet_i.m[24:0] : 25'd1;
+      vector_o.repeats = repeats[24:0];
+      vector_o.cols    = is_add ? count_q : (is_gather ? packet_i.k[31:0] : packet_i.n[31:0]);
+      vector_o.batch0  = batch0;
+      vector_o.batch1  = batch1;
+      vector_o.entry   = is_vector_op ? extension_i[0][1] : (is_load ? packet_i.k[31:0] : BuiltinEntry);
+      vector_o.params  = {is_vector_op ? extension_i[0][12:6] : 224'd0, packet_i.alpha};
+    end
+  end
+
+  logic unused;
+  assign unused = &{1'b0, current, current_stream, length, granules, stream_bytes, matrices};
 endmodule

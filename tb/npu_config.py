@@ -55,7 +55,7 @@ class NpuConfig:
 _LEGAL: dict[str, tuple[str, Any]] = {
     "array_rows": ("a power of two from 2 to 64", lambda v: _power_of_two(v) and 2 <= v <= 64),
     "array_cols": ("a power of two from 2 to 64", lambda v: _power_of_two(v) and 2 <= v <= 64),
-    "vector_lanes": ("a power of two from 1 to 64", lambda v: _power_of_two(v) and v <= 64),
+    "vector_lanes": ("a power of two from 2 to 16", lambda v: _power_of_two(v) and 2 <= v <= 16),
     "vector_length": ("a power of two from 16 to 4096", lambda v: _power_of_two(v) and 16 <= v <= 4096),
     "row_elements": ("a power of two from 16 to 65536", lambda v: _power_of_two(v) and 16 <= v <= 65536),
     "program_words": ("a power of two from 64 to 65536", lambda v: _power_of_two(v) and 64 <= v <= 65536),

@@ -9,12 +9,16 @@ Lines go to standard error, coloured unless NO_COLOR is set.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Final
 
 _COLOURS: Final = {"NPU": "32", "CPU": "33", "COPY": "36", "VIEW": "35"}
 _LEVELS: Final = {"NPU": 1, "CPU": 1, "COPY": 2, "VIEW": 3}
+_silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 def level() -> int:
@@ -27,12 +31,22 @@ def level() -> int:
 
 def trace(tag: str, message: str, *, at: int | None = None) -> None:
     """Print `[tag] message` if the level is at least `at` (by default the tag's own level)."""
-    if level() < (_LEVELS[tag] if at is None else at):
+    if _silent.get() or level() < (_LEVELS[tag] if at is None else at):
         return
     head = f"[{tag}]"
     if not os.environ.get("NO_COLOR"):
         head = f"\x1b[{_COLOURS[tag]}m{head}\x1b[0m"
     print(f"{head} {message}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """No lines from within: for a second device that only repeats what the first one does."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
 
 
 def npu(message: str) -> None:

@@ -74,3 +74,12 @@ def test_a_wrong_level_is_named(npu: Device, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ECHO_NPU_DEBUG_LEVEL", "loud")
     with pytest.raises(ValueError, match="ECHO_NPU_DEBUG_LEVEL is 'loud'"):
         npu.copy(np.ones(3))
+
+
+def test_silence(npu: Device, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ECHO_NPU_DEBUG_LEVEL", "3")
+    with debug.silenced():
+        work(npu)
+    assert capsys.readouterr().err == ""
+    work(npu)
+    assert capsys.readouterr().err != ""

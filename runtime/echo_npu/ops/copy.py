@@ -36,11 +36,12 @@ def copy(device: Device, src: Any, *, out: DeviceTensor | None = None) -> Any:
     source = upload(device, src, "activation")
     target = device.empty(src.shape, src.dtype) if out is None else out
     debug.npu(f"MEMCPY {src.shape} {src.dtype}")
-    device.execute(_copy_commands(source, target))
+    device.execute(copy_commands(source, target))
     return target if isinstance(src, DeviceTensor) or out is not None else target.to_numpy()
 
 
-def _copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[NpuCommandPacket | ExtensionPacket]:
+def copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[NpuCommandPacket | ExtensionPacket]:
+    """The MEMCPYs of a copy between tensors of one shape and dtype, any strides."""
     item = src.dtype.itemsize
     loops = collapse(src.shape, src.strides, dst.strides)
     nbytes = item

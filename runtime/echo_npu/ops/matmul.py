@@ -80,15 +80,16 @@ def matmul(
         left2 = left2.swapaxes(-1, -2)
     if trans_b:
         right2 = right2.swapaxes(-1, -2)
-    packets = _matmul_commands(left2, right2, target2, batch, alpha)
+    packets = matmul_commands(left2, right2, target2, batch, alpha)
     debug.npu(f"MATMUL {a.shape} x {b.shape}{flags} -> {shape}")
     device.execute(packets)
     return target if on_device else target.to_numpy()
 
 
-def _matmul_commands(
+def matmul_commands(
     a: DeviceTensor, b: DeviceTensor, c: DeviceTensor, batch: tuple[int, ...], alpha: float | None
 ) -> list[NpuCommandPacket | ExtensionPacket]:
+    """The MATMULs of `c = alpha * (a @ b)`: a [..., M, K], b [..., K, N], c [*batch, M, N], as views."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
     row_a, trans_a = _matrix_layout("a", a)

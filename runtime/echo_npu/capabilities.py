@@ -42,9 +42,7 @@ def read_capabilities(backend: Backend) -> Capabilities:
         regs.CAP_SCRATCH_A, regs.CAP_SCRATCH_B, regs.CAP_SCRATCH_ACC,
         regs.CAP_VECTOR_LENGTH, regs.CAP_VECTOR_ROW, regs.CAP_PROGRAM,
     )  # fmt: skip
-    ident, version, array, vector, types, queue, *sizes = backend.run(
-        [ReadReg(offset) for offset in offsets]
-    )
+    ident, version, array, vector, types, queue, *sizes = backend.run([ReadReg(offset) for offset in offsets])
     expected = regs.REGISTERS["ID"].reset
     if ident != expected:
         raise NpuError(f"register ID reads 0x{ident:08x}; an ECHO NPU has 0x{expected:08x}")

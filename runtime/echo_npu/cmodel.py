@@ -18,14 +18,24 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from echo_npu import registers as regs
-from echo_npu.checks import Command, Operand, PacketFault, check_command, check_head
+from echo_npu.checks import Command, Extension, Operand, PacketFault, check_command, check_head
 from echo_npu.errors import NpuBusError
 from echo_npu.memory import DeviceMemory
 from echo_npu.memory_map import MEMORY_REGIONS
 from echo_npu.numerics import add_fp32, matmul_fp32
-from echo_npu.packets import PACKET_BYTES, ExtensionPacket, Flags, NpuCommandPacket, Opcode
+from echo_npu.packets import (
+    PACKET_BYTES,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    extension_count,
+)
 from echo_npu.repository import HardwareConfig
 from echo_npu.status import ErrorCode, State
+from echo_npu.vector.command import VectorExtension
+from echo_npu.vector.memory import ProgramMemory
+from echo_npu.vector.model import ProgramFault, VectorModel
 
 EXTENSION_TIMEOUT_CYCLES: Final = 1 << 16
 """An announced extension that has not come by then never will: BAD_EXTENSION."""
@@ -45,6 +55,10 @@ _READABLE: Final = {
     for i in range(r.count)
     for half in range(0, r.width // 8, 4)
 }
+
+
+class ExecutionFault(PacketFault):
+    """A command that was begun and stopped: its destination is undefined."""
 
 
 class FunctionalModel:
@@ -82,14 +96,17 @@ class FunctionalModel:
             regs.CAP_PROGRAM: config.program_words,
         }
         self._stored = dict.fromkeys(_STORED, 0)
+        self.programs = ProgramMemory(config.program_words)
+        self._vector = VectorModel(memory.bytes, self.programs, config.vector_length, config.row_elements)
         self._return_to_reset()
 
     def _return_to_reset(self) -> None:
         self._ring_enabled = False
         self._window = bytearray(PACKET_BYTES)
         self._queue: deque[bytes] = deque()
-        self._held: tuple[NpuCommandPacket, bool] | None = None  # waits for its extension; from the ring?
-        self._waited = 0  # cycles that it has waited
+        # A command that waits for its extensions; from the ring? those that have come.
+        self._held: tuple[NpuCommandPacket, bool, list[bytes]] | None = None
+        self._waited = 0  # cycles that it has waited for the next one
         self._head = self._tail = self._tail_register = 0
         self._submitted = False
         self._error = ErrorCode.NONE
@@ -237,6 +254,7 @@ class FunctionalModel:
         """Execute one command, if there is one that can run; whether there was."""
         if self._error:
             return False
+        slots: list[bytes] = []
         if self._held is None:
             from_ring = not self._queue
             slot = self._take(from_ring)
@@ -245,26 +263,32 @@ class FunctionalModel:
             packet = NpuCommandPacket.unpack(slot)
             self._taken += 1
         else:
-            packet, from_ring = self._held
-        extension = None
+            packet, from_ring, slots = self._held
         try:
             if packet.flags & Flags.EXT:
                 check_head(packet)
+            while len(slots) < extension_count(packet.opcode, packet.flags):
                 slot = self._take(from_ring)
                 if slot is None:
-                    if self._held is None:
-                        self._held, self._waited = (packet, from_ring), 0
-                        return True
-                    return False
-                extension = ExtensionPacket.unpack(slot)
+                    return self._hold(packet, from_ring, slots)
+                slots = [*slots, slot]
             self._held = None
-            command = check_command(packet, extension)
+            self._execute(check_command(packet, _extension(slots), self.programs))
+        except ExecutionFault as fault:
+            self._fail(fault.code, fault.address, self._taken - 1)
+            return True
         except PacketFault as fault:
             self._held = None
             self._fail(fault.code, fault.address, self._taken - 1)
             return True
-        self._execute(command)
         self._retire(packet)
+        return True
+
+    def _hold(self, packet: NpuCommandPacket, from_ring: bool, slots: list[bytes]) -> bool:
+        """Wait for an extension; whether anything has come since the last time."""
+        if self._held is not None and len(self._held[2]) == len(slots):
+            return False
+        self._held, self._waited = (packet, from_ring, slots), 0
         return True
 
     def _take(self, from_ring: bool) -> bytes | None:
@@ -285,14 +309,22 @@ class FunctionalModel:
             self._irq_status |= regs.IRQ_STATUS_DONE.mask
 
     def _execute(self, command: Command) -> None:
-        packet, src1, src2, dst = command.packet, command.src1, command.src2, command.dst
-        if src1 is None or dst is None:
+        packet, batch, dst = command.packet, command.batch, command.dst
+        if packet.opcode == Opcode.LOAD_PROGRAM:
+            words = self._bytes(command.sources[0], batch).reshape(-1)
+            self.programs.load(packet.k, words.view(np.uint64))
+        if dst is None:
             return
-        batch = command.batch
+        if command.vector is not None:
+            self._run_program(command)
+            return
+        if packet.opcode == Opcode.GATHER:
+            self._gather(command)
+            return
         if packet.opcode == Opcode.MEMCPY:
-            self._bytes(dst, batch)[...] = self._bytes(src1, batch)
+            self._bytes(dst, batch)[...] = self._bytes(command.sources[0], batch)
             return
-        assert src2 is not None
+        src1, src2 = command.sources
         a, b, c = self._floats(src1, batch), self._floats(src2, batch), self._floats(dst, batch)
         alpha: np.float32 = np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0]
         if packet.opcode == Opcode.ADD_TENSOR:
@@ -306,6 +338,23 @@ class FunctionalModel:
         for index in np.ndindex(c.shape[:2]):
             c[index] = matmul_fp32(a[index], b[index], scale)
         self._counters[regs.MACS] += command.macs
+
+    def _run_program(self, command: Command) -> None:
+        assert command.vector is not None
+        try:
+            self._vector.execute(command.vector)
+        except ProgramFault as fault:
+            raise ExecutionFault(ErrorCode.BAD_PROGRAM, fault.number) from None
+
+    def _gather(self, command: Command) -> None:
+        table, indices = command.sources
+        dst = command.dst
+        assert dst is not None
+        wanted = self._bytes(indices, command.batch).reshape(-1).view(np.int32)
+        wrong = np.flatnonzero((wanted < 0) | (wanted >= table.rows))
+        if wrong.size:
+            raise ExecutionFault(ErrorCode.BAD_INDEX, indices.address + 4 * int(wrong[0]))
+        self._bytes(dst, command.batch)[0, 0] = self._bytes(table, command.batch)[0, 0, wanted]
 
     def _bytes(self, operand: Operand, batch: tuple[int, int]) -> NDArray[np.uint8]:
         """The operand in memory as uint8 [outer, inner, rows, row bytes]."""
@@ -324,3 +373,9 @@ class FunctionalModel:
             (batch[1], batch[0], operand.rows, operand.row_bytes // 4),
             (outer, inner, operand.row_stride, 4),
         )
+
+
+def _extension(slots: list[bytes]) -> Extension | None:
+    if not slots:
+        return None
+    return ExtensionPacket.unpack(slots[0]) if len(slots) == 1 else VectorExtension.unpack(slots)

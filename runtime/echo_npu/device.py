@@ -25,6 +25,8 @@ from echo_npu.packets import (
     ExtensionPacket,
     NpuCommandPacket,
     Packet,
+    gather_packets,
+    load_program_packets,
     memcpy_packets,
     packet_bytes,
 )
@@ -32,6 +34,9 @@ from echo_npu.queues import Ring, WindowQueue, state_of
 from echo_npu.status import NpuStatus, State
 from echo_npu.tensor import DeviceTensor
 from echo_npu.transfer import HostBuffer, MemcpyKind, device_address, host_bytes, resolve_kind
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.library import ProgramLibrary, Run
+from echo_npu.vector.program import Program
 
 NO_PROGRESS_CYCLES: Final = 1_000_000
 """`wait()` without a time-out gives up when nothing moved for this many cycles."""
@@ -75,6 +80,7 @@ class Device(OpMethods):
         self._window = WindowQueue(backend, self.capabilities.queue_depth, self.wait)
         self._ring: Ring | None = None
         self._pending: WindowQueue | Ring | None = None  # where the unfinished commands went
+        self._library = ProgramLibrary(self.capabilities.program_words, self._load_run)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -261,6 +267,7 @@ class Device(OpMethods):
             raise self._device_error()
         self._pending = queue
         queue.submit(slots)
+        self._library.submitted()
 
     @locked
     def execute(self, packets: Packet | Sequence[Packet], timeout_cycles: int | None = None) -> None:
@@ -271,6 +278,79 @@ class Device(OpMethods):
         else:
             self._submit(self._window, slots)
         self.wait(timeout_cycles)
+
+    # --- vector programs ------------------------------------------------------------------------------------
+
+    def load_program(self, program: Program) -> int:
+        """The entry of `program` in program memory, into which it is loaded if it is not there.
+
+        The entry is good until the next submission: ask again for the next command.
+
+        Raises:
+            NpuProgramMemoryError: it does not fit, together with those asked for since the last submission.
+        """
+        return self.load_programs([program])[0]
+
+    @locked
+    def load_programs(self, programs: Sequence[Program]) -> list[int]:
+        """The entries of several programs, loaded with as few commands as possible. As `load_program`."""
+        return self._library.entries(programs)
+
+    def _load_run(self, run: Run) -> None:
+        at, programs = run
+        code = np.frombuffer(b"".join(program.code for program in programs), dtype=np.uint8)
+        words = code.size // 8
+        debug.npu(f"LOAD_PROGRAM {', '.join(program.name for program in programs)}: {words} words at {at}")
+        staging = self._allocators["weight"].malloc(code.size, from_top=True)
+        try:
+            self.memcpy(staging, code, code.size)
+            self.execute(load_program_packets(staging, words, at))
+        finally:
+            self._free(staging)
+
+    @locked
+    def vector(
+        self,
+        program: Program,
+        *,
+        rows: int,
+        cols: int,
+        inputs: Sequence[Stream | None] = (),
+        output: Stream,
+        params: Sequence[float | np.floating[Any] | np.integer[Any]] = (),
+        repeats: int = 1,
+        batch: Sequence[int] = (1, 1),
+    ) -> None:
+        """Run a vector program once for each row of each batch, and wait for it.
+
+        The arguments are those of `echo_npu.vector.command.vector_command`.
+
+        Raises:
+            TypeError, ValueError: an argument that no command can have, with its name and value.
+            NpuProgramMemoryError: the program is larger than program memory.
+        """
+        entry = self.load_program(program)
+        command = vector_command(
+            entry,
+            rows=rows,
+            cols=cols,
+            inputs=inputs,
+            output=output,
+            params=params,
+            repeats=repeats,
+            batch=batch,
+            passes=program.passes,
+        )
+        debug.npu(f"VECTOR {program.name} rows={rows} cols={cols}")
+        self.execute(command.packets())
+
+    @locked
+    def gather(
+        self, table: int, indices: int, dst: int, *, rows: int, row_bytes: int, table_rows: int
+    ) -> None:
+        """Row `indices[i]` of a table to row i of dst, and wait for it. See `packets.gather_packets`."""
+        debug.npu(f"GATHER {rows} of {table_rows} rows of {row_bytes} bytes")
+        self.execute(gather_packets(table, indices, dst, rows, row_bytes, table_rows))
 
     @locked
     def wait(self, timeout_cycles: int | None = None) -> None:
@@ -361,6 +441,8 @@ class Device(OpMethods):
         self._window.forget()
         if self._ring is not None:
             self._ring.forget(reset=reset)
+        if reset:
+            self._library.forget()
 
     # --- facts ----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from echo_npu.status import NpuStatus, error_name
@@ -25,6 +25,21 @@ class NpuOutOfMemoryError(NpuError, MemoryError):
         super().__init__(
             f"out of memory in the {region} region: asked for {asked} bytes, "
             f"the largest free block has {largest_free_block}"
+        )
+
+
+class NpuProgramMemoryError(NpuError, MemoryError):
+    """Programs that do not fit the vector engine's program memory together.
+
+    Attributes: programs (names), words (that they need), size (words of program memory).
+    """
+
+    def __init__(self, programs: Sequence[str], words: int, size: int) -> None:
+        self.programs = tuple(programs)
+        self.words = words
+        self.size = size
+        super().__init__(
+            f"{', '.join(programs)}: {words} instructions are needed at once, program memory holds {size}"
         )
 
 

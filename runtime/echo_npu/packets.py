@@ -21,6 +21,8 @@ EXTENSION_MAGIC: Final = 0x31545845
 MAX_MATMUL_DIM: Final = 1 << 24
 MAX_ROWS: Final = 1 << 24
 MAX_BATCH: Final = 65535
+MAX_TABLE: Final = 1 << 31
+"""Bound of the rows of a table, and of the bytes of one of them."""
 
 
 class Opcode(IntEnum):
@@ -30,6 +32,9 @@ class Opcode(IntEnum):
     MATMUL = 0x01
     ADD_TENSOR = 0x02
     MEMCPY = 0x03
+    VECTOR = 0x04
+    GATHER = 0x05
+    LOAD_PROGRAM = 0x06
     SYNC = 0xFF
 
 
@@ -46,7 +51,7 @@ class Flags(IntFlag):
     IRQ = 1 << 30
     """Raise the command interrupt when this command retires."""
     EXT = 1 << 31
-    """An extension packet follows (MATMUL, MEMCPY)."""
+    """An extension packet follows (MATMUL, MEMCPY), or three (VECTOR)."""
 
 
 LEGAL_FLAGS: Final[dict[int, int]] = {
@@ -55,8 +60,20 @@ LEGAL_FLAGS: Final[dict[int, int]] = {
     Opcode.ADD_TENSOR: Flags.IRQ,
     Opcode.MEMCPY: Flags.IRQ | Flags.EXT,
     Opcode.MATMUL: Flags.TRANS_A | Flags.TRANS_B | Flags.USE_ALPHA | Flags.IRQ | Flags.EXT,
+    Opcode.VECTOR: Flags.IRQ | Flags.EXT,
+    Opcode.GATHER: Flags.IRQ,
+    Opcode.LOAD_PROGRAM: Flags.IRQ,
 }
 """The flags each opcode understands."""
+
+VECTOR_EXTENSIONS: Final = 3
+
+
+def extension_count(opcode: int, flags: int) -> int:
+    """How many extension packets a command announces: 0 where the flag is missing or not legal."""
+    if not flags & Flags.EXT & LEGAL_FLAGS.get(opcode, 0):
+        return 0
+    return VECTOR_EXTENSIONS if opcode == Opcode.VECTOR else 1
 
 
 def _integer(name: str, value: SupportsIndex, low: int, high: int) -> int:
@@ -472,6 +489,40 @@ def add_packets(
     elements = _dim("elements", elements, 2**30 - 1)
     flags = Flags.IRQ if irq else Flags.NONE
     return [NpuCommandPacket(Opcode.ADD_TENSOR, flags, src1, src2, dst, m=elements, alpha=alpha)]
+
+
+def gather_packets(
+    table: int, indices: int, dst: int, rows: int, row_bytes: int, table_rows: int, *, irq: bool = False
+) -> list[NpuCommandPacket | ExtensionPacket]:
+    """Row `indices[i]` of a table to row i of dst, all dense.
+
+    Args:
+        table: address of `table_rows` rows of `row_bytes` bytes, each 1..2**31.
+        indices: address of `rows` int32 values, a multiple of 4.
+        dst: address of `rows` rows, 1..2**24.
+
+    Raises:
+        TypeError, ValueError: naming the argument and its value.
+    """
+    table, indices, dst = _address("table", table), _aligned("indices", indices), _address("dst", dst)
+    rows = _dim("rows", rows, MAX_ROWS)
+    row_bytes, table_rows = _dim("row_bytes", row_bytes, MAX_TABLE), _dim("table_rows", table_rows, MAX_TABLE)
+    flags = Flags.IRQ if irq else Flags.NONE
+    return [NpuCommandPacket(Opcode.GATHER, flags, table, indices, dst, m=rows, k=table_rows, n=row_bytes)]
+
+
+def load_program_packets(
+    src: int, words: int, at: int, *, irq: bool = False
+) -> list[NpuCommandPacket | ExtensionPacket]:
+    """`words` instructions of 64 bits from `src`, a multiple of 8, to program memory from word `at` on.
+
+    Raises:
+        TypeError, ValueError: naming the argument and its value.
+    """
+    src = _aligned("src", src, 8)
+    words, at = _dim("words", words), _integer("at", at, 0, MAX_MATMUL_DIM)
+    flags = Flags.IRQ if irq else Flags.NONE
+    return [NpuCommandPacket(Opcode.LOAD_PROGRAM, flags, src, m=words, k=at)]
 
 
 def nop_packet(*, irq: bool = False) -> NpuCommandPacket:

@@ -9,20 +9,19 @@ import numpy as np
 
 from echo_npu import registers as regs
 from echo_npu.backends.base import Backend, ReadReg, RegisterOp, WriteReg
-from echo_npu.packets import LEGAL_FLAGS, PACKET_BYTES, Flags
+from echo_npu.packets import PACKET_BYTES, extension_count
 from echo_npu.status import State
 
 
 def commands(slots: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """The slots command by command: a packet, and the extension that its EXT flag announces.
+    """The slots command by command: a packet, and the extensions that its EXT flag announces.
 
-    A command's slots are submitted together, since the device waits for an announced extension.
+    A command's slots are submitted together, since the device waits for announced extensions.
     """
     index = 0
     while index < len(slots):
         opcode, flags = struct.unpack_from("<II", slots[index])
-        extended = flags & Flags.EXT & LEGAL_FLAGS.get(opcode, 0)
-        size = 2 if extended else 1
+        size = 1 + extension_count(opcode, flags)
         yield list(slots[index : index + size])
         index += size
 

@@ -7,6 +7,10 @@ The bounds are the usual ones of floating-point error analysis, with u = 2**-24 
     add      |alpha*b| * u + |a + alpha*b| * u (1 + u) + eta
     matmul   gamma(K + 1) * sum |a||b| + K * eta,   gamma(n) = n u / (1 - n u);   one more rounding with alpha
     memcpy   equal
+    gather   equal
+
+A VECTOR command has no true result of its own: what a program computes is the business of that program's
+tests. It is compared with the device bit for bit only.
 """
 
 from __future__ import annotations
@@ -26,18 +30,23 @@ Float64 = NDArray[np.float64]
 
 
 def addresses(operand: Operand, batch: tuple[int, int]) -> NDArray[np.int64]:
-    """Address of the first byte of each row: [outer, inner, rows]."""
+    """Address of the first byte of each run of bytes, [outer, inner, runs]: the segments of the first row, of
+    the second, ..."""
     inner, outer = batch
+    runs = (
+        np.arange(operand.rows)[:, None] * operand.row_stride
+        + np.arange(operand.segments)[None, :] * operand.segment_stride
+    )
     return (
         operand.address
         + np.arange(outer)[:, None, None] * operand.batch_strides[1]
         + np.arange(inner)[None, :, None] * operand.batch_strides[0]
-        + np.arange(operand.rows)[None, None, :] * operand.row_stride
+        + runs.reshape(-1)
     )
 
 
 def gather(memory: NDArray[np.uint8], operand: Operand, batch: tuple[int, int]) -> NDArray[np.uint8]:
-    """A copy of an operand's bytes: [outer, inner, rows, row bytes]."""
+    """A copy of an operand's bytes: [outer, inner, runs, bytes of a run]."""
     starts = addresses(operand, batch)
     out = np.empty((*starts.shape, operand.row_bytes), dtype=np.uint8)
     for index in np.ndindex(starts.shape):
@@ -70,21 +79,34 @@ def _compare(model: Float64, true: Float64, bound: Float64, what: str) -> None:
         )
 
 
+def _picked(memory: NDArray[np.uint8], table: Operand, indices: Operand) -> NDArray[np.uint8]:
+    """The rows of a table that the indices name, as far as they are in it."""
+    wanted = gather(memory, indices, (1, 1)).reshape(-1).view(np.int32)
+    out = np.zeros((1, 1, wanted.size, table.row_bytes), dtype=np.uint8)
+    for row, index in enumerate(wanted.tolist()):
+        if 0 <= index < table.rows:
+            start = table.address + index * table.row_stride
+            out[0, 0, row] = memory[start : start + table.row_bytes]
+    return out
+
+
 class Expectation:
     """The true result of one command, taken from its inputs before it ran."""
 
     def __init__(self, command: Command, memory: NDArray[np.uint8]) -> None:
         self._command = command
         packet = command.packet
-        if command.src1 is None or command.dst is None:
+        if command.dst is None or packet.opcode == Opcode.VECTOR:
             return
-        first = gather(memory, command.src1, command.batch)
         if packet.opcode == Opcode.MEMCPY:
-            self._copy = first
+            self._copy = gather(memory, command.sources[0], command.batch)
             return
-        assert command.src2 is not None
-        a = _floats(first)
-        b = _floats(gather(memory, command.src2, command.batch))
+        if packet.opcode == Opcode.GATHER:
+            self._copy = _picked(memory, *command.sources)
+            return
+        first, second = command.sources
+        a = _floats(gather(memory, first, command.batch))
+        b = _floats(gather(memory, second, command.batch))
         alpha = float(np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0])
         with np.errstate(all="ignore"):
             if packet.opcode == Opcode.ADD_TENSOR:
@@ -113,10 +135,10 @@ class Expectation:
         """Compare with what the functional model left in `memory`. AccuracyError says where and by how
         much."""
         command = self._command
-        if command.dst is None:
+        if command.dst is None or command.packet.opcode == Opcode.VECTOR:
             return
         result = gather(memory, command.dst, command.batch)
-        if command.packet.opcode == Opcode.MEMCPY:
+        if command.packet.opcode in (Opcode.MEMCPY, Opcode.GATHER):
             if not np.array_equal(result, self._copy):
                 raise AccuracyError(f"{command.packet}: the functional model did not copy every byte")
             return

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from echo_npu import registers as regs
 from echo_npu.checks import Command, PacketFault
-from echo_npu.cmodel import FunctionalModel
+from echo_npu.cmodel import ExecutionFault, FunctionalModel
 from echo_npu.memory import DeviceMemory
 from echo_npu.repository import HardwareConfig
 from echo_npu.status import ErrorCode, State, error_name
@@ -124,7 +124,11 @@ class _Reference(FunctionalModel):
             self.undefined.append(command)
             raise PacketFault(self.fault.code, self.fault.address)
         expectation = Expectation(command, self.memory.bytes)
-        super()._execute(command)
+        try:
+            super()._execute(command)
+        except ExecutionFault:
+            self.undefined.append(command)
+            raise
         self.executed.append(command)
         expectation.check(self.memory.bytes)
 
@@ -236,7 +240,9 @@ class CommandScoreboard:
         if found.size:
             self._failed = True
             self._blame(found, memory)
+        before = self._reference.programs
         self._reference = _Reference(self._config, self._memory)
+        self._reference.programs.load(0, before.words)
         self._unseen_errors = False
 
     def finish(self) -> None:
@@ -279,12 +285,15 @@ class CommandScoreboard:
             hit = np.argwhere((starts <= first) & (first < starts + dst.row_bytes))
             if not hit.size:
                 continue
-            outer, inner, row = (int(i) for i in hit[0])
-            column = (first - int(starts[outer, inner, row])) // 4
+            outer, inner, run = (int(i) for i in hit[0])
+            row, segment = divmod(run, dst.segments)
+            where = f"row {row}" if dst.segments == 1 else f"row {row} segment {segment}"
+            size = command.vector.output.size if command.vector is not None else 4
+            column = (first - int(starts[outer, inner, run])) // size
             word = first & ~3
             raise ExactMismatchError(
                 f"exact: {command.packet} (number {number} since the last check) differs from the functional"
-                f" model at batch ({inner}, {outer}) row {row} element {column}: device"
+                f" model at batch ({inner}, {outer}) {where} element {column}: device"
                 f" 0x{int(memory.bytes[word : word + 4].view(np.uint32)[0]):08x}, model"
                 f" 0x{int(self._memory.bytes[word : word + 4].view(np.uint32)[0]):08x}; {bytes_text}"
             )

@@ -97,7 +97,7 @@ def test_of_two_faults_the_earlier_rule_is_reported() -> None:
     assert checked > 50
 
 
-@pytest.mark.parametrize("opcode", [4, 5, 0xFE, 0x100, 0x101, 0xFFFF_FFFF, 0x8000_0001])
+@pytest.mark.parametrize("opcode", [7, 8, 0xFE, 0x100, 0x101, 0xFFFF_FFFF, 0x8000_0001])
 def test_unknown_opcodes(opcode: int) -> None:
     assert Case(opcode=opcode).verdict() == (ErrorCode.BAD_OPCODE, 0)
 
@@ -111,8 +111,13 @@ def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
         Opcode.ADD_TENSOR: {30},
         Opcode.MEMCPY: {30, 31},
         Opcode.MATMUL: {0, 1, 2, 30, 31},
+        Opcode.VECTOR: {30, 31},
+        Opcode.GATHER: {30},
+        Opcode.LOAD_PROGRAM: {30},
     }[opcode]
-    expected = ErrorCode.NONE if bit in legal else ErrorCode.BAD_FLAGS
+    # The next rule that a case with no vector extension and no program memory breaks.
+    accepted = {Opcode.VECTOR: ErrorCode.BAD_EXTENSION, Opcode.LOAD_PROGRAM: ErrorCode.BAD_DIMENSION}
+    expected = accepted.get(opcode, ErrorCode.NONE) if bit in legal else ErrorCode.BAD_FLAGS
     assert Case(opcode=opcode, flags=1 << bit).verdict()[0] == expected
     assert Case(opcode=opcode, flags=1 << bit, reserved=1).verdict()[0] == ErrorCode.BAD_FLAGS
 

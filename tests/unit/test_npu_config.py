@@ -73,7 +73,7 @@ def test_wrong_type(value: str) -> None:
         ("array_cols", "8", "square"),
         ("vector_length", "1024", "at most row_elements"),
         ("data_width", "256", "one to eight beats"),
-        ("vector_lanes", "32", "one to eight beats"),
+        ("vector_lanes", "32", "2 to 16"),
         ("block_m", "4", "8 to 1024"),
         ("acc_entries", "16", "multiple of block_m"),
         ("acc_entries", "512", "at most block_n_tiles"),

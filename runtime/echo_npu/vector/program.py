@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -55,10 +56,17 @@ class Program:
     instructions: tuple[Instruction, ...]
     passes: tuple[int, int, int, int]
 
-    @property
+    @cached_property
     def words(self) -> NDArray[np.uint64]:
-        """The encoded instructions, a new array."""
-        return np.array([instruction.encode() for instruction in self.instructions], dtype=np.uint64)
+        """The encoded instructions, read-only."""
+        words = np.array([instruction.encode() for instruction in self.instructions], dtype=np.uint64)
+        words.flags.writeable = False
+        return words
+
+    @cached_property
+    def code(self) -> bytes:
+        """The words as bytes: what tells programs apart."""
+        return self.words.tobytes()
 
     def __len__(self) -> int:
         return len(self.instructions)

@@ -1,0 +1,66 @@
+"""What a checked command is: its operands as places in memory. And what a refused one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from echo_npu.packets import NpuCommandPacket, Opcode
+from echo_npu.status import ErrorCode
+from echo_npu.vector.command import VectorCommand
+
+
+class PacketFault(Exception):  # noqa: N818  (the device faults, this program does not)
+    """A command that the device refuses: `code`, and the `address` it reports (0 where the code has none)."""
+
+    def __init__(self, code: ErrorCode, address: int = 0) -> None:
+        self.code = code
+        self.address = address
+        super().__init__(f"{code.name} at 0x{address:x}")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Rows of bytes in memory, repeated over two levels of batches. Strides are bytes, dense ones too.
+
+    A row is one run of `row_bytes` bytes, or `segments` of them, `segment_stride` apart.
+    """
+
+    address: int
+    rows: int
+    row_bytes: int
+    row_stride: int
+    batch_strides: tuple[int, int] = (0, 0)  # inner, outer
+    segments: int = 1
+    segment_stride: int = 0
+
+    def extent(self, batch: tuple[int, int]) -> int:
+        """Bytes from the first to one past the last that is touched."""
+        inner, outer = batch
+        steps = (inner - 1) * self.batch_strides[0] + (outer - 1) * self.batch_strides[1]
+        steps += (self.segments - 1) * self.segment_stride
+        return steps + (self.rows - 1) * self.row_stride + self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A checked command.
+
+    Attributes:
+        sources: the operands that it reads, in the order of the packet's fields; those of a VECTOR command
+            are its enabled input streams.
+        dst: what it writes to; None for a command that writes no memory.
+        vector: the rest of a VECTOR command.
+    """
+
+    packet: NpuCommandPacket
+    batch: tuple[int, int] = (1, 1)  # inner, outer
+    sources: tuple[Operand, ...] = ()
+    dst: Operand | None = None
+    vector: VectorCommand | None = None
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates: M * N * K for each batch of a MATMUL, 0 for anything else."""
+        if self.packet.opcode != Opcode.MATMUL:
+            return 0
+        return self.packet.m * self.packet.k * self.packet.n * self.batch[0] * self.batch[1]

@@ -1,0 +1,132 @@
+"""What the device checks in a VECTOR command, in the device's order (docs/vector.md)."""
+
+from __future__ import annotations
+
+from echo_npu.command import Command, Operand, PacketFault
+from echo_npu.packets import MAX_BATCH, MAX_ROWS, NpuCommandPacket
+from echo_npu.status import ErrorCode
+from echo_npu.vector.command import (
+    ELEMENT_SIZES,
+    INPUTS,
+    MAGICS,
+    MAX_REPEATS,
+    Descriptor,
+    VectorCommand,
+    VectorExtension,
+)
+
+_LIMIT = 2**32
+_PACK, _BCAST, _ENABLE = 1 << 26, 1 << 27, 1 << 28
+
+
+def vector_shape(packet: NpuCommandPacket, extension: VectorExtension, loaded: int) -> Command:
+    """The command; checks everything that comes before the alignment of the addresses.
+
+    Args:
+        loaded: words of program memory that can be executed.
+
+    Raises: PacketFault.
+    """
+    if extension.magics != MAGICS or any(extension.reserved) or max(extension.batch) > MAX_BATCH:
+        raise PacketFault(ErrorCode.BAD_EXTENSION)
+    rows, repeats, cols = packet.m, packet.k, packet.n
+    batch = (extension.batch[0] or 1, extension.batch[1] or 1)
+    addresses = (packet.src1_addr, packet.src2_addr, *extension.addresses, packet.dst_addr)
+    steps = (rows, *batch)
+    listed = [
+        _descriptor(addresses[stream], extension.descriptor(stream), steps, stream == INPUTS)
+        for stream in range(INPUTS + 1)
+    ]
+    if not 1 <= rows <= MAX_ROWS or not 0 <= repeats <= MAX_REPEATS or not 1 <= cols < _LIMIT:
+        raise PacketFault(ErrorCode.BAD_DIMENSION)
+    if extension.entry >= loaded:
+        raise PacketFault(ErrorCode.BAD_PROGRAM, extension.entry)
+    s0, s1, s2, s3, output = listed
+    assert output is not None
+    params = (packet.param[6], *extension.params)
+    command = VectorCommand(
+        extension.entry, rows, cols, (s0, s1, s2, s3), output, params, repeats or 1, batch
+    )
+    sources = tuple(_operand(each, rows) for each in command.inputs if each is not None)
+    return Command(packet, batch, sources, _operand(output, rows), command)
+
+
+def _descriptor(
+    address: int, words: tuple[int, ...], steps: tuple[int, int, int], is_output: bool
+) -> Descriptor | None:
+    """A stream; None if it is not enabled. Strides that are never stepped are 0."""
+    row_stride, batch0_stride, batch1_stride, seg_stride, seg_len, last = words
+    if not last & _ENABLE and not is_output:
+        return None
+    segs, passes, size_code = last & 0xFFFFF, last >> 20 & 15, last >> 24 & 3
+    pack, bcast = bool(last & _PACK), bool(last & _BCAST)
+    bad = last >> 29 or not last & _ENABLE or not segs or not seg_len or size_code >= len(ELEMENT_SIZES)
+    bad = bad or (bcast and (segs != 1 or seg_len != 1 or pack))
+    bad = bad or (passes != 0 or bcast if is_output else passes == 0)
+    if bad or segs * seg_len * ELEMENT_SIZES[size_code] >= _LIMIT:
+        raise PacketFault(ErrorCode.BAD_EXTENSION)
+    rows, batch0, batch1 = steps
+    return Descriptor(
+        address,
+        seg_len,
+        segs,
+        row_stride if rows > 1 else 0,
+        (batch0_stride if batch0 > 1 else 0, batch1_stride if batch1 > 1 else 0),
+        seg_stride if segs > 1 else 0,
+        ELEMENT_SIZES[size_code],
+        pack,
+        bcast,
+        passes,
+    )
+
+
+def _operand(stream: Descriptor, rows: int) -> Operand:
+    return Operand(
+        stream.address,
+        rows,
+        stream.segment_bytes,
+        stream.row_stride,
+        stream.batch_strides,
+        stream.segs,
+        stream.seg_stride,
+    )
+
+
+def check_vector_alignment(command: VectorCommand) -> None:
+    """Addresses are multiples of the element size. PacketFault."""
+    for stream in (*command.inputs, command.output):
+        if stream is not None and stream.address % stream.size:
+            raise PacketFault(ErrorCode.MISALIGNED, stream.address)
+
+
+def check_vector_strides(command: VectorCommand) -> None:
+    """Strides are multiples of the element size; the output's are not zero and keep segments apart."""
+    for stream in (*command.inputs, command.output):
+        if stream is not None:
+            strides = (stream.row_stride, *stream.batch_strides, stream.seg_stride)
+            if any(stride % stream.size for stride in strides):
+                raise PacketFault(ErrorCode.BAD_EXTENSION)
+    output, counts = command.output, (command.rows, *command.batch)
+    stuck = any(
+        count > 1 and not stride
+        for count, stride in zip(counts, (output.row_stride, *output.batch_strides), strict=True)
+    )
+    if stuck or (output.segs > 1 and output.seg_stride < output.segment_bytes):
+        raise PacketFault(ErrorCode.BAD_EXTENSION)
+
+
+def in_place(command: VectorCommand, stream: Descriptor) -> bool:
+    """Whether the output may lie on an input: the same elements, each written after it was read."""
+    output = command.output
+    return (
+        stream.address == output.address
+        and command.batch == (1, 1)
+        and stream.segs == output.segs == 1
+        and stream.seg_len == output.seg_len
+        and stream.size == output.size
+        and stream.passes == 1
+        and (
+            command.rows == 1
+            or (stream.row_stride == output.row_stride and output.row_stride >= output.segment_bytes)
+        )
+    )

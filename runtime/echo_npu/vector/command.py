@@ -1,0 +1,319 @@
+"""VECTOR commands: what one says, and the four packets that say it (docs/vector.md)."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, SupportsIndex
+
+import numpy as np
+
+from echo_npu.packets import (
+    MAX_BATCH,
+    MAX_ROWS,
+    PACKET_BYTES,
+    VECTOR_EXTENSIONS,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+)
+from echo_npu.vector.program import MAX_PASSES, immediate_bits
+
+INPUTS: Final = 4
+PARAMETERS: Final = 8
+MAX_REPEATS: Final = 1 << 24
+MAX_SEGMENTS: Final = (1 << 20) - 1
+MAGICS: Final = (0x31584556, 0x32584556, 0x33584556)
+"""The bytes "VEX1", "VEX2", "VEX3"."""
+
+ELEMENT_SIZES: Final = (4, 2, 1)
+"""Bytes of an element, by the number in a descriptor."""
+
+_DESCRIPTOR_WORDS: Final = 6
+_U32: Final = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream as the caller gives it. Addresses and strides are bytes, lengths are elements.
+
+    Attributes:
+        address: of the first element.
+        seg_len: elements of a segment. None: the command's `cols`, or 1 with `bcast`.
+        segs: segments of a row.
+        row_stride: from one row to the next; 0 is the same row again.
+        batch_strides: (batch0, batch1).
+        seg_stride: from one segment to the next.
+        size: bytes of an element, 4, 2 or 1; shorter ones are sign-extended when read, cut when written.
+        pack: the row counts as one segment of segs * seg_len elements.
+        bcast: (inputs) the row is one element, and every element of the window is it.
+        passes: (inputs) how many times the program goes through the row, 1..15. None: what it needs.
+    """
+
+    address: int
+    seg_len: int | None = None
+    segs: int = 1
+    row_stride: int = 0
+    batch_strides: tuple[int, int] = (0, 0)
+    seg_stride: int = 0
+    size: int = 4
+    pack: bool = False
+    bcast: bool = False
+    passes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A stream of a command with every number known; `passes` is 0 for the output."""
+
+    address: int
+    seg_len: int
+    segs: int = 1
+    row_stride: int = 0
+    batch_strides: tuple[int, int] = (0, 0)
+    seg_stride: int = 0
+    size: int = 4
+    pack: bool = False
+    bcast: bool = False
+    passes: int = 1
+
+    @property
+    def length(self) -> int:
+        """Elements of a segment as programs see it."""
+        return self.segs * self.seg_len if self.pack else self.seg_len
+
+    @property
+    def segments(self) -> int:
+        """Segments as programs see them."""
+        return 1 if self.pack else self.segs
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a segment in memory."""
+        return self.seg_len * self.size
+
+    def words(self) -> tuple[int, ...]:
+        """The six words of an enabled descriptor."""
+        flags = self.pack << 26 | self.bcast << 27 | 1 << 28
+        last = self.segs | self.passes << 20 | ELEMENT_SIZES.index(self.size) << 24 | flags
+        return (self.row_stride, *self.batch_strides, self.seg_stride, self.seg_len, last)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorExtension:
+    """The three extension packets of a VECTOR command, as they are in memory, right or wrong."""
+
+    words: tuple[int, ...]
+
+    @classmethod
+    def unpack(cls, slots: Sequence[bytes]) -> VectorExtension:
+        """From three packets of 64 bytes; ValueError for another number or size."""
+        if len(slots) != VECTOR_EXTENSIONS or any(len(slot) != PACKET_BYTES for slot in slots):
+            raise ValueError(f"a VECTOR command has {VECTOR_EXTENSIONS} extensions of {PACKET_BYTES} bytes")
+        return cls(struct.unpack("<48I", b"".join(slots)))
+
+    def pack(self) -> list[bytes]:
+        """The three packets."""
+        return [struct.pack("<16I", *self.words[first : first + 16]) for first in (0, 16, 32)]
+
+    @property
+    def magics(self) -> tuple[int, int, int]:
+        return self.words[0], self.words[16], self.words[32]
+
+    @property
+    def entry(self) -> int:
+        return self.words[1]
+
+    @property
+    def batch(self) -> tuple[int, int]:
+        """The two words, 0 for 1."""
+        return self.words[2], self.words[3]
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Of s2 and s3."""
+        return self.words[4], self.words[5]
+
+    @property
+    def params(self) -> tuple[int, ...]:
+        """p1..p7."""
+        return self.words[6:13]
+
+    @property
+    def reserved(self) -> tuple[int, ...]:
+        return self.words[13:16]
+
+    def descriptor(self, stream: int) -> tuple[int, ...]:
+        """The six words of stream 0..4."""
+        listed = self.words[17:32] + self.words[33:48]
+        return listed[stream * _DESCRIPTOR_WORDS : (stream + 1) * _DESCRIPTOR_WORDS]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCommand:
+    """Run the program at `entry` once for each row of each batch.
+
+    Attributes:
+        entry: word of program memory.
+        rows, cols, repeats: counts, at least 1; cols are elements of a row.
+        inputs: s0..s3; None where there is no stream.
+        params: 32 bits each.
+        batch: (batch0, batch1) counts, at least 1.
+    """
+
+    entry: int
+    rows: int
+    cols: int
+    inputs: tuple[Descriptor | None, Descriptor | None, Descriptor | None, Descriptor | None]
+    output: Descriptor
+    params: tuple[int, ...] = (0,) * PARAMETERS
+    repeats: int = 1
+    batch: tuple[int, int] = (1, 1)
+
+    def packets(self, *, irq: bool = False) -> list[Packet]:
+        """The command packet and its three extensions."""
+        addresses = [each.address if each is not None else 0 for each in self.inputs]
+        flags = Flags.EXT | (Flags.IRQ if irq else Flags.NONE)
+        command = NpuCommandPacket(
+            Opcode.VECTOR,
+            flags,
+            addresses[0],
+            addresses[1],
+            self.output.address,
+            param=(0, 0, 0, 0, 0, 0, self.params[0], 0),
+            m=self.rows,
+            k=self.repeats,
+            n=self.cols,
+        )
+        nothing = (0,) * _DESCRIPTOR_WORDS
+        listed: list[int] = []
+        for each in (*self.inputs, self.output):
+            listed += each.words() if each is not None else nothing
+        head = (MAGICS[0], self.entry, *self.batch, *addresses[2:], *self.params[1:], 0, 0, 0)
+        words = (*head, MAGICS[1], *listed[:15], MAGICS[2], *listed[15:])
+        return [command, *VectorExtension(words).pack()]
+
+
+def vector_command(
+    entry: int,
+    *,
+    rows: SupportsIndex,
+    cols: SupportsIndex,
+    inputs: Sequence[Stream | None] = (),
+    output: Stream,
+    params: Sequence[float | np.floating | np.integer] = (),
+    repeats: SupportsIndex = 1,
+    batch: Sequence[SupportsIndex] = (1, 1),
+    passes: Sequence[int] = (1, 1, 1, 1),
+) -> VectorCommand:
+    """A command that the device accepts for its shape.
+
+    Args:
+        rows: 1..2**24.  cols: 1..2**32-1.  repeats: 1..2**24.  batch: (batch0, batch1), each 1..65535.
+        inputs: up to four; None where there is no stream.
+        params: up to eight; a float is float32, an integer 32 bits.
+        passes: of each input that does not say itself.
+
+    Raises:
+        TypeError, ValueError: naming the field and its value.
+    """
+    counts = {"rows": _integer("rows", rows, 1, MAX_ROWS), "cols": _integer("cols", cols, 1, _U32)}
+    if len(batch) != 2:
+        raise ValueError(f"batch has {len(batch)} entries; it is (batch0, batch1)")
+    batches = (_integer("batch[0]", batch[0], 1, MAX_BATCH), _integer("batch[1]", batch[1], 1, MAX_BATCH))
+    if len(inputs) > INPUTS:
+        raise ValueError(f"inputs has {len(inputs)} entries; there are {INPUTS} input streams")
+    if len(params) > PARAMETERS:
+        raise ValueError(f"params has {len(params)} entries; there are {PARAMETERS} parameters")
+    listed: list[Descriptor | None] = [None] * INPUTS
+    steps = (counts["rows"], *batches)
+    for index, stream in enumerate(inputs):
+        if stream is not None:
+            name = f"inputs[{index}]"
+            if not isinstance(stream, Stream):
+                raise TypeError(f"{name} must be a Stream or None, got {type(stream).__name__}")
+            own = passes[index] if stream.passes is None else stream.passes
+            own = _integer(f"{name}.passes", own, 1, MAX_PASSES)
+            listed[index] = _descriptor(name, stream, counts["cols"], steps, own)
+    if not isinstance(output, Stream):
+        raise TypeError(f"output must be a Stream, got {type(output).__name__}")
+    words = [immediate_bits(value) for value in params]
+    return VectorCommand(
+        entry=_integer("entry", entry, 0, _U32),
+        inputs=(listed[0], listed[1], listed[2], listed[3]),
+        output=_output(output, counts["cols"], steps),
+        params=(*words, *(0,) * (PARAMETERS - len(words))),
+        repeats=_integer("repeats", repeats, 1, MAX_REPEATS),
+        batch=batches,
+        **counts,
+    )
+
+
+def _descriptor(name: str, stream: Stream, cols: int, steps: tuple[int, int, int], passes: int) -> Descriptor:
+    """Check one stream; `steps` are the counts of rows and of the two batches."""
+    if stream.size not in ELEMENT_SIZES:
+        raise ValueError(f"{name}.size is {stream.size!r}; an element has 4, 2 or 1 bytes")
+    size = stream.size
+    default = 1 if stream.bcast else cols
+    seg_len = _integer(f"{name}.seg_len", default if stream.seg_len is None else stream.seg_len, 1, _U32)
+    segs = _integer(f"{name}.segs", stream.segs, 1, MAX_SEGMENTS)
+    if stream.bcast and (segs != 1 or seg_len != 1 or stream.pack):
+        raise ValueError(f"{name} is bcast: its row is one element, so segs and seg_len are 1, without pack")
+    if segs * seg_len * size > _U32:
+        raise ValueError(f"{name}: a row of {segs} * {seg_len} elements of {size} bytes is too long")
+    if len(stream.batch_strides) != 2:
+        raise ValueError(
+            f"{name}.batch_strides has {len(stream.batch_strides)} entries; it is (batch0, batch1)"
+        )
+    given = {
+        "row_stride": (stream.row_stride, steps[0]),
+        "batch_strides[0]": (stream.batch_strides[0], steps[1]),
+        "batch_strides[1]": (stream.batch_strides[1], steps[2]),
+        "seg_stride": (stream.seg_stride, segs),
+    }
+    strides: list[int] = []
+    for field, (value, count) in given.items():
+        # A stride that is never stepped does not count.
+        number = _integer(f"{name}.{field}", value if count > 1 else 0, 0, _U32)
+        if number % size:
+            raise ValueError(
+                f"{name}.{field} is {number}; it must be a multiple of the {size} bytes of an element"
+            )
+        strides.append(number)
+    address = _integer(f"{name}.address", stream.address, 0, _U32)
+    if address % size:
+        raise ValueError(f"{name}.address is 0x{address:x}; it must be a multiple of {size}")
+    row, batch0, batch1, segment = strides
+    pack, bcast = bool(stream.pack), bool(stream.bcast)
+    return Descriptor(address, seg_len, segs, row, (batch0, batch1), segment, size, pack, bcast, passes)
+
+
+def _output(stream: Stream, cols: int, steps: tuple[int, int, int]) -> Descriptor:
+    if stream.bcast or stream.passes:
+        raise ValueError("output has neither bcast nor passes")
+    made = _descriptor("output", stream, cols, steps, 0)
+    for field, stride, count in (
+        ("row_stride", made.row_stride, steps[0]),
+        ("batch_strides[0]", made.batch_strides[0], steps[1]),
+        ("batch_strides[1]", made.batch_strides[1], steps[2]),
+    ):
+        if count > 1 and not stride:
+            raise ValueError(f"output.{field} is 0 for {count} steps: all would write one place")
+    if made.segs > 1 and made.seg_stride < made.segment_bytes:
+        raise ValueError(f"output.seg_stride is {made.seg_stride}; a segment has {made.segment_bytes} bytes")
+    return made
+
+
+def _integer(name: str, value: SupportsIndex, low: int, high: int) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r} ({type(value).__name__})") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name} is {number}; it must lie in {low}..{high}")
+    return number

@@ -1,0 +1,254 @@
+"""The control flow of a program: which instructions a row executes, on how many elements, at which place.
+
+It does not depend on data, so every row executes the same, and every rule that a running program can break is
+broken in the first row or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from echo_npu.vector.command import VectorCommand
+from echo_npu.vector.isa import CHUNK_MULTIPLE, Form, Kind, Op, kind_of
+from echo_npu.vector.memory import Decoded, ProgramMemory
+
+WHOLE_ROW: Final = 1 << 40
+"""A widest chunk in which any row is one chunk."""
+
+
+class ProgramFault(Exception):  # noqa: N818  (the program is at fault)
+    """A program broke a rule at instruction `number` of program memory."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"instruction {number}")
+
+
+class Window:
+    """Where a program is in the row of an input stream. `turn` counts the passes that are complete."""
+
+    __slots__ = ("length", "offset", "segment", "segments", "turn")
+
+    def __init__(self, length: int, segments: int) -> None:
+        self.length = length
+        self.segments = segments
+        self.segment = self.offset = self.turn = 0
+
+    def advance(self, elements: int) -> None:
+        """Move on by a multiple of 16 elements."""
+        self.offset += elements
+        if self.offset >= self.length:
+            self.offset = 0
+            self.segment += 1
+            if self.segment == self.segments:
+                self.segment = 0
+                self.turn += 1
+
+
+class OutputPlace:
+    """Where the next write to the output goes."""
+
+    __slots__ = ("length", "offset", "segment", "segments")
+
+    def __init__(self, length: int, segments: int) -> None:
+        self.length = length
+        self.segments = segments
+        self.segment = self.offset = 0
+
+    @property
+    def complete(self) -> bool:
+        return self.segment == self.segments
+
+    def takes(self, elements: int) -> bool:
+        """Whether a write of so many elements is legal."""
+        return (
+            not self.complete and self.offset % CHUNK_MULTIPLE == 0 and self.offset + elements <= self.length
+        )
+
+    def advance(self, elements: int) -> None:
+        self.offset += elements
+        if self.offset == self.length:
+            self.offset = 0
+            self.segment += 1
+
+
+@dataclass(slots=True)
+class _Loop:
+    op: Op
+    body: int  # number of its first instruction
+
+
+class Sequencer:
+    """Goes through the program of a command once, which is what each row does.
+
+    Args:
+        programs: program memory.
+        command: whose program it is.
+        vector_length: elements of a chunk.
+        row_elements: elements of a row register.
+        widest: chunk loops whose iterations are independent of one another may take chunks of up to so many
+            elements, a multiple of `vector_length`; the results are the same, in fewer steps.
+
+    Attributes, valid at each step: windows (by stream, None where there is none), place (of the output), base
+    (first element of the chunk), rep, wide (the chunk is wider than a vector register).
+    """
+
+    def __init__(
+        self,
+        programs: ProgramMemory,
+        command: VectorCommand,
+        vector_length: int,
+        row_elements: int,
+        *,
+        widest: int = 0,
+    ) -> None:
+        self._programs = programs
+        self._command = command
+        self._vector_length = vector_length
+        self._row_elements = row_elements
+        self._widest = widest
+        self.windows = [Window(each.length, each.segments) if each else None for each in command.inputs]
+        self.place = OutputPlace(command.output.length, command.output.segments)
+        self.base = self.rep = 0
+        self.wide = False
+
+    def __iter__(self) -> Iterator[tuple[Decoded, int]]:
+        """Each instruction with a destination, and how many elements it processes. ProgramFault."""
+        command, vector_length = self._command, self._vector_length
+        loops: list[_Loop] = []
+        step = vector_length
+        vl = min(command.cols, step)
+        number = command.entry
+        while True:
+            decoded = self._programs[number]
+            if decoded is None:
+                raise ProgramFault(number)
+            op = decoded.instruction.op
+            if decoded.form == Form.LOOP:
+                if any(loop.op == op for loop in loops):
+                    raise ProgramFault(number)
+                loops.append(_Loop(op, number + 1))
+                if op == Op.CHUNKS:
+                    step = self._chunk(number)
+                    self.wide = step > vector_length
+                    vl = min(command.cols, step)
+            elif decoded.form == Form.STEP:
+                if op == Op.NEXT and not loops:
+                    raise ProgramFault(number)
+                self._advance(decoded, vl)
+                if op == Op.NEXT and loops[-1].op == Op.CHUNKS:
+                    self.base += step
+                    if self.base < command.cols:
+                        vl = min(step, command.cols - self.base)
+                        number = loops[-1].body
+                        continue
+                    loops.pop()
+                    self.base, self.wide, step = 0, False, vector_length
+                    vl = min(command.cols, step)
+                elif op == Op.NEXT:
+                    self.rep += 1
+                    if self.rep < command.repeats:
+                        number = loops[-1].body
+                        continue
+                    loops.pop()
+                    self.rep = 0
+            elif decoded.form == Form.END:
+                if loops or not self.place.complete:
+                    raise ProgramFault(number)
+                return
+            else:
+                elements = 1 if decoded.single else vl
+                self._check(number, decoded, elements)
+                yield decoded, elements
+                if decoded.writes_out:
+                    self.place.advance(elements)
+            number += 1
+
+    def _check(self, number: int, decoded: Decoded, elements: int) -> None:
+        for stream in decoded.streams:
+            window, descriptor = self.windows[stream], self._command.inputs[stream]
+            if window is None or descriptor is None:
+                raise ProgramFault(number)
+            if window.turn >= descriptor.passes:
+                raise ProgramFault(number)
+        if decoded.row_register and self.base + elements > self._row_elements:
+            raise ProgramFault(number)
+        if decoded.writes_out and not self.place.takes(elements):
+            raise ProgramFault(number)
+
+    def _advance(self, decoded: Decoded, vl: int) -> None:
+        elements = -(-vl // CHUNK_MULTIPLE) * CHUNK_MULTIPLE
+        for stream in decoded.instruction.streams:
+            window, descriptor = self.windows[stream], self._command.inputs[stream]
+            if window is None or descriptor is None or descriptor.bcast:
+                continue
+            if window.turn < descriptor.passes:
+                window.advance(elements)
+
+    def _chunk(self, number: int) -> int:
+        """Elements of a chunk in the loop that begins at `number`."""
+        if self._widest <= self._vector_length or self._command.cols <= self._vector_length:
+            return self._vector_length
+        body = _independent(self._programs, number)
+        if body is None:
+            return self._vector_length
+        for stream in range(len(self.windows)):
+            window, descriptor = self.windows[stream], self._command.inputs[stream]
+            if window is None or descriptor is None or descriptor.bcast:
+                continue
+            if stream in body.advanced:
+                end = window.offset + self._command.cols
+                if end > -(-window.length // CHUNK_MULTIPLE) * CHUNK_MULTIPLE:
+                    return self._vector_length
+            elif stream in body.read:
+                return self._vector_length
+        if body.writes_out and not self.place.takes(self._command.cols):
+            return self._vector_length
+        return self._widest
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A chunk loop whose iterations may be done in any grouping: the streams that it reads and advances."""
+
+    read: frozenset[int]
+    advanced: frozenset[int]
+    writes_out: bool
+
+
+def _independent(programs: ProgramMemory, number: int) -> _Body | None:
+    """The body of the chunk loop at `number`, if an iteration uses nothing that another one leaves.
+
+    Nothing means: vector registers are written before they are read, no scalar is written, an accumulator is
+    added to by one instruction only, and there is one write to the output.
+    """
+    written: set[int] = set()
+    accumulated: set[int] = set()
+    read: set[int] = set()
+    outputs = 0
+    while True:
+        number += 1
+        decoded = programs[number]
+        if decoded is None or decoded.form in (Form.LOOP, Form.END):
+            return None
+        instruction = decoded.instruction
+        if decoded.form == Form.STEP:
+            if instruction.op == Op.ADVANCE:
+                return None
+            return _Body(frozenset(read), frozenset(instruction.streams), outputs == 1)
+        if decoded.single or decoded.form != Form.ALU:
+            return None
+        for code in instruction.sources:
+            if kind_of(code) == Kind.VECTOR and code not in written:
+                return None
+        read.update(decoded.streams)
+        outputs += decoded.writes_out
+        if kind_of(instruction.dst) == Kind.ACCUMULATOR:
+            if instruction.dst in accumulated:
+                return None
+            accumulated.add(instruction.dst)
+        written.add(instruction.dst)
+        if outputs > 1:
+            return None

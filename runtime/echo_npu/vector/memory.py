@@ -1,0 +1,82 @@
+"""The program memory of the vector engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.vector.isa import OUT, Form, Instruction, Kind, index_of, kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """An instruction that the engine executes, and what its operands need.
+
+    Attributes:
+        single: it processes element 0 only.
+        streams: the input streams whose windows it reads.
+        row_register: it reads or writes w0 or w1.
+        writes_out: its destination is the output.
+    """
+
+    instruction: Instruction
+    form: Form
+    single: bool
+    streams: tuple[int, ...]
+    row_register: bool
+    writes_out: bool
+
+
+def decode(word: int) -> Decoded | None:
+    """None for an unknown opcode or operand."""
+    try:
+        instruction = Instruction.decode(word)
+    except ValueError:
+        return None
+    if instruction.illegal():
+        return None
+    sources = instruction.sources
+    form = instruction.form
+    data = form in (Form.ALU, Form.ASET, Form.FOLD)
+    kinds = [kind_of(code) for code in (*sources, instruction.dst)] if data else []
+    return Decoded(
+        instruction,
+        form,
+        single=data and (instruction.one or kinds[-1] == Kind.SCALAR),
+        streams=tuple(sorted({index_of(code) for code in sources if kind_of(code) == Kind.STREAM})),
+        row_register=Kind.ROW_REGISTER in kinds,
+        writes_out=data and instruction.dst == OUT,
+    )
+
+
+class ProgramMemory:
+    """Words of 64 bits. What lies below the highest word ever loaded can be executed.
+
+    Attributes: size (words), loaded (words from 0 to the highest one that was ever loaded).
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.loaded = 0
+        self._words = np.zeros(size, dtype=np.uint64)
+        self._decoded: dict[int, Decoded | None] = {}
+
+    @property
+    def words(self) -> NDArray[np.uint64]:
+        """The words that are loaded."""
+        return self._words[: self.loaded]
+
+    def load(self, at: int, words: NDArray[np.uint64]) -> None:
+        """Store words from number `at` on; they must fit."""
+        self._words[at : at + words.size] = words
+        self.loaded = max(self.loaded, at + words.size)
+        self._decoded.clear()
+
+    def __getitem__(self, number: int) -> Decoded | None:
+        """The instruction in a word; None if it is not loaded or not one that the engine executes."""
+        if number not in self._decoded:
+            known = 0 <= number < self.loaded
+            self._decoded[number] = decode(int(self._words[number])) if known else None
+        return self._decoded[number]

@@ -1,0 +1,316 @@
+"""Executes VECTOR commands in numpy, many rows at once, to the bit (docs/vector.md).
+
+Rows do not depend on one another and all take the same way through the program, so an instruction is
+executed for a block of rows together. Where the iterations of a chunk loop do not depend on one another
+either, several chunks are one (see `control`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from echo_npu.vector import alu
+from echo_npu.vector.alu import Words
+from echo_npu.vector.command import Descriptor, VectorCommand
+from echo_npu.vector.control import WHOLE_ROW, ProgramFault, Sequencer
+from echo_npu.vector.isa import (
+    CHUNK_MULTIPLE,
+    OPERAND_CODES,
+    Form,
+    Instruction,
+    Kind,
+    Op,
+    index_of,
+    kind_of,
+)
+from echo_npu.vector.memory import Decoded, ProgramMemory
+
+__all__ = ["ProgramFault", "VectorModel"]
+
+_BLOCK_ELEMENTS: Final = 1 << 16
+_SIGNED: Final = {2: np.int16, 1: np.int8}
+
+_ROW: Final = OPERAND_CODES["row"]
+_BATCH0: Final = OPERAND_CODES["batch0"]
+_BATCH1: Final = OPERAND_CODES["batch1"]
+_COLS: Final = OPERAND_CODES["cols"]
+
+
+class VectorModel:
+    """The vector engine without its timing.
+
+    Args:
+        memory: all of device memory, uint8, indexed by physical address.
+        programs: program memory.
+        vector_length, row_elements: elements of a vector and of a row register.
+        block_elements: about so many elements are processed at once; results do not depend on it.
+        widen: let independent chunks be processed together; results do not depend on it.
+    """
+
+    def __init__(
+        self,
+        memory: NDArray[np.uint8],
+        programs: ProgramMemory,
+        vector_length: int,
+        row_elements: int,
+        *,
+        block_elements: int = _BLOCK_ELEMENTS,
+        widen: bool = True,
+    ) -> None:
+        self._memory = memory
+        self._programs = programs
+        self._vector_length = vector_length
+        self._row_elements = row_elements
+        self._block_elements = block_elements
+        self._widen = widen
+
+    def execute(self, command: VectorCommand) -> None:
+        """Run the command. ProgramFault, before anything is written, where its program breaks a rule."""
+        for _ in self._sequencer(command, WHOLE_ROW if self._widen else 0):
+            pass
+        chunk = min(command.cols, self._vector_length)
+        for block in _blocks(command, max(1, self._block_elements // chunk)):
+            chunks = max(1, self._block_elements // (block.count * self._vector_length))
+            widest = chunks * self._vector_length if self._widen else 0
+            _Rows(self._memory, command, block, self._vector_length, self._row_elements).run(
+                self._sequencer(command, widest)
+            )
+
+    def _sequencer(self, command: VectorCommand, widest: int) -> Sequencer:
+        return Sequencer(self._programs, command, self._vector_length, self._row_elements, widest=widest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows that are executed together: first and number of each of (batch1, batch0, row)."""
+
+    first: tuple[int, int, int]
+    shape: tuple[int, int, int]
+
+    @property
+    def count(self) -> int:
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    def indices(self, axis: int) -> Words:
+        """The index of each row of the block along one axis, [count, 1]."""
+        steps = np.arange(self.shape[axis], dtype=np.uint32) + np.uint32(self.first[axis])
+        shape = [1, 1, 1]
+        shape[axis] = -1
+        return np.array(np.broadcast_to(steps.reshape(shape), self.shape)).reshape(-1, 1)
+
+
+def _blocks(command: VectorCommand, limit: int) -> Iterator[_Block]:
+    """Blocks of at most `limit` rows, in the command's order."""
+    counts = (command.batch[1], command.batch[0], command.rows)
+    # The innermost axes are whole as long as they fit; the one outside of them is cut.
+    inner = 1
+    axis = 2
+    while axis > 0 and inner * counts[axis] <= limit:
+        inner *= counts[axis]
+        axis -= 1
+    step = max(1, limit // inner)
+    outer = counts[:axis]
+    for place in np.ndindex(*outer):
+        for start in range(0, counts[axis], step):
+            length = min(step, counts[axis] - start)
+            first = (*(int(each) for each in place), start, *(0,) * (2 - axis))
+            shape = (*(1,) * axis, length, *counts[axis + 1 :])
+            yield _Block((first[0], first[1], first[2]), (shape[0], shape[1], shape[2]))
+
+
+class _Rows:
+    """The registers of a block of rows, and their execution. Arrays are [rows, elements]."""
+
+    def __init__(
+        self,
+        memory: NDArray[np.uint8],
+        command: VectorCommand,
+        block: _Block,
+        vector_length: int,
+        row_elements: int,
+    ) -> None:
+        self._memory = memory
+        self._command = command
+        self._block = block
+        self._vector_length = vector_length
+        self._widths = {
+            Kind.VECTOR: min(command.cols, vector_length),
+            Kind.SCALAR: 1,
+            Kind.ACCUMULATOR: CHUNK_MULTIPLE,
+            Kind.ROW_REGISTER: min(command.cols, row_elements),
+        }
+        self._registers: dict[int, Words] = {}
+        self._wide: dict[int, Words] = {}  # vector registers of a chunk wider than they are
+        self._loaded: dict[int, tuple[tuple[int, int, int], Words]] = {}  # the last window of each stream
+        self._in_place = any(
+            # No other input may share memory with the output.
+            each is not None and each.address == command.output.address
+            for each in command.inputs
+        )
+        self._pending: list[tuple[int, int, Words]] = []
+
+    def run(self, sequencer: Sequencer) -> None:
+        for decoded, elements in sequencer:
+            instruction = decoded.instruction
+            if decoded.form == Form.FOLD:
+                total = alu.fold(instruction.op, self._register(instruction.a))
+                self._write(sequencer, instruction.dst, total[:, None], 1)
+            elif decoded.form == Form.ASET:
+                self._register(instruction.dst)[...] = self._source(sequencer, instruction, instruction.a, 1)
+            else:
+                self._compute(sequencer, decoded, elements)
+        for segment, offset, values in self._pending:
+            self._store(segment, offset, values)
+
+    def _compute(self, sequencer: Sequencer, decoded: Decoded, elements: int) -> None:
+        instruction = decoded.instruction
+        sources = [self._source(sequencer, instruction, code, elements) for code in instruction.sources]
+        if kind_of(instruction.dst) == Kind.ACCUMULATOR:
+            shape = (self._block.count, elements)
+            whole = [np.broadcast_to(source, shape) for source in sources]
+            alu.partials(instruction.op, self._register(instruction.dst), *whole)
+            return
+        if instruction.op == Op.SWAP:
+            result = alu.swap(np.broadcast_to(sources[0], (self._block.count, elements)), elements)
+        else:
+            result = alu.ALU[instruction.op](*sources)
+        self._write(sequencer, instruction.dst, result, elements)
+
+    # --- operands -------------------------------------------------------------------------------------------
+
+    def _register(self, code: int) -> Words:
+        """The whole register, zero if nothing was written to it yet in this row."""
+        if code not in self._registers:
+            kind = kind_of(code)
+            assert kind is not None
+            self._registers[code] = np.zeros((self._block.count, self._widths[kind]), dtype=np.uint32)
+        return self._registers[code]
+
+    def _source(self, sequencer: Sequencer, instruction: Instruction, code: int, elements: int) -> Words:
+        """An operand's values; one column where all elements are the same."""
+        kind = kind_of(code)
+        if kind == Kind.VECTOR:
+            bank = self._wide[code] if sequencer.wide else self._register(code)
+            return bank[:, :elements]
+        if kind == Kind.SCALAR:
+            return self._register(code)
+        if kind == Kind.ROW_REGISTER:
+            return self._register(code)[:, sequencer.base : sequencer.base + elements]
+        if kind == Kind.STREAM:
+            return self._window(sequencer, index_of(code), elements)
+        if kind == Kind.IOTA:
+            steps = np.arange(sequencer.base, sequencer.base + elements, dtype=np.int64)
+            return steps.astype(np.uint32)[None, :]
+        if kind == Kind.IMMEDIATE:
+            return _uniform(instruction.imm)
+        if kind == Kind.PARAMETER:
+            return _uniform(self._command.params[index_of(code)])
+        if code == _ROW:
+            return self._block.indices(2)
+        if code == _BATCH0:
+            return self._block.indices(1)
+        if code == _BATCH1:
+            return self._block.indices(0)
+        return _uniform(self._command.cols if code == _COLS else sequencer.rep)
+
+    def _write(self, sequencer: Sequencer, code: int, values: Words, elements: int) -> None:
+        kind = kind_of(code)
+        if kind == Kind.OUT:
+            place = sequencer.place
+            whole = np.broadcast_to(values, (self._block.count, elements))
+            if self._in_place:
+                self._pending.append((place.segment, place.offset, whole))
+            else:
+                self._store(place.segment, place.offset, whole)
+        elif kind == Kind.ROW_REGISTER:
+            self._register(code)[:, sequencer.base : sequencer.base + elements] = values
+        elif kind == Kind.VECTOR and sequencer.wide:
+            self._write_wide(code, np.broadcast_to(values, (self._block.count, elements)))
+        else:
+            self._register(code)[:, :elements] = values
+
+    def _write_wide(self, code: int, values: Words) -> None:
+        """Several chunks of a vector register; the register itself has what the last ones leave in it."""
+        self._wide[code] = values
+        length = self._vector_length
+        whole, rest = divmod(values.shape[1], length)
+        register = self._register(code)
+        if whole:
+            register[...] = values[:, (whole - 1) * length : whole * length]
+        register[:, :rest] = values[:, whole * length :]
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def _window(self, sequencer: Sequencer, stream: int, elements: int) -> Words:
+        descriptor, window = self._command.inputs[stream], sequencer.windows[stream]
+        assert descriptor is not None
+        assert window is not None
+        place = (window.segment, window.offset, elements)
+        before, values = self._loaded.get(stream, ((-1, -1, 0), _uniform(0)))
+        if descriptor.bcast:
+            if before[2] == 0:
+                values = self._load(descriptor, 0, 0, 1)
+                self._loaded[stream] = (place, values)
+            return values
+        if before[:2] != place[:2] or before[2] < elements:
+            values = self._load(descriptor, window.segment, window.offset, elements)
+            self._loaded[stream] = (place, values)
+        return values[:, :elements]
+
+    def _load(self, descriptor: Descriptor, segment: int, offset: int, elements: int) -> Words:
+        """A window, zero behind the end of its segment."""
+        there = min(elements, descriptor.length - offset)
+        result = np.zeros((self._block.count, elements), dtype=np.uint32)
+        for first, count, view in self._pieces(descriptor, segment, offset, there):
+            values = view.astype(np.int32).view(np.uint32) if descriptor.size < 4 else view
+            result[:, first : first + count] = values.reshape(self._block.count, count)
+        return result
+
+    def _store(self, segment: int, offset: int, values: Words) -> None:
+        output = self._command.output
+        for first, count, view in self._pieces(output, segment, offset, values.shape[1]):
+            view[...] = values[:, first : first + count].reshape(view.shape).astype(view.dtype)
+
+    def _pieces(
+        self, descriptor: Descriptor, segment: int, offset: int, elements: int
+    ) -> Iterator[tuple[int, int, NDArray[Any]]]:
+        """The memory of `elements` elements from a place on: (first element, number of them, a view of it).
+
+        The views are [batch1, batch0, row, segment, element]. Only a packed row needs more than one.
+        """
+        first, length = 0, descriptor.seg_len
+        if descriptor.pack:
+            segment, offset = divmod(offset, length)
+        while first < elements:
+            if offset or elements - first < length:
+                segments, part = 1, min(length - offset, elements - first)
+            else:
+                segments, part = (elements - first) // length, length
+            yield first, segments * part, self._view(descriptor, segment, offset, segments, part)
+            first += segments * part
+            segment += segments
+            offset = 0
+
+    def _view(
+        self, descriptor: Descriptor, segment: int, offset: int, segments: int, part: int
+    ) -> NDArray[Any]:
+        batch0, batch1 = descriptor.batch_strides
+        strides = (batch1, batch0, descriptor.row_stride)
+        address = descriptor.address + segment * descriptor.seg_stride + offset * descriptor.size
+        address += sum(first * stride for first, stride in zip(self._block.first, strides, strict=True))
+        dtype: Any = _SIGNED.get(descriptor.size, np.uint32)
+        return as_strided(
+            self._memory.view(dtype)[address // descriptor.size :],
+            (*self._block.shape, segments, part),
+            (*strides, descriptor.seg_stride, descriptor.size),
+        )
+
+
+def _uniform(value: int) -> Words:
+    return np.array([[value & 0xFFFF_FFFF]], dtype=np.uint32)

@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 from echo_npu import registers as regs
 from echo_npu.backends.base import ReadReg
 from echo_npu.memory_map import MEMORY_REGIONS
-from echo_npu.packets import NpuCommandPacket, Opcode, Packet
+from echo_npu.packets import NpuCommandPacket, Opcode, Packet, load_program_packets
 from echo_npu.status import State
+from echo_npu.vector.command import vector_command
+from echo_npu.vector.program import Program
 from tb.drivers.commands import CommandDriver, Path
 from tb.drivers.memory import MemoryDriver
 from tb.drivers.registers import CLOCK_NS, RegisterDriver
@@ -96,6 +98,8 @@ class NpuBench:
         self.commands = CommandDriver(self.registers, self.memory, self.config.queue_depth)
         self.axi = AxiMonitor(self.dram)
         self._next = {name: region.base for name, region in MEMORY_REGIONS.items()}
+        self._entries: dict[bytes, int] = {}
+        self._program_end = 0
 
     async def start(self) -> None:
         """Reset the device, empty its memory, set the memory's timing, enable the ring."""
@@ -156,6 +160,39 @@ class NpuBench:
         self.monitor.sync()
         self.scoreboard.check(self.memory.shared, await self.state())
         return state
+
+    # ---- vector programs ----
+
+    async def load_programs(self, *programs: Program) -> None:
+        """Bring programs that are not there yet into program memory, one behind the other; when it is full,
+        all others are given up."""
+        missing = {program.code: program for program in programs if program.code not in self._entries}
+        words = sum(len(program) for program in missing.values())
+        if self._program_end + words > self.config.program_words:
+            self._entries.clear()
+            self._program_end = 0
+            missing = {program.code: program for program in programs}
+            words = sum(len(program) for program in missing.values())
+        if not missing:
+            return
+        at = self._program_end
+        for program in missing.values():
+            self._entries[program.code] = self._program_end
+            self._program_end += len(program)
+        code = self.place(np.frombuffer(b"".join(missing), dtype=np.uint8), "weight")
+        assert await self.run(load_program_packets(code, words, at)) == State.DONE
+
+    def vector_packets(self, program: Program, **fields: Any) -> list[Packet]:
+        """A command that runs a program that `load_programs` has loaded; `fields` as `vector_command`."""
+        command = vector_command(self._entries[program.code], passes=program.passes, **fields)
+        return command.packets()
+
+    async def vector(self, program: Program, via: Path = "window", **fields: Any) -> None:
+        """Load a program if need be, run it once and check everything; `fields` as `vector_command`."""
+        await self.load_programs(program)
+        assert await self.run(self.vector_packets(program, **fields), via) == State.DONE
+
+    # ---- registers ----
 
     async def state(self) -> DeviceState:
         """State, error and progress registers."""

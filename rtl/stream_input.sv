@@ -41,7 +41,7 @@ module stream_input
 );
   logic resident, constant, word_valid, word_ready, word_last, row_taken;
   logic [Lanes*32-1:0] word;
-  logic [31:0] awaited_q;  // rows asked for that have not come
+  logic [31:0] awaited_q;  // rows asked for, for a program, that have not come
 
   assign resident = stream_i.row_granules <= 32'(RowElements / Partials);
   assign constant = program_i && resident && stream_i.row_stride == '0 && stream_i.batch0_stride == '0
@@ -110,8 +110,8 @@ module stream_input
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i || start_i) awaited_q <= '0;
-    else
+    else if (program_i)
       awaited_q <= awaited_q + ((desc_valid_o && desc_ready_i) ? desc_o.rows : 32'd0) - 32'(row_taken);
   end
-  assign idle_o = !desc_valid_o && (awaited_q == '0 || !program_i) && !word_valid;
+  assign idle_o = !desc_valid_o && awaited_q == '0 && !word_valid;
 endmodule

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -122,10 +122,11 @@ def generate(
         work: about so many elements of instructions are executed at most.
     """
     rng = random.Random(f"{seed} {broken}")
+    breaker = rng.choice(_BREAKERS) if broken else None
     while True:
         case = _attempt(rng, seed, vector_length, row_elements, base, entry, work)
-        if case is not None and broken:
-            case = _break(rng, case, vector_length, row_elements)
+        if case is not None and breaker is not None:
+            case = _break(rng, breaker, case, vector_length, row_elements)
         if case is not None:
             return case
 
@@ -462,22 +463,12 @@ _BEYOND = "a row register beyond its end"
 # --- broken programs ----------------------------------------------------------------------------------------
 
 
-def _break(rng: random.Random, case: VectorCase, vector_length: int, row_elements: int) -> VectorCase | None:
+def _break(
+    rng: random.Random, breaker: _Breaker, case: VectorCase, vector_length: int, row_elements: int
+) -> VectorCase | None:
     """The case with one rule broken, and where that must be noticed; None if it does not lend itself."""
-    breakers = [
-        _unknown_opcode,
-        _bad_operand,
-        _next_without_loop,
-        _nested_alike,
-        _end_in_loop,
-        _missing_stream,
-        _too_few_passes,
-        _row_register_beyond,
-        _output_too_short,
-        _output_too_long,
-    ]
     instructions = [each for each in case.instructions if isinstance(each, Instruction)]
-    changed = rng.choice(breakers)(rng, case, instructions)
+    changed = breaker(rng, case, instructions)
     if changed is None:
         return None
     if changed.rule == _BEYOND and changed.command.cols <= row_elements:
@@ -663,3 +654,18 @@ def _in_place(case: VectorCase) -> bool:
     return any(
         each is not None and each.address == case.command.output.address for each in case.command.inputs
     )
+
+
+_Breaker = Callable[[random.Random, VectorCase, list[Instruction]], VectorCase | None]
+_BREAKERS: list[_Breaker] = [
+    _unknown_opcode,
+    _bad_operand,
+    _next_without_loop,
+    _nested_alike,
+    _end_in_loop,
+    _missing_stream,
+    _too_few_passes,
+    _row_register_beyond,
+    _output_too_short,
+    _output_too_long,
+]

@@ -1,4 +1,4 @@
-"""A second, slow execution of VECTOR commands: row by row and element by element, straight from docs/vector.md.
+"""A second, slow execution of VECTOR commands: row by row, element by element, straight from docs/vector.md.
 
 It shares the arithmetic of single elements and the decoding of instructions with the functional model, and
 nothing else: no blocks of rows, no chunks put together, no strided views.

@@ -124,7 +124,10 @@ def generate(
     rng = random.Random(f"{seed} {broken}")
     breaker = rng.choice(_BREAKERS) if broken else None
     while True:
-        case = _attempt(rng, seed, vector_length, row_elements, base, entry, work)
+        plan = _plan(rng, vector_length, row_elements)
+        if breaker is _row_register_beyond:
+            plan = dataclasses.replace(plan, cols=row_elements + rng.randint(1, 40), row_registers=False)
+        case = _attempt(rng, plan, seed, vector_length, row_elements, base, entry, work)
         if case is not None and breaker is not None:
             case = _break(rng, breaker, case, vector_length, row_elements)
         if case is not None:
@@ -132,9 +135,15 @@ def generate(
 
 
 def _attempt(
-    rng: random.Random, seed: int, vector_length: int, row_elements: int, base: int, entry: int, work: int
+    rng: random.Random,
+    plan: _Plan,
+    seed: int,
+    vector_length: int,
+    row_elements: int,
+    base: int,
+    entry: int,
+    work: int,
 ) -> VectorCase | None:
-    plan = _plan(rng, vector_length, row_elements)
     _write_program(rng, plan)
     programs = ProgramMemory(entry + len(plan.instructions))
     programs.load(entry, np.array([each.encode() for each in plan.instructions], dtype=np.uint64))

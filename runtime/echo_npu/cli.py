@@ -23,6 +23,7 @@ from rich.table import Table
 import echo_npu
 from echo_npu.measure import MatmulReport, measure_matmul
 from echo_npu.models import cli as models_cli
+from echo_npu.vector import cli as vector_cli
 
 app = typer.Typer(
     help="Run things on the ECHO NPU, in RTL simulation or on its functional model.",
@@ -203,6 +204,7 @@ def _shown(value: float | None, form: str) -> str:
 
 
 models_cli.register(app)
+vector_cli.register(app)
 
 
 def main() -> None:

@@ -29,6 +29,9 @@ Value = Operand | float | np.floating | np.integer
 
 MAX_PASSES: Final = 15
 
+_FLOAT_OPS: Final = frozenset(op for op in Op if op <= Op.FMS or Op.MIN <= op <= Op.CMPUN)
+_INTEGER_OPS: Final = frozenset({Op.SCALE, *(op for op in Op if Op.IADD <= op <= Op.ICMPLT)})
+
 
 class AssemblyError(ValueError):
     """A program that the vector engine would not execute, or that reads what it never wrote.
@@ -152,9 +155,6 @@ def _passes(instructions: Sequence[Instruction]) -> tuple[int, int, int, int]:
 
 def describe(instruction: Instruction) -> str:
     """One line of assembly text, without label."""
-    words = [instruction.op.mnemonic]
-    if instruction.one:
-        words[0] += ".one"
     form = instruction.form
     if form == Form.STEP:
         parts = [f"s{stream}" for stream in instruction.streams]
@@ -163,10 +163,24 @@ def describe(instruction: Instruction) -> str:
     else:
         parts = [OPERAND_NAMES.get(instruction.dst, f"?{instruction.dst}")]
         parts += [
-            f"#0x{instruction.imm:08x}" if code == IMMEDIATE else OPERAND_NAMES.get(code, f"?{code}")
+            _immediate_text(instruction) if code == IMMEDIATE else OPERAND_NAMES.get(code, f"?{code}")
             for code in instruction.sources
         ]
-    return f"{words[0]} {', '.join(parts)}".rstrip()
+    mnemonic = instruction.op.mnemonic + (".one" if instruction.one else "")
+    return f"{mnemonic} {', '.join(parts)}".rstrip()
+
+
+def _immediate_text(instruction: Instruction) -> str:
+    """The immediate as a number that assembles to its bits: as a float32 or an integer where it is one."""
+    bits = instruction.imm
+    if instruction.op in _FLOAT_OPS:
+        text = str(np.array(bits, dtype=np.uint32).view(np.float32))
+        text = text if any(mark in text for mark in ".en") else f"{text}.0"
+        if immediate_bits(float(text)) == bits:
+            return text
+    elif instruction.op in _INTEGER_OPS:
+        return str(bits - (bits >> 31 << 32))
+    return f"0x{bits:08x}"
 
 
 def immediate_bits(value: float | np.floating | np.integer) -> int:

@@ -1,0 +1,58 @@
+"""`echo-npu asm` and `echo-npu disasm`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from echo_npu.cli import app
+from echo_npu.vector.assembler import assemble
+
+TEXT = """.name axpy
+    loop0: chunks
+        fma o, s0, p0, s1
+    next loop0, s0, s1
+    end
+"""
+
+
+def call(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(words), env={"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"})
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_there_and_back(tmp_path: Path, flags: list[str]) -> None:
+    source, words = tmp_path / "source.s", tmp_path / "axpy"
+    source.write_text(TEXT)
+    status, out, _ = call("asm", str(source), *flags)
+    assert status == 0
+    words.write_text(out)
+    assert call("disasm", str(words)) == (0, TEXT, "")
+
+
+def test_json(tmp_path: Path) -> None:
+    source = tmp_path / "source.s"
+    source.write_text(TEXT)
+    _, out, _ = call("asm", str(source), "--json")
+    report = json.loads(out)
+    assert report["name"] == "axpy"
+    assert report["passes"] == [1, 1, 1, 1]
+    assert [int(word, 16) for word in report["words"]] == assemble(TEXT).words.tolist()
+
+
+def test_errors_name_file_and_line(tmp_path: Path) -> None:
+    source = tmp_path / "source.s"
+    source.write_text("frob v0\n")
+    status, _, error = call("asm", str(source))
+    assert (status, error.strip()) == (2, f"error: {source}:1: there is no instruction 'frob'")
+    assert call("asm", str(tmp_path / "none.s"))[0] == 2
+    source.write_text("0x44\n0x7f\n")
+    status, _, error = call("disasm", str(source))
+    assert status == 2
+    assert "word 1, '0x7f': there is no opcode 0x7f" in error
+    source.write_text('{"words": []}')
+    assert call("disasm", str(source))[0] == 2

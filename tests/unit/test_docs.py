@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer.main
 import echo_npu
 from echo_npu import ErrorCode, Flags, Opcode
 from echo_npu.registers import COUNTERS
+from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Op, form_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -178,3 +180,52 @@ def test_architecture_page_has_the_real_configurations() -> None:
 
 def test_running_page_names_every_backend() -> None:
     assert {row[0].strip("`") for row in _rows("docs/running.md", "name")} == set(echo_npu.list_backends())
+
+
+def _every_row(name: str, first: str) -> list[list[str]]:
+    """The rows of all tables in page `name` whose head begins with the column `first`."""
+    lines = _text(name).splitlines()
+    rows = []
+    for start, line in enumerate(lines):
+        if line.startswith(f"| {first} |"):
+            for row in lines[start + 2 :]:
+                if not row.startswith("|"):
+                    break
+                rows.append([cell.strip() for cell in row.strip("|").split("|")])
+    return rows
+
+
+def test_vector_page_has_the_real_opcodes() -> None:
+    """Numbers, mnemonics, and how many sources each takes."""
+    rows = [row for row in _every_row("docs/vector.md", "opcode") if not row[1].isupper()]
+    assert {row[1].split()[0]: int(row[0], 16) for row in rows} == {op.mnemonic: op.value for op in Op}
+    for number, syntax, *_ in rows:
+        op = Op(int(number, 16))
+        if form_of(op) == Form.ALU:
+            assert len(Instruction(op).sources) == syntax.count(","), syntax
+
+
+def test_vector_page_has_the_real_operands() -> None:
+    named: dict[str, int] = {}
+    for names, codes, *_ in _rows("docs/vector.md", "operand"):
+        first, _, last = codes.partition("..")
+        numbers = list(range(int(first), int(last) + 1)) if last else [int(code) for code in codes.split(",")]
+        bank = re.fullmatch(r"([a-z])0\.\.[a-z]\d+", names)
+        listed = [f"{bank[1]}{i}" for i in range(len(numbers))] if bank else names.split(", ")
+        named.update(zip(listed, numbers, strict=True))
+    assert named == OPERAND_CODES
+
+
+def test_vector_page_has_the_real_fields() -> None:
+    """Each field of an instruction lies where the page says."""
+    for bits, what in _rows("docs/vector.md", "bits"):
+        high, _, low = bits.partition(":")
+        width = int(high) - int(low or high) + 1
+        name = {"opcode": "op"}.get(what.split(":")[0], what.split(":")[0])
+        value = (1 << width) - 1
+        if name == "op":
+            assert all(op < 1 << width for op in Op)
+            continue
+        blank = Instruction(Op.ADD)
+        filled = dataclasses.replace(blank, **{name: bool(value) if name == "one" else value})
+        assert filled.encode() ^ blank.encode() == value << int(low or high), what

@@ -56,6 +56,7 @@ class ProgramLibrary:
         Raises:
             NpuProgramMemoryError: they do not fit, together with those asked for since the last submission.
         """
+        before = set(self._wanted)
         self._wanted.update(program.code for program in programs)
         missing = {program.code: program for program in programs if program.code not in self._places}
         placed: list[tuple[_Place, Program]] = []
@@ -69,6 +70,7 @@ class ProgramLibrary:
         except BaseException:
             for program in missing.values():
                 self._places.pop(program.code, None)
+            self._wanted = before
             raise
         for program in programs:
             self._places.move_to_end(program.code)
@@ -78,7 +80,6 @@ class ProgramLibrary:
         while (start := self._hole(len(program))) is None:
             victim = next((code for code in self._places if code not in self._wanted), None)
             if victim is None:
-                self._wanted.discard(program.code)
                 words = len(program) + sum(place.length for place in self._places.values())
                 raise NpuProgramMemoryError([program.name], words, self._size)
             del self._places[victim]

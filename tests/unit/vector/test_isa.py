@@ -80,8 +80,8 @@ def test_operands_of_accumulators() -> None:
 def test_fields_that_do_not_count() -> None:
     """Of a control instruction none; of an accumulation the ones behind its sources."""
     for op in (Op.CHUNKS, Op.REPEAT, Op.NEXT, Op.ADVANCE, Op.END):
-        assert Instruction(op, 63, 63, 63, 63).illegal() is None
+        assert Instruction(op, 55, 55, 55, 55).illegal() is None
     acc = OPERAND_CODES["a0"]
-    assert Instruction(Op.ADD, acc, 0, 63).illegal() is None
-    assert Instruction(Op.FMA, acc, 0, 0, 63).illegal() is None
-    assert Instruction(Op.FMA, acc, 0, 63).illegal() is not None
+    assert Instruction(Op.ADD, acc, 0, 55).illegal() is None
+    assert Instruction(Op.FMA, acc, 0, 0, 55).illegal() is None
+    assert Instruction(Op.FMA, acc, 0, 55).illegal() is not None

@@ -1,0 +1,39 @@
+"""Elementary functions as macros: each appends the instructions of one function to a program.
+
+Every macro is called `f(b, dst, x)`: `b` is the program's builder, `x` any operand but an immediate, `dst` a
+vector register, a scalar register (then the function is computed once, on scalars) or the output. `dst` is
+written by the last instruction alone, so it may be `x`. Temporaries come from the builder and go back to it.
+
+All is made of float32 operations with one rounding each, so a result is defined to the bit. docs/numerics.md
+has the measured error of every function. NaN, infinities, signed zeros and subnormals behave as in C.
+"""
+
+from echo_npu.vector.kernels.math.common import constant, polynomial, temporaries
+from echo_npu.vector.kernels.math.exponential import exp, exp_nonpositive
+from echo_npu.vector.kernels.math.logarithm import log
+from echo_npu.vector.kernels.math.logistic import gelu_tanh, sigmoid, silu, tanh
+from echo_npu.vector.kernels.math.normal import gelu, normal_cdf
+from echo_npu.vector.kernels.math.reciprocal import div, rcp
+from echo_npu.vector.kernels.math.roots import rsqrt, sqrt
+from echo_npu.vector.kernels.math.trigonometry import cos, sin
+
+__all__ = [
+    "constant",
+    "cos",
+    "div",
+    "exp",
+    "exp_nonpositive",
+    "gelu",
+    "gelu_tanh",
+    "log",
+    "normal_cdf",
+    "polynomial",
+    "rcp",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "sqrt",
+    "tanh",
+    "temporaries",
+]

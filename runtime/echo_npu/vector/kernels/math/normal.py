@@ -1,0 +1,73 @@
+"""The normal distribution and gelu with erf."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from echo_npu.vector.isa import Operand
+from echo_npu.vector.kernels.math.common import MAGNITUDE, constant, polynomial, temporaries
+from echo_npu.vector.kernels.math.exponential import exp_parts
+from echo_npu.vector.kernels.math.reciprocal import rcp_normal
+from echo_npu.vector.program import Builder
+
+# The normal distribution at -a is exp(-a^2/2) * u * Q(a * u - centre), u = 1 / (1 + 0.3 a), 0 <= a <= 15.
+# Minimax polynomial Q, highest power first, to 2^-27.7; around the centre its terms do not cancel.
+_TAIL_CENTRE: Final = 1.3547999858856201
+_TAIL: Final = (
+    4.080663416061725e-07,
+    1.43404150776405e-07,
+    -9.65410526987398e-06,
+    -6.938063052075449e-06,
+    0.0002204439224442467,
+    -8.826040721032768e-05,
+    -0.006093200296163559,
+    0.03684490919113159,
+    -0.11995073407888412,
+    0.2559807002544403,
+)
+
+
+def normal_cdf(b: Builder, dst: Operand, x: Operand) -> None:
+    """dst = (1 + erf(x / sqrt(2))) / 2, the standard normal distribution."""
+    with temporaries(b, dst, 3) as (a, p, n):
+        b.and_(a, x, MAGNITUDE)
+        b.min(a, a, 15.0)
+        _normal_tail(b, p, n, a)
+        b.scale(p, p, n)
+        b.sub(n, 1.0, p)
+        b.cmplt(a, x, 0.0)
+        b.sel(dst, a, p, n)
+
+
+def gelu(b: Builder, dst: Operand, x: Operand) -> None:
+    """dst = x * (1 + erf(x / sqrt(2))) / 2; -0, the limit, at -infinity."""
+    with temporaries(b, dst, 4) as (z, a, p, n):
+        b.max(z, x, -15.0)
+        b.and_(a, z, MAGNITUDE)
+        b.min(a, a, 15.0)
+        _normal_tail(b, p, n, a)
+        with temporaries(b, dst, 1) as (rest,):
+            b.scale(rest, p, n)
+            b.sub(rest, 1.0, rest)
+            b.cmplt(a, z, 0.0)
+            b.sel(p, a, p, rest)
+        b.and_(n, n, a)
+        b.mul(p, p, z)
+        b.scale(dst, p, n)  # last, since the distribution alone may be subnormal
+
+
+def _normal_tail(b: Builder, p: Operand, n: Operand, a: Operand) -> None:
+    """p * 2^n = the normal distribution at -a, 0 <= a <= 15; overwrites a."""
+    with temporaries(b, p, 4) as (low, u, v, t):
+        b.mul(t, a, -0.5)
+        b.mul(p, t, a)
+        b.fms(low, t, a, p)
+        with constant(b, 0.3) as factor:
+            b.fma(t, a, factor, 1.0)
+        rcp_normal(b, u, t, v)
+        with constant(b, -_TAIL_CENTRE) as centre:
+            b.fma(v, a, u, centre)
+        exp_parts(b, p, n, t, low)
+        polynomial(b, t, v, _TAIL)
+        b.mul(t, t, u)
+        b.mul(p, p, t)

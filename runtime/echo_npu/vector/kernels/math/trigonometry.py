@@ -1,0 +1,69 @@
+"""Sine and cosine."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from echo_npu.vector.isa import Operand
+from echo_npu.vector.kernels.math.common import NO_TERM, constant, polynomial, temporaries
+from echo_npu.vector.program import Builder
+
+# pi as a sum of float32
+_PI: Final = (
+    float.fromhex("0x1.921fb6p+1"),
+    float.fromhex("-0x1.777a5cp-24"),
+    float.fromhex("-0x1.ee59dap-49"),
+)
+_TO_INTEGER: Final = 1.5 * 2.0**23  # a float32 of this size has no fraction
+
+# Minimax polynomial of (sin(r) / r - 1) / r^2 + 1/8 by powers of r^2, |r| <= pi/2, highest first: sin(r) to
+# 2^-27.2
+_SIN: Final = (
+    2.604974724818021e-06,
+    -0.00019809223886113614,
+    0.008333060890436172,
+    -0.04166659340262413,
+)
+
+
+def sin(b: Builder, dst: Operand, x: Operand) -> None:
+    """dst = sin(x), NaN from 2^23 on: the reduced argument would have no correct bit."""
+    with temporaries(b, dst, 3) as (q, n, r):
+        with constant(b, 1 / math.pi) as factor:
+            b.fma(n, x, factor, _TO_INTEGER)  # x / pi to an integer: the low bits of n
+        b.sub(q, n, _TO_INTEGER)
+        b.fnma(r, q, _PI[0], x)
+        b.fnma(r, q, _PI[1], r)
+        b.fnma(r, q, _PI[2], r)
+        _sin_reduced(b, dst, r, n, x, q)
+
+
+def cos(b: Builder, dst: Operand, x: Operand) -> None:
+    """dst = cos(x), NaN from 2^23 on."""
+    with temporaries(b, dst, 3) as (q, n, r):
+        # The nearest zero of the cosine, (n + 1/2) pi; -r is the distance from it: cos(x) = (-1)^n sin(-r).
+        with constant(b, 1 / math.pi) as factor:
+            b.fma(q, x, factor, -0.5)
+        b.add(n, q, _TO_INTEGER)
+        b.sub(q, n, _TO_INTEGER)
+        b.add(q, q, 0.5)
+        b.fms(r, q, _PI[0], x)
+        b.fma(r, q, _PI[1], r)
+        b.fma(r, q, _PI[2], r)
+        _sin_reduced(b, dst, r, n, x, q)
+
+
+def _sin_reduced(b: Builder, dst: Operand, r: Operand, n: Operand, x: Operand, t: Operand) -> None:
+    """dst = (-1)^n sin(r), |r| <= pi/2, and NaN where abs(x) is 2^23 or more; overwrites r, n and t."""
+    b.mul(t, x, 2.0**105)
+    b.fma(r, t, 0.0, r)  # infinity * 0
+    b.shl(n, n, 31)
+    b.xor(r, r, n)
+    b.mul(n, r, r)
+    polynomial(b, t, n, _SIN)
+    # -r^2 / 8 has no rounding error, and leaves that much less to the rest of the series.
+    with constant(b, -0.125) as factor, temporaries(b, dst, 1) as (eighth,):
+        b.fma(eighth, n, factor, NO_TERM)
+        b.fma(t, n, t, eighth)
+    b.fma(dst, t, r, r)

@@ -9,7 +9,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 from echo_npu import debug
@@ -177,6 +177,13 @@ class DeviceTensor:
     def swapaxes(self, first: int, second: int) -> DeviceTensor:
         """A view with two axes exchanged."""
         return self._view("swapaxes", lambda shadow: shadow.swapaxes(first, second))
+
+    def unfold(self, axis: int, size: int, step: int = 1) -> DeviceTensor:
+        """A view of windows: `axis` (not negative) counts them, `step` elements apart; a new last axis has
+        the `size` elements of each. ValueError if there is no whole one. The name is PyTorch's.
+        """
+        steps = (*(slice(None),) * axis, slice(None, None, step))
+        return self._view("unfold", lambda shadow: sliding_window_view(shadow, size, axis)[steps])
 
     @property
     def T(self) -> DeviceTensor:  # noqa: N802  (numpy's name)

@@ -1,0 +1,135 @@
+"""Convolution: windows as columns, and one product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from echo_npu.ops.copy import copy_commands
+from echo_npu.ops.matmul import matmul_commands
+from echo_npu.ops.operands import check_out, require_float32, upload
+from echo_npu.ops.rows import line, row_commands, run, single, target_for
+from echo_npu.ops.windows import Pair, Size, check_windows, output_size, pad_commands
+from echo_npu.packets import Packet
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels.pool import taps
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def im2col(
+    device: Device,
+    x: Any,
+    kernel: Size,
+    *,
+    stride: Size = 1,
+    padding: Size = 0,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """The windows of images as columns: a convolution is one product with them.
+
+    Args:
+        x: float32 [N, C, H, W].
+        kernel, stride, padding: of height and width, or one number for both. Padding is zeros.
+        out: a contiguous DeviceTensor of the result's shape to write to.
+
+    Returns: float32 [N, C * kernel height * kernel width, out height * out width].
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: x of another rank, an empty array, a window larger than the padded image.
+    """
+    sizes = check_windows("im2col", x, kernel, stride, padding)
+    count, channels = x.shape[:2]
+    high, wide = output_size(x, *sizes)
+    taps = channels * sizes[0][0] * sizes[0][1]
+    shape = (count, taps, high * wide)
+    check_out("im2col", out, shape)
+    source = upload(device, x, "activation")
+    target = target_for(device, shape, out, [source])
+    if not target.is_contiguous:
+        target = device.empty(shape)
+    packets, padded = im2col_commands(device, source, target, *sizes)
+    result = run(device, f"im2col {x.shape}, kernel {sizes[0]}", packets, target, out, [x])
+    del padded
+    return result
+
+
+def im2col_commands(
+    device: Device, x: DeviceTensor, target: DeviceTensor, kernel: Pair, stride: Pair, padding: Pair
+) -> tuple[list[Packet], DeviceTensor]:
+    """The commands of `im2col` into a contiguous tensor, and the padded images: keep them until those ran."""
+    packets, padded = pad_commands(device, x, padding, 0.0)
+    windows = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
+    columns = target.reshape(*x.shape[:2], *kernel, *windows.shape[2:4])
+    # The rows of the kernel come first: they become commands, all else fits into one.
+    packets += copy_commands(windows.transpose(4, 0, 1, 5, 2, 3), columns.transpose(2, 0, 1, 3, 4, 5))
+    return packets, padded
+
+
+def conv2d(
+    device: Device,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: Size = 1,
+    padding: Size = 0,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """Convolution as networks mean it, cross-correlation: im2col, MATMUL and the bias in one submission.
+
+    Args:
+        x: float32 [N, C, H, W].
+        weight: float32 [O, C, kernel height, kernel width]; a DeviceTensor must be contiguous.
+        bias: float32 [O], or None.
+        stride, padding: of height and width, or one number for both. Padding is zeros.
+        out: a DeviceTensor of the result's shape to write to.
+
+    Returns: float32 [N, O, out height, out width].
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: shapes that do not fit one another, an empty array, a window larger than the padded image.
+    """
+    require_float32("conv2d", x=x, weight=weight, **({} if bias is None else {"bias": bias}))
+    if weight.ndim != 4 or 0 in weight.shape or x.shape[1:2] != weight.shape[1:2]:
+        raise ValueError(
+            f"conv2d: x has shape {x.shape}, weight has shape {weight.shape}: [N, C, H, W], [O, C, h, w]"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"conv2d: bias has shape {bias.shape}, weight has shape {weight.shape}")
+    sizes = check_windows("conv2d", x, weight.shape[2:], stride, padding)
+    count, filters = x.shape[0], weight.shape[0]
+    high, wide = output_size(x, *sizes)
+    shape = (count, filters, high, wide)
+    check_out("conv2d", out, shape)
+    source = upload(device, x, "activation")
+    kernels = upload(device, weight, "weight")
+    operands = [source, kernels]
+    columns = device.empty((count, kernels.size // filters, high * wide))
+    packets, padded = im2col_commands(device, source, columns, *sizes)
+    if bias is not None:
+        operands.append(upload(device, bias, "weight"))
+    target = target_for(device, shape, out, operands)
+    if not target.is_contiguous:
+        target = device.empty(shape)
+    flat = target.reshape(count, filters, high * wide)
+    product = flat if bias is None else device.empty(flat.shape)
+    packets += matmul_commands(kernels.reshape(filters, -1), columns, product, (count,), None)
+    if bias is not None:
+        leading = (count, filters)
+        inputs = [line(product, leading, high * wide), single(operands[-1], leading, bcast=True)]
+        packets += row_commands(
+            device,
+            taps("add", 2),
+            leading,
+            inputs,
+            line(flat, leading, high * wide),
+            cols=high * wide,
+            params=(1.0,),
+        )
+    what = f"conv2d {x.shape} with {weight.shape}"
+    result = run(device, what, packets, target, out, [x, weight, bias])
+    del padded
+    return result

@@ -1,0 +1,77 @@
+"""Rows of a table by their numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.ops.operands import check_out, kind, upload
+from echo_npu.ops.rows import run, target_for
+from echo_npu.packets import gather_packets
+from echo_npu.tensor import DeviceTensor
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def embedding(device: Device, table: Any, ids: Any, *, out: DeviceTensor | None = None) -> Any:
+    """`table[ids]`: one GATHER.
+
+    Args:
+        table: [V, ...] of any dtype; a DeviceTensor must be contiguous.
+        ids: integers of any shape, 0 .. V - 1; a DeviceTensor is int32.
+        out: a contiguous DeviceTensor of the result's shape and dtype to write to.
+
+    Returns: [*ids.shape, *table.shape[1:]] of the table's dtype.
+
+    Raises:
+        TypeError: ids that are no integers, a table that is no array, an out of another dtype.
+        ValueError: an empty array, a table with gaps, an out of another shape.
+        IndexError: numpy ids outside the table. (Ids on the device are the device's to check: NpuDeviceError
+            with the code BAD_INDEX and the address of the index.)
+    """
+    if not isinstance(table, (np.ndarray, DeviceTensor)) or not table.ndim or 0 in table.shape:
+        raise TypeError(f"embedding takes a table of at least one row, got {kind(table)}")
+    rows = device_indices("embedding", device, ids, table.shape[0], "ids")
+    shape = (*rows.shape, *table.shape[1:])
+    check_out("embedding", out, shape, table.dtype)
+    source = upload(device, table, "weight")
+    if not source.is_contiguous:
+        raise ValueError(f"embedding: table has shape {table.shape} and strides {table.strides}: it has gaps")
+    operands = [source, rows]
+    target = target_for(device, shape, out, operands, dtype=source.dtype)
+    if not target.is_contiguous:
+        target = device.empty(shape, source.dtype)
+    packets = gather_packets(
+        source.ptr,
+        rows.ptr,
+        target.ptr,
+        rows=rows.size,
+        row_bytes=source.nbytes // source.shape[0],
+        table_rows=source.shape[0],
+    )
+    return run(device, f"GATHER {shape} of {table.shape}", packets, target, out, [table, ids])
+
+
+def device_indices(op: str, device: Device, ids: Any, count: int, name: str) -> DeviceTensor:
+    """Indices as a contiguous int32 tensor.
+
+    Raises:
+        TypeError: no integers.  ValueError: none at all.  IndexError: numpy ones outside 0 .. count - 1.
+    """
+    if isinstance(ids, DeviceTensor):
+        if ids.dtype != np.int32:
+            raise TypeError(f"{op}: {name} on the device are int32, got {ids.dtype}")
+        return upload(device, ids, "activation").contiguous()
+    values: NDArray[Any] = np.asarray(ids)
+    if not np.issubdtype(values.dtype, np.integer):
+        raise TypeError(f"{op}: {name} are integers, got {kind(ids)}")
+    if not values.size:
+        raise ValueError(f"{op}: {name} have shape {values.shape}, there are none")
+    if values.min() < 0 or values.max() >= count:
+        raise IndexError(
+            f"{op}: {name} lie in {values.min()}..{values.max()}; they must lie in 0..{count - 1}"
+        )
+    return device.tensor(values.astype(np.int32))

@@ -1,0 +1,105 @@
+"""Pooling of images: down the columns first, then across.
+
+Maximum and sum are separable. Down, the rows of a window are segments of one stream and every column is
+done at once; across, the places of a window are streams of their own, four for a command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echo_npu.ops.operands import check_out, upload
+from echo_npu.ops.rows import column_commands, line, row_commands, run, target_for
+from echo_npu.ops.windows import Size, check_windows, output_size, pad_commands
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels.pool import MAX_TAPS, taps
+from echo_npu.vector.kernels.reduce import reduction
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def max_pool2d(
+    device: Device,
+    x: Any,
+    kernel: Size,
+    *,
+    stride: Size | None = None,
+    padding: Size = 0,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """The greatest element of each window; NaN if there is one in it. Padding is -infinity.
+
+    Args:
+        x: float32 [N, C, H, W].
+        kernel, stride, padding: of height and width, or one number for both. stride None: the kernel.
+        out: a DeviceTensor of the result's shape to write to.
+
+    Returns: float32 [N, C, out height, out width].
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: x of another rank, an empty array, a window larger than the padded image.
+    """
+    return _pool(device, "max_pool2d", x, kernel, stride, padding, out)
+
+
+def avg_pool2d(
+    device: Device,
+    x: Any,
+    kernel: Size,
+    *,
+    stride: Size | None = None,
+    padding: Size = 0,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """The mean of each window; padding counts as zeros. Arguments, result and errors as `max_pool2d`."""
+    return _pool(device, "avg_pool2d", x, kernel, stride, padding, out)
+
+
+def _pool(
+    device: Device,
+    name: str,
+    x: Any,
+    kernel: Size,
+    stride: Size | None,
+    padding: Size,
+    out: DeviceTensor | None,
+) -> Any:
+    op, edge = ("max", -np.inf) if name == "max_pool2d" else ("add", 0.0)
+    (high, wide), steps, edges = check_windows(name, x, kernel, kernel if stride is None else stride, padding)
+    rows, cols = output_size(x, (high, wide), steps, edges)
+    shape = (*x.shape[:2], rows, cols)
+    check_out(name, out, shape)
+    source = upload(device, x, "activation")
+    target = target_for(device, shape, out, [source])
+    if not target.is_contiguous:
+        target = device.empty(shape)
+    if source.strides[-1] != source.dtype.itemsize and source.shape[-1] > 1:
+        source = source.contiguous()
+    packets, padded = pad_commands(device, source, edges, edge)
+    strips = padded.unfold(2, high, steps[0]).swapaxes(-1, -2)  # [N, C, rows, high, W]
+    down = strips[..., 0, :]
+    if high > 1:
+        down = device.empty(down.shape)
+        packets += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
+    across = down.unfold(3, wide, steps[1])  # [N, C, rows, cols, wide]
+    leading = shape[:-1]
+    result = line(target, leading, cols)
+    done = 0
+    while done < wide:
+        count = min(wide - done, MAX_TAPS - bool(done))
+        inputs = [line(across[..., done + i], leading, cols) for i in range(count)]
+        if done:
+            inputs.insert(0, result)
+        done += count
+        factor = np.float32(1 / (high * wide)) if done == wide and op == "add" else np.float32(1)
+        packets += row_commands(
+            device, taps(op, len(inputs)), leading, inputs, result, cols=cols, params=(factor,)
+        )
+    what = f"{name} {x.shape}, kernel {(high, wide)}, stride {steps}"
+    answer = run(device, what, packets, target, out, [x])
+    del padded
+    return answer

@@ -1,0 +1,127 @@
+"""Rotary position embedding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.ops.copy import copy_commands
+from echo_npu.ops.operands import check_out, require_float32, upload
+from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
+from echo_npu.packets import Packet
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels import rope as kernels
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def rope_tables(
+    positions: Any, head_dim: int, base: float = 10000.0, *, interleaved: bool = False
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The constants of `rope`: cosine and sine of `position * base**(-2i / head_dim)`, computed in float64.
+
+    Args:
+        positions: [tokens], or a number of tokens, at positions 0, 1, ...
+        head_dim: even.
+        interleaved: with each value twice, as the interleaved convention reads them; `rope` takes tables
+            without that too, but has to expand them at every call.
+
+    Returns: float32 [tokens, head_dim / 2] each, or [tokens, head_dim] if `interleaved`.
+
+    Raises:
+        ValueError: an odd head_dim, or positions of more than one axis.
+    """
+    if head_dim < 2 or head_dim % 2:
+        raise ValueError(f"head_dim is {head_dim}; it must be even")
+    places = np.arange(positions) if np.ndim(positions) == 0 else np.asarray(positions)
+    if places.ndim != 1:
+        raise ValueError(f"positions has shape {places.shape}; it must have one axis")
+    powers = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
+    angles = places.astype(np.float64)[:, None] * np.float64(base) ** -powers
+    if interleaved:
+        angles = angles.repeat(2, axis=-1)
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def rope(
+    device: Device,
+    x: Any,
+    cos: Any,
+    sin: Any,
+    *,
+    interleaved: bool = False,
+    token_axis: int = -3,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """Rotates the pairs of each head: `(a * cos - b * sin, b * cos + a * sin)` (Su et al. 2021).
+
+    Args:
+        x: float32 [..., tokens, heads, head_dim], or [tokens, head_dim]; a DeviceTensor with any strides.
+        cos, sin: float32 [tokens, head_dim / 2], see `rope_tables`; [tokens, head_dim] if interleaved.
+        interleaved: the pairs are the elements (2i, 2i + 1); else (i, i + head_dim / 2).
+        token_axis: the axis of x with the tokens: -2 for [..., heads, tokens, head_dim].
+        out: a DeviceTensor of x's shape to write to.
+
+    Returns: float32 of x's shape.
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: an odd head_dim, tables that do not fit x; an empty array.
+    """
+    require_float32("rope", x=x, cos=cos, sin=sin)
+    if x.ndim < 2 or 0 in x.shape or x.shape[-1] % 2:
+        raise ValueError(
+            f"rope: x has shape {x.shape}; it must be [..., tokens, heads, head_dim], head_dim even"
+        )
+    axis = 0 if x.ndim == 2 else token_axis % x.ndim
+    if axis == x.ndim - 1:
+        raise ValueError(f"rope: token_axis is {token_axis}, the axis of head_dim of x of shape {x.shape}")
+    tokens, width = x.shape[axis], x.shape[-1]
+    fitting = [(tokens, width // 2), (tokens, width)] if interleaved else [(tokens, width // 2)]
+    if cos.shape != sin.shape or cos.shape not in fitting:
+        expected = " or ".join(str(shape) for shape in fitting)
+        raise ValueError(
+            f"rope: cos has shape {cos.shape}, sin has shape {sin.shape}; for x of shape {x.shape}, tokens "
+            f"on axis {axis}, both must be {expected}"
+        )
+    check_out("rope", out, x.shape)
+    source = upload(device, x, "activation")
+    given = [upload(device, each, "weight") for each in (cos, sin)]
+    target = target_for(device, x.shape, out, [source, *given])
+    tables, packets = given, list[Packet]()
+    if interleaved and cos.shape[-1] != width:
+        tables, packets = _expanded(device, given)
+    # [tokens, ...] with an axis of one element for each of x's that the tables do not have
+    ones = (None,) * (x.ndim - axis - 2)
+    tables = [each[(slice(None), *ones)] for each in tables]
+    leading = x.shape[:-1]
+    if interleaved:
+        inputs = [line(each, leading, width) for each in (source, *tables)]
+        program, cols, output = kernels.rope_pairs(), width, line(target, leading, width)
+    else:
+        if target.strides[-1] != target.dtype.itemsize:
+            raise ValueError(f"rope: out has strides {target.strides}; its last axis must be contiguous")
+        cols = width // 2
+        if not row_fits(device, cols):
+            limit = device.capabilities.row_elements
+            raise ValueError(f"rope: x has shape {x.shape}; half a head may have {limit} elements")
+        halves = [source[..., :cols], source[..., cols:]]
+        inputs = [line(each, leading, cols) for each in (*halves, *tables)]
+        program = kernels.rope_halves()
+        output = replace(line(target, leading, width), seg_len=cols, segs=2, seg_stride=cols * 4)
+    packets += row_commands(device, program, leading, inputs, output, cols=cols)
+    return run(device, f"rope {x.shape}{' interleaved' * interleaved}", packets, target, out, [x, cos, sin])
+
+
+def _expanded(device: Device, tables: list[DeviceTensor]) -> tuple[list[DeviceTensor], list[Packet]]:
+    """The tables with each value twice, and the copies that make them."""
+    made = [device.empty((*each.shape[:-1], 2 * each.shape[-1])) for each in tables]
+    packets: list[Packet] = []
+    for table, wide in zip(tables, made, strict=True):
+        for first in (0, 1):
+            packets += copy_commands(table, wide[..., first::2])
+    return made, packets

@@ -1,0 +1,253 @@
+"""From tensors to VECTOR commands: which axis is the row, which are rows, batches, segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from echo_npu import debug
+from echo_npu.ops.copy import copy_commands
+from echo_npu.packets import MAX_ROWS, Packet
+from echo_npu.strided import Loop, chunks, collapse
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector import Program
+from echo_npu.vector.command import MAX_SEGMENTS, Stream, vector_command
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+Parameter: TypeAlias = float | np.floating[Any] | np.integer[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One operand of a row program. Strides are bytes, lengths elements.
+
+    Attributes:
+        address: of the first row.
+        strides: for each of the leading axes, whose every index has a row of its own.
+        seg_len, segs, seg_stride, size, pack, bcast: of the row, as in `Stream`.
+    """
+
+    address: int
+    strides: tuple[int, ...]
+    seg_len: int
+    segs: int = 1
+    seg_stride: int = 0
+    size: int = 4
+    pack: bool = False
+    bcast: bool = False
+
+
+def line(tensor: DeviceTensor, leading: Sequence[int], cols: int) -> Line:
+    """The last axis of a tensor as the row of `cols` elements; its axes broadcast to (*leading, cols).
+
+    Raises:
+        ValueError: an axis with gaps of more than 2**20 - 1 elements.
+    """
+    if not tensor.ndim:
+        tensor = tensor[None]
+    strides = broadcast_strides(tensor.shape[:-1], tensor.strides[:-1], leading)
+    (count, step), size = (tensor.shape[-1], tensor.strides[-1]), tensor.dtype.itemsize
+    if cols > 1 and (count == 1 or step == 0):
+        return Line(tensor.ptr, strides, 1, size=size, bcast=True)
+    if count == 1 or step == size:
+        return Line(tensor.ptr, strides, count, size=size)
+    check_segments(tensor, count)
+    return Line(tensor.ptr, strides, 1, count, step, size, pack=True)
+
+
+def single(tensor: DeviceTensor, leading: Sequence[int], *, bcast: bool = False) -> Line:
+    """A tensor with one element for each row: an output of one, or (`bcast`) an input for the whole row."""
+    strides = broadcast_strides(tensor.shape, tensor.strides, leading)
+    return Line(tensor.ptr, strides, 1, size=tensor.dtype.itemsize, bcast=bcast)
+
+
+def check_segments(tensor: DeviceTensor, count: int) -> None:
+    """ValueError for more segments than a row can have."""
+    if count > MAX_SEGMENTS:
+        raise ValueError(
+            f"a tensor of shape {tensor.shape} and strides {tensor.strides}: {count} separate pieces in a "
+            f"row, at most {MAX_SEGMENTS} (use contiguous())"
+        )
+
+
+def broadcast_strides(
+    shape: Sequence[int], strides: Sequence[int], leading: Sequence[int]
+) -> tuple[int, ...]:
+    """Strides for the axes of `leading`, 0 where the shape is broadcast to it."""
+    own = [stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True)]
+    return (0,) * (len(leading) - len(own)) + tuple(own)
+
+
+def row_commands(
+    device: Device,
+    program: Program,
+    leading: Sequence[int],
+    inputs: Sequence[Line],
+    output: Line,
+    *,
+    cols: int,
+    params: Sequence[Parameter] = (),
+    repeats: int = 1,
+    keep_last: bool = False,
+) -> list[Packet]:
+    """The commands that run a program once for each index of the leading axes.
+
+    Args:
+        inputs: s0, s1, ...
+        cols: elements of the row as the program sees it.
+        params: p0, p1, ...
+        keep_last: the operand `row` is the index of the last leading axis; else axes may be merged.
+    """
+    entry = device.load_program(program)
+    lines = [*inputs, output]
+    strides = [each.strides for each in lines]
+    none = Loop(1, (0,) * len(lines))
+    if keep_last:
+        rows = Loop(leading[-1], tuple(each[-1] for each in strides))
+        loops = collapse(leading[:-1], *(each[:-1] for each in strides))
+    else:
+        loops = collapse(leading, *strides)
+        rows = loops.pop() if loops else none
+    packets: list[Packet] = []
+    for chunk in chunks(loops, len(lines)):
+        for first in range(0, rows.count, MAX_ROWS):
+            streams = [
+                Stream(
+                    each.address + chunk.offsets[i] + first * rows.strides[i],
+                    seg_len=each.seg_len,
+                    segs=each.segs,
+                    row_stride=rows.strides[i],
+                    batch_strides=chunk.strides[i],
+                    seg_stride=each.seg_stride,
+                    size=each.size,
+                    pack=each.pack,
+                    bcast=each.bcast,
+                )
+                for i, each in enumerate(lines)
+            ]
+            packets += vector_command(
+                entry,
+                rows=min(rows.count - first, MAX_ROWS),
+                cols=cols,
+                inputs=streams[:-1],
+                output=streams[-1],
+                params=params,
+                repeats=repeats,
+                batch=chunk.batch,
+                passes=program.passes,
+            ).packets()
+    return packets
+
+
+def column_commands(
+    device: Device,
+    program: Program,
+    inputs: Sequence[DeviceTensor],
+    output: DeviceTensor,
+    *,
+    params: Sequence[Parameter] = (),
+) -> list[Packet]:
+    """The commands that run a program down the second to last axis.
+
+    Args:
+        inputs: of one shape [..., N, B], the last axis contiguous.
+        output: [..., N, B], or [..., 1, B], the last axis contiguous.
+    """
+    *leading, repeats, width = inputs[0].shape
+    length = device.capabilities.vector_length
+    check_segments(inputs[0], repeats)
+    packets: list[Packet] = []
+    for first, block in ((0, length), (width - width % length, width % length)):
+        count = (width // length) if block == length else 1
+        if not (count and block):
+            continue
+
+        def block_line(tensor: DeviceTensor, first: int = first, block: int = block) -> Line:
+            strides = (*tensor.strides[:-2], block * tensor.strides[-1])
+            address = tensor.ptr + first * tensor.strides[-1]
+            segs, step = tensor.shape[-2], tensor.strides[-2]
+            return Line(address, strides, block, segs, step, tensor.dtype.itemsize)
+
+        packets += row_commands(
+            device,
+            program,
+            (*leading, count),
+            [block_line(each) for each in inputs],
+            block_line(output),
+            cols=block,
+            params=params,
+            repeats=repeats,
+        )
+    return packets
+
+
+def row_fits(device: Device, cols: int) -> bool:
+    """Whether a row register holds a row."""
+    return cols <= device.capabilities.row_elements
+
+
+# --- results ------------------------------------------------------------------------------------------------
+
+
+def overlap(a: DeviceTensor, b: DeviceTensor) -> bool:
+    """Whether the memory from the first to the last byte of both has a byte in common."""
+    return a.ptr < b.ptr + _extent(b) and b.ptr < a.ptr + _extent(a)
+
+
+def _extent(tensor: DeviceTensor) -> int:
+    steps = zip(tensor.shape, tensor.strides, strict=True)
+    return tensor.dtype.itemsize + sum((size - 1) * stride for size, stride in steps)
+
+
+def target_for(
+    device: Device,
+    shape: Sequence[int],
+    out: DeviceTensor | None,
+    operands: Sequence[DeviceTensor],
+    *,
+    dtype: DTypeLike = np.float32,
+    in_place: bool = False,
+) -> DeviceTensor:
+    """What the commands write: `out`, or a new tensor where there is none or it overlaps an operand.
+
+    Args:
+        in_place: an `out` that is an operand, dense, and alone in that, is written directly.
+    """
+    if out is None:
+        return device.empty(shape, dtype)
+    meets = [each for each in operands if overlap(out, each)]
+    same = in_place and out.is_contiguous and all(_same(each, out) for each in meets)
+    return out if same or not meets else device.empty(shape, dtype)
+
+
+def _same(a: DeviceTensor, b: DeviceTensor) -> bool:
+    return (a.ptr, a.shape, a.strides, a.dtype) == (b.ptr, b.shape, b.strides, b.dtype)
+
+
+def run(
+    device: Device,
+    what: str,
+    packets: Sequence[Packet],
+    target: DeviceTensor,
+    out: DeviceTensor | None,
+    operands: Sequence[Any],
+) -> Any:
+    """Execute, bring the result to `out`, and return it as an operation does.
+
+    Args:
+        what: the operation, for the trace.
+        operands: what the caller gave; a DeviceTensor among them makes the result one.
+    """
+    debug.npu(what)
+    copies = [] if out is None or out is target else copy_commands(target, out)
+    device.execute([*packets, *copies])
+    if out is not None:
+        return out
+    on_device = any(isinstance(each, DeviceTensor) for each in operands)
+    return target if on_device else target.to_numpy()

@@ -1,0 +1,112 @@
+"""Data movement: arrays put together, laid out anew, filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from echo_npu.ops.copy import copy, copy_commands
+from echo_npu.ops.operands import check_out, kind, upload
+from echo_npu.ops.rows import line, row_commands, run, target_for
+from echo_npu.packets import Packet
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels.fill import fill
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def cat(
+    device: Device, arrays: Sequence[Any], axis: SupportsIndex = 0, *, out: DeviceTensor | None = None
+) -> Any:
+    """Arrays one after another along an axis, in one submission: one MEMCPY, or a few, for each.
+
+    Args:
+        arrays: of one dtype, whatever it is; DeviceTensors with any strides. All shapes are the same but for
+            the axis.
+        out: a DeviceTensor of the result's shape and dtype to write to.
+
+    Raises:
+        TypeError: no arrays, or dtypes that differ.
+        ValueError: shapes that do not fit, no array at all, an empty one.
+    """
+    if not arrays:
+        raise ValueError("cat of no arrays")
+    for each in arrays:
+        if not isinstance(each, (np.ndarray, DeviceTensor)) or each.dtype != arrays[0].dtype:
+            names = ", ".join(kind(array) for array in arrays)
+            raise TypeError(f"cat takes numpy arrays or DeviceTensors of one dtype, got {names}")
+    first, shapes = arrays[0], ", ".join(str(each.shape) for each in arrays)
+    number = axis.__index__()
+    if not -first.ndim <= number < first.ndim:
+        raise ValueError(f"cat: axis {number} of arrays of shapes {shapes}")
+    number %= first.ndim
+    others = {(*each.shape[:number], *each.shape[number + 1 :]) for each in arrays}
+    if len(others) > 1 or any(each.ndim != first.ndim or 0 in each.shape for each in arrays):
+        raise ValueError(f"cat along axis {number}: shapes {shapes} do not fit, or one is empty")
+    total = sum(each.shape[number] for each in arrays)
+    shape = (*first.shape[:number], total, *first.shape[number + 1 :])
+    check_out("cat", out, shape, first.dtype)
+    sources = [upload(device, each, "activation") for each in arrays]
+    target = target_for(device, shape, out, sources, dtype=first.dtype)
+    packets: list[Packet] = []
+    start = 0
+    for source in sources:
+        end = start + source.shape[number]
+        part = target[(*(slice(None),) * number, slice(start, end))]
+        packets += copy_commands(source, part)
+        start = end
+    return run(device, f"cat {shapes} along axis {number}", packets, target, out, arrays)
+
+
+def contiguous(device: Device, x: Any, *, out: DeviceTensor | None = None) -> Any:
+    """x in row-major order without gaps: x itself if it is, or a copy. Arguments and errors as `copy`."""
+    if out is None and isinstance(x, DeviceTensor) and x.is_contiguous:
+        return x
+    return copy(device, x, out=out)
+
+
+def permute(device: Device, x: Any, axes: Sequence[int], *, out: DeviceTensor | None = None) -> Any:
+    """A dense copy of x with its axes in another order, as `numpy.transpose`.
+
+    Args:
+        x: of any dtype; a DeviceTensor with any strides.
+        axes: a permutation of x's axes.
+        out: a DeviceTensor of the result's shape and dtype to write to.
+
+    Raises:
+        TypeError: no array, or dtypes that differ.  ValueError: no permutation; an empty array.
+    """
+    if not isinstance(x, (np.ndarray, DeviceTensor)):
+        raise TypeError(f"permute takes a numpy array or a DeviceTensor, got {kind(x)}")
+    if sorted(axis % max(x.ndim, 1) for axis in axes) != list(range(x.ndim)):
+        raise ValueError(f"permute: axes {tuple(axes)} are no permutation of those of shape {x.shape}")
+    if 0 in x.shape:
+        raise ValueError(f"permute of an empty array: x has shape {x.shape}")
+    view = upload(device, x, "activation").transpose(*axes)
+    result = copy(device, view, out=out)
+    return result if isinstance(x, DeviceTensor) or out is not None else result.to_numpy()
+
+
+def transpose(device: Device, x: Any, *, out: DeviceTensor | None = None) -> Any:
+    """A dense copy of x [..., M, N] with its last two axes exchanged. As `permute`; it has two at least."""
+    if np.ndim(x) < 2:
+        raise ValueError(f"transpose: x has shape {np.shape(x)}; it needs two axes")
+    return permute(device, x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2), out=out)
+
+
+def full(device: Device, shape: int | Sequence[int], value: float) -> DeviceTensor:
+    """A new float32 tensor on the device with one value everywhere, written by the device."""
+    made = device.empty(shape)
+    device.execute(fill_commands(device, made, value))
+    return made
+
+
+def fill_commands(device: Device, target: DeviceTensor, value: float) -> list[Packet]:
+    """The command that fills a contiguous tensor of 4-byte elements."""
+    flat = target.reshape(-1)
+    return row_commands(
+        device, fill(), (), [], line(flat, (), flat.size), cols=flat.size, params=(np.float32(value),)
+    )

@@ -1,0 +1,136 @@
+"""Softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from echo_npu.ops.operands import check_out, require_float32, upload
+from echo_npu.ops.rows import Parameter, column_commands, line, row_commands, row_fits, run, target_for
+from echo_npu.packets import Packet
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels import softmax as kernels
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def softmax(
+    device: Device,
+    x: Any,
+    *,
+    axis: SupportsIndex = -1,
+    scale: float = 1.0,
+    causal: bool = False,
+    mask: Any = None,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """`exp(s - max(s)) / sum(exp(s - max(s)))` along an axis, of the scores `s = scale * x + mask`.
+
+    Args:
+        x: float32 [..., T, S]; a DeviceTensor with any strides.
+        axis: with `causal` or a mask, the last one.
+        scale: rounded to float32.
+        causal: row t sees the columns 0 .. t + S - T, all others count as -inf.
+        mask: float32, broadcast to x's shape.
+        out: a DeviceTensor of x's shape to write to; it may be x.
+
+    Returns: float32 of x's shape. A row with NaN or +inf in it, or of nothing but -inf, is NaN.
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: an axis that x does not have, a mask that does not broadcast to x; an empty array; causal
+            of a vector.
+    """
+    require_float32("softmax", x=x, **({} if mask is None else {"mask": mask}))
+    if not x.ndim or 0 in x.shape:
+        raise ValueError(f"softmax of x of shape {x.shape}: it needs an axis, and no empty one")
+    number = axis.__index__()
+    if not -x.ndim <= number < x.ndim:
+        raise ValueError(f"softmax: axis {number} of an array of shape {x.shape}")
+    number %= x.ndim
+    if number != x.ndim - 1 and (causal or mask is not None):
+        raise ValueError(f"softmax: axis {number} of shape {x.shape}; causal and mask are for the last axis")
+    if causal and x.ndim < 2:
+        raise ValueError(f"softmax: x has shape {x.shape}; causal needs [..., T, S]")
+    if mask is not None:
+        check_mask("softmax", mask, x.shape)
+    check_out("softmax", out, x.shape)
+    source = upload(device, x, "activation")
+    added = None if mask is None else upload(device, mask, "activation")
+    operands = [source] if added is None else [source, added]
+    kept = row_fits(device, x.shape[-1])
+    in_place = kept and not causal and mask is None and number == x.ndim - 1
+    target = target_for(device, x.shape, out, operands, in_place=in_place)
+    if number == x.ndim - 1:
+        packets = softmax_commands(device, source, target, scale=scale, causal=causal, mask=added)
+    else:
+        packets = _across(device, source, target, number, scale)
+    words = (
+        f"softmax {x.shape} axis {number} scale {scale}{' causal' * causal}{' masked' * (mask is not None)}"
+    )
+    return run(device, words, packets, target, out, [x, mask])
+
+
+def check_mask(op: str, mask: Any, shape: Sequence[int]) -> None:
+    """ValueError unless the mask broadcasts to the scores."""
+    try:
+        fits = np.broadcast_shapes(mask.shape, shape) == tuple(shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{op}: mask has shape {mask.shape}, the scores have {tuple(shape)}")
+
+
+def softmax_commands(
+    device: Device,
+    x: DeviceTensor,
+    target: DeviceTensor,
+    *,
+    scale: float,
+    causal: bool,
+    mask: DeviceTensor | None,
+) -> list[Packet]:
+    """The commands of a softmax over the last axis."""
+    *leading, cols = x.shape
+    program = kernels.softmax(
+        causal=causal, masked=mask is not None, kept=row_fits(device, cols), **_scaling(scale)
+    )
+    inputs = [line(x, leading, cols)]
+    if mask is not None:
+        inputs.append(line(mask, leading, cols))
+    params: list[Parameter] = [np.float32(scale)]
+    if causal:
+        params.append(np.int32(cols - leading[-1]))
+    return row_commands(
+        device,
+        program,
+        leading,
+        inputs,
+        line(target, leading, cols),
+        cols=cols,
+        params=params,
+        keep_last=causal,
+    )
+
+
+def _scaling(scale: float) -> dict[str, bool]:
+    return {"scaled": scale != 1.0, "negative": not scale > 0.0}
+
+
+def _across(device: Device, x: DeviceTensor, target: DeviceTensor, axis: int, scale: float) -> list[Packet]:
+    """Softmax over an axis that is not the last one."""
+    params = (np.float32(scale),)
+    order = [i for i in range(x.ndim) if i != axis]
+    item = x.dtype.itemsize
+    if x.shape[-1] > 1 and x.strides[-1] == item and target.strides[-1] == item:
+        order.insert(-1, axis)
+        program = kernels.softmax(column=True, kept=False, **_scaling(scale))
+        views = [each.transpose(*order) for each in (x, target)]
+        return column_commands(device, program, views[:1], views[1], params=params)
+    order.append(axis)
+    return softmax_commands(
+        device, x.transpose(*order), target.transpose(*order), scale=scale, causal=False, mask=None
+    )

@@ -1,0 +1,343 @@
+"""Gradients, the loss and the optimiser step of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echo_npu.ops.gather import device_indices
+from echo_npu.ops.norm import check_normalised
+from echo_npu.ops.operands import check_out, require_float32, upload
+from echo_npu.ops.reduce import reduction_commands
+from echo_npu.ops.rows import (
+    Parameter,
+    column_commands,
+    line,
+    row_commands,
+    row_fits,
+    run,
+    single,
+    target_for,
+)
+from echo_npu.packets import Packet
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector import Program
+from echo_npu.vector.kernels import norm, reduce
+from echo_npu.vector.kernels import training as kernels
+
+if TYPE_CHECKING:
+    from echo_npu.device import Device
+
+
+def softmax_backward(
+    device: Device, dy: Any, y: Any, *, scale: float = 1.0, out: DeviceTensor | None = None
+) -> Any:
+    """The gradient of `y = softmax(scale * x)` over the last axis: `scale * y * (dy - sum(dy * y))`.
+
+    Args:
+        dy: float32 [..., N], the gradient with respect to y; a DeviceTensor with any strides.
+        y: float32 of dy's shape, the result of softmax.
+        out: a DeviceTensor of that shape to write to; it may be dy or y.
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: shapes that differ; an empty array, or one without axes.
+    """
+    _check_pair("softmax_backward", "y", dy, y, out)
+    left, right = (upload(device, each, "activation") for each in (dy, y))
+    *leading, cols = dy.shape
+    kept = row_fits(device, cols)
+    target = target_for(device, dy.shape, out, [left, right], in_place=kept)
+    packets = row_commands(
+        device,
+        kernels.softmax_backward(scaled=scale != 1.0, kept=kept),
+        leading,
+        [line(left, leading, cols), line(right, leading, cols)],
+        line(target, leading, cols),
+        cols=cols,
+        params=(np.float32(scale),),
+    )
+    return run(device, f"softmax_backward {dy.shape}", packets, target, out, [dy, y])
+
+
+def silu_backward(device: Device, dy: Any, x: Any, *, out: DeviceTensor | None = None) -> Any:
+    """The gradient of `x * sigmoid(x)`: `dy * s * (1 + x * (1 - s))`, s = sigmoid(x).
+
+    Args:
+        dy: float32 [..., N], the gradient with respect to the result; a DeviceTensor with any strides.
+        x: float32 of dy's shape, what silu was taken of.
+        out: a DeviceTensor of that shape to write to; it may be dy or x.
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: shapes that differ; an empty array, or one without axes.
+    """
+    return _elementwise(device, "silu_backward", kernels.silu_backward(), dy, x, out)
+
+
+def gelu_backward(
+    device: Device, dy: Any, x: Any, *, approximate: str = "none", out: DeviceTensor | None = None
+) -> Any:
+    """The gradient of gelu, `x * Phi(x)`: `dy * (Phi(x) + x * phi(x))`, or that of its form with tanh.
+
+    Args:
+        dy: float32 [..., N], the gradient with respect to the result; a DeviceTensor with any strides.
+        x: float32 of dy's shape, what gelu was taken of.
+        approximate: "none" or "tanh", as for `gelu`.
+        out: a DeviceTensor of that shape to write to; it may be dy or x.
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: another word; shapes that differ; an empty array, or one without axes.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f'gelu_backward: approximate is {approximate!r}; it must be "none" or "tanh"')
+    program = kernels.gelu_tanh_backward() if approximate == "tanh" else kernels.gelu_backward()
+    return _elementwise(device, "gelu_backward", program, dy, x, out)
+
+
+def rms_norm_backward(device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, ...]:
+    """The gradients of `rms_norm(x, weight, eps)`.
+
+    Args:
+        dy: float32 [..., N], the gradient with respect to the result.
+        x: float32 of dy's shape.
+        weight: float32 [N].
+
+    Returns: (dx of x's shape, dweight [N]).
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: shapes that do not fit one another; an empty array, or one without axes.
+    """
+    return _norm_backward(device, "rms_norm_backward", dy, x, weight, eps)
+
+
+def layer_norm_backward(device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-5) -> tuple[Any, ...]:
+    """The gradients of `layer_norm(x, weight, bias, eps)`; the bias itself plays no part in them.
+
+    Args:
+        dy: float32 [..., N], the gradient with respect to the result.
+        x: float32 of dy's shape.
+        weight: float32 [N].
+
+    Returns: (dx of x's shape, dweight [N], dbias [N]).
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: shapes that do not fit one another; an empty array, or one without axes.
+    """
+    return _norm_backward(device, "layer_norm_backward", dy, x, weight, eps)
+
+
+def cross_entropy(device: Device, logits: Any, targets: Any, *, out: DeviceTensor | None = None) -> Any:
+    """The mean over rows of `log(sum(exp(logits))) - logits[target]`.
+
+    Args:
+        logits: float32 [..., V]; a DeviceTensor with any strides.
+        targets: integers [...], 0 .. V - 1; a DeviceTensor is int32.
+        out: a float32 DeviceTensor of shape () to write to.
+
+    Returns: float32 of shape (). Targets on the device that are outside 0 .. V - 1 make it infinite.
+
+    Raises:
+        TypeError: logits other than float32, targets that are no integers.
+        ValueError: shapes that do not fit; an empty array.
+        IndexError: numpy targets outside 0 .. V - 1.
+    """
+    numbers = _targets("cross_entropy", device, logits, targets)
+    check_out("cross_entropy", out, ())
+    source = upload(device, logits, "activation")
+    *leading, cols = source.shape
+    losses = device.empty(leading or (1,))
+    target = target_for(device, (), out, [source, numbers])
+    packets = row_commands(
+        device,
+        kernels.cross_entropy(),
+        leading,
+        [line(source, leading, cols), single(numbers, leading, bcast=True)],
+        single(losses if leading else losses[0], leading),
+        cols=cols,
+    )
+    means, keep = reduction_commands(device, "mean", losses.reshape(-1), [0], target.reshape(1))
+    packets += means
+    result = run(device, f"cross_entropy {logits.shape}", packets, target, out, [logits, targets])
+    del keep
+    return result
+
+
+def cross_entropy_backward(
+    device: Device, logits: Any, targets: Any, *, dy: float = 1.0, out: DeviceTensor | None = None
+) -> Any:
+    """The gradient of `cross_entropy` with respect to the logits: `(softmax(logits) - onehot) * dy / rows`.
+
+    Args:
+        logits: float32 [..., V]; a DeviceTensor with any strides.
+        targets: integers [...], 0 .. V - 1; a DeviceTensor is int32.
+        dy: the gradient with respect to the loss.
+        out: a DeviceTensor of the logits' shape to write to; it may be the logits.
+
+    Returns: float32 of the logits' shape.
+
+    Raises:
+        TypeError: logits other than float32, targets that are no integers.
+        ValueError: shapes that do not fit; an empty array.
+        IndexError: numpy targets outside 0 .. V - 1.
+    """
+    numbers = _targets("cross_entropy_backward", device, logits, targets)
+    check_out("cross_entropy_backward", out, logits.shape)
+    source = upload(device, logits, "activation")
+    *leading, cols = source.shape
+    kept = row_fits(device, cols)
+    target = target_for(device, source.shape, out, [source, numbers], in_place=kept)
+    packets = row_commands(
+        device,
+        kernels.cross_entropy_backward(kept=kept),
+        leading,
+        [line(source, leading, cols), single(numbers, leading, bcast=True)],
+        line(target, leading, cols),
+        cols=cols,
+        params=(np.float32(dy / numbers.size),),
+    )
+    return run(device, f"cross_entropy_backward {logits.shape}", packets, target, out, [logits, targets])
+
+
+def adamw_step(
+    device: Device,
+    p: Any,
+    g: Any,
+    m: Any,
+    v: Any,
+    *,
+    step: int,
+    lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+) -> tuple[Any, ...]:
+    """A step of AdamW (Loshchilov and Hutter 2019): three commands, one submission.
+
+    `m = beta0 * m + (1 - beta0) * g`, `v = beta1 * v + (1 - beta1) * g**2`, and
+    `p = p * (1 - lr * weight_decay) - lr / (1 - beta0**step) * m / (sqrt(v) / sqrt(1 - beta1**step) + eps)`.
+
+    Args:
+        p: parameters, float32 of any shape.
+        g, m, v: gradient and moving averages, of p's shape. Before the first step, m and v are zeros.
+        step: from 1 on.
+
+    Returns: the new (p, m, v). A DeviceTensor among them is overwritten and returned; it must be contiguous.
+
+    Raises:
+        TypeError: a dtype other than float32, or no array.
+        ValueError: shapes that differ, an empty array, a tensor with gaps, a step below 1.
+    """
+    names = {"p": p, "g": g, "m": m, "v": v}
+    require_float32("adamw_step", **names)
+    shapes = ", ".join(f"{name} has shape {each.shape}" for name, each in names.items())
+    if any(each.shape != p.shape for each in names.values()) or 0 in p.shape:
+        raise ValueError(f"adamw_step: {shapes}; all must be the same, and not empty")
+    if step < 1:
+        raise ValueError(f"adamw_step: step is {step}; the first one is 1")
+    placed = [upload(device, each, "activation") for each in names.values()]
+    for name, tensor in zip(names, placed, strict=True):
+        if not tensor.is_contiguous:
+            raise ValueError(
+                f"adamw_step: {name} has shape {tensor.shape} and strides {tensor.strides}; it must be "
+                "contiguous"
+            )
+    param, grad, mean, square = (each.reshape(-1) for each in placed)
+    cols = param.size
+
+    def command(
+        program: Program, inputs: Sequence[DeviceTensor], params: Sequence[Parameter]
+    ) -> list[Packet]:
+        lines = [line(each, (), cols) for each in inputs]
+        return row_commands(device, program, (), lines, lines[0], cols=cols, params=params)
+
+    decay = [np.float32(beta) for beta in betas]
+    rest = [np.float32(1 - beta) for beta in betas]
+    root, rate = np.float32((1 - betas[1] ** step) ** -0.5), np.float32(lr / (1 - betas[0] ** step))
+    packets = [
+        *command(kernels.moving_average(), [mean, grad], (decay[0], rest[0])),
+        *command(kernels.moving_average(squared=True), [square, grad], (decay[1], rest[1])),
+        *command(
+            kernels.adamw_update(),
+            [param, mean, square],
+            (np.float32(1 - lr * weight_decay), root, np.float32(eps), rate),
+        ),
+    ]
+    run(device, f"adamw_step {p.shape}", packets, param, param, ())
+    results = zip((p, m, v), (placed[0], placed[2], placed[3]), strict=True)
+    return tuple(
+        tensor if isinstance(given, DeviceTensor) else tensor.to_numpy() for given, tensor in results
+    )
+
+
+def _norm_backward(device: Device, op: str, dy: Any, x: Any, weight: Any, eps: float) -> tuple[Any, ...]:
+    """(dx, dweight), of layer_norm and dbias, as the caller gets them."""
+    check_normalised(op, x, weight=weight)
+    _check_pair(op, "x", dy, x, None)
+    cols = x.shape[-1]
+    grad, source = (upload(device, each, "activation").contiguous().reshape(-1, cols) for each in (dy, x))
+    factors = upload(device, weight, "weight")
+    unit, dx = device.empty(source.shape), device.empty(source.shape)
+    vectors = [device.empty((1, cols))]
+    kept = row_fits(device, cols)
+    if op == "rms_norm_backward":
+        forward, backward = norm.rms_norm(weighted=False, kept=kept), norm.rms_norm_backward(kept=kept)
+    else:
+        forward = norm.layer_norm(weighted=False, biased=False, kept=kept)
+        backward = norm.layer_norm_backward(kept=kept)
+    leading = source.shape[:1]
+
+    def rows(program: Program, inputs: Sequence[DeviceTensor], target: DeviceTensor) -> list[Packet]:
+        lines = [line(each, leading, cols) for each in inputs]
+        params = (np.float32(eps), np.float32(1 / cols))
+        output = line(target, leading, cols)
+        return row_commands(device, program, leading, lines, output, cols=cols, params=params)
+
+    packets = [
+        *rows(forward, [source], unit),
+        *rows(backward, [grad, source, factors], dx),
+        *column_commands(device, reduce.dot(column=True), [grad, unit], vectors[0]),
+    ]
+    if op == "layer_norm_backward":
+        vectors.append(device.empty((1, cols)))
+        packets += column_commands(device, reduce.reduction("add", column=True), [grad], vectors[1])
+    result = run(device, f"{op} {x.shape}", packets, dx.reshape(*x.shape), None, [dy, x, weight])
+    on_device = isinstance(result, DeviceTensor)
+    return (result, *(each[0] if on_device else each[0].to_numpy() for each in vectors))
+
+
+def _elementwise(device: Device, op: str, program: Program, dy: Any, x: Any, out: DeviceTensor | None) -> Any:
+    _check_pair(op, "x", dy, x, out)
+    left, right = (upload(device, each, "activation") for each in (dy, x))
+    target = target_for(device, dy.shape, out, [left, right], in_place=True)
+    views = [left, right, target]
+    if all(each.is_contiguous for each in views):
+        views = [each.reshape(-1) for each in views]
+    *leading, cols = views[0].shape
+    lines = [line(each, leading, cols) for each in views]
+    packets = row_commands(device, program, leading, lines[:-1], lines[-1], cols=cols)
+    return run(device, f"{op} {dy.shape}", packets, target, out, [dy, x])
+
+
+def _check_pair(op: str, name: str, dy: Any, other: Any, out: DeviceTensor | None) -> None:
+    require_float32(op, **{"dy": dy, name: other})
+    if dy.shape != other.shape or not dy.ndim or 0 in dy.shape:
+        raise ValueError(
+            f"{op}: dy has shape {dy.shape}, {name} has shape {other.shape}; they must be the "
+            "same, with an axis, and not empty"
+        )
+    check_out(op, out, dy.shape)
+
+
+def _targets(op: str, device: Device, logits: Any, targets: Any) -> DeviceTensor:
+    require_float32(op, logits=logits)
+    if not logits.ndim or 0 in logits.shape or np.shape(targets) != logits.shape[:-1]:
+        raise ValueError(
+            f"{op}: logits have shape {logits.shape}, targets {np.shape(targets)}: [..., V] and [...]"
+        )
+    return device_indices(op, device, targets, logits.shape[-1], "targets")

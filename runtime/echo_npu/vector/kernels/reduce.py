@@ -1,0 +1,77 @@
+"""Programs of the reductions. Row axis: a row gives one element. Column axis: `repeats` segments give one."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import inf
+
+from echo_npu.vector.kernels.axes import make_axis
+from echo_npu.vector.kernels.math import div
+from echo_npu.vector.program import Builder, Program
+
+_IDENTITY = {"add": 0.0, "min": inf, "max": -inf}
+_LAST_INDEX = 2**31 - 1
+
+
+@cache
+def reduction(op: str, *, column: bool = False) -> Program:
+    """s0 -> its sum ("add"), "min" or "max"."""
+    b = Builder(f"reduce_{op}{'_column' if column else ''}")
+    axis = make_axis(b, column)
+    x = b.stream(0)
+    total = axis.start(op, _IDENTITY[op])
+    with axis.loop(advance=[x]):
+        total.take(x)
+    axis.store(total.result())
+    return b.build()
+
+
+@cache
+def mean(*, column: bool = False) -> Program:
+    """s0 -> its sum / p0."""
+    b = Builder(f"mean{'_column' if column else ''}")
+    axis = make_axis(b, column)
+    x = b.stream(0)
+    total = axis.start("add", 0.0)
+    with axis.loop(advance=[x]):
+        total.take(x)
+    result = total.result()
+    div(b, result, result, b.param(0))
+    axis.store(result)
+    return b.build()
+
+
+@cache
+def dot(*, column: bool = False) -> Program:
+    """s0, s1 -> the sum of their products, each fused with its addition."""
+    b = Builder(f"dot{'_column' if column else ''}")
+    axis = make_axis(b, column)
+    x, y = b.stream(0), b.stream(1)
+    total = axis.start("add", 0.0)
+    with axis.loop(advance=[x, y]):
+        total.take_product(x, y)
+    axis.store(total.result())
+    return b.build()
+
+
+@cache
+def argmax(*, column: bool = False) -> Program:
+    """s0 -> int32 position of the first greatest element, NaN being greater than any number."""
+    b = Builder(f"argmax{'_column' if column else ''}")
+    axis = make_axis(b, column)
+    x = b.stream(0)
+    greatest = axis.start("max", -inf)
+    with axis.loop(advance=[x]):
+        greatest.take(x)
+    # Added to +0, equal elements have equal bits: -0 becomes +0, and all NaNs are one.
+    wanted = greatest.result()
+    b.add(wanted, wanted, 0.0)
+    first = axis.start("imin", _LAST_INDEX)
+    place = b.vector()
+    with axis.loop(advance=[x]):
+        b.add(place, x, 0.0)
+        b.icmpeq(place, place, wanted)
+        b.sel(place, place, axis.index, _LAST_INDEX)
+        first.take(place)
+    axis.store(first.result())
+    return b.build()

@@ -1,0 +1,184 @@
+"""Programs of the loss, of gradients and of the optimiser step."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from math import inf
+
+from echo_npu.vector.isa import Operand
+from echo_npu.vector.kernels.axes import RowAxis
+from echo_npu.vector.kernels.math import div, exp_nonpositive, log, normal_cdf, rcp, sigmoid, sqrt
+from echo_npu.vector.kernels.softmax import Exponentials, Scores
+from echo_npu.vector.program import Builder, Program
+
+
+@cache
+def cross_entropy() -> Program:
+    """s0 = logits, s1 = int32 target -> log(sum(exp(logits))) - logits[target]; inf if there is no target."""
+    b = Builder("cross_entropy")
+    axis = RowAxis(b)
+    x, target = b.stream(0), b.scalar()
+    b.mov(target, b.stream(1))
+    greatest = axis.start("max", -inf)
+    with axis.loop(advance=[x]):
+        greatest.take(x)
+    maximum = greatest.result()
+    total, picked = axis.start("add", 0.0), axis.start("max", -inf)
+    shifted, power = b.vector(), b.vector()
+    with axis.loop(advance=[x]):
+        b.sub(shifted, x, maximum)
+        exp_nonpositive(b, power, shifted)
+        total.take(power)
+        b.icmpeq(power, b.iota, target)
+        b.sel(power, power, shifted, -inf)
+        picked.take(power)
+    loss, right = total.result(), picked.result()
+    log(b, loss, loss)
+    b.sub(loss, loss, right)
+    axis.store(loss)
+    return b.build()
+
+
+@cache
+def cross_entropy_backward(*, kept: bool = True) -> Program:
+    """s0 = logits, s1 = int32 target -> (softmax(logits) - onehot(target)) * p0."""
+    b = Builder("cross_entropy_backward" + ("" if kept else "_long"))
+    target = b.scalar()
+    b.mov(target, b.stream(1))
+    powers = Exponentials(RowAxis(b), Scores(b), kept=kept)
+    share = powers.total
+    rcp(b, share, share)
+    b.mul(share, share, b.param(0))
+    onehot = b.vector()
+    with powers.again() as power:
+        b.icmpeq(onehot, b.iota, target)
+        b.sel(onehot, onehot, b.param(0), 0.0)
+        b.fms(b.out, power, share, onehot)
+    return b.build()
+
+
+@cache
+def softmax_backward(*, scaled: bool = False, kept: bool = True) -> Program:
+    """s0 = dy, s1 = y -> y * (dy - sum(dy * y)), times p0 if `scaled`."""
+    words = ["softmax_backward", *(["scaled"] if scaled else []), *([] if kept else ["long"])]
+    b = Builder("_".join(words))
+    axis = RowAxis(b)
+    dy, y = b.stream(0), b.stream(1)
+    product = b.row_register() if kept else b.vector()
+    row = b.row_register() if kept else y
+    total = axis.start("add", 0.0)
+    with axis.loop(advance=[dy, y]):
+        b.mul(product, dy, y)
+        total.take(product)
+        if kept:
+            b.mov(row, y)
+    share = total.result()
+    with axis.loop(advance=[] if kept else [dy, y]):
+        if not kept:
+            b.mul(product, dy, y)
+        if scaled:
+            difference = b.vector()
+            b.fnma(difference, row, share, product)
+            b.mul(b.out, difference, b.param(0))
+            b.free(difference)
+        else:
+            b.fnma(b.out, row, share, product)
+    return b.build()
+
+
+def _gate_gradient(b: Builder, gate: Operand, slope: Operand) -> None:
+    """gate = the derivative of `x * sigmoid(w(x))` times s0: slope = x * w'(x), gate = sigmoid(w(x))."""
+    opposite = b.vector()
+    b.sub(opposite, 1.0, gate)
+    b.fma(opposite, slope, opposite, 1.0)
+    b.mul(opposite, opposite, gate)
+    b.mul(b.out, opposite, b.stream(0))
+    b.free(opposite)
+
+
+def _clamped(b: Builder, limit: float) -> Operand:
+    """s1, but not beyond the limit, where the derivative is constant: so infinities are harmless."""
+    x = b.vector()
+    b.min(x, b.stream(1), limit)
+    b.max(x, x, -limit)
+    return x
+
+
+@cache
+def silu_backward() -> Program:
+    """s0 = dy, s1 = x -> dy * s * (1 + x * (1 - s)), s = sigmoid(x)."""
+    b = Builder("silu_backward")
+    with b.chunks(advance=[b.stream(0), b.stream(1)]):
+        x, gate = _clamped(b, 128.0), b.vector()
+        sigmoid(b, gate, x)
+        _gate_gradient(b, gate, x)
+    return b.build()
+
+
+@cache
+def gelu_tanh_backward() -> Program:
+    """s0 = dy, s1 = x -> dy times the derivative of `x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x^3))`.
+
+    That is gelu in its form with tanh: `(1 + tanh(u)) / 2 = sigmoid(2 * u)`.
+    """
+    factor = 2 * math.sqrt(2 / math.pi)
+    b = Builder("gelu_tanh_backward")
+    with b.chunks(advance=[b.stream(0), b.stream(1)]):
+        x = _clamped(b, 16.0)
+        square, gate, slope = b.vector(), b.vector(), b.vector()
+        b.mul(square, x, x)
+        b.mul(gate, square, 0.044715 * factor)
+        b.add(gate, gate, factor)
+        b.mul(gate, gate, x)
+        sigmoid(b, gate, gate)
+        b.mul(slope, square, 3 * 0.044715 * factor)
+        b.add(slope, slope, factor)
+        b.mul(slope, slope, x)
+        _gate_gradient(b, gate, slope)
+    return b.build()
+
+
+@cache
+def gelu_backward() -> Program:
+    """s0 = dy, s1 = x -> dy * (Phi(x) + x * phi(x)): the normal distribution and its density."""
+    b = Builder("gelu_backward")
+    with b.chunks(advance=[b.stream(0), b.stream(1)]):
+        x, density, share = _clamped(b, 16.0), b.vector(), b.vector()
+        b.mul(density, x, x)
+        b.mul(density, density, -0.5)
+        exp_nonpositive(b, density, density)
+        b.mul(density, density, 1 / math.sqrt(2 * math.pi))
+        normal_cdf(b, share, x)
+        b.fma(share, x, density, share)
+        b.mul(b.out, share, b.stream(0))
+    return b.build()
+
+
+@cache
+def moving_average(*, squared: bool = False) -> Program:
+    """s0 = average, s1 = g -> p0 * average + p1 * g, or g * g if `squared`."""
+    b = Builder("moving_average" + ("_squared" if squared else ""))
+    average, g = b.stream(0), b.stream(1)
+    part = b.vector()
+    with b.chunks(advance=[average, g]):
+        b.mul(part, g, b.param(1))
+        if squared:
+            b.mul(part, part, g)
+        b.fma(b.out, average, b.param(0), part)
+    return b.build()
+
+
+@cache
+def adamw_update() -> Program:
+    """s0 = p, s1 = m, s2 = v -> p * p0 - p3 * m / (sqrt(v) * p1 + p2)."""
+    b = Builder("adamw_update")
+    p, m, v = (b.stream(i) for i in range(3))
+    with b.chunks(advance=[p, m, v]):
+        rate, kept = b.vector(), b.vector()
+        sqrt(b, rate, v)
+        b.fma(rate, rate, b.param(1), b.param(2))
+        div(b, rate, m, rate)
+        b.mul(kept, p, b.param(0))
+        b.fnma(b.out, rate, b.param(3), kept)
+    return b.build()

@@ -273,7 +273,7 @@ class FunctionalModel:
                     return self._hold(packet, from_ring, slots)
                 slots = [*slots, slot]
             self._held = None
-            self._execute(check_command(packet, _extension(slots), self.programs))
+            self._execute(check_command(packet, unpack_extension(slots), self.programs))
         except ExecutionFault as fault:
             self._fail(fault.code, fault.address, self._taken - 1)
             return True
@@ -375,7 +375,8 @@ class FunctionalModel:
         )
 
 
-def _extension(slots: list[bytes]) -> Extension | None:
+def unpack_extension(slots: list[bytes]) -> Extension | None:
+    """What a command's extension packets say: one, or the three of a VECTOR command. None for none."""
     if not slots:
         return None
     return ExtensionPacket.unpack(slots[0]) if len(slots) == 1 else VectorExtension.unpack(slots)

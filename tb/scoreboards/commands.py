@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import registers as regs
-from echo_npu.checks import Command, PacketFault
-from echo_npu.cmodel import ExecutionFault, FunctionalModel
+from echo_npu.checks import Command, PacketFault, check_command
+from echo_npu.cmodel import ExecutionFault, FunctionalModel, unpack_extension
 from echo_npu.memory import DeviceMemory
+from echo_npu.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
 from echo_npu.repository import HardwareConfig
 from echo_npu.status import ErrorCode, State, error_name
+from echo_npu.vector.memory import ProgramMemory
 from tb.scoreboards.accuracy import Expectation, addresses
 from tb.scoreboards.errors import (
     ExactMismatchError,
@@ -88,6 +90,27 @@ class ExpectedFault:
     command: int | None
 
 
+class _Beside:
+    """The command behind one that failed, as its packets come: is it one for the other engine?"""
+
+    def __init__(self, failed_on_matrix: bool) -> None:
+        self._failed_on_matrix = failed_on_matrix
+        self._slots: list[bytes] = []
+        self.complete = False
+
+    def take(self, slot: bytes, programs: ProgramMemory) -> Command | None:
+        """The next packet. The command, if it is complete and can have been under way."""
+        self._slots.append(slot)
+        packet = NpuCommandPacket.unpack(self._slots[0])
+        self.complete = len(self._slots) > extension_count(packet.opcode, packet.flags)
+        if not self.complete or (packet.opcode == Opcode.MATMUL) == self._failed_on_matrix:
+            return None
+        try:
+            return check_command(packet, unpack_extension(self._slots[1:]), programs)
+        except PacketFault:
+            return None
+
+
 class _Reference(FunctionalModel):
     """The functional model, which tells what it executes and can be hit by a bus error."""
 
@@ -95,6 +118,7 @@ class _Reference(FunctionalModel):
         self.fault: ExpectedFault | None = None
         self.undefined: list[Command] = []
         self.executed: list[Command] = []
+        self._beside: _Beside | None = None
         super().__init__(config, memory)
 
     def drain(self) -> None:
@@ -121,16 +145,41 @@ class _Reference(FunctionalModel):
 
     def _execute(self, command: Command) -> None:
         if self.fault is not None and self.fault.command == self._taken - 1:
-            self.undefined.append(command)
+            self._stopped(command)
             raise PacketFault(self.fault.code, self.fault.address)
         expectation = Expectation(command, self.memory.bytes)
         try:
             super()._execute(command)
         except ExecutionFault:
-            self.undefined.append(command)
+            self._stopped(command)
             raise
         self.executed.append(command)
         expectation.check(self.memory.bytes)
+
+    def _stopped(self, command: Command) -> None:
+        """A command failed in its engine. The next one may be under way on the other engine and stops too."""
+        self.undefined.append(command)
+        self._beside = _Beside(command.packet.opcode == Opcode.MATMUL)
+        head = self._head
+        while self._beside is not None and head != self._tail:
+            base, slots = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
+            self._came_behind(self.memory.read(base + head * PACKET_BYTES, PACKET_BYTES).tobytes())
+            head = (head + 1) % slots
+
+    def _came_behind(self, slot: bytes) -> None:
+        assert self._beside is not None
+        command = self._beside.take(slot, self.programs)
+        if self._beside.complete:
+            self._beside = None
+        if command is not None:
+            self.undefined.append(command)
+
+    def _ring_doorbell_of_window(self) -> None:
+        if not self._error:
+            self._beside = None
+        if self._beside is not None:
+            self._came_behind(bytes(self._window))
+        super()._ring_doorbell_of_window()
 
     def snapshot(self) -> DeviceState:
         return DeviceState(self.state, self._error, self._error_index, self._error_address, self._retired)

@@ -19,6 +19,7 @@ from echo_npu.packets import (
     Opcode,
     Packet,
     add_packets,
+    load_program_packets,
     matmul_packets,
     memcpy_packets,
     nop_packet,
@@ -27,6 +28,8 @@ from echo_npu.packets import (
 )
 from echo_npu.repository import load_config
 from echo_npu.status import ErrorCode, State
+from echo_npu.vector import Builder
+from echo_npu.vector.command import Stream, vector_command
 
 ACT = 0x1000_0000
 RING = ACT + 0x10_0000
@@ -310,6 +313,94 @@ def test_a_bad_command_does_not_wait_for_its_extension(host: Host) -> None:
     host.doorbell(NpuCommandPacket(Opcode.NOP, Flags.EXT))
     assert host.finish() == State.ERROR
     assert host.error() == (ErrorCode.BAD_FLAGS, 0, 0)
+
+
+def vector_packets() -> list[Packet]:
+    """o = 3, one element, by a program at word 5, which is at ACT."""
+    command = vector_command(5, rows=1, cols=1, output=Stream(ACT + 4096))
+    return command.packets()
+
+
+def loaded(host: Host) -> None:
+    b = Builder("three")
+    b.mov(b.out, 3)
+    program = b.build()
+    host.poke(ACT, np.frombuffer(program.code, np.uint8))
+    host.doorbell(*load_program_packets(ACT, len(program), 5))
+    assert host.finish() == State.DONE
+
+
+def test_a_vector_command_waits_for_three_extensions(host: Host) -> None:
+    loaded(host)
+    *first, last = vector_packets()
+    for packet in first:
+        host.doorbell(packet)
+        for _ in range(5):
+            assert host.state == State.BUSY
+    host.doorbell(last)
+    assert host.finish() == State.DONE
+    assert host.peek(ACT + 4096, 4).view(np.int32)[0] == 3
+    assert host.read(regs.RETIRED) == 2
+
+
+@pytest.mark.parametrize("came", [1, 2, 3])
+def test_each_extension_has_its_own_time(host: Host, came: int) -> None:
+    """One that comes in time starts the time of the next one anew."""
+    loaded(host)
+    for packet in vector_packets()[:came]:
+        host.doorbell(packet)
+        assert not host.backend.wait_irq(60000)
+        assert host.state == State.BUSY
+    host.backend.wait_irq(60000)
+    assert host.error() == (ErrorCode.BAD_EXTENSION, 1, 0)
+
+
+def test_a_vector_command_without_extensions(host: Host) -> None:
+    host.doorbell(NpuCommandPacket(Opcode.VECTOR, m=1, n=1))
+    assert host.finish() == State.ERROR
+    assert host.error() == (ErrorCode.BAD_EXTENSION, 0, 0)
+
+
+def test_a_vector_command_through_the_ring_wraps(host: Host) -> None:
+    loaded(host)
+    host.enable_ring(slots=6)
+    tail = 0
+    for _ in range(4):
+        for packet in vector_packets():
+            host.put(tail, packet)
+            tail = (tail + 1) % 6
+        host.write(regs.RING_TAIL, tail)
+        assert host.finish() == State.DONE
+        assert host.read(regs.RING_HEAD) == tail
+
+
+def test_program_memory_and_its_end(host: Host) -> None:
+    """What was never loaded is no entry; a soft reset keeps what was."""
+    command = vector_command(7, rows=1, cols=1, output=Stream(ACT + 4096))
+    loaded(host)
+    for packet in command.packets():
+        host.doorbell(packet)
+    assert host.finish() == State.ERROR
+    assert host.error() == (ErrorCode.BAD_PROGRAM, 1, 7)
+    host.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+    for packet in vector_packets():
+        host.doorbell(packet)
+    assert host.finish() == State.DONE
+
+
+def test_a_broken_program_reports_its_instruction(host: Host) -> None:
+    loaded(host)
+    host.poke(ACT, np.array([0x44], np.uint64))  # END, with nothing written
+    host.doorbell(*load_program_packets(ACT, 1, 9))
+    for packet in vector_command(9, rows=2, cols=1, output=Stream(ACT + 4096, row_stride=4)).packets():
+        host.doorbell(packet)
+    assert host.finish() == State.ERROR
+    assert host.error() == (ErrorCode.BAD_PROGRAM, 2, 9)
+    assert host.read(regs.RETIRED) == 2
+    host.write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)
+    for packet in vector_packets():
+        host.doorbell(packet)
+    assert host.finish() == State.DONE
 
 
 # --- ring ---------------------------------------------------------------------------------------------------

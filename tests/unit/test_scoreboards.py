@@ -13,8 +13,21 @@ from echo_npu import registers as regs
 from echo_npu.cmodel import FunctionalModel
 from echo_npu.memory import DeviceMemory
 from echo_npu.numerics import matmul_fp32
-from echo_npu.packets import Flags, NpuCommandPacket, Opcode, Packet, matmul_packets, packet_bytes
+from echo_npu.packets import (
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    gather_packets,
+    load_program_packets,
+    matmul_packets,
+    memcpy_packets,
+    packet_bytes,
+    sync_packet,
+)
 from echo_npu.status import ErrorCode, State
+from echo_npu.vector import Builder
+from echo_npu.vector.command import Stream, vector_command
 from tb.npu_config import load_config
 from tb.scoreboards.accuracy import Expectation
 from tb.scoreboards.commands import STATE_REGISTERS, CommandScoreboard, DeviceState, device_state
@@ -359,3 +372,116 @@ def test_a_failure_is_reported_once(setup: Setup) -> None:
     with pytest.raises(ExactMismatchError):
         setup.check()
     setup.scoreboard.finish()
+
+
+# --- the vector engine --------------------------------------------------------------------------------------
+
+
+def vector_packets(setup: Setup, *, seg_len: int = 8) -> list[Packet]:
+    """Load a program that doubles eight numbers; the command that runs it, wrong for another `seg_len`."""
+    b = Builder("double")
+    with b.chunks(advance=[b.stream(0)]):
+        b.add(b.out, b.stream(0), b.stream(0))
+    program = b.build()
+    setup.host_write(B, np.frombuffer(program.code, np.uint8))
+    command = vector_command(
+        0, rows=1, cols=8, inputs=[Stream(A)], output=Stream(DST, seg_len=seg_len), passes=program.passes
+    )
+    return [*load_program_packets(B, len(program), 0), *command.packets()]
+
+
+def test_vector_command_passes(setup: Setup) -> None:
+    setup.host_write(A, np.arange(8, dtype=np.float32))
+    setup.submit(vector_packets(setup))
+    setup.check()
+    assert np.array_equal(setup.memory.bytes[DST : DST + 32].view(np.float32), 2 * np.arange(8))
+    assert setup.scoreboard.checked == 2
+
+
+def test_vector_command_with_a_wrong_bit(setup: Setup) -> None:
+    setup.submit(vector_packets(setup))
+    setup.memory.bytes[DST + 12] ^= 1
+    with pytest.raises(ExactMismatchError, match="row 0 element 3"):
+        setup.check()
+
+
+def test_destination_of_a_broken_program_is_undefined(setup: Setup) -> None:
+    setup.submit(vector_packets(setup, seg_len=9))
+    setup.memory.bytes[DST + 4] ^= 1
+    setup.check()
+    assert setup.state().error_code == ErrorCode.BAD_PROGRAM
+    setup.memory.bytes[DST + 36] ^= 1
+    with pytest.raises(StrayWriteError):
+        setup.check()
+
+
+@pytest.mark.parametrize("spoiled", [True, False])
+def test_wrong_gather_model(setup: Setup, monkeypatch: pytest.MonkeyPatch, spoiled: bool) -> None:
+    setup.host_write(A, np.arange(40, dtype=np.uint8))
+    setup.host_write(B, np.array([3, 0], np.int32))
+    if spoiled:
+        real = FunctionalModel._gather
+
+        def wrong(self: FunctionalModel, command: cmodel.Command) -> None:
+            real(self, command)
+            self.memory.bytes[DST + 9] ^= 1
+
+        monkeypatch.setattr(FunctionalModel, "_gather", wrong)
+        with pytest.raises(AccuracyError, match="did not copy every byte"):
+            setup.submit(gather_packets(A, B, DST, 2, 10, 4))
+    else:
+        setup.submit(gather_packets(A, B, DST, 2, 10, 4))
+        setup.check()
+
+
+def test_destination_of_a_bad_index_is_undefined(setup: Setup) -> None:
+    setup.host_write(B, np.array([3, 4], np.int32))
+    setup.submit(gather_packets(A, B, DST, 2, 10, 4))
+    setup.memory.bytes[DST + 19] ^= 1
+    setup.check()
+    assert setup.state().error_code == ErrorCode.BAD_INDEX
+    assert setup.state().error_address == B + 4
+    setup.memory.bytes[DST + 20] ^= 1
+    with pytest.raises(StrayWriteError):
+        setup.check()
+
+
+BESIDE = DST + 0x1000
+
+
+@pytest.mark.parametrize(
+    ("behind", "undefined"),
+    [
+        (matmul_packets(A, B, BESIDE, 2, 2, 2), True),
+        (matmul_packets(A, B, BESIDE, 2, 2, 2, row_strides=(0, 0, 16)), True),
+        (memcpy_packets(A, BESIDE, 16), False),  # the engine that failed
+        ([sync_packet(), *matmul_packets(A, B, BESIDE, 2, 2, 2)], False),
+        ([*matmul_packets(A, B, BESIDE + 64, 2, 2, 2), *matmul_packets(A, B, BESIDE, 2, 2, 2)], False),
+    ],
+)
+@pytest.mark.parametrize("via", ["window", "ring"])
+def test_the_next_command_on_the_other_engine_is_undefined_too(
+    setup: Setup, behind: list[Packet], undefined: bool, via: str
+) -> None:
+    setup.host_write(B, np.array([9], np.int32))
+    packets = [*gather_packets(A, B, DST, 1, 10, 4), *behind]
+    if via == "window":
+        setup.submit(packets)
+    else:
+        ring = A + 0x10_0000
+        for slot, packet in enumerate(packets):
+            setup.host_write(ring + 64 * slot, np.frombuffer(packet_bytes(packet), np.uint8))
+        setup.write(
+            [
+                Write(regs.RING_BASE, ring),
+                Write(regs.RING_SIZE, 16),
+                Write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
+                Write(regs.RING_TAIL, len(packets)),
+            ]
+        )
+    setup.memory.bytes[BESIDE + 4] ^= 1
+    if undefined:
+        setup.check()
+    else:
+        with pytest.raises(StrayWriteError):
+            setup.check()

@@ -230,11 +230,12 @@ module command_processor
   logic vector_first_q;     // of two commands the vector engine's is the older one
   logic [Engines-1:0] oldest, retires, fails, issues;
   logic [31:0] error_index;
-  logic any_slot, is_fence, is_matmul, conflict;
+  logic any_slot, is_fence, is_matmul, conflict, loading;
 
   assign any_slot              = slots_q[EngineMatrix].valid || slots_q[EngineVector].valid;
   assign oldest[EngineMatrix]  = slots_q[EngineMatrix].valid && !(slots_q[EngineVector].valid && vector_first_q);
   assign oldest[EngineVector]  = slots_q[EngineVector].valid && !(slots_q[EngineMatrix].valid && !vector_first_q);
+  assign loading               = slots_q[EngineVector].valid && vector_command_o.kind == KindLoad;
   for (genvar e = 0; e < Engines; e++) begin : g_oldest
     assign retires[e] = oldest[e] && slots_q[e].done && slots_q[e].error == ErrNone && !abort_o;
     assign fails[e]   = oldest[e] && slots_q[e].error != ErrNone && !abort_o;
@@ -359,7 +360,8 @@ module command_processor
       end
       PhaseExtCheck: begin
         if (extension_error != ErrNone) fault = extension_error;
-        else phase_d = PhaseCheck;
+        // Which words of program memory are loaded is known when a load is over.
+        else if (packet_q.opcode != OpVector || !loading) phase_d = PhaseCheck;
       end
       PhaseCheck: begin
         if (check_done) begin

@@ -7,7 +7,7 @@ arrays broadcast against each other. `partials` and `fold` are the accumulators.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ _NAN: Final = np.uint32(CANONICAL_NAN)
 _SIGN: Final = np.uint32(0x8000_0000)
 _TRUE: Final = np.uint32(0xFFFF_FFFF)
 _FALSE: Final = np.uint32(0)
-_TINY: Final = 2.0**-126  # the least normal float32
 
 # A float64 whose 29 lowest bits are these lies half way between two float32.
 _TAIL: Final = np.uint64(0x1FFF_FFFF)
 _TIE: Final = np.uint64(0x1000_0000)
+_MAGNITUDE: Final = np.uint64(0x7FFF_FFFF_FFFF_FFFF)
+_TINY: Final = np.float64(2.0**-126).view(np.uint64)  # the least normal float32
 
 
 def _floats(bits: Words) -> Floats:
@@ -76,15 +77,41 @@ def fma(a: Words, b: Words, c: Words) -> Words:
     being exact. Only there, and among subnormals, whose borders are elsewhere, is the exact sum looked at.
     """
     with np.errstate(all="ignore"):
-        product, addend = np.broadcast_arrays(
-            _floats(a).astype(np.float64) * _floats(b).astype(np.float64), _floats(c).astype(np.float64)
-        )
-        total: Doubles = np.asarray(product + addend)
-        border = (total.view(np.uint64) & _TAIL) == _TIE
-        border |= (np.abs(total) < _TINY) & (total != 0)
-        if border.any():
-            total[border] = _rounded_to_odd(product[border], addend[border])
-        return _bits(np.asarray(total.astype(np.float32)))
+        return _bits(_fused(np.multiply(_floats(a), _floats(b), dtype=np.float64), _floats(c)))
+
+
+def _fused(product: Doubles, addend: Floats) -> Floats:
+    """The exact products plus float32 values, rounded once."""
+    total: Doubles = np.asarray(np.add(product, addend, dtype=np.float64))
+    border = _on_border(total)
+    if border.any():
+        x, y = np.broadcast_arrays(product, addend.astype(np.float64))
+        total[border] = _rounded_to_odd(x[border], y[border])
+    return np.asarray(total.astype(np.float32))
+
+
+def _on_border(total: Doubles) -> NDArray[np.bool_]:
+    """Where rounding a sum, which float64 has rounded already, to float32 may not give the rounded sum."""
+    bits = total.view(np.uint64)
+    border = (bits & _TAIL) == _TIE
+    size = bits & _MAGNITUDE
+    size -= np.uint64(1)  # a zero is exact: it becomes the greatest number
+    border |= size < _TINY
+    return border
+
+
+def _fused_chain(start: Floats, products: Doubles) -> Floats:
+    """`start` [rows, 16] plus products [rows, n, 16], one after the other, each sum rounded once."""
+    sums = np.empty((products.shape[1], *start.shape), dtype=np.float64)
+    total = start
+    for i, each in enumerate(sums):
+        np.add(products[:, i], total, out=each)
+        total = each.astype(np.float32)
+    if _on_border(sums).any():
+        total = start
+        for i in range(len(sums)):
+            total = _fused(products[:, i], total)
+    return total
 
 
 def _rounded_to_odd(x: Doubles, y: Doubles) -> Doubles:
@@ -118,24 +145,23 @@ def scale(a: Words, b: Words) -> Words:
         return _bits(np.asarray(np.ldexp(_floats(a).astype(np.float64), exponent).astype(np.float32)))
 
 
-def _order(bits: Words) -> NDArray[np.int32]:
-    """int32 values in the order of the float32: -inf .. -0 < +0 .. inf."""
-    signed = bits.view(np.int32)
-    return signed ^ ((signed >> 31) & np.int32(0x7FFF_FFFF))
-
-
 def _is_nan(bits: Words) -> NDArray[np.bool_]:
     return (bits & ~_SIGN) > np.uint32(0x7F80_0000)
 
 
 def minimum(a: Words, b: Words) -> Words:
     """The lesser; NaN if either is; -0 < +0."""
-    return np.where(_is_nan(a) | _is_nan(b), _NAN, np.where(_order(a) <= _order(b), a, b))
+    x, y = _floats(a), _floats(b)
+    with np.errstate(all="ignore"):
+        # What compares equal has the same bits, or is a pair of zeros: the negative one counts.
+        return np.where(x == y, a | b, _bits(np.minimum(x, y)))
 
 
 def maximum(a: Words, b: Words) -> Words:
     """The greater; NaN if either is; -0 < +0."""
-    return np.where(_is_nan(a) | _is_nan(b), _NAN, np.where(_order(a) >= _order(b), a, b))
+    x, y = _floats(a), _floats(b)
+    with np.errstate(all="ignore"):
+        return np.where(x == y, a & b, _bits(np.maximum(x, y)))
 
 
 def compare_equal(a: Words, b: Words) -> Words:
@@ -318,16 +344,51 @@ def partials(op: Op, accumulator: Words, *sources: Words) -> None:
 
     Args:
         op: one of isa.ACCUMULATING.
-        accumulator: [..., 16].
-        sources: [..., n], as many as the opcode takes when it accumulates.
+        accumulator: [rows, 16].
+        sources: [rows, n], as many as the opcode takes when it accumulates.
     """
-    count = sources[0].shape[-1]
-    for start in range(0, count, CHUNK_MULTIPLE):
-        part = [source[..., start : start + CHUNK_MULTIPLE] for source in sources]
-        target = accumulator[..., : part[0].shape[-1]]
+    rows, count = sources[0].shape
+    whole = count - count % CHUNK_MULTIPLE
+    if whole:
+        groups = [source[:, :whole].reshape(rows, -1, CHUNK_MULTIPLE) for source in sources]
+        accumulator[...] = _accumulated(op, accumulator, *groups)
+    if whole < count:
         # add and the other symmetric ones take (partial result, element), fma and fnma (a, b, partial result)
-        operands = (*part, target) if len(part) == 2 else (target, *part)
-        target[...] = ALU[op](*operands)
+        rest = [source[:, whole:] for source in sources]
+        target = accumulator[:, : count - whole]
+        target[...] = ALU[op](*rest, target) if len(rest) == 2 else ALU[op](target, *rest)
+
+
+def _accumulated(op: Op, start: Words, *groups: Words) -> Words:
+    """`start` [rows, 16] and then the groups [rows, n, 16], in order."""
+    first = groups[0]
+    if op in _REDUCTIONS:
+        reduction, dtype = _REDUCTIONS[op]
+        return ALU[op](start, reduction.reduce(first.view(dtype), axis=1, dtype=dtype).view(np.uint32))
+    with np.errstate(all="ignore"):
+        if op in (Op.FMA, Op.FNMA):
+            x = first if op == Op.FMA else first ^ _SIGN
+            products = np.multiply(_floats(x), _floats(groups[1]), dtype=np.float64)
+            return _bits(_fused_chain(_floats(start), products))
+        if op == Op.ADD:
+            # `accumulate` is defined as r[i] = r[i-1] + x[i]; `reduce` may add in another order.
+            terms = np.concatenate([start[:, None], first], axis=1)
+            return _bits(np.add.accumulate(_floats(terms), axis=1)[:, -1].copy())
+    # min, max: any order gives the same
+    while first.shape[1] > 1:
+        half = first.shape[1] // 2
+        pairs = ALU[op](first[:, :half], first[:, half : 2 * half])
+        first = np.concatenate([pairs, first[:, 2 * half :]], axis=1)
+    return ALU[op](start, first[:, 0])
+
+
+_REDUCTIONS: Final[dict[Op, tuple[np.ufunc, Any]]] = {
+    Op.IADD: (np.add, np.uint32),
+    Op.AND: (np.bitwise_and, np.uint32),
+    Op.OR: (np.bitwise_or, np.uint32),
+    Op.IMIN: (np.minimum, np.int32),
+    Op.IMAX: (np.maximum, np.int32),
+}
 
 
 def fold(op: Op, accumulator: Words) -> Words:

@@ -33,7 +33,7 @@ from echo_npu.vector.memory import Decoded, ProgramMemory
 
 __all__ = ["ProgramFault", "VectorModel"]
 
-_BLOCK_ELEMENTS: Final = 1 << 16
+_BLOCK_ELEMENTS: Final = 1 << 14  # float64 temporaries stay in the cache
 _SIGNED: Final = {2: np.int16, 1: np.int8}
 
 _ROW: Final = OPERAND_CODES["row"]

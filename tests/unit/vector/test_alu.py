@@ -319,7 +319,7 @@ def test_swap(count: int) -> None:
 ACCUMULATED = [Op.ADD, Op.MIN, Op.MAX, Op.IADD, Op.IMIN, Op.IMAX, Op.AND, Op.OR, Op.FMA, Op.FNMA]
 
 
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 40])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 40, 115])
 @pytest.mark.parametrize("op", ACCUMULATED, ids=lambda op: op.mnemonic)
 def test_partials(op: Op, count: int) -> None:
     """Element i goes to partial result i mod 16, in ascending i."""

@@ -34,23 +34,19 @@ def rms_norm(*, weighted: bool = True, kept: bool = True) -> Program:
     both = [x, weight] if weighted else [x]
     row = b.row_register() if kept else b.vector()
 
-    def weigh() -> None:
-        if weighted:
-            b.mul(row, x, weight)
-        else:
-            b.mov(row, x)
-
     squares = axis.start("add", 0.0)
     with axis.loop(advance=both if kept else [x]):
         squares.take_product(x, x)
-        if kept:
-            weigh()
+        if kept and weighted:
+            b.mul(row, x, weight)
+        elif kept:
+            b.mov(row, x)
     rate = squares.result()
     _rate(b, rate)
     with axis.loop(advance=[] if kept else both):
-        if not kept:
-            weigh()
-        b.mul(b.out, row, rate)
+        if weighted and not kept:
+            b.mul(row, x, weight)
+        b.mul(b.out, row if weighted or kept else x, rate)
     return b.build()
 
 

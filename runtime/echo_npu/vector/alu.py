@@ -93,7 +93,7 @@ def _fused(product: Doubles, addend: Floats) -> Floats:
 def _on_border(total: Doubles) -> NDArray[np.bool_]:
     """Where rounding a sum, which float64 has rounded already, to float32 may not give the rounded sum."""
     bits = total.view(np.uint64)
-    border = (bits & _TAIL) == _TIE
+    border: NDArray[np.bool_] = (bits & _TAIL) == _TIE
     size = bits & _MAGNITUDE
     size -= np.uint64(1)  # a zero is exact: it becomes the greatest number
     border |= size < _TINY

@@ -19,6 +19,7 @@ from echo_npu.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
+    extension_count,
     matmul_packets,
 )
 from echo_npu.status import ErrorCode, State
@@ -72,7 +73,7 @@ def word7(packet: NpuCommandPacket) -> NpuCommandPacket:
 HUGE = 1 << 62
 CASES: dict[ErrorCode, dict[str, Slots]] = {
     ErrorCode.BAD_OPCODE: {
-        "4": [NpuCommandPacket(4)],
+        "7": [NpuCommandPacket(7)],
         "0xFE": [NpuCommandPacket(0xFE)],
         "upper bytes": [NpuCommandPacket(0x0100_0001)],
         "all ones": [NpuCommandPacket(0xFFFF_FFFF)],
@@ -245,7 +246,7 @@ def _is_long(slots: Slots) -> bool:
         command = check_command(packet, extension)
     except PacketFault:
         return False
-    moved = sum(o.rows * o.row_bytes for o in (command.src1, command.src2, command.dst) if o is not None)
+    moved = sum(o.rows * o.row_bytes for o in (*command.sources, command.dst) if o is not None)
     return moved * command.batch[0] * command.batch[1] > 100_000 or command.macs > 100_000
 
 
@@ -258,7 +259,7 @@ async def test_no_packet_hangs(bench: NpuBench) -> None:
             continue
         raw = slots[0] if isinstance(slots[0], bytes) else slots[0].pack()
         opcode, flags = struct.unpack_from("<II", raw)
-        if len(slots) == 1 and flags & Flags.EXT & LEGAL_FLAGS.get(opcode, 0):
+        while len(slots) <= extension_count(opcode, flags):
             slots.append(_random_words(bench))  # it announces an extension: something comes
         if await bench.run(slots, bench.random.choice(("window", "ring"))) == State.ERROR:
             await bench.commands.clear_error()

@@ -50,7 +50,7 @@ class Stream:
         size: bytes of an element, 4, 2 or 1; shorter ones are sign-extended when read, cut when written.
         pack: the row counts as one segment of segs * seg_len elements.
         bcast: (inputs) the row is one element, and every element of the window is it.
-        passes: (inputs) how many times the program goes through the row, 1..15. None: what it needs.
+        passes: (inputs) how many times the program goes through the row, 1..15. None: as the program says.
     """
 
     address: int

@@ -22,6 +22,7 @@ from echo_npu.vector.isa import (
     Operand,
     kind_of,
     operand,
+    source_count,
 )
 
 Value = Operand | float | np.floating | np.integer
@@ -323,8 +324,7 @@ class Builder:
                     raise AssemblyError(f"{where}: two immediates, 0x{imm:08x} and 0x{bits:08x}")
                 imm = bits
                 codes.append(IMMEDIATE)
-        instruction = Instruction(op, dst.code, imm=imm or 0, one=one)
-        wanted = len(instruction.sources)
+        wanted = source_count(op, dst.code)
         if len(codes) != wanted:
             raise AssemblyError(f"{where} {dst}: {len(codes)} sources, it takes {wanted}")
         a, b, c = (*codes, 0, 0, 0)[:3]

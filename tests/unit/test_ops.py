@@ -161,9 +161,9 @@ def test_add(npu: Device, shape: tuple[int, ...], alpha: float) -> None:
     assert np.array_equal(c, a + np.float32(alpha) * b)
 
 
-def test_add_refuses_to_broadcast(npu: Device) -> None:
-    with pytest.raises(ValueError, match=r"a has shape \(3, 5\), b has shape \(5,\)"):
-        npu.add(random(3, 5), random(5))
+def test_add_names_the_shapes_that_do_not_broadcast(npu: Device) -> None:
+    with pytest.raises(ValueError, match=r"a has shape \(3, 5\), b has shape \(3,\)"):
+        npu.add(random(3, 5), random(3))
     with pytest.raises(ValueError, match="empty"):
         npu.add(np.zeros((0, 2), np.float32), np.zeros((0, 2), np.float32))
 
@@ -329,8 +329,6 @@ def test_strides_that_no_command_has_are_refused(npu: Device) -> None:
     assert npu.matmul(tensor[::2, ::2].contiguous(), npu.tensor(random(4, 4))).shape == (4, 4)
     with pytest.raises(ValueError, match=r"out.*last axis"):
         npu.matmul(tensor, tensor, out=npu.empty((8, 8)).T)
-    with pytest.raises(ValueError, match=r"add: b .*contiguous"):
-        npu.add(tensor, tensor.T)
 
 
 def test_tensors_of_another_device_are_refused(npu: Device) -> None:

@@ -1,48 +1,234 @@
-"""Elementwise arithmetic."""
+"""Elementwise operations. Operands broadcast as in numpy; a number is a parameter of the command.
+
+What the result is to the bit: docs/numerics.md.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
 
 from echo_npu import debug
-from echo_npu.ops.operands import check_out, require_float32, upload
+from echo_npu.ops.broadcast import compute, is_array, result_shape
+from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload
 from echo_npu.packets import add_packets
 from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels.elementwise import elementwise
+from echo_npu.vector.kernels.math import power_parameters
 
 if TYPE_CHECKING:
     from echo_npu.device import Device
 
+Number: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
-def add(device: Device, a: Any, b: Any, alpha: float = 1.0, *, out: DeviceTensor | None = None) -> Any:
-    """`a + alpha * b`, elementwise in float32: one rounded product, one rounded sum.
+_CONDITIONS: Final = frozenset(
+    np.dtype(each) for each in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float32")
+)
+
+
+def unary(device: Device, op: str, x: Any, *, out: DeviceTensor | None = None) -> Any:
+    """A function of each element.
 
     Args:
-        a, b: float32, of one shape. A DeviceTensor must be contiguous.
-        alpha: rounded to float32.
-        out: a contiguous DeviceTensor of that shape to write to; it may be `a` or `b`.
+        op: neg, abs, relu, reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, sigmoid, silu, gelu, gelu_tanh.
+        x: float32 of any shape; a DeviceTensor with any strides.
+        out: a DeviceTensor of x's shape to write to; it may be x.
 
-    Returns: float32 of that shape; a DeviceTensor if `a`, `b` or `out` is one.
+    Returns: float32 of x's shape; a DeviceTensor if `x` or `out` is one.
 
     Raises:
-        TypeError: a dtype other than float32, or no array.
-        ValueError: shapes that differ (nothing is broadcast), an empty array, or a tensor with gaps.
+        TypeError: a dtype other than float32, or no array.  ValueError: an empty array, or another shape.
     """
-    require_float32("add", a=a, b=b)
-    if a.shape != b.shape:
-        raise ValueError(f"add: a has shape {a.shape}, b has shape {b.shape}; they must be the same")
-    if 0 in a.shape:
-        raise ValueError(f"add of an empty array: a has shape {a.shape}")
-    check_out("add", out, a.shape)
+    require_float32(op, x=x)
+    return compute(device, op, elementwise(op, "s"), {"x": x}, out)
+
+
+def binary(device: Device, op: str, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
+    """A function of two elements.
+
+    Args:
+        op: sub, mul, div, minimum, maximum, eq, ne, lt, le, gt, ge. A comparison gives 1.0 or 0.0.
+        a, b: float32, shapes that broadcast; one of them may be a number, rounded to float32.
+        out: a DeviceTensor of the result's shape to write to; it may be an operand.
+
+    Returns: float32 of the broadcast shape; a DeviceTensor if `a`, `b` or `out` is one.
+
+    Raises:
+        TypeError: a dtype other than float32, or no array among the operands.
+        ValueError: shapes that do not broadcast, or an empty array.
+    """
+    return _mixed(device, op, op, {"a": a, "b": b}, out)
+
+
+def add(device: Device, a: Any, b: Any, alpha: Number = 1.0, *, out: DeviceTensor | None = None) -> Any:
+    """`a + alpha * b`: one rounded product, one rounded sum.
+
+    Args:
+        a, b: as in `binary`.
+        alpha: rounded to float32.
+        out: a DeviceTensor of the result's shape to write to; it may be an operand.
+
+    Returns, raises: as `binary`.
+    """
+    arrays = [each for each in (a, b) if is_array(each)]
+    if len(arrays) == 2 and a.shape == b.shape and all(_dense_float32(each) for each in (a, b, out)):
+        return _add_tensor(device, a, b, alpha, out)
+    if _float32(alpha) == 1.0:
+        return _mixed(device, "add", "add", {"a": a, "b": b}, out)
+    return _mixed(device, "add", "add_scaled", {"a": a, "b": b}, out, alpha=alpha)
+
+
+def _dense_float32(value: Any) -> bool:
+    """Whether ADD_TENSOR can take it."""
+    if isinstance(value, DeviceTensor):
+        return value.dtype == FLOAT32 and value.is_contiguous
+    return value is None or bool(value.dtype == FLOAT32)
+
+
+def _add_tensor(device: Device, a: Any, b: Any, alpha: Number, out: DeviceTensor | None) -> Any:
+    shape = result_shape("add", {"a": a, "b": b})
+    check_out("add", out, shape)
     on_device = any(isinstance(end, DeviceTensor) for end in (a, b, out))
     left = upload(device, a, "activation")
     right = left if a is b else upload(device, b, "activation")
-    target = device.empty(a.shape) if out is None else out
-    for name, tensor in (("a", left), ("b", right), ("out", target)):
-        if not tensor.is_contiguous:
-            raise ValueError(
-                f"add: {name} has shape {tensor.shape} and strides {tensor.strides}; it must be contiguous "
-                "(use contiguous())"
-            )
-    debug.npu(f"ADD_TENSOR {a.shape} alpha={alpha}")
-    device.execute(add_packets(left.ptr, right.ptr, target.ptr, left.size, alpha=alpha))
+    target = device.empty(shape) if out is None else out
+    debug.npu(f"ADD_TENSOR {shape} alpha={alpha}")
+    device.execute(add_packets(left.ptr, right.ptr, target.ptr, left.size, alpha=float(_float32(alpha))))
     return target if on_device else target.to_numpy()
+
+
+def gelu(
+    device: Device,
+    x: Any,
+    approximate: Literal["none", "tanh"] = "none",
+    *,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """x times the normal distribution at x: `x * (1 + erf(x / sqrt(2))) / 2`.
+
+    With `approximate="tanh"`: `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`.
+
+    Raises: as `unary`; ValueError for another approximation.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f'gelu: approximate is {approximate!r}; it must be "none" or "tanh"')
+    return unary(device, "gelu" if approximate == "none" else "gelu_tanh", x, out=out)
+
+
+def clamp(
+    device: Device,
+    x: Any,
+    low: Number | None = None,
+    high: Number | None = None,
+    *,
+    out: DeviceTensor | None = None,
+) -> Any:
+    """`min(max(x, low), high)`, None being no limit; NaN stays NaN, and a NaN limit makes all NaN.
+
+    Raises:
+        TypeError: x is no float32 array, or a limit no number.
+        ValueError: no limit at all, an empty array, or an `out` of another shape.
+    """
+    require_float32("clamp", x=x)
+    limits = {"min": low, "max": high}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if not given:
+        raise ValueError("clamp takes a minimum, a maximum or both")
+    name = "clamp" if len(given) == 2 else f"clamp_{next(iter(given))}"
+    return _mixed(device, "clamp", name, {"x": x, **given}, out)
+
+
+def power(device: Device, x: Any, exponent: Number, *, out: DeviceTensor | None = None) -> Any:
+    """x to the power of one number, rounded to float32, with the special cases of C's pow, which are numpy's.
+
+    Args:
+        x, out: as in `unary`.
+
+    Raises: as `unary`; TypeError for an exponent that is no number.
+    """
+    require_float32("pow", x=x)
+    number = float(_float32(_number("pow", "exponent", exponent)))
+    if math.isnan(number):
+        one = binary(device, "eq", x, 1.0)
+        return where(device, one, 1.0, math.nan, out=out)
+    if number == 0.0:
+        return compute(device, "pow", elementwise("one", "s"), {"x": x}, out)
+    name = {-1.0: "reciprocal", 0.5: "power_half", 1.0: "mov", 2.0: "square", 3.0: "cube"}.get(number)
+    if name is not None:
+        return compute(device, "pow", elementwise(name, "s"), {"x": x}, out)
+    limited, *bits = power_parameters(number)
+    params = [limited, *bits]
+    return compute(device, "pow", elementwise("power", "spppp"), {"x": x}, out, params=params)
+
+
+def where(device: Device, condition: Any, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
+    """a where the condition is not zero (NaN is not zero), else b, bits untouched.
+
+    Args:
+        condition: an array of bool, float32 or integers of up to 32 bits; it broadcasts with a and b.
+        a, b: float32, or numbers.
+        out: a DeviceTensor of the result's shape to write to; it may be an operand.
+
+    Raises:
+        TypeError: another dtype.  ValueError: shapes that do not broadcast, or an empty array.
+    """
+    if not is_array(condition) or condition.dtype not in _CONDITIONS:
+        raise TypeError(
+            f"where: condition is {kind(condition)}; it must be an array of bool, float32 or integers of up "
+            "to 32 bits"
+        )
+    name = "where_float" if condition.dtype == FLOAT32 else "where"
+    return _mixed(device, "where", name, {"condition": condition, "a": a, "b": b}, out)
+
+
+def masked_fill(device: Device, x: Any, mask: Any, value: Number, *, out: DeviceTensor | None = None) -> Any:
+    """The number `value` where the mask is not zero, else x. As `where`."""
+    return where(device, mask, _number("masked_fill", "value", value), x, out=out)
+
+
+def addcmul(
+    device: Device, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
+) -> Any:
+    """`x + value * (a * b)`: a rounded product a * b, then one rounding for the rest. As `binary`."""
+    return _mixed(device, "addcmul", "addcmul", {"x": x, "a": a, "b": b}, out, value=value)
+
+
+def addcdiv(
+    device: Device, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
+) -> Any:
+    """`x + value * (a / b)`: a rounded quotient a / b, then one rounding for the rest. As `binary`."""
+    return _mixed(device, "addcdiv", "addcdiv", {"x": x, "a": a, "b": b}, out, value=value)
+
+
+def _mixed(
+    device: Device,
+    op: str,
+    name: str,
+    operands: dict[str, Any],
+    out: DeviceTensor | None,
+    **numbers: Any,
+) -> Any:
+    """Run the program `name` on arrays and numbers, `numbers` being the last ones."""
+    given = {**operands, **{key: _number(op, key, value) for key, value in numbers.items()}}
+    arrays = {key: value for key, value in given.items() if is_array(value)}
+    named = ", ".join(f"{key} is {kind(value)}" for key, value in operands.items())
+    if not arrays:
+        raise TypeError(f"{op} takes a float32 array: {named}")
+    if any(value.dtype != FLOAT32 for key, value in arrays.items() if key != "condition"):
+        raise TypeError(f"{op} takes float32 arrays and numbers: {named}")
+    params = [_float32(_number(op, key, value)) for key, value in given.items() if not is_array(value)]
+    letters = "".join("s" if is_array(value) else "p" for value in given.values())
+    return compute(device, op, elementwise(name, letters), arrays, out, params=params)
+
+
+def _number(op: str, name: str, value: Any) -> Number:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{op}: {name} must be a number, got {kind(value)}")
+    return value
+
+
+def _float32(value: Number) -> np.float32:
+    with np.errstate(over="ignore"):
+        return np.float32(value)

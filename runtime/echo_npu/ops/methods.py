@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from echo_npu.locking import Locked, locked
+from echo_npu.locking import locked
 from echo_npu.ops import (
     attention,
     conv,
     copy,
-    elementwise,
     gather,
     matmul,
     norm,
@@ -24,6 +23,7 @@ from echo_npu.ops import (
     training,
 )
 from echo_npu.ops import shape as layout
+from echo_npu.ops.elementwise_methods import ElementwiseMethods
 from echo_npu.ops.windows import Size
 from echo_npu.tensor import DeviceTensor
 
@@ -35,7 +35,7 @@ def _device(methods: OpMethods) -> Device:
     return cast("Device", methods)
 
 
-class OpMethods(Locked):
+class OpMethods(ElementwiseMethods):
     """What `Device` inherits. The documentation is with the functions."""
 
     @locked
@@ -54,11 +54,6 @@ class OpMethods(Locked):
         return matmul.matmul(
             _device(self), a, b, trans_a=trans_a, trans_b=trans_b, alpha=alpha, out_dtype=out_dtype, out=out
         )
-
-    @locked
-    def add(self, a: Any, b: Any, alpha: float = 1.0, *, out: DeviceTensor | None = None) -> Any:
-        """`a + alpha * b`. See `echo_npu.ops.elementwise.add`."""
-        return elementwise.add(_device(self), a, b, alpha, out=out)
 
     @locked
     def copy(self, src: Any, *, out: DeviceTensor | None = None) -> Any:

@@ -13,6 +13,7 @@ from echo_npu.vector.kernels.math.exponential import exp, exp_nonpositive
 from echo_npu.vector.kernels.math.logarithm import log
 from echo_npu.vector.kernels.math.logistic import gelu_tanh, sigmoid, silu, tanh
 from echo_npu.vector.kernels.math.normal import gelu, normal_cdf
+from echo_npu.vector.kernels.math.power import power, power_parameters
 from echo_npu.vector.kernels.math.reciprocal import div, rcp
 from echo_npu.vector.kernels.math.roots import rsqrt, sqrt
 from echo_npu.vector.kernels.math.trigonometry import cos, sin
@@ -28,6 +29,8 @@ __all__ = [
     "log",
     "normal_cdf",
     "polynomial",
+    "power",
+    "power_parameters",
     "rcp",
     "rsqrt",
     "sigmoid",

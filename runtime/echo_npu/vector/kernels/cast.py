@@ -1,0 +1,120 @@
+"""Programs that change the type of elements, and that quantise rows to int8 and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final, TypeAlias
+
+from echo_npu.vector.isa import Operand
+from echo_npu.vector.kernels.math import constant, div, rcp
+from echo_npu.vector.kernels.math.common import MAGNITUDE
+from echo_npu.vector.program import Builder, Program
+
+Conversion: TypeAlias = Callable[[Builder, Operand, Operand], None]
+
+GREATEST: Final = 127.0
+"""The greatest magnitude of a quantised element."""
+
+
+def _shift(b: Builder, dst: Operand, x: Operand) -> None:
+    b.shl(dst, x, 16)
+
+
+def _unsigned(mask: int) -> Conversion:
+    def conversion(b: Builder, dst: Operand, x: Operand) -> None:
+        b.and_(dst, x, mask)  # elements of a stream are sign-extended
+        b.i2f(dst, dst)
+
+    return conversion
+
+
+FROM: Final[dict[str, Conversion]] = {
+    "float32": Builder.mov,
+    "float16": Builder.h2f,
+    "bfloat16": _shift,
+    "int32": Builder.i2f,
+    "int16": Builder.i2f,
+    "int8": Builder.i2f,
+    "uint8": _unsigned(0xFF),
+    "bool": _unsigned(0xFF),
+}
+"""From the bits of an element, as a stream brings them, to float32; dst is a register."""
+
+TO: Final[dict[str, Conversion]] = {
+    "float32": Builder.mov,
+    "float16": Builder.f2h,
+    "bfloat16": Builder.f2b,
+    "int32": Builder.f2iz,
+}
+"""From float32 to the bits of an element."""
+
+
+@cache
+def cast(source: str, target: str) -> Program:
+    """s0, of one type of FROM, to one of TO, through float32."""
+    b = Builder(f"cast_{source}_{target}")
+    x = b.stream(0)
+    with b.chunks(advance=[x]):
+        if target == "float32" and source not in ("uint8", "bool"):
+            FROM[source](b, b.out, x)
+        elif source == "float32":
+            TO[target](b, b.out, x)
+        else:
+            t = b.vector()
+            FROM[source](b, t, x)
+            TO[target](b, b.out, t)
+    return b.build()
+
+
+@cache
+def quantize_scales() -> Program:
+    """s0 -> max(abs(s0)) / 127, one element."""
+    b = Builder("quantize_scales")
+    x, size, greatest = b.stream(0), b.vector(), b.accumulator()
+    b.aset(greatest, 0.0)
+    with b.chunks(advance=[x]):
+        b.and_(size, x, MAGNITUDE)
+        b.max(greatest, size)
+    scale = b.scalar()
+    b.foldmax(scale, greatest)
+    with constant(b, GREATEST) as divisor:
+        div(b, scale, scale, divisor)
+    b.mov(b.out, scale, one=True)
+    return b.build()
+
+
+@cache
+def quantize() -> Program:
+    """s0, s1 = the scale of the row -> int8 nearest to s0 / s1, within +-127; 0 where the quotient is NaN."""
+    b = Builder("quantize")
+    x = b.stream(0)
+    exponent, divisor, inverse, t = b.scalar(), b.scalar(), b.scalar(), b.scalar()
+    # The quotient of x * 2^-e and the fraction of the scale: no scale is too small to have a reciprocal.
+    b.getexp(exponent, b.stream(1))
+    b.isub(exponent, 0, exponent)
+    b.getmant(divisor, b.stream(1))
+    rcp(b, inverse, divisor)
+    b.fnma(t, divisor, inverse, 1.0)
+    b.fma(inverse, inverse, t, inverse)
+    with b.chunks(advance=[x]):
+        dividend, quotient, rest = b.vector(), b.vector(), b.vector()
+        b.scale(dividend, x, exponent)
+        b.mul(quotient, dividend, inverse)
+        b.fnma(rest, divisor, quotient, dividend)
+        b.fma(quotient, rest, inverse, quotient)
+        b.max(quotient, quotient, -GREATEST)
+        b.min(quotient, quotient, GREATEST)
+        b.f2i(b.out, quotient)
+    return b.build()
+
+
+@cache
+def dequantize() -> Program:
+    """s0 = int8, s1 = the scale of the row -> s0 * s1."""
+    b = Builder("dequantize")
+    x, t = b.stream(0), b.vector()
+    with b.chunks(advance=[x]):
+        b.i2f(t, x)
+        b.mul(b.out, t, b.stream(1))
+    return b.build()

@@ -1,0 +1,161 @@
+"""Programs of the elementwise operations: one loop over the chunks, every operand a stream or a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import inf
+from typing import Final, TypeAlias
+
+from echo_npu.vector.isa import Operand
+from echo_npu.vector.kernels import math
+from echo_npu.vector.kernels.math.common import MAGNITUDE, SIGN, constant, temporaries
+from echo_npu.vector.kernels.math.power import power
+from echo_npu.vector.program import Builder, Program
+
+Body: TypeAlias = Callable[..., None]
+"""`body(b, dst, *operands)` appends what computes dst; `dst` is written by the last instruction alone."""
+
+
+@cache
+def elementwise(name: str, operands: str) -> Program:
+    """The program of an operation.
+
+    Args:
+        name: one of BODIES.
+        operands: a letter for each: "s" is the next input stream, "p" the next parameter.
+    """
+    b = Builder(f"{name}_{operands}" if "p" in operands else name)
+    streams, params = map(b.stream, range(4)), map(b.param, range(8))
+    given = [next(streams) if letter == "s" else next(params) for letter in operands]
+    with b.chunks(advance=[b.stream(i) for i in range(operands.count("s"))]):
+        BODIES[name](b, b.out, *given)
+    return b.build()
+
+
+def _neg(b: Builder, dst: Operand, x: Operand) -> None:
+    b.xor(dst, x, SIGN)
+
+
+def _abs(b: Builder, dst: Operand, x: Operand) -> None:
+    b.and_(dst, x, MAGNITUDE)
+
+
+def _relu(b: Builder, dst: Operand, x: Operand) -> None:
+    b.max(dst, x, 0.0)
+
+
+def _clamp(b: Builder, dst: Operand, x: Operand, low: Operand, high: Operand) -> None:
+    with temporaries(b, dst, 1) as (t,):
+        b.max(t, x, low)
+        b.min(dst, t, high)
+
+
+def _add_scaled(b: Builder, dst: Operand, x: Operand, y: Operand, alpha: Operand) -> None:
+    with temporaries(b, dst, 1) as (t,):
+        b.mul(t, y, alpha)
+        b.add(dst, x, t)
+
+
+def _addcmul(b: Builder, dst: Operand, x: Operand, y: Operand, z: Operand, value: Operand) -> None:
+    with temporaries(b, dst, 1) as (t,):
+        b.mul(t, y, z)
+        b.fma(dst, t, value, x)
+
+
+def _addcdiv(b: Builder, dst: Operand, x: Operand, y: Operand, z: Operand, value: Operand) -> None:
+    with temporaries(b, dst, 1) as (t,):
+        math.div(b, t, y, z)
+        b.fma(dst, t, value, x)
+
+
+def _comparison(compare: Body, *, swapped: bool = False) -> Body:
+    """1.0 where the mask is set, else 0.0."""
+
+    def body(b: Builder, dst: Operand, x: Operand, y: Operand) -> None:
+        with temporaries(b, dst, 1) as (t,):
+            compare(b, t, *((y, x) if swapped else (x, y)))
+            b.and_(dst, t, 1.0)
+
+    return body
+
+
+def _ne(b: Builder, dst: Operand, x: Operand, y: Operand) -> None:
+    with temporaries(b, dst, 1) as (t,), constant(b, 1.0) as one:
+        b.cmpeq(t, x, y)
+        b.sel(dst, t, 0.0, one)
+
+
+def _where_float(b: Builder, dst: Operand, condition: Operand, x: Operand, y: Operand) -> None:
+    with temporaries(b, dst, 1) as (t,):
+        b.shl(t, condition, 1)  # without its sign, -0 is false
+        b.sel(dst, t, x, y)
+
+
+def _one(b: Builder, dst: Operand, x: Operand) -> None:
+    b.mov(dst, 1.0)
+
+
+def _square(b: Builder, dst: Operand, x: Operand) -> None:
+    b.mul(dst, x, x)
+
+
+def _cube(b: Builder, dst: Operand, x: Operand) -> None:
+    with temporaries(b, dst, 1) as (t,):
+        b.mul(t, x, x)
+        b.mul(dst, t, x)
+
+
+def _power_half(b: Builder, dst: Operand, x: Operand) -> None:
+    """C's pow(x, 0.5): as the square root, but 0 for -0 and infinity for -infinity."""
+    with temporaries(b, dst, 2) as (t, k), constant(b, inf) as infinity:
+        b.add(t, x, 0.0)
+        math.sqrt(b, t, t)
+        b.cmpeq(k, x, -inf)
+        b.sel(dst, k, infinity, t)
+
+
+BODIES: Final[dict[str, Body]] = {
+    "mov": Builder.mov,
+    "add": Builder.add,
+    "add_scaled": _add_scaled,
+    "sub": Builder.sub,
+    "mul": Builder.mul,
+    "div": math.div,
+    "minimum": Builder.min,
+    "maximum": Builder.max,
+    "addcmul": _addcmul,
+    "addcdiv": _addcdiv,
+    "eq": _comparison(Builder.cmpeq),
+    "ne": _ne,
+    "lt": _comparison(Builder.cmplt),
+    "le": _comparison(Builder.cmple),
+    "gt": _comparison(Builder.cmplt, swapped=True),
+    "ge": _comparison(Builder.cmple, swapped=True),
+    "where": Builder.sel,
+    "where_float": _where_float,
+    "neg": _neg,
+    "abs": _abs,
+    "relu": _relu,
+    "clamp": _clamp,
+    "clamp_min": Builder.max,
+    "clamp_max": Builder.min,
+    "reciprocal": math.rcp,
+    "sqrt": math.sqrt,
+    "rsqrt": math.rsqrt,
+    "one": _one,
+    "square": _square,
+    "cube": _cube,
+    "power_half": _power_half,
+    "power": power,
+    "exp": math.exp,
+    "log": math.log,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "sigmoid": math.sigmoid,
+    "silu": math.silu,
+    "gelu": math.gelu,
+    "gelu_tanh": math.gelu_tanh,
+}
+"""What each operation computes."""

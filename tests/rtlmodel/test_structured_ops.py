@@ -1,4 +1,4 @@
-"""Reductions, softmax, norms, rope, attention, images, training: the RTL's bits are the functional model's."""
+"""Reductions, softmax, norms, rope, attention, images, training: the RTL and the functional model agree."""
 
 from __future__ import annotations
 

@@ -5,18 +5,85 @@ respect shows as a difference in the whole-memory comparison. Each test prints n
 replays it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from echo_npu.checks import PacketFault, check_command
-from echo_npu.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet
+from echo_npu.packets import (
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    gather_packets,
+    load_program_packets,
+    packet_bytes,
+)
 from echo_npu.status import State
+from echo_npu.vector.command import Stream, VectorExtension, vector_command
+from echo_npu.vector.memory import ProgramMemory
+from echo_npu.vector.program import Builder, Program
 from tb.bench import NpuBench, npu_test, random_timing
 from tb.drivers.commands import Path
 
 ARENAS = (0x0000_2000, 0x1000_2000)  # one in each region
 ARENA_BYTES = 6144
+TABLE_ROWS = 5
+
+ENTRIES = (0, 100, 200)  # where vector programs are
 
 Slots = list[Packet]
+
+
+def mixed() -> Program:
+    """o = s0 * p0 + s1."""
+    b = Builder("mixed")
+    x, y = b.stream(0), b.stream(1)
+    with b.chunks(advance=[x, y]):
+        b.fma(b.out, x, b.param(0), y)
+    return b.build()
+
+
+def lesser() -> Program:
+    """o = min(s0, s1) through a chain of dependent instructions."""
+    b = Builder("lesser")
+    x, y, v = b.stream(0), b.stream(1), b.vector()
+    with b.chunks(advance=[x, y]):
+        b.min(v, x, y)
+        for _ in range(4):
+            b.add(v, v, b.param(0))
+        b.mov(b.out, v)
+    return b.build()
+
+
+def centred() -> Program:
+    """o = s0 - max(s0) + s1: two passes over s0."""
+    b = Builder("centred")
+    x, y, greatest, r, v = b.stream(0), b.stream(1), b.accumulator(), b.scalar(), b.vector()
+    b.aset(greatest, float("-inf"))
+    with b.chunks(advance=[x]):
+        b.max(greatest, x)
+    b.foldmax(r, greatest)
+    with b.chunks(advance=[x, y]):
+        b.sub(v, x, r)
+        b.add(b.out, v, y)
+    return b.build()
+
+
+PROGRAMS = (mixed(), lesser(), centred())
+
+
+def accepted(command: Sequence[Packet], programs: ProgramMemory) -> bool:
+    """Whether the device takes a command; it refuses operands that overlap."""
+    raw = [packet_bytes(packet) for packet in command]
+    packet = NpuCommandPacket.unpack(raw[0])
+    extension = VectorExtension.unpack(raw[1:]) if packet.opcode == Opcode.VECTOR else None
+    try:
+        check_command(packet, extension or (ExtensionPacket.unpack(raw[1]) if raw[1:] else None), programs)
+    except PacketFault:
+        return False
+    return True
 
 
 class ProgramMaker:
@@ -31,6 +98,13 @@ class ProgramMaker:
         self._places = [
             self._random.choice(ARENAS) + 4 * self._random.randrange(ARENA_BYTES // 8) for _ in range(9)
         ]
+        indices = bench.rng.integers(0, TABLE_ROWS, 64).astype(np.int32)
+        self._indices = bench.place(indices, align=0x10000)
+        # Each program at each place: programs follow one another there.
+        self._code = {program: bench.place(program.words, "weight", align=0x10000) for program in PROGRAMS}
+        self._loaded = dict.fromkeys(ENTRIES, PROGRAMS[0])
+        self._programs = ProgramMemory(bench.config.program_words)
+        self._programs.loaded = bench.config.program_words
 
     def _place(self, unit: int = 4) -> int:
         return self._random.choice(self._places) + unit * self._random.choice((0, 0, 0, 1, 2, 7, 64))
@@ -104,31 +178,75 @@ class ProgramMaker:
         packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=0.5)
         return [packet] if extension is None else [packet, extension]
 
+    def load(self) -> Slots:
+        """LOAD_PROGRAM over a program that commands before may still run."""
+        entry, program = self._random.choice(ENTRIES), self._random.choice(PROGRAMS)
+        self._loaded[entry] = program
+        return self._load(entry)
+
+    def _load(self, entry: int) -> Slots:
+        program = self._loaded[entry]
+        return list(load_program_packets(self._code[program], len(program), entry))
+
+    def vector(self) -> Slots:
+        """VECTOR over a few rows, dense or not, often in place."""
+        pick = self._random
+        entry, cols, rows = (
+            pick.choice(ENTRIES),
+            pick.choice((1, 16, pick.randint(1, 150))),
+            pick.randint(1, 4),
+        )
+        program, row = self._loaded[entry], 4 * cols
+        output = Stream(self._place(), row_stride=row + pick.choice((0, 0, 4, 60)))
+        first = Stream(self._place(), row_stride=pick.choice((0, row, row + 12)))
+        second = Stream(self._place(), row_stride=pick.choice((0, row)))
+        if pick.random() < 0.3:
+            second = Stream(self._place(), row_stride=4, bcast=True)
+        if pick.random() < 0.3:
+            first = output
+        command = vector_command(
+            entry,
+            rows=rows,
+            cols=cols,
+            inputs=[first, second],
+            output=output,
+            params=[pick.choice((1.0, -0.5))],
+            passes=program.passes,
+        )
+        return command.packets()
+
+    def gather(self) -> Slots:
+        """GATHER of rows of a few bytes."""
+        pick = self._random
+        count, row_bytes = pick.randint(1, 60), pick.choice((4, 12, pick.randint(1, 90)))
+        place = self._indices + 4 * pick.randint(0, 4)
+        return list(gather_packets(self._place(1), place, self._place(1), count, row_bytes, TABLE_ROWS))
+
     def fence(self) -> Slots:
         """NOP or SYNC."""
         return [NpuCommandPacket(self._random.choice((Opcode.NOP, Opcode.SYNC)))]
 
     def program(self, length: int) -> Slots:
-        """`length` commands that the device must accept."""
+        """`length` commands that the device must accept, and before them those that load the programs."""
         kinds: list[Callable[[], Slots]] = [
             self.copy,
             self.strided_copy,
             self.add,
             self.matmul,
             self.matmul,
+            self.matmul,
+            self.vector,
+            self.vector,
+            self.gather,
+            self.load,
             self.fence,
         ]
-        slots: Slots = []
+        slots = [packet for entry in ENTRIES for packet in self._load(entry)]
         while length:
             command = self._random.choice(kinds)()
-            packet, *extension = command
-            assert isinstance(packet, NpuCommandPacket)
-            try:
-                check_command(packet, extension[0] if extension else None)  # type: ignore[arg-type]
-            except PacketFault:
-                continue  # operands overlap: drawn again
-            slots += command
-            length -= 1
+            if accepted(command, self._programs):
+                slots += command
+                length -= 1
         return slots
 
 

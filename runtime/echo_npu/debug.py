@@ -1,6 +1,6 @@
 """Trace lines for people, chosen by ECHO_NPU_DEBUG_LEVEL.
 
-    1  what ran where: [NPU] operations, [CPU] operations that the host does for now
+    1  what ran where: [NPU] operations, [CPU] operations of the host
     2  also every copy: [COPY]
     3  also every view and every packet: [VIEW], [NPU]
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.models import run_layer, smollm2_layer
+from echo_npu.models import run_model, smollm2_layer, smollm2_stack
 from echo_npu.models.gguf_model import GgufModel
-from echo_npu.models.layer_types import F32, LayerConfig
+from echo_npu.models.layer_types import LayerConfig
+from echo_npu.models.truth import F32
 
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
@@ -69,6 +70,7 @@ def write_model(path: Path, *, architecture: str = "llama", leave_out: str = "")
 
     types = gguf.GGMLQuantizationType
     add("token_embd.weight", (len(tokens), CONFIG.hidden), types.Q8_0)
+    add("output_norm.weight", (CONFIG.hidden,), None)
     for layer in range(LAYERS):
         for stem, field in NAMES.items():
             shape = CONFIG.weight_shapes()[field]
@@ -120,10 +122,20 @@ def test_embedding(path: Path) -> None:
 @pytest.mark.parametrize("index", range(LAYERS))
 def test_a_layer_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device, index: int) -> None:
     write_model(path)
-    case = smollm2_layer(index, "the theme of it", GgufModel(path))
-    assert len(case.hidden_in) >= 8
-    assert any("prepared on the host" in note for note in case.notes) == (index > 0)
-    assert run_layer(case, device, twin).failures == []
+    layer = smollm2_layer(index, "the theme of it", GgufModel(path))
+    assert len(layer.case.hidden_in) >= 8
+    assert sum(f"layer {before}" in layer.notes[-1] for before in range(LAYERS)) == index
+    assert run_model(layer, device, twin).failures == []
+
+
+@pytest.mark.parametrize("layers", [1, LAYERS])
+def test_a_stack_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device, layers: int) -> None:
+    write_model(path)
+    stack = smollm2_stack(layers, "the", GgufModel(path))
+    assert stack.case.ids.tolist() == [258]
+    run = run_model(stack, device, twin)
+    assert run.failures == []
+    assert len(run.to_dict()["top"]) == 5
 
 
 def test_what_is_refused(path: Path) -> None:
@@ -141,6 +153,11 @@ def test_what_is_refused(path: Path) -> None:
             smollm2_layer(index, "the theme of it", model)
     with pytest.raises(ValueError, match="at least 8"):
         smollm2_layer(0, "the", model)
+    for layers in (0, LAYERS + 1):
+        with pytest.raises(ValueError, match=f"layers is {layers}; this model has 1 to 3"):
+            smollm2_stack(layers, "the", model)
+    with pytest.raises(ValueError, match="at least 1"):
+        smollm2_stack(1, "", model)
     with pytest.raises(ValueError, match="no metadata field nothing"):
         model.metadata("nothing")
 

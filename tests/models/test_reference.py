@@ -8,7 +8,7 @@ from echo_npu.models import reference, tiny_layer
 
 
 def test_one_token_sees_only_itself() -> None:
-    case = tiny_layer(tokens=1)
+    case = tiny_layer(tokens=1).case
     config, weights = case.config, case.weights
     x = case.hidden_in.astype(np.float64)
     value = (x @ weights.wv.astype(np.float64).T).reshape(config.kv_heads, config.head_dim)
@@ -17,7 +17,7 @@ def test_one_token_sees_only_itself() -> None:
 
 
 def test_a_token_does_not_see_the_future() -> None:
-    case = tiny_layer()
+    case = tiny_layer().case
     changed = case.hidden_in.copy()
     changed[9:] += 1
     before = reference.layer(case.config, case.weights, case.hidden_in)
@@ -38,6 +38,6 @@ def test_rotation_depends_on_distance_alone() -> None:
 
 
 def test_swish_of_large_values() -> None:
-    case = tiny_layer()
+    case = tiny_layer().case
     result = reference.feed_forward(case.weights, case.hidden_in.astype(np.float64) * 1e4)
     assert np.isfinite(result).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.models import reference, run_layer, smollm2_layer
+from echo_npu.models import reference, run_model, smollm2_layer, smollm2_stack
 from echo_npu.models.extras import MissingExtraError, smollm2_file
 from echo_npu.models.gguf_model import GgufModel
 
@@ -24,14 +24,9 @@ def model() -> GgufModel:
 @pytest.mark.slow
 def test_the_capital_of_france(model: GgufModel) -> None:
     """All 30 layers of the reference, so that reader, tokenizer and reference are right together."""
-    tokens = model.tokenizer.encode("The capital of France is").ids
-    stream = model.embed(tokens).astype(np.float64)
-    for index in range(model.layers):
-        stream = reference.layer(model.config, model.layer(index), stream)
-    final = stream[-1] / np.sqrt(np.mean(stream[-1] ** 2) + model.config.eps)
-    final *= model.tensor("output_norm.weight")
-    logits = model.embed(list(range(model.tokenizer.get_vocab_size()))) @ final.astype(np.float32)
-    odds = np.exp(logits - logits.max(), dtype=np.float64)
+    stack = smollm2_stack(model.layers, "The capital of France is", model)
+    logits = reference.stack_logits(stack.case)
+    odds = np.exp(logits - logits.max())
     best = int(np.argmax(odds))
     assert model.tokenizer.decode([best]) == " Paris"
     assert odds[best] / odds.sum() == pytest.approx(0.77, abs=0.01)
@@ -39,9 +34,15 @@ def test_the_capital_of_france(model: GgufModel) -> None:
 
 @pytest.mark.parametrize("index", [0, 3])
 def test_a_layer_runs(model: GgufModel, device: echo_npu.Device, twin: echo_npu.Device, index: int) -> None:
-    case = smollm2_layer(index, model=model)
-    assert len(case.hidden_in) >= 8
-    assert run_layer(case, device, twin).failures == []
+    layer = smollm2_layer(index, model=model)
+    assert len(layer.case.hidden_in) >= 8
+    assert run_model(layer, device, twin).failures == []
+
+
+def test_two_layers_run(model: GgufModel, device: echo_npu.Device, twin: echo_npu.Device) -> None:
+    run = run_model(smollm2_stack(2, model=model), device, twin)
+    assert run.failures == []
+    assert len(run.to_dict()["top"]) == 5
 
 
 def test_layer_out_of_range(model: GgufModel) -> None:

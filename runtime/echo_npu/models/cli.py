@@ -1,9 +1,11 @@
-"""The command `echo-npu layer`."""
+"""The commands `echo-npu layer`, `echo-npu model` and `echo-npu lenet`."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -11,29 +13,96 @@ from rich.console import Console
 from rich.markup import escape
 
 import echo_npu
-from echo_npu.models.layer_types import LayerCase
-from echo_npu.models.records import LayerRun
+from echo_npu.models.digits import load_digits
+from echo_npu.models.lenet import LeNet
+from echo_npu.models.lenet_training import EPOCHS, train
+from echo_npu.models.model import Model, run_model
+from echo_npu.models.records import ModelRun
 from echo_npu.models.report import ProgressBar, render
-from echo_npu.models.runner import run_layer
-from echo_npu.models.smollm2 import PROMPT, smollm2_layer
-from echo_npu.models.transformer import STEPS, tiny_layer
+from echo_npu.models.smollm2 import PROMPT, smollm2_layer, smollm2_stack
+from echo_npu.models.stack import tiny_stack
+from echo_npu.models.transformer import tiny_layer
 
-LAYERS = ("tiny", "smollm2")
+NAMES = ("tiny", "smollm2")
+
+Backend = Annotated[str | None, typer.Option(help="Default: ECHO_NPU_BACKEND, else rtlmodel.")]
+Config = Annotated[str, typer.Option(help="Hardware configuration, a file of rtl/configs.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="tiny: of weights and input, default 0.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 
 
-def make_case(layer: str, index: int, prompt: str | None, seed: int | None) -> LayerCase:
-    """The layer that is meant; ValueError, IndexError or MissingExtraError says why there is none."""
-    if layer not in LAYERS:
-        raise ValueError(f"there is no layer {layer!r}; the layers are {', '.join(LAYERS)}")
-    if layer == "tiny":
-        if index != 0:
+def layer_command(
+    layer: Annotated[str, typer.Argument(help="tiny (random) or smollm2 (SmolLM2-135M).")] = "tiny",
+    index: Annotated[int, typer.Option(help="Which layer of the model.")] = 0,
+    backend: Backend = None,
+    config: Config = "default",
+    prompt: Annotated[str | None, typer.Option(help="smollm2: a text of at least 8 tokens.")] = None,
+    seed: Seed = None,
+    waves: Annotated[bool, typer.Option("--waves", help="Dump a waveform of the run (rtlmodel).")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a transformer layer on the NPU, checked op by op against the functional model and against float64.
+
+    Exit status: 0 all right, 1 something differs or the device failed, 2 wrong arguments.
+    """
+    with _reported():
+        if layer == "tiny" and index:
             raise IndexError(f"layer index {index}: tiny is a single layer, its index is 0")
-        if prompt is not None:
-            raise ValueError("tiny has random input; a prompt is for smollm2")
-        return tiny_layer(0 if seed is None else seed)
-    if seed is not None:
-        raise ValueError("smollm2 has real weights and a real prompt; a seed is for tiny")
-    return smollm2_layer(index, PROMPT if prompt is None else prompt)
+        random = _is_random(layer, prompt, seed)
+        model = tiny_layer(seed or 0) if random else smollm2_layer(index, _text(prompt))
+        hint = waves_command(layer, index, config, prompt, seed)
+        run = _run(model, backend, config, waves=waves, hint=hint, quiet=as_json)
+    _show(run, as_json)
+
+
+def model_command(
+    name: Annotated[str, typer.Argument(help="tiny (random) or smollm2 (SmolLM2-135M).")] = "smollm2",
+    layers: Annotated[int, typer.Option(min=1, help="How many layers, from the first.")] = 2,
+    backend: Backend = None,
+    config: Config = "default",
+    prompt: Annotated[str | None, typer.Option(help="smollm2: the text to continue.")] = None,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the first layers of a model on the NPU: embedding, layers, final norm, logits of the last token.
+
+    Checked op by op like `layer`, and the logits and the likeliest tokens against float64.
+
+    Exit status: 0 all right, 1 something differs or the device failed, 2 wrong arguments.
+    """
+    with _reported():
+        random = _is_random(name, prompt, seed)
+        model = tiny_stack(layers, seed or 0) if random else smollm2_stack(layers, _text(prompt))
+        run = _run(model, backend, config, quiet=as_json)
+    _show(run, as_json)
+
+
+def lenet_command(
+    images: Annotated[int, typer.Option(min=1, help="How many held-out images to classify.")] = 50,
+    backend: Backend = None,
+    config: Config = "default",
+    seed: Annotated[int, typer.Option(min=0, help="Of the training and of the choice of images.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train LeNet-5 on scikit-learn's digits, on the host, then classify held-out images on the NPU.
+
+    Checked op by op like `layer`, and the predictions against float64.
+
+    Exit status: 0 all right, 1 something differs or the device failed, 2 wrong arguments.
+    """
+    with _reported():
+        known, held_out = load_digits(seed=seed)
+        if images > len(held_out):
+            raise ValueError(f"images is {images}; {len(held_out)} are held out")
+        with ProgressBar("training on the host", EPOCHS, enabled=not as_json) as bar:
+            weights = train(known, seed=seed, on_epoch=lambda epoch: bar.advance(f"epoch {epoch}"))
+        notes = (
+            f"trained on the host: {EPOCHS} epochs of {len(known)} images, seed {seed}",
+            "held-out images of 8x8 pixels, each pixel drawn as 4x4",
+        )
+        model = LeNet(weights, held_out.take(slice(images)), notes)
+        run = _run(model, backend, config, quiet=as_json)
+    _show(run, as_json)
 
 
 def waves_command(layer: str, index: int, config: str, prompt: str | None, seed: int | None) -> str:
@@ -51,31 +120,64 @@ def waves_command(layer: str, index: int, config: str, prompt: str | None, seed:
     return " ".join(words)
 
 
-def layer_command(
-    layer: Annotated[str, typer.Argument(help="tiny (random) or smollm2 (SmolLM2-135M).")] = "tiny",
-    index: Annotated[int, typer.Option(help="Which layer of the model.")] = 0,
-    backend: Annotated[str | None, typer.Option(help="Default: ECHO_NPU_BACKEND, else rtlmodel.")] = None,
-    config: Annotated[str, typer.Option(help="Hardware configuration, a file of rtl/configs.")] = "default",
-    prompt: Annotated[str | None, typer.Option(help="smollm2: a text of at least 8 tokens.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="tiny: of weights and input, default 0.")] = None,
-    waves: Annotated[bool, typer.Option("--waves", help="Dump a waveform of the run (rtlmodel).")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-) -> None:
-    """Run a transformer layer on the NPU, checked op by op against the functional model and against float64.
-
-    Exit status: 0 all right, 1 something differs or the device failed, 2 wrong arguments.
-    """
+@contextlib.contextmanager
+def _reported() -> Iterator[None]:
+    """What went wrong as one message and an exit status."""
     try:
-        case = make_case(layer, index, prompt, seed)
-        chosen = echo_npu.get_backend_name() if backend is None else backend
-        if waves and chosen != "rtlmodel":
-            raise ValueError(f"the backend {chosen} has no waveform; --waves is for rtlmodel")
-        hint = waves_command(layer, index, config, prompt, seed)
-        run = _run(case, chosen, config, waves=waves, hint=hint, quiet=as_json)
+        yield
     except (ValueError, TypeError, IndexError, ImportError, FileNotFoundError, echo_npu.NpuError) as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         usage = not isinstance(error, echo_npu.NpuError) or isinstance(error, echo_npu.BackendError)
         raise typer.Exit(2 if usage else 1) from None
+
+
+def _is_random(name: str, prompt: str | None, seed: int | None) -> bool:
+    """Whether `name` is the random model; ValueError for an unknown one, or an option of the other."""
+    if name not in NAMES:
+        raise ValueError(f"there is no model {name!r}; the models are {', '.join(NAMES)}")
+    if name == "tiny" and prompt is not None:
+        raise ValueError("tiny has random input; a prompt is for smollm2")
+    if name == "smollm2" and seed is not None:
+        raise ValueError("smollm2 has real weights and a real prompt; a seed is for tiny")
+    return name == "tiny"
+
+
+def _text(prompt: str | None) -> str:
+    return PROMPT if prompt is None else prompt
+
+
+def _run(
+    model: Model,
+    backend: str | None,
+    config: str,
+    *,
+    waves: bool = False,
+    hint: str = "",
+    quiet: bool,
+) -> ModelRun:
+    chosen = echo_npu.get_backend_name() if backend is None else backend
+    if waves and chosen != "rtlmodel":
+        raise ValueError(f"the backend {chosen} has no waveform; --waves is for rtlmodel")
+    title = f"{model.name} on {chosen}, configuration {config}"
+    options: dict[str, Any] = {"waves": f"layer-{model.slug}"} if waves else {}
+    with ProgressBar(title, model.steps, enabled=not quiet) as bar:
+        bar.say("opening the device; the first time, it is built")
+        with (
+            echo_npu.open("cmodel", config=config) as twin,
+            echo_npu.open(chosen, config=config, **options) as device,
+        ):
+            return run_model(
+                model,
+                device,
+                twin,
+                on_record=bar.step,
+                title=title,
+                waves_command=hint,
+                waves_file=str(device.info()["simulator"]["waves"]) if waves else "",
+            )
+
+
+def _show(run: ModelRun, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(run.to_dict(), indent=2))
     else:
@@ -87,26 +189,8 @@ def layer_command(
         raise typer.Exit(1)
 
 
-def _run(case: LayerCase, backend: str, config: str, *, waves: bool, hint: str, quiet: bool) -> LayerRun:
-    title = f"{case.name} on {backend}, configuration {config}"
-    options: dict[str, Any] = {"waves": f"layer-{case.slug}"} if waves else {}
-    with ProgressBar(title, STEPS, enabled=not quiet) as bar:
-        bar.say("opening the device; the first time, it is built")
-        with (
-            echo_npu.open("cmodel", config=config) as twin,
-            echo_npu.open(backend, config=config, **options) as device,
-        ):
-            return run_layer(
-                case,
-                device,
-                twin,
-                on_record=bar.step,
-                title=title,
-                waves_command=hint,
-                waves_file=str(device.info()["simulator"]["waves"]) if waves else "",
-            )
-
-
 def register(app: typer.Typer) -> None:
-    """Add the command `layer` to the command line."""
+    """Add the commands to the command line."""
     app.command("layer")(layer_command)
+    app.command("model")(model_command)
+    app.command("lenet")(lenet_command)

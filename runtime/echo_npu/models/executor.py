@@ -1,152 +1,172 @@
-"""Runs the operations of a layer on a device, and checks each twice.
+"""Runs the operations of a model on a device, and checks each twice.
 
-Exact: the same packets are executed by the functional model on the same memory content, and afterwards the
-activation memory of both, from the first buffer to the last, must be the same to the bit. So a stray write is
-found as surely as a wrong result. Accurate: what a command wrote is within a stated bound of float64.
+Exact: the same call is executed by the functional model on the same memory content, and afterwards the
+activation memory of both, from the model's first tensor to its last, must be the same to the bit. So a stray
+write is found as surely as a wrong result. Accurate: the result is within a stated bound of float64.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from echo_npu import debug
 from echo_npu.device import Device
-from echo_npu.models.commands import Buffer, Command
-from echo_npu.models.layer_types import F32, Truth
+from echo_npu.memory_map import MEMORY_REGIONS
+from echo_npu.models.operations import Operation
 from echo_npu.models.records import OpRecord
+from echo_npu.tensor import DeviceTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """A tensor at one address of two devices: where the model runs, and the functional model beside it."""
+
+    name: str
+    device: DeviceTensor
+    twin: DeviceTensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.device.shape
+
+    def view(self, change: Callable[[DeviceTensor], DeviceTensor]) -> Mirrored:
+        """A view of both, made by `change`."""
+        return Mirrored(self.name, change(self.device), change(self.twin))
 
 
 class Executor:
-    """Buffers, commands and host operations on `device`, mirrored on `twin`.
+    """Tensors and operations on `device`, mirrored on `twin`.
 
     Args:
-        device: where the layer runs.
-        twin: a cmodel device of its own; nothing else may use it. Its memory is kept equal to the device's.
+        device: where the model runs.
+        twin: a cmodel device with the same history of allocations, e.g. as newly opened. Nothing else may
+            use it.
         on_record: called after each operation, e.g. to move a progress bar.
-        timeout_cycles: for each command; None: the device's default.
     """
 
     def __init__(
-        self,
-        device: Device,
-        twin: Device,
-        *,
-        on_record: Callable[[OpRecord], None] | None = None,
-        timeout_cycles: int | None = None,
+        self, device: Device, twin: Device, *, on_record: Callable[[OpRecord], None] | None = None
     ) -> None:
         self.device = device
         self.twin = twin
         self.records: list[OpRecord] = []
         self.device_seconds = 0.0
         self._on_record = on_record
-        self._timeout = timeout_cycles
-        self._buffers: list[Buffer] = []
-        self._expected_weights: dict[int, F32] = {}
+        self._tensors: list[Mirrored] = []
+        self._weights: dict[int, tuple[Mirrored, NDArray[Any]]] = {}
+        self._weights_were_exact = True
 
     # --- memory ---------------------------------------------------------------------------------------------
 
-    def buffer(self, name: str, region: str, elements: int) -> Buffer:
-        """A new allocation of `elements` float32 values; NpuOutOfMemoryError if there is no room."""
-        made = Buffer(name, region, self.device.malloc(4 * elements, region=region), elements)
-        self._buffers.append(made)
+    def empty(
+        self, name: str, shape: Sequence[int], dtype: DTypeLike = np.float32, *, region: str = "activation"
+    ) -> Mirrored:
+        """A new tensor on both devices.
+
+        Raises:
+            NpuOutOfMemoryError: there is no room.
+            ValueError: the devices' allocators disagree; the twin needs the history of the device.
+        """
+        made = Mirrored(
+            name,
+            self.device.empty(shape, dtype, region=region),
+            self.twin.empty(shape, dtype, region=region),
+        )
+        self._tensors.append(made)
+        if made.device.ptr != made.twin.ptr:
+            raise ValueError(
+                f"{name} is at 0x{made.device.ptr:08x} of the device and at 0x{made.twin.ptr:08x} of its "
+                "twin: both must have the same history of allocations"
+            )
+        return made
+
+    def tensor(self, name: str, values: NDArray[Any], *, region: str = "activation") -> Mirrored:
+        """A new tensor with the shape, dtype and content of an array, on both devices."""
+        made = self.empty(name, values.shape, values.dtype, region=region)
+        self.upload(made, values)
         return made
 
     def release(self) -> None:
-        """Free every buffer."""
-        while self._buffers:
-            self.device.free(self._buffers.pop().address)
+        """Free every tensor."""
+        while self._tensors:
+            made = self._tensors.pop()
+            made.device.free()
+            made.twin.free()
+        self._weights.clear()
 
-    def upload(self, buffer: Buffer, values: F32) -> None:
-        """Write all of `buffer`, on both devices."""
-        flat = np.ascontiguousarray(values, np.float32).reshape(-1)
-        if flat.size != buffer.elements:
-            raise ValueError(f"{buffer.name} has {buffer.elements} elements, got {flat.size}")
-        if buffer.region == "weight":
-            self._expected_weights[buffer.address] = flat
-        for device in (self.device, self.twin):
-            _write(device, buffer.address, flat.view(np.uint8))
-
-    def download(self, buffer: Buffer) -> F32:
-        """All of `buffer`, flat, from the device."""
-        return _read(self.device, buffer.address, buffer.nbytes).view(np.float32)
+    def upload(self, tensor: Mirrored, values: NDArray[Any]) -> None:
+        """Write all of `tensor`, on both devices."""
+        address = tensor.device.ptr
+        if address in self._weights:
+            self._weights_were_exact &= self._weight_exact(*self._weights[address])
+        tensor.device.copy_from(values)
+        tensor.twin.copy_from(values)
+        if MEMORY_REGIONS["weight"].contains(address):
+            self._weights[address] = (tensor, values)
 
     def weights_exact(self) -> bool:
-        """Whether every uploaded weight is still in device memory, bit for bit."""
-        return all(
-            np.array_equal(_read(self.device, address, values.nbytes), values.view(np.uint8))
-            for address, values in self._expected_weights.items()
-        )
+        """Whether every weight was in device memory, bit for bit, until it was replaced, or now."""
+        return self._weights_were_exact and all(self._weight_exact(*each) for each in self._weights.values())
+
+    @staticmethod
+    def _weight_exact(tensor: Mirrored, values: NDArray[Any]) -> bool:
+        return np.array_equal(_bits(tensor.device.to_numpy()), _bits(np.ascontiguousarray(values)))
 
     # --- operations -----------------------------------------------------------------------------------------
 
-    def command(self, name: str, command: Command) -> OpRecord:
-        """Run one command on the device and on the functional model, and compare.
+    def run(self, name: str, operation: Operation, inputs: Sequence[Mirrored], out: Mirrored) -> OpRecord:
+        """Run one operation on the device and on the functional model, and compare.
 
         Raises:
             NpuDeviceError, NpuTimeoutError, SimulatorError: the device refused, hung or died.
         """
-        truth = command.truth(self._intended)
-        packets = command.packets()
-        debug.npu(f"{command.op} {command.shape} ({name})")
+        # The twin has what the operation should find: weights as they were put there, activations as the
+        # device has them.
+        truth = operation.truth(*(tensor.twin.to_numpy() for tensor in inputs))
+        shapes = [tensor.shape for tensor in inputs]
+        macs = operation.macs(shapes)
         before = self.device.counters()
         start = time.perf_counter()
-        _execute(self.device, packets, self._timeout)
+        operation.run(self.device, [tensor.device for tensor in inputs], out.device)
         self.device_seconds += time.perf_counter() - start
         after = self.device.counters()
-        _execute(self.twin, packets, None)
+        with debug.silenced():
+            operation.run(self.twin, [tensor.twin for tensor in inputs], out.twin)
         cycles = after["busy_cycles"] - before["busy_cycles"]
         beats = max(after[key] - before[key] for key in ("read_beats", "write_beats"))
-        lanes = array_size(self.device)
-        return self._record(
-            OpRecord(
-                name=name,
-                op=command.op,
-                where="NPU",
-                shape=command.shape,
-                cycles=cycles,
-                macs=command.macs,
-                utilisation=command.macs / (cycles * lanes) if cycles and command.macs else None,
-                bus=beats / cycles if cycles else None,
-                exact=self._same_activations(),
-                error=truth.error(command.result(self.download)),
-                bound=truth.bound,
-            )
+        record = OpRecord(
+            name=name,
+            op=operation.op,
+            where="NPU",
+            shape=operation.size(shapes, out.shape),
+            cycles=cycles,
+            macs=macs,
+            utilisation=macs / (cycles * array_size(self.device)) if cycles and macs else None,
+            bus=beats / cycles if cycles else None,
+            exact=self._same_activations(),
+            error=truth.error(out.device.to_numpy()),
+            bound=truth.bound,
         )
-
-    def host(self, name: str, op: str, shape: str, target: Buffer, result: F32, truth: Truth) -> OpRecord:
-        """Store what the host computed into `target`, and check it."""
-        debug.cpu(f"{op} {shape} ({name})")
-        self.upload(target, result)
-        return self._record(
-            OpRecord(name=name, op=op, where="CPU", shape=shape, error=truth.error(result), bound=truth.bound)
-        )
-
-    def _record(self, record: OpRecord) -> OpRecord:
         self.records.append(record)
         if self._on_record is not None:
             self._on_record(record)
         return record
 
-    def _intended(self, buffer: Buffer) -> F32:
-        """What a command should find: weights as they were uploaded, activations as the device has them."""
-        if buffer.region == "weight":
-            return self._expected_weights[buffer.address]
-        return self.download(buffer)
-
     def _same_activations(self) -> bool:
-        """Compare, and make equal again, so that each command answers for itself."""
-        used = [buffer for buffer in self._buffers if buffer.region == "activation"]
-        start = min(buffer.address for buffer in used)
-        nbytes = max(buffer.address + buffer.nbytes for buffer in used) - start
-        ours, theirs = _read(self.device, start, nbytes), _read(self.twin, start, nbytes)
-        if np.array_equal(ours, theirs):
+        """Compare, and make equal again, so that each operation answers for itself."""
+        used = [t.device for t in self._tensors if MEMORY_REGIONS["activation"].contains(t.device.ptr)]
+        start = min(tensor.ptr for tensor in used)
+        end = max(tensor.ptr + tensor.nbytes for tensor in used)
+        ours = self.device.backend.read_mem(start, end - start)
+        if np.array_equal(ours, self.twin.backend.read_mem(start, end - start)):
             return True
-        _write(self.twin, start, ours)
+        self.twin.backend.write_mem(start, ours)
         return False
 
 
@@ -155,14 +175,5 @@ def array_size(device: Device) -> int:
     return device.capabilities.array_rows * device.capabilities.array_cols
 
 
-def _execute(device: Device, packets: Any, timeout: int | None) -> None:
-    device.submit(packets)
-    device.wait(timeout_cycles=timeout)
-
-
-def _read(device: Device, address: int, nbytes: int) -> NDArray[np.uint8]:
-    return device.backend.read_mem(address, nbytes)
-
-
-def _write(device: Device, address: int, data: NDArray[np.uint8]) -> None:
-    device.backend.write_mem(address, data)
+def _bits(values: NDArray[Any]) -> NDArray[np.uint8]:
+    return values.reshape(-1).view(np.uint8)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from echo_npu.models.extras import require
-from echo_npu.models.layer_types import F32, LayerConfig, LayerWeights
+from echo_npu.models.layer_types import LayerConfig, LayerWeights
+from echo_npu.models.truth import F32
 
 _TENSORS = {
     "attn_norm": "attn_norm",

@@ -1,41 +1,14 @@
-"""The shape of a llama-style layer, and its weights."""
+"""The shape of a llama-style layer, its weights, and the model around it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-F32: TypeAlias = NDArray[np.float32]
-F64: TypeAlias = NDArray[np.float64]
-
-UNIT = 2.0**-24
-"""The largest relative error of one float32 rounding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What an operation should have produced.
-
-    Attributes:
-        value: float64, computed from the operation's inputs as they were before it ran.
-        magnitude: float64, same shape; `abs(result - value) / magnitude` is the relative error.
-        bound: the largest relative error allowed.
-    """
-
-    value: F64
-    magnitude: F64
-    bound: float
-
-    def error(self, result: F32) -> float:
-        """The largest relative error of `result`, NaN if one is no number; ValueError for another shape."""
-        if result.shape != self.value.shape:
-            raise ValueError(f"the result has shape {result.shape}; the truth has {self.value.shape}")
-        difference = np.abs(result.astype(np.float64) - self.value)
-        # Below 2**-100 float32 runs into its subnormals, where errors are absolute.
-        return float(np.max(difference / (self.magnitude + 2.0**-100)))
+from echo_npu.models.truth import F32
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +132,43 @@ class LayerCase:
             raise TypeError(f"the input is {self.hidden_in.dtype}; it must be float32")
         if not len(self.hidden_in):
             raise ValueError("the input has no tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class StackCase:
+    """The first layers of a model, from token numbers to the logits of the last token.
+
+    Attributes:
+        name: what the report calls it.
+        slug: the name, for files.
+        layers: how many.
+        layer: gives the weights of a layer, by its index.
+        table: float32 [vocabulary, hidden]: embedding, and head of the logits.
+        final_norm: float32 [hidden].
+        ids: int32 [tokens], the numbers of the input's tokens.
+        word: the text of a token, by its number.
+        notes: sentences for the report.
+    """
+
+    name: str
+    slug: str
+    config: LayerConfig
+    layers: int
+    layer: Callable[[int], LayerWeights]
+    table: F32
+    final_norm: F32
+    ids: NDArray[np.int32]
+    word: Callable[[int], str]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.layers < 1:
+            raise ValueError(f"layers is {self.layers}; a stack has at least 1")
+        if self.ids.ndim != 1 or not len(self.ids):
+            raise ValueError(f"ids have shape {self.ids.shape}; a stack needs a row of at least one token")
+        hidden = self.config.hidden
+        if self.table.ndim != 2 or self.table.shape[1] != hidden or self.final_norm.shape != (hidden,):
+            raise ValueError(
+                f"the table has shape {self.table.shape}, the final norm {self.final_norm.shape}; "
+                f"the model needs [vocabulary, {hidden}] and [{hidden}]"
+            )

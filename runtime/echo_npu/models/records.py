@@ -1,8 +1,8 @@
-"""What a run of a layer leaves behind: one record for each operation, and the whole."""
+"""What a run of a model leaves behind: one record for each operation, and the whole."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -11,16 +11,16 @@ class OpRecord:
     """One operation.
 
     Attributes:
-        name: its role in the layer, e.g. "scores".
-        op: opcode or host operation, e.g. "MATMUL", "softmax".
-        where: "NPU" or "CPU".
+        name: its role in the model, e.g. "scores".
+        op: the operation of `Device`, e.g. "matmul".
+        where: what computed it; "NPU".
         shape: its size, for people.
-        cycles: device cycles while it ran; 0 where the backend has no cycles or the host did it.
+        cycles: device cycles while it ran; 0 where the backend has no cycles.
         macs: multiply-accumulates on the matrix engine.
         utilisation: macs / (cycles * array rows * array columns); None where there is nothing to divide.
         bus: busier of the read and the write channel of the memory bus, beats / cycles; None likewise.
-        exact: whether device memory is, bit for bit, what the functional model makes of the same packets on
-            the same memory; None for the host's operations.
+        exact: whether device memory is, bit for bit, what the functional model makes of the same call on the
+            same memory.
         error: largest error against float64, relative to the magnitude of the terms that were summed.
         bound: the largest error allowed.
     """
@@ -31,11 +31,11 @@ class OpRecord:
     shape: str
     error: float
     bound: float
-    cycles: int = 0
-    macs: int = 0
-    utilisation: float | None = None
-    bus: float | None = None
-    exact: bool | None = None
+    cycles: int
+    macs: int
+    utilisation: float | None
+    bus: float | None
+    exact: bool
 
     @property
     def accurate(self) -> bool:
@@ -44,48 +44,59 @@ class OpRecord:
 
     @property
     def passed(self) -> bool:
-        return self.accurate and self.exact is not False
+        return self.accurate and self.exact
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "name": self.name,
-            "op": self.op,
-            "where": self.where,
-            "shape": self.shape,
-            "cycles": self.cycles,
-            "macs": self.macs,
-            "utilisation": self.utilisation,
-            "bus": self.bus,
-            "exact": self.exact,
-            "error": self.error,
-            "bound": self.bound,
-            "passed": self.passed,
-        }
+        return {**asdict(self), "passed": self.passed}
 
 
 @dataclass(frozen=True, slots=True)
-class LayerRun:
-    """A layer that has run.
+class Check:
+    """A figure of the whole model, against an independent float64 reference.
 
     Attributes:
-        title: which layer, on which backend and configuration.
+        key: its name in JSON; the bound is `key` with "bound" for the last word.
+        meaning: what is measured, for people.
+        value, bound: the check holds if value <= bound, which a NaN is not.
+    """
+
+    key: str
+    meaning: str
+    value: float
+    bound: float
+
+    @property
+    def passed(self) -> bool:
+        return self.value <= self.bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        stem = self.key.rpartition("_")[0]
+        return {self.key: self.value, f"{stem}_bound": self.bound}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRun:
+    """A model that has run.
+
+    Attributes:
+        title: which model, on which backend and configuration.
         backend, config: their names.
         records: in the order of execution.
-        weights_exact: whether weight memory holds, bit for bit, what was put there.
-        layer_error: largest error of the layer's output against the independent float64 reference, relative
-            to the largest output of the same token.
-        layer_bound: the largest such error allowed.
-        cycles: device cycles of all NPU operations.
-        macs: of all NPU operations.
+        weights_exact: whether weight memory held, bit for bit, what was put there.
+        checks: of the model as a whole.
+        results: what the model computed, as plain data under their names in JSON.
+        summary: sentences about the results.
+        notes: sentences about the input and its preparation.
+        cycles: device cycles of all operations.
+        macs: of all operations.
         utilisation: macs / (cycles * array rows * array columns); None without cycles.
         wall_s: seconds of the whole run, checks included, set-up of the simulator excluded.
         device_s: seconds in which the device worked.
-        tokens: rows of the input.
-        notes: sentences about what was prepared where.
-        waves_command: what to type for a waveform of the same run.
-        waves_file: where the waveform of this run is; empty without one.
         exact_means: what was compared with what under "exact".
+        waves_command: what to type for a waveform of the same run; empty if there is no such command.
+        waves_file: where the waveform of this run is; empty without one.
     """
 
     title: str
@@ -93,35 +104,30 @@ class LayerRun:
     config: str
     records: tuple[OpRecord, ...]
     weights_exact: bool
-    layer_error: float
-    layer_bound: float
+    checks: tuple[Check, ...]
+    results: dict[str, Any]
+    summary: tuple[str, ...]
+    notes: tuple[str, ...]
     cycles: int
     macs: int
     utilisation: float | None
     wall_s: float
     device_s: float
-    tokens: int
-    notes: tuple[str, ...] = ()
+    exact_means: str
     waves_command: str = ""
     waves_file: str = ""
-    exact_means: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether every operation, the weights and the layer as a whole are right."""
-        return (
-            bool(self.records)
-            and all(record.passed for record in self.records)
-            and self.weights_exact
-            and self.layer_error <= self.layer_bound
-        )
+        """Whether every operation, the weights and the model as a whole are right."""
+        return not self.failures
 
     @property
     def failures(self) -> list[str]:
         """A sentence for each thing that is wrong."""
         found = []
         for record in self.records:
-            if record.exact is False:
+            if not record.exact:
                 found.append(f"{record.name}: device memory differs from the functional model's")
             if not record.accurate:
                 found.append(
@@ -129,8 +135,11 @@ class LayerRun:
                 )
         if not self.weights_exact:
             found.append("weight memory differs from what was put there")
-        if not self.layer_error <= self.layer_bound:
-            found.append(f"layer: error {self.layer_error:.3g} against float64, bound {self.layer_bound:.3g}")
+        found += [
+            f"{check.meaning}: {check.value:.3g}, bound {check.bound:.3g}"
+            for check in self.checks
+            if not check.passed
+        ]
         if not self.records:
             found.append("nothing ran")
         return found
@@ -142,11 +151,11 @@ class LayerRun:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "layer": self.title,
+        made: dict[str, Any] = {
+            "title": self.title,
             "backend": self.backend,
             "config": self.config,
-            "tokens": self.tokens,
+            **self.results,
             "passed": self.passed,
             "failures": self.failures,
             "cycles": self.cycles,
@@ -155,8 +164,10 @@ class LayerRun:
             "wall_s": self.wall_s,
             "device_s": self.device_s,
             "cycles_per_s": self.cycles_per_s,
-            "layer_error": self.layer_error,
-            "layer_bound": self.layer_bound,
+        }
+        for check in self.checks:
+            made |= check.to_dict()
+        return made | {
             "weights_exact": self.weights_exact,
             "notes": list(self.notes),
             "waves_command": self.waves_command,

@@ -1,6 +1,6 @@
-"""The whole layer in float64, as the papers write it.
+"""A whole decoder layer, and a model of such layers, in float64, as the papers write it.
 
-Written apart from `transformer.py` on purpose: one head at a time, complex numbers for the rotation, no
+Written apart from `decoder_layer.py` on purpose: one head at a time, complex numbers for the rotation, no
 shared helper. A mistake in the layer's wiring (a head reading its neighbour, a lost mask, a wrong stride)
 shows up as a difference between the two, however exact every single operation was.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from echo_npu.models.layer_types import F32, F64, LayerConfig, LayerWeights
+from echo_npu.models.layer_types import LayerConfig, LayerWeights, StackCase
+from echo_npu.models.truth import F32, F64
 
 
 def layer(config: LayerConfig, weights: LayerWeights, x: F32 | F64) -> F64:
@@ -20,6 +21,16 @@ def layer(config: LayerConfig, weights: LayerWeights, x: F32 | F64) -> F64:
     stream = np.asarray(x, np.float64)
     stream = stream + attention(config, weights, _normalise(stream, weights.attn_norm, config.eps))
     return stream + feed_forward(weights, _normalise(stream, weights.ffn_norm, config.eps))
+
+
+def stack_logits(case: StackCase) -> F64:
+    """The logits of the last token, float64 [vocabulary]."""
+    stream = case.table[case.ids].astype(np.float64)
+    for index in range(case.layers):
+        stream = layer(case.config, case.layer(index), stream)
+    last = _normalise(stream[-1:], case.final_norm, case.config.eps)[0]
+    logits: F64 = case.table.astype(np.float64) @ last
+    return logits
 
 
 def attention(config: LayerConfig, weights: LayerWeights, x: F64) -> F64:

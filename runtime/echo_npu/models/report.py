@@ -1,23 +1,29 @@
-"""Shows a run of a layer: a progress bar while it runs, a table afterwards."""
+"""Shows a run of a model: a progress bar while it runs, a table afterwards."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
+from typing import Final
 
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from echo_npu.models.records import LayerRun, OpRecord
+from echo_npu.models.records import ModelRun, OpRecord
+
+LONGEST_TABLE: Final = 60
+"""Lines; of a run with more operations, those that differ only in their layer share a line."""
 
 
 class ProgressBar:
-    """A bar on standard error that moves by one operation; a context manager.
+    """A bar on standard error; a context manager.
 
     Args:
         title: what runs.
-        steps: how many operations will.
+        steps: how many there are.
         enabled: whether anything is shown.
     """
 
@@ -47,18 +53,22 @@ class ProgressBar:
         """Show what is going on."""
         self._progress.update(self._task, last=escape(text))
 
+    def advance(self, text: str) -> None:
+        """One step is done: `text`."""
+        self._progress.update(self._task, advance=1, last=escape(text))
+
     def step(self, record: OpRecord) -> None:
         """One operation is done."""
         self._cycles += record.cycles
-        self._progress.update(self._task, advance=1, last=escape(f"{record.name}, cycle {self._cycles:,}"))
+        self.advance(f"{record.name}, cycle {self._cycles:,}")
 
 
-def render(run: LayerRun) -> Group:
+def render(run: ModelRun) -> Group:
     """The report of a run: table, totals, verdict."""
     return Group(_table(run), *_totals(run))
 
 
-def _table(run: LayerRun) -> Table:
+def _table(run: ModelRun) -> Table:
     table = Table(title=run.title, title_justify="left")
     table.add_column("operation")
     table.add_column("op")
@@ -68,7 +78,7 @@ def _table(run: LayerRun) -> Table:
     table.add_column("exact")
     for name in ("error / float64", "bound"):
         table.add_column(name, justify="right")
-    for record in run.records:
+    for record in run.records if len(run.records) <= LONGEST_TABLE else _merged(run.records):
         table.add_row(
             record.name,
             record.op,
@@ -77,33 +87,55 @@ def _table(run: LayerRun) -> Table:
             f"{record.cycles:,}" if record.cycles else "-",
             _percent(record.utilisation),
             _percent(record.bus),
-            {None: "-", True: "[green]yes[/]", False: "[bold red]NO[/]"}[record.exact],
+            "[green]yes[/]" if record.exact else "[bold red]NO[/]",
             f"{record.error:.1e}" if record.accurate else f"[bold red]{record.error:.1e}[/]",
             f"{record.bound:.1e}",
         )
     return table
 
 
+def _merged(records: Sequence[OpRecord]) -> list[OpRecord]:
+    """One record for the operations that differ only in their layer: sums, means over cycles, worst error."""
+    groups: dict[str, list[OpRecord]] = {}
+    for record in records:
+        groups.setdefault(record.name.rpartition(": ")[2], []).append(record)
+    return [
+        replace(
+            max(group, key=lambda record: record.error / record.bound if record.bound else record.error),
+            name=f"{name}, {len(group)} times" if len(group) > 1 else name,
+            cycles=sum(record.cycles for record in group),
+            macs=sum(record.macs for record in group),
+            utilisation=_mean([(record.utilisation, record.cycles) for record in group]),
+            bus=_mean([(record.bus, record.cycles) for record in group]),
+            exact=all(record.exact for record in group),
+        )
+        for name, group in groups.items()
+    ]
+
+
+def _mean(parts: Sequence[tuple[float | None, int]]) -> float | None:
+    """The mean, weighted by cycles, of what is there."""
+    there = [(part, cycles) for part, cycles in parts if part is not None]
+    cycles = sum(cycles for _, cycles in there)
+    return sum(part * cycles for part, cycles in there) / cycles if cycles else None
+
+
 def _percent(part: float | None) -> str:
     return "-" if part is None else f"{100 * part:.1f} %"
 
 
-def _totals(run: LayerRun) -> list[str]:
-    on_npu = sum(record.where == "NPU" for record in run.records)
-    lines = [*(escape(note) for note in run.notes)]
+def _totals(run: ModelRun) -> list[str]:
+    lines = [escape(sentence) for sentence in (*run.notes, *run.summary)]
     lines.append(
-        f"{on_npu} operations on the NPU, {len(run.records) - on_npu} on the host"
-        f" | {run.cycles:,} cycles | {run.macs:,} MACs | utilisation {_percent(run.utilisation)}"
+        f"{len(run.records)} operations, all on the NPU | {run.cycles:,} cycles | {run.macs:,} MACs"
+        f" | utilisation {_percent(run.utilisation)}"
     )
     speed = f", {run.cycles_per_s:,.0f} cycles/s while the device works" if run.cycles else ""
     lines.append(f"wall time {run.wall_s:.1f} s, of which the device {run.device_s:.1f} s{speed}")
     lines.append(
         f"exact: {run.exact_means}; weights in memory {'intact' if run.weights_exact else 'DAMAGED'}"
     )
-    lines.append(
-        f"whole layer against an independent float64 reference: {run.layer_error:.2e} "
-        f"of a token's largest value (bound {run.layer_bound:.2e})"
-    )
+    lines += [f"{check.meaning}: {check.value:.3g} (bound {check.bound:.3g})" for check in run.checks]
     if run.waves_file:
         lines.append(f"waves: {escape(run.waves_file)}")
     elif run.waves_command:

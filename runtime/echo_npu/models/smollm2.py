@@ -1,4 +1,4 @@
-"""SmolLM2-135M: any of its layers, with its real weights, on the real embedding of a real prompt."""
+"""SmolLM2-135M: any of its layers, or its first ones, with their real weights, on a real prompt."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import numpy as np
 from echo_npu.models import reference
 from echo_npu.models.extras import smollm2_file
 from echo_npu.models.gguf_model import GgufModel
-from echo_npu.models.layer_types import LayerCase
+from echo_npu.models.layer_types import LayerCase, StackCase
+from echo_npu.models.stack import Stack
+from echo_npu.models.transformer import Transformer
 
 PROMPT = "The systolic array multiplies matrices while the host is waiting."
 MIN_TOKENS = 8
 
 
-def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None = None) -> LayerCase:
+def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None = None) -> Transformer:
     """Layer `index` of the model, with the input that `prompt` gives it.
 
-    The layers before it are computed here, on the host, in float64: they are preparation, so that the layer's
-    input is the one that it sees in the real model.
+    The embedding and the layers before it are computed here, on the host, in float64: they are preparation,
+    so that the layer's input is the one that it sees in the real model.
 
     Args:
         model: a model to take instead of the installed SmolLM2.
@@ -29,24 +31,55 @@ def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None 
     """
     model = model or GgufModel(smollm2_file())
     model.check_index(index)
-    encoding = model.tokenizer.encode(prompt)
-    if len(encoding.ids) < MIN_TOKENS:
-        raise ValueError(
-            f"the prompt {prompt!r} has {len(encoding.ids)} tokens; at least {MIN_TOKENS} are needed"
-        )
-    stream = model.embed(encoding.ids).astype(np.float64)
+    ids, note = _tokens(model, prompt, MIN_TOKENS)
+    stream = model.embed(ids).astype(np.float64)
     for before in range(index):
         stream = reference.layer(model.config, model.layer(before), stream)
-    words = [model.tokenizer.decode([token]) for token in encoding.ids]
-    notes = [f"prompt of {len(words)} tokens: {' | '.join(words)}", "embedding [CPU]"]
-    if index:
-        before_it = "layer 0" if index == 1 else f"layers 0 to {index - 1}"
-        notes.append(f"the input was prepared on the host: {before_it} in float64, rounded to float32")
-    return LayerCase(
+    before_it = ["embedding", *(f"layer {before}" for before in range(index))]
+    case = LayerCase(
         f"smollm2 layer {index}",
         f"smollm2-{index}",
         model.config,
         model.layer(index),
         stream.astype(np.float32),
-        tuple(notes),
+        (note, f"the layer's input was prepared on the host, in float64: {', '.join(before_it)}"),
     )
+    return Transformer(case)
+
+
+def smollm2_stack(layers: int = 2, prompt: str = PROMPT, model: GgufModel | None = None) -> Stack:
+    """The first `layers` layers of the model between its embedding, its final norm and its head.
+
+    Args:
+        model: a model to take instead of the installed SmolLM2.
+
+    Raises:
+        MissingExtraError: a package of the extra "models" is missing.
+        ValueError: a number of layers that the model does not have, or an empty prompt.
+    """
+    model = model or GgufModel(smollm2_file())
+    if not 1 <= layers <= model.layers:
+        raise ValueError(f"layers is {layers}; this model has 1 to {model.layers}")
+    ids, note = _tokens(model, prompt, 1)
+    case = StackCase(
+        f"smollm2, {layers} of {model.layers} layers",
+        f"smollm2-stack-{layers}",
+        model.config,
+        layers,
+        model.layer,
+        model.tensor("token_embd.weight"),
+        model.tensor("output_norm.weight"),
+        np.array(ids, np.int32),
+        lambda token: str(model.tokenizer.decode([token])),
+        (note,),
+    )
+    return Stack(case)
+
+
+def _tokens(model: GgufModel, prompt: str, least: int) -> tuple[list[int], str]:
+    """The prompt's token numbers, and a sentence that shows them."""
+    ids: list[int] = model.tokenizer.encode(prompt).ids
+    if len(ids) < least:
+        raise ValueError(f"the prompt {prompt!r} has {len(ids)} tokens; at least {least} are needed")
+    words = [model.tokenizer.decode([token]) for token in ids]
+    return ids, f"prompt of {len(words)} tokens: {' | '.join(words)}"

@@ -1,0 +1,65 @@
+"""The executor notices whatever the device does differently from its twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu.models.executor import Executor
+from echo_npu.models.operations import Add, Copy
+
+
+def _values(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((4, 8)).astype(np.float32)
+
+
+def test_a_record_of_an_operation(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+    executor = Executor(device, twin)
+    a, b, out = executor.tensor("a", _values()), executor.tensor("b", _values(1)), executor.empty("c", (4, 8))
+    record = executor.run("sum", Add(), (a, b), out)
+    assert (record.name, record.op, record.where, record.shape) == ("sum", "add", "NPU", "4x8")
+    assert record.passed
+    assert executor.records == [record]
+    assert np.array_equal(out.device.to_numpy(), _values() + _values(1))
+
+
+def test_a_view_is_the_same_place_on_both(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+    executor = Executor(device, twin)
+    source, target = executor.tensor("a", _values()), executor.tensor("b", _values(1))
+    record = executor.run("copy", Copy(), (source.view(lambda t: t[1:3]),), target.view(lambda t: t[::2]))
+    assert record.passed
+    expected = _values(1)
+    expected[::2] = _values()[1:3]
+    assert np.array_equal(target.device.to_numpy(), expected)
+
+
+def test_a_stray_write_is_found_once(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+    executor = Executor(device, twin)
+    a, other = executor.tensor("a", _values()), executor.tensor("b", _values())
+    out = executor.empty("c", (4, 8))
+    device.memset(other.device.ptr + 5, 0x77, 1)
+    assert not executor.run("copy", Copy(), (a,), out).exact
+    assert executor.run("again", Copy(), (a,), out).exact
+
+
+def test_another_history_of_allocations_is_refused(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+    device.malloc(64)
+    executor = Executor(device, twin)
+    with pytest.raises(ValueError, match="same history of allocations"):
+        executor.empty("a", (3,))
+    executor.release()
+    assert twin.memory_statistics()["activation"].used == 0
+
+
+def test_a_damaged_weight_is_remembered_after_it_was_replaced(
+    device: echo_npu.Device, twin: echo_npu.Device
+) -> None:
+    executor = Executor(device, twin)
+    weight = executor.tensor("w", _values(), region="weight")
+    executor.upload(weight, _values(1))
+    assert executor.weights_exact()
+    device.memset(weight.device.ptr, 0, 1)
+    executor.upload(weight, _values(2))
+    assert np.array_equal(weight.device.to_numpy(), _values(2))
+    assert not executor.weights_exact()

@@ -82,7 +82,7 @@ def _pool(
     packets, padded = pad_commands(device, source, edges, edge)
     strips = padded.unfold(2, high, steps[0]).swapaxes(-1, -2)  # [N, C, rows, high, W]
     down = strips[..., 0, :]
-    if high > 1:
+    if high > 1 or wide > MAX_TAPS:  # several steps across need rows without gaps, to go on in place
         down = device.empty(down.shape)
         packets += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
     across = down.unfold(3, wide, steps[1])  # [N, C, rows, cols, wide]

@@ -217,12 +217,14 @@ def target_for(
     """What the commands write: `out`, or a new tensor where there is none or it overlaps an operand.
 
     Args:
-        in_place: an `out` that is an operand, dense, and alone in that, is written directly.
+        in_place: an `out` that is an operand is written directly, if the command has a single loop of rows:
+            where all operands are dense.
     """
     if out is None:
         return device.empty(shape, dtype)
     meets = [each for each in operands if overlap(out, each)]
-    same = in_place and out.is_contiguous and all(_same(each, out) for each in meets)
+    dense = out.is_contiguous and all(each.is_contiguous for each in operands)
+    same = in_place and dense and all(_same(each, out) for each in meets)
     return out if same or not meets else device.empty(shape, dtype)
 
 

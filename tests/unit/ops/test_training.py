@@ -91,6 +91,15 @@ def test_softmax_backward(npu: Device, length: int, scale: float) -> None:
     assert_within(result, reference.softmax_backward(dy, y, scale), bound)
 
 
+def test_softmax_backward_in_place(npu: Device) -> None:
+    dy, y = normal(4, 6, 50), normal(4, 6, 50, seed=1)
+    expected = npu.softmax_backward(dy, y)
+    for other in (npu.tensor(y), npu.tensor(np.repeat(y, 2, axis=1))[:, ::2]):
+        tensor = npu.tensor(dy)
+        assert npu.softmax_backward(tensor, other, out=tensor) is tensor
+        assert np.array_equal(tensor.to_numpy(), expected)
+
+
 def arguments() -> NDArray[np.float32]:
     """Both signs, every size, and the corners."""
     sizes = np.float32(2.0) ** np.arange(-140, 128, 3, dtype=np.float32)

@@ -7,6 +7,7 @@ takes the packets of `VectorCase.command`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -287,6 +288,10 @@ def _alu(
 # --- streams ------------------------------------------------------------------------------------------------
 
 
+_MOST_TRANSFERS = 2000
+"""Of a packed stream."""
+
+
 def _input_shape(rng: random.Random, plan: _Plan) -> tuple[int, int, bool]:
     """(segment length, segments) as the program sees them, and whether it is a broadcast element."""
     if rng.random() < 0.15:
@@ -421,11 +426,17 @@ def _layout(
     """A stream in memory: rows, batches and segments nested in any order, dense or with gaps."""
     size = rng.choice((4, 4, 4, 2, 1))
     pack = segments == 1 and not bcast and length < 1 << 20 and not plan.in_place and rng.random() < 0.25
+    seg_len, segs = length, segments
     if pack:
-        seg_len = rng.choice([1, *(each for each in range(1, min(length, 64) + 1) if length % each == 0)])
-        segs = length // seg_len
-    else:
-        seg_len, segs = length, segments
+        # Each segment is a transfer of its own, and a slow memory takes a hundred cycles for it.
+        most = max(1, _MOST_TRANSFERS // (plan.rows * math.prod(plan.batch)))
+        lengths = [
+            each for each in range(1, min(length, 64) + 1) if length % each == 0 and length // each <= most
+        ]
+        pack = bool(lengths)
+        if pack:
+            seg_len = rng.choice([lengths[0], *lengths])
+            segs = length // seg_len
     counts = {"seg": segs, "row": plan.rows, "batch0": plan.batch[0], "batch1": plan.batch[1]}
     order = list(counts)
     if rng.random() < 0.4:

@@ -220,6 +220,7 @@ class Builder:
     def __init__(self, name: str) -> None:
         self.name = name
         self._instructions: list[Instruction] = []
+        self._constants: dict[int, Operand] = {}  # by their bits
         self._free = {
             Kind.VECTOR: [Operand(code) for code in range(16)],
             Kind.SCALAR: [Operand(16 + i) for i in range(16)],
@@ -259,6 +260,16 @@ class Builder:
     def row_register(self) -> Operand:
         """A row register that is not in use."""
         return self._allocate(Kind.ROW_REGISTER)
+
+    def constant(self, value: float | np.floating | np.integer) -> Operand:
+        """A scalar register that holds `value` from the program's start to its end, outside of all loops.
+
+        For instructions that take two constants, of which one can be an immediate.
+        """
+        bits = immediate_bits(value)
+        if bits not in self._constants:
+            self._constants[bits] = self.scalar()
+        return self._constants[bits]
 
     def like(self, dst: Operand) -> Operand:
         """A temporary of the width of `dst`: a scalar register for a scalar one, else a vector register."""
@@ -300,7 +311,11 @@ class Builder:
 
     def build(self) -> Program:
         """The program so far, with END. AssemblyError as `make_program`."""
-        return make_program(self.name, [*self._instructions, Instruction(Op.END)])
+        setup = [
+            Instruction(Op.MOV, register.code, IMMEDIATE, imm=bits)
+            for bits, register in self._constants.items()
+        ]
+        return make_program(self.name, [*setup, *self._instructions, Instruction(Op.END)])
 
     def _append(self, instruction: Instruction) -> None:
         number = len(self._instructions)

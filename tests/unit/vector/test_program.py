@@ -184,3 +184,15 @@ def test_words_are_the_encoded_instructions() -> None:
 def test_operands_have_codes() -> None:
     with pytest.raises(ValueError, match="no operand with code 43"):
         Operand(43)
+
+
+def test_constants_are_set_once_before_everything_else() -> None:
+    b = Builder("constants")
+    with b.chunks(advance=[b.stream(0)]):
+        first = b.constant(0.5)
+        b.fma(b.out, b.stream(0), first, b.constant(3))
+        assert b.constant(0.5) == first
+    program = b.build()
+    assert [each.op for each in program.instructions] == [Op.MOV, Op.MOV, Op.CHUNKS, Op.FMA, Op.NEXT, Op.END]
+    assert [each.imm for each in program.instructions[:2]] == [0x3F00_0000, 3]
+    assert b.scalar() not in (first, b.constant(3))

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.math import constant, div, rcp
+from echo_npu.vector.kernels.math import div, rcp
 from echo_npu.vector.kernels.math.common import MAGNITUDE
 from echo_npu.vector.program import Builder, Program
 
@@ -78,8 +78,7 @@ def quantize_scales() -> Program:
         b.max(greatest, size)
     scale = b.scalar()
     b.foldmax(scale, greatest)
-    with constant(b, GREATEST) as divisor:
-        div(b, scale, scale, divisor)
+    div(b, scale, scale, b.constant(GREATEST))
     b.mov(b.out, scale, one=True)
     return b.build()
 

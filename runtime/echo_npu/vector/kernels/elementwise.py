@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels import math
-from echo_npu.vector.kernels.math.common import MAGNITUDE, SIGN, constant, temporaries
+from echo_npu.vector.kernels.math.common import MAGNITUDE, SIGN, temporaries
 from echo_npu.vector.kernels.math.power import power
 from echo_npu.vector.program import Builder, Program
 
@@ -81,9 +81,9 @@ def _comparison(compare: Body, *, swapped: bool = False) -> Body:
 
 
 def _ne(b: Builder, dst: Operand, x: Operand, y: Operand) -> None:
-    with temporaries(b, dst, 1) as (t,), constant(b, 1.0) as one:
+    with temporaries(b, dst, 1) as (t,):
         b.cmpeq(t, x, y)
-        b.sel(dst, t, 0.0, one)
+        b.sel(dst, t, 0.0, b.constant(1.0))
 
 
 def _where_float(b: Builder, dst: Operand, condition: Operand, x: Operand, y: Operand) -> None:
@@ -108,11 +108,11 @@ def _cube(b: Builder, dst: Operand, x: Operand) -> None:
 
 def _power_half(b: Builder, dst: Operand, x: Operand) -> None:
     """C's pow(x, 0.5): as the square root, but 0 for -0 and infinity for -infinity."""
-    with temporaries(b, dst, 2) as (t, k), constant(b, inf) as infinity:
+    with temporaries(b, dst, 2) as (t, k):
         b.add(t, x, 0.0)
         math.sqrt(b, t, t)
         b.cmpeq(k, x, -inf)
-        b.sel(dst, k, infinity, t)
+        b.sel(dst, k, b.constant(inf), t)
 
 
 BODIES: Final[dict[str, Body]] = {

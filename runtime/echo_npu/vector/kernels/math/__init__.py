@@ -8,7 +8,7 @@ All is made of float32 operations with one rounding each, so a result is defined
 has the measured error of every function. NaN, infinities, signed zeros and subnormals behave as in C.
 """
 
-from echo_npu.vector.kernels.math.common import constant, polynomial, temporaries
+from echo_npu.vector.kernels.math.common import polynomial, temporaries
 from echo_npu.vector.kernels.math.exponential import exp, exp_nonpositive
 from echo_npu.vector.kernels.math.logarithm import log
 from echo_npu.vector.kernels.math.logistic import gelu_tanh, sigmoid, silu, tanh
@@ -19,7 +19,6 @@ from echo_npu.vector.kernels.math.roots import rsqrt, sqrt
 from echo_npu.vector.kernels.math.trigonometry import cos, sin
 
 __all__ = [
-    "constant",
     "cos",
     "div",
     "exp",

@@ -32,22 +32,12 @@ def temporaries(b: Builder, dst: Operand, count: int) -> Iterator[list[Operand]]
     b.free(*registers)
 
 
-@contextmanager
-def constant(b: Builder, value: float) -> Iterator[Operand]:
-    """A scalar register that holds `value`: for instructions that need two constants."""
-    register = b.scalar()
-    b.mov(register, value)
-    yield register
-    b.free(register)
-
-
 def polynomial(b: Builder, dst: Operand, x: Operand, coefficients: Sequence[float]) -> None:
     """dst = the polynomial in x, by Horner's rule, coefficients from the highest power down.
 
     It takes as many instructions as the degree. `dst` is neither `x` nor the output.
     """
     leading, *others = coefficients
-    with constant(b, leading) as factor:
-        b.fma(dst, x, factor, others[0])
+    b.fma(dst, x, b.constant(leading), others[0])
     for coefficient in others[1:]:
         b.fma(dst, x, dst, coefficient)

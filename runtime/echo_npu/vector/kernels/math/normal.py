@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.math.common import MAGNITUDE, constant, polynomial, temporaries
+from echo_npu.vector.kernels.math.common import MAGNITUDE, polynomial, temporaries
 from echo_npu.vector.kernels.math.exponential import exp_parts
 from echo_npu.vector.kernels.math.reciprocal import rcp_normal
 from echo_npu.vector.program import Builder
@@ -62,11 +62,9 @@ def _normal_tail(b: Builder, p: Operand, n: Operand, a: Operand) -> None:
         b.mul(t, a, -0.5)
         b.mul(p, t, a)
         b.fms(low, t, a, p)
-        with constant(b, 0.3) as factor:
-            b.fma(t, a, factor, 1.0)
+        b.fma(t, a, b.constant(0.3), 1.0)
         rcp_normal(b, u, t, v)
-        with constant(b, -_TAIL_CENTRE) as centre:
-            b.fma(v, a, u, centre)
+        b.fma(v, a, u, -_TAIL_CENTRE)
         exp_parts(b, p, n, t, low)
         polynomial(b, t, v, _TAIL)
         b.mul(t, t, u)

@@ -14,7 +14,6 @@ from echo_npu.vector.kernels.math.common import (
     MAGNITUDE,
     SIGN,
     ZERO,
-    constant,
     polynomial,
     temporaries,
 )
@@ -124,10 +123,9 @@ def _log2(b: Builder, high: Operand, low: Operand, x: Operand) -> None:
         b.sub(q, high, q)
         b.sub(t, t, q)
         # high + t times 2 / ln(2)
-        with constant(b, _TWO_LOG2_E[0]) as factor:
-            b.mul(q, high, factor)
-            b.fms(low, high, factor, q)
-            b.fma(low, t, factor, low)
+        b.mul(q, high, _TWO_LOG2_E[0])
+        b.fms(low, high, _TWO_LOG2_E[0], q)
+        b.fma(low, t, _TWO_LOG2_E[0], low)
         b.fma(low, high, _TWO_LOG2_E[1], low)
         b.add(high, e, q)
         b.sub(t, high, e)

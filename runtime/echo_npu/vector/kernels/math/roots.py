@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.math.common import INFINITE, INFINITY_BITS, NEGATIVE, ZERO, constant, temporaries
+from echo_npu.vector.kernels.math.common import INFINITE, INFINITY_BITS, NEGATIVE, ZERO, temporaries
 from echo_npu.vector.program import Builder
 
 # Subtracting half of the bits of a float from this gives 1/sqrt to 0.0342.
@@ -51,8 +51,7 @@ def rsqrt(b: Builder, dst: Operand, x: Operand) -> None:
         # With e = 1 - z y^2: 1/sqrt(z) = y (1 + e/2 + 3/8 e^2 + ...)
         b.mul(g, z, y)
         b.fnma(t, g, y, 1.0)
-        with constant(b, 0.375) as factor:
-            b.fma(g, t, factor, 0.5)
+        b.fma(g, t, b.constant(0.375), 0.5)
         b.mul(g, g, t)
         b.fma(y, y, g, y)
         b.mul(g, z, y)

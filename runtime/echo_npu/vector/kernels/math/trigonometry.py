@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.math.common import NO_TERM, constant, polynomial, temporaries
+from echo_npu.vector.kernels.math.common import NO_TERM, polynomial, temporaries
 from echo_npu.vector.program import Builder
 
 # pi as a sum of float32
@@ -30,8 +30,7 @@ _SIN: Final = (
 def sin(b: Builder, dst: Operand, x: Operand) -> None:
     """dst = sin(x), NaN from 2^23 on: the reduced argument would have no correct bit."""
     with temporaries(b, dst, 3) as (q, n, r):
-        with constant(b, 1 / math.pi) as factor:
-            b.fma(n, x, factor, _TO_INTEGER)  # x / pi to an integer: the low bits of n
+        b.fma(n, x, b.constant(1 / math.pi), _TO_INTEGER)  # x / pi to an integer: the low bits of n
         b.sub(q, n, _TO_INTEGER)
         b.fnma(r, q, _PI[0], x)
         b.fnma(r, q, _PI[1], r)
@@ -43,8 +42,7 @@ def cos(b: Builder, dst: Operand, x: Operand) -> None:
     """dst = cos(x), NaN from 2^23 on."""
     with temporaries(b, dst, 3) as (q, n, r):
         # The nearest zero of the cosine, (n + 1/2) pi; -r is the distance from it: cos(x) = (-1)^n sin(-r).
-        with constant(b, 1 / math.pi) as factor:
-            b.fma(q, x, factor, -0.5)
+        b.fma(q, x, b.constant(1 / math.pi), -0.5)
         b.add(n, q, _TO_INTEGER)
         b.sub(q, n, _TO_INTEGER)
         b.add(q, q, 0.5)
@@ -63,7 +61,7 @@ def _sin_reduced(b: Builder, dst: Operand, r: Operand, n: Operand, x: Operand, t
     b.mul(n, r, r)
     polynomial(b, t, n, _SIN)
     # -r^2 / 8 has no rounding error, and leaves that much less to the rest of the series.
-    with constant(b, -0.125) as factor, temporaries(b, dst, 1) as (eighth,):
-        b.fma(eighth, n, factor, NO_TERM)
+    with temporaries(b, dst, 1) as (eighth,):
+        b.fma(eighth, n, b.constant(-0.125), NO_TERM)
         b.fma(t, n, t, eighth)
     b.fma(dst, t, r, r)

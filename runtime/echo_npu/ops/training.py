@@ -301,7 +301,7 @@ def _norm_backward(device: Device, op: str, dy: Any, x: Any, weight: Any, eps: f
     packets = [
         *rows(forward, [source], unit),
         *rows(backward, [grad, source, factors], dx),
-        *column_commands(device, reduce.dot(column=True), [grad, unit], vectors[0]),
+        *column_commands(device, reduce.dot_column(), [grad, unit], vectors[0]),
     ]
     if op == "layer_norm_backward":
         vectors.append(device.empty((1, cols)))

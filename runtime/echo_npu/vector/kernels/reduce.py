@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from math import inf
 
-from echo_npu.vector.kernels.axes import make_axis
+from echo_npu.vector.kernels.axes import ColumnAxis, make_axis
 from echo_npu.vector.kernels.math import div
 from echo_npu.vector.program import Builder, Program
 
@@ -42,10 +42,10 @@ def mean(*, column: bool = False) -> Program:
 
 
 @cache
-def dot(*, column: bool = False) -> Program:
-    """s0, s1 -> the sum of their products, each fused with its addition."""
-    b = Builder(f"dot{'_column' if column else ''}")
-    axis = make_axis(b, column)
+def dot_column() -> Program:
+    """s0, s1 -> down the columns, the sum of their products, each fused with its addition."""
+    b = Builder("dot_column")
+    axis = ColumnAxis(b)
     x, y = b.stream(0), b.stream(1)
     total = axis.start("add", 0.0)
     with axis.loop(advance=[x, y]):

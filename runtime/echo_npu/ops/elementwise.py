@@ -13,6 +13,7 @@ import numpy as np
 from echo_npu import debug
 from echo_npu.ops.broadcast import compute, is_array, result_shape
 from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload
+from echo_npu.ops.rows import overlap
 from echo_npu.packets import add_packets
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.elementwise import elementwise
@@ -72,19 +73,23 @@ def add(device: Device, a: Any, b: Any, alpha: Number = 1.0, *, out: DeviceTenso
 
     Returns, raises: as `binary`.
     """
-    arrays = [each for each in (a, b) if is_array(each)]
-    if len(arrays) == 2 and a.shape == b.shape and all(_dense_float32(each) for each in (a, b, out)):
+    if is_array(a) and is_array(b) and a.shape == b.shape and _suits_add_tensor(a, b, out):
         return _add_tensor(device, a, b, alpha, out)
     if _float32(alpha) == 1.0:
         return _mixed(device, "add", "add", {"a": a, "b": b}, out)
     return _mixed(device, "add", "add_scaled", {"a": a, "b": b}, out, alpha=alpha)
 
 
-def _dense_float32(value: Any) -> bool:
-    """Whether ADD_TENSOR can take it."""
-    if isinstance(value, DeviceTensor):
-        return value.dtype == FLOAT32 and value.is_contiguous
-    return value is None or bool(value.dtype == FLOAT32)
+def _suits_add_tensor(a: Any, b: Any, out: Any) -> bool:
+    """Whether ADD_TENSOR can take them: float32, dense, the result being an operand or apart from them."""
+    if any(each.dtype != FLOAT32 for each in (a, b)):
+        return False
+    tensors = [each for each in (a, b, out) if isinstance(each, DeviceTensor)]
+    if not all(each.is_contiguous for each in tensors):
+        return False
+    return not isinstance(out, DeviceTensor) or all(
+        each.ptr == out.ptr or not overlap(each, out) for each in tensors
+    )
 
 
 def _add_tensor(device: Device, a: Any, b: Any, alpha: Number, out: DeviceTensor | None) -> Any:
@@ -120,16 +125,21 @@ def gelu(
 def clamp(
     device: Device,
     x: Any,
-    low: Number | None = None,
-    high: Number | None = None,
+    low: Any = None,
+    high: Any = None,
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`min(max(x, low), high)`, None being no limit; NaN stays NaN, and a NaN limit makes all NaN.
+    """`min(max(x, low), high)`; NaN stays NaN, and a NaN limit makes all NaN.
+
+    Args:
+        x: float32.
+        low, high: numbers, or float32 arrays that broadcast with x; None is no limit.
+        out: a DeviceTensor of the result's shape to write to; it may be an operand.
 
     Raises:
-        TypeError: x is no float32 array, or a limit no number.
-        ValueError: no limit at all, an empty array, or an `out` of another shape.
+        TypeError: x is no float32 array, or a limit neither that nor a number.
+        ValueError: no limit at all, an empty array, or shapes that do not broadcast.
     """
     require_float32("clamp", x=x)
     limits = {"min": low, "max": high}
@@ -141,7 +151,9 @@ def clamp(
 
 
 def power(device: Device, x: Any, exponent: Number, *, out: DeviceTensor | None = None) -> Any:
-    """x to the power of one number, rounded to float32, with the special cases of C's pow, which are numpy's.
+    """x to the power of one number, rounded to float32, with the special cases of C's pow.
+
+    As in numpy, an exponent of 0.5 gives the square root, also of -0 and -infinity.
 
     Args:
         x, out: as in `unary`.
@@ -155,7 +167,7 @@ def power(device: Device, x: Any, exponent: Number, *, out: DeviceTensor | None 
         return where(device, one, 1.0, math.nan, out=out)
     if number == 0.0:
         return compute(device, "pow", elementwise("one", "s"), {"x": x}, out)
-    name = {-1.0: "reciprocal", 0.5: "power_half", 1.0: "mov", 2.0: "square", 3.0: "cube"}.get(number)
+    name = {-1.0: "reciprocal", 0.5: "sqrt", 1.0: "mov", 2.0: "square", 3.0: "cube"}.get(number)
     if name is not None:
         return compute(device, "pow", elementwise(name, "s"), {"x": x}, out)
     limited, *bits = power_parameters(number)

@@ -163,8 +163,8 @@ class ElementwiseMethods(Locked):
     def clamp(
         self,
         x: Any,
-        min: Number | None = None,  # noqa: A002  (numpy's name)
-        max: Number | None = None,  # noqa: A002
+        min: Any = None,  # noqa: A002  (numpy's name)
+        max: Any = None,  # noqa: A002
         *,
         out: DeviceTensor | None = None,
     ) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import inf
 from typing import Final, TypeAlias
 
 from echo_npu.vector.isa import Operand
@@ -106,15 +105,6 @@ def _cube(b: Builder, dst: Operand, x: Operand) -> None:
         b.mul(dst, t, x)
 
 
-def _power_half(b: Builder, dst: Operand, x: Operand) -> None:
-    """C's pow(x, 0.5): as the square root, but 0 for -0 and infinity for -infinity."""
-    with temporaries(b, dst, 2) as (t, k):
-        b.add(t, x, 0.0)
-        math.sqrt(b, t, t)
-        b.cmpeq(k, x, -inf)
-        b.sel(dst, k, b.constant(inf), t)
-
-
 BODIES: Final[dict[str, Body]] = {
     "mov": Builder.mov,
     "add": Builder.add,
@@ -146,7 +136,6 @@ BODIES: Final[dict[str, Body]] = {
     "one": _one,
     "square": _square,
     "cube": _cube,
-    "power_half": _power_half,
     "power": power,
     "exp": math.exp,
     "log": math.log,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.math.common import MAGNITUDE, NO_TERM, SIGN, polynomial, temporaries
+from echo_npu.vector.kernels.math.common import (
+    MAGNITUDE,
+    NO_TERM,
+    POSITIVE_INFINITE,
+    SIGN,
+    polynomial,
+    temporaries,
+)
 from echo_npu.vector.kernels.math.exponential import LN2, LOG2_E, exp_parts, expm1_parts
 from echo_npu.vector.kernels.math.reciprocal import rcp_rough
 from echo_npu.vector.program import Builder
@@ -109,7 +116,7 @@ def gelu_tanh(b: Builder, dst: Operand, x: Operand) -> None:
 
 
 def _logistic(b: Builder, q: Operand, f: Operand, t: Operand, y: Operand, u: Operand) -> None:
-    """q = f / (1 + t), 0 <= t <= 1; overwrites y and u."""
+    """q = f / (1 + t), 0 <= t <= 1, f finite; overwrites y and u."""
     b.add(u, t, 1.0)
     rcp_rough(b, y, u, q)
     b.mul(q, f, y)
@@ -128,4 +135,6 @@ def _times_logistic(b: Builder, dst: Operand, x: Operand, p: Operand, n: Operand
         b.sel(p, u, p, x)
         b.and_(n, n, u)
         _logistic(b, q, p, t, y, u)
+        b.class_(u, x, POSITIVE_INFINITE)  # it has no residual
+        b.sel(q, u, x, q)
         b.scale(dst, q, n)  # last, since t alone may be subnormal

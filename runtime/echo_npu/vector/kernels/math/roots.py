@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.math.common import INFINITE, INFINITY_BITS, NEGATIVE, ZERO, temporaries
+from echo_npu.vector.kernels.math.common import (
+    INFINITE,
+    INFINITY_BITS,
+    NEGATIVE,
+    POSITIVE_INFINITE,
+    ZERO,
+    temporaries,
+)
 from echo_npu.vector.program import Builder
 
 # Subtracting half of the bits of a float from this gives 1/sqrt to 0.0342.
@@ -63,6 +70,6 @@ def rsqrt(b: Builder, dst: Operand, x: Operand) -> None:
         b.cmplt(g, x, 2.0**-100)
         b.and_(g, g, 32)
         b.scale(y, y, g)
-        b.class_(t, x, ZERO | INFINITE)
+        b.class_(t, x, ZERO | POSITIVE_INFINITE)
         b.xor(g, x, INFINITY_BITS)
         b.sel(dst, t, g, y)

@@ -9,11 +9,11 @@ from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.math.common import NO_TERM, polynomial, temporaries
 from echo_npu.vector.program import Builder
 
-# pi as a sum of float32
+# pi as a sum of float32; all are positive, which keeps a result of -0.
 _PI: Final = (
-    float.fromhex("0x1.921fb6p+1"),
-    float.fromhex("-0x1.777a5cp-24"),
-    float.fromhex("-0x1.ee59dap-49"),
+    float.fromhex("0x1.921fb4p+1"),
+    float.fromhex("0x1.4442dp-23"),
+    float.fromhex("0x1.846988p-47"),
 )
 _TO_INTEGER: Final = 1.5 * 2.0**23  # a float32 of this size has no fraction
 
@@ -28,7 +28,7 @@ _SIN: Final = (
 
 
 def sin(b: Builder, dst: Operand, x: Operand) -> None:
-    """dst = sin(x), NaN from 2^23 on: the reduced argument would have no correct bit."""
+    """dst = sin(x), NaN where abs(x) is 2^20 or more: x / pi would need more bits there."""
     with temporaries(b, dst, 3) as (q, n, r):
         b.fma(n, x, b.constant(1 / math.pi), _TO_INTEGER)  # x / pi to an integer: the low bits of n
         b.sub(q, n, _TO_INTEGER)
@@ -39,7 +39,7 @@ def sin(b: Builder, dst: Operand, x: Operand) -> None:
 
 
 def cos(b: Builder, dst: Operand, x: Operand) -> None:
-    """dst = cos(x), NaN from 2^23 on."""
+    """dst = cos(x), NaN where abs(x) is 2^20 or more."""
     with temporaries(b, dst, 3) as (q, n, r):
         # The nearest zero of the cosine, (n + 1/2) pi; -r is the distance from it: cos(x) = (-1)^n sin(-r).
         b.fma(q, x, b.constant(1 / math.pi), -0.5)
@@ -53,8 +53,8 @@ def cos(b: Builder, dst: Operand, x: Operand) -> None:
 
 
 def _sin_reduced(b: Builder, dst: Operand, r: Operand, n: Operand, x: Operand, t: Operand) -> None:
-    """dst = (-1)^n sin(r), |r| <= pi/2, and NaN where abs(x) is 2^23 or more; overwrites r, n and t."""
-    b.mul(t, x, 2.0**105)
+    """dst = (-1)^n sin(r), |r| <= pi/2, and NaN where abs(x) is 2^20 or more; overwrites r, n and t."""
+    b.mul(t, x, 2.0**108)
     b.fma(r, t, 0.0, r)  # infinity * 0
     b.shl(n, n, 31)
     b.xor(r, r, n)

@@ -63,6 +63,10 @@ test: $(VENV)/.models $(VENV)/.dev ## everything: lint, unit, RTL blocks, all op
 lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say
 	@$(PY) scripts/lint.py
 
+.PHONY: numerics
+numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes
+	@$(PY) benchmarks/numerics.py
+
 ##@ Make
 
 .PHONY: setup

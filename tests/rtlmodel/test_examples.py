@@ -1,0 +1,21 @@
+"""The examples run on the RTL."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+pytestmark = pytest.mark.sim
+
+
+def test_a_custom_operation_has_the_bits_of_the_functional_model(config: str) -> None:
+    program = [sys.executable, str(EXAMPLES / "custom_op.py"), "--backend", "rtlmodel", "--config", config]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "bits of the functional model: equal" in result.stdout
+    assert " 0 cycles" not in result.stdout

@@ -1,0 +1,20 @@
+"""The examples run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize("config", ["default", "small"])
+def test_a_custom_operation(config: str) -> None:
+    program = [sys.executable, str(EXAMPLES / "custom_op.py"), "--backend", "cmodel", "--config", config]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "1001 elements" in result.stdout
+    assert "equal" in result.stdout

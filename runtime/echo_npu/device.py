@@ -35,6 +35,7 @@ from echo_npu.status import NpuStatus, State
 from echo_npu.tensor import DeviceTensor
 from echo_npu.transfer import HostBuffer, MemcpyKind, device_address, host_bytes, resolve_kind
 from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.kernels.library import kernel_library
 from echo_npu.vector.library import ProgramLibrary, Run
 from echo_npu.vector.program import Program
 
@@ -82,9 +83,29 @@ class Device(OpMethods):
         self._pending: WindowQueue | Ring | None = None  # where the unfinished commands went
         self._library = ProgramLibrary(self.capabilities.program_words, self._load_run)
         self._prepare()
+        self._load_library()
 
     def _prepare(self) -> None:
         self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, _IRQ_BITS)])
+
+    def _load_library(self) -> None:
+        """Fill program memory with the kernel library, as far as it has room, and leave no trace in the state."""
+        room = self.capabilities.program_words
+        chosen: list[Program] = []
+        for program in kernel_library():
+            room -= len(program)
+            if room < 0:
+                break
+            chosen.append(program)
+        if chosen:
+            self.load_programs(chosen)
+            self._library.submitted()
+            self._soft_reset()
+
+    def _soft_reset(self) -> None:
+        self._control(regs.CONTROL_SOFT_RESET.mask)
+        self._prepare()
+        self._forget(reset=True)
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -422,9 +443,9 @@ class Device(OpMethods):
     @locked
     def reset(self) -> None:
         """Soft reset: the device is idle, its counters are 0; memory and allocations stay."""
-        self._control(regs.CONTROL_SOFT_RESET.mask)
-        self._prepare()
-        self._forget(reset=True)
+        self._soft_reset()
+        self._library.forget()
+        self._load_library()
 
     def _control(self, value: int) -> None:
         """Write CONTROL and let the device come to rest."""
@@ -441,8 +462,6 @@ class Device(OpMethods):
         self._window.forget()
         if self._ring is not None:
             self._ring.forget(reset=reset)
-        if reset:
-            self._library.forget()
 
     # --- facts ----------------------------------------------------------------------------------------------
 

@@ -364,17 +364,21 @@ def test_a_time_out_says_what_the_device_is_doing(npu: Device) -> None:
 
 
 class Stuck(echo_npu.backends.get_backend_class("cmodel")):  # type: ignore[misc]
-    """A device that never gets on."""
+    """A device that gets no further once `stuck` is set."""
+
+    stuck = False
 
     def wait_irq(self, timeout_cycles: int) -> bool:
-        return False
+        return not self.stuck and super().wait_irq(timeout_cycles)
 
     def read_reg(self, offset: int) -> int:
-        return State.BUSY if offset == regs.STATUS else super().read_reg(offset)
+        return State.BUSY if self.stuck and offset == regs.STATUS else super().read_reg(offset)
 
 
 def test_without_a_limit_a_device_that_stands_still_is_given_up() -> None:
-    with Device(Stuck.open("default", {})) as npu:
+    backend = Stuck.open("default", {})
+    with Device(backend) as npu:
+        backend.stuck = True
         with pytest.raises(NpuTimeoutError, match="2000000 cycles"):
             npu.wait()
         with pytest.raises(NpuTimeoutError):

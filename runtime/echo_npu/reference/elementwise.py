@@ -109,7 +109,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "tanh": Function(np.tanh, 2.0),
     "sigmoid": Function(sigmoid, 1.5),
     "silu": Function(silu, 2.0),
-    "gelu": Function(gelu, 5.0),
+    "gelu": Function(gelu, 4.0),
     "gelu_tanh": Function(gelu_tanh, 2.5),
 }
 """Every elementary function of one argument, by the name of its operation."""

@@ -11,7 +11,7 @@ import echo_npu
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.elementwise import FUNCTIONS, POWER_ULP, allowed, ulp_error
 from tests.unit.ops.accuracy import F32, normal
-from tests.unit.ops.elementwise_cases import BINARY, UNARY, arguments, call_unary, pairs
+from tests.unit.ops.elementwise_cases import BINARY, CASES, UNARY, arguments, call_unary, pairs
 
 EXACT_UNARY = {"neg": np.negative, "abs": np.abs, "relu": lambda x: np.maximum(x, np.float32(0))}
 EXACT_BINARY = {
@@ -289,3 +289,10 @@ def test_what_is_refused_is_named(npu: Device, call: Any, error: type[Exception]
 def test_a_tensor_of_another_device_is_refused(npu: Device) -> None:
     with echo_npu.open("cmodel") as other, pytest.raises(ValueError, match="another device"):
         npu.mul(npu.tensor(normal(3)), other.tensor(normal(3)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_runs(npu: Device, name: str) -> None:
+    result = CASES[name](npu)
+    assert isinstance(result, np.ndarray)
+    assert result.size

@@ -6,8 +6,8 @@ from typing import Final
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.math.common import MAGNITUDE, polynomial, temporaries
-from echo_npu.vector.kernels.math.exponential import exp_parts
-from echo_npu.vector.kernels.math.reciprocal import rcp_normal
+from echo_npu.vector.kernels.math.exponential import expm1_parts
+from echo_npu.vector.kernels.math.reciprocal import rcp_seed
 from echo_npu.vector.program import Builder
 
 # The normal distribution at -a is exp(-a^2/2) * u * Q(a * u - centre), u = 1 / (1 + 0.3 a), 0 <= a <= 15.
@@ -63,9 +63,14 @@ def _normal_tail(b: Builder, p: Operand, n: Operand, a: Operand) -> None:
         b.mul(p, t, a)
         b.fms(low, t, a, p)
         b.fma(t, a, b.constant(0.3), 1.0)
-        rcp_normal(b, u, t, v)
+        rcp_seed(b, u, t, v)
+        b.mul(v, a, u)  # the last step of the reciprocal, without the rounding of 1 + 0.3 a
+        b.sub(t, 1.0, u)
+        b.fnma(t, v, 0.3, t)
+        b.fma(t, t, t, t)
+        b.fma(u, u, t, u)
         b.fma(v, a, u, -_TAIL_CENTRE)
-        exp_parts(b, p, n, t, low)
+        expm1_parts(b, p, n, t, low)
         polynomial(b, t, v, _TAIL)
         b.mul(t, t, u)
-        b.mul(p, p, t)
+        b.fma(p, p, t, t)

@@ -89,7 +89,7 @@ class Device(OpMethods):
         self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, _IRQ_BITS)])
 
     def _load_library(self) -> None:
-        """Fill program memory with the kernel library, as far as it has room; the state afterwards is IDLE."""
+        """Fill program memory with the kernel library, as far as it has room. Leaves the device IDLE."""
         room = self.capabilities.program_words
         chosen: list[Program] = []
         for program in kernel_library():

@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.models import Digits, LeNet, LeNetWeights, Model, ModelRun, run_model, tiny_layer, tiny_stack
+from echo_npu.models import (
+    Digits,
+    LeNet,
+    LeNetWeights,
+    Model,
+    ModelRun,
+    load_digits,
+    run_model,
+    smollm2_stack,
+    tiny_layer,
+    tiny_stack,
+    train,
+)
+from echo_npu.models.extras import MissingExtraError
 from echo_npu.models.lenet_weights import SHAPES
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
@@ -56,8 +69,14 @@ def test_other_models(make: Callable[[], Model], config: str) -> None:
 
 def test_lenet_with_fifty_images() -> None:
     pytest.importorskip("sklearn")
-    from echo_npu.models import load_digits, train
-
     known, held_out = load_digits()
     done = run(LeNet(train(known.take(slice(640)), epochs=2), held_out.take(slice(50))), "default")
     assert done.to_dict()["accuracy"] > 0.8
+
+
+def test_two_layers_of_smollm2() -> None:
+    try:
+        model = smollm2_stack(2)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    run(model, "default")

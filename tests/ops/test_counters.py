@@ -1,15 +1,4 @@
-"""Performance counters: each against an independent count, and exact cycle numbers that must not creep.
-
-The cycle numbers live in cycles.json beside this file. A change of the RTL that moves them on purpose
-updates them:
-
-    ECHO_NPU_UPDATE=1 make SIM=verilator TEST=counters CONFIG=all
-"""
-
-import fcntl
-import json
-import os
-from pathlib import Path
+"""Performance counters: each against an independent count, and exact cycle numbers (see `cycles`)."""
 
 from cocotb.triggers import Timer
 
@@ -18,8 +7,7 @@ from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
 from echo_npu.status import State
 from tb.bench import NpuBench, npu_test, stalled
 from tb.drivers.registers import CLOCK_NS
-
-CYCLES_FILE = Path(__file__).with_name("cycles.json")
+from tests.ops.cycles import busy_cycles, compare_cycles
 
 
 def workloads(bench: NpuBench) -> dict[str, list[Packet]]:
@@ -52,45 +40,12 @@ def workloads(bench: NpuBench) -> dict[str, list[Packet]]:
     return found
 
 
-def read_cycles() -> dict[str, dict[str, int]]:
-    """Committed cycles by configuration and workload."""
-    cycles: dict[str, dict[str, int]] = json.loads(CYCLES_FILE.read_text(encoding="utf-8"))
-    return cycles
-
-
-def update_cycles(config: str, measured: dict[str, int]) -> None:
-    """Store new numbers; several simulators may do so at once."""
-    with open(CYCLES_FILE, "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        text = file.read()
-        cycles = json.loads(text) if text else {}
-        cycles[config] = measured
-        file.truncate(0)
-        file.write(json.dumps(cycles, indent=2, sort_keys=True) + "\n")
-
-
 @npu_test()
 async def test_exact_cycles(bench: NpuBench) -> None:
-    """BUSY_CYCLES of each workload with a steady memory is the committed number; stalls can only add to
-    it."""
-    measured = {}
-    for name, packets in workloads(bench).items():
-        before = (await bench.counters())["BUSY_CYCLES"]
-        assert await bench.run(packets) == State.DONE
-        measured[name] = (await bench.counters())["BUSY_CYCLES"] - before
-    if stalled():
-        return  # the latency is another one too: there is no number to compare with
-    if os.environ.get("ECHO_NPU_UPDATE"):
-        update_cycles(bench.config.name, measured)
-    expected = read_cycles()[bench.config.name]
-    moved = {
-        name: (expected.get(name), cycles)
-        for name, cycles in measured.items()
-        if expected.get(name) != cycles
-    }
-    assert not moved, (
-        f"cycles moved, (committed, measured): {moved}; see the head of {CYCLES_FILE.stem}'s test"
+    """BUSY_CYCLES of each workload with a steady memory is the committed number."""
+    compare_cycles(
+        bench.config.name,
+        {name: await busy_cycles(bench, packets) for name, packets in workloads(bench).items()},
     )
 
 

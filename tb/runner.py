@@ -278,6 +278,8 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
             return directory
         directory.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
+        for header in directory.glob("*.gch"):
+            header.unlink()  # a compiler that was killed leaves half of one, newer than its source
         progress = _Progress(directory.name, directory, quiet)
         _compile(target, kind, verilator, directory, progress.tick)
         stamp.write_text(fingerprint)

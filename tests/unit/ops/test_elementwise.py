@@ -296,3 +296,12 @@ def test_every_case_runs(npu: Device, name: str) -> None:
     result = CASES[name](npu)
     assert isinstance(result, np.ndarray)
     assert result.size
+
+
+def test_more_separate_elements_than_a_row_has_segments(npu: Device) -> None:
+    x = npu.empty((2**20 + 40, 2))
+    npu.mul(npu.full(x.shape, 3.0), 1.0, out=x)
+    values = normal(2**20 + 40)
+    npu.add(values, 0.0, out=x[:, 1])
+    assert_equal(npu.neg(x[:, 1]).to_numpy(), -(values + 0))
+    assert_equal(x[:, 0].to_numpy(), np.full(values.shape, 3))

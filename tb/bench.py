@@ -27,7 +27,7 @@ from echo_npu import registers as regs
 from echo_npu.backends.base import ReadReg
 from echo_npu.memory_map import MEMORY_REGIONS
 from echo_npu.packets import NpuCommandPacket, Opcode, Packet, load_program_packets
-from echo_npu.status import State
+from echo_npu.status import ErrorCode, State
 from echo_npu.vector.command import vector_command
 from echo_npu.vector.program import Program
 from tb.drivers.commands import CommandDriver, Path
@@ -203,6 +203,15 @@ class NpuBench:
         operations = [ReadReg(getattr(regs, name) + half) for name in regs.COUNTERS for half in (0, 4)]
         values = await self.registers.run(operations)
         return {name: values[2 * i] | values[2 * i + 1] << 32 for i, name in enumerate(regs.COUNTERS)}
+
+    async def check_bus_error(self, code: ErrorCode, command: int | None) -> None:
+        """Check everything, given that command number `command` since reset (None: the fetch of a ring slot)
+        fails with the address of the first burst that memory refused."""
+        address = self.dram.statistic("first_error_address")
+        assert self.dram.statistic("error_responses"), "no burst was refused"
+        self.scoreboard.expect_fault(code, address, command=command)
+        self.monitor.sync()
+        self.scoreboard.check(self.memory.shared, await self.state())
 
     async def recover(self) -> None:
         """Clear the error and prove that the device works: a copy goes through."""

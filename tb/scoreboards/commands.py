@@ -145,8 +145,9 @@ class _Reference(FunctionalModel):
 
     def _execute(self, command: Command) -> None:
         if self.fault is not None and self.fault.command == self._taken - 1:
+            fault, self.fault = self.fault, None
             self._stopped(command)
-            raise PacketFault(self.fault.code, self.fault.address)
+            raise PacketFault(fault.code, fault.address)
         expectation = Expectation(command, self.memory.bytes)
         try:
             super()._execute(command)

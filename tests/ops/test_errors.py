@@ -310,7 +310,7 @@ async def test_read_error(bench: NpuBench, via: Path, op: str) -> None:
             [NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via
         )
         assert await bench.commands.wait(1_000_000) == State.ERROR
-        await _expect(bench, ErrorCode.READ_RESPONSE, index)
+        await bench.check_bus_error(ErrorCode.READ_RESPONSE, index)
         bench.dram.clear_faults()
         await bench.recover()
         await bench.restart()
@@ -329,7 +329,7 @@ async def test_write_error(bench: NpuBench, via: Path, op: str) -> None:
             [NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via
         )
         assert await bench.commands.wait(1_000_000) == State.ERROR
-        await _expect(bench, ErrorCode.WRITE_RESPONSE, index)
+        await bench.check_bus_error(ErrorCode.WRITE_RESPONSE, index)
         bench.dram.clear_faults()
         await bench.recover()
         await bench.restart()
@@ -348,19 +348,9 @@ async def test_ring_fetch_error(bench: NpuBench) -> None:
     assert await bench.check() == State.DONE
     await bench.commands.submit([good], "ring")
     assert await bench.commands.wait(100_000) == State.ERROR
-    await _expect(bench, ErrorCode.READ_RESPONSE, None)
+    await bench.check_bus_error(ErrorCode.READ_RESPONSE, None)
     bench.dram.clear_faults()
     await bench.recover()
-
-
-async def _expect(bench: NpuBench, code: ErrorCode, command: int | None) -> None:
-    """Check everything, given that `command` fails with the address of the first burst that memory
-    refused."""
-    address = bench.dram.statistic("first_error_address")
-    assert bench.dram.statistic("error_responses"), "no burst was refused"
-    bench.scoreboard.expect_fault(code, address, command=command)
-    bench.monitor.sync()
-    bench.scoreboard.check(bench.memory.shared, await bench.state())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 
 import numpy as np
+from cocotb.triggers import Timer
 
 from echo_npu.checks import PacketFault, check_command
 from echo_npu.packets import (
@@ -14,14 +15,16 @@ from echo_npu.packets import (
     Packet,
     gather_packets,
     load_program_packets,
+    matmul_packets,
     packet_bytes,
 )
 from echo_npu.status import ErrorCode, State
 from echo_npu.vector.command import Descriptor, VectorCommand, VectorExtension
 from echo_npu.vector.isa import ACCUMULATING, OPERAND_CODES, OPERAND_NAMES, Instruction, Op
 from echo_npu.vector.memory import ProgramMemory
-from tb.bench import NpuBench, npu_test
+from tb.bench import RING_BASE, RING_SLOTS, NpuBench, npu_test
 from tb.drivers.commands import Path
+from tb.drivers.registers import CLOCK_NS
 
 W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
@@ -553,6 +556,126 @@ async def test_bad_gathers_and_loads(bench: NpuBench, code: ErrorCode, via: Path
         assert reported.error_code == code, f"{name}: {reported}"
         await bench.commands.clear_error()
     assert await bench.run([gather()], via) == State.DONE
+
+
+# ---- memory that answers with errors, and resets -------------------------------------------------------
+
+TOTAL = [
+    Instruction(Op.CHUNKS),
+    Instruction(Op.ADD, CODE["v0"], CODE["s0"], CODE["s1"]),
+    Instruction(Op.FMA, CODE["v0"], CODE["s2"], CODE["s3"], CODE["v0"]),
+    Instruction(Op.MOV, CODE["o"], CODE["v0"]),
+    Instruction(Op.NEXT, imm=15),
+    Instruction(Op.END),
+]
+
+
+class Operation:
+    """A long command, its packets, and (first address, bytes) of what it reads and writes."""
+
+    def __init__(self, bench: NpuBench, name: str) -> None:
+        self.reads: list[tuple[int, int]] = []
+        self.dst: tuple[int, int] | None = None
+        self._bench = bench
+        if name == "vector":
+            rows, cols = 7, 2 * bench.config.vector_length + 5
+            inputs = [Descriptor(self._source(4 * rows * cols), cols, row_stride=4 * cols) for _ in range(4)]
+            output = Descriptor(self._room(4 * rows * cols), cols, row_stride=4 * cols, passes=0)
+            command = VectorCommand(0, rows, cols, (inputs[0], inputs[1], inputs[2], inputs[3]), output)
+            self.packets = command.packets()
+        elif name == "gather":
+            count, row_bytes, height = 300, 40, 300
+            table, indices = self._source(height * row_bytes), self._source(4 * count)
+            bench.memory.write(indices, bench.rng.permutation(height).astype(np.int32))
+            dst = self._room(count * row_bytes)
+            self.packets = list(gather_packets(table, indices, dst, count, row_bytes, height))
+        else:
+            code = bench.place(np.full(2000, Instruction(Op.END).encode(), dtype=np.uint64), "weight")
+            self.reads.append((code, 16_000))
+            self.packets = list(load_program_packets(code, 2000, 100))
+
+    def _source(self, nbytes: int) -> int:
+        place = self._bench.place(self._bench.floats(nbytes // 4), "weight")
+        self.reads.append((place, nbytes))
+        return place
+
+    def _room(self, nbytes: int) -> int:
+        place = self._bench.destination(nbytes)
+        self.dst = (place, nbytes)
+        return place
+
+
+async def fail(bench: NpuBench, packets: list[Packet], code: ErrorCode, via: Path, before: int) -> None:
+    """Submit commands of which one, behind `before` others, ends with a bus error; check, and begin anew."""
+    index = (await bench.state()).retired + before
+    await bench.commands.submit(packets, via)
+    assert await bench.commands.wait(1_000_000) == State.ERROR
+    await bench.check_bus_error(code, index)
+    bench.dram.clear_faults()
+    await bench.recover()
+    await bench.restart()
+
+
+@npu_test(via=["window", "ring"], name=["vector", "gather", "load"])
+async def test_bus_errors(bench: NpuBench, via: Path, name: str) -> None:
+    """An error response to any operand, at its beginning, middle or end; a later run of the same works."""
+    size = bench.config.program_words
+    await load(bench, [*TOTAL, *[Instruction(Op.END)] * (size - len(TOTAL))], 0)
+    operation = Operation(bench, name)
+    hits = [(ErrorCode.READ_RESPONSE, *each) for each in operation.reads]
+    if operation.dst is not None:
+        hits.append((ErrorCode.WRITE_RESPONSE, *operation.dst))
+    for code, start, nbytes in hits:
+        for at in (0, nbytes // 8 * 4, nbytes - 4):
+            bench.dram.clear_statistics()
+            read = code == ErrorCode.READ_RESPONSE
+            bench.dram.add_fault(start + at, start + at + 4, read=read, write=not read, count=1)
+            nop = NpuCommandPacket(Opcode.NOP)
+            await fail(bench, [nop, *operation.packets, nop], code, via, 1)
+    assert await bench.run(operation.packets, via) == State.DONE
+
+
+@npu_test(first=["matmul", "vector"], broken=["matmul", "vector"])
+async def test_errors_side_by_side(bench: NpuBench, first: str, broken: str) -> None:
+    """A bus error of one of two commands at work: the one before it is done, the one behind it is not."""
+    await load(bench, [*TOTAL], 0)
+    size = 40
+    a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
+    product = bench.destination(4 * size * size)
+    operation = Operation(bench, "vector")
+    commands: dict[str, list[Packet]] = {
+        "matmul": list(matmul_packets(a, b, product, size, size, size)),
+        "vector": operation.packets,
+    }
+    second = "vector" if first == "matmul" else "matmul"
+    source, nbytes = (b, 4 * size * size) if broken == "matmul" else operation.reads[3]
+    for at in (0, nbytes // 8 * 4, nbytes - 4):
+        for via in ("window", "ring"):
+            bench.dram.clear_statistics()
+            bench.dram.add_fault(source + at, source + at + 4, read=True)
+            packets = [*commands[first], *commands[second]]
+            await fail(bench, packets, ErrorCode.READ_RESPONSE, via, int(broken == second))
+    assert await bench.run([*commands[first], *commands[second]]) == State.DONE
+
+
+@npu_test(name=["vector", "gather", "load"])
+async def test_soft_reset_in_the_middle(bench: NpuBench, name: str) -> None:
+    """A soft reset while the engine is at work leaves no bus traffic and no state behind."""
+    size = bench.config.program_words
+    await load(bench, [*TOTAL, *[Instruction(Op.END)] * (size - len(TOTAL))], 0)
+    for wait in (10, 60, 150, 400, 900):
+        operation = Operation(bench, name)
+        await bench.commands.submit([*operation.packets, *operation.packets])
+        await Timer(wait * CLOCK_NS, "ns")
+        await bench.commands.soft_reset()
+        assert bench.dram.statistic("outstanding") == 0
+        bench.monitor.sync()
+        dst, nbytes = operation.dst or (0, 0)
+        bench.scoreboard.resynchronise(bench.memory.shared, [(dst, dst + nbytes)])
+        await bench.commands.setup_ring(RING_BASE, RING_SLOTS)
+        await bench.probe()
+        assert await bench.run(Operation(bench, name).packets) == State.DONE
+        await load(bench, [*TOTAL], 0)
 
 
 # ---- anything ----------------------------------------------------------------------------------------

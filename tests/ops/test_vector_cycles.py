@@ -61,6 +61,7 @@ async def test_elementwise_bandwidth(bench: NpuBench, operation: str) -> None:
     assert lanes <= memory, "not a matter of bandwidth"
     if not stalled():
         assert memory / cycles >= 0.9, f"{operation}: {memory} beats in {cycles} cycles"
+    compare_cycles(bench.config.name, {f"vector {operation} {count}": cycles})
 
 
 @npu_test(kernel=["softmax", "rms_norm"])
@@ -77,6 +78,7 @@ async def test_rows(bench: NpuBench, kernel: str) -> None:
     )
     if not stalled():
         assert cycles <= 1.5 * max(memory, lanes), f"{cycles} cycles, memory {memory}, lanes {lanes}"
+    compare_cycles(bench.config.name, {f"vector {program.name} {rows}x{cols}": cycles})
 
 
 def workloads(bench: NpuBench) -> dict[str, tuple[Program, dict[str, object]]]:

@@ -125,16 +125,16 @@ def gelu(
 def clamp(
     device: Device,
     x: Any,
-    low: Any = None,
-    high: Any = None,
+    min: Any = None,  # noqa: A002  (numpy's name)
+    max: Any = None,  # noqa: A002
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`min(max(x, low), high)`; NaN stays NaN, and a NaN limit makes all NaN.
+    """x within limits, `minimum(maximum(x, min), max)`; NaN stays NaN, and a NaN limit makes all NaN.
 
     Args:
         x: float32.
-        low, high: numbers, or float32 arrays that broadcast with x; None is no limit.
+        min, max: numbers, or float32 arrays that broadcast with x; None is no limit.
         out: a DeviceTensor of the result's shape to write to; it may be an operand.
 
     Raises:
@@ -142,7 +142,7 @@ def clamp(
         ValueError: no limit at all, an empty array, or shapes that do not broadcast.
     """
     require_float32("clamp", x=x)
-    limits = {"min": low, "max": high}
+    limits = {"min": min, "max": max}
     given = {name: limit for name, limit in limits.items() if limit is not None}
     if not given:
         raise ValueError("clamp takes a minimum, a maximum or both")

@@ -35,9 +35,9 @@ def reduction(
     device: Device,
     op: str,
     x: Any,
-    *,
     axis: Axes = None,
     keepdims: bool = False,
+    *,
     out: DeviceTensor | None = None,
 ) -> Any:
     """The sum, mean, maximum or minimum over axes, with the shapes of numpy.
@@ -73,9 +73,9 @@ def reduction(
 def argmax(
     device: Device,
     x: Any,
-    *,
     axis: SupportsIndex | None = None,
     keepdims: bool = False,
+    *,
     out: DeviceTensor | None = None,
 ) -> Any:
     """The position of the first greatest element, NaN being greater than any number, as `numpy.argmax`.

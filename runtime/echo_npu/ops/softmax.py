@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def softmax(
     device: Device,
     x: Any,
-    *,
     axis: SupportsIndex = -1,
+    *,
     scale: float = 1.0,
     causal: bool = False,
     mask: Any = None,

@@ -5,22 +5,30 @@ Exit status: 0 all right, 1 a result differs or the device failed, 2 wrong argum
 
 from __future__ import annotations
 
-import contextlib
 import json
 import multiprocessing
 import os
 import re
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 import echo_npu
+from echo_npu.cli_support import (
+    AsJson,
+    Backend,
+    Bandwidth,
+    Config,
+    Latency,
+    Stalls,
+    given,
+    reported,
+    table_console,
+)
 from echo_npu.measure import MatmulReport, measure_matmul
 from echo_npu.models import cli as models_cli
 from echo_npu.vector import cli as vector_cli
@@ -34,42 +42,11 @@ app = typer.Typer(
 
 BENCH_SHAPES: Final = ("16x16x16", "64x64x64", "128x128x128", "1x768x3072", "32x768x768", "100x150x16")
 
-Backend = Annotated[
-    str | None,
-    typer.Option("--backend", help="cmodel or rtlmodel. Default: ECHO_NPU_BACKEND, else rtlmodel."),
-]
-Config = Annotated[str, typer.Option("--config", help="Hardware configuration, a file of rtl/configs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Latency = Annotated[int | None, typer.Option("--latency", help="Memory latency, cycles (rtlmodel).")]
-Bandwidth = Annotated[
-    float | None, typer.Option("--bandwidth", help="Memory bandwidth, bytes a cycle each way (rtlmodel).")
-]
-Stalls = Annotated[
-    float | None,
-    typer.Option("--stalls", help="Chance 0..0.9 that a memory channel stalls in a cycle (rtlmodel)."),
-]
-
-
-@contextlib.contextmanager
-def _reported() -> Iterator[None]:
-    """What went wrong as one message and an exit status."""
-    try:
-        yield
-    except (ValueError, TypeError, echo_npu.NpuError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        usage = not isinstance(error, echo_npu.NpuError) or isinstance(error, echo_npu.BackendError)
-        raise typer.Exit(2 if usage else 1) from None
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were given; a backend refuses those that it does not have."""
-    return {name: value for name, value in options.items() if value is not None}
-
 
 @app.command()
 def info(backend: Backend = None, config: Config = "default", as_json: AsJson = False) -> None:
     """Show the backends, and what the device says about itself."""
-    with _reported(), echo_npu.open(backend, config=config) as device:
+    with reported(), echo_npu.open(backend, config=config) as device:
         facts = {"backends": echo_npu.list_backends(), **device.info()}
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -114,8 +91,8 @@ def matmul(
 
     max_rel_error: the largest |c - c64| / (|a| @ |b|), c64 being the product in float64.
     """
-    with _reported():
-        options = _given(latency=latency, bandwidth=bandwidth, stalls=stalls)
+    with reported():
+        options = given(latency=latency, bandwidth=bandwidth, stalls=stalls)
         if waves:
             options["waves"] = f"matmul-{m}x{k}x{n}"
         if (backend or echo_npu.get_backend_name()) == "rtlmodel":
@@ -143,9 +120,9 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure matrix products of several shapes, each on a device of its own. Columns as in `matmul`."""
-    with _reported():
+    with reported():
         wanted = [_shape(text) for text in shapes or BENCH_SHAPES]
-        options = _given(latency=latency, bandwidth=bandwidth, stalls=stalls)
+        options = given(latency=latency, bandwidth=bandwidth, stalls=stalls)
         with echo_npu.open(backend, config=config, **options):
             pass  # builds, and refuses wrong arguments, once and here
         workers = min(jobs or os.cpu_count() or 1, len(wanted))
@@ -193,10 +170,7 @@ def _print_reports(reports: list[MatmulReport]) -> None:
             f"{r.wall_s:.3f}",
             _shown(r.cycles_per_s, ",.0f"),
         )
-    console = Console()
-    if not console.is_terminal:  # piped output keeps the whole table
-        console = Console(width=140)
-    console.print(table)
+    table_console().print(table)
 
 
 def _shown(value: float | None, form: str) -> str:

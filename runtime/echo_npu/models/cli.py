@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 import echo_npu
+from echo_npu.cli_support import AsJson, Backend, Config, reported, table_console
 from echo_npu.models.digits import load_digits
 from echo_npu.models.lenet import LeNet
 from echo_npu.models.lenet_training import EPOCHS, train
@@ -25,10 +22,7 @@ from echo_npu.models.transformer import tiny_layer
 
 NAMES = ("tiny", "smollm2")
 
-Backend = Annotated[str | None, typer.Option(help="Default: ECHO_NPU_BACKEND, else rtlmodel.")]
-Config = Annotated[str, typer.Option(help="Hardware configuration, a file of rtl/configs.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="tiny: of weights and input, default 0.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 
 
 def layer_command(
@@ -45,7 +39,7 @@ def layer_command(
 
     Exit status: 0 all right, 1 something differs or the device failed, 2 wrong arguments.
     """
-    with _reported():
+    with reported(IndexError, ImportError, FileNotFoundError):
         if layer == "tiny" and index:
             raise IndexError(f"layer index {index}: tiny is a single layer, its index is 0")
         random = _is_random(layer, prompt, seed)
@@ -70,7 +64,7 @@ def model_command(
 
     Exit status: 0 all right, 1 something differs or the device failed, 2 wrong arguments.
     """
-    with _reported():
+    with reported(IndexError, ImportError, FileNotFoundError):
         random = _is_random(name, prompt, seed)
         model = tiny_stack(layers, seed or 0) if random else smollm2_stack(layers, _text(prompt))
         run = _run(model, backend, config, quiet=as_json)
@@ -90,7 +84,7 @@ def lenet_command(
 
     Exit status: 0 all right, 1 something differs or the device failed, 2 wrong arguments.
     """
-    with _reported():
+    with reported(IndexError, ImportError, FileNotFoundError):
         known, held_out = load_digits(seed=seed)
         if images > len(held_out):
             raise ValueError(f"images is {images}; {len(held_out)} are held out")
@@ -118,17 +112,6 @@ def waves_command(layer: str, index: int, config: str, prompt: str | None, seed:
         if value != default:
             words.append(f"{name}={shlex.quote(str(value))}")
     return " ".join(words)
-
-
-@contextlib.contextmanager
-def _reported() -> Iterator[None]:
-    """What went wrong as one message and an exit status."""
-    try:
-        yield
-    except (ValueError, TypeError, IndexError, ImportError, FileNotFoundError, echo_npu.NpuError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        usage = not isinstance(error, echo_npu.NpuError) or isinstance(error, echo_npu.BackendError)
-        raise typer.Exit(2 if usage else 1) from None
 
 
 def _is_random(name: str, prompt: str | None, seed: int | None) -> bool:
@@ -181,10 +164,7 @@ def _show(run: ModelRun, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(run.to_dict(), indent=2))
     else:
-        console = Console()
-        if not console.is_terminal:  # piped output keeps the whole table
-            console = Console(width=140)
-        console.print(render(run))
+        table_console().print(render(run))
     if not run.passed:
         raise typer.Exit(1)
 

@@ -7,12 +7,13 @@ the device would refuse for its shape, with the name and value of the argument.
 
 from __future__ import annotations
 
-import operator
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
 from typing import ClassVar, Final, SupportsIndex, TypeAlias
+
+from echo_npu.integers import checked_integer
 
 PACKET_BYTES: Final = 64
 EXTENSION_MAGIC: Final = 0x31545845
@@ -76,26 +77,12 @@ def extension_count(opcode: int, flags: int) -> int:
     return VECTOR_EXTENSIONS if opcode == Opcode.VECTOR else 1
 
 
-def _integer(name: str, value: SupportsIndex, low: int, high: int) -> int:
-    """`value` as an int in `low..high`; TypeError or ValueError names the field and the value."""
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r} ({type(value).__name__})") from None
-    if not low <= number <= high:
-        shown = f"{number} (0x{number:x})" if number > 0xFFFF else str(number)
-        raise ValueError(f"{name} is {shown}; it must lie in {low}..{high}")
-    return number
-
-
 def _u32(name: str, value: SupportsIndex) -> int:
-    return _integer(name, value, 0, 2**32 - 1)
+    return checked_integer(name, value, 0, 2**32 - 1)
 
 
 def _address(name: str, value: SupportsIndex) -> int:
-    return _integer(name, value, 0, 2**64 - 1)
+    return checked_integer(name, value, 0, 2**64 - 1)
 
 
 def float32_bits(name: str, value: float) -> int:
@@ -154,7 +141,7 @@ class NpuCommandPacket:
         words = [_u32(f"param[{index}]", word) for index, word in enumerate(param)]
         for first, name, value in ((0, "m", m), (2, "k", k), (4, "n", n)):
             if value is not None:
-                bits = _integer(name, value, -(2**63), 2**63 - 1) & (2**64 - 1)
+                bits = checked_integer(name, value, -(2**63), 2**63 - 1) & (2**64 - 1)
                 words[first : first + 2] = [bits & 0xFFFF_FFFF, bits >> 32]
         if alpha is not None:
             words[6] = float32_bits("alpha", alpha)
@@ -292,7 +279,7 @@ def _sixty_four(data: bytes | bytearray | memoryview) -> bytes:
 
 
 def _dim(name: str, value: SupportsIndex, high: int = MAX_MATMUL_DIM) -> int:
-    return _integer(name, value, 1, high)
+    return checked_integer(name, value, 1, high)
 
 
 def _stride(name: str, value: SupportsIndex, *, multiple: int = 1, least: int = 0) -> int:
@@ -520,7 +507,7 @@ def load_program_packets(
         TypeError, ValueError: naming the argument and its value.
     """
     src = _aligned("src", src, 8)
-    words, at = _dim("words", words), _integer("at", at, 0, MAX_MATMUL_DIM)
+    words, at = _dim("words", words), checked_integer("at", at, 0, MAX_MATMUL_DIM)
     flags = Flags.IRQ if irq else Flags.NONE
     return [NpuCommandPacket(Opcode.LOAD_PROGRAM, flags, src, m=words, k=at)]
 

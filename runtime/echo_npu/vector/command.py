@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Final, SupportsIndex
 
 import numpy as np
 
+from echo_npu.integers import checked_integer
 from echo_npu.packets import (
     MAX_BATCH,
     MAX_ROWS,
@@ -220,10 +220,16 @@ def vector_command(
     Raises:
         TypeError, ValueError: naming the field and its value.
     """
-    counts = {"rows": _integer("rows", rows, 1, MAX_ROWS), "cols": _integer("cols", cols, 1, _U32)}
+    counts = {
+        "rows": checked_integer("rows", rows, 1, MAX_ROWS),
+        "cols": checked_integer("cols", cols, 1, _U32),
+    }
     if len(batch) != 2:
         raise ValueError(f"batch has {len(batch)} entries; it is (batch0, batch1)")
-    batches = (_integer("batch[0]", batch[0], 1, MAX_BATCH), _integer("batch[1]", batch[1], 1, MAX_BATCH))
+    batches = (
+        checked_integer("batch[0]", batch[0], 1, MAX_BATCH),
+        checked_integer("batch[1]", batch[1], 1, MAX_BATCH),
+    )
     if len(inputs) > INPUTS:
         raise ValueError(f"inputs has {len(inputs)} entries; there are {INPUTS} input streams")
     if len(params) > PARAMETERS:
@@ -236,17 +242,17 @@ def vector_command(
             if not isinstance(stream, Stream):
                 raise TypeError(f"{name} must be a Stream or None, got {type(stream).__name__}")
             own = passes[index] if stream.passes is None else stream.passes
-            own = _integer(f"{name}.passes", own, 1, MAX_PASSES)
+            own = checked_integer(f"{name}.passes", own, 1, MAX_PASSES)
             listed[index] = _descriptor(name, stream, counts["cols"], steps, own)
     if not isinstance(output, Stream):
         raise TypeError(f"output must be a Stream, got {type(output).__name__}")
     words = [immediate_bits(value) for value in params]
     return VectorCommand(
-        entry=_integer("entry", entry, 0, _U32),
+        entry=checked_integer("entry", entry, 0, _U32),
         inputs=(listed[0], listed[1], listed[2], listed[3]),
         output=_output(output, counts["cols"], steps),
         params=(*words, *(0,) * (PARAMETERS - len(words))),
-        repeats=_integer("repeats", repeats, 1, MAX_REPEATS),
+        repeats=checked_integer("repeats", repeats, 1, MAX_REPEATS),
         batch=batches,
         **counts,
     )
@@ -258,8 +264,10 @@ def _descriptor(name: str, stream: Stream, cols: int, steps: tuple[int, int, int
         raise ValueError(f"{name}.size is {stream.size!r}; an element has 4, 2 or 1 bytes")
     size = stream.size
     default = 1 if stream.bcast else cols
-    seg_len = _integer(f"{name}.seg_len", default if stream.seg_len is None else stream.seg_len, 1, _U32)
-    segs = _integer(f"{name}.segs", stream.segs, 1, MAX_SEGMENTS)
+    seg_len = checked_integer(
+        f"{name}.seg_len", default if stream.seg_len is None else stream.seg_len, 1, _U32
+    )
+    segs = checked_integer(f"{name}.segs", stream.segs, 1, MAX_SEGMENTS)
     if stream.bcast and (segs != 1 or seg_len != 1 or stream.pack):
         raise ValueError(f"{name} is bcast: its row is one element, so segs and seg_len are 1, without pack")
     if segs * seg_len * size > _U32:
@@ -277,13 +285,13 @@ def _descriptor(name: str, stream: Stream, cols: int, steps: tuple[int, int, int
     strides: list[int] = []
     for field, (value, count) in given.items():
         # A stride that is never stepped does not count.
-        number = _integer(f"{name}.{field}", value if count > 1 else 0, 0, _U32)
+        number = checked_integer(f"{name}.{field}", value if count > 1 else 0, 0, _U32)
         if number % size:
             raise ValueError(
                 f"{name}.{field} is {number}; it must be a multiple of the {size} bytes of an element"
             )
         strides.append(number)
-    address = _integer(f"{name}.address", stream.address, 0, _U32)
+    address = checked_integer(f"{name}.address", stream.address, 0, _U32)
     if address % size:
         raise ValueError(f"{name}.address is 0x{address:x}; it must be a multiple of {size}")
     row, batch0, batch1, segment = strides
@@ -305,15 +313,3 @@ def _output(stream: Stream, cols: int, steps: tuple[int, int, int]) -> Descripto
     if made.segs > 1 and made.seg_stride < made.segment_bytes:
         raise ValueError(f"output.seg_stride is {made.seg_stride}; a segment has {made.segment_bytes} bytes")
     return made
-
-
-def _integer(name: str, value: SupportsIndex, low: int, high: int) -> int:
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r} ({type(value).__name__})") from None
-    if not low <= number <= high:
-        raise ValueError(f"{name} is {number}; it must lie in {low}..{high}")
-    return number

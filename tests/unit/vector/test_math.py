@@ -20,7 +20,6 @@ UNARY = [
     math.sqrt,
     math.rsqrt,
     math.exp,
-    math.exp_nonpositive,
     math.log,
     math.sin,
     math.cos,

@@ -9,7 +9,7 @@ from math import inf
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.axes import Axis, make_axis
-from echo_npu.vector.kernels.math import exp_nonpositive, rcp
+from echo_npu.vector.kernels.math import exp, rcp
 from echo_npu.vector.program import Builder, Program
 
 
@@ -105,7 +105,7 @@ class Exponentials:
         if not self._kept:
             self._scores.write(self._power)
         self._scores.shift(self._shifted, self._power, self._maximum)
-        exp_nonpositive(self._axis.b, self._power, self._shifted)
+        exp(self._axis.b, self._power, self._shifted)
 
     @contextmanager
     def again(self) -> Iterator[Operand]:

@@ -8,7 +8,7 @@ from math import inf
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.axes import RowAxis
-from echo_npu.vector.kernels.math import div, exp_nonpositive, log, normal_cdf, rcp, sigmoid, sqrt
+from echo_npu.vector.kernels.math import div, exp, log, normal_cdf, rcp, sigmoid, sqrt
 from echo_npu.vector.kernels.softmax import Exponentials, Scores
 from echo_npu.vector.program import Builder, Program
 
@@ -28,7 +28,7 @@ def cross_entropy() -> Program:
     shifted, power = b.vector(), b.vector()
     with axis.loop(advance=[x]):
         b.sub(shifted, x, maximum)
-        exp_nonpositive(b, power, shifted)
+        exp(b, power, shifted)
         total.take(power)
         b.icmpeq(power, b.iota, target)
         b.sel(power, power, shifted, -inf)
@@ -147,7 +147,7 @@ def gelu_backward() -> Program:
         x, density, share = _clamped(b, 16.0), b.vector(), b.vector()
         b.mul(density, x, x)
         b.mul(density, density, -0.5)
-        exp_nonpositive(b, density, density)
+        exp(b, density, density)
         b.mul(density, density, 1 / math.sqrt(2 * math.pi))
         normal_cdf(b, share, x)
         b.fma(share, x, density, share)

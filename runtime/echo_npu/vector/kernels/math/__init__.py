@@ -9,7 +9,7 @@ has the measured error of every function. NaN, infinities, signed zeros and subn
 """
 
 from echo_npu.vector.kernels.math.common import polynomial, temporaries
-from echo_npu.vector.kernels.math.exponential import exp, exp_nonpositive
+from echo_npu.vector.kernels.math.exponential import exp
 from echo_npu.vector.kernels.math.logarithm import log
 from echo_npu.vector.kernels.math.logistic import gelu_tanh, sigmoid, silu, tanh
 from echo_npu.vector.kernels.math.normal import gelu, normal_cdf
@@ -22,7 +22,6 @@ __all__ = [
     "cos",
     "div",
     "exp",
-    "exp_nonpositive",
     "gelu",
     "gelu_tanh",
     "log",

@@ -33,10 +33,6 @@ def exp(b: Builder, dst: Operand, x: Operand) -> None:
         b.scale(dst, p, n)
 
 
-exp_nonpositive = exp
-"""e^x for x <= 0, -infinity included: overflow costs nothing, so it is `exp`."""
-
-
 def exp_parts(b: Builder, p: Operand, n: Operand, t: Operand, low: Operand | None = None) -> None:
     """e^(p + low) = p * 2^n: p becomes the fraction, 0.7 to 1.42, and n the int32 exponent.
 

@@ -20,6 +20,14 @@ def _rate(b: Builder, squares: Operand) -> None:
     rsqrt(b, squares, squares)
 
 
+def _rate_and_share(b: Builder, squares: Operand, dots: Operand) -> None:
+    """As `_rate`, and dots = rate^2 * dots / cols."""
+    _rate(b, squares)
+    b.mul(dots, dots, b.param(1))
+    b.mul(dots, dots, squares)
+    b.mul(dots, dots, squares)
+
+
 @cache
 def rms_norm(*, weighted: bool = True, kept: bool = True) -> Program:
     """s0 -> s0 * s1 / sqrt(mean(s0^2) + eps); s1, the weight, only if `weighted`.
@@ -118,10 +126,7 @@ def rms_norm_backward(*, kept: bool = True) -> Program:
         squares.take_product(x, x)
         dots.take_product(grad, x)
     rate, share = squares.result(), dots.result()
-    _rate(b, rate)
-    b.mul(share, share, b.param(1))
-    b.mul(share, share, rate)
-    b.mul(share, share, rate)
+    _rate_and_share(b, rate, share)
 
     value = b.vector()
     with axis.loop(advance=[] if kept else [dy, x, weight]):
@@ -167,10 +172,7 @@ def layer_norm_backward(*, kept: bool = True) -> Program:
         squares.take_product(row, row)
         dots.take_product(grad, row)
     rate, share = squares.result(), dots.result()
-    _rate(b, rate)
-    b.mul(share, share, b.param(1))
-    b.mul(share, share, rate)
-    b.mul(share, share, rate)
+    _rate_and_share(b, rate, share)
 
     value = b.vector()
     with axis.loop(advance=later):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from echo_npu import debug
+from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.gather import device_indices
 from echo_npu.ops.norm import check_normalised
 from echo_npu.ops.operands import check_out, require_float32, upload
@@ -15,6 +18,7 @@ from echo_npu.ops.rows import (
     Parameter,
     column_commands,
     line,
+    overlap,
     row_commands,
     row_fits,
     run,
@@ -29,6 +33,9 @@ from echo_npu.vector.kernels import training as kernels
 
 if TYPE_CHECKING:
     from echo_npu.device import Device
+
+Outs: TypeAlias = Sequence[DeviceTensor | None]
+"""Where each of several results is to be written."""
 
 
 def softmax_backward(
@@ -98,13 +105,16 @@ def gelu_backward(
     return _elementwise(device, "gelu_backward", program, dy, x, out)
 
 
-def rms_norm_backward(device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, ...]:
+def rms_norm_backward(
+    device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-6, *, out: Outs | None = None
+) -> tuple[Any, ...]:
     """The gradients of `rms_norm(x, weight, eps)`.
 
     Args:
         dy: float32 [..., N], the gradient with respect to the result.
         x: float32 of dy's shape.
         weight: float32 [N].
+        out: a DeviceTensor to write to for each result, or None for a new one; it may be an operand.
 
     Returns: (dx of x's shape, dweight [N]).
 
@@ -112,16 +122,19 @@ def rms_norm_backward(device: Device, dy: Any, x: Any, weight: Any, eps: float =
         TypeError: a dtype other than float32, or no array.
         ValueError: shapes that do not fit one another; an empty array, or one without axes.
     """
-    return _norm_backward(device, "rms_norm_backward", dy, x, weight, eps)
+    return _norm_backward(device, "rms_norm_backward", dy, x, weight, eps, out)
 
 
-def layer_norm_backward(device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-5) -> tuple[Any, ...]:
+def layer_norm_backward(
+    device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-5, *, out: Outs | None = None
+) -> tuple[Any, ...]:
     """The gradients of `layer_norm(x, weight, bias, eps)`; the bias itself plays no part in them.
 
     Args:
         dy: float32 [..., N], the gradient with respect to the result.
         x: float32 of dy's shape.
         weight: float32 [N].
+        out: a DeviceTensor to write to for each result, or None for a new one; it may be an operand.
 
     Returns: (dx of x's shape, dweight [N], dbias [N]).
 
@@ -129,7 +142,7 @@ def layer_norm_backward(device: Device, dy: Any, x: Any, weight: Any, eps: float
         TypeError: a dtype other than float32, or no array.
         ValueError: shapes that do not fit one another; an empty array, or one without axes.
     """
-    return _norm_backward(device, "layer_norm_backward", dy, x, weight, eps)
+    return _norm_backward(device, "layer_norm_backward", dy, x, weight, eps, out)
 
 
 def cross_entropy(device: Device, logits: Any, targets: Any, *, out: DeviceTensor | None = None) -> Any:
@@ -275,21 +288,33 @@ def adamw_step(
     )
 
 
-def _norm_backward(device: Device, op: str, dy: Any, x: Any, weight: Any, eps: float) -> tuple[Any, ...]:
+def _norm_backward(
+    device: Device, op: str, dy: Any, x: Any, weight: Any, eps: float, out: Outs | None
+) -> tuple[Any, ...]:
     """(dx, dweight), of layer_norm and dbias, as the caller gets them."""
     check_normalised(op, x, weight=weight)
     _check_pair(op, "x", dy, x, None)
+    biased = op == "layer_norm_backward"
+    shapes = [x.shape, weight.shape, weight.shape] if biased else [x.shape, weight.shape]
+    outs = _each_out(op, out, shapes)
     cols = x.shape[-1]
-    grad, source = (upload(device, each, "activation").contiguous().reshape(-1, cols) for each in (dy, x))
+    operands = [upload(device, each, "activation") for each in (dy, x)]
     factors = upload(device, weight, "weight")
-    unit, dx = device.empty(source.shape), device.empty(source.shape)
-    vectors = [device.empty((1, cols))]
+    targets = [
+        device.empty(shape)
+        if each is None or not each.is_contiguous
+        else target_for(device, shape, each, [*operands, factors])
+        for shape, each in zip(shapes, outs, strict=True)
+    ]
+    grad, source = (each.contiguous().reshape(-1, cols) for each in operands)
+    dx, *vectors = (each.reshape(-1, cols) for each in targets)
+    unit = device.empty(source.shape)
     kept = row_fits(device, cols)
-    if op == "rms_norm_backward":
-        forward, backward = norm.rms_norm(weighted=False, kept=kept), norm.rms_norm_backward(kept=kept)
-    else:
+    if biased:
         forward = norm.layer_norm(weighted=False, biased=False, kept=kept)
         backward = norm.layer_norm_backward(kept=kept)
+    else:
+        forward, backward = norm.rms_norm(weighted=False, kept=kept), norm.rms_norm_backward(kept=kept)
     leading = source.shape[:1]
 
     def rows(program: Program, inputs: Sequence[DeviceTensor], target: DeviceTensor) -> list[Packet]:
@@ -303,12 +328,30 @@ def _norm_backward(device: Device, op: str, dy: Any, x: Any, weight: Any, eps: f
         *rows(backward, [grad, source, factors], dx),
         *column_commands(device, reduce.dot_column(), [grad, unit], vectors[0]),
     ]
-    if op == "layer_norm_backward":
-        vectors.append(device.empty((1, cols)))
+    if biased:
         packets += column_commands(device, reduce.reduction("add", column=True), [grad], vectors[1])
-    result = run(device, f"{op} {x.shape}", packets, dx.reshape(*x.shape), None, [dy, x, weight])
-    on_device = isinstance(result, DeviceTensor)
-    return (result, *(each[0] if on_device else each[0].to_numpy() for each in vectors))
+    debug.npu(f"{op} {x.shape}")
+    results = [target if each is None else each for target, each in zip(targets, outs, strict=True)]
+    for target, result in zip(targets, results, strict=True):
+        if result is not target:
+            packets += copy_commands(target, result)
+    device.execute(packets)
+    on_device = any(isinstance(each, DeviceTensor) for each in (dy, x, weight, *outs))
+    return tuple(each if on_device else each.to_numpy() for each in results)
+
+
+def _each_out(op: str, out: Outs | None, shapes: Sequence[tuple[int, ...]]) -> Outs:
+    """An `out` for each of several results."""
+    if out is None:
+        return [None] * len(shapes)
+    if not isinstance(out, (tuple, list)) or len(out) != len(shapes):
+        raise TypeError(f"{op}: out must be {len(shapes)} DeviceTensors or None, got {out!r}")
+    for each, shape in zip(out, shapes, strict=True):
+        check_out(op, each, shape)
+    for one, other in itertools.combinations([each for each in out if each is not None], 2):
+        if overlap(one, other):
+            raise ValueError(f"{op}: tensors of out, of shapes {one.shape} and {other.shape}, share memory")
+    return out
 
 
 def _elementwise(device: Device, op: str, program: Program, dy: Any, x: Any, out: DeviceTensor | None) -> Any:

@@ -204,6 +204,45 @@ def test_norm_gradients_stay_on_the_device(npu: Device) -> None:
             assert_within(array, wide, 3e-4)
 
 
+@pytest.mark.parametrize("name", ["rms_norm_backward", "layer_norm_backward"])
+@pytest.mark.parametrize("ends", ["new", "with gaps", "operands"])
+def test_norm_gradients_into_tensors(npu: Device, name: str, ends: str) -> None:
+    """Results in tensors of the caller: fresh ones, columns of a wider one, or the operands themselves."""
+    op = getattr(npu, name)
+    arrays = normal(4, 6, 50), normal(4, 6, 50, seed=1), normal(50, seed=2)
+    expected = op(*arrays)
+    dy, x, weight = (npu.tensor(each) for each in arrays)
+    bias = npu.full(50, 7.0)
+    if ends == "new":
+        dx, scale = npu.full((4, 6, 50), 7.0), npu.full(50, 7.0)
+    elif ends == "with gaps":
+        wide = npu.full((4, 6, 70), 7.0)
+        dx, scale = wide[..., 3:53], npu.full((50, 3), 7.0)[:, 1]
+    else:
+        dx, scale = dy, weight
+    out = (dx, scale, bias)[: len(expected)]
+    result = op(dy, x, weight, out=out)
+    for given, tensor, array in zip(out, result, expected, strict=True):
+        assert tensor is given
+        assert np.array_equal(tensor.to_numpy(), array)
+    if ends == "with gaps":
+        assert np.all(wide.to_numpy()[..., :3] == 7.0)
+        assert np.all(wide.to_numpy()[..., 53:] == 7.0)
+
+
+@pytest.mark.parametrize("name", ["rms_norm_backward", "layer_norm_backward"])
+def test_some_norm_gradients_into_tensors(npu: Device, name: str) -> None:
+    """One result goes to a tensor: the others stay on the device too."""
+    op = getattr(npu, name)
+    arrays = normal(3, 5), normal(3, 5, seed=1), normal(5, seed=2)
+    expected = op(*arrays)
+    scale = npu.empty(5)
+    result = op(*arrays, out=[None, scale, None][: len(expected)])
+    assert result[1] is scale
+    for tensor, array in zip(result, expected, strict=True):
+        assert np.array_equal(tensor.to_numpy(), array)
+
+
 # --- the loss -----------------------------------------------------------------------------------------------
 
 
@@ -294,6 +333,13 @@ def test_errors(npu: Device) -> None:
         npu.rms_norm_backward(x, x, normal(3))
     with pytest.raises(ValueError, match=r"dy has shape \(2, 5\), x has shape \(3, 5\)"):
         npu.layer_norm_backward(x[:2], x, normal(5))
+    with pytest.raises(TypeError, match="out must be 2 DeviceTensors or None"):
+        npu.rms_norm_backward(x, x, normal(5), out=npu.empty(5))
+    with pytest.raises(ValueError, match=r"out has shape \(3, 5\), the result has shape \(5,\)"):
+        npu.rms_norm_backward(x, x, normal(5), out=(None, npu.empty((3, 5))))
+    shared = npu.empty((3, 5))
+    with pytest.raises(ValueError, match="share memory"):
+        npu.rms_norm_backward(x, x, normal(5), out=(shared, shared[1]))
     with pytest.raises(ValueError, match=r"logits have shape \(3, 5\), targets \(2,\)"):
         npu.cross_entropy(x, [0, 1])
     with pytest.raises(IndexError, match=r"targets lie in 0\.\.5; they must lie in 0\.\.4"):

@@ -16,6 +16,7 @@ from echo_npu.backends import (
     list_backends,
     set_default_backend,
 )
+from echo_npu.data_types import DataType, OutType
 from echo_npu.device import Device
 from echo_npu.errors import (
     BackendError,
@@ -78,6 +79,7 @@ def open(  # noqa: A001  (the contract names it so; the builtin is not used here
 
 __all__ = [
     "BackendError",
+    "DataType",
     "Device",
     "DeviceClosedError",
     "DeviceTensor",
@@ -95,6 +97,7 @@ __all__ = [
     "NpuStatus",
     "NpuTimeoutError",
     "Opcode",
+    "OutType",
     "Packet",
     "RepositoryError",
     "SimulatorError",

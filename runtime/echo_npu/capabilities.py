@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from echo_npu import registers as regs
 from echo_npu.backends.base import Backend, ReadReg
+from echo_npu.data_types import DataType
 from echo_npu.errors import NpuError
 
 _SUPPORTED_MAJOR = 1
@@ -13,7 +14,8 @@ _SUPPORTED_MAJOR = 1
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capability registers. `data_width` is bits, `scratch_*` are bytes, `data_types` are names.
+    """The capability registers. `data_width` is bits, `scratch_*` are bytes, `data_types` are what operands
+    of a matrix product can be, as labels of `DataType`.
 
     Of the vector engine: `vector_length` and `row_elements` are elements of a vector and of a row register,
     `program_words` the instructions that program memory holds.
@@ -57,7 +59,7 @@ def read_capabilities(backend: Backend) -> Capabilities:
         array_cols=regs.CAP_ARRAY_COLS.get(array),
         vector_lanes=regs.CAP_VECTOR_LANES.get(vector),
         data_width=regs.CAP_VECTOR_DATA_WIDTH.get(vector),
-        data_types=("fp32",) if regs.CAP_TYPES_FP32.get(types) else (),
+        data_types=tuple(dtype.label for dtype in DataType if types >> dtype & 1),
         queue_depth=regs.CAP_QUEUE_DEPTH.get(queue),
         ring_max_slots=(1 << regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.get(queue)) - 1,
         scratch_a=sizes[0],

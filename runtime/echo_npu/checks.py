@@ -12,14 +12,18 @@ from __future__ import annotations
 from typing import Final
 
 from echo_npu.command import Command, Operand, PacketFault
+from echo_npu.data_types import DataType, OutType
 from echo_npu.memory_map import REGISTERS, region_of
 from echo_npu.packets import (
+    EPILOGUE_FLAGS,
     EXTENSION_MAGIC,
     LEGAL_FLAGS,
     MAX_BATCH,
     MAX_MATMUL_DIM,
     MAX_ROWS,
     MAX_TABLE,
+    OUT_SHIFT,
+    VECTOR_OPERAND_FLAGS,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -43,10 +47,20 @@ def check_head(packet: NpuCommandPacket) -> None:
     legal = LEGAL_FLAGS.get(packet.opcode)
     if legal is None:
         raise PacketFault(ErrorCode.BAD_OPCODE)
-    if packet.flags & ~legal or packet.param[7]:
+    is_matmul = packet.opcode == Opcode.MATMUL
+    if packet.flags & ~legal or packet.param[7] or (is_matmul and not _out_fits(packet)):
         raise PacketFault(ErrorCode.BAD_FLAGS)
-    if packet.opcode == Opcode.VECTOR and not packet.flags & Flags.EXT:
+    needs_extension = packet.opcode == Opcode.VECTOR or (is_matmul and packet.flags & VECTOR_OPERAND_FLAGS)
+    if needs_extension and not packet.flags & Flags.EXT:
         raise PacketFault(ErrorCode.BAD_EXTENSION)
+
+
+def _out_fits(packet: NpuCommandPacket) -> bool:
+    """Whether the OUT flags of a MATMUL name a type that its operands and its other flags allow."""
+    out = (packet.flags & Flags.OUT) >> OUT_SHIFT
+    if out == OutType.INT32:
+        return packet.data_type == DataType.INT8 and not packet.flags & EPILOGUE_FLAGS
+    return out in (OutType.FLOAT32, OutType.OWN)
 
 
 def check_command(
@@ -83,13 +97,18 @@ def check_command(
 
 
 def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket) -> None:
+    must_be_zero = [ext.reserved]
     if packet.opcode == Opcode.MATMUL:
-        must_be_zero: tuple[int, ...] = (ext.rows,)
+        must_be_zero.append(ext.rows)
     else:
-        must_be_zero = (ext.src2_row_stride, ext.src2_batch0_stride, ext.src2_batch1_stride)
+        must_be_zero += [ext.src2_row_stride, ext.src2_batch0_stride, ext.src2_batch1_stride]
+    # No other opcode that gets here has these flags.
+    if not packet.flags & (Flags.COL_SCALE | Flags.BIAS):
+        must_be_zero.append(ext.column_vectors)
+    if not packet.flags & Flags.ROW_SCALE:
+        must_be_zero.append(ext.row_scales)
     if (
         ext.magic != EXTENSION_MAGIC
-        or any(ext.reserved)
         or any(must_be_zero)
         or ext.batch0 > MAX_BATCH
         or ext.batch1 > MAX_BATCH
@@ -104,19 +123,12 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
     src1, src2, dst = packet.src1_addr, packet.src2_addr, packet.dst_addr
     batch = (e.batch0 or 1, e.batch1 or 1)
     strides1 = (e.src1_batch0_stride, e.src1_batch1_stride)
-    strides2 = (e.src2_batch0_stride, e.src2_batch1_stride)
     strides_dst = (e.dst_batch0_stride, e.dst_batch1_stride)
 
     if packet.opcode == Opcode.MATMUL:
         if not all(1 <= size <= MAX_MATMUL_DIM for size in (m, k, n)):
             raise PacketFault(ErrorCode.BAD_DIMENSION)
-        rows1, bytes1 = (k, 4 * m) if packet.flags & Flags.TRANS_A else (m, 4 * k)
-        rows2, bytes2 = (n, 4 * k) if packet.flags & Flags.TRANS_B else (k, 4 * n)
-        sources = (
-            Operand(src1, rows1, bytes1, e.src1_row_stride or bytes1, strides1),
-            Operand(src2, rows2, bytes2, e.src2_row_stride or bytes2, strides2),
-        )
-        return Command(packet, batch, sources, Operand(dst, m, 4 * n, e.dst_row_stride or 4 * n, strides_dst))
+        return _product(packet, e, batch)
 
     if packet.opcode == Opcode.GATHER:
         if not (1 <= m <= MAX_ROWS and 1 <= k <= MAX_TABLE and 1 <= n <= MAX_TABLE):
@@ -144,6 +156,41 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
     )
 
 
+def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> Command:
+    """The operands of a MATMUL."""
+    m, k, n, flags = packet.m, packet.k, packet.n, packet.flags
+    size = packet.data_type.itemsize
+    rows1, bytes1 = (k, size * m) if flags & Flags.TRANS_A else (m, size * k)
+    rows2, bytes2 = (n, size * k) if flags & Flags.TRANS_B else (k, size * n)
+    bytes_dst = packet.out_type.itemsize(packet.data_type) * n
+    src1 = Operand(
+        packet.src1_addr,
+        rows1,
+        bytes1,
+        e.src1_row_stride or bytes1,
+        (e.src1_batch0_stride, e.src1_batch1_stride),
+    )
+    src2 = Operand(
+        packet.src2_addr,
+        rows2,
+        bytes2,
+        e.src2_row_stride or bytes2,
+        (e.src2_batch0_stride, e.src2_batch1_stride),
+    )
+    dst = Operand(
+        packet.dst_addr,
+        m,
+        bytes_dst,
+        e.dst_row_stride or bytes_dst,
+        (e.dst_batch0_stride, e.dst_batch1_stride),
+    )
+    vectors = bool(flags & Flags.COL_SCALE) + bool(flags & Flags.BIAS)
+    columns = Operand(e.column_vectors, vectors, 4 * n, 4 * n) if vectors else None
+    row_scales = _linear(e.row_scales, 4 * m) if flags & Flags.ROW_SCALE else None
+    sources = (src1, src2, *(each for each in (columns, row_scales) if each is not None))
+    return Command(packet, batch, sources, dst, column_vectors=columns, row_scales=row_scales)
+
+
 def _linear(address: int, nbytes: int) -> Operand:
     return Operand(address, 1, nbytes, nbytes)
 
@@ -152,12 +199,21 @@ def _check_alignment(command: Command) -> None:
     if command.vector is not None:
         check_vector_alignment(command.vector)
         return
-    packet = command.packet
-    addresses = {
-        Opcode.MEMCPY: (),
-        Opcode.GATHER: ((packet.src2_addr, 4),),
-        Opcode.LOAD_PROGRAM: ((packet.src1_addr, 8),),
-    }.get(Opcode(packet.opcode), ((packet.src1_addr, 4), (packet.src2_addr, 4), (packet.dst_addr, 4)))
+    packet, dst = command.packet, command.dst
+    first, second = (packet.src1_addr, 4), (packet.src2_addr, 4)
+    addresses: list[tuple[int, int]] = []
+    if packet.opcode == Opcode.ADD_TENSOR:
+        addresses = [first, second, (packet.dst_addr, 4)]
+    elif packet.opcode == Opcode.GATHER:
+        addresses = [second]
+    elif packet.opcode == Opcode.LOAD_PROGRAM:
+        addresses = [(packet.src1_addr, 8)]
+    elif packet.opcode == Opcode.MATMUL:
+        assert dst is not None
+        size = packet.data_type.itemsize
+        addresses = [(source.address, size) for source in command.sources[:2]]
+        addresses += [(vector.address, 4) for vector in command.sources[2:]]
+        addresses.append((dst.address, packet.out_type.itemsize(packet.data_type)))
     for address, multiple in addresses:
         if address % multiple:
             raise PacketFault(ErrorCode.MISALIGNED, address)
@@ -175,11 +231,15 @@ def _check_strides(command: Command, extension: Extension | None) -> None:
         count > 1 and not stride for count, stride in zip(command.batch, dst.batch_strides, strict=True)
     )
     if command.packet.opcode == Opcode.MATMUL:
-        src1, src2 = command.sources
-        given = (extension.src1_row_stride, extension.src2_row_stride, extension.dst_row_stride)
-        strides = (*given, *src1.batch_strides, *src2.batch_strides, *dst.batch_strides)
-        bad |= any(stride % 4 for stride in strides)
-        bad |= any(operand.row_stride < operand.row_bytes for operand in (src1, src2, dst))
+        src1, src2 = command.sources[:2]
+        size = command.packet.data_type.itemsize
+        for operand, row_stride, multiple in (
+            (src1, extension.src1_row_stride, size),
+            (src2, extension.src2_row_stride, size),
+            (dst, extension.dst_row_stride, command.packet.out_type.itemsize(command.packet.data_type)),
+        ):
+            bad |= any(stride % multiple for stride in (row_stride, *operand.batch_strides))
+            bad |= operand.row_stride < operand.row_bytes
     else:
         bad |= dst.rows > 1 and dst.row_stride < dst.row_bytes
     if bad:

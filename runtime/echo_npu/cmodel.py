@@ -11,18 +11,20 @@ hardware, and reading a result without waiting for it reads the old bytes.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from echo_npu import registers as regs
 from echo_npu.checks import Command, Extension, Operand, PacketFault, check_command, check_head
+from echo_npu.data_types import DataType, OutType
+from echo_npu.epilogue import Epilogue, store, widen
 from echo_npu.errors import NpuBusError
 from echo_npu.memory import DeviceMemory
 from echo_npu.memory_map import MEMORY_REGIONS
-from echo_npu.numerics import add_fp32, matmul_fp32
+from echo_npu.numerics import add_fp32, matmul_fp32, matmul_int8
 from echo_npu.packets import (
     PACKET_BYTES,
     ExtensionPacket,
@@ -81,7 +83,7 @@ class FunctionalModel:
             | regs.CAP_ARRAY_COLS.put(config.array_cols),
             regs.CAP_VECTOR: regs.CAP_VECTOR_LANES.put(config.vector_lanes)
             | regs.CAP_VECTOR_DATA_WIDTH.put(config.data_width),
-            regs.CAP_TYPES: 1,
+            regs.CAP_TYPES: sum(1 << dtype for dtype in DataType),
             regs.CAP_QUEUE: regs.CAP_QUEUE_DEPTH.put(config.queue_depth)
             | regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.put(16),
             regs.CAP_SCRATCH_A: 4 * config.block_m * config.block_k_tiles * config.array_rows,
@@ -324,20 +326,47 @@ class FunctionalModel:
         if packet.opcode == Opcode.MEMCPY:
             self._bytes(dst, batch)[...] = self._bytes(command.sources[0], batch)
             return
-        src1, src2 = command.sources
-        a, b, c = self._floats(src1, batch), self._floats(src2, batch), self._floats(dst, batch)
-        alpha: np.float32 = np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0]
-        if packet.opcode == Opcode.ADD_TENSOR:
-            c[...] = add_fp32(a, b, alpha)
+        if packet.opcode == Opcode.MATMUL:
+            self._matmul(command)
             return
+        src1, src2 = command.sources
+        a, b, c = (self._elements(each, batch, np.float32) for each in (src1, src2, dst))
+        c[...] = add_fp32(a, b, _alpha(packet))
+
+    def _matmul(self, command: Command) -> None:
+        packet, batch, dst = command.packet, command.batch, command.dst
+        assert dst is not None
+        dtype, out = packet.data_type, packet.out_type
+        a, b = (self._elements(each, batch, dtype.storage) for each in command.sources[:2])
+        c = self._elements(dst, batch, out.storage(dtype))
         if packet.flags & Flags.TRANS_A:
             a = a.swapaxes(-1, -2)
         if packet.flags & Flags.TRANS_B:
             b = b.swapaxes(-1, -2)
-        scale = alpha if packet.flags & Flags.USE_ALPHA else None
+        epilogue = self._epilogue(command)
         for index in np.ndindex(c.shape[:2]):
-            c[index] = matmul_fp32(a[index], b[index], scale)
+            if dtype == DataType.INT8:
+                sums: NDArray[Any] = matmul_int8(a[index], b[index])
+            else:
+                sums = matmul_fp32(widen(a[index], dtype), widen(b[index], dtype))
+            c[index] = sums if out == OutType.INT32 else store(epilogue.apply(sums), dtype, out)
         self._counters[regs.MACS] += command.macs
+
+    def _epilogue(self, command: Command) -> Epilogue:
+        flags = command.packet.flags
+        row_scale: NDArray[np.float32] | None = None
+        if command.row_scales is not None:
+            row_scale = self._elements(command.row_scales, (1, 1), np.float32)[0, 0, 0]
+        columns: list[NDArray[np.float32]] = []
+        if command.column_vectors is not None:
+            columns = list(self._elements(command.column_vectors, (1, 1), np.float32)[0, 0])
+        return Epilogue(
+            alpha=_alpha(command.packet) if flags & Flags.USE_ALPHA else None,
+            row_scale=row_scale,
+            column_scale=columns[0] if flags & Flags.COL_SCALE else None,
+            bias=columns[-1] if flags & Flags.BIAS else None,
+            relu=bool(flags & Flags.RELU),
+        )
 
     def _run_program(self, command: Command) -> None:
         assert command.vector is not None
@@ -365,14 +394,21 @@ class FunctionalModel:
             (outer, inner, operand.row_stride, 1),
         )
 
-    def _floats(self, operand: Operand, batch: tuple[int, int]) -> NDArray[np.float32]:
-        """The operand in memory as float32 [outer, inner, rows, row elements]."""
+    def _elements(self, operand: Operand, batch: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
+        """The operand in memory as [outer, inner, rows, row elements] of `dtype`."""
         inner, outer = operand.batch_strides
+        size = np.dtype(dtype).itemsize
         return as_strided(
-            self.memory.bytes.view(np.float32)[operand.address // 4 :],
-            (batch[1], batch[0], operand.rows, operand.row_bytes // 4),
-            (outer, inner, operand.row_stride, 4),
+            self.memory.bytes.view(dtype)[operand.address // size :],
+            (batch[1], batch[0], operand.rows, operand.row_bytes // size),
+            (outer, inner, operand.row_stride, size),
         )
+
+
+def _alpha(packet: NpuCommandPacket) -> np.float32:
+    """The alpha of a packet, with its bits as they are."""
+    alpha: np.float32 = np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0]
+    return alpha
 
 
 def unpack_extension(slots: list[bytes]) -> Extension | None:

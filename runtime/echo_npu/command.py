@@ -47,9 +47,11 @@ class Command:
 
     Attributes:
         sources: the operands that it reads, in the order of the packet's fields; those of a VECTOR command
-            are its enabled input streams.
+            are its enabled input streams; behind those of a MATMUL come its column vectors and row scales.
         dst: what it writes to; None for a command that writes no memory.
         vector: the rest of a VECTOR command.
+        column_vectors: of a MATMUL with COL_SCALE or BIAS, one row for each of the two.
+        row_scales: of a MATMUL with ROW_SCALE, one row.
     """
 
     packet: NpuCommandPacket
@@ -57,6 +59,17 @@ class Command:
     sources: tuple[Operand, ...] = ()
     dst: Operand | None = None
     vector: VectorCommand | None = None
+    column_vectors: Operand | None = None
+    row_scales: Operand | None = None
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element of dst; 4 for a copy."""
+        if self.vector is not None:
+            return self.vector.output.size
+        if self.packet.opcode == Opcode.MATMUL:
+            return self.packet.out_type.itemsize(self.packet.data_type)
+        return 4
 
     @property
     def macs(self) -> int:

@@ -1,6 +1,6 @@
-"""The device's float32 arithmetic, defined to the bit.
+"""The arithmetic of sums and matrix products, defined to the bit.
 
-IEEE-754 binary32, round to nearest even, subnormals kept; every NaN result is 0x7FC00000.
+float32 is IEEE-754 binary32, round to nearest even, subnormals kept; every NaN result is 0x7FC00000.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ _NAN: Final = np.array([CANONICAL_NAN], dtype=np.uint32).view(np.float32)[0]
 _BLOCK_OUTPUTS: Final = 1 << 15
 _BLOCK_ROWS: Final = 64
 _PRODUCT_BYTES: Final = 1 << 18
+# So many products of int8, each at most 2**14, add up to what float32 holds exactly, in whatever order.
+_EXACT_DEPTH: Final = 1 << 10
 _SMALL_BLOCK: Final = 4096  # outputs; below it the interpreter costs more than the arithmetic
 
 
@@ -38,11 +40,11 @@ def add_fp32(a: FloatArray, b: FloatArray, alpha: np.float32) -> FloatArray:
     return canonicalise_nan(result)
 
 
-def matmul_fp32(a: FloatArray, b: FloatArray, alpha: np.float32 | None = None) -> FloatArray:
+def matmul_fp32(a: FloatArray, b: FloatArray) -> FloatArray:
     """`a[M, K] @ b[K, N]`, as a new C-contiguous [M, N].
 
     Each output starts at +0.0 and takes one rounded product and one rounded sum for each k, in ascending
-    order; then, if given, one rounded product with `alpha`.
+    order.
     """
     rows, columns = a.shape[0], b.shape[1]
     result = np.zeros((rows, columns), dtype=np.float32)
@@ -54,9 +56,17 @@ def matmul_fp32(a: FloatArray, b: FloatArray, alpha: np.float32 | None = None) -
             for left in range(0, columns, block_columns):
                 block = result[top : top + block_rows, left : left + block_columns]
                 _accumulate(at, np.ascontiguousarray(b[:, left : left + block_columns]), block)
-        if alpha is not None:
-            np.multiply(result, alpha, out=result)
     return canonicalise_nan(result)
+
+
+def matmul_int8(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.int32]:
+    """`a[M, K] @ b[K, N]` in int32, modulo 2**32, as a new C-contiguous [M, N]."""
+    result = np.zeros((a.shape[0], b.shape[1]), dtype=np.int32)
+    for k in range(0, a.shape[1], _EXACT_DEPTH):
+        left = a[:, k : k + _EXACT_DEPTH].astype(np.float32)
+        right = b[k : k + _EXACT_DEPTH].astype(np.float32)
+        result += (left @ right).astype(np.int32)  # wraps
+    return result
 
 
 def _accumulate(at: FloatArray, b: FloatArray, out: FloatArray) -> None:

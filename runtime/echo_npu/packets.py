@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import IntEnum, IntFlag
 from typing import ClassVar, Final, SupportsIndex, TypeAlias
 
+from echo_npu.data_types import DataType, OutType
 from echo_npu.integers import checked_integer
 
 PACKET_BYTES: Final = 64
@@ -49,6 +50,18 @@ class Flags(IntFlag):
     """MATMUL: src2 is stored as [N, K]."""
     USE_ALPHA = 1 << 2
     """MATMUL: the finished accumulator is multiplied by alpha, with one rounding."""
+    DTYPE = 3 << 4
+    """MATMUL: the two bits of the operands' `DataType`."""
+    OUT = 3 << 8
+    """MATMUL: the two bits of the result's `OutType`."""
+    ROW_SCALE = 1 << 10
+    """MATMUL: row m of the result is multiplied by a float32 of its own."""
+    COL_SCALE = 1 << 11
+    """MATMUL: column n of the result is multiplied by a float32 of its own."""
+    BIAS = 1 << 12
+    """MATMUL: a float32 of its own is added to column n of the result."""
+    RELU = 1 << 13
+    """MATMUL: what is below zero becomes zero."""
     IRQ = 1 << 30
     """Raise the command interrupt when this command retires."""
     EXT = 1 << 31
@@ -60,12 +73,29 @@ LEGAL_FLAGS: Final[dict[int, int]] = {
     Opcode.SYNC: Flags.IRQ,
     Opcode.ADD_TENSOR: Flags.IRQ,
     Opcode.MEMCPY: Flags.IRQ | Flags.EXT,
-    Opcode.MATMUL: Flags.TRANS_A | Flags.TRANS_B | Flags.USE_ALPHA | Flags.IRQ | Flags.EXT,
+    Opcode.MATMUL: Flags.TRANS_A
+    | Flags.TRANS_B
+    | Flags.USE_ALPHA
+    | Flags.DTYPE
+    | Flags.OUT
+    | Flags.ROW_SCALE
+    | Flags.COL_SCALE
+    | Flags.BIAS
+    | Flags.RELU
+    | Flags.IRQ
+    | Flags.EXT,
     Opcode.VECTOR: Flags.IRQ | Flags.EXT,
     Opcode.GATHER: Flags.IRQ,
     Opcode.LOAD_PROGRAM: Flags.IRQ,
 }
 """The flags each opcode understands."""
+
+DTYPE_SHIFT: Final = 4
+OUT_SHIFT: Final = 8
+VECTOR_OPERAND_FLAGS: Final = Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS
+"""The flags of MATMUL whose float32 vectors the extension packet points to."""
+EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
+"""The flags of MATMUL for what happens to an element between its sum and dst."""
 
 VECTOR_EXTENSIONS: Final = 3
 
@@ -174,6 +204,16 @@ class NpuCommandPacket:
         (value,) = struct.unpack("<f", struct.pack("<I", self.param[6]))
         return float(value)
 
+    @property
+    def data_type(self) -> DataType:
+        """Type of the operands of a MATMUL."""
+        return DataType((self.flags & Flags.DTYPE) >> DTYPE_SHIFT)
+
+    @property
+    def out_type(self) -> OutType:
+        """Type of the result of a MATMUL; ValueError for the reserved one."""
+        return OutType((self.flags & Flags.OUT) >> OUT_SHIFT)
+
     def pack(self) -> bytes:
         """The 64 bytes of the packet."""
         return self._LAYOUT.pack(
@@ -202,10 +242,11 @@ class NpuCommandPacket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionPacket:
-    """What 64 bytes cannot hold: leading dimensions and two levels of batches. All strides are u32 bytes.
+    """What 64 bytes cannot hold: leading dimensions, two levels of batches, and vectors beside the operands.
 
-    A row stride of 0 is dense. A batch count of 0 is 1. A batch stride of 0 reads the same matrix again.
-    `rows` is MEMCPY's: so many rows of the main packet's byte count.
+    All strides are u32 bytes. A row stride of 0 is dense. A batch count of 0 is 1. A batch stride of 0 reads
+    the same matrix again. `rows` is MEMCPY's: so many rows of the main packet's byte count. `column_vectors`
+    and `row_scales` are MATMUL's: the u32 addresses of the float32 vectors that its flags ask for.
     """
 
     magic: int = EXTENSION_MAGIC
@@ -221,30 +262,25 @@ class ExtensionPacket:
     src1_batch1_stride: int = 0
     src2_batch1_stride: int = 0
     dst_batch1_stride: int = 0
-    reserved: tuple[int, int, int] = field(default=(0, 0, 0))
+    column_vectors: int = 0
+    row_scales: int = 0
+    reserved: int = 0
 
     _LAYOUT: ClassVar = struct.Struct("<16I")
 
     def __post_init__(self) -> None:
-        if len(self.reserved) != 3:
-            raise ValueError(f"reserved has {len(self.reserved)} words; an extension packet has 3")
         for item in fields(self):
-            if item.name != "reserved":
-                object.__setattr__(self, item.name, _u32(item.name, getattr(self, item.name)))
-        words = tuple(_u32(f"reserved[{index}]", word) for index, word in enumerate(self.reserved))
-        object.__setattr__(self, "reserved", words)
+            object.__setattr__(self, item.name, _u32(item.name, getattr(self, item.name)))
 
     def pack(self) -> bytes:
         """The 64 bytes of the packet."""
-        head = [getattr(self, item.name) for item in fields(self) if item.name != "reserved"]
-        return self._LAYOUT.pack(*head, *self.reserved)
+        return self._LAYOUT.pack(*(getattr(self, item.name) for item in fields(self)))
 
     @classmethod
     def unpack(cls, data: bytes | bytearray | memoryview) -> ExtensionPacket:
         """The packet that these 64 bytes hold; ValueError for another length."""
-        words = cls._LAYOUT.unpack(_sixty_four(data))
-        names = [item.name for item in fields(cls) if item.name != "reserved"]
-        return cls(**dict(zip(names, words[:13], strict=True)), reserved=words[13:16])
+        names = [item.name for item in fields(cls)]
+        return cls(**dict(zip(names, cls._LAYOUT.unpack(_sixty_four(data)), strict=True)))
 
     def __str__(self) -> str:
         given = [
@@ -298,6 +334,11 @@ def _aligned(name: str, value: SupportsIndex, multiple: int = 4) -> int:
     return number
 
 
+def _aligned32(name: str, value: SupportsIndex) -> int:
+    """An address that the extension packet holds: 32 bits, a multiple of 4."""
+    return _aligned(name, _u32(name, value))
+
+
 def _batch_strides(name: str, value: Sequence[int], *, multiple: int = 1) -> tuple[int, int]:
     if len(value) != 2:
         raise ValueError(f"{name} has {len(value)} entries; it is (inner stride, outer stride) in bytes")
@@ -329,9 +370,16 @@ def matmul_packets(
     k: int,
     n: int,
     *,
+    dtype: DataType | str = DataType.FP32,
+    out: OutType = OutType.FLOAT32,
     trans_a: bool = False,
     trans_b: bool = False,
     alpha: float | None = None,
+    row_scales: int | None = None,
+    column_vectors: int | None = None,
+    column_scale: bool = False,
+    bias: bool = False,
+    relu: bool = False,
     row_strides: Sequence[int] = (0, 0, 0),
     batch: Sequence[int] = (1, 1),
     src1_batch_strides: Sequence[int] = (0, 0),
@@ -339,13 +387,23 @@ def matmul_packets(
     dst_batch_strides: Sequence[int] = (0, 0),
     irq: bool = False,
 ) -> list[NpuCommandPacket | ExtensionPacket]:
-    """`dst[M, N] = op(src1)[M, K] @ op(src2)[K, N]` in float32, row-major, for every batch.
+    """`dst[M, N] = op(src1)[M, K] @ op(src2)[K, N]`, row-major, for every batch.
+
+    On its way to dst an element is multiplied by alpha, by its row's scale and by its column's, its column's
+    bias is added, and relu is taken: those that are asked for, in this order, each rounded to float32.
 
     Args:
-        src1, src2, dst: physical byte addresses, multiples of 4.
+        src1, src2, dst: physical byte addresses, multiples of their elements' size.
         m, k, n: 1..2**24.
+        dtype: type of both operands, or its label: fp32, bf16, fp16, int8.
+        out: type of the result: float32, that of the operands, or (int8, and nothing on its way) int32.
         trans_a: src1 is stored as [K, M].  trans_b: src2 is stored as [N, K].
         alpha: multiplies the finished product (None: not at all).
+        row_scales: address of M float32, a multiple of 4; the same for every batch.
+        column_vectors: address of the N float32 of `column_scale`, of `bias`, or of both one behind the
+            other; a multiple of 4; the same for every batch.
+        column_scale, bias: which of the column vectors there are.
+        relu: what is below zero becomes zero.
         row_strides: bytes from one stored row to the next of src1, src2, dst; 0 is dense.
         batch: (inner, outer) number of products, each 1..65535.
         *_batch_strides: (inner, outer) bytes from one matrix to the next; 0 reads the same one again.
@@ -357,26 +415,50 @@ def matmul_packets(
         TypeError, ValueError: naming the argument and its value.
     """
     m, k, n = _dim("m", m), _dim("k", k), _dim("n", n)
-    src1, src2, dst = _aligned("src1", src1), _aligned("src2", src2), _aligned("dst", dst)
+    dtype = DataType.of(dtype)
+    if not isinstance(out, OutType):
+        raise TypeError(f"out must be an OutType, got {out!r} ({type(out).__name__})")
+    size, out_size = dtype.itemsize, out.itemsize(dtype)
+    src1, src2 = _aligned("src1", src1, size), _aligned("src2", src2, size)
+    dst = _aligned("dst", dst, out_size)
+    flags = Flags(dtype << DTYPE_SHIFT | out << OUT_SHIFT)
+    for flag, given in (
+        (Flags.TRANS_A, trans_a),
+        (Flags.TRANS_B, trans_b),
+        (Flags.USE_ALPHA, alpha is not None),
+        (Flags.ROW_SCALE, row_scales is not None),
+        (Flags.COL_SCALE, column_scale),
+        (Flags.BIAS, bias),
+        (Flags.RELU, relu),
+        (Flags.IRQ, irq),
+    ):
+        if given:
+            flags |= flag
+    if out == OutType.INT32 and (dtype != DataType.INT8 or flags & EPILOGUE_FLAGS):
+        raise ValueError(
+            f"out is int32 and dtype is {dtype.label}: int32 takes int8 operands, and no alpha, scales, bias "
+            "or relu"
+        )
+    if (column_vectors is not None) != (column_scale or bias):
+        raise ValueError(
+            f"column_vectors is {column_vectors}, column_scale is {column_scale} and bias is {bias}: the "
+            "address goes with one of these or both"
+        )
+    columns = 0 if column_vectors is None else _aligned32("column_vectors", column_vectors)
+    scales = 0 if row_scales is None else _aligned32("row_scales", row_scales)
     if len(row_strides) != 3:
         raise ValueError(f"row_strides has {len(row_strides)} entries; it is (src1, src2, dst) in bytes")
-    row_bytes = (4 * (m if trans_a else k), 4 * (k if trans_b else n), 4 * n)
-    rows = [_stride(f"row_strides[{i}]", row_strides[i], multiple=4, least=row_bytes[i]) for i in range(3)]
+    row_bytes = (size * (m if trans_a else k), size * (k if trans_b else n), out_size * n)
+    rows = [
+        _stride(f"row_strides[{i}]", row_strides[i], multiple=multiple, least=row_bytes[i])
+        for i, multiple in enumerate((size, size, out_size))
+    ]
     counts = _batch_counts(batch)
-    strides1 = _batch_strides("src1_batch_strides", src1_batch_strides, multiple=4)
-    strides2 = _batch_strides("src2_batch_strides", src2_batch_strides, multiple=4)
-    strides_dst = _batch_strides("dst_batch_strides", dst_batch_strides, multiple=4)
+    strides1 = _batch_strides("src1_batch_strides", src1_batch_strides, multiple=size)
+    strides2 = _batch_strides("src2_batch_strides", src2_batch_strides, multiple=size)
+    strides_dst = _batch_strides("dst_batch_strides", dst_batch_strides, multiple=out_size)
     _written_batches("dst_batch_strides", strides_dst, counts)
-    flags = Flags.NONE
-    if trans_a:
-        flags |= Flags.TRANS_A
-    if trans_b:
-        flags |= Flags.TRANS_B
-    if alpha is not None:
-        flags |= Flags.USE_ALPHA
-    if irq:
-        flags |= Flags.IRQ
-    extended = any(rows) or counts != (1, 1)
+    extended = any(rows) or counts != (1, 1) or bool(flags & VECTOR_OPERAND_FLAGS)
     if extended:
         flags |= Flags.EXT
     packets: list[NpuCommandPacket | ExtensionPacket] = [
@@ -396,6 +478,8 @@ def matmul_packets(
                 src1_batch1_stride=strides1[1],
                 src2_batch1_stride=strides2[1],
                 dst_batch1_stride=strides_dst[1],
+                column_vectors=columns,
+                row_scales=scales,
             )
         )
     return packets

@@ -5,9 +5,13 @@ The bounds are the usual ones of floating-point error analysis, with u = 2**-24 
 2**-149 (the smallest subnormal, which bounds what a product that underflows can lose):
 
     add      |alpha*b| * u + |a + alpha*b| * u (1 + u) + eta
-    matmul   gamma(K + 1) * sum |a||b| + K * eta,   gamma(n) = n u / (1 - n u);   one more rounding with alpha
+    matmul   gamma(K + 1) * sum |a||b| + K * eta,   gamma(n) = n u / (1 - n u);   for int8 equal
     memcpy   equal
     gather   equal
+
+On the way of a product's element to memory every step adds its rounding: |v| u + eta for a product or a sum
+of float32 and for float32 of an int32, |v| 2**-8 + 2**-134 for bf16, |v| 2**-11 + 2**-25 for fp16, 1/2 for
+int8; and what was before is scaled with it.
 
 A VECTOR command has no true result of its own: what a program computes is the business of that program's
 tests. It is compared with the device bit for bit only.
@@ -19,12 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.checks import Command, Operand
-from echo_npu.packets import Flags, Opcode
+from echo_npu.data_types import DataType, OutType
+from echo_npu.packets import Flags, NpuCommandPacket, Opcode
 from tb.scoreboards.errors import AccuracyError
 
 U = 2.0**-24
 ETA = 2.0**-149
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+NARROW = {DataType.BF16: (2.0**-8, 2.0**-134), DataType.FP16: (2.0**-11, 2.0**-25)}
+"""Of a result's type, half an ulp at 1 and half of the smallest subnormal."""
+LARGEST = {DataType.BF16: (2 - 2.0**-7) * 2.0**127, DataType.FP16: 65504.0}
 
 Float64 = NDArray[np.float64]
 
@@ -60,14 +68,29 @@ def _floats(raw: NDArray[np.uint8]) -> Float64:
         return np.ascontiguousarray(raw).view(np.float32).astype(np.float64)
 
 
-def _compare(model: Float64, true: Float64, bound: Float64, what: str) -> None:
+def _elements(raw: NDArray[np.uint8], dtype: DataType) -> Float64:
+    if dtype == DataType.FP32:
+        return _floats(raw)
+    if dtype == DataType.BF16:
+        upper = np.ascontiguousarray(raw).view("<u2").astype("<u4")
+        return _floats((upper << 16).view(np.uint8))
+    stored = np.float16 if dtype == DataType.FP16 else np.int8
+    with np.errstate(invalid="ignore"):
+        return np.ascontiguousarray(raw).view(stored).astype(np.float64)
+
+
+def _compare(
+    model: Float64, true: Float64, bound: Float64, what: str, *, largest: float = FLOAT32_MAX, unit: float = U
+) -> None:
     """Raise AccuracyError where a finite value is outside its bound, or the class (NaN, infinity) is
-    another."""
+    another. `largest` and `unit` are the largest value of the result's type and its half ulp at 1."""
     with np.errstate(all="ignore"):
         finite = np.isfinite(true) & np.isfinite(bound)
-        # Close to overflow the rounded value may be an infinity, on the way or at the end.
-        overflow = np.abs(true) + bound >= FLOAT32_MAX * (1 - U)
+        # Close to overflow the rounded value may be an infinity, on the way or at the end; beyond, it is one.
+        overflow = np.abs(true) + bound >= largest * (1 - unit)
+        beyond = finite & (np.abs(true) - bound > largest * (1 + 2 * unit))
         wrong = finite & ~overflow & ~(np.abs(model - true) <= bound)
+        wrong |= beyond & (model != np.copysign(np.inf, true))
         wrong |= np.isnan(true) & ~np.isnan(model)
         wrong |= np.isinf(true) & ~np.isnan(bound) & (model != true)
     if wrong.any():
@@ -77,6 +100,82 @@ def _compare(model: Float64, true: Float64, bound: Float64, what: str) -> None:
             " bound; first at"
             f" {where}: {model[where]!r}, true {true[where]!r}, bound {bound[where]!r}"
         )
+
+
+class _Value:
+    """True values of a product's elements on their way to memory, and how far the device's may be from
+    them. A bound of NaN: nothing is known, as after an intermediate value that may have overflowed."""
+
+    def __init__(self, true: Float64, bound: Float64) -> None:
+        self.true, self.bound = true, bound
+
+    def round(self) -> None:
+        """Once, to float32."""
+        self.bound = self.bound + (np.abs(self.true) + self.bound) * U + ETA
+        self._forget(np.isfinite(self.true) & (np.abs(self.true) + self.bound >= FLOAT32_MAX * (1 - U)))
+
+    def scale(self, factor: Float64) -> None:
+        """Times `factor`, rounded."""
+        # Zero or not, and its sign: an infinite factor makes a difference of what the bound leaves open.
+        self._forget(np.isinf(factor) & (self.bound > 0) & (np.abs(self.true) <= self.bound))
+        self.true, self.bound = self.true * factor, self.bound * np.abs(factor)
+        self.round()
+
+    def add(self, term: Float64) -> None:
+        """Plus `term`, rounded."""
+        self.true = self.true + term
+        self.round()
+
+    def limit(self, low: float, high: float) -> None:
+        """Cut off what is outside; this moves no value further from another."""
+        self.bound = np.where(np.isinf(self.true) & ~np.isnan(self.bound), 0.0, self.bound)
+        self.true = np.clip(self.true, low, high)
+
+    def _forget(self, where: NDArray[np.bool_]) -> None:
+        self.bound = np.where(where, np.nan, self.bound)
+
+
+def _product(command: Command, memory: NDArray[np.uint8]) -> _Value:
+    """The elements of a MATMUL in float64 as they are before the last rounding, that to a narrow type."""
+    packet, batch = command.packet, command.batch
+    dtype = packet.data_type
+    a, b = (_elements(gather(memory, each, batch), dtype) for each in command.sources[:2])
+    if packet.flags & Flags.TRANS_A:
+        a = a.swapaxes(-1, -2)
+    if packet.flags & Flags.TRANS_B:
+        b = b.swapaxes(-1, -2)
+    depth = a.shape[-1]
+    true = a @ b
+    if dtype == DataType.INT8:
+        wrapped = (true.astype(np.int64) + 2**31) % 2**32 - 2**31
+        value = _Value(wrapped.astype(np.float64), np.zeros_like(true))
+        if packet.out_type == OutType.INT32:
+            return value
+        value.round()
+    else:
+        size = np.abs(a) @ np.abs(b)
+        gamma = (depth + 1) * U / (1 - (depth + 1) * U)
+        bound = gamma * size + depth * ETA
+        bound[size >= FLOAT32_MAX * (1 - U)] = np.nan  # a partial sum may overflow: no bound
+        value = _Value(true, bound)
+    _epilogue(value, command, memory)
+    return value
+
+
+def _epilogue(value: _Value, command: Command, memory: NDArray[np.uint8]) -> None:
+    packet = command.packet
+    if packet.flags & Flags.USE_ALPHA:
+        value.scale(_floats(np.array([packet.param[6]], dtype="<u4").view(np.uint8)))
+    if command.row_scales is not None:
+        value.scale(_floats(gather(memory, command.row_scales, (1, 1))).reshape(-1, 1))
+    if command.column_vectors is not None:
+        columns = list(_floats(gather(memory, command.column_vectors, (1, 1)))[0, 0])
+        if packet.flags & Flags.COL_SCALE:
+            value.scale(columns.pop(0))
+        if packet.flags & Flags.BIAS:
+            value.add(columns.pop(0))
+    if packet.flags & Flags.RELU:
+        value.limit(0.0, np.inf)
 
 
 def _picked(memory: NDArray[np.uint8], table: Operand, indices: Operand) -> NDArray[np.uint8]:
@@ -104,32 +203,19 @@ class Expectation:
         if packet.opcode == Opcode.GATHER:
             self._copy = _picked(memory, *command.sources)
             return
-        first, second = command.sources
-        a = _floats(gather(memory, first, command.batch))
-        b = _floats(gather(memory, second, command.batch))
+        if packet.opcode == Opcode.MATMUL:
+            with np.errstate(all="ignore"):
+                self._value = _product(command, memory)
+            return
+        a, b = (_floats(gather(memory, each, command.batch)) for each in command.sources)
         alpha = float(np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0])
         with np.errstate(all="ignore"):
-            if packet.opcode == Opcode.ADD_TENSOR:
-                scaled = alpha * b
-                self._true = a + scaled
-                self._bound = (np.abs(scaled) + np.abs(self._true) * (1 + U)) * U + ETA
-                # alpha * b alone may overflow where the sum does not: no bound.
-                self._bound[np.abs(scaled) >= FLOAT32_MAX * (1 - U)] = np.nan
-                return
-            if packet.flags & Flags.TRANS_A:
-                a = a.swapaxes(-1, -2)
-            if packet.flags & Flags.TRANS_B:
-                b = b.swapaxes(-1, -2)
-            depth = a.shape[-1]
-            self._true = a @ b
-            size = np.abs(a) @ np.abs(b)
-            gamma = (depth + 1) * U / (1 - (depth + 1) * U)
-            self._bound = gamma * size + depth * ETA
-            self._bound[size >= FLOAT32_MAX * (1 - U)] = np.nan  # a partial sum may overflow: no bound
-            if packet.flags & Flags.USE_ALPHA:
-                self._bound = np.abs(alpha) * self._bound * (1 + U)
-                self._true = alpha * self._true
-                self._bound += np.abs(self._true) * U + ETA
+            scaled = alpha * b
+            true = a + scaled
+            bound = (np.abs(scaled) + np.abs(true) * (1 + U)) * U + ETA
+            # alpha * b alone may overflow where the sum does not: no bound.
+            bound[np.abs(scaled) >= FLOAT32_MAX * (1 - U)] = np.nan
+        self._value = _Value(true, bound)
 
     def check(self, memory: NDArray[np.uint8]) -> None:
         """Compare with what the functional model left in `memory`. AccuracyError says where and by how
@@ -142,6 +228,26 @@ class Expectation:
             if not np.array_equal(result, self._copy):
                 raise AccuracyError(f"{command.packet}: the functional model did not copy every byte")
             return
-        _compare(
-            _floats(result), self._true.reshape((*result.shape[:-1], -1)), self._bound, str(command.packet)
-        )
+        if command.packet.opcode == Opcode.MATMUL:
+            _check_product(command.packet, self._value, result)
+            return
+        value = self._value
+        _compare(_floats(result), value.true, value.bound, str(command.packet))
+
+
+def _check_product(packet: NpuCommandPacket, value: _Value, result: NDArray[np.uint8]) -> None:
+    dtype, what = packet.data_type, str(packet)
+    if packet.out_type == OutType.INT32:
+        model = result.view(np.int32).astype(np.float64)
+        _compare(model, value.true, value.bound, what)
+    elif packet.out_type == OutType.FLOAT32 or dtype == DataType.FP32:
+        _compare(_floats(result), value.true, value.bound, what)
+    elif dtype == DataType.INT8:
+        value.limit(-128.0, 127.0)
+        nan = np.isnan(value.true)
+        true = np.where(nan, 0.0, value.true)
+        _compare(_elements(result, dtype), true, np.where(nan, 0.0, value.bound + 0.5), what)
+    else:
+        unit, least = NARROW[dtype]
+        bound = value.bound + (np.abs(value.true) + value.bound) * unit + least
+        _compare(_elements(result, dtype), value.true, bound, what, largest=LARGEST[dtype], unit=unit)

@@ -338,7 +338,7 @@ class CommandScoreboard:
             outer, inner, run = (int(i) for i in hit[0])
             row, segment = divmod(run, dst.segments)
             where = f"row {row}" if dst.segments == 1 else f"row {row} segment {segment}"
-            size = command.vector.output.size if command.vector is not None else 4
+            size = command.element_bytes
             column = (first - int(starts[outer, inner, run])) // size
             word = first & ~3
             raise ExactMismatchError(

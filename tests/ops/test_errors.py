@@ -167,8 +167,10 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
     ErrorCode.BAD_EXTENSION: {
         "magic": extended(copy(), magic=0x31545844),
         "no extension at all": extended(copy(), magic=0),
-        "w13": extended(matmul(), reserved=(1, 0, 0)),
-        "w15": extended(copy(), reserved=(0, 0, 1 << 31)),
+        "column vectors without a flag": extended(matmul(), column_vectors=64),
+        "row scales without a flag": extended(matmul(), row_scales=64),
+        "column vectors of a copy": extended(copy(), column_vectors=64),
+        "w15": extended(copy(), reserved=1 << 31),
         "rows of a matmul": extended(matmul(), rows=1),
         "src2 of a copy": extended(copy(), src2_row_stride=64),
         "src2 batch of a copy": extended(copy(), src2_batch0_stride=64),

@@ -9,10 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from echo_npu.checks import PacketFault, check_command
+from echo_npu.data_types import DataType
 from echo_npu.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode
 from echo_npu.status import ErrorCode
 
 A, B, C = 0x0000_1000, 0x0010_0000, 0x1000_0000
+V, R = 0x0020_0000, 0x0030_0000  # column vectors and row scales
 
 
 @dataclasses.dataclass
@@ -28,7 +30,7 @@ class Case:
     k: int = 8
     n: int = 8
     reserved: int = 0
-    ext: dict[str, int | tuple[int, int, int]] = dataclasses.field(default_factory=dict)
+    ext: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def verdict(self) -> tuple[ErrorCode, int]:
         """Error code and address; (NONE, 0) if the device takes it."""
@@ -36,7 +38,7 @@ class Case:
         packet = NpuCommandPacket(
             self.opcode, self.flags, self.src1, self.src2, self.dst, words, m=self.m, k=self.k, n=self.n
         )
-        extension = ExtensionPacket(**self.ext) if self.flags & Flags.EXT else None  # type: ignore[arg-type]
+        extension = ExtensionPacket(**self.ext) if self.flags & Flags.EXT else None
         try:
             check_command(packet, extension)
         except PacketFault as fault:
@@ -52,7 +54,7 @@ def spoil(**fields: int) -> Callable[[Case], None]:
     return change
 
 
-def spoil_ext(**fields: int | tuple[int, int, int]) -> Callable[[Case], None]:
+def spoil_ext(**fields: int) -> Callable[[Case], None]:
     return lambda case: case.ext.update(fields)
 
 
@@ -60,7 +62,7 @@ def spoil_ext(**fields: int | tuple[int, int, int]) -> Callable[[Case], None]:
 STAGES: list[tuple[str, Callable[[Case], None], ErrorCode, int]] = [
     ("opcode", spoil(opcode=0x44), ErrorCode.BAD_OPCODE, 0),
     ("flags", spoil(reserved=1), ErrorCode.BAD_FLAGS, 0),
-    ("extension", spoil_ext(reserved=(0, 0, 1)), ErrorCode.BAD_EXTENSION, 0),
+    ("extension", spoil_ext(reserved=1), ErrorCode.BAD_EXTENSION, 0),
     ("dimension", spoil(k=0), ErrorCode.BAD_DIMENSION, 0),
     ("src1 alignment", spoil(src1=A + 2), ErrorCode.MISALIGNED, A + 2),
     ("src2 alignment", spoil(src2=B + 1), ErrorCode.MISALIGNED, B + 1),
@@ -110,7 +112,7 @@ def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
         Opcode.SYNC: {30},
         Opcode.ADD_TENSOR: {30},
         Opcode.MEMCPY: {30, 31},
-        Opcode.MATMUL: {0, 1, 2, 30, 31},
+        Opcode.MATMUL: {0, 1, 2, 4, 5, 8, 10, 11, 12, 13, 30, 31},
         Opcode.VECTOR: {30, 31},
         Opcode.GATHER: {30},
         Opcode.LOAD_PROGRAM: {30},
@@ -118,8 +120,162 @@ def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
     # The next rule that a case with no vector extension and no program memory breaks.
     accepted = {Opcode.VECTOR: ErrorCode.BAD_EXTENSION, Opcode.LOAD_PROGRAM: ErrorCode.BAD_DIMENSION}
     expected = accepted.get(opcode, ErrorCode.NONE) if bit in legal else ErrorCode.BAD_FLAGS
+    if opcode == Opcode.MATMUL and 1 << bit in (Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS):
+        expected = ErrorCode.BAD_EXTENSION  # which is missing
     assert Case(opcode=opcode, flags=1 << bit).verdict()[0] == expected
     assert Case(opcode=opcode, flags=1 << bit, reserved=1).verdict()[0] == ErrorCode.BAD_FLAGS
+
+
+DTYPES = {dtype: dtype << 4 for dtype in DataType}
+OUTS = {0: 0, 1: 1 << 8, 2: 2 << 8, 3: 3 << 8}
+STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
+
+
+@pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
+@pytest.mark.parametrize("out", OUTS)
+def test_every_pair_of_types_with_every_step(dtype: DataType, out: int) -> None:
+    types = DTYPES[dtype] | OUTS[out]
+    legal = out in (0, 1) or (out == 2 and dtype == DataType.INT8)
+    expected = ErrorCode.NONE if legal else ErrorCode.BAD_FLAGS
+    assert Case(flags=types).verdict() == (expected, 0)
+    for count in range(1, len(STEPS) + 1):
+        for steps in itertools.combinations(STEPS, count):
+            flags = types | sum(steps)
+            legal_steps = ErrorCode.NONE if out in (0, 1) else ErrorCode.BAD_FLAGS
+            vectors = any(step in (Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS) for step in steps)
+            bare = ErrorCode.BAD_EXTENSION if vectors and not legal_steps else legal_steps
+            assert Case(flags=flags).verdict() == (bare, 0)
+            columns = Flags.COL_SCALE in steps or Flags.BIAS in steps
+            ext = {"column_vectors": V if columns else 0, "row_scales": R if Flags.ROW_SCALE in steps else 0}
+            assert Case(flags=flags | Flags.EXT, ext=ext).verdict() == (legal_steps, 0)
+
+
+# Everything that a MATMUL can read and write, of two bytes each element but the vectors.
+FULL_FLAGS = (
+    Flags.EXT | DTYPES[DataType.FP16] | OUTS[1] | Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS | Flags.RELU
+)
+FULL_STAGES: list[tuple[str, Callable[[Case], None], ErrorCode, int]] = [
+    ("flags", lambda case: setattr(case, "flags", case.flags | 3 << 8), ErrorCode.BAD_FLAGS, 0),
+    ("extension", spoil_ext(reserved=1), ErrorCode.BAD_EXTENSION, 0),
+    ("dimension", spoil(n=0), ErrorCode.BAD_DIMENSION, 0),
+    ("src1 alignment", spoil(src1=A + 1), ErrorCode.MISALIGNED, A + 1),
+    ("src2 alignment", spoil(src2=B + 1), ErrorCode.MISALIGNED, B + 1),
+    ("columns alignment", spoil_ext(column_vectors=V + 2), ErrorCode.MISALIGNED, V + 2),
+    ("rows alignment", spoil_ext(row_scales=R + 1), ErrorCode.MISALIGNED, R + 1),
+    ("dst alignment", spoil(dst=C + 1), ErrorCode.MISALIGNED, C + 1),
+    ("stride", spoil_ext(src1_row_stride=17), ErrorCode.BAD_EXTENSION, 0),
+    ("src1 range", spoil(src1=0x2000_0000), ErrorCode.REGISTER_WINDOW, 0x2000_0000),
+    ("src2 range", spoil(src2=0x3000_0000), ErrorCode.OUT_OF_RANGE, 0x3000_0000),
+    ("columns range", spoil_ext(column_vectors=0x0FFF_FFE0), ErrorCode.OUT_OF_RANGE, 0x0FFF_FFE0),
+    ("rows range", spoil_ext(row_scales=0x2000_0040), ErrorCode.REGISTER_WINDOW, 0x2000_0040),
+    ("dst range", spoil(dst=0x1FFF_FFFE), ErrorCode.OUT_OF_RANGE, 0x1FFF_FFFE),
+    ("overlap", spoil(dst=R + 2), ErrorCode.OVERLAP, R + 2),
+]
+
+
+def full_case() -> Case:
+    return Case(flags=FULL_FLAGS, ext={"column_vectors": V, "row_scales": R})
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "code", "address"), FULL_STAGES, ids=[stage[0] for stage in FULL_STAGES]
+)
+def test_each_rule_of_a_full_product(
+    name: str, change: Callable[[Case], None], code: ErrorCode, address: int
+) -> None:
+    case = full_case()
+    assert case.verdict() == (ErrorCode.NONE, 0)
+    change(case)
+    assert case.verdict() == (code, address)
+
+
+def test_of_two_faults_of_a_full_product_the_earlier_is_reported() -> None:
+    checked = 0
+    for first, second in itertools.combinations(FULL_STAGES, 2):
+        one_field = first[0].split()[0] == second[0].split()[0] and " " in first[0]
+        if one_field or (second[0] == "overlap" and first[0].startswith(("dst", "rows"))):
+            continue  # one address cannot have both faults
+        case = full_case()
+        second[1](case)
+        first[1](case)
+        assert case.verdict() == first[2:], f"{first[0]} before {second[0]}"
+        checked += 1
+    assert checked > 80
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out"), [*itertools.product(DataType, (0, 1)), (DataType.INT8, 2)], ids=str
+)
+def test_alignment_and_strides_follow_the_types(dtype: DataType, out: int) -> None:
+    size = {"src1": dtype.itemsize, "src2": dtype.itemsize, "dst": dtype.itemsize if out == 1 else 4}
+    base = Case(flags=DTYPES[dtype] | OUTS[out] | Flags.EXT)
+    for name, address in (("src1", A), ("src2", B), ("dst", C)):
+        for offset in range(1, 5):
+            wrong = offset % size[name]
+            expected = (ErrorCode.MISALIGNED, address + offset) if wrong else (ErrorCode.NONE, 0)
+            assert dataclasses.replace(base, **{name: address + offset}).verdict() == expected
+            stride = 8 * size[name] + offset
+            code = ErrorCode.BAD_EXTENSION if wrong else ErrorCode.NONE
+            for field in (f"{name}_row_stride", f"{name}_batch0_stride", f"{name}_batch1_stride"):
+                assert dataclasses.replace(base, ext={field: stride}).verdict() == (code, 0)
+        short = 7 * size[name]
+        assert dataclasses.replace(base, ext={f"{name}_row_stride": short}).verdict() == (
+            ErrorCode.BAD_EXTENSION,
+            0,
+        )
+
+
+@pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
+def test_extents_follow_the_types(dtype: DataType) -> None:
+    """The last element of each operand may be the last of its region, and not one byte behind it."""
+    end, operand = 0x1000_0000, 64 * dtype.itemsize
+    base = Case(flags=DTYPES[dtype] | OUTS[1])
+    for name in ("src1", "src2", "dst"):
+        elsewhere = {"src1": A, "src2": B, "dst": C} | {name: end - operand}
+        assert dataclasses.replace(base, **elsewhere).verdict() == (ErrorCode.NONE, 0)
+        elsewhere[name] += dtype.itemsize
+        assert dataclasses.replace(base, **elsewhere).verdict() == (ErrorCode.OUT_OF_RANGE, elsewhere[name])
+
+
+@pytest.mark.parametrize(
+    ("flags", "columns", "rows"),
+    [
+        (Flags.COL_SCALE, 32, None),
+        (Flags.BIAS, 32, None),
+        (Flags.COL_SCALE | Flags.BIAS, 64, None),
+        (Flags.ROW_SCALE, None, 20),
+    ],
+)
+def test_extents_of_the_vectors(flags: Flags, columns: int | None, rows: int | None) -> None:
+    field, nbytes = ("column_vectors", columns) if columns is not None else ("row_scales", rows)
+    assert nbytes is not None
+    end = 0x1000_0000
+    for slack, code in ((0, ErrorCode.NONE), (4, ErrorCode.OUT_OF_RANGE)):
+        address = end - nbytes + slack
+        case = Case(flags=flags | Flags.EXT, m=5, ext={field: address})
+        assert case.verdict() == (code, address if code else 0)
+    # dst may touch either end, and nothing more; batches read the vectors again
+    for dst, code in ((V + nbytes, 0), (V + nbytes - 4, ErrorCode.OVERLAP), (V - 160, 0), (V - 156, 7)):
+        case = Case(flags=flags | Flags.EXT, m=5, dst=dst, ext={field: V})
+        assert case.verdict() == (code, dst if code else 0)
+    batches = {field: V, "batch0": 9, "dst_batch0_stride": 160}
+    assert Case(flags=flags | Flags.EXT, m=5, ext=batches).verdict() == (ErrorCode.NONE, 0)
+
+
+def test_vectors_may_lie_in_one_another_and_in_the_operands() -> None:
+    case = full_case()
+    case.ext |= {"column_vectors": A, "row_scales": A + 4}
+    assert case.verdict() == (ErrorCode.NONE, 0)
+
+
+def test_vector_addresses_without_their_flags() -> None:
+    for flags, ext in (
+        (Flags.ROW_SCALE, {"column_vectors": V, "row_scales": R}),
+        (Flags.COL_SCALE, {"column_vectors": V, "row_scales": R}),
+        (Flags.BIAS | Flags.RELU, {"row_scales": 4}),
+        (Flags.RELU, {"column_vectors": 4}),
+    ):
+        assert Case(flags=flags | Flags.EXT, ext=ext).verdict() == (ErrorCode.BAD_EXTENSION, 0)
 
 
 def test_nop_and_sync_ignore_everything_else() -> None:
@@ -228,8 +384,9 @@ def test_strides_and_batches_count_towards_the_range() -> None:
     [
         {"magic": 0},
         {"magic": 0x31545844},
-        {"reserved": (1, 0, 0)},
-        {"reserved": (0, 1 << 31, 0)},
+        {"column_vectors": 1},
+        {"row_scales": 1 << 31},
+        {"reserved": 64},
         {"batch0": 65536},
         {"batch1": 0xFFFF_FFFF},
         {"rows": 1},
@@ -261,6 +418,9 @@ def test_bad_extensions_of_matmul(ext: dict) -> None:
         ({"rows": 2, "dst_row_stride": 512, "src1_row_stride": 1}, ErrorCode.NONE),
         ({"batch0": 2}, ErrorCode.BAD_EXTENSION),
         ({"batch0": 2, "dst_batch0_stride": 1}, ErrorCode.NONE),
+        ({"column_vectors": 64}, ErrorCode.BAD_EXTENSION),
+        ({"row_scales": 64}, ErrorCode.BAD_EXTENSION),
+        ({"reserved": 64}, ErrorCode.BAD_EXTENSION),
     ],
     ids=str,
 )

@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 import echo_npu
-from echo_npu import ErrorCode, Flags, Opcode
+from echo_npu import DataType, ErrorCode, Flags, Opcode, OutType
 from echo_npu.registers import COUNTERS
 from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Op, form_of
 
@@ -153,6 +153,12 @@ def test_packet_page_has_the_real_numbers() -> None:
     assert {row[0]: 1 << int(row[1]) for row in _rows("docs/packets.md", "flag")} == {
         flag.name: flag.value for flag in Flags if flag
     }
+    types, outs = _rows("docs/packets.md", "field")
+    assert types[2:] == [dtype.label for dtype in DataType]
+    assert outs[2:].index("reserved") == len(OutType)
+    for row, flags in ((types, Flags.DTYPE), (outs, Flags.OUT)):
+        high, low = (int(bit) for bit in row[1].split(":"))
+        assert flags == (2 << high) - (1 << low)
     assert {row[1].partition(":")[0]: int(row[0]) for row in _rows("docs/packets.md", "code")} == {
         code.name: code.value for code in ErrorCode
     }

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from echo_npu import numerics
-from echo_npu.numerics import CANONICAL_NAN, add_fp32, matmul_fp32
+from echo_npu.numerics import CANONICAL_NAN, add_fp32, matmul_fp32, matmul_int8
 
 F32 = NDArray[np.float32]
 
@@ -42,7 +42,7 @@ def canonical(value: np.float32) -> np.float32:
     return np.uint32(CANONICAL_NAN).view(np.float32) if np.isnan(value) else value
 
 
-def matmul_by_hand(a: F32, b: F32, alpha: np.float32 | None = None) -> F32:
+def matmul_by_hand(a: F32, b: F32) -> F32:
     """One output at a time, one float32 operation at a time."""
     result = np.empty((a.shape[0], b.shape[1]), np.float32)
     with np.errstate(all="ignore"):
@@ -51,8 +51,6 @@ def matmul_by_hand(a: F32, b: F32, alpha: np.float32 | None = None) -> F32:
                 total = np.float32(0.0)
                 for k in range(a.shape[1]):
                     total = np.float32(total + np.float32(a[row, k] * b[k, column]))
-                if alpha is not None:
-                    total = np.float32(total * alpha)
                 result[row, column] = canonical(total)
     return result
 
@@ -74,8 +72,6 @@ def test_matmul_is_bit_exact(m: int, k: int, n: int) -> None:
     for make in (mixed, lambda r, s: r.standard_normal(s, dtype=np.float32)):
         a, b = make(rng, (m, k)), make(rng, (k, n))
         assert np.array_equal(bits(matmul_fp32(a, b)), bits(matmul_by_hand(a, b)))
-        alpha = np.float32(0.3)
-        assert np.array_equal(bits(matmul_fp32(a, b, alpha)), bits(matmul_by_hand(a, b, alpha)))
 
 
 @pytest.mark.parametrize("rows", [1, 9, 64, 65, 130])
@@ -115,6 +111,37 @@ def test_a_negative_zero_product_gives_positive_zero() -> None:
 def test_subnormals_are_kept() -> None:
     tiny = np.array([[2.0**-126]], np.float32)
     assert bits(matmul_fp32(tiny, np.array([[0.5]], np.float32)))[0, 0] == 0x00400000
+
+
+def integers_by_hand(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Python integers, which have no width, then modulo 2**32."""
+    rows, columns = a.tolist(), b.T.tolist()
+    exact = [[sum(x * y for x, y in zip(row, column, strict=True)) for column in columns] for row in rows]
+    return np.array([[value % 2**32 for value in row] for row in exact], np.uint32).view(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1, 1), (3, 7, 5), (1, 1023, 4), (2, 1024, 3), (3, 1025, 2), (2, 3100, 5)]
+)
+def test_int8_products_are_exact(m: int, k: int, n: int) -> None:
+    rng = np.random.default_rng(m * 10007 + k * 101 + n)
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+    result = matmul_int8(a, b)
+    assert result.dtype == np.int32
+    assert np.array_equal(result, integers_by_hand(a, b))
+    assert np.array_equal(matmul_int8(a.T.copy().T, b.T.copy().T), result)
+
+
+def test_int8_extremes_add_up_to_the_limit_of_an_exact_panel() -> None:
+    lowest = np.full((1, 2048), -128, np.int8)
+    assert matmul_int8(lowest, lowest.T)[0, 0] == 2048 * 2**14
+    assert matmul_int8(lowest, np.full((2048, 1), 127, np.int8))[0, 0] == -2048 * 128 * 127
+
+
+def test_int8_sums_wrap() -> None:
+    depth = 2**17 + 1  # of 2**14 each: 2**31 + 2**14
+    lowest = np.full((1, depth), -128, np.int8)
+    assert matmul_int8(lowest, lowest.T)[0, 0] == -(2**31) + 2**14
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.0, -0.7, np.inf, np.nan, 1e-40])

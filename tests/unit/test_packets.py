@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 
+from echo_npu.data_types import DataType, OutType
 from echo_npu.packets import (
     EXTENSION_MAGIC,
     ExtensionPacket,
@@ -49,9 +50,9 @@ def test_extension_layout_is_the_documented_one() -> None:
     names = [
         "batch0", "src1_row_stride", "src2_row_stride", "dst_row_stride", "rows", "src1_batch0_stride",
         "src2_batch0_stride", "dst_batch0_stride", "batch1", "src1_batch1_stride", "src2_batch1_stride",
-        "dst_batch1_stride",
+        "dst_batch1_stride", "column_vectors", "row_scales", "reserved",
     ]  # fmt: skip
-    packet = ExtensionPacket(**{name: index for index, name in enumerate(names, 1)}, reserved=(13, 14, 15))
+    packet = ExtensionPacket(**{name: index for index, name in enumerate(names, 1)})
     assert struct.unpack("<16I", packet.pack()) == (0x31545845, *range(1, 16))
     assert EXTENSION_MAGIC.to_bytes(4, "little") == b"EXT1"
     assert ExtensionPacket.unpack(packet.pack()) == packet
@@ -98,8 +99,8 @@ def test_extension_fields_are_checked() -> None:
         ExtensionPacket(batch0=-1)
     with pytest.raises(TypeError, match="rows"):
         ExtensionPacket(rows=1.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="reserved"):
-        ExtensionPacket(reserved=(0, 0))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="column_vectors is 4294967296"):
+        ExtensionPacket(column_vectors=1 << 32)
 
 
 @pytest.mark.parametrize("bad", [b"", bytes(63), bytes(65)])
@@ -138,6 +139,97 @@ def test_matmul_strides_and_batches_go_into_the_extension() -> None:
         src1_batch1_stride=104, src2_batch0_stride=0, src2_batch1_stride=108, dst_batch0_stride=256,
         dst_batch1_stride=512,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "bits"),
+    [
+        ("fp32", OutType.FLOAT32, 0),
+        (DataType.FP32, OutType.OWN, 1 << 8),
+        ("bf16", OutType.FLOAT32, 1 << 4),
+        (DataType.BF16, OutType.OWN, 1 << 4 | 1 << 8),
+        ("fp16", OutType.OWN, 2 << 4 | 1 << 8),
+        ("int8", OutType.FLOAT32, 3 << 4),
+        ("int8", OutType.OWN, 3 << 4 | 1 << 8),
+        ("int8", OutType.INT32, 3 << 4 | 2 << 8),
+    ],
+)
+def test_matmul_types_are_flags(dtype: DataType | str, out: OutType, bits: int) -> None:
+    (packet,) = matmul_packets(64, 128, 192, 2, 3, 4, dtype=dtype, out=out)
+    assert packet == NpuCommandPacket(Opcode.MATMUL, bits, 64, 128, 192, m=2, k=3, n=4)
+    assert isinstance(packet, NpuCommandPacket)
+    assert (packet.data_type, packet.out_type) == (DataType.of(dtype), out)
+
+
+def test_matmul_vectors_go_into_the_extension() -> None:
+    command, extension = matmul_packets(
+        64, 128, 192, 2, 3, 4,
+        dtype="int8", row_scales=0, column_vectors=36, column_scale=True, bias=True, relu=True,
+    )  # fmt: skip
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == 3 << 4 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 31
+    assert extension == ExtensionPacket(batch0=1, batch1=1, column_vectors=36, row_scales=0)
+    command, extension = matmul_packets(64, 128, 192, 2, 3, 4, row_scales=40)
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == 1 << 10 | 1 << 31
+    assert extension == ExtensionPacket(batch0=1, batch1=1, row_scales=40)
+    command, extension = matmul_packets(64, 128, 192, 2, 3, 4, column_vectors=40, bias=True)
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == 1 << 12 | 1 << 31
+    assert extension == ExtensionPacket(batch0=1, batch1=1, column_vectors=40)
+    assert len(matmul_packets(64, 128, 192, 2, 3, 4, relu=True)) == 1
+
+
+def test_alignment_and_strides_follow_the_types() -> None:
+    assert len(matmul_packets(66, 130, 194, 2, 3, 4, dtype="fp16", out=OutType.OWN)) == 1
+    assert len(matmul_packets(65, 131, 197, 2, 3, 4, dtype="int8", out=OutType.OWN)) == 1
+    _, extension = matmul_packets(
+        65, 131, 197, 2, 3, 4, dtype="int8", out=OutType.OWN, row_strides=(3, 5, 7),
+        batch=(2, 1), src1_batch_strides=(7, 0), dst_batch_strides=(15, 0),
+    )  # fmt: skip
+    assert isinstance(extension, ExtensionPacket)
+    assert (extension.src1_row_stride, extension.src2_row_stride, extension.dst_row_stride) == (3, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"dtype": "fp64"}, ValueError, ["dtype is 'fp64'", "fp32, bf16, fp16, int8"]),
+        ({"dtype": np.float32}, TypeError, ["dtype must be", "float32"]),
+        ({"out": "int32"}, TypeError, ["out must be", "'int32'"]),
+        ({"dtype": "bf16", "src1": 65}, ValueError, ["src1", "0x41", "multiple of 2"]),
+        ({"dtype": "bf16", "src2": 129}, ValueError, ["src2", "multiple of 2"]),
+        ({"dtype": "bf16", "dst": 194}, ValueError, ["dst", "multiple of 4"]),
+        ({"dtype": "fp16", "out": OutType.OWN, "dst": 193}, ValueError, ["dst", "multiple of 2"]),
+        ({"dtype": "int8", "dst": 193}, ValueError, ["dst", "multiple of 4"]),
+        ({"out": OutType.INT32}, ValueError, ["out is int32", "dtype is fp32"]),
+        ({"dtype": "int8", "out": OutType.INT32, "alpha": 1.0}, ValueError, ["out is int32", "alpha"]),
+        ({"dtype": "int8", "out": OutType.INT32, "row_scales": 64}, ValueError, ["out is int32"]),
+        ({"dtype": "int8", "out": OutType.INT32, "relu": True}, ValueError, ["out is int32"]),
+        ({"bias": True}, ValueError, ["column_vectors is None", "bias is True"]),
+        ({"column_scale": True}, ValueError, ["column_vectors is None", "column_scale is True"]),
+        ({"column_vectors": 64}, ValueError, ["column_vectors is 64", "bias is False"]),
+        ({"column_vectors": 66, "bias": True}, ValueError, ["column_vectors is 0x42", "multiple of 4"]),
+        ({"row_scales": 65}, ValueError, ["row_scales is 0x41", "multiple of 4"]),
+        ({"row_scales": 1 << 32}, ValueError, ["row_scales is 4294967296"]),
+        ({"dtype": "fp16", "row_strides": (5, 0, 0)}, ValueError, ["row_strides[0] is 5", "multiple of 2"]),
+        ({"dtype": "fp16", "row_strides": (4, 0, 0)}, ValueError, ["row_strides[0] is 4", "6 bytes"]),
+        ({"dtype": "int8", "row_strides": (0, 0, 17)}, ValueError, ["row_strides[2] is 17", "multiple of 4"]),
+        (
+            {"dtype": "bf16", "src2_batch_strides": (3, 0)},
+            ValueError,
+            ["src2_batch_strides[0] is 3", "multiple of 2"],
+        ),
+    ],
+)
+def test_matmul_builder_names_what_a_type_refuses(
+    change: dict, error: type[Exception], words: list[str]
+) -> None:
+    arguments = {"src1": 64, "src2": 128, "dst": 192, "m": 2, "k": 3, "n": 4} | change
+    with pytest.raises(error) as caught:
+        matmul_packets(**arguments)
+    for word in words:
+        assert word in str(caught.value)
 
 
 @pytest.mark.parametrize(

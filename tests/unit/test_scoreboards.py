@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from echo_npu import cmodel
 from echo_npu import registers as regs
 from echo_npu.cmodel import FunctionalModel
+from echo_npu.data_types import DataType, OutType
+from echo_npu.epilogue import Epilogue, store
 from echo_npu.memory import DeviceMemory
-from echo_npu.numerics import matmul_fp32
+from echo_npu.numerics import matmul_fp32, matmul_int8
 from echo_npu.packets import (
     Flags,
     NpuCommandPacket,
@@ -205,16 +208,10 @@ def test_bus_error_that_the_device_hides(setup: Setup) -> None:
         setup.check()
 
 
-def descending(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
-    return matmul_fp32(a[:, ::-1], b[::-1], alpha)
-
-
 def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that adds from the other end is accurate enough, and still wrong."""
     packets = setup.product()
-    monkeypatch.setattr(
-        cmodel, "matmul_fp32", lambda a, b, alpha=None: matmul_fp32(a[:, ::-1], b[::-1], alpha)
-    )
+    monkeypatch.setattr(cmodel, "matmul_fp32", lambda a, b: matmul_fp32(a[:, ::-1], b[::-1]))
     for packet in packets:
         for i, word in enumerate(np.frombuffer(packet_bytes(packet), dtype="<u4")):
             setup.device.write_reg(regs.CMD_WINDOW + 4 * i, int(word))
@@ -231,16 +228,16 @@ def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPat
 # ---- the model is wrong ----
 
 
-def wrong_scale(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
-    return matmul_fp32(a, b, alpha) * np.float32(1 + 1e-5)
+def wrong_scale(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return matmul_fp32(a, b) * np.float32(1 + 1e-5)
 
 
-def lost_product(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
-    return matmul_fp32(a[:, :-1], b[:-1], alpha)
+def lost_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return matmul_fp32(a[:, :-1], b[:-1])
 
 
-def one_nan(a: np.ndarray, b: np.ndarray, alpha: np.float32 | None = None) -> np.ndarray:
-    result = matmul_fp32(a, b, alpha)
+def one_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    result = matmul_fp32(a, b)
     result[-1, -1] = np.nan
     return result
 
@@ -256,12 +253,96 @@ def test_wrong_matmul_model(
         setup.submit(packets)
 
 
-def test_wrong_alpha_in_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    setup.product()
-    packets = matmul_packets(A, B, DST, M, K, N, alpha=0.5)
-    monkeypatch.setattr(cmodel, "matmul_fp32", lambda a, b, alpha=None: matmul_fp32(a, b))
-    with pytest.raises(AccuracyError):
+COLUMNS, ROWS = 0x8000, 0x9000
+
+
+def full_product(setup: Setup, dtype: DataType, out: OutType, **steps: Any) -> list[Packet]:
+    """A MATMUL of fresh operands of a type, with scales and biases in place for those that ask for them."""
+    rng = np.random.default_rng(1)
+    for address, shape in ((A, (M, K)), (B, (K, N))):
+        values = 40 * rng.standard_normal(shape, dtype=np.float32)
+        stored = (values.view(np.uint32) >> 16) if dtype == DataType.BF16 else values
+        setup.host_write(address, stored.astype(dtype.storage))
+    setup.host_write(COLUMNS, 5000 * rng.standard_normal((2, N), dtype=np.float32))
+    setup.host_write(ROWS, rng.standard_normal(M, dtype=np.float32))
+    return list(matmul_packets(A, B, DST, M, K, N, dtype=dtype, out=out, **steps))
+
+
+TYPES = [(dtype, out) for dtype in DataType for out in (OutType.FLOAT32, OutType.OWN)]
+STEPS: dict[str, dict[str, Any]] = {
+    "alpha": {"alpha": np.float32(0.01)},
+    "row_scale": {"row_scales": ROWS},
+    "column_scale": {"column_vectors": COLUMNS, "column_scale": True},
+    "bias": {"column_vectors": COLUMNS, "bias": True},
+    "relu": {"relu": True},
+}
+
+
+@pytest.mark.parametrize(("dtype", "out"), [*TYPES, (DataType.INT8, OutType.INT32)])
+def test_every_type_of_product_passes(setup: Setup, dtype: DataType, out: OutType) -> None:
+    setup.submit(full_product(setup, dtype, out))
+    if out != OutType.INT32:
+        for step in STEPS.values():
+            setup.submit(full_product(setup, dtype, out, **step))
+    setup.check()
+    setup.scoreboard.finish()
+
+
+@pytest.mark.parametrize(("dtype", "out"), TYPES)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_the_model_forgets(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, dtype: DataType, out: OutType, step: str
+) -> None:
+    packets = full_product(setup, dtype, out, **STEPS[step])
+    nothing: Any = False if step == "relu" else None
+    monkeypatch.setattr(cmodel, "Epilogue", lambda **fields: Epilogue(**{**fields, step: nothing}))
+    with pytest.raises(AccuracyError, match="MATMUL"):
         setup.submit(packets)
+
+
+def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    def swapped(**fields: Any) -> Epilogue:
+        return Epilogue(**{**fields, "column_scale": fields["bias"], "bias": fields["column_scale"]})
+
+    packets = full_product(
+        setup, DataType.INT8, OutType.FLOAT32, column_vectors=COLUMNS, column_scale=True, bias=True
+    )
+    monkeypatch.setattr(cmodel, "Epilogue", swapped)
+    with pytest.raises(AccuracyError, match="MATMUL"):
+        setup.submit(packets)
+
+
+@pytest.mark.parametrize("out", [OutType.FLOAT32, OutType.INT32])
+def test_one_wrong_sum_of_int8(setup: Setup, monkeypatch: pytest.MonkeyPatch, out: OutType) -> None:
+    """Sums are exact: one off by one is wrong."""
+    packets = full_product(setup, DataType.INT8, out)
+    monkeypatch.setattr(cmodel, "matmul_int8", lambda a, b: matmul_int8(a, b) + 1)
+    with pytest.raises(AccuracyError, match="MATMUL"):
+        setup.submit(packets)
+
+
+@pytest.mark.parametrize("dtype", [DataType.BF16, DataType.FP16])
+def test_a_narrow_result_that_is_cut_off(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, dtype: DataType
+) -> None:
+    """Two units in the last place are too much."""
+
+    def cut(values: np.ndarray, operands: DataType, out: OutType) -> np.ndarray:
+        right = store(values, operands, out)
+        return (right.view(np.uint16) - np.uint16(2)).view(right.dtype)
+
+    packets = full_product(setup, dtype, OutType.OWN)
+    monkeypatch.setattr(cmodel, "store", cut)
+    with pytest.raises(AccuracyError, match="MATMUL"):
+        setup.submit(packets)
+
+
+@pytest.mark.parametrize("dtype", [DataType.BF16, DataType.FP16, DataType.INT8])
+def test_one_wrong_bit_of_a_narrow_result(setup: Setup, dtype: DataType) -> None:
+    setup.submit(full_product(setup, dtype, OutType.OWN))
+    setup.memory.bytes[DST + (M * N - 1) * dtype.itemsize] ^= 1
+    with pytest.raises(ExactMismatchError, match=rf"MATMUL.*row {M - 1} element {N - 1}"):
+        setup.check()
 
 
 def test_wrong_add_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

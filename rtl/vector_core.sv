@@ -287,7 +287,6 @@ module vector_core
 
   // ---- issue --------------------------------------------------------------------------------
   typedef struct packed {
-    logic                   valid;
     logic [6:0]             opcode;
     logic [5:0]             dst;
     logic [RowBits-1:0]     address;     // word of a w, beat of a v
@@ -300,6 +299,7 @@ module vector_core
   } slot_t;
 
   slot_t issue, execute_q, write_q;
+  logic executing_q, writing_q;            // the slots that hold a word
   logic [RowBits-1:0] row_word;
   logic hazard, starved, blocked;
   logic [7:0] first_element;
@@ -313,7 +313,6 @@ module vector_core
 
   always_comb begin
     issue            = '0;
-    issue.valid      = go;
     issue.opcode     = instruction.opcode;
     issue.dst        = instruction.dst;
     issue.address    = is_row(instruction.dst) ? row_word : RowBits'(beat);
@@ -332,12 +331,12 @@ module vector_core
             && (is_scalar(code) || is_acc(code) || address == (is_row(code) ? row_word : RowBits'(beat)));
   endfunction
   function automatic logic pending(input logic [5:0] code);
-    pending = meets(code, execute_q.valid, execute_q.dst, execute_q.address)
-              || meets(code, write_q.valid && !write_q.write, write_q.dst, write_q.address);
+    pending = meets(code, executing_q, execute_q.dst, execute_q.address)
+              || meets(code, writing_q && !write_q.write, write_q.dst, write_q.address);
   endfunction
   // What is just being written is taken on its way.
   function automatic logic forwarded(input logic [5:0] code);
-    forwarded = meets(code, write_q.valid && write_q.write, write_q.dst, write_q.address);
+    forwarded = meets(code, writing_q && write_q.write, write_q.dst, write_q.address);
   endfunction
 
   assign hazard = (uses_a && pending(instruction.a)) || (uses_b && pending(instruction.b))
@@ -352,40 +351,20 @@ module vector_core
   assign blocked = writes_out && !out_room_i;
 
   assign go = valid_q && state_q == StateRun && !control && !fault_o && !hazard && !starved && !blocked;
-  assign lanes_empty   = !execute_q.valid && !write_q.valid;
+  assign lanes_empty   = !executing_q && !writing_q;
   assign stall_read_o  = valid_q && state_q == StateRun && !control && starved;
   assign stall_write_o = valid_q && state_q == StateRun && !control && !starved && blocked;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin
-      execute_q.valid <= 1'b0;
-      write_q.valid   <= 1'b0;
+      executing_q <= 1'b0;
+      writing_q   <= 1'b0;
     end else begin
-      execute_q.valid <= go;
-      write_q.valid   <= execute_q.valid;
+      executing_q <= go;
+      writing_q   <= executing_q;
     end
-    if (go) begin
-      execute_q.opcode     <= issue.opcode;
-      execute_q.dst        <= issue.dst;
-      execute_q.address    <= issue.address;
-      execute_q.write      <= issue.write;
-      execute_q.accumulate <= issue.accumulate;
-      execute_q.fold       <= issue.fold;
-      execute_q.first      <= issue.first;
-      execute_q.acc_word   <= issue.acc_word;
-      execute_q.count      <= issue.count;
-    end
-    if (execute_q.valid) begin
-      write_q.opcode     <= execute_q.opcode;
-      write_q.dst        <= execute_q.dst;
-      write_q.address    <= execute_q.address;
-      write_q.write      <= execute_q.write;
-      write_q.accumulate <= execute_q.accumulate;
-      write_q.fold       <= execute_q.fold;
-      write_q.first      <= execute_q.first;
-      write_q.acc_word   <= execute_q.acc_word;
-      write_q.count      <= execute_q.count;
-    end
+    if (go) execute_q <= issue;
+    if (executing_q) write_q <= execute_q;
   end
 
   // ---- registers ----------------------------------------------------------------------------
@@ -448,7 +427,7 @@ module vector_core
   ) u_alu (
       .clk_i,
       .clear_i     (row_begins),
-      .execute_i   (execute_q.valid),
+      .execute_i   (executing_q),
       .opcode_i    (execute_q.opcode),
       .accumulate_i(execute_q.accumulate),
       .fold_i      (execute_q.fold),
@@ -466,7 +445,7 @@ module vector_core
   // ---- write --------------------------------------------------------------------------------
   logic store;
   word_t mask, old;
-  assign store = write_q.valid && write_q.write;
+  assign store = writing_q && write_q.write;
   assign mask  = ~({WordBits{1'b1}} << {write_q.count, 5'd0});
 
   always_comb begin
@@ -517,7 +496,7 @@ module vector_core
   assign out_count_o = write_q.count;
 
   logic unused;
-  assign unused = &{1'b0, command_i, write_q, issue.valid, first_element[7:4]};
+  assign unused = &{1'b0, command_i, write_q, first_element[7:4]};
 
   if ((VectorLength & (VectorLength - 1)) != 0 || VectorLength < Partials || VectorLength < 2 * Lanes) begin : g_bad_length
     $fatal(1, "vector_core: VectorLength must be a power of two of at least 16 and twice the lanes");

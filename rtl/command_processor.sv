@@ -44,7 +44,8 @@ module command_processor
     output logic                  irq_done_o,        // pulses
     output logic                  irq_error_o,
     output logic                  irq_command_o,
-    output logic                  retire_o,
+    output logic                  retire_o,          // pulse: a command
+    output logic                  vector_retire_o,   // pulse: the vector engine's
 
     // memory controller
     output logic                  abort_o,           // held until memory_idle_i
@@ -241,6 +242,7 @@ module command_processor
     assign fails[e]   = oldest[e] && slots_q[e].error != ErrNone && !abort_o;
   end
   assign engine_fails = fails != '0 && !soft_reset_i;
+  assign vector_retire_o = retires[EngineVector];
   assign error_index  = fails[EngineMatrix] ? slots_q[EngineMatrix].index : slots_q[EngineVector].index;
 
   // Would the checked command touch what the other engine writes, or write what it touches?

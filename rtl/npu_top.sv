@@ -218,7 +218,7 @@ module npu_top
   matrix_command_t matrix_command;
   vector_command_t vector_command;
   logic [Engines-1:0] start, done;
-  logic matrix_busy, vector_busy, vector_fault, vector_fault_index, retire;
+  logic matrix_busy, vector_busy, vector_fault, vector_fault_index, retire, vector_retire;
   logic [31:0] vector_fault_addr, program_words;
 
   command_processor #(
@@ -250,6 +250,7 @@ module npu_top
       .irq_error_o         (irq_error),
       .irq_command_o       (irq_command),
       .retire_o            (retire),
+      .vector_retire_o     (vector_retire),
       .abort_o             (abort),
       .memory_idle_i       (memory_idle),
       .memory_error_i      (memory_error),
@@ -342,6 +343,7 @@ module npu_top
       .rst_ni          (rst_n),
       .abort_i         (abort),
       .start_i         (start[EngineVector]),
+      .retire_i        (vector_retire),
       .command_i       (vector_command),
       .busy_o          (vector_busy),
       .done_o          (done[EngineVector]),

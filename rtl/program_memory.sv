@@ -1,5 +1,6 @@
 // The vector engine's programs: a memory that LOAD_PROGRAM fills, and the
 // built-in program of ADD_TENSOR behind it. One word a clock, one clock late.
+// What a load that was not completed has written is no program.
 // Reset state: nothing is loaded.
 module program_memory
   import vector_pkg::*;
@@ -12,7 +13,8 @@ module program_memory
     input  logic         write_i,
     input  logic [31:0]  write_address_i,
     input  logic [63:0]  write_data_i,
-    output logic [31:0]  loaded_o,        // words from 0 to the highest one ever written
+    input  logic         complete_i,      // pulse, after the last write: words below write_address_i are loaded
+    output logic [31:0]  loaded_o,        // words from 0 to the highest one ever loaded
 
     input  logic         read_i,
     input  logic [31:0]  read_address_i,
@@ -28,7 +30,7 @@ module program_memory
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) loaded_q <= '0;
-    else if (write_i && write_address_i >= loaded_q) loaded_q <= write_address_i + 32'd1;
+    else if (complete_i && write_address_i > loaded_q) loaded_q <= write_address_i;
   end
 
   always_ff @(posedge clk_i) begin

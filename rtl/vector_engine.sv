@@ -21,7 +21,8 @@ module vector_engine
     input  logic                 abort_i,
 
     input  logic                 start_i,          // pulse while idle
-    input  vector_command_t      command_i,        // stable from start_i to done_o
+    input  logic                 retire_i,         // pulse: the command, done before, and all ahead of it succeeded
+    input  vector_command_t      command_i,        // stable from start_i to retire_i
     output logic                 busy_o,
     output logic                 done_o,           // pulse: the result is in memory
     output logic                 fault_o,          // pulse: the command failed; then it waits for an abort
@@ -77,6 +78,7 @@ module vector_engine
       .write_i        (load_write),
       .write_address_i(load_address_q),
       .write_data_i   (load_data),
+      .complete_i     (retire_i && is_load),
       .loaded_o       (program_words_o),
       .read_i         (fetch),
       .read_address_i (fetch_address),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from echo_npu.packets import NpuCommandPacket, Opcode, Packet, load_program_packets
+from echo_npu.packets import NpuCommandPacket, Opcode, Packet, load_program_packets, matmul_packets
 from echo_npu.status import ErrorCode, State
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
@@ -66,3 +66,46 @@ async def test_not_loaded(bench: NpuBench, via: Path) -> None:
     assert await bench.run(run(bench, 20), via) == State.DONE
     await bench.restart()
     assert await bench.run(run(bench, 20), via) == State.DONE
+
+
+@npu_test(via=["window", "ring"])
+async def test_failed_load(bench: NpuBench, via: Path) -> None:
+    """A bus error at the first, a middle or the last word of a load: nothing more is loaded than before."""
+    assert await bench.run(load_program_packets(bench.place(constant(1)), 2, 0), via) == State.DONE
+    code = bench.place(np.concatenate([constant(i) for i in range(101)]))
+    for tries, word in enumerate((0, 99, 200, 201)):
+        bench.dram.clear_statistics()
+        bench.dram.add_fault(code + 8 * word, code + 8 * word + 8, read=True)
+        await bench.commands.submit(load_program_packets(code, 202, 2), via)
+        assert await bench.commands.wait(100_000) == State.ERROR
+        await bench.check_bus_error(ErrorCode.READ_RESPONSE, 1 + 4 * tries)
+        bench.dram.clear_faults()
+        await bench.commands.clear_error()
+        for entry in (2, 202):
+            assert await bench.run(run(bench, entry), via) == State.ERROR
+            assert (await bench.state()).error_code == ErrorCode.BAD_PROGRAM
+            await bench.commands.clear_error()
+        assert await bench.run(run(bench, 0), via) == State.DONE
+    assert await bench.run([*load_program_packets(code, 202, 2), *run(bench, 202)], via) == State.DONE
+
+
+@npu_test()
+async def test_load_beside_a_failure(bench: NpuBench) -> None:
+    """A load that is over when a product ahead of it fails has not been executed: nothing is loaded."""
+    size = 40
+    a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size))
+    last = b + 4 * size * size - 4
+    for tries, index in enumerate((0, 2)):
+        bench.dram.clear_statistics()
+        bench.dram.add_fault(last, last + 4, read=True)
+        product = matmul_packets(a, b, bench.destination(4 * size * size), size, size, size)
+        load = load_program_packets(bench.place(constant(tries)), 2, 2 * tries)
+        await bench.commands.submit([*product, *load])
+        assert await bench.commands.wait(100_000) == State.ERROR
+        await bench.check_bus_error(ErrorCode.READ_RESPONSE, index)
+        bench.dram.clear_faults()
+        await bench.commands.clear_error()
+        assert await bench.run(run(bench, 2 * tries)) == State.ERROR
+        assert (await bench.state()).error_code == ErrorCode.BAD_PROGRAM
+        await bench.commands.clear_error()
+    assert await bench.run([*load, *run(bench, 2)]) == State.DONE

@@ -27,6 +27,7 @@ from echo_npu.errors import (
     NpuOutOfMemoryError,
     NpuPointerError,
     NpuProgramMemoryError,
+    NpuRecordingError,
     NpuTimeoutError,
     RepositoryError,
     SimulatorError,
@@ -45,6 +46,7 @@ from echo_npu.packets import (
     nop_packet,
     sync_packet,
 )
+from echo_npu.recorded_program import RecordedProgram
 from echo_npu.status import ErrorCode, NpuStatus, State
 from echo_npu.tensor import DeviceTensor
 from echo_npu.transfer import MemcpyKind
@@ -94,11 +96,13 @@ __all__ = [
     "NpuOutOfMemoryError",
     "NpuPointerError",
     "NpuProgramMemoryError",
+    "NpuRecordingError",
     "NpuStatus",
     "NpuTimeoutError",
     "Opcode",
     "OutType",
     "Packet",
+    "RecordedProgram",
     "RepositoryError",
     "SimulatorError",
     "State",

@@ -38,6 +38,9 @@ class RegionAllocator:
         self._capacity = region.end - start
         self._free: list[tuple[int, int]] = [(start, self._capacity)]  # (address, bytes), by address
         self._used: dict[int, int] = {}
+        self._starts: list[int] = []  # of the used blocks, ascending
+        self._retained: dict[int, int] = {}  # how often each block is retained
+        self._given_up: set[int] = set()  # retained blocks whose owner freed them
         self._used_bytes = 0
         self._peak = 0
         self._allocations = 0
@@ -66,6 +69,7 @@ class RegionAllocator:
             else:
                 self._free[index] = (start if from_top else start + size, available - size)
             self._used[address] = size
+            bisect.insort(self._starts, address)
             self._used_bytes += size
             self._peak = max(self._peak, self._used_bytes)
             self._allocations += 1
@@ -73,11 +77,48 @@ class RegionAllocator:
         raise NpuOutOfMemoryError(self.region.name, nbytes, self.largest_free_block)
 
     def free(self, address: int) -> None:
-        """Give a block back; NpuPointerError unless `address` is exactly what `malloc` returned."""
-        try:
-            size = self._used.pop(address)
-        except KeyError:
-            raise NpuPointerError(self._why_not(address)) from None
+        """Give a block back; NpuPointerError unless `address` is exactly what `malloc` returned.
+
+        A block that is retained keeps its place until it is released too.
+        """
+        if address not in self._used or address in self._given_up:
+            raise NpuPointerError(self._why_not(address))
+        if address in self._retained:
+            self._given_up.add(address)
+        else:
+            self._return(address)
+
+    def retain(self, address: int) -> None:
+        """Keep the block at `address` until `release`, even if its owner frees it. Each call counts."""
+        if address not in self._used:
+            raise NpuPointerError(self._why_not(address))
+        self._retained[address] = self._retained.get(address, 0) + 1
+
+    def release(self, address: int) -> None:
+        """Undo one `retain`. A block that its owner has freed is given back with the last one."""
+        self._retained[address] -= 1
+        if self._retained[address]:
+            return
+        del self._retained[address]
+        if address in self._given_up:
+            self._given_up.remove(address)
+            self._return(address)
+
+    def adopt(self, address: int) -> None:
+        """Give a retained block that its owner has freed to a new owner, who will free it."""
+        self._given_up.remove(address)
+
+    def block_at(self, address: int) -> tuple[int, int] | None:
+        """`(start, bytes)` of the block in which `address` lies, None if it lies in none."""
+        index = bisect.bisect(self._starts, address) - 1
+        if index < 0:
+            return None
+        start = self._starts[index]
+        return (start, self._used[start]) if address < start + self._used[start] else None
+
+    def _return(self, address: int) -> None:
+        size = self._used.pop(address)
+        del self._starts[bisect.bisect_left(self._starts, address)]
         self._used_bytes -= size
         self._frees += 1
         index = bisect.bisect(self._free, (address, size))
@@ -90,9 +131,10 @@ class RegionAllocator:
         self._free.insert(index, (address, size))
 
     def _why_not(self, address: int) -> str:
-        for start, size in self._used.items():
-            if start < address < start + size:
-                return f"pointer 0x{address:08x} lies inside the allocation 0x{start:08x} of {size} bytes"
+        block = self.block_at(address)
+        if block is not None and block[0] != address:
+            start, size = block
+            return f"pointer 0x{address:08x} lies inside the allocation 0x{start:08x} of {size} bytes"
         return f"pointer 0x{address:08x} is not an allocation of the {self.region.name} region (freed twice?)"
 
     def size_of(self, address: int) -> int | None:

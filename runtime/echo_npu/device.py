@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Final, Self, SupportsIndex
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from echo_npu import debug
 from echo_npu import registers as regs
 from echo_npu.allocator import AllocatorStatistics, RegionAllocator
 from echo_npu.backends.base import Backend, ReadReg, WaitIrq, WriteReg
 from echo_npu.capabilities import Capabilities, read_capabilities
-from echo_npu.errors import NpuDeviceError, NpuPointerError, NpuTimeoutError
+from echo_npu.errors import (
+    NpuDeviceError,
+    NpuPointerError,
+    NpuProgramMemoryError,
+    NpuRecordingError,
+    NpuTimeoutError,
+)
 from echo_npu.locking import locked
 from echo_npu.memory_map import MEMORY_REGIONS, memory_region, region_of
 from echo_npu.ops.methods import OpMethods
@@ -31,6 +39,8 @@ from echo_npu.packets import (
     packet_bytes,
 )
 from echo_npu.queues import Ring, WindowQueue, state_of
+from echo_npu.recorded_program import RecordedProgram
+from echo_npu.recording import Recorder, record
 from echo_npu.status import NpuStatus, State
 from echo_npu.tensor import DeviceTensor
 from echo_npu.transfer import HostBuffer, MemcpyKind, device_address, host_bytes, resolve_kind
@@ -77,7 +87,10 @@ class Device(OpMethods):
             )
         self._ring_slots = ring_slots
         self._allocators = {name: RegionAllocator(region) for name, region in MEMORY_REGIONS.items()}
-        self._dropped: deque[int] = deque()  # pointers of collected tensors: a finalizer runs on any thread
+        # What finalizers, which run on any thread, want done with an address.
+        self._dropped: deque[tuple[Callable[[int], None], int]] = deque()
+        self._recorder: Recorder | None = None
+        self._epoch = 0
         self._window = WindowQueue(backend, self.capabilities.queue_depth, self.wait)
         self._ring: Ring | None = None
         self._pending: WindowQueue | Ring | None = None  # where the unfinished commands went
@@ -142,6 +155,8 @@ class Device(OpMethods):
         name = memory_region(region).name
         if isinstance(nbytes, bool) or not isinstance(nbytes, SupportsIndex):
             raise TypeError(f"nbytes must be an integer, got {nbytes!r} ({type(nbytes).__name__})")
+        if self._recorder is not None:
+            return self._recorder.memory.malloc(name, nbytes.__index__())
         return self._allocators[name].malloc(nbytes.__index__())
 
     @locked
@@ -155,14 +170,26 @@ class Device(OpMethods):
         if region is None:
             raise NpuPointerError(f"pointer 0x{address:08x} is not in device memory")
         self._allocators[region.name].free(address)
+        if self._recorder is not None:
+            self._recorder.memory.freed(address)
 
     def _drop(self, address: int) -> None:
         """Free later: called by the finalizer of a tensor, on whatever thread that runs."""
-        self._dropped.append(address)
+        self._dropped.append((self._free, address))
+
+    def release_later(self, addresses: Sequence[int]) -> None:
+        """Release blocks that a recorded program retained: called by its finalizer, on whatever thread."""
+        self._dropped.extend((self._release, address) for address in addresses)
+
+    def _release(self, address: int) -> None:
+        region = region_of(address)
+        assert region is not None
+        self._allocators[region.name].release(address)
 
     def _free_dropped(self) -> None:
         while self._dropped:
-            self._free(self._dropped.popleft())
+            give_back, address = self._dropped.popleft()
+            give_back(address)
 
     @locked
     def memory_statistics(self) -> dict[str, AllocatorStatistics]:
@@ -212,11 +239,22 @@ class Device(OpMethods):
             if isinstance(source, int):
                 self.execute(memcpy_packets(source, target, count))
             else:
-                self.backend.write_mem(target, source)
+                self._write(target, source)
         elif isinstance(source, int):
+            if self._recorder is not None:
+                raise NpuRecordingError(
+                    f"{count} bytes of device memory are read inside a recording, where nothing runs: pass "
+                    "DeviceTensors to the operations, and read their results after a run"
+                )
             target[...] = self.backend.read_mem(source, count)
         else:
             np.copyto(target, source)
+
+    def _write(self, address: int, data: NDArray[np.uint8]) -> None:
+        if self._recorder is not None:
+            self._recorder.upload(address, data)
+        else:
+            self.backend.write_mem(address, data)
 
     def _device_range(self, name: str, end: Any, nbytes: int) -> int:
         address = device_address(name, end, nbytes)
@@ -238,7 +276,7 @@ class Device(OpMethods):
         debug.copy(f"memset {count} bytes")
         self._settle()
         if count:
-            self.backend.write_mem(address, np.full(count, value, dtype=np.uint8))
+            self._write(address, np.full(count, value, dtype=np.uint8))
 
     # --- commands -------------------------------------------------------------------------------------------
 
@@ -262,11 +300,11 @@ class Device(OpMethods):
 
         Raises: as `submit`, and NpuOutOfMemoryError on first use if there is no room for the ring.
         """
-        if self._ring is None:
+        if self._ring is None and self._recorder is None:
             # At the top, out of the way of a program that places its data by hand.
             base = self._allocators["activation"].malloc(self._ring_slots * PACKET_BYTES, from_top=True)
             self._ring = Ring(self.backend, base, self._ring_slots, self.wait)
-        self._submit(self._ring, self._slots(packets))
+        self._submit(self._ring or self._window, self._slots(packets))
 
     @staticmethod
     def _slots(packets: Packet | Sequence[Packet]) -> list[bytes]:
@@ -280,6 +318,9 @@ class Device(OpMethods):
 
     def _submit(self, queue: WindowQueue | Ring, slots: list[bytes]) -> None:
         if not slots:
+            return
+        if self._recorder is not None:
+            self._recorder.capture(slots)
             return
         if self._pending not in (None, queue):
             self.wait()  # the order between window and ring is not defined
@@ -315,7 +356,23 @@ class Device(OpMethods):
     @locked
     def load_programs(self, programs: Sequence[Program]) -> list[int]:
         """The entries of several programs, loaded with as few commands as possible. As `load_program`."""
+        if self._recorder is not None:
+            return self._recorder.entries(programs)
         return self._library.entries(programs)
+
+    @locked
+    def load_programs_for_run(self, programs: Sequence[Program]) -> list[int]:
+        """`load_programs` for a submission that needs no other ones: everything else may leave."""
+        try:
+            return self._library.entries(programs)
+        except NpuProgramMemoryError:
+            self._library.forget()
+            return self._library.entries(programs)
+
+    @locked
+    def forget_programs(self) -> None:
+        """What was submitted writes program memory itself: nothing is known to be loaded any more."""
+        self._library.forget()
 
     def _load_run(self, run: Run) -> None:
         at, programs = run
@@ -387,6 +444,8 @@ class Device(OpMethods):
         """
         if timeout_cycles is not None and timeout_cycles < 0:
             raise ValueError(f"timeout_cycles is {timeout_cycles}; it must not be negative")
+        if self._recorder is not None:
+            return
         if self._pending is None:
             (status,) = self.backend.run([ReadReg(regs.STATUS)])
             if state_of(status) != State.BUSY:
@@ -442,7 +501,13 @@ class Device(OpMethods):
 
     @locked
     def reset(self) -> None:
-        """Soft reset: the device is idle, its counters are 0; memory and allocations stay."""
+        """Soft reset: the device is idle, its counters are 0; memory and allocations stay.
+
+        Programs that were recorded before cannot run any more.
+        """
+        if self._recorder is not None:
+            raise NpuRecordingError("the device cannot be reset inside a recording")
+        self._epoch += 1
         self._soft_reset()
         self._library.forget()
         self._load_library()
@@ -462,6 +527,50 @@ class Device(OpMethods):
         self._window.forget()
         if self._ring is not None:
             self._ring.forget(reset=reset)
+
+    # --- recording ------------------------------------------------------------------------------------------
+
+    def record(self) -> AbstractContextManager[RecordedProgram]:
+        """Capture what is called inside the `with` block, as a program that can be run again and again.
+
+            with npu.record() as program:
+                x = program.input("x", (16, 64))
+                y = program.output("y", npu.softmax(npu.matmul(x, weights)))
+            y = program.run(x=array)["y"].to_numpy()
+
+        Inside the block nothing runs: results are DeviceTensors that the first run fills, and calls that
+        would bring data to the host are refused. Arrays of the host are constants, uploaded once.
+        Outside, `docs/programs.md` has the rest.
+
+        Raises:
+            NpuRecordingError: on this device a recording is under way; inside the block, what cannot be
+                recorded.
+        """
+        return record(self, self._allocators)
+
+    @contextmanager
+    def recording(self, recorder: Recorder) -> Iterator[None]:
+        """Hand everything over to `recorder` until the block ends."""
+        with self.held():
+            if self._recorder is not None:
+                raise NpuRecordingError("a recording is under way on this device; one cannot hold another")
+            self._free_dropped()
+            self._settle()
+            self._recorder = recorder
+        try:
+            yield
+        finally:
+            self._recorder = None
+
+    def _check_usable(self) -> None:
+        super()._check_usable()
+        if self._recorder is not None and self._recorder.thread != threading.get_ident():
+            raise NpuRecordingError("another thread is recording on this device")
+
+    @property
+    def epoch(self) -> int:
+        """How often the device was reset since it was opened."""
+        return self._epoch
 
     # --- facts ----------------------------------------------------------------------------------------------
 
@@ -522,6 +631,9 @@ class Device(OpMethods):
     def tensor(self, values: Any, *, region: str = "activation") -> DeviceTensor:
         """A new tensor on the device with the shape, dtype and content of a numpy array."""
         array = np.ascontiguousarray(values).reshape(np.shape(values))
-        made = self.empty(array.shape, array.dtype, region=region)
+        if self._recorder is not None:
+            made = self._recorder.constant(array.shape, array.dtype, region)
+        else:
+            made = self.empty(array.shape, array.dtype, region=region)
         self.memcpy(made, array, array.nbytes, MemcpyKind.HOST_TO_DEVICE)
         return made

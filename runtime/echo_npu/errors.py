@@ -43,6 +43,10 @@ class NpuProgramMemoryError(NpuError, MemoryError):
         )
 
 
+class NpuRecordingError(NpuError, RuntimeError):
+    """Something that cannot be recorded, or a recorded program that cannot run any more."""
+
+
 class NpuPointerError(NpuError, ValueError):
     """A device pointer that was never allocated, is already free, or a range that leaves device memory."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
 from echo_npu.errors import DeviceClosedError
@@ -26,6 +27,13 @@ class Locked:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other threads out for several calls; DeviceClosedError if the device cannot be used."""
+        with self._lock:
+            self._check_usable()
+            yield
 
     def _check_usable(self) -> None:
         if self._closed:

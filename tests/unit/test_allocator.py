@@ -131,3 +131,45 @@ def test_random_traffic_never_overlaps_and_accounts_for_every_byte() -> None:
         assert figures.largest_free_block == 64 * max(map(len, holes.split("x")))
     assert figures.peak_used >= figures.used
     assert figures.allocations - figures.frees == figures.blocks
+
+
+def test_a_retained_block_stays_until_it_is_freed_and_released() -> None:
+    allocator = RegionAllocator(ACTIVATION)
+    block = allocator.malloc(64)
+    allocator.retain(block)
+    allocator.retain(block)
+    allocator.free(block)
+    with pytest.raises(NpuPointerError, match="freed twice"):
+        allocator.free(block)
+    allocator.release(block)
+    assert allocator.malloc(64) != block
+    allocator.release(block)
+    assert allocator.malloc(64) == block
+    allocator.retain(block)
+    allocator.release(block)
+    assert allocator.size_of(block) == 64
+    with pytest.raises(NpuPointerError, match="not an allocation"):
+        allocator.retain(block + 128)
+
+
+def test_a_retained_block_can_change_hands() -> None:
+    allocator = RegionAllocator(ACTIVATION)
+    block = allocator.malloc(64)
+    allocator.retain(block)
+    allocator.free(block)
+    allocator.adopt(block)
+    allocator.release(block)
+    assert allocator.size_of(block) == 64
+    allocator.free(block)
+    assert allocator.size_of(block) is None
+
+
+def test_the_block_in_which_an_address_lies() -> None:
+    allocator = RegionAllocator(ACTIVATION)
+    first, second = allocator.malloc(100), allocator.malloc(64)
+    assert allocator.block_at(first + 127) == (first, 128)
+    assert allocator.block_at(second) == (second, 64)
+    assert allocator.block_at(second + 64) is None
+    allocator.free(first)
+    assert allocator.block_at(first) is None
+    assert allocator.block_at(second + 63) == (second, 64)

@@ -1,0 +1,90 @@
+"""Commands in words, from the packets that the device gets: for listings and timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from echo_npu.packets import VECTOR_EXTENSIONS, ExtensionPacket, Flags, NpuCommandPacket, Opcode
+from echo_npu.vector.command import VectorExtension
+
+_MODIFIERS = ~int(Flags.EXT | Flags.IRQ)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One command.
+
+    Attributes:
+        opcode: its name; "opcode 0x.." for one that does not exist.
+        name: what it does in a few words: the vector program's name, else the opcode.
+        shape: its sizes, e.g. "16x64x32".
+        facts: everything else that is not a default, under the names that packets use; addresses as text.
+    """
+
+    opcode: str
+    name: str
+    shape: str
+    facts: dict[str, Any]
+
+    def __str__(self) -> str:
+        name = self.opcode if self.name == self.opcode else f"{self.opcode} {self.name}"
+        facts = " ".join(f"{key}={value}" for key, value in self.facts.items())
+        return " ".join(part for part in (name, self.shape, facts) if part)
+
+
+def list_command(slots: Sequence[bytes], program: str | None = None) -> Listed:
+    """A command packet and its extensions, right or wrong, in words.
+
+    Args:
+        slots: 64 bytes each.
+        program: the name of the vector program that a VECTOR command runs, if it is known.
+    """
+    packet = NpuCommandPacket.unpack(slots[0])
+    names = {each.value: each.name for each in Opcode}
+    opcode = names.get(packet.opcode, f"opcode 0x{packet.opcode:x}")
+    facts: dict[str, Any] = {}
+    if packet.flags & _MODIFIERS:
+        facts["flags"] = str(Flags(packet.flags & _MODIFIERS).name or hex(packet.flags & _MODIFIERS))
+    if packet.opcode in (Opcode.NOP, Opcode.SYNC):
+        return Listed(opcode, opcode, "", facts)
+    if packet.opcode == Opcode.VECTOR and len(slots) == 1 + VECTOR_EXTENSIONS:
+        return _vector(packet, VectorExtension.unpack(slots[1:]), program, facts)
+    facts["src1"] = _hex(packet.src1_addr)
+    if packet.opcode in (Opcode.MATMUL, Opcode.ADD_TENSOR, Opcode.GATHER):
+        facts["src2"] = _hex(packet.src2_addr)
+    if packet.opcode != Opcode.LOAD_PROGRAM:
+        facts["dst"] = _hex(packet.dst_addr)
+    if len(slots) == 2:
+        extension = ExtensionPacket.unpack(slots[1])
+        if max(extension.batch0, extension.batch1) > 1:
+            facts["batch"] = f"{extension.batch0 or 1}x{extension.batch1 or 1}"
+        if extension.rows > 1:
+            facts["rows"] = extension.rows
+    if packet.opcode == Opcode.LOAD_PROGRAM:
+        return Listed(opcode, opcode, f"{packet.m} words at {packet.k}", facts)
+    if packet.opcode in (Opcode.MEMCPY, Opcode.ADD_TENSOR):
+        count = packet.m * max(packet.k, 1) * max(packet.n, 1)
+        unit = "bytes" if packet.opcode == Opcode.MEMCPY else "elements"
+        return Listed(opcode, opcode, f"{count} {unit}", facts)
+    return Listed(opcode, opcode, f"{packet.m}x{packet.k}x{packet.n}", facts)
+
+
+def _vector(
+    packet: NpuCommandPacket, extension: VectorExtension, program: str | None, facts: dict[str, Any]
+) -> Listed:
+    for index, address in enumerate((packet.src1_addr, packet.src2_addr, *extension.addresses)):
+        if extension.descriptor(index)[-1]:
+            facts[f"s{index}"] = _hex(address)
+    facts["dst"] = _hex(packet.dst_addr)
+    if packet.k > 1:
+        facts["repeats"] = packet.k
+    if max(extension.batch) > 1:
+        facts["batch"] = f"{extension.batch[0] or 1}x{extension.batch[1] or 1}"
+    name = program or f"program at {extension.entry}"
+    return Listed(Opcode.VECTOR.name, name, f"{packet.m}x{packet.n}", facts)
+
+
+def _hex(address: int) -> str:
+    return f"0x{address:08x}"

@@ -1,0 +1,51 @@
+"""round_robin: random requests against its rule, and fairness."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from tests.rtl.stimulus import reset
+
+
+def winner(requests: int, first: int, count: int) -> int | None:
+    """The first request at or after `first`, around the circle."""
+    return next((i % count for i in range(first, first + count) if requests >> i % count & 1), None)
+
+
+@cocotb.test()
+async def random_requests(dut: Any) -> None:
+    """The grant follows the last one that was used; an unused one moves nothing."""
+    await reset(dut, "request_i", "advance_i")
+    count = len(dut.request_i)
+    first = 0
+    for _ in range(3000):
+        requests = random.getrandbits(count) & random.getrandbits(count)
+        expected = winner(requests, first, count)
+        used = expected is not None and random.random() < 0.7
+        dut.request_i.value, dut.advance_i.value = requests, int(used)
+        await RisingEdge(dut.clk_i)
+        grant = int(dut.grant_o.value)
+        if expected is None:
+            assert grant == 0
+            continue
+        assert (grant, int(dut.index_o.value)) == (1 << expected, expected), f"{requests:b} from {first}"
+        if used:
+            first = (expected + 1) % count
+
+
+@cocotb.test()
+async def fairness(dut: Any) -> None:
+    """Who always asks is served equally often."""
+    await reset(dut, "request_i", "advance_i")
+    count = len(dut.request_i)
+    for asking in (range(count), range(0, count, 2), [count - 1]):
+        dut.request_i.value, dut.advance_i.value = sum(1 << i for i in asking), 1
+        served: Counter[int] = Counter()
+        await RisingEdge(dut.clk_i)
+        for _ in range(10 * len(asking)):
+            await RisingEdge(dut.clk_i)
+            served[int(dut.index_o.value)] += 1
+        assert served == dict.fromkeys(asking, 10)

@@ -1,0 +1,63 @@
+"""Clock, reset and random handshakes, for the testbenches of single modules."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+
+CHANCES = (1.0, 0.7, 0.2)
+"""How often a side of a handshake is ready, from always to seldom."""
+
+
+async def reset(dut: Any, *inputs: str) -> None:
+    """Start the clock and reset, with all these inputs at zero."""
+    dut.rst_ni.value = 0
+    for name in inputs:
+        getattr(dut, name).value = 0
+    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    for _ in range(3):
+        await RisingEdge(dut.clk_i)
+    dut.rst_ni.value = 1
+
+
+async def pulse(dut: Any, *inputs: str) -> None:
+    """Hold single-bit inputs high for one clock."""
+    for name in inputs:
+        getattr(dut, name).value = 1
+    await RisingEdge(dut.clk_i)
+    for name in inputs:
+        getattr(dut, name).value = 0
+
+
+async def offer(dut: Any, valid: str, ready: str, data: str, values: Sequence[int], chance: float) -> None:
+    """Hand values over one after another, each with this chance of being there in a clock; what is there
+    stays until it is taken."""
+    for value in values:
+        while random.random() > chance:
+            await RisingEdge(dut.clk_i)
+        getattr(dut, valid).value = 1
+        getattr(dut, data).value = value
+        await RisingEdge(dut.clk_i)
+        while not getattr(dut, ready).value:
+            await RisingEdge(dut.clk_i)
+        getattr(dut, valid).value = 0
+
+
+async def take(
+    dut: Any, valid: str, ready: str, data: Sequence[str], count: int, chance: float
+) -> list[tuple[int, ...]]:
+    """Take `count` elements with this chance of there being room in a clock: the values of the signals `data`
+    with each."""
+    taken: list[tuple[int, ...]] = []
+    while len(taken) < count:
+        getattr(dut, ready).value = room = int(random.random() < chance)
+        await RisingEdge(dut.clk_i)
+        if room and getattr(dut, valid).value:
+            taken.append(tuple(int(getattr(dut, name).value) for name in data))
+    getattr(dut, ready).value = 0
+    return taken

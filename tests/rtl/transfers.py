@@ -1,0 +1,73 @@
+"""Two-dimensional transfers and their bursts, for the testbenches of what executes them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from cocotb.triggers import RisingEdge
+
+PAGE = 4096
+MAX_BURST = 16
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Rows of bytes: the start of each is `stride` bytes behind that of the row before."""
+
+    addr: int
+    row_bytes: int
+    rows: int
+    stride: int
+
+    def row_starts(self) -> list[int]:
+        return [self.addr + row * self.stride for row in range(self.rows)]
+
+    @property
+    def end(self) -> int:
+        return self.addr + (self.rows - 1) * self.stride + self.row_bytes
+
+
+def draw(space: int, bus: int) -> Transfer:
+    """A random transfer inside the first `space` bytes whose rows do not overlap: dense rows, rows with gaps,
+    one row; short and long; aligned and not; near a page's end."""
+    while True:
+        row_bytes = random.choice(
+            (1, bus - 1, bus, bus + 1, random.randint(1, 3 * bus), random.randint(1, 1500))
+        )
+        stride = row_bytes + random.choice((0, 0, 1, bus, random.randrange(5 * bus)))
+        rows = random.choice((1, 1, 2, random.randint(1, 8)))
+        start = random.choice((random.randrange(space), PAGE - random.randint(0, 2 * bus)))
+        transfer = Transfer(start - start % random.choice((1, 4, bus)), row_bytes, rows, stride)
+        if transfer.end <= space:
+            return transfer
+
+
+def check_burst(addr: int, beats: int, bus: int) -> None:
+    """What holds for every burst."""
+    assert addr % bus == 0, f"burst at 0x{addr:x} does not start at a beat"
+    assert 1 <= beats <= MAX_BURST, f"burst of {beats} beats"
+    assert addr // PAGE == (addr + beats * bus - 1) // PAGE, f"burst at 0x{addr:x} crosses a page"
+
+
+def beats_of(transfer: Transfer, bus: int) -> list[int]:
+    """Addresses of the beats that hold a transfer's rows, row after row."""
+    return [
+        beat
+        for start in transfer.row_starts()
+        for beat in range(start - start % bus, start + transfer.row_bytes, bus)
+    ]
+
+
+async def submit(dut: Any, transfer: Transfer) -> None:
+    """Hand a transfer over."""
+    dut.desc_addr_i.value = transfer.addr
+    dut.desc_row_bytes_i.value = transfer.row_bytes
+    dut.desc_rows_i.value = transfer.rows
+    dut.desc_stride_i.value = transfer.stride
+    dut.desc_valid_i.value = 1
+    await RisingEdge(dut.clk_i)
+    while not dut.desc_ready_o.value:
+        await RisingEdge(dut.clk_i)
+    dut.desc_valid_i.value = 0

@@ -6,18 +6,15 @@ Exit status: 0 all right, 1 a result differs or the device failed, 2 wrong argum
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import re
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 import echo_npu
+from echo_npu.bench import cli as bench_cli
 from echo_npu.cli_support import (
     AsJson,
     Backend,
@@ -27,6 +24,7 @@ from echo_npu.cli_support import (
     Stalls,
     given,
     reported,
+    shown,
     table_console,
 )
 from echo_npu.measure import MatmulReport, measure_matmul
@@ -39,8 +37,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-
-BENCH_SHAPES: Final = ("16x16x16", "64x64x64", "128x128x128", "1x768x3072", "32x768x768", "100x150x16")
 
 
 @app.command()
@@ -102,81 +98,33 @@ def matmul(
     if as_json:
         typer.echo(json.dumps(asdict(report)))
     else:
-        _print_reports([report])
+        _print_report(report)
     if not report.bit_exact:
         raise typer.Exit(1)
 
 
-@app.command()
-def bench(
-    shapes: Annotated[list[str] | None, typer.Argument(help="Shapes MxKxN, e.g. 128x128x128.")] = None,
-    backend: Backend = None,
-    config: Config = "default",
-    seed: Annotated[int, typer.Option(min=0, help="Of the matrices.")] = 1,
-    latency: Latency = None,
-    bandwidth: Bandwidth = None,
-    stalls: Stalls = None,
-    jobs: Annotated[int, typer.Option(min=0, help="Simulations at a time; 0: one a processor.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Measure matrix products of several shapes, each on a device of its own. Columns as in `matmul`."""
-    with reported():
-        wanted = [_shape(text) for text in shapes or BENCH_SHAPES]
-        options = given(latency=latency, bandwidth=bandwidth, stalls=stalls)
-        with echo_npu.open(backend, config=config, **options):
-            pass  # builds, and refuses wrong arguments, once and here
-        workers = min(jobs or os.cpu_count() or 1, len(wanted))
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            tasks = [pool.submit(_bench_one, shape, backend, config, seed, options) for shape in wanted]
-            reports = [task.result() for task in tasks]
-    if as_json:
-        typer.echo(json.dumps([asdict(report) for report in reports], indent=2))
-    else:
-        _print_reports(reports)
-    if not all(report.bit_exact for report in reports):
-        raise typer.Exit(1)
-
-
-def _shape(text: str) -> tuple[int, int, int]:
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text)
-    if match is None:
-        raise ValueError(f"shape {text!r}: it must be MxKxN, e.g. 128x128x128")
-    return int(match[1]), int(match[2]), int(match[3])
-
-
-def _bench_one(
-    shape: tuple[int, int, int], backend: str | None, config: str, seed: int, options: dict[str, Any]
-) -> MatmulReport:
-    with echo_npu.open(backend, config=config, **options) as device:
-        return measure_matmul(device, *shape, seed=seed)
-
-
-def _print_reports(reports: list[MatmulReport]) -> None:
+def _print_report(r: MatmulReport) -> None:
     table = Table()
     names = "m|k|n|cycles|macs|utilisation|roofline|bit exact|max rel error|wall s|cycles/s"
     for name in names.split("|"):
         table.add_column(name, justify="right")
-    for r in reports:
-        table.add_row(
-            str(r.m),
-            str(r.k),
-            str(r.n),
-            _shown(r.cycles, ",d"),
-            f"{r.macs:,d}",
-            _shown(r.utilisation, ".3f"),
-            _shown(r.roofline, ".3f"),
-            "yes" if r.bit_exact else "[bold red]NO[/]",
-            f"{r.max_rel_error:.2e}",
-            f"{r.wall_s:.3f}",
-            _shown(r.cycles_per_s, ",.0f"),
-        )
+    table.add_row(
+        str(r.m),
+        str(r.k),
+        str(r.n),
+        shown(r.cycles, ",d"),
+        f"{r.macs:,d}",
+        shown(r.utilisation, ".3f"),
+        shown(r.roofline, ".3f"),
+        "yes" if r.bit_exact else "[bold red]NO[/]",
+        f"{r.max_rel_error:.2e}",
+        f"{r.wall_s:.3f}",
+        shown(r.cycles_per_s, ",.0f"),
+    )
     table_console().print(table)
 
 
-def _shown(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
+bench_cli.register(app)
 models_cli.register(app)
 vector_cli.register(app)
 

@@ -53,3 +53,8 @@ def table_console() -> Console:
     """Standard output, wide enough for a whole table where it is piped."""
     console = Console()
     return console if console.is_terminal else Console(width=140)
+
+
+def shown(value: float | None, form: str) -> str:
+    """A figure in a table, a dash for one that there is not."""
+    return "-" if value is None else format(value, form)

@@ -84,13 +84,12 @@ def test_a_result_that_differs_in_one_bit_is_an_error(monkeypatch: pytest.Monkey
         (["matmul", "1", "2", "3", "--latency", "9"], 2, "no option 'latency'"),
         (["matmul", "1", "2", "3", "--waves"], 2, "no option 'waves'"),
         (["matmul", "9000", "9000", "1"], 1, "out of memory in the activation region"),
-        (["bench", "1x2"], 2, "shape '1x2': it must be MxKxN"),
         (["info", "--config", "giant"], 2, "default, small"),
         (["sing"], 2, "sing"),
     ],
 )
 def test_wrong_arguments_are_explained(words: list[str], status: int, message: str) -> None:
-    backend = ["--backend", "cmodel"] if words[0] in ("matmul", "bench", "info") else []
+    backend = ["--backend", "cmodel"] if words[0] in ("matmul", "info") else []
     got, out, err = call(*words, *backend)
     assert got == status
     assert message in err
@@ -98,7 +97,7 @@ def test_wrong_arguments_are_explained(words: list[str], status: int, message: s
 
 
 def test_an_unknown_backend_is_named() -> None:
-    for command in (["info"], ["matmul", "1", "2", "3"], ["bench"]):
+    for command in (["info"], ["matmul", "1", "2", "3"], ["bench", "gemm"]):
         status, _, err = call(*command, "--backend", "fpga")
         assert status == 2
         assert "the backends are cmodel, rtlmodel" in err
@@ -112,14 +111,6 @@ def test_info() -> None:
     facts = json.loads(out)
     assert facts["backends"] == ["cmodel", "rtlmodel"]
     assert facts["capabilities"]["array_rows"] == 4
-
-
-def test_bench() -> None:
-    status, out, _ = call("bench", "3x4x5", "1x2x3", "--backend", "cmodel", "--jobs", "2", "--json")
-    assert status == 0
-    reports = json.loads(out)
-    assert [(r["m"], r["k"], r["n"]) for r in reports] == [(3, 4, 5), (1, 2, 3)]
-    assert all(set(r) == KEYS and r["bit_exact"] for r in reports)
 
 
 def test_help_defines_the_figures() -> None:

@@ -127,9 +127,12 @@ def test_commands_exist(page: Path) -> None:
                 else:
                     assert word in targets, f"{said}: no target {word}"
         elif len(words) > 1:
-            assert words[1] in group.commands, f"{said}: no command {words[1]}"
-            options = {option for parameter in group.commands[words[1]].params for option in parameter.opts}
-            for word in words[2:]:
+            command, rest = group, words[1:]
+            while hasattr(command, "commands") and rest:  # a command may be a group of others
+                assert rest[0] in command.commands, f"{said}: no command {rest[0]}"
+                command, rest = command.commands[rest[0]], rest[1:]
+            options = {option for parameter in command.params for option in parameter.opts}
+            for word in rest:
                 if word.startswith("--"):
                     assert word.partition("=")[0] in options, f"{said}: no option {word}"
 

@@ -1,0 +1,1 @@
+"""Benchmarks: what the hardware reached, against what it could have reached."""

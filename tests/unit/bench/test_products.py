@@ -1,0 +1,66 @@
+"""The shapes that are measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from echo_npu import repository
+from echo_npu.bench.products import ATTENTION, Product, choose_products, load_products
+from echo_npu.errors import RepositoryError
+
+
+def test_sets() -> None:
+    sets = load_products()
+    assert list(sets)[-1] == ATTENTION
+    assert Product(1, 576, 1536) in sets["smollm2_135m_decode"]
+    assert Product(512, 512, 512) in sets["square"]
+    assert all(product.batch == 1 for name in sets if name != ATTENTION for product in sets[name])
+
+
+def test_attention_is_batches_of_scores_and_values() -> None:
+    products = load_products()[ATTENTION]
+    assert Product(128, 64, 128, batch=9, trans_b=True) in products
+    assert Product(128, 128, 64, batch=9) in products
+    assert {product.batch for product in products} == {9, 14}
+    assert {product.m for product in products} == {16, 32, 64, 128}
+
+
+def test_choice() -> None:
+    chosen = choose_products()
+    assert ATTENTION not in chosen.values()
+    assert len(chosen) == sum(len(set(each)) for name, each in load_products().items() if name != ATTENTION)
+    assert set(choose_products(["square", ATTENTION]).values()) == {"square", ATTENTION}
+    with pytest.raises(ValueError, match="there is no set 'cube'; the sets are smollm2_135m_decode, "):
+        choose_products(["cube"])
+
+
+def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("rtl/configs", "tb"):
+        (tmp_path / part).mkdir(parents=True)
+    (tmp_path / "tb/npu_config.py").touch()
+    monkeypatch.setenv("ECHO_NPU_HOME", str(tmp_path))
+    assert repository.find_repository() == tmp_path
+    with pytest.raises(RepositoryError, match=r"benchmarks/gemm\.json is missing"):
+        load_products()
+
+
+def test_names() -> None:
+    assert str(Product(1, 2, 3)) == "1x2x3"
+    assert str(Product(1, 2, 3, batch=4, trans_b=True)) == "4x1x2x3 nt"
+    assert Product.parse("12x345x6") == Product(12, 345, 6)
+    for text in ("1x2", "0x1x1", "1x2x3x4", "axbxc", "1x-2x3", ""):
+        with pytest.raises(ValueError, match="it must be MxKxN"):
+            Product.parse(text)
+
+
+def test_kinds() -> None:
+    assert Product(2, 3, 4, batch=5).macs == 120
+    assert Product(64, 64, 64).macs == 1 << 18
+    assert not Product(64, 64, 64).is_latency
+    assert Product(64, 64, 63).is_latency
+    assert not Product(16, 16, 16, batch=9).is_latency
+    assert Product(1, 576, 192).is_decode
+    assert not Product(1, 120, 84).is_decode
+    assert not Product(2, 576, 192).is_decode

@@ -32,6 +32,7 @@ from echo_npu.errors import (
     RepositoryError,
     SimulatorError,
 )
+from echo_npu.ops.quantized_linear import QuantizedLinear
 from echo_npu.packets import (
     ExtensionPacket,
     Flags,
@@ -102,6 +103,7 @@ __all__ = [
     "Opcode",
     "OutType",
     "Packet",
+    "QuantizedLinear",
     "RecordedProgram",
     "RepositoryError",
     "SimulatorError",

@@ -82,9 +82,9 @@ def attention(
 
     factor = np.float32(1 / np.sqrt(width) if scale is None else scale)
     packets = [
-        *matmul_commands(group(query), shared(key).swapaxes(-1, -2), group(scores), grouped, None),
+        *matmul_commands(group(query), shared(key).swapaxes(-1, -2), group(scores), grouped),
         *softmax_commands(device, scores, shares, scale=float(factor), causal=causal, mask=added),
-        *matmul_commands(group(shares), shared(value), group(target), grouped, None),
+        *matmul_commands(group(shares), shared(value), group(target), grouped),
     ]
     copies = [] if out is None or out is target else copy_commands(target, out)
     what = f"q {q.shape}, k {k.shape}, v {v.shape}{' causal' * causal}{' masked' * (mask is not None)}"

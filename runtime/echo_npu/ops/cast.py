@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -11,13 +10,12 @@ from numpy.typing import DTypeLike
 from echo_npu.ops.broadcast import compute
 from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload
 from echo_npu.ops.rows import line, row_commands, run, single, target_for
+from echo_npu.ops.types import named_type, type_name
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import cast as kernels
 
 if TYPE_CHECKING:
     from echo_npu.device import Device
-
-_BFLOAT16: Final = "bfloat16"
 
 
 def cast(device: Device, x: Any, dtype: DTypeLike | str, *, out: DeviceTensor | None = None) -> Any:
@@ -39,35 +37,14 @@ def cast(device: Device, x: Any, dtype: DTypeLike | str, *, out: DeviceTensor | 
     """
     if not isinstance(x, (np.ndarray, DeviceTensor)):
         raise TypeError(f"cast takes a numpy array or a DeviceTensor, got {kind(x)}")
-    source, target = _name(x.dtype), _name(dtype)
+    source, target = type_name(x.dtype), type_name(dtype)
     if source not in kernels.FROM or target not in kernels.TO:
         raise TypeError(
             f"cast: x is {kind(x)} and dtype is {target}; x can be one of {', '.join(kernels.FROM)}, "
             f"dtype one of {', '.join(kernels.TO)}"
         )
-    made = _dtype(target, x.dtype if source == target == _BFLOAT16 else None)
-    if out is not None and _name(out.dtype) == target:
-        made = out.dtype
+    made = named_type(target, x.dtype if out is None else out.dtype)
     return compute(device, "cast", kernels.cast(source, target), {"x": x}, out, dtype=made)
-
-
-def _name(dtype: DTypeLike | str) -> str:
-    if isinstance(dtype, str) and dtype == _BFLOAT16:
-        return _BFLOAT16
-    name = np.dtype(dtype).name
-    return _BFLOAT16 if name == "uint16" else name
-
-
-def _dtype(name: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
-    if given is not None:
-        return given
-    if name != _BFLOAT16:
-        return np.dtype(name)
-    try:
-        bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
-    except ImportError:
-        return np.dtype(np.uint16)
-    return bfloat16
 
 
 def quantize(device: Device, x: Any) -> tuple[Any, Any]:

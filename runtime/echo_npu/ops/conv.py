@@ -116,7 +116,7 @@ def conv2d(
         target = device.empty(shape)
     flat = target.reshape(count, filters, high * wide)
     product = flat if bias is None else device.empty(flat.shape)
-    packets += matmul_commands(kernels.reshape(filters, -1), columns, product, (count,), None)
+    packets += matmul_commands(kernels.reshape(filters, -1), columns, product, (count,))
     if bias is not None:
         leading = (count, filters)
         inputs = [line(product, leading, high * wide), single(operands[-1], leading, bcast=True)]

@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from echo_npu import debug
-from echo_npu.ops.operands import FLOAT32, check_out, require_float32, upload
-from echo_npu.packets import ExtensionPacket, NpuCommandPacket, matmul_packets
+from echo_npu.data_types import DataType, OutType
+from echo_npu.ops.broadcast import elementwise_commands
+from echo_npu.ops.copy import copy_commands
+from echo_npu.ops.operands import FLOAT32, check_out, kind, upload
+from echo_npu.ops.types import named_type, operand_type, type_name
+from echo_npu.packets import ExtensionPacket, NpuCommandPacket, Packet, matmul_packets
 from echo_npu.strided import chunks, collapse
 from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels import cast as casts
+from echo_npu.vector.kernels.elementwise import elementwise
 
 if TYPE_CHECKING:
     from echo_npu.device import Device
+
+Activation: TypeAlias = Literal["relu", "silu", "gelu", "gelu_tanh"]
+
+ACTIVATIONS: Final = ("relu", "silu", "gelu", "gelu_tanh")
+
+
+class Steps(TypedDict, total=False):
+    """What happens to a product on its way to memory, as `matmul_packets` takes it."""
+
+    alpha: float | None
+    row_scales: int | None
+    column_vectors: int | None
+    column_scale: bool
+    bias: bool
+    relu: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Shapes:
+    """Of a product: the batch, M and N where the operands are no vectors, and in words what was given."""
+
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    given: str
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        return (*self.batch, *self.rows, *self.columns)
 
 
 def matmul(
@@ -25,73 +61,95 @@ def matmul(
     trans_a: bool = False,
     trans_b: bool = False,
     alpha: float | None = None,
-    out_dtype: DTypeLike | None = None,
+    out_dtype: DTypeLike | str | None = None,
+    bias: Any = None,
+    activation: Activation | None = None,
+    row_scale: Any = None,
+    col_scale: Any = None,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`alpha * (op(a) @ op(b))` in float32, with the shapes of `numpy.matmul`: batches and vectors too.
+    """`op(a) @ op(b)` with the shapes of `numpy.matmul`: batches and vectors too.
+
+    The sum of an element is multiplied by `alpha`, by its row's scale and by its column's, its column's bias
+    is added, then comes the activation: what is given, in this order, each rounded to float32
+    (docs/numerics.md). All this is one command, but for silu and gelu, which are a program on its result.
 
     Args:
-        a: float32 [..., M, K], or [..., K, M] with `trans_a`, or [K].
-        b: float32 [..., K, N], or [..., N, K] with `trans_b`, or [K].
-        alpha: multiplies the finished product, with one rounding (None: not at all).
-        out_dtype: float32, the only one so far.
+        a: [..., M, K], or [..., K, M] with `trans_a`, or [K].
+        b: [..., K, N], or [..., N, K] with `trans_b`, or [K]. Both float32, float16, bfloat16 (or its bits in
+            uint16) or int8.
+        alpha: rounded to float32 (None: not at all).
+        out_dtype: float32; the operands' type; int32 for int8 operands and nothing after the sum. None: that
+            of `out`, or float32.
+        bias, col_scale: float32 [N] ([1] where b is a vector). If there are both, the device copies them to
+            lie one behind the other, unless they do: rows of one tensor [2, N], scales first, stay in place.
+        row_scale: float32 [M] ([1] where a is a vector), the same for every batch.
+        activation: "relu", "silu", "gelu" or "gelu_tanh".
         out: a DeviceTensor of the result's shape to write to; it may be a view whose last axis is contiguous.
 
-    Returns: float32 [..., M, N]; a DeviceTensor if `a`, `b` or `out` is one.
+    Returns: [..., M, N]; a DeviceTensor if one of the arrays is one.
 
     Raises:
-        TypeError: a dtype other than float32, or no array.
-        ValueError: shapes that do not fit one another, or strides that a command cannot express.
+        TypeError: no arrays, dtypes that do not go together or that the device does not have, an `out_dtype`
+            that these operands do not give.
+        ValueError: shapes that do not fit one another, strides that a command cannot express, or an unknown
+            activation.
     """
-    require_float32("matmul", a=a, b=b)
-    if out_dtype is not None and np.dtype(out_dtype) != FLOAT32:
-        raise TypeError(f"out_dtype is {np.dtype(out_dtype)}; matmul of float32 operands gives float32")
-    shapes = f"a has shape {a.shape}, b has shape {b.shape}"
-    flags = "".join(f", {name}=True" for name, flag in (("trans_a", trans_a), ("trans_b", trans_b)) if flag)
-    if 0 in (a.ndim, b.ndim) or (trans_a and a.ndim < 2) or (trans_b and b.ndim < 2):
-        raise ValueError(f"matmul takes matrices, or vectors without a transpose flag: {shapes}{flags}")
-    if 0 in (*a.shape, *b.shape):
-        raise ValueError(f"matmul of an empty array: {shapes}")
-    inner_a = a.shape[-2 if trans_a else -1]
-    inner_b = b.shape[-1 if trans_b or b.ndim == 1 else -2]
-    if inner_a != inner_b:
-        raise ValueError(f"matmul: the inner dimensions {inner_a} and {inner_b} differ: {shapes}{flags}")
-    try:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    except ValueError:
-        raise ValueError(f"matmul: the batch dimensions do not broadcast: {shapes}") from None
-    rows = () if a.ndim == 1 else (a.shape[-1 if trans_a else -2],)
-    columns = () if b.ndim == 1 else (b.shape[-2 if trans_b else -1],)
-    shape = (*batch, *rows, *columns)
-    check_out("matmul", out, shape)
+    dtype = _operands_type(device, a, b)
+    shapes = _shapes(a, b, trans_a=trans_a, trans_b=trans_b)
+    if activation is not None and activation not in ACTIVATIONS:
+        raise ValueError(f"matmul: activation is {activation!r}; it must be one of {', '.join(ACTIVATIONS)}")
+    _check_vector("bias", bias, shapes.columns, shapes)
+    _check_vector("col_scale", col_scale, shapes.columns, shapes)
+    _check_vector("row_scale", row_scale, shapes.rows, shapes)
+    plain = all(each is None for each in (alpha, bias, activation, row_scale, col_scale))
+    made = _result_type(dtype, a, b, out_dtype, out, plain=plain)
+    check_out("matmul", out, shapes.result, made)
 
-    on_device = any(isinstance(end, DeviceTensor) for end in (a, b, out))
+    on_device = any(isinstance(end, DeviceTensor) for end in (a, b, out, bias, row_scale, col_scale))
     left = upload(device, a, "activation")
     right = upload(device, b, "weight")
-    target = device.empty(shape) if out is None else out
-    left2, right2, target2 = left, right, target
-    if a.ndim == 1:
-        left2 = left[None, :]
-        target2 = target2[..., None, :] if b.ndim > 1 else target2[..., None]
-    if b.ndim == 1:
-        right2 = right[:, None]
-        target2 = target2[..., None]
-    if trans_a:
-        left2 = left2.swapaxes(-1, -2)
-    if trans_b:
-        right2 = right2.swapaxes(-1, -2)
-    packets = matmul_commands(left2, right2, target2, batch, alpha)
-    debug.npu(f"MATMUL {a.shape} x {b.shape}{flags} -> {shape}")
+    target = device.empty(shapes.result, made) if out is None else out
+    function = None if activation == "relu" else activation
+    # silu and gelu work in float32, and in place where the result is that.
+    direct = function is None or (made == FLOAT32 and target.is_contiguous)
+    product = target if direct else device.empty(shapes.result)
+    scales = None if row_scale is None else upload(device, row_scale, "activation").contiguous()
+    columns, packets = _column_vectors(device, col_scale, bias)
+    packets += matmul_commands(
+        *_as_matrices(left, right, product, trans_a=trans_a, trans_b=trans_b),
+        shapes.batch,
+        alpha=alpha,
+        row_scales=None if scales is None else scales.ptr,
+        column_vectors=None if columns is None else columns.ptr,
+        column_scale=col_scale is not None,
+        bias=bias is not None,
+        relu=activation == "relu",
+    )
+    if function is not None:
+        packets += _function_commands(device, function, product, target)
+    debug.npu(f"MATMUL {shapes.given} -> {shapes.result} {made}")
     device.execute(packets)
     return target if on_device else target.to_numpy()
 
 
 def matmul_commands(
-    a: DeviceTensor, b: DeviceTensor, c: DeviceTensor, batch: tuple[int, ...], alpha: float | None
+    a: DeviceTensor,
+    b: DeviceTensor,
+    c: DeviceTensor,
+    batch: tuple[int, ...],
+    **steps: Unpack[Steps],
 ) -> list[NpuCommandPacket | ExtensionPacket]:
-    """The MATMULs of `c = alpha * (a @ b)`: a [..., M, K], b [..., K, N], c [*batch, M, N], as views."""
+    """The MATMULs of `c = a @ b`: a [..., M, K], b [..., K, N], c [*batch, M, N], as views."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
+    dtype = operand_type(a.dtype)
+    assert dtype is not None
+    out = OutType.OWN
+    if c.dtype == FLOAT32:
+        out = OutType.FLOAT32
+    elif c.dtype == np.int32:
+        out = OutType.INT32
     row_a, trans_a = _matrix_layout("a", a)
     row_b, trans_b = _matrix_layout("b", b)
     row_c, trans_c = _matrix_layout("out", c)
@@ -107,25 +165,153 @@ def matmul_commands(
             m,
             k,
             n,
+            dtype=dtype,
+            out=out,
             trans_a=trans_a,
             trans_b=trans_b,
-            alpha=alpha,
             row_strides=(row_a, row_b, row_c),
             batch=chunk.batch,
             src1_batch_strides=chunk.strides[0],
             src2_batch_strides=chunk.strides[1],
             dst_batch_strides=chunk.strides[2],
+            **steps,
         )
     return packets
+
+
+# --- what was given -----------------------------------------------------------------------------------------
+
+
+def _operands_type(device: Device, a: Any, b: Any) -> DataType:
+    named = f"a is {kind(a)}, b is {kind(b)}"
+    types = [
+        operand_type(each.dtype) if isinstance(each, (np.ndarray, DeviceTensor)) else None for each in (a, b)
+    ]
+    if types[0] is None or types[0] != types[1]:
+        raise TypeError(
+            "matmul takes numpy arrays or DeviceTensors, both float32, float16, bfloat16 (or its bits in "
+            f"uint16) or int8: {named}"
+        )
+    if types[0].label not in device.capabilities.data_types:
+        raise TypeError(f"matmul: {named}; the device multiplies {', '.join(device.capabilities.data_types)}")
+    return types[0]
+
+
+def _shapes(a: Any, b: Any, *, trans_a: bool, trans_b: bool) -> _Shapes:
+    shapes = f"a has shape {a.shape}, b has shape {b.shape}"
+    shapes += "".join(f", {name}=True" for name, flag in (("trans_a", trans_a), ("trans_b", trans_b)) if flag)
+    if 0 in (a.ndim, b.ndim) or (trans_a and a.ndim < 2) or (trans_b and b.ndim < 2):
+        raise ValueError(f"matmul takes matrices, or vectors without a transpose flag: {shapes}")
+    if 0 in (*a.shape, *b.shape):
+        raise ValueError(f"matmul of an empty array: {shapes}")
+    inner_a = a.shape[-2 if trans_a else -1]
+    inner_b = b.shape[-1 if trans_b or b.ndim == 1 else -2]
+    if inner_a != inner_b:
+        raise ValueError(f"matmul: the inner dimensions {inner_a} and {inner_b} differ: {shapes}")
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise ValueError(f"matmul: the batch dimensions do not broadcast: {shapes}") from None
+    rows = () if a.ndim == 1 else (a.shape[-1 if trans_a else -2],)
+    columns = () if b.ndim == 1 else (b.shape[-2 if trans_b else -1],)
+    return _Shapes(batch, rows, columns, shapes)
+
+
+def _check_vector(name: str, value: Any, length: tuple[int, ...], shapes: _Shapes) -> None:
+    """Refuse a scale or bias that is no float32 vector of the length of the result's axis."""
+    if value is None:
+        return
+    if not isinstance(value, (np.ndarray, DeviceTensor)) or value.dtype != FLOAT32:
+        raise TypeError(f"matmul: {name} must be a float32 numpy array or DeviceTensor, it is {kind(value)}")
+    if value.shape != (length or (1,)):
+        raise ValueError(
+            f"matmul: {name} has shape {value.shape}, it must have {length or (1,)}: {shapes.given}"
+        )
+
+
+def _result_type(
+    dtype: DataType,
+    a: Any,
+    b: Any,
+    out_dtype: DTypeLike | str | None,
+    out: DeviceTensor | None,
+    *,
+    plain: bool,
+) -> np.dtype[Any]:
+    asked = "out_dtype"
+    if out_dtype is None:
+        if not isinstance(out, DeviceTensor):
+            return FLOAT32
+        asked, out_dtype = "out", out.dtype
+    name, own = type_name(out_dtype), type_name(a.dtype)
+    possible = ["float32", *([own] if own != "float32" else [])]
+    if dtype == DataType.INT8 and plain:
+        possible.append("int32")
+    if name not in possible:
+        without = " (int32 without alpha, scales, bias and activation)" if dtype == DataType.INT8 else ""
+        raise TypeError(
+            f"matmul: {asked} is {name}; a is {kind(a)}, b is {kind(b)}: the result can be "
+            f"{' or '.join(possible)}{without}"
+        )
+    return named_type(name, out.dtype if isinstance(out, DeviceTensor) else a.dtype)
+
+
+# --- commands -----------------------------------------------------------------------------------------------
+
+
+def _as_matrices(
+    a: DeviceTensor, b: DeviceTensor, c: DeviceTensor, *, trans_a: bool, trans_b: bool
+) -> tuple[DeviceTensor, DeviceTensor, DeviceTensor]:
+    """Views [..., M, K], [..., K, N] and [..., M, N]: vectors as matrices of one row or column."""
+    if a.ndim == 1:
+        a, c = a[None, :], c[..., None, :] if b.ndim > 1 else c[..., None]
+    if b.ndim == 1:
+        b, c = b[:, None], c[..., None]
+    return a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b, c
+
+
+def _column_vectors(device: Device, scale: Any, bias: Any) -> tuple[DeviceTensor | None, list[Packet]]:
+    """Where scales and biases lie dense behind one another, and the copies that bring them there."""
+    given = [vector for vector in (scale, bias) if vector is not None]
+    if not given:
+        return None, []
+    if not any(isinstance(vector, DeviceTensor) for vector in given):
+        return upload(device, np.concatenate(given), "weight"), []
+    vectors = [upload(device, vector, "weight") for vector in given]
+    if len(vectors) == 1:
+        return vectors[0].contiguous(), []
+    first, second = vectors
+    if first.is_contiguous and second.is_contiguous and second.ptr == first.ptr + first.nbytes:
+        return first, []
+    both = device.empty((2, *first.shape), region="weight")
+    return both, [*copy_commands(first, both[0]), *copy_commands(second, both[1])]
+
+
+def _function_commands(
+    device: Device, function: str, product: DeviceTensor, target: DeviceTensor
+) -> list[Packet]:
+    """silu or gelu of a float32 product, and its conversion to the target's type."""
+    program = elementwise(function, "s")
+    if target.dtype == FLOAT32:
+        device.load_programs([program])
+        return elementwise_commands(device, program, [product], target)
+    name = type_name(target.dtype)
+    narrow = casts.saturate() if name == "int8" else casts.cast("float32", name)
+    device.load_programs([program, narrow])
+    return [
+        *elementwise_commands(device, program, [product], product),
+        *elementwise_commands(device, narrow, [product], target),
+    ]
 
 
 def _matrix_layout(name: str, tensor: DeviceTensor) -> tuple[int, bool]:
     """How the last two axes are stored: bytes between rows (0: dense), and whether transposed."""
     (rows, columns), (down, right) = tensor.shape[-2:], tensor.strides[-2:]
-    if (columns == 1 or right == 4) and (rows == 1 or down >= 4 * columns):
-        return (down if rows > 1 and down != 4 * columns else 0), False
-    if (rows == 1 or down == 4) and (columns == 1 or right >= 4 * rows):
-        return (right if columns > 1 and right != 4 * rows else 0), True
+    size = tensor.dtype.itemsize
+    if (columns == 1 or right == size) and (rows == 1 or down >= size * columns):
+        return (down if rows > 1 and down != size * columns else 0), False
+    if (rows == 1 or down == size) and (columns == 1 or right >= size * rows):
+        return (right if columns > 1 and right != size * rows else 0), True
     raise ValueError(
         f"{name} has shape {tensor.shape} and strides {tensor.strides}: one of the last two axes must be "
         "contiguous (use contiguous())"

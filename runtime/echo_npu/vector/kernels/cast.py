@@ -68,6 +68,18 @@ def cast(source: str, target: str) -> Program:
 
 
 @cache
+def saturate() -> Program:
+    """s0 -> int8, nearest even within -128..127, 0 for NaN: as a matrix product stores its own type."""
+    b = Builder("saturate")
+    x, t = b.stream(0), b.vector()
+    with b.chunks(advance=[x]):
+        b.f2i(t, x)
+        b.imax(t, t, -128)
+        b.imin(b.out, t, 127)
+    return b.build()
+
+
+@cache
 def quantize_scales() -> Program:
     """s0 -> max(abs(s0)) / 127, one element."""
     b = Builder("quantize_scales")

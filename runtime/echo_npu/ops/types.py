@@ -1,0 +1,49 @@
+"""The element types of operations, by name: numpy's, and bfloat16, which numpy does not have.
+
+bfloat16 is the dtype of that name where the package ml_dtypes is installed, else its bits in uint16: a uint16
+array is taken for bfloat16.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from echo_npu.data_types import DataType
+
+BFLOAT16: Final = "bfloat16"
+_OPERANDS: Final = {
+    "float32": DataType.FP32,
+    BFLOAT16: DataType.BF16,
+    "float16": DataType.FP16,
+    "int8": DataType.INT8,
+}
+
+
+def type_name(dtype: DTypeLike | str) -> str:
+    """The name of an element type. TypeError: numpy does not know it."""
+    if isinstance(dtype, str) and dtype == BFLOAT16:
+        return BFLOAT16
+    name = np.dtype(dtype).name
+    return BFLOAT16 if name == "uint16" else name
+
+
+def named_type(name: str, given: np.dtype[Any] | None = None) -> np.dtype[Any]:
+    """The numpy dtype of a type; `given` if it is one of that name."""
+    if given is not None and type_name(given) == name:
+        return given
+    if name != BFLOAT16:
+        return np.dtype(name)
+    try:
+        bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+    except ImportError:
+        return np.dtype(np.uint16)
+    return bfloat16
+
+
+def operand_type(dtype: DTypeLike) -> DataType | None:
+    """The type of a matrix product's operands; None: there is no product of such."""
+    return _OPERANDS.get(type_name(dtype))

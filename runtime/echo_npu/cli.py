@@ -64,7 +64,10 @@ def matmul(
     m: Annotated[int, typer.Argument(help="Rows of a and c.")],
     k: Annotated[int, typer.Argument(help="Columns of a, rows of b.")],
     n: Annotated[int, typer.Argument(help="Columns of b and c.")],
-    dtype: Annotated[str, typer.Option(help="Data type of the operands.")] = "fp32",
+    dtype: Annotated[str, typer.Option(help="Type of the operands: fp32, bf16, fp16 or int8.")] = "fp32",
+    out_dtype: Annotated[
+        str, typer.Option(help="Type of the result: fp32, that of the operands, or of int8 int32.")
+    ] = "fp32",
     backend: Backend = None,
     config: Config = "default",
     trans_a: Annotated[bool, typer.Option("--trans-a", help="a is stored transposed, k x m.")] = False,
@@ -78,12 +81,13 @@ def matmul(
 ) -> None:
     """Multiply random matrices, m x k by k x n, and check the result c = a @ b.
 
-    cycles: busy cycles of the command. utilisation: macs / (cycles * array rows * array columns).
+    cycles: busy cycles of the command. utilisation: macs / (cycles * peak), with peak = array rows * array
+    columns, four times that for int8.
 
-    roofline: bound / cycles, with bound = max(macs / (array rows * array columns), bytes of a and b * 8 /
-    data width, bytes of c * 8 / data width).
+    roofline: bound / cycles, with bound = max(macs / peak, bytes of a and b * 8 / data width, bytes of c * 8
+    / data width).
 
-    bit_exact: equal to the product in float32, in the contract's order, to the bit; else exit status is 1.
+    bit_exact: equal to the product as docs/numerics.md defines it, to the bit; else exit status is 1.
 
     max_rel_error: the largest |c - c64| / (|a| @ |b|), c64 being the product in float64.
     """
@@ -94,7 +98,17 @@ def matmul(
         if (backend or echo_npu.get_backend_name()) == "rtlmodel":
             options["seed"] = seed
         with echo_npu.open(backend, config=config, **options) as device:
-            report = measure_matmul(device, m, k, n, dtype=dtype, trans_a=trans_a, trans_b=trans_b, seed=seed)
+            report = measure_matmul(
+                device,
+                m,
+                k,
+                n,
+                dtype=dtype,
+                out_dtype=out_dtype,
+                trans_a=trans_a,
+                trans_b=trans_b,
+                seed=seed,
+            )
     if as_json:
         typer.echo(json.dumps(asdict(report)))
     else:

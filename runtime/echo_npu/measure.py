@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.capabilities import Capabilities
+from echo_npu.data_types import DataType, OutType
 from echo_npu.device import Device
 from echo_npu.packets import matmul_packets
 from echo_npu.tensor import DeviceTensor
+
+INT32: Final = "int32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +26,11 @@ class MatmulReport:
     Attributes:
         cycles: BUSY_CYCLES of this command: from its doorbell until everything is written.
         macs: m * k * n.
-        utilisation: macs / (cycles * array rows * array columns).
-        roofline: bound / cycles, where bound = max(macs / (array rows * array columns), bytes of the
-            operands * 8 / data width, bytes of the result * 8 / data width): the best that they allow.
-        bit_exact: every bit equals the product in float32 in the order that the contract states.
+        utilisation: macs / (cycles * peak), where peak = array rows * array columns, four times that for
+            int8.
+        roofline: bound / cycles, where bound = max(macs / peak, bytes of the operands * 8 / data width,
+            bytes of the result * 8 / data width): the best that they allow.
+        bit_exact: every bit equals the product as docs/numerics.md states it.
         max_rel_error: the largest |c - c64| / (|a| @ |b|), elementwise, against the product in float64.
         wall_s: seconds of wall time of the command.
         cycles_per_s: cycles / wall_s, the speed of the simulation.
@@ -50,78 +57,160 @@ def measure_matmul(
     n: int,
     *,
     dtype: str = "fp32",
+    out_dtype: str = "fp32",
     trans_a: bool = False,
     trans_b: bool = False,
     seed: int = 0,
 ) -> MatmulReport:
-    """Multiply normally distributed random matrices, a[m, k] @ b[k, n], each stored transposed if so asked.
+    """Multiply random matrices, a[m, k] @ b[k, n], each stored transposed if so asked.
+
+    Their elements are normally distributed, or any int8.
+
+    Args:
+        dtype: of the operands, a label of the device's `data_types`.
+        out_dtype: fp32, `dtype`, or for int8 int32. A result in int8 is scaled so that few elements saturate.
 
     Raises:
-        ValueError: a dimension outside of 1..2**24, or a dtype that the device does not have.
+        ValueError: a dimension outside of 1..2**24, a dtype that the device does not have, or an out_dtype
+            that does not go with it.
         NpuOutOfMemoryError: an operand that does not fit.
         NpuDeviceError, NpuTimeoutError, SimulatorError: the device refused, hung or died.
     """
     if dtype not in device.capabilities.data_types:
         raise ValueError(f"dtype is {dtype!r}; the device has {', '.join(device.capabilities.data_types)}")
-    if dtype != "fp32":
-        raise ValueError(f"dtype is {dtype!r}; products of fp32 are measured")
+    kind, out = DataType.of(dtype), _out_type(dtype, out_dtype)
     matmul_packets(0, 0, 0, m, k, n)  # refuses bad dimensions before anything is allocated
     rng = np.random.default_rng(seed)
-    a = rng.standard_normal((k, m) if trans_a else (m, k), dtype=np.float32)
-    b = rng.standard_normal((n, k) if trans_b else (k, n), dtype=np.float32)
+    a = random_elements(rng, kind, (k, m) if trans_a else (m, k))
+    b = random_elements(rng, kind, (n, k) if trans_b else (k, n))
+    alpha = None
+    if (kind, out) == (DataType.INT8, OutType.OWN):
+        alpha = 2.0 ** -round(math.log2(127 * math.sqrt(k)))
     left, right = device.tensor(a), device.tensor(b, region="weight")
-    result = device.empty((m, n))
-    cycles, wall = _timed_matmul(device, left, right, result, trans_a=trans_a, trans_b=trans_b)
+    result = device.empty((m, n), out.storage(kind))
+    cycles, wall = _timed_matmul(device, left, right, result, trans_a=trans_a, trans_b=trans_b, alpha=alpha)
     c = result.to_numpy()
     for tensor in (left, right, result):
         tensor.free()
 
-    rows, width = (
-        device.capabilities.array_rows * device.capabilities.array_cols,
-        device.capabilities.data_width,
-    )
-    macs = m * k * n
-    bound = max(macs / rows, 32 * (m * k + k * n) / width, 32 * m * n / width)
-    op_a, op_b = a.T if trans_a else a, b.T if trans_b else b
+    peak = device.capabilities.array_rows * device.capabilities.array_cols * kind.macs_per_pe
+    op_a, op_b = numbers(a.T if trans_a else a, kind), numbers(b.T if trans_b else b, kind)
+    bound = lower_bound(device.capabilities, m, k, n, kind, out)
+    expected = contract_matmul(op_a, op_b, kind, out, alpha)
     return MatmulReport(
         m=m,
         k=k,
         n=n,
         dtype=dtype,
         cycles=cycles,
-        macs=macs,
-        utilisation=macs / (cycles * rows) if cycles else None,
+        macs=m * k * n,
+        utilisation=m * k * n / (cycles * peak) if cycles else None,
         roofline=bound / cycles if cycles else None,
-        bit_exact=bool(np.array_equal(c.view(np.uint32), contract_matmul(op_a, op_b).view(np.uint32))),
-        max_rel_error=relative_error(c, op_a, op_b),
+        bit_exact=c.tobytes() == expected.tobytes(),
+        max_rel_error=relative_error(numbers(c, kind) if out == OutType.OWN else c, op_a, op_b, alpha),
         wall_s=wall,
         cycles_per_s=cycles / wall if cycles else None,
     )
 
 
+def _out_type(dtype: str, out_dtype: str) -> OutType:
+    possible = {"fp32": OutType.FLOAT32}
+    possible.setdefault(dtype, OutType.OWN)
+    if dtype == DataType.INT8.label:
+        possible[INT32] = OutType.INT32
+    if out_dtype not in possible:
+        raise ValueError(f"out_dtype is {out_dtype!r}; of {dtype} operands it can be {', '.join(possible)}")
+    return possible[out_dtype]
+
+
+def lower_bound(
+    capabilities: Capabilities, m: int, k: int, n: int, dtype: DataType, out: OutType = OutType.FLOAT32
+) -> float:
+    """Cycles that a product needs at least: for its MACs, for reading its operands once, for writing its
+    result.
+    """
+    peak = capabilities.array_rows * capabilities.array_cols * dtype.macs_per_pe
+    read = 8 * dtype.itemsize * (m * k + k * n)
+    written = 8 * out.itemsize(dtype) * m * n
+    return max(m * k * n / peak, read / capabilities.data_width, written / capabilities.data_width)
+
+
+def random_elements(rng: np.random.Generator, dtype: DataType, shape: tuple[int, int]) -> NDArray[Any]:
+    """Elements as they are stored."""
+    if dtype == DataType.INT8:
+        return rng.integers(-128, 128, shape, dtype=np.int8)
+    values = rng.standard_normal(shape, dtype=np.float32)
+    if dtype == DataType.BF16:
+        return (values.view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(dtype.storage)
+
+
+def numbers(stored: NDArray[Any], dtype: DataType) -> NDArray[Any]:
+    """What stored elements are, in float32; int8 as they are."""
+    if dtype == DataType.INT8:
+        return stored
+    if dtype == DataType.BF16:
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32)
+
+
 def _timed_matmul(
-    device: Device, a: DeviceTensor, b: DeviceTensor, out: DeviceTensor, *, trans_a: bool, trans_b: bool
+    device: Device,
+    a: DeviceTensor,
+    b: DeviceTensor,
+    out: DeviceTensor,
+    *,
+    trans_a: bool,
+    trans_b: bool,
+    alpha: float | None,
 ) -> tuple[int | None, float]:
     """Busy cycles (None without cycles) and wall seconds."""
     before = device.counters()["busy_cycles"]
     start = time.perf_counter()
-    device.matmul(a, b, trans_a=trans_a, trans_b=trans_b, out=out)
+    device.matmul(a, b, trans_a=trans_a, trans_b=trans_b, alpha=alpha, out=out)
     wall = time.perf_counter() - start
     cycles = device.counters()["busy_cycles"] - before
     return (cycles if device.backend.has_cycles else None), wall
 
 
-def contract_matmul(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The product as the contract defines it, word for word; the functional model is not asked."""
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    for k in range(a.shape[1]):
-        total += a[:, k, None] * b[None, k, :]
-    return total
+def contract_matmul(
+    a: NDArray[Any], b: NDArray[Any], dtype: DataType, out: OutType, alpha: float | None = None
+) -> NDArray[Any]:
+    """The product as docs/numerics.md defines it, word for word; the functional model is not asked.
+
+    Args:
+        a, b: float32, or int8, without infinities and NaN.
+
+    Returns: the elements as they are stored.
+    """
+    if dtype == DataType.INT8:
+        sums = a.astype(np.int32) @ b.astype(np.int32)
+        if out == OutType.INT32:
+            return sums
+        total = sums.astype(np.float32)
+    else:
+        total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+        for k in range(a.shape[1]):
+            total += a[:, k, None] * b[None, k, :]
+    if alpha is not None:
+        total *= np.float32(alpha)
+    if out == OutType.FLOAT32 or dtype == DataType.FP32:
+        return total
+    if dtype == DataType.INT8:
+        return np.clip(np.rint(total), -128, 127).astype(np.int8)
+    if dtype == DataType.FP16:
+        return total.astype(np.float16)
+    # To a multiple of 2**16 as a number, ties to an even multiple.
+    upper, lower = np.divmod(total.view(np.uint32), np.uint32(1 << 16))
+    up = (lower > 1 << 15) | ((lower == 1 << 15) & (upper % 2 == 1))
+    nearest: NDArray[np.uint16] = (upper + up).astype(np.uint16)
+    return nearest
 
 
-def relative_error(c: NDArray[np.float32], a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+def relative_error(c: NDArray[Any], a: NDArray[Any], b: NDArray[Any], alpha: float | None = None) -> float:
     """The largest error of an element, relative to the sum of the magnitudes of its products."""
-    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    factor = 1.0 if alpha is None else alpha
+    a64, b64 = a.astype(np.float64), factor * b.astype(np.float64)
     error = np.abs(c - a64 @ b64)
     scale = np.abs(a64) @ np.abs(b64)
     return float(np.max(np.divide(error, scale, out=np.zeros_like(error), where=scale > 0)))

@@ -47,6 +47,29 @@ def test_matmul_flags(flags: list[str]) -> None:
     assert json.loads(out)["bit_exact"] is True
 
 
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype"),
+    [
+        ("bf16", "fp32"),
+        ("bf16", "bf16"),
+        ("fp16", "fp32"),
+        ("fp16", "fp16"),
+        ("int8", "fp32"),
+        ("int8", "int8"),
+        ("int8", "int32"),
+    ],
+)
+def test_matmul_of_every_type(dtype: str, out_dtype: str) -> None:
+    words = ["matmul", "9", "300", "20", "--trans-b", "--backend", "cmodel", "--json"]
+    status, out, _ = call(*words, "--dtype", dtype, "--out-dtype", out_dtype)
+    assert status == 0
+    report = json.loads(out)
+    assert set(report) == KEYS
+    assert (report["dtype"], report["macs"], report["bit_exact"]) == (dtype, 9 * 300 * 20, True)
+    unit = {"bf16": 2.0**-8, "fp16": 2.0**-11, "int8": 2.0**-6, "int32": 0, "fp32": 2.0**-16}[out_dtype]
+    assert report["max_rel_error"] <= unit
+
+
 def test_matmul_table() -> None:
     status, out, _ = call("matmul", "5", "6", "7", "--backend", "cmodel")
     assert status == 0
@@ -54,7 +77,12 @@ def test_matmul_table() -> None:
     assert "yes" in out
 
 
-def test_a_result_that_differs_in_one_bit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "types", [[], ["--dtype", "bf16", "--out-dtype", "bf16"], ["--dtype", "int8", "--out-dtype", "int32"]]
+)
+def test_a_result_that_differs_in_one_bit_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, types: list[str]
+) -> None:
     matmul = Device.matmul
 
     def wrong(self: Device, *args: object, **kwargs: object) -> object:
@@ -65,7 +93,7 @@ def test_a_result_that_differs_in_one_bit_is_an_error(monkeypatch: pytest.Monkey
         return result
 
     monkeypatch.setattr(Device, "matmul", wrong)
-    status, out, _ = call("matmul", "5", "6", "7", "--backend", "cmodel", "--json")
+    status, out, _ = call("matmul", "5", "6", "7", "--backend", "cmodel", "--json", *types)
     assert status == 1
     assert json.loads(out)["bit_exact"] is False
 
@@ -79,7 +107,16 @@ def test_a_result_that_differs_in_one_bit_is_an_error(monkeypatch: pytest.Monkey
         (["matmul", "1", "x", "7"], 2, "valid integer"),
         (["matmul", "1", "2"], 2, "Missing argument"),
         (["matmul", "1", "2", "3", "--foo"], 2, "--foo"),
-        (["matmul", "1", "2", "3", "--dtype", "fp64"], 2, "dtype is 'fp64'; the device has fp32"),
+        (
+            ["matmul", "1", "2", "3", "--dtype", "fp64"],
+            2,
+            "dtype is 'fp64'; the device has fp32, bf16, fp16, int8",
+        ),
+        (
+            ["matmul", "1", "2", "3", "--dtype", "bf16", "--out-dtype", "int32"],
+            2,
+            "out_dtype is 'int32'; of bf16 operands it can be fp32, bf16",
+        ),
         (["matmul", "1", "2", "3", "--config", "giant"], 2, "default, small"),
         (["matmul", "1", "2", "3", "--latency", "9"], 2, "no option 'latency'"),
         (["matmul", "1", "2", "3", "--waves"], 2, "no option 'waves'"),
@@ -117,7 +154,7 @@ def test_help_defines_the_figures() -> None:
     status, out, _ = call("matmul", "--help")
     text = " ".join(out.split())
     assert status == 0
-    assert "macs / (cycles * array rows * array columns)" in text
+    assert "macs / (cycles * peak), with peak = array rows * array columns, four times that for int8" in text
     assert "bound / cycles" in text
     assert {"info", "matmul", "bench", "layer"} <= set(call("--help")[1].split())
 

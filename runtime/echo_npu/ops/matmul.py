@@ -47,6 +47,7 @@ class _Shapes:
     rows: tuple[int, ...]
     columns: tuple[int, ...]
     given: str
+    flags: str
 
     @property
     def result(self) -> tuple[int, ...]:
@@ -128,7 +129,7 @@ def matmul(
     )
     if function is not None:
         packets += _function_commands(device, function, product, target)
-    debug.npu(f"MATMUL {shapes.given} -> {shapes.result} {made}")
+    debug.npu(f"MATMUL {a.shape} x {b.shape}{shapes.flags} -> {shapes.result} {made}")
     device.execute(packets)
     return target if on_device else target.to_numpy()
 
@@ -198,8 +199,8 @@ def _operands_type(device: Device, a: Any, b: Any) -> DataType:
 
 
 def _shapes(a: Any, b: Any, *, trans_a: bool, trans_b: bool) -> _Shapes:
-    shapes = f"a has shape {a.shape}, b has shape {b.shape}"
-    shapes += "".join(f", {name}=True" for name, flag in (("trans_a", trans_a), ("trans_b", trans_b)) if flag)
+    flags = "".join(f", {name}=True" for name, flag in (("trans_a", trans_a), ("trans_b", trans_b)) if flag)
+    shapes = f"a has shape {a.shape}, b has shape {b.shape}{flags}"
     if 0 in (a.ndim, b.ndim) or (trans_a and a.ndim < 2) or (trans_b and b.ndim < 2):
         raise ValueError(f"matmul takes matrices, or vectors without a transpose flag: {shapes}")
     if 0 in (*a.shape, *b.shape):
@@ -214,7 +215,7 @@ def _shapes(a: Any, b: Any, *, trans_a: bool, trans_b: bool) -> _Shapes:
         raise ValueError(f"matmul: the batch dimensions do not broadcast: {shapes}") from None
     rows = () if a.ndim == 1 else (a.shape[-1 if trans_a else -2],)
     columns = () if b.ndim == 1 else (b.shape[-2 if trans_b else -1],)
-    return _Shapes(batch, rows, columns, shapes)
+    return _Shapes(batch, rows, columns, shapes, flags)
 
 
 def _check_vector(name: str, value: Any, length: tuple[int, ...], shapes: _Shapes) -> None:

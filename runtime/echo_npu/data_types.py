@@ -29,11 +29,6 @@ class DataType(IntEnum):
         return np.dtype(self.storage).itemsize
 
     @property
-    def macs_per_pe(self) -> int:
-        """Products that a processing element of the array takes in a cycle."""
-        return 4 if self == DataType.INT8 else 1
-
-    @property
     def storage(self) -> DTypeLike:
         """The numpy dtype of an element in memory; the bits in uint16 for bf16, which numpy does not have."""
         return _STORAGE[self]

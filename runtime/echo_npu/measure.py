@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.capabilities import Capabilities
 from echo_npu.data_types import DataType, OutType
 from echo_npu.device import Device
 from echo_npu.packets import matmul_packets
+from echo_npu.roofline import peak_macs, product_bound
 from echo_npu.tensor import DeviceTensor
 
 INT32: Final = "int32"
@@ -93,9 +93,9 @@ def measure_matmul(
     for tensor in (left, right, result):
         tensor.free()
 
-    peak = device.capabilities.array_rows * device.capabilities.array_cols * kind.macs_per_pe
+    peak = peak_macs(device.capabilities, kind)
     op_a, op_b = numbers(a.T if trans_a else a, kind), numbers(b.T if trans_b else b, kind)
-    bound = lower_bound(device.capabilities, m, k, n, kind, out)
+    bound = product_bound(device.capabilities, kind, m, k, n, out=out).cycles
     expected = contract_matmul(op_a, op_b, kind, out, alpha)
     return MatmulReport(
         m=m,
@@ -121,18 +121,6 @@ def _out_type(dtype: str, out_dtype: str) -> OutType:
     if out_dtype not in possible:
         raise ValueError(f"out_dtype is {out_dtype!r}; of {dtype} operands it can be {', '.join(possible)}")
     return possible[out_dtype]
-
-
-def lower_bound(
-    capabilities: Capabilities, m: int, k: int, n: int, dtype: DataType, out: OutType = OutType.FLOAT32
-) -> float:
-    """Cycles that a product needs at least: for its MACs, for reading its operands once, for writing its
-    result.
-    """
-    peak = capabilities.array_rows * capabilities.array_cols * dtype.macs_per_pe
-    read = 8 * dtype.itemsize * (m * k + k * n)
-    written = 8 * out.itemsize(dtype) * m * n
-    return max(m * k * n / peak, read / capabilities.data_width, written / capabilities.data_width)
 
 
 def random_elements(rng: np.random.Generator, dtype: DataType, shape: tuple[int, int]) -> NDArray[Any]:

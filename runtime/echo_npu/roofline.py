@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from echo_npu.capabilities import Capabilities
-from echo_npu.data_types import DataType
-
-_RESULT_BYTES = 4  # of a float32
+from echo_npu.data_types import DataType, OutType
 
 
 def macs_per_element(dtype: DataType) -> int:
@@ -52,16 +50,24 @@ class Bound:
 
 
 def product_bound(
-    capabilities: Capabilities, dtype: DataType, m: int, k: int, n: int, *, batch: int = 1
+    capabilities: Capabilities,
+    dtype: DataType,
+    m: int,
+    k: int,
+    n: int,
+    *,
+    out: OutType = OutType.FLOAT32,
+    batch: int = 1,
 ) -> Bound:
-    """The bound of `batch` products [m, k] @ [k, n] with operands of their own and float32 results.
+    """The bound of `batch` products [m, k] @ [k, n], each with operands of its own.
 
     Args:
         dtype: of the operands.
+        out: of the results.
     """
     width = bus_bytes(capabilities)
     return Bound(
         compute=batch * m * k * n / peak_macs(capabilities, dtype),
         read=batch * (m * k + k * n) * dtype.itemsize / width,
-        write=batch * m * n * _RESULT_BYTES / width,
+        write=batch * m * n * out.itemsize(dtype) / width,
     )

@@ -8,7 +8,7 @@ import pytest
 
 import echo_npu
 from echo_npu.capabilities import Capabilities
-from echo_npu.data_types import DataType
+from echo_npu.data_types import DataType, OutType
 from echo_npu.roofline import Bound, bus_bytes, peak_macs, product_bound
 
 
@@ -49,6 +49,12 @@ def test_bound(
     assert (found.compute, found.read, found.write) == bound
     assert found.cycles == max(bound)
     assert found.limit == limit
+
+
+def test_writing_depends_on_the_type_of_the_result(default: Capabilities) -> None:
+    for out, write in ((OutType.FLOAT32, 512), (OutType.OWN, 128), (OutType.INT32, 512)):
+        assert product_bound(default, DataType.INT8, 64, 64, 64, out=out).write == write
+    assert product_bound(default, DataType.BF16, 64, 64, 64, out=OutType.OWN).write == 256
 
 
 def test_a_tie_is_computes() -> None:

@@ -193,6 +193,26 @@ async def transfers(dut: Any) -> None:
 
 
 @cocotb.test()
+async def idle_when_stored(dut: Any) -> None:
+    """What finds no room on chip has not come, even if it is the last word alone, all beats of which have
+    been taken: not idle until a row makes room."""
+    await reset(dut, *INPUTS)
+    Memory(dut)
+    seg_len, segs = 5, 7  # with sixteen lanes three words, the last of which begins in the last beat
+    shape = Shape(LANES, VECTOR_LENGTH, seg_len * segs, 1, 1)
+    stream = {"addr": 0, "row_stride": 4, "batch0_stride": 0, "batch1_stride": 0, "seg_stride": 40}
+    stream |= {"seg_bytes": 4 * seg_len, "seg_len": seg_len, "segs": segs, "bcast": 0, "size": 0, "passes": 1}
+    stream |= {"length": shape.length, "segments": 1, "row_granules": shape.row_granules}
+    await begin(dut, stream, {"rows": 3, "batch0": 1, "batch1": 1}, program=True)
+    for _ in range(500):
+        await RisingEdge(dut.clk_i)
+        assert not dut.idle_o.value
+    for _ in range(2):
+        await pulse(dut, "row_end_i")
+    await until_idle(dut)
+
+
+@cocotb.test()
 async def no_program(dut: Any) -> None:
     """For a command without a program all rows are asked for, and none of their beats is waited for."""
     await reset(dut, *INPUTS)

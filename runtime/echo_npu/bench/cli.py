@@ -85,7 +85,7 @@ def gemm(
             options=given(latency=latency, bandwidth=bandwidth, stalls=stalls),
             check_limit=check_limit,
             seed=seed,
-            jobs=min(jobs or os.cpu_count() or 1, len(work)),
+            jobs=jobs or os.cpu_count() or 1,
         )
         with ProgressBar("matrix products", len(work), enabled=not as_json) as bar:
             bar.say("opening the device; the first time, it is built")

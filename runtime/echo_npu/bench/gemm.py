@@ -7,7 +7,7 @@ import queue
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from echo_npu.bench.products import Product
 from echo_npu.capabilities import Capabilities
 from echo_npu.data_types import DataType
 from echo_npu.device import Device
+from echo_npu.measure import random_elements
 from echo_npu.packets import ExtensionPacket, NpuCommandPacket, matmul_packets
 from echo_npu.roofline import Bound, bus_bytes, peak_macs, product_bound
 
@@ -34,6 +35,7 @@ class Measured:
         bound: the fewest cycles.
         bit_exact: whether all of the result is, bit for bit, the functional model's; None if not compared.
         wall_s: seconds of wall time of the command.
+        counters: what the device's counters (docs/performance.md) counted meanwhile, by name.
     """
 
     product: Product
@@ -44,6 +46,7 @@ class Measured:
     bound: Bound
     bit_exact: bool | None = None
     wall_s: float | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,6 +88,7 @@ class Measured:
             "overhead": self.overhead,
             "bit_exact": self.bit_exact,
             "wall_s": self.wall_s,
+            "counters": dict(self.counters),
         }
 
 
@@ -104,16 +108,6 @@ def judged(
     bound = product_bound(capabilities, dtype, product.m, product.k, product.n, batch=product.batch)
     peak, width = peak_macs(capabilities, dtype), bus_bytes(capabilities)
     return Measured(product, dtype, cycles, peak, width, bound, **more)
-
-
-def random_operand(rng: np.random.Generator, count: int, dtype: DataType) -> NDArray[Any]:
-    """Normally distributed elements, or for int8 all of its values; as they are stored."""
-    if dtype == DataType.INT8:
-        return rng.integers(-128, 128, count, dtype=np.int8)
-    values = rng.standard_normal(count, dtype=np.float32)
-    if dtype == DataType.BF16:
-        return (values.view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(dtype.storage)
 
 
 def measure_product(
@@ -151,18 +145,21 @@ def measure_product(
         if twin is not None:
             rng = np.random.default_rng(seed)
             for address, data in (
-                (src1, random_operand(rng, a, dtype)),
-                (src2, random_operand(rng, b, dtype)),
-                (dst, random_operand(rng, c, DataType.FP32)),  # what is not written shows
+                (src1, random_elements(rng, dtype, (a,))),
+                (src2, random_elements(rng, dtype, (b,))),
+                (dst, random_elements(rng, DataType.FP32, (c,))),  # what is not written shows
             ):
                 for each in (device, twin):
                     each.memcpy(address, data, data.nbytes)
-        cycles, wall = _timed(device, packets)
+        counters, wall = _timed(device, packets)
         exact = None
         if twin is not None:
             twin.execute(packets)
             exact = np.array_equal(_bits(device, dst, c), _bits(twin, dst, c))
-    return judged(device.capabilities, product, dtype, cycles, bit_exact=exact, wall_s=wall)
+    cycles = counters["busy_cycles"] if device.backend.has_cycles else None
+    return judged(
+        device.capabilities, product, dtype, cycles, bit_exact=exact, wall_s=wall, counters=counters
+    )
 
 
 def check_types(capabilities: Capabilities, dtypes: Sequence[DataType]) -> None:
@@ -202,14 +199,13 @@ def _packets(
     )
 
 
-def _timed(device: Device, packets: list[NpuCommandPacket | ExtensionPacket]) -> tuple[int | None, float]:
-    """Busy cycles (None without cycles) and wall seconds."""
-    before = device.counters()["busy_cycles"]
+def _timed(device: Device, packets: list[NpuCommandPacket | ExtensionPacket]) -> tuple[dict[str, int], float]:
+    """What the counters counted, and wall seconds."""
+    before = device.counters()
     start = time.perf_counter()
     device.execute(packets)
     wall = time.perf_counter() - start
-    cycles = device.counters()["busy_cycles"] - before
-    return (cycles if device.backend.has_cycles else None), wall
+    return {name: count - before[name] for name, count in device.counters().items()}, wall
 
 
 def _bits(device: Device, address: int, count: int) -> NDArray[np.uint32]:
@@ -268,12 +264,13 @@ class Session:
             with self.open() as device, self._twin() as twin:
                 drain(device, twin)
 
+        jobs = max(1, min(self.jobs, len(work)))
         # The first device builds the simulator, and refuses wrong arguments.
         with self.open() as first, self._twin() as twin:
             check_types(first.capabilities, [dtype for _, dtype in work])
-            with ThreadPoolExecutor(self.jobs) as pool:
+            with ThreadPoolExecutor(jobs) as pool:
                 tasks = [pool.submit(drain, first, twin)]
-                tasks += [pool.submit(drain_on_devices_of_its_own) for _ in range(self.jobs - 1)]
+                tasks += [pool.submit(drain_on_devices_of_its_own) for _ in range(jobs - 1)]
                 try:
                     for task in as_completed(tasks):
                         task.result()

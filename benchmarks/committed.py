@@ -1,0 +1,83 @@
+"""What is committed of the matrix products' measurements: cycles, and what the docs show of them.
+
+The cycles are the source. The table of docs/performance.md and the picture docs/bench.svg follow from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import echo_npu
+from echo_npu.bench.gemm import Measured, judged, workload_name
+from echo_npu.bench.products import ATTENTION, Product, choose_products, load_products
+from echo_npu.bench.summary import summarize
+from echo_npu.capabilities import Capabilities
+from echo_npu.data_types import DataType
+from echo_npu.roofline import bus_bytes, peak_macs
+from tb.committed_cycles import CommittedCycles
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "performance.md"
+PICTURE: Final = ROOT / "docs" / "bench.svg"
+COMMAND: Final = "make bench UPDATE=1"
+CONFIG: Final = "default"
+CYCLES: Final = CommittedCycles(Path(__file__).with_name("gemm_cycles.json"), tolerance=0.01)
+
+
+def all_products() -> dict[Product, str]:
+    """Every product that is measured, attention's too, with the name of its set."""
+    return choose_products(load_products())
+
+
+def committed_products() -> list[Measured]:
+    """All products in the types that have committed cycles, in the order of the sets."""
+    with echo_npu.open("cmodel", config=CONFIG) as device:
+        capabilities = device.capabilities
+    cycles = CYCLES.load(CONFIG)
+    return [
+        judged(capabilities, product, dtype, cycles[name])
+        for product in all_products()
+        for dtype in DataType
+        if (name := workload_name(product, dtype)) in cycles
+    ]
+
+
+def hardware(capabilities: Capabilities, dtypes: Iterable[DataType]) -> dict[str, Any]:
+    """What plots and report say about the hardware."""
+    return {
+        "array_rows": capabilities.array_rows,
+        "array_cols": capabilities.array_cols,
+        "vector_lanes": capabilities.vector_lanes,
+        "bus_bytes": bus_bytes(capabilities),
+        "peak": {dtype.label: peak_macs(capabilities, dtype) for dtype in dtypes},
+    }
+
+
+def table(measured: Sequence[Measured]) -> list[str]:
+    """The lines of the docs: a row for each product, for each type its cycles, utilisation and roofline."""
+    dtypes = list(dict.fromkeys(each.dtype for each in measured))
+    found = {(each.product, each.dtype): each for each in measured}
+    lines = [
+        f"| set | product | {' | '.join(dtype.label for dtype in dtypes)} |",
+        f"| --- | --- |{' ---: |' * len(dtypes)}",
+    ]
+    previous = ""
+    for product, name in all_products().items():
+        cells = [_cell(found.get((product, dtype))) for dtype in dtypes]
+        lines.append(f"| {name if name != previous else ''} | {product} | {' | '.join(cells)} |")
+        previous = name
+    singles = [each for each in measured if each.product.batch == 1]
+    batches = [each for each in measured if each.product.batch > 1]
+    for title, group in (("single products", singles), (ATTENTION, batches)):
+        means = summarize(group).means
+        cells = [f"{means[dtype.label]:.3f}" if dtype.label in means else "-" for dtype in dtypes]
+        lines.append(f"| mean roofline | {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(measured: Measured | None) -> str:
+    if measured is None:
+        return "-"
+    return f"{measured.cycles:,} {measured.utilisation:.2f} {measured.roofline:.2f}"

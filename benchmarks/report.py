@@ -1,0 +1,151 @@
+"""The benchmark report: one HTML file that needs no other, from results as JSON holds them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import jinja2
+from matplotlib.figure import Figure
+
+from benchmarks import plots
+
+Json: TypeAlias = Mapping[str, Any]
+
+TEMPLATE = Path(__file__).with_name("report.html.j2")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An SVG as an address that contains it."""
+
+    alt: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A table; text goes left, numbers right."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the report."""
+
+    id: str
+    title: str
+    facts: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+    table: Numbers | None = None
+
+
+def render(results: Json) -> str:
+    """The HTML of what `benchmarks.bench.run` returns; parts that were not measured are left out."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["figure"] = _figure
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    sections = [
+        _products(results, "gemm", "Matrix products"),
+        _products(results, "attention", "Attention"),
+        _layer(results["layer"]),
+        _vector(results["vector"]),
+    ]
+    if results["simulation"]:
+        sections.append(_simulation(results["simulation"]))
+    return template.render(results=results, sections=sections)
+
+
+def _products(results: Json, key: str, title: str) -> Section:
+    products, summary = results[key]["products"], results[key]["summary"]
+    hardware = results["hardware"]
+    means = ", ".join(f"{name} {mean:.3f}" for name, mean in summary["roofline_geometric_mean"].items())
+    facts = [f"Roofline, geometric mean: {means}."]
+    if summary["below"]:
+        below = ", ".join(f"{name} {value:.3f}" for name, value in summary["below"].items())
+        facts.append(f"Below what they are meant to reach: {below}.")
+    if summary["decode_lowest"] is not None:
+        facts.append(f"Single rows reach at least {summary['decode_lowest']:.3f} of the roofline.")
+    if summary["overhead_cycles"]:
+        small = ", ".join(f"{name} {value:.0f}" for name, value in summary["overhead_cycles"].items())
+        facts.append(f"Small products, cycles beyond the bound: {small}.")
+    columns = (
+        *("m", "k", "n", "batch", "trans_b", "dtype"),
+        *("cycles", "macs", "utilisation", "bound", "bound_by", "roofline"),
+    )
+    stalls = ("stall_read", "stall_write", "stall_bus")
+    return Section(
+        id=key,
+        title=title,
+        facts=facts,
+        pictures=[
+            _picture(
+                "Multiply-accumulates a cycle against intensity",
+                plots.roofline(products, hardware["bus_bytes"], hardware["peak"]),
+            ),
+            _picture("Utilisation of each product in each type", plots.utilisation(products)),
+        ],
+        table=Numbers(
+            ("set", *columns, *stalls),
+            [
+                [
+                    each["set"],
+                    *(each[name] for name in columns),
+                    *(each["counters"].get(name) for name in stalls),
+                ]
+                for each in products
+            ],
+        ),
+    )
+
+
+def _layer(run: Json) -> Section:
+    matrix = sum(each["cycles"] for each in run["ops"] if each["macs"])
+    return Section(
+        id="layer",
+        title=f"A transformer layer: {run['layer']}",
+        facts=[
+            f"{run['cycles']:,} cycles for {run['tokens']} tokens, {matrix / run['cycles']:.0%} of them for "
+            f"matrix products; every result checked: {'passed' if run['passed'] else 'FAILED'}."
+        ],
+        pictures=[_picture("Cycles of each operation of the layer", plots.layer(run["ops"]))],
+    )
+
+
+def _vector(operations: Sequence[Json]) -> Section:
+    columns = ("name", "rows", "cols", "cycles", "bandwidth", "cycles_per_chunk")
+    return Section(
+        id="vector",
+        title="Vector operations",
+        pictures=[_picture("Bandwidth of vector operations", plots.bandwidth(operations))],
+        table=Numbers(columns, [[each[name] for name in columns] for each in operations]),
+    )
+
+
+def _simulation(measured: Json) -> Section:
+    return Section(
+        id="simulation",
+        title="Simulation speed",
+        facts=measured["facts"],
+        pictures=[
+            _picture("Simulated cycles a second", plots.bars(measured["speeds"], "simulated cycles a second"))
+        ],
+    )
+
+
+def _picture(alt: str, figure: Figure) -> Picture:
+    encoded = base64.b64encode(plots.svg(figure).encode()).decode()
+    return Picture(alt, f"data:image/svg+xml;base64,{encoded}")
+
+
+def _figure(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:,.3f}" if cell < 100 else f"{cell:,.0f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)

@@ -1,0 +1,73 @@
+"""Cycles of the benchmarks' matrix products: committed, by type, and the same whatever the operands are.
+
+`make bench` measures all of them and compares, or with UPDATE=1 commits, what this test has no time for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import echo_npu
+from echo_npu.bench.gemm import Session, measure_product, workload_name
+from echo_npu.bench.products import Product, choose_products, load_products
+from echo_npu.data_types import DataType
+from tb.committed_cycles import CommittedCycles
+
+pytestmark = pytest.mark.sim
+
+CONFIG = "default"  # what benchmarks are about
+COMMITTED = CommittedCycles(
+    Path(__file__).resolve().parents[2] / "benchmarks" / "gemm_cycles.json", tolerance=0.01
+)
+LONGEST = 1 << 24
+"""MACs of a product that is small enough to be measured here."""
+CUBE = Product(512, 512, 512)
+
+
+def work(dtypes: list[DataType]) -> list[tuple[Product, DataType]]:
+    """All of the benchmarks' products in these types."""
+    return [(product, dtype) for product in choose_products(load_products()) for dtype in dtypes]
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[echo_npu.Device]:
+    with echo_npu.open("rtlmodel", config=CONFIG) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def dtypes(device: echo_npu.Device) -> list[DataType]:
+    """Those that the hardware has."""
+    return [DataType.of(label) for label in device.capabilities.data_types]
+
+
+def test_every_product_has_a_committed_number(dtypes: list[DataType]) -> None:
+    assert set(COMMITTED.load(CONFIG)) == {workload_name(*each) for each in work(dtypes)}
+
+
+@pytest.mark.slow
+def test_cycles_are_the_committed_ones(dtypes: list[DataType]) -> None:
+    """Within one percent, either way."""
+    chosen = [each for each in work(dtypes) if each[0].macs <= LONGEST or each[0] == CUBE]
+    measured = Session(config=CONFIG, check_limit=0, jobs=2).run(chosen)
+    COMMITTED.compare(CONFIG, {each.name: each.cycles for each in measured if each.cycles})
+    assert len(measured) == len(chosen)
+    assert all(each.cycles for each in measured)
+
+
+@pytest.mark.parametrize(
+    "product", [Product(100, 150, 16), Product(16, 64, 16, batch=9, trans_b=True)], ids=str
+)
+def test_no_cycle_depends_on_data(device: echo_npu.Device, dtypes: list[DataType], product: Product) -> None:
+    """Neither on the operands, nor on what the device did before; which is why the other test leaves both to
+    chance. Checked to the bit at the same time."""
+    for dtype in dtypes:
+        with echo_npu.open("cmodel", config=CONFIG) as twin:
+            drawn = [measure_product(device, product, dtype, twin=twin, seed=seed) for seed in (1, 2)]
+        with echo_npu.open("rtlmodel", config=CONFIG) as fresh:
+            zeros = measure_product(fresh, product, dtype)
+        assert [each.bit_exact for each in drawn] == [True, True]
+        assert zeros.cycles == drawn[0].cycles == drawn[1].cycles

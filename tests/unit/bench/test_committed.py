@@ -1,0 +1,70 @@
+"""What the docs show of the benchmarks is what the committed cycles say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bench, committed
+from benchmarks.marked_page import generated_part, marks, replace_part
+from echo_npu.bench.gemm import workload_name
+from echo_npu.data_types import DataType
+from tests.unit.bench.canned import BATCHES, SINGLE, measured
+
+
+def test_the_page_has_the_table_of_the_committed_cycles() -> None:
+    shown = generated_part(committed.PAGE, committed.COMMAND)
+    assert shown == committed.table(committed.committed_products()), f"run {committed.COMMAND}"
+
+
+def test_the_picture_shows_the_committed_cycles() -> None:
+    drawn = bench.picture(committed.committed_products())
+    assert committed.PICTURE.read_text(encoding="utf-8") == drawn, f"run {committed.COMMAND}"
+
+
+def test_every_committed_number_is_of_a_product() -> None:
+    names = {workload_name(product, dtype) for product in committed.all_products() for dtype in DataType}
+    assert set(committed.CYCLES.load(committed.CONFIG)) <= names
+
+
+def test_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    products = dict.fromkeys(SINGLE, "networks") | dict.fromkeys(BATCHES, "attention")
+    monkeypatch.setattr(committed, "all_products", lambda: products)
+    found = measured((*SINGLE, *BATCHES))
+    lines = committed.table([each for each in found if each.name != "int8 16x16x16"])
+    assert lines[0] == "| set | product | fp32 | bf16 | fp16 | int8 |"
+    assert [line.split(" | ")[0] for line in lines[2:]] == [
+        "| networks", "| ", "| ", "| ", "| attention", "| ", "| mean roofline", "| mean roofline",
+    ]  # fmt: skip
+    assert lines[2].startswith("| networks | 1x576x1536 | 138,430 0.02 0.80 | ")
+    assert lines[3].endswith(" | - |")
+    means = [(cells[1], float(cells[2])) for line in lines[-2:] for cells in [line.strip("| ").split(" | ")]]
+    assert means == [
+        ("single products", pytest.approx((138330 / 1.25 / 138430 * 0.8) ** 0.5, abs=1e-3)),
+        ("attention", pytest.approx((2304 / 2980 * 57344 / 71780) ** 0.5, abs=1e-3)),
+    ]
+
+
+def test_a_generated_part_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    begin, end = marks("make tea")
+    page.write_text(f"before\n\n{begin}\nold\n{end}\nafter\n{marks('other')[0]}\n", encoding="utf-8")
+    replace_part(page, "make tea", ["new", "lines"])
+    assert generated_part(page, "make tea") == ["new", "lines"]
+    replace_part(page, "make tea", ["newer"])
+    assert page.read_text(encoding="utf-8") == (
+        f"before\n\n{begin}\nnewer\n{end}\nafter\n{marks('other')[0]}\n"
+    )
+    with pytest.raises(ValueError, match="unpack"):
+        replace_part(page, "make coffee", [])
+
+
+def test_a_short_run_commits_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ECHO_NPU_UPDATE", "1")
+    monkeypatch.setattr("sys.argv", ["bench", "--quick"])
+    with pytest.raises(SystemExit, match="2"):
+        bench.main()
+    assert "too little to commit" in capsys.readouterr().err

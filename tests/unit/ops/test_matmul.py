@@ -219,6 +219,20 @@ def test_views_batches_and_transposes(npu: Device, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
+def test_windows_at_any_element(npu: Device, name: str) -> None:
+    """Operands and results that begin and step at odd elements of larger matrices."""
+    a, b, c = elements(name, M + 2, K + 2), elements(name, K + 4, N + 3), elements(name, M + 1, N + 5)
+    left, right, out = npu.tensor(a), npu.tensor(b), npu.tensor(c)
+    npu.matmul(left[1:-1, 1:-1], right[3:-1, 1:-2], out=out[1:, 3:-2])
+    c[1:, 3:-2] = 0
+    found = out.to_numpy()
+    wanted = expected(a[1:-1, 1:-1], b[3:-1, 1:-2], name, "own")
+    assert np.array_equal(bits(found[1:, 3:-2]), wanted)
+    found[1:, 3:-2] = 0
+    assert np.array_equal(found, c), "around the window nothing changes"
+
+
+@pytest.mark.parametrize("name", TYPES)
 def test_vectors_as_operands(npu: Device, name: str) -> None:
     v, b, w = elements(name, K), elements(name, K, N), elements(name, K, seed=9)
     one, many = normal(1), normal(N)

@@ -99,3 +99,15 @@ def test_wrong_inputs_are_named(npu: Device, layer: Any) -> None:
         linear(normal(2, K - 1))
     with pytest.raises(ValueError, match=r"shape=\(3, 24\).*\(2, 24\)"):
         linear(normal(2, K), out=npu.empty((3, N)))
+
+
+def test_a_recorded_layer_takes_new_inputs(npu: Device, layer: Any) -> None:
+    linear, *_ = layer
+    first, second = normal(4, K), normal(4, K, seed=1)
+    with npu.record() as program:
+        x = program.input("x", (4, K), np.float32)
+        y = linear(x, activation="gelu")
+    with program:
+        for values in (first, second):
+            program.run(x=values)
+            assert np.array_equal(y.to_numpy(), linear(values, activation="gelu"))

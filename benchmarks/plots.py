@@ -156,7 +156,7 @@ def _draw_roofline(axes: Axes, products: Sequence[Json], bus_bytes: int, peaks: 
         axes.annotate(
             f"{peak} MACs a cycle: {types}",
             (high, peak),
-            xytext=(-2, 3),
+            xytext=(-2, 4),
             textcoords="offset points",
             ha="right",
             fontsize=8,
@@ -184,6 +184,7 @@ def _draw_roofline(axes: Axes, products: Sequence[Json], bus_bytes: int, peaks: 
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
+    axes.set_ylim(top=2 * max(peaks.values()))
     axes.set_xlabel("intensity: MACs for a byte of the busier direction of the bus")
     axes.set_ylabel("MACs a cycle")
     axes.set_title("Roofline", fontsize=10)

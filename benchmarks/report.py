@@ -122,6 +122,10 @@ def _vector(operations: Sequence[Json]) -> Section:
     return Section(
         id="vector",
         title="Vector operations",
+        facts=[
+            "What takes few instructions an element is meant to reach the bandwidth; what takes many is "
+            "bound by the lanes, and its measure is the cycles for as many elements as there are lanes."
+        ],
         pictures=[_picture("Bandwidth of vector operations", plots.bandwidth(operations))],
         table=Numbers(columns, [[each[name] for name in columns] for each in operations]),
     )

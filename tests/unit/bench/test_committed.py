@@ -58,13 +58,3 @@ def test_a_generated_part_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="unpack"):
         replace_part(page, "make coffee", [])
-
-
-def test_a_short_run_commits_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("ECHO_NPU_UPDATE", "1")
-    monkeypatch.setattr("sys.argv", ["bench", "--quick"])
-    with pytest.raises(SystemExit, match="2"):
-        bench.main()
-    assert "too little to commit" in capsys.readouterr().err

@@ -1,0 +1,36 @@
+"""What `make bench` measures, in small."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import bench, committed
+from benchmarks.report import render
+from echo_npu.bench.gemm import workload_name
+from echo_npu.data_types import DataType
+
+pytestmark = pytest.mark.sim
+
+
+def test_everything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of small products gives the committed cycles and a report."""
+    monkeypatch.setattr(bench, "QUICK_MACS", 1 << 18)
+    results, measured = bench.measure(quick=True, jobs=2)
+    dtypes = [DataType.of(label) for label in results["hardware"]["peak"]]
+    expected = {
+        workload_name(product, dtype)
+        for product in committed.all_products()
+        for dtype in dtypes
+        if product.macs <= 1 << 18
+    }
+    assert {each.name for each in measured} == expected
+    assert all(each.bit_exact for each in measured)
+    assert not committed.CYCLES.moved(
+        committed.CONFIG, {each.name: each.cycles for each in measured if each.cycles}
+    )
+    assert len(results["gemm"]["products"]) + len(results["attention"]["products"]) == len(expected)
+    assert results["layer"]["passed"]
+    assert results["layer"]["cycles"] > 0
+    assert "A short run" in render(json.loads(json.dumps(results)))

@@ -70,6 +70,10 @@ bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML rep
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.bench --jobs "$$JOBS" \
 	    $(if $(filter-out 0,$(QUICK)),--quick)
 
+.PHONY: bench-sim
+bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator alone, plain cocotb; QUICK=1 CONFIG=small
+	@$(PY) -m benchmarks.sim_speed --config "$$CONFIG" $(if $(filter-out 0,$(QUICK)),--quick)
+
 .PHONY: numerics
 numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes
 	@$(PY) -m benchmarks.numerics

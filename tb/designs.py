@@ -22,7 +22,8 @@ class Design:
     """Sources, parameters and top level of one simulator.
 
     `control` are Verilator control files (.vlt), `cpp` are C++ sources of DPI functions, `public` makes
-    every signal visible to Python (slow; for small blocks).
+    every signal visible to Python (slow; for small blocks). `main` is a C++ main program in place of
+    cocotb's; with `cocotb` False it is one that knows neither VPI nor Python.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Design:
     defines: Mapping[str, str] = dataclasses.field(default_factory=dict)
     public: bool = False
     verilator_args: tuple[str, ...] = ()
+    main: Path | None = None
+    cocotb: bool = True
 
 
 def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -66,8 +69,11 @@ WAIVERS = ROOT / "scripts" / "lint_waivers.vlt"
 
 
 def npu_design(config: str) -> Design:
-    """The board (npu_tb) around the NPU in the configuration `config`. ConfigError for an unknown or illegal
-    one."""
+    """The board (npu_tb) around the NPU in the configuration `config`.
+
+    Raises:
+        ConfigError: an unknown configuration, or an illegal one.
+    """
     sources, includes = read_file_list(RTL / "npu.f")
     board = [HDL / name for name in ("dram_model.sv", "axil_bfm.sv", "axil_monitor.sv", "npu_tb.sv")]
     return Design(
@@ -78,6 +84,40 @@ def npu_design(config: str) -> Design:
         includes=(RTL, *includes),
         control=(WAIVERS, HDL / "public.vlt"),
         cpp=tuple(HDL / name for name in ("dram.cpp", "axil_queue.cpp", "axil_monitor.cpp", "lifeline.cpp")),
+        verilator_args=("--no-timing",),
+        main=HDL / "main.cpp",
+    )
+
+
+def bare_design(config: str, main: Path) -> Design:
+    """The same board with the C++ main program `main`, without Python, VPI and visible signals.
+
+    Raises: as `npu_design`.
+    """
+    return dataclasses.replace(
+        npu_design(config),
+        name=f"{config}-bare",
+        control=(WAIVERS,),
+        main=main,
+        cocotb=False,
+    )
+
+
+def public_design(config: str) -> Design:
+    """npu_top alone with every signal public, under cocotb's own main program: as cocotb's users start out.
+
+    Raises: as `npu_design`.
+    """
+    sources, includes = read_file_list(RTL / "npu.f")
+    return Design(
+        name=f"{config}-public",
+        top="npu_top",
+        sources=sources,
+        parameters=load_config(config).parameters(),
+        includes=(RTL, *includes),
+        control=(WAIVERS,),
+        cpp=(HDL / "lifeline.cpp",),
+        public=True,
     )
 
 

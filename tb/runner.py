@@ -64,10 +64,14 @@ VERILATOR_ARGS = (
 )
 KIND_ARGS: dict[str, tuple[str, ...]] = {
     "fast": (),
-    "waves": ("--trace-structs",),
+    "waves": ("--trace-structs", "-DNPU_TB_CLOCK"),
     # Line (with branches) and toggle; expression coverage on top is an internal error of Verilator 5.48.
     "coverage": ("--coverage-line", "--coverage-toggle", "--coverage-user"),
 }
+
+# pytest's better messages for failed assertions. For every module, numpy included, they would take most of a
+# simulator's start.
+REWRITTEN_MODULES = "test_*.py cocotb_*.py"
 
 KIND_CONTROL: dict[str, tuple[Path, ...]] = {
     "fast": (),
@@ -166,8 +170,9 @@ def _inputs(design: Design, kind: Kind) -> list[Path]:
         for pattern in ("*.svh", "*.vh")
         for path in sorted(folder.glob(pattern))
     ]
-    headers += [path for source in design.cpp for path in sorted(source.parent.glob("*.hpp"))]
-    return sorted({*design.sources, *design.control, *KIND_CONTROL[kind], *design.cpp, *headers})
+    cpp = (*design.cpp, *((design.main,) if design.main else ()))
+    headers += [path for source in cpp for path in sorted(source.parent.glob("*.hpp"))]
+    return sorted({*design.sources, *design.control, *KIND_CONTROL[kind], *cpp, *headers})
 
 
 def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
@@ -180,6 +185,7 @@ def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
         design.public,
         design.verilator_args,
         [str(path) for path in design.sources],
+        [str(design.main), design.cocotb],
         kind,
         VERILATOR_ARGS,
         KIND_ARGS[kind],
@@ -290,35 +296,11 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
 def _compile(
     design: Design, kind: Kind, verilator: Verilator, directory: Path, tick: Callable[[float], None]
 ) -> None:
-    public = ("--public-flat-rw",) if design.public else ()
-    planned = _plan(
-        {
-            "PATH": f"{verilator.program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
-            **verilator.environment,
-        },
-        "build",
-        sources=[
-            *(
-                cocotb_tools.runner.VerilatorControlFile(path)
-                for path in (*design.control, *KIND_CONTROL[kind])
-            ),
-            *(cocotb_tools.runner.Verilog(path) for path in design.sources),
-        ],
-        includes=design.includes,
-        defines=design.defines,
-        parameters=design.parameters,
-        hdl_toplevel=design.top,
-        build_args=[
-            *VERILATOR_ARGS,
-            *public,
-            *KIND_ARGS[kind],
-            *design.verilator_args,
-            *(str(path) for path in design.cpp),
-        ],
-        build_dir=directory,
-        timescale=("1ns", "1ps"),
-        waves=kind == "waves",
-    )
+    environment = {
+        "PATH": f"{verilator.program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        **verilator.environment,
+    }
+    planned = (_plan_cocotb if design.cocotb else _plan_plain)(design, kind, directory, environment)
     translate, compile_ = planned.commands
     variables = {**MAKE_FLAGS, **verilator.make_variables}
     if "OBJCACHE" not in os.environ:  # a user's ccache does the same and more
@@ -344,6 +326,64 @@ def _compile(
         if status != 0:
             tail = _complaints(log.read_text(encoding="utf-8", errors="replace"))
             raise BuildError(f"building {directory.name} failed:\n{tail}\nfull log: {log}")
+
+
+def _verilator_args(design: Design, kind: Kind) -> list[str]:
+    return [
+        *VERILATOR_ARGS,
+        *(("--public-flat-rw",) if design.public else ()),
+        *KIND_ARGS[kind],
+        *design.verilator_args,
+        *(str(path) for path in design.cpp),
+    ]
+
+
+def _plan_cocotb(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> _Planned:
+    """The commands that build a simulator which runs cocotb."""
+    planned = _plan(
+        environment,
+        "build",
+        sources=[
+            *(
+                cocotb_tools.runner.VerilatorControlFile(path)
+                for path in (*design.control, *KIND_CONTROL[kind])
+            ),
+            *(cocotb_tools.runner.Verilog(path) for path in design.sources),
+        ],
+        includes=design.includes,
+        defines=design.defines,
+        parameters=design.parameters,
+        hdl_toplevel=design.top,
+        build_args=_verilator_args(design, kind),
+        build_dir=directory,
+        timescale=("1ns", "1ps"),
+        waves=kind == "waves",
+    )
+    if design.main:
+        ours = str(design.main)
+        translate, compile_ = planned.commands
+        translate = [ours if Path(word).name == "verilator.cpp" else word for word in translate]
+        planned = dataclasses.replace(planned, commands=[translate, compile_])
+    return planned
+
+
+def _plan_plain(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> _Planned:
+    """The commands that build a simulator without cocotb."""
+    translate = [
+        "verilator",
+        "--cc",
+        "--exe",
+        *("-Mdir", str(directory), "--prefix", "Vtop", "--top-module", design.top, "-o", design.top),
+        *("--timescale", "1ns/1ps"),
+        *_verilator_args(design, kind),
+        *(f"-D{name}={value}" for name, value in design.defines.items()),
+        *(f"-I{folder}" for folder in design.includes),
+        *(f"-G{name}={value}" for name, value in design.parameters.items()),
+        *(str(path) for path in (*design.control, *KIND_CONTROL[kind], *design.sources)),
+        str(design.main),
+    ]
+    compile_ = ["make", "-j", str(os.cpu_count() or 1), "-C", str(directory), "-f", "Vtop.mk"]
+    return _Planned([translate, compile_], {**os.environ, **environment})
 
 
 def _complaints(text: str) -> str:
@@ -473,6 +513,7 @@ def launch(
         **planned.environment,
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(path for path in search if path)),
         "COCOTB_RANDOM_SEED": str(seed),
+        "COCOTB_REWRITE_ASSERTION_FILES": REWRITTEN_MODULES,
         **(env or {}),
     }
     results.unlink(missing_ok=True)

@@ -1,12 +1,12 @@
-// The simulated board: clock, reset, the NPU and the memory behind it.
+// The simulated board: the NPU and the memory behind it. Clock and time come from the main program (main.cpp).
 //
-// Only the signals named in public.vlt are visible to Python. The wires of s_axil and s_axi carry their bus names, so
+// Only the signals named in public.vlt are visible to Python. The ports of s_axil and s_axi carry their bus names, so
 // that any AXI library binds to them by prefix; they are idle while nobody drives them. Register accesses normally
-// come from axil_bfm; `axil_external` = 1 hands s_axil to the wires instead.
+// come from axil_bfm; `axil_external` = 1 hands s_axil to the ports instead.
 //
-// A library that samples at a clock edge expects the values from before the edge, but with a clock made in HDL Python
-// only runs once all registers have their new ones. So what the device drives reaches these wires through a register,
-// and the library's clock is `bus_clk`, 1 ns behind `clk`: at its edge the wires show the values from before the edge of
+// A library that samples at a clock edge expects the values from before the edge, but Python only runs once all
+// registers have their new ones. So what the device drives reaches these ports through a register,
+// and the library's clock is `bus_clk`, 1 ns behind `clk`: at its edge the ports show the values from before the edge of
 // `clk`. Both stand still unless `bus_enable` is 1, since each extra event costs simulation time.
 module npu_tb #(
     parameter int ArrayRows    = 16,
@@ -21,62 +21,94 @@ module npu_tb #(
     parameter int BlockNTiles  = 16,
     parameter int AccEntries   = 1024,
     parameter int QueueDepth   = 16
+) (
+    input  logic        tick,      // each change is a clock cycle
+    input  logic        rst_n,
+    output logic        irq,
+    output logic [63:0] cycle,
+    input  logic        bfm_req,   // a toggle starts the queued register operations
+    output logic        bfm_done,  // follows bfm_req when they are answered
+
+    // external bus masters
+    input  logic        bus_clk,
+    input  logic        bus_enable,
+    input  logic        axil_external,
+    input  logic        s_axil_awvalid,
+    output logic        s_axil_awready,
+    input  logic [15:0] s_axil_awaddr,
+    input  logic  [2:0] s_axil_awprot,
+    input  logic        s_axil_wvalid,
+    output logic        s_axil_wready,
+    input  logic [31:0] s_axil_wdata,
+    input  logic  [3:0] s_axil_wstrb,
+    output logic        s_axil_bvalid,
+    input  logic        s_axil_bready,
+    output logic  [1:0] s_axil_bresp,
+    input  logic        s_axil_arvalid,
+    output logic        s_axil_arready,
+    input  logic [15:0] s_axil_araddr,
+    input  logic  [2:0] s_axil_arprot,
+    output logic        s_axil_rvalid,
+    input  logic        s_axil_rready,
+    output logic [31:0] s_axil_rdata,
+    output logic  [1:0] s_axil_rresp,
+    input  logic                 s_axi_awvalid,
+    output logic                 s_axi_awready,
+    input  logic           [3:0] s_axi_awid,
+    input  logic          [31:0] s_axi_awaddr,
+    input  logic           [7:0] s_axi_awlen,
+    input  logic           [2:0] s_axi_awsize,
+    input  logic           [1:0] s_axi_awburst,
+    input  logic                 s_axi_awlock,
+    input  logic           [3:0] s_axi_awcache,
+    input  logic           [2:0] s_axi_awprot,
+    input  logic           [3:0] s_axi_awqos,
+    input  logic                 s_axi_wvalid,
+    output logic                 s_axi_wready,
+    input  logic [DataWidth-1:0] s_axi_wdata,
+    input  logic [DataWidth/8-1:0] s_axi_wstrb,
+    input  logic                 s_axi_wlast,
+    output logic                 s_axi_bvalid,
+    input  logic                 s_axi_bready,
+    output logic           [3:0] s_axi_bid,
+    output logic           [1:0] s_axi_bresp,
+    input  logic                 s_axi_arvalid,
+    output logic                 s_axi_arready,
+    input  logic           [3:0] s_axi_arid,
+    input  logic          [31:0] s_axi_araddr,
+    input  logic           [7:0] s_axi_arlen,
+    input  logic           [2:0] s_axi_arsize,
+    input  logic           [1:0] s_axi_arburst,
+    input  logic                 s_axi_arlock,
+    input  logic           [3:0] s_axi_arcache,
+    input  logic           [2:0] s_axi_arprot,
+    input  logic           [3:0] s_axi_arqos,
+    output logic                 s_axi_rvalid,
+    input  logic                 s_axi_rready,
+    output logic           [3:0] s_axi_rid,
+    output logic [DataWidth-1:0] s_axi_rdata,
+    output logic           [1:0] s_axi_rresp,
+    output logic                 s_axi_rlast
 );
   localparam int StrbWidth = DataWidth / 8;
 
-  // ---- clock, reset, time ----
-  logic        clk;
-  logic        rst_n = 1'b0;  // written by Python
-  logic [63:0] cycle;
-  logic        irq;
-
-  initial begin
-    clk = 1'b0;
-    forever #5 clk = !clk;
-  end
+  // ---- clock and time ----
+  logic clk;
+`ifdef NPU_TB_CLOCK
+  assign clk = tick;  // rises and falls with it
+`else
+  // Rises with each change of tick and falls as soon as everything is clocked, so that the falling edge takes no
+  // evaluation of its own.
+  logic tick_q;
+  initial tick_q = 1'b0;
+  always @(posedge clk) tick_q <= tick;
+  assign clk = tick ^ tick_q;
+`endif
 
   initial cycle = '0;
   always @(posedge clk) cycle <= cycle + 1;
 
-  // ---- external bus masters ----
-  logic        bus_enable = 1'b0;  // written by Python
-  logic        bus_clk;
-
-  initial begin
-    bus_clk = 1'b0;
-    forever begin
-      @(posedge clk);
-      if (bus_enable) begin
-        #1 bus_clk = 1'b1;
-        #4 bus_clk = 1'b0;
-      end
-    end
-  end
-
-  // ---- s_axil: wires for an external master, and the built-in one ----
-  logic        axil_external = 1'b0;  // written by Python
-  logic        bfm_req = 1'b0;  // written by Python: a toggle starts the queued operations
-  logic        bfm_done;
-
-  logic        s_axil_awvalid = 1'b0;
-  logic        s_axil_awready;
-  logic [15:0] s_axil_awaddr = '0;
-  logic [ 2:0] s_axil_awprot = '0;
-  logic        s_axil_wvalid = 1'b0;
-  logic        s_axil_wready;
-  logic [31:0] s_axil_wdata = '0;
-  logic [ 3:0] s_axil_wstrb = '0;
-  logic        s_axil_bvalid;
-  logic        s_axil_bready = 1'b0;
-  logic [ 1:0] s_axil_bresp;
-  logic        s_axil_arvalid = 1'b0;
-  logic        s_axil_arready;
-  logic [15:0] s_axil_araddr = '0;
-  logic [ 2:0] s_axil_arprot = '0;
-  logic        s_axil_rvalid;
-  logic        s_axil_rready = 1'b0;
-  logic [31:0] s_axil_rdata;
-  logic [ 1:0] s_axil_rresp;
+  // ---- s_axil: an external master, and the built-in one ----
 
   // What the device drives, as it is.
   logic axil_awready, axil_wready, axil_bvalid, axil_arready, axil_rvalid;
@@ -141,44 +173,7 @@ module npu_tb #(
       .bresp  (axil_bresp)
   );
 
-  // ---- s_axi: the host window, wires for an external master ----
-  logic                 s_axi_awvalid = 1'b0;
-  logic                 s_axi_awready;
-  logic [          3:0] s_axi_awid = '0;
-  logic [         31:0] s_axi_awaddr = '0;
-  logic [          7:0] s_axi_awlen = '0;
-  logic [          2:0] s_axi_awsize = '0;
-  logic [          1:0] s_axi_awburst = '0;
-  logic                 s_axi_awlock = 1'b0;
-  logic [          3:0] s_axi_awcache = '0;
-  logic [          2:0] s_axi_awprot = '0;
-  logic [          3:0] s_axi_awqos = '0;
-  logic                 s_axi_wvalid = 1'b0;
-  logic                 s_axi_wready;
-  logic [DataWidth-1:0] s_axi_wdata = '0;
-  logic [StrbWidth-1:0] s_axi_wstrb = '0;
-  logic                 s_axi_wlast = 1'b0;
-  logic                 s_axi_bvalid;
-  logic                 s_axi_bready = 1'b0;
-  logic [          3:0] s_axi_bid;
-  logic [          1:0] s_axi_bresp;
-  logic                 s_axi_arvalid = 1'b0;
-  logic                 s_axi_arready;
-  logic [          3:0] s_axi_arid = '0;
-  logic [         31:0] s_axi_araddr = '0;
-  logic [          7:0] s_axi_arlen = '0;
-  logic [          2:0] s_axi_arsize = '0;
-  logic [          1:0] s_axi_arburst = '0;
-  logic                 s_axi_arlock = 1'b0;
-  logic [          3:0] s_axi_arcache = '0;
-  logic [          2:0] s_axi_arprot = '0;
-  logic [          3:0] s_axi_arqos = '0;
-  logic                 s_axi_rvalid;
-  logic                 s_axi_rready = 1'b0;
-  logic [          3:0] s_axi_rid;
-  logic [DataWidth-1:0] s_axi_rdata;
-  logic [          1:0] s_axi_rresp;
-  logic                 s_axi_rlast;
+  // ---- s_axi: the host window ----
 
   // What the device drives, as it is.
   logic host_awready, host_wready, host_bvalid, host_arready, host_rvalid, host_rlast;
@@ -353,8 +348,8 @@ module npu_tb #(
       .m_axi_rlast
   );
 
-  // Attributes that this memory has no use for.
-  wire unused_attributes = ^{m_axi_awlock, m_axi_awcache, m_axi_awprot, m_axi_awqos,
+  // Attributes that this memory has no use for, and the clock that is there for libraries.
+  wire unused_attributes = ^{bus_clk, m_axi_awlock, m_axi_awcache, m_axi_awprot, m_axi_awqos,
                              m_axi_arlock, m_axi_arcache, m_axi_arprot, m_axi_arqos};
 
   dram_model #(

@@ -1,0 +1,303 @@
+"""How fast the RTL is simulated: by this harness, by Verilator alone, by cocotb as its users start out.
+
+One packet program runs on the same RTL in three simulators: (a) the backend rtlmodel; (b) a plain C++ loop
+around the same board, which is the limit; (c) npu_top under cocotb with every signal public, the clock from
+cocotb's Clock, memory behind cocotbext-axi's AxiRam and registers through its AxiLiteMaster. (a) and (b) take
+turns, many times.
+
+The measure is simulated cycles for each second of processor time, summed over all processes that take part:
+on an idle machine that is wall time, and on a busy one it is what remains comparable. The best run of each
+counts, since other work only ever makes a run slower. After every run device memory must be what the
+functional model says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import echo_npu
+from benchmarks.sim_speed_replay import RING_SLOTS, Replay, heavy, layer, same_result
+from echo_npu.backends.rtlmodel import RtlmodelBackend
+from echo_npu.device import Device
+from echo_npu.memory import DeviceMemory
+from tb import runner
+from tb.designs import bare_design, public_design
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+BARE_MAIN: Final = ROOT / "benchmarks" / "sim_speed_bare.cpp"
+COCOTB_MODULE: Final = "benchmarks.sim_speed_cocotb"
+COCOTB_TIMEOUT_S: Final = 1800.0
+
+HOST_PACKETS: Final = 700
+GOALS: Final = {
+    "harness_to_bare": 0.95,
+    "harness_to_cocotb": 20.0,
+    "host_overhead": 0.05,
+    "open_s": 3.0,
+}
+"""At least, for the first two; at most, for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a program.
+
+    Attributes:
+        cycles: simulated, from the doorbell to the answer that all is done.
+        busy_cycles: what the device counted.
+        cpu_s: seconds of processor time, of all processes.
+        wall_s: seconds of wall time.
+        host_s: the part of cpu_s outside of the simulator.
+        same: whether memory held the right bytes afterwards.
+    """
+
+    cycles: int
+    busy_cycles: int
+    cpu_s: float
+    wall_s: float
+    same: bool
+    host_s: float = 0.0
+
+    @property
+    def speed(self) -> float:
+        """Cycles for each second of processor time."""
+        return self.cycles / self.cpu_s
+
+
+def run_harness(replay: Replay, device: Device, expected: DeviceMemory) -> Run:
+    """Run it on an open rtlmodel device through `submit_batch` and `wait`."""
+    backend = device.backend
+    assert isinstance(backend, RtlmodelBackend)
+    device.reset()
+    replay.fill(backend.memory)
+    simulator = ~backend.simulator.pid << 3 | 2  # Linux's number of that process's clock of processor time
+    busy, cycles = device.counters()["busy_cycles"], backend.statistics()["cycles"]
+    wall, host, cpu = time.perf_counter(), time.process_time(), time.clock_gettime(simulator)
+    device.submit_batch(replay.slots)
+    device.wait()
+    wall, host = time.perf_counter() - wall, time.process_time() - host
+    cpu = time.clock_gettime(simulator) - cpu + host
+    cycles = int(backend.statistics()["cycles"] - cycles)
+    busy = device.counters()["busy_cycles"] - busy
+    return Run(cycles, busy, cpu, wall, same_result(backend.memory, expected), host)
+
+
+def run_bare(replay: Replay, expected: DeviceMemory) -> Run:
+    """Run it in the plain loop, in a process of its own."""
+    program = runner.build(bare_design(replay.config, BARE_MAIN)) / "npu_tb"
+    memory = DeviceMemory()
+    replay.fill(memory)
+    with tempfile.NamedTemporaryFile("w", suffix=".script") as script:
+        script.write(replay.script(memory))
+        script.flush()
+        answer = subprocess.run(
+            [str(program), script.name, "+verilator+rand+reset+2", "+verilator+seed+1"],
+            env={**os.environ, "ECHO_NPU_MEMORY": memory.share_path},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    return Run(**json.loads(answer.stdout), same=same_result(memory, expected))
+
+
+def run_cocotb(replay: Replay, expected: DeviceMemory) -> Run:
+    """Run it as cocotb's users start out.
+
+    Raises:
+        RuntimeError: the simulation failed; with its log.
+    """
+    memory = DeviceMemory()
+    replay.fill(memory)
+    with tempfile.TemporaryDirectory() as folder:
+        script, figures = Path(folder) / "script", Path(folder) / "figures.json"
+        script.write_text(replay.script(memory), encoding="utf-8")
+        result = runner.run(
+            public_design(replay.config),
+            COCOTB_MODULE,
+            name=f"sim-speed-{os.getpid()}",
+            replay="make bench-sim",
+            env={
+                "ECHO_NPU_MEMORY": memory.share_path,
+                "ECHO_NPU_SCRIPT": str(script),
+                "ECHO_NPU_FIGURES": str(figures),
+            },
+            seed=1,
+            timeout=COCOTB_TIMEOUT_S,
+        )
+        if not result.passed:
+            raise RuntimeError(result.failures())
+        return Run(**json.loads(figures.read_text(encoding="utf-8")), same=same_result(memory, expected))
+
+
+def _best(runs: Sequence[Run]) -> Run:
+    return max(runs, key=lambda run: run.speed)
+
+
+def _figures(runs: Sequence[Run]) -> dict[str, Any]:
+    best = _best(runs)
+    return {"runs": len(runs), "cycles_per_s": best.speed, "best": asdict(best)}
+
+
+def compare(replay: Replay, device: Device, rounds: int, *, cocotb: bool) -> dict[str, Any]:
+    """The program's figures in each simulator, and their ratios."""
+    expected = replay.expected()
+    harness, bare = [], []
+    for _ in range(rounds):
+        harness.append(run_harness(replay, device, expected))
+        bare.append(run_bare(replay, expected))
+    runs = [*harness, *bare]
+    report: dict[str, Any] = {
+        "name": replay.name,
+        "packets": len(replay.slots),
+        "harness": _figures(harness),
+        "bare": _figures(bare),
+        "harness_to_bare": _best(harness).speed / _best(bare).speed,
+        "same_cycles": len({run.busy_cycles for run in runs}) == 1,
+    }
+    if cocotb:
+        slow = run_cocotb(replay, expected)
+        runs.append(slow)
+        report["cocotb"] = _figures([slow])
+        report["harness_to_cocotb"] = _best(harness).speed / slow.speed
+    report["same_results"] = all(run.same for run in runs)
+    return report
+
+
+def host_overhead(replay: Replay, device: Device, rounds: int) -> dict[str, Any]:
+    """What the host adds to the simulation of a long packet program."""
+    program = replay.repeated(f"{replay.name}, repeated", HOST_PACKETS)
+    expected = program.expected()
+    runs = [run_harness(program, device, expected) for _ in range(rounds)]
+    best = min(runs, key=lambda run: run.host_s / run.cpu_s)
+    return {
+        "packets": len(program.slots),
+        "host_s": best.host_s,
+        "simulation_s": best.cpu_s - best.host_s,
+        "host_overhead": best.host_s / (best.cpu_s - best.host_s),
+        "same_results": all(run.same for run in runs),
+    }
+
+
+_OPEN = """
+import sys, time
+import echo_npu
+with echo_npu.open("rtlmodel", sys.argv[1]) as npu:
+    simulator = time.clock_gettime(~npu.backend.simulator.pid << 3 | 2)
+    print(time.process_time() + simulator, time.time())
+"""
+
+
+def open_seconds(config: str, rounds: int) -> dict[str, Any]:
+    """From the start of a new Python process to a device that is ready, its simulator built before."""
+    runner.build(config)
+    runs = []
+    for _ in range(rounds):
+        start = time.time()
+        answer = subprocess.run(
+            [sys.executable, "-c", _OPEN, config],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "runtime"), str(ROOT)))},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        cpu, ready = (float(word) for word in answer.stdout.split())
+        runs.append((ready - start, cpu))
+    return {"open_s": min(wall for wall, _ in runs), "open_cpu_s": min(cpu for _, cpu in runs)}
+
+
+def measure(config: str, *, quick: bool = False, cocotb: bool = True) -> dict[str, Any]:
+    """The whole report, as plain data.
+
+    Args:
+        config: the hardware configuration.
+        quick: a few short runs, to see that everything works; the figures mean little then.
+        cocotb: whether (c) is measured; it is built from scratch the first time, which takes minutes.
+    """
+    with echo_npu.open("rtlmodel", config, ring_slots=RING_SLOTS) as device:
+        small = layer(config)
+        programs = [compare(small, device, 2 if quick else 20, cocotb=cocotb)]
+        if not quick:
+            programs.append(compare(heavy(config), device, 5, cocotb=False))
+        host = host_overhead(small, device, 1 if quick else 3)
+    host |= open_seconds(config, 1 if quick else 3)
+    return {
+        "config": config,
+        "measure": "cycles for each second of processor time, best run",
+        "programs": programs,
+        "host": host,
+        "goals": GOALS,
+    }
+
+
+def failures(report: dict[str, Any]) -> list[str]:
+    """What must hold at any speed, and does not."""
+    found = []
+    for program in report["programs"]:
+        if not program["same_results"]:
+            found.append(
+                f"{program['name']}: a simulator left other bytes in memory than the functional model"
+            )
+        if not program["same_cycles"]:
+            found.append(f"{program['name']}: harness and bare loop took different numbers of cycles")
+    if not report["host"]["same_results"]:
+        found.append("the long program left other bytes in memory than the functional model")
+    return found
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """The report for people."""
+    text = [f"configuration {report['config']}; {report['measure']}"]
+    names = {"harness": "this harness", "bare": "bare Verilator loop", "cocotb": "cocotb, AxiRam"}
+    for program in report["programs"]:
+        busy = program["harness"]["best"]["busy_cycles"]
+        text.append(f"{program['name']}: {program['packets']} packets, {busy} cycles")
+        for key, name in names.items():
+            if key in program:
+                entry = program[key]
+                text.append(f"  {name:22} {entry['cycles_per_s']:11,.0f} cycles/s   ({entry['runs']} runs)")
+        for key, name in (("harness_to_bare", "harness / bare"), ("harness_to_cocotb", "harness / cocotb")):
+            if key in program:
+                text.append(f"  {name:22} {program[key]:11.3f}            (goal: {GOALS[key]:g} or more)")
+        text.append(
+            f"  {'results':22} {'all as the functional model' if program['same_results'] else 'DIFFER'}"
+        )
+    host = report["host"]
+    text += [
+        f"host, {host['packets']} packets by submit_batch and wait: {host['host_overhead']:.2%} of the"
+        f" simulation (goal: {GOALS['host_overhead']:.0%} or less)",
+        f"open() of a built simulator, from a new Python process: {host['open_s']:.2f} s,"
+        f" of which {host['open_cpu_s']:.2f} s processor time (goal: {GOALS['open_s']:g} s or less)",
+    ]
+    return text
+
+
+def main() -> int:
+    """Command line entry point; 1 if results differ."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", default="default", help="hardware configuration (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="a few short runs")
+    parser.add_argument(
+        "--no-cocotb", action="store_true", help="leave out (c), which takes minutes to build"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    arguments = parser.parse_args()
+    report = measure(arguments.config, quick=arguments.quick, cocotb=not arguments.no_cocotb)
+    print(json.dumps(report, indent=2) if arguments.json else "\n".join(lines(report)))
+    wrong = failures(report)
+    for failure in wrong:
+        print(failure, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

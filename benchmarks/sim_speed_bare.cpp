@@ -1,0 +1,122 @@
+// The limit of the simulation's speed: npu_tb clocked by a plain loop, with no cocotb, no VPI and no visible signals.
+//
+// Usage: npu_tb SCRIPT, with ECHO_NPU_MEMORY naming the device memory. The script's lines (benchmarks/sim_speed_replay.py
+// writes them): "write OFFSET VALUE" to a register, "wait" until everything submitted is finished, "measure": what
+// follows is what counts. Prints cycles, busy cycles and seconds of that part as JSON.
+
+#include <time.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "../tb/hdl/npu_tb.hpp"
+#include "Vtop.h"
+#include "verilated.h"
+
+extern "C" {
+void echo_axil_submit(const uint32_t* operations, unsigned int count);
+unsigned int echo_axil_collect(uint32_t* pairs, unsigned int room);
+}
+
+namespace {
+
+[[noreturn]] void fail(const std::string& message) {
+    fprintf(stderr, "%s\n", message.c_str());
+    exit(1);
+}
+
+double seconds(clockid_t clock) {
+    timespec now;
+    clock_gettime(clock, &now);
+    return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+class Board {
+  public:
+    Board() {
+        echo::set_idle(top_);
+        for (int i = 0; i < 10; ++i) tick();
+        top_.rst_n = 1;
+        for (int i = 0; i < 10; ++i) tick();
+    }
+    ~Board() { top_.final(); }
+
+    uint64_t cycle() const { return top_.cycle; }
+    uint64_t busy_cycles() {
+        const uint64_t low = read(kBusyCycles);  // first: it latches the high word
+        return low | uint64_t{read(kBusyCycles + 4)} << 32;
+    }
+
+    void write(uint32_t offset, uint32_t value) { access(1, offset, value); }
+    uint32_t read(uint32_t offset) { return access(0, offset, 0); }
+
+    // Until everything submitted is finished. The interrupt may be an old one: it is cleared, and the state decides.
+    void wait() {
+        for (;;) {
+            while (!top_.irq) tick();
+            write(kIrqStatus, kIrqBits);
+            const uint32_t state = read(kStatus) & 3;
+            if (state == kError) fail("the device stopped in state ERROR");
+            if (state != kBusy) return;
+        }
+    }
+
+  private:
+    // docs/registers.md
+    static constexpr uint32_t kStatus = 0x44, kIrqStatus = 0x60, kBusyCycles = 0x208;
+    static constexpr uint32_t kIrqBits = 3, kBusy = 1, kError = 3;
+
+    void tick() {
+        top_.tick = !top_.tick;
+        top_.eval();
+    }
+
+    uint32_t access(uint32_t write, uint32_t offset, uint32_t value) {
+        const uint32_t operation[3] = {write, offset, value};
+        echo_axil_submit(operation, 1);
+        top_.bfm_req = !top_.bfm_done;
+        while (top_.bfm_req != top_.bfm_done) tick();
+        uint32_t answer[2] = {};
+        if (echo_axil_collect(answer, 1) != 1 || answer[1] != 0) fail("the device refused a register access");
+        return answer[0];
+    }
+
+    Vtop top_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Verilated::commandArgs(argc, argv);
+    std::ifstream script(argc > 1 ? argv[1] : "");
+    if (!script) fail("usage: npu_tb SCRIPT");
+    Board board;
+    uint64_t cycle = 0, busy = 0;
+    double wall = 0, cpu = 0;
+    for (std::string word; script >> word;) {
+        if (word == "write") {
+            uint32_t offset, value;
+            script >> offset >> value;
+            board.write(offset, value);
+        } else if (word == "wait") {
+            board.wait();
+        } else if (word == "measure") {
+            busy = board.busy_cycles();
+            cycle = board.cycle();
+            wall = seconds(CLOCK_MONOTONIC);
+            cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        } else {
+            fail("the script has an unknown word: " + word);
+        }
+    }
+    wall = seconds(CLOCK_MONOTONIC) - wall;
+    cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    cycle = board.cycle() - cycle;
+    busy = board.busy_cycles() - busy;
+    printf("{\"cycles\": %llu, \"busy_cycles\": %llu, \"wall_s\": %.6f, \"cpu_s\": %.6f}\n", (unsigned long long)cycle,
+           (unsigned long long)busy, wall, cpu);
+    return 0;
+}

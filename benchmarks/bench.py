@@ -26,7 +26,7 @@ from benchmarks.marked_page import replace_part
 from benchmarks.report import render
 from echo_npu.bench.cli import results_table, summary_lines, to_dict
 from echo_npu.bench.gemm import Measured, Session
-from echo_npu.bench.products import ATTENTION
+from echo_npu.bench.products import ATTENTION, TRANSPOSED
 from echo_npu.bench.summary import summarize
 from echo_npu.bench.vector import OPERATIONS, measure_vector
 from echo_npu.cli_support import table_console
@@ -38,6 +38,10 @@ from echo_npu.models.transformer import tiny_layer
 from tb.committed_cycles import UPDATE_VARIABLE
 
 OUTPUT = committed.ROOT / "sim_build" / "bench"
+
+GEMM = "gemm"
+GROUPS = (GEMM, TRANSPOSED, ATTENTION)
+"""Products that are judged apart: those two sets, and all others."""
 
 QUICK_MACS = 1 << 21
 """The largest product of a short run."""
@@ -67,10 +71,7 @@ def measure(*, quick: bool, jobs: int) -> tuple[dict[str, Any], list[Measured]]:
         "revision": _revision(),
         "quick": quick,
         "hardware": committed.hardware(capabilities, dtypes),
-        **{
-            key: _group([(products[each.product], each) for each in measured], attention=key == ATTENTION)
-            for key in ("gemm", ATTENTION)
-        },
+        **_groups([(products[each.product], each) for each in measured]),
         "layer": layer,
         "vector": vector,
         "simulation": None,
@@ -78,16 +79,21 @@ def measure(*, quick: bool, jobs: int) -> tuple[dict[str, Any], list[Measured]]:
     return results, measured
 
 
-def _group(named: list[tuple[str, Measured]], *, attention: bool) -> dict[str, Any]:
-    """Products of attention, or all others; printed, and as JSON holds them."""
-    chosen = [each for each in named if (each[0] == ATTENTION) == attention]
-    names, measured = [name for name, _ in chosen], [each for _, each in chosen]
-    summary = summarize(measured)
+def _groups(named: list[tuple[str, Measured]]) -> dict[str, dict[str, Any]]:
+    """Products with their sets' names, in the groups that are judged apart: printed, and for JSON."""
+    groups: dict[str, list[tuple[str, Measured]]] = {key: [] for key in GROUPS}
+    for name, each in named:
+        groups[name if name in GROUPS else GEMM].append((name, each))
     console = table_console()
-    console.print(results_table(names, measured))
-    for line in summary_lines(summary):
-        console.print(line, soft_wrap=True)
-    return to_dict(committed.CONFIG, names, measured, summary)
+    made = {}
+    for key, chosen in groups.items():
+        names, measured = [name for name, _ in chosen], [each for _, each in chosen]
+        summary = summarize(measured)
+        console.print(results_table(names, measured))
+        for line in summary_lines(summary):
+            console.print(line, soft_wrap=True)
+        made[key] = to_dict(committed.CONFIG, names, measured, summary)
+    return made
 
 
 def _layer(device: Device) -> dict[str, Any]:
@@ -151,7 +157,7 @@ def main() -> int:
     results, measured = measure(quick=options.quick, jobs=max(1, options.jobs))
     write_report(results, OUTPUT)
     console = Console()
-    wrong = [*results["gemm"]["summary"]["wrong"], *results[ATTENTION]["summary"]["wrong"]]
+    wrong = [name for key in GROUPS for name in results[key]["summary"]["wrong"]]
     if wrong or not results["layer"]["passed"]:
         console.print(f"[bold red]WRONG:[/] {', '.join(wrong) or 'the layer'}", soft_wrap=True)
         return 1

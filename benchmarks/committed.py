@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import echo_npu
 from echo_npu.bench.gemm import Measured, judged, workload_name
-from echo_npu.bench.products import ATTENTION, Product, choose_products, load_products
+from echo_npu.bench.products import ATTENTION, TRANSPOSED, Product, choose_products, load_products
 from echo_npu.bench.summary import summarize
 from echo_npu.capabilities import Capabilities
 from echo_npu.data_types import DataType
@@ -68,10 +68,13 @@ def table(measured: Sequence[Measured]) -> list[str]:
         cells = [_cell(found.get((product, dtype))) for dtype in dtypes]
         lines.append(f"| {name if name != previous else ''} | {product} | {' | '.join(cells)} |")
         previous = name
-    singles = [each for each in measured if each.product.batch == 1]
-    batches = [each for each in measured if each.product.batch > 1]
-    for title, group in (("single products", singles), (ATTENTION, batches)):
-        means = summarize(group).means
+    sets = all_products()
+    for title, chosen in (
+        ("single products", [each for each in measured if sets[each.product] not in (TRANSPOSED, ATTENTION)]),
+        (TRANSPOSED, [each for each in measured if sets[each.product] == TRANSPOSED]),
+        (ATTENTION, [each for each in measured if sets[each.product] == ATTENTION]),
+    ):
+        means = summarize(chosen).means
         cells = [f"{means[dtype.label]:.3f}" if dtype.label in means else "-" for dtype in dtypes]
         lines.append(f"| mean roofline | {title} | {' | '.join(cells)} |")
     return lines

@@ -52,6 +52,7 @@ def render(results: Json) -> str:
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     sections = [
         _products(results, "gemm", "Matrix products"),
+        _products(results, "transposed", "Right operand stored as [N, K]"),
         _products(results, "attention", "Attention"),
         _layer(results["layer"]),
         _vector(results["vector"]),

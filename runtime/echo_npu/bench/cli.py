@@ -44,7 +44,9 @@ def gemm(
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A set of benchmarks/gemm.json, or attention; again for several."),
+        typer.Option(
+            "--set", help="A set of benchmarks/gemm.json; again for several."
+        ),
     ] = None,
     shapes: Annotated[
         list[str] | None,
@@ -68,7 +70,7 @@ def gemm(
 ) -> None:
     """Measure the matrix products of real networks, in every data type, each alone.
 
-    Without --set and --shape: all sets of benchmarks/gemm.json but attention, some minutes.
+    Without --set and --shape: all sets of benchmarks/gemm.json but transposed and attention, some minutes.
 
     utilisation: macs / (cycles * peak), peak being array rows * array columns, for int8 four times that.
 
@@ -115,7 +117,7 @@ def chosen_work(
 
     Args:
         dtypes: labels of types; None or "all" for all of them.
-        sets: names of sets; None without shapes: all but attention.
+        sets: names of sets; None without shapes: all but transposed and attention.
         shapes: texts "MxKxN".
         trans_b: every right operand is stored transposed.
 

@@ -14,6 +14,9 @@ from echo_npu.repository import find_repository
 ATTENTION: Final = "attention"
 """The set of an attention layer's products, which are batches of small ones."""
 
+TRANSPOSED: Final = "transposed"
+"""The set of products whose right operand is stored as [n, k]."""
+
 LATENCY_MACS: Final = 1 << 18
 """Single products with fewer multiply-accumulates are a matter of latency: their fixed cost counts."""
 
@@ -66,7 +69,7 @@ class Product:
 
 
 def load_products() -> dict[str, tuple[Product, ...]]:
-    """The products by the name of their set, the set "attention" last.
+    """The products by the name of their set, the sets "transposed" and "attention" last.
 
     Raises:
         RepositoryError: the file, or the repository that has it, is not there.
@@ -79,6 +82,7 @@ def load_products() -> dict[str, tuple[Product, ...]]:
     sets = {
         name: tuple(Product(m, k, n) for m, k, n in shapes) for name, shapes in content["products"].items()
     }
+    sets[TRANSPOSED] = tuple(Product(m, k, n, trans_b=True) for m, k, n in content["transposed"])
     attention = content["attention"]
     size = attention["head_size"]
     sets[ATTENTION] = tuple(
@@ -97,14 +101,14 @@ def choose_products(names: Iterable[str] | None = None) -> dict[Product, str]:
     """The products of some sets, each once, with the name of its set.
 
     Args:
-        names: of sets; None for all but attention.
+        names: of sets; None for all but transposed and attention.
 
     Raises:
         ValueError: there is no such set; the message lists them.
         RepositoryError: as `load_products`.
     """
     sets = load_products()
-    wanted = [name for name in sets if name != ATTENTION] if names is None else list(names)
+    wanted = [name for name in sets if name not in (TRANSPOSED, ATTENTION)] if names is None else list(names)
     for name in wanted:
         if name not in sets:
             raise ValueError(f"there is no set {name!r}; the sets are {', '.join(sets)}")

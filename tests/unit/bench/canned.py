@@ -13,6 +13,7 @@ from echo_npu.bench.summary import summarize
 from echo_npu.data_types import DataType
 
 SINGLE = (Product(1, 576, 1536), Product(16, 16, 16), Product(128, 768, 768), Product(784, 25, 6))
+TRANSPOSED = (Product(1, 576, 1536, trans_b=True),)
 BATCHES = (Product(16, 64, 16, batch=9, trans_b=True), Product(128, 128, 64, batch=14))
 
 
@@ -47,6 +48,7 @@ def results() -> dict[str, Any]:
         "quick": False,
         "hardware": facts,
         "gemm": group("networks", SINGLE),
+        "transposed": group("transposed", TRANSPOSED),
         "attention": group("attention", BATCHES),
         "layer": {"layer": "tiny", "tokens": 16, "cycles": 3000, "passed": True, "ops": operations},
         "vector": [

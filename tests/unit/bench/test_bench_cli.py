@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from echo_npu.bench import cli
 from echo_npu.bench.gemm import Session
-from echo_npu.bench.products import ATTENTION, Product, load_products
+from echo_npu.bench.products import ATTENTION, Product, choose_products
 from echo_npu.cli import app
 from echo_npu.data_types import DataType
 
@@ -62,8 +62,8 @@ def test_a_set_and_a_limit() -> None:
 
 def test_choices() -> None:
     everything = cli.chosen_work(None, None, None)
-    shapes = {each for name, products in load_products().items() if name != ATTENTION for each in products}
-    assert set(everything) == {(each, dtype) for each in shapes for dtype in DataType}
+    assert set(everything) == {(each, dtype) for each in choose_products() for dtype in DataType}
+    assert everything.keys() == cli.chosen_work(["all"], None, []).keys()
     assert (
         cli.chosen_work(["all"], [ATTENTION], None).keys() == cli.chosen_work(None, [ATTENTION], None).keys()
     )

@@ -10,7 +10,7 @@ from benchmarks import bench, committed
 from benchmarks.marked_page import generated_part, marks, replace_part
 from echo_npu.bench.gemm import workload_name
 from echo_npu.data_types import DataType
-from tests.unit.bench.canned import BATCHES, SINGLE, measured
+from tests.unit.bench.canned import BATCHES, SINGLE, TRANSPOSED, measured
 
 
 def test_the_page_has_the_table_of_the_committed_cycles() -> None:
@@ -29,19 +29,22 @@ def test_every_committed_number_is_of_a_product() -> None:
 
 
 def test_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    products = dict.fromkeys(SINGLE, "networks") | dict.fromkeys(BATCHES, "attention")
+    products = dict.fromkeys(SINGLE, "networks")
+    products |= dict.fromkeys(TRANSPOSED, "transposed") | dict.fromkeys(BATCHES, "attention")
     monkeypatch.setattr(committed, "all_products", lambda: products)
-    found = measured((*SINGLE, *BATCHES))
+    found = measured((*SINGLE, *TRANSPOSED, *BATCHES))
     lines = committed.table([each for each in found if each.name != "int8 16x16x16"])
     assert lines[0] == "| set | product | fp32 | bf16 | fp16 | int8 |"
     assert [line.split(" | ")[0] for line in lines[2:]] == [
-        "| networks", "| ", "| ", "| ", "| attention", "| ", "| mean roofline", "| mean roofline",
+        "| networks", "| ", "| ", "| ", "| transposed", "| attention", "| ",
+        "| mean roofline", "| mean roofline", "| mean roofline",
     ]  # fmt: skip
     assert lines[2].startswith("| networks | 1x576x1536 | 138,430 0.02 0.80 | ")
     assert lines[3].endswith(" | - |")
-    means = [(cells[1], float(cells[2])) for line in lines[-2:] for cells in [line.strip("| ").split(" | ")]]
+    means = [(cells[1], float(cells[2])) for line in lines[-3:] for cells in [line.strip("| ").split(" | ")]]
     assert means == [
         ("single products", pytest.approx((138330 / 1.25 / 138430 * 0.8) ** 0.5, abs=1e-3)),
+        ("transposed", pytest.approx(110664 / 138430, abs=1e-3)),
         ("attention", pytest.approx((2304 / 2980 * 57344 / 71780) ** 0.5, abs=1e-3)),
     ]
 

@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from echo_npu import repository
-from echo_npu.bench.products import ATTENTION, Product, choose_products, load_products
+from echo_npu.bench.products import ATTENTION, TRANSPOSED, Product, choose_products, load_products
 from echo_npu.errors import RepositoryError
 
 
 def test_sets() -> None:
     sets = load_products()
-    assert list(sets)[-1] == ATTENTION
+    assert list(sets)[-2:] == [TRANSPOSED, ATTENTION]
     assert Product(1, 576, 1536) in sets["smollm2_135m_decode"]
     assert Product(512, 512, 512) in sets["square"]
-    assert all(product.batch == 1 for name in sets if name != ATTENTION for product in sets[name])
+    for name, products in sets.items():
+        assert name == ATTENTION or all(product.batch == 1 for product in products)
+        assert name == ATTENTION or all(product.trans_b == (name == TRANSPOSED) for product in products)
 
 
 def test_attention_is_batches_of_scores_and_values() -> None:
@@ -29,8 +31,8 @@ def test_attention_is_batches_of_scores_and_values() -> None:
 
 def test_choice() -> None:
     chosen = choose_products()
-    assert ATTENTION not in chosen.values()
-    assert len(chosen) == sum(len(set(each)) for name, each in load_products().items() if name != ATTENTION)
+    assert set(chosen.values()) == set(load_products()) - {ATTENTION, TRANSPOSED}
+    assert set(chosen) == {each for name in chosen.values() for each in load_products()[name]}
     assert set(choose_products(["square", ATTENTION]).values()) == {"square", ATTENTION}
     with pytest.raises(ValueError, match="there is no set 'cube'; the sets are smollm2_135m_decode, "):
         choose_products(["cube"])

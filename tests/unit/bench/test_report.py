@@ -14,7 +14,7 @@ import pytest
 from benchmarks import plots
 from benchmarks.bench import write_report
 from benchmarks.report import render
-from tests.unit.bench.canned import BATCHES, SINGLE, measured, results
+from tests.unit.bench.canned import BATCHES, SINGLE, TRANSPOSED, measured, results
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -69,6 +69,7 @@ def test_the_report_has_every_part_and_needs_no_other_file() -> None:
     assert page.headings == [
         "ECHO NPU benchmarks",
         "Matrix products",
+        "Right operand stored as [N, K]",
         "Attention",
         "A transformer layer: tiny",
         "Vector operations",
@@ -82,7 +83,7 @@ def test_the_report_has_every_part_and_needs_no_other_file() -> None:
     assert "150,000" in texts(found["Simulated cycles a second"])
     for name in ("fp32", "bf16", "fp16", "int8", "1024 MACs a cycle: int8", "32 bytes a cycle"):
         assert name in texts(found["Multiply-accumulates a cycle against intensity"])
-    assert page.cells == 16 * 4 * (len(SINGLE) + len(BATCHES)) + 6 * 2
+    assert page.cells == 16 * 4 * (len(SINGLE) + len(TRANSPOSED) + len(BATCHES)) + 6 * 2
 
 
 @pytest.mark.usefixtures("blank_pictures")

@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 import echo_npu
-from benchmarks import committed, plots
+from benchmarks import committed, plots, sim_speed
 from benchmarks.marked_page import replace_part
 from benchmarks.report import render
 from echo_npu.bench.cli import results_table, summary_lines, to_dict
@@ -74,7 +74,7 @@ def measure(*, quick: bool, jobs: int) -> tuple[dict[str, Any], list[Measured]]:
         **_groups([(products[each.product], each) for each in measured]),
         "layer": layer,
         "vector": vector,
-        "simulation": None,
+        "simulation": _simulation(quick=quick),
     }
     return results, measured
 
@@ -114,12 +114,37 @@ def _vector(device: Device, rows: int, cols: int) -> list[dict[str, Any]]:
     return found
 
 
+def _simulation(*, quick: bool) -> dict[str, Any]:
+    """The speed of the simulation; plain cocotb, which takes minutes to build, in long runs only."""
+    report = sim_speed.measure(committed.CONFIG, quick=quick, cocotb=not quick)
+    lines = sim_speed.lines(report)
+    Console().print("\n".join(lines), soft_wrap=True, highlight=False)
+    return {
+        "facts": lines,
+        "speeds": {
+            f"{program['name']}: {simulator}": program[simulator]["cycles_per_s"]
+            for program in report["programs"]
+            for simulator in ("harness", "bare", "cocotb")
+            if simulator in program
+        },
+        "wrong": sim_speed.failures(report),
+    }
+
+
 def _revision() -> str:
     words = ["git", "-C", str(committed.ROOT), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"  # not from a repository
+
+
+def failures(results: Mapping[str, Any]) -> list[str]:
+    """What is not as it must be at any speed."""
+    wrong: list[str] = [name for key in GROUPS for name in results[key]["summary"]["wrong"]]
+    if not results["layer"]["passed"]:
+        wrong.append("the layer")
+    return [*wrong, *results["simulation"]["wrong"]]
 
 
 def update(measured: list[Measured]) -> None:
@@ -157,9 +182,8 @@ def main() -> int:
     results, measured = measure(quick=options.quick, jobs=max(1, options.jobs))
     write_report(results, OUTPUT)
     console = Console()
-    wrong = [name for key in GROUPS for name in results[key]["summary"]["wrong"]]
-    if wrong or not results["layer"]["passed"]:
-        console.print(f"[bold red]WRONG:[/] {', '.join(wrong) or 'the layer'}", soft_wrap=True)
+    if wrong := failures(results):
+        console.print(f"[bold red]WRONG:[/] {'; '.join(wrong)}", soft_wrap=True)
         return 1
     if updating:
         update(measured)

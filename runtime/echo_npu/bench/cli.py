@@ -44,9 +44,7 @@ def gemm(
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", help="A set of benchmarks/gemm.json; again for several."
-        ),
+        typer.Option("--set", help="A set of benchmarks/gemm.json; again for several."),
     ] = None,
     shapes: Annotated[
         list[str] | None,

@@ -72,23 +72,28 @@ def test_an_update_writes_cycles_table_and_picture(place: Path, monkeypatch: pyt
     assert (place / "picture.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
-@pytest.mark.parametrize("part", ["gemm", "layer"])
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [("gemm", "fp32 16x16x16"), ("layer", "the layer"), ("simulation", "other bytes")],
+)
 def test_what_is_wrong_is_not_committed(
-    place: Path, part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Path, part: str, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def wrong(**options: Any) -> tuple[dict[str, Any], list[Measured]]:
         content = results()
         if part == "gemm":
-            content["gemm"]["summary"]["wrong"] = ["fp32 16x16x16"]
-        else:
+            content["gemm"]["summary"]["wrong"] = [named]
+        elif part == "layer":
             content["layer"]["passed"] = False
+        else:
+            content["simulation"]["wrong"] = [named]
         return content, measured((*SINGLE, *BATCHES))
 
     monkeypatch.setattr(bench, "measure", wrong)
     monkeypatch.setenv(UPDATE_VARIABLE, "1")
     write(place, {})
     assert bench.main() == 1
-    assert "WRONG: " + ("fp32 16x16x16" if part == "gemm" else "the layer") in capsys.readouterr().out
+    assert f"WRONG: {named}" in capsys.readouterr().out
     assert committed_cycles() == {}
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks import bench, committed
-from benchmarks.marked_page import generated_part, marks, replace_part
+from benchmarks.marked_page import generated_part
 from echo_npu.bench.gemm import workload_name
 from echo_npu.data_types import DataType
 from tests.unit.bench.canned import BATCHES, SINGLE, TRANSPOSED, measured
@@ -47,17 +45,3 @@ def test_table(monkeypatch: pytest.MonkeyPatch) -> None:
         ("transposed", pytest.approx(110664 / 138430, abs=1e-3)),
         ("attention", pytest.approx((2304 / 2980 * 57344 / 71780) ** 0.5, abs=1e-3)),
     ]
-
-
-def test_a_generated_part_is_replaced_and_nothing_else(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    begin, end = marks("make tea")
-    page.write_text(f"before\n\n{begin}\nold\n{end}\nafter\n{marks('other')[0]}\n", encoding="utf-8")
-    replace_part(page, "make tea", ["new", "lines"])
-    assert generated_part(page, "make tea") == ["new", "lines"]
-    replace_part(page, "make tea", ["newer"])
-    assert page.read_text(encoding="utf-8") == (
-        f"before\n\n{begin}\nnewer\n{end}\nafter\n{marks('other')[0]}\n"
-    )
-    with pytest.raises(ValueError, match="unpack"):
-        replace_part(page, "make coffee", [])

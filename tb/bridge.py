@@ -21,6 +21,7 @@ from echo_npu.errors import NpuBusError
 from tb.drivers.memory import MemoryDriver
 from tb.drivers.registers import CLOCK_NS, RegisterDriver
 from tb.native import Dram
+from tb.trace import TraceRecorder
 
 _OPERATIONS: dict[str, type[ReadReg] | type[WriteReg] | type[WaitIrq]] = {
     "r": ReadReg,
@@ -38,6 +39,7 @@ class Server:
         self._dram = Dram()
         self._registers = RegisterDriver(dut)
         self._memory = MemoryDriver(dut, self._dram, on_write=lambda address, data: None)
+        self._trace = TraceRecorder(dut)
         self._simulating = 0.0
 
     async def reset(self) -> None:
@@ -65,7 +67,10 @@ class Server:
 
     async def _run(self, head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
         ops: list[RegisterOp] = [_OPERATIONS[kind](*values) for kind, *values in head["ops"]]
-        return {"results": await self._registers.run(ops)}, b""
+        results = await self._registers.run(ops)
+        if self._trace.running:
+            return {"results": results, "cycle": self._trace.cycle}, self._trace.take()
+        return {"results": results}, b""
 
     async def _read(self, head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
         response = await self._memory.front_read(head["address"], head["nbytes"])
@@ -80,6 +85,13 @@ class Server:
     async def _memory_timing(self, head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
         self._dram.configure(head["set"])
         return {}, b""
+
+    async def _trace_start(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        return self._trace.start(), b""
+
+    async def _trace_stop(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        self._trace.stop()
+        return {"cycle": self._trace.cycle}, self._trace.take()
 
     async def _statistics(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
         figures = {

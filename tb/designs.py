@@ -75,7 +75,10 @@ def npu_design(config: str) -> Design:
         ConfigError: an unknown configuration, or an illegal one.
     """
     sources, includes = read_file_list(RTL / "npu.f")
-    board = [HDL / name for name in ("dram_model.sv", "axil_bfm.sv", "axil_monitor.sv", "npu_tb.sv")]
+    board = [
+        HDL / name
+        for name in ("dram_model.sv", "axil_bfm.sv", "axil_monitor.sv", "npu_trace.sv", "npu_tb.sv")
+    ]
     return Design(
         name=config,
         top="npu_tb",
@@ -83,7 +86,10 @@ def npu_design(config: str) -> Design:
         parameters=load_config(config).parameters(),
         includes=(RTL, *includes),
         control=(WAIVERS, HDL / "public.vlt"),
-        cpp=tuple(HDL / name for name in ("dram.cpp", "axil_queue.cpp", "axil_monitor.cpp", "lifeline.cpp")),
+        cpp=tuple(
+            HDL / name
+            for name in ("dram.cpp", "axil_queue.cpp", "axil_monitor.cpp", "npu_trace.cpp", "lifeline.cpp")
+        ),
         verilator_args=("--no-timing",),
         main=HDL / "main.cpp",
     )

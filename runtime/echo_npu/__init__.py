@@ -72,7 +72,10 @@ def open(  # noqa: A001  (the contract names it so; the builtin is not used here
         TypeError: an option that the backend does not have.
         SimulatorError: rtlmodel could not be built or started.
     """
-    opened = get_backend_class(backend).open(config, options)
+    chosen = get_backend_class(backend)
+    if options.get("trace") is not None and not chosen.has_cycles:
+        raise ValueError(f"the backend {chosen.name} has no cycles, so it has no timeline to trace")
+    opened = chosen.open(config, options)
     try:
         return Device(opened, config=config, **({} if ring_slots is None else {"ring_slots": ring_slots}))
     except BaseException:

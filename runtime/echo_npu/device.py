@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Final, Self, SupportsIndex
@@ -97,6 +97,7 @@ class Device(OpMethods):
         self._library = ProgramLibrary(self.capabilities.program_words, self._load_run)
         self._prepare()
         self._load_library()
+        backend.ready()
 
     def _prepare(self) -> None:
         self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, _IRQ_BITS)])
@@ -379,6 +380,8 @@ class Device(OpMethods):
         code = np.frombuffer(b"".join(program.code for program in programs), dtype=np.uint8)
         words = code.size // 8
         debug.npu(f"LOAD_PROGRAM {', '.join(program.name for program in programs)}: {words} words at {at}")
+        if self.backend.timeline is not None:
+            self.backend.timeline.describe(programs)
         staging = self._allocators["weight"].malloc(code.size, from_top=True)
         try:
             self.memcpy(staging, code, code.size)
@@ -527,6 +530,11 @@ class Device(OpMethods):
         self._window.forget()
         if self._ring is not None:
             self._ring.forget(reset=reset)
+
+    def span(self, name: str) -> AbstractContextManager[None]:
+        """Show what the device does inside the `with` block under one name in its timeline, if it has one."""
+        timeline = self.backend.timeline
+        return nullcontext() if timeline is None else timeline.span(name)
 
     # --- recording ------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ the connection does.
              {"do": "write", "address": a} + bytes            through the host window (s_axi)
              {"do": "memory_timing", "set": {knob: value, ...}}
              {"do": "statistics"}
+             {"do": "trace_start"}, {"do": "trace_stop"}      between them, each reply to "run" has a cycle,
+                                                              and the events of the timeline as its bytes
     reply    {...} + bytes, or {"error": what went wrong, "kind": "bus" | "value" | "internal", ...}
 """
 

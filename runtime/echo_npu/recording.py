@@ -197,6 +197,8 @@ class Recorder:
             starts[code] = words
             words += len(program)
         image = np.frombuffer(b"".join(programs), np.uint8)
+        if self._device.backend.timeline is not None:
+            self._device.backend.timeline.describe(list(programs.values()))
         load = load_program_packets(self._constant(image), words, 0)
         listed = [Captured(tuple(packet_bytes(each) for each in load), None)]
         for each in group:

@@ -13,7 +13,7 @@ constexpr bool kClockFalls = false;
 // In reset, all masters idle. Inputs are random otherwise, like everything that nobody has written.
 template <typename Top>
 void set_idle(Top& top) {
-    top.tick = top.rst_n = top.bfm_req = 0;
+    top.tick = top.rst_n = top.bfm_req = top.trace_enable = 0;
     top.bus_clk = top.bus_enable = top.axil_external = 0;
     top.s_axil_awvalid = top.s_axil_wvalid = top.s_axil_bready = top.s_axil_arvalid = top.s_axil_rready = 0;
     top.s_axi_awvalid = top.s_axi_wvalid = top.s_axi_bready = top.s_axi_arvalid = top.s_axi_rready = 0;

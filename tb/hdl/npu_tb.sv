@@ -28,6 +28,7 @@ module npu_tb #(
     output logic [63:0] cycle,
     input  logic        bfm_req,   // a toggle starts the queued register operations
     output logic        bfm_done,  // follows bfm_req when they are answered
+    input  logic        trace_enable,  // record the timeline
 
     // external bus masters
     input  logic        bus_clk,
@@ -346,6 +347,40 @@ module npu_tb #(
       .m_axi_rdata,
       .m_axi_rresp,
       .m_axi_rlast
+  );
+
+  // ---- timeline ----
+  npu_trace #(
+      .DataWidth(DataWidth)
+  ) trace (
+      .clk,
+      .cycle,
+      .enable     (trace_enable),
+      .events     (dut.events),
+      .start      (dut.start),
+      .done       (dut.done),
+      .queue_level(dut.queue_level),
+      .ring_head  (dut.ring_head),
+      .ring_tail  (dut.ring_tail),
+      .ring_size  (dut.ring_size),
+      .awvalid    (m_axi_awvalid),
+      .awready    (m_axi_awready),
+      .awid       (m_axi_awid),
+      .awaddr     (m_axi_awaddr),
+      .awlen      (m_axi_awlen),
+      .wvalid     (m_axi_wvalid),
+      .wready     (m_axi_wready),
+      .bvalid     (m_axi_bvalid),
+      .bready     (m_axi_bready),
+      .bid        (m_axi_bid),
+      .arvalid    (m_axi_arvalid),
+      .arready    (m_axi_arready),
+      .arid       (m_axi_arid),
+      .araddr     (m_axi_araddr),
+      .arlen      (m_axi_arlen),
+      .rvalid     (m_axi_rvalid),
+      .rready     (m_axi_rready),
+      .rid        (m_axi_rid)
   );
 
   // Attributes that this memory has no use for, and the clock that is there for libraries.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.memory_map import REGISTERS
+
+if TYPE_CHECKING:
+    from echo_npu.trace import Timeline
 
 
 class ReadReg(NamedTuple):
@@ -95,6 +98,14 @@ class Backend(ABC):
     def info(self) -> dict[str, Any]:
         """Facts about this open backend, for people."""
         return {}
+
+    def ready(self) -> None:  # noqa: B027  (a backend may not care)
+        """The device is set up; what it does from now on, its user wants."""
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Where the timeline of the device is written; None if nobody asked for one."""
+        return None
 
     @property
     def waves_hint(self) -> str:

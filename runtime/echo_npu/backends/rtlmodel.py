@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -19,8 +21,10 @@ from echo_npu.backends.base import (
     check_register,
     refuse_options,
 )
+from echo_npu.errors import SimulatorError
 from echo_npu.memory import DeviceMemory
 from echo_npu.simulator import Simulator
+from echo_npu.trace import Timeline
 
 Access = Literal["backdoor", "frontdoor"]
 CHANNELS = ("aw", "w", "b", "ar", "r")
@@ -41,6 +45,8 @@ class Options:
             "frontdoor": they go through the host window s_axi.
         waves: True, or a name: write a waveform, waves/<name>.vcd. The simulator is then slower.
         timeout: seconds of wall time that one request to the simulator may take.
+        trace: the file to write a timeline to, in the format that Perfetto opens; None: no timeline.
+        trace_events: after so many events the timeline is cut.
     """
 
     latency: int = 40
@@ -50,10 +56,15 @@ class Options:
     access: Access = "backdoor"
     waves: bool | str = False
     timeout: float = 600.0
+    trace: str | os.PathLike[str] | None = None
+    trace_events: int = 4_000_000
 
     def __post_init__(self) -> None:
         _whole("latency", self.latency, 1)
         _whole("seed", self.seed, 0)
+        _whole("trace_events", self.trace_events, 1)
+        if self.trace is not None and not isinstance(self.trace, (str, os.PathLike)):
+            raise TypeError(f"trace is {self.trace!r} ({type(self.trace).__name__}); it must be a path")
         if self.bandwidth is not None:
             _number("bandwidth", self.bandwidth, 1 / 65536, 4096)
         _number("timeout", self.timeout, 0.001, 1e9)
@@ -108,10 +119,18 @@ class RtlmodelBackend(Backend):
     def __init__(self, config: str, options: Options) -> None:
         self.options = options
         self.memory = DeviceMemory()
+        self._timeline = None if options.trace is None else self._make_timeline(config, Path(options.trace))
+        self._tracing = False
         self.simulator = Simulator(
             config, self.memory, waves=options.waves, seed=options.seed, timeout=options.timeout
         )
         self.set_memory_timing(options.knobs())
+
+    def _make_timeline(self, config: str, path: Path) -> Timeline:
+        def read(address: int, nbytes: int) -> bytes:
+            return self.memory.read(address, nbytes).tobytes()
+
+        return Timeline(path, f"NPU, configuration {config}", read, limit=self.options.trace_events)
 
     @classmethod
     def open(cls, config: str, options: Mapping[str, Any]) -> RtlmodelBackend:
@@ -131,7 +150,11 @@ class RtlmodelBackend(Backend):
                 encoded.append(["w", op.offset, op.value])
             else:
                 encoded.append(["i", op.timeout_cycles])
-        reply, _ = self.simulator.request({"do": "run", "ops": encoded})
+        if self._timeline is not None:
+            self._timeline.see(ops)
+        reply, events = self.simulator.request({"do": "run", "ops": encoded})
+        if self._timeline is not None and self._tracing:
+            self._timeline.add(events, reply["cycle"])
         return [int(value) for value in reply["results"]]
 
     def read_reg(self, offset: int) -> int:
@@ -170,6 +193,28 @@ class RtlmodelBackend(Backend):
         """Cycles since start, wall seconds spent simulating (wall_s), and the memory model's own figures."""
         return dict(self.simulator.request({"do": "statistics"})[0]["statistics"])
 
+    def ready(self) -> None:
+        if self._timeline is not None:
+            facts, _ = self.simulator.request({"do": "trace_start"})
+            self._timeline.start(facts)
+            self._tracing = True
+
+    @property
+    def timeline(self) -> Timeline | None:
+        return self._timeline
+
+    def _end_timeline(self) -> None:
+        if self._timeline is None:
+            return
+        if self._tracing:
+            self._tracing = False
+            try:
+                reply, events = self.simulator.request({"do": "trace_stop"})
+                self._timeline.add(events, reply["cycle"])
+            except SimulatorError:
+                self._timeline.lost("the simulator had ended")
+        self._timeline.close()
+
     def info(self) -> dict[str, Any]:
         waves = self.simulator.waves
         simulator = {"pid": self.simulator.pid, "log": str(self.simulator.log), "waves": waves and str(waves)}
@@ -182,6 +227,7 @@ class RtlmodelBackend(Backend):
         return "A waveform: open the device with waves=True."
 
     def close(self) -> None:
+        self._end_timeline()
         self.simulator.close()
         self.memory.close()
 

@@ -1,0 +1,64 @@
+"""A timeline file in Chrome's trace event format (JSON), which Perfetto opens.
+
+It is an array of events, a line each, and grows while the program runs: a program that is killed leaves the
+array without its closing bracket, which viewers accept.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import weakref
+from pathlib import Path
+from typing import IO, Any
+
+
+class TraceFile:
+    """Writes events to `path`, compressed if it ends in .gz. Complete once closed, at the latest at exit.
+
+    Raises:
+        ValueError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._lines: list[str] = []
+        try:
+            file: IO[str]
+            if path.suffix == ".gz":
+                file = gzip.open(path, "wt", 5, encoding="utf-8")  # noqa: SIM115  (it stays open)
+            else:
+                file = path.open("w", encoding="utf-8")
+            file.write("[\n")
+            file.flush()
+        except OSError as error:
+            raise ValueError(f"the timeline cannot be written to {path}: {error.strerror}") from None
+        self._file = file
+        self._first = True
+        self._finalizer = weakref.finalize(self, _finish, file, os.getpid())
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Append one event."""
+        self._lines.append(json.dumps(event, separators=(",", ":")))
+        self.count += 1
+
+    def flush(self) -> None:
+        """Bring what was added to the file."""
+        if self._lines and self._finalizer.alive:
+            self._file.write(("" if self._first else ",\n") + ",\n".join(self._lines))
+            self._file.flush()
+            self._first = False
+            self._lines.clear()
+
+    def close(self) -> None:
+        """Complete the file; again is harmless."""
+        self.flush()
+        self._finalizer()
+
+
+def _finish(file: IO[str], owner: int) -> None:
+    if os.getpid() == owner:  # a forked child shares the file
+        file.write("\n]\n")
+        file.close()

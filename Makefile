@@ -16,12 +16,13 @@ INDEX  ?= 0
 LAYERS ?= 2
 PROMPT ?=
 IMAGES ?= 50
+TRACE  ?=
 WAVE   ?=
 QUICK  ?=
 UPDATE ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -40,15 +41,17 @@ regression: sim-known $(VENV)/.sim ## RTL regression, also `make SIM=verilator`;
 .PHONY: transformer
 transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one
 	@$(VENV)/bin/echo-npu layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(if $(filter-out 0,$(WAVES)),--waves) \
-	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT")
+	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT") $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: smollm2
 smollm2: $(VENV)/.models ## the first layers of SmolLM2 on the RTL, to its likeliest next tokens; LAYERS=2 PROMPT="..."
-	@$(VENV)/bin/echo-npu model smollm2 --layers "$$LAYERS" --config "$$CONFIG" $(if $(PROMPT),--prompt "$$PROMPT")
+	@$(VENV)/bin/echo-npu model smollm2 --layers "$$LAYERS" --config "$$CONFIG" \
+	    $(if $(PROMPT),--prompt "$$PROMPT") $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: lenet
 lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, classifies IMAGES=50 held-out ones; SEED=0
-	@$(VENV)/bin/echo-npu lenet --images "$$IMAGES" --config "$$CONFIG" $(if $(SEED),--seed "$$SEED")
+	@$(VENV)/bin/echo-npu lenet --images "$$IMAGES" --config "$$CONFIG" \
+	    $(if $(SEED),--seed "$$SEED") $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: waves
 waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else the newest

@@ -22,6 +22,7 @@ from echo_npu.cli_support import (
     Config,
     Latency,
     Stalls,
+    Trace,
     given,
     reported,
     shown,
@@ -77,6 +78,7 @@ def matmul(
     bandwidth: Bandwidth = None,
     stalls: Stalls = None,
     waves: Annotated[bool, typer.Option("--waves", help="Write waves/matmul-MxKxN.vcd (rtlmodel).")] = False,
+    trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
     """Multiply random matrices, m x k by k x n, and check the result c = a @ b.
@@ -92,7 +94,7 @@ def matmul(
     max_rel_error: the largest |c - c64| / (|a| @ |b|), c64 being the product in float64.
     """
     with reported():
-        options = given(latency=latency, bandwidth=bandwidth, stalls=stalls)
+        options = given(latency=latency, bandwidth=bandwidth, stalls=stalls, trace=trace)
         if waves:
             options["waves"] = f"matmul-{m}x{k}x{n}"
         if (backend or echo_npu.get_backend_name()) == "rtlmodel":

@@ -27,6 +27,11 @@ Stalls = Annotated[
     typer.Option("--stalls", help="Chance 0..0.9 that a memory channel stalls in a cycle (rtlmodel)."),
 ]
 
+Trace = Annotated[
+    str | None,
+    typer.Option("--trace", help="Write a timeline for Perfetto to this file (rtlmodel); .gz compresses it."),
+]
+
 
 @contextlib.contextmanager
 def reported(*more: type[Exception]) -> Iterator[None]:

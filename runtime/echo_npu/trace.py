@@ -122,14 +122,16 @@ class Timeline:
 
     def add(self, data: bytes | bytearray, cycle: int) -> None:
         """Events up to `cycle`."""
+        latest = self._now
         for when, kind, channel, a, b, c in np.frombuffer(data, EVENT).tolist():
             if self._cut:
                 break
+            latest = max(latest, when)
             self._event(when, kind, channel, a, b, c)
             if kind == Kind.CUT:
-                self._end_early(when, "more happened in one request than the simulation can record")
+                self._end_early(latest, "more happened in one request than the simulation can record")
             elif self._file.count >= self._limit:
-                self._end_early(when, f"it has its limit of {self._limit} events (trace_events)")
+                self._end_early(latest, f"it has its limit of {self._limit} events (trace_events)")
         self._now = cycle
         self._file.flush()
 

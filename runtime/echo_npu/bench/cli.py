@@ -21,6 +21,7 @@ from echo_npu.cli_support import (
     Config,
     Latency,
     Stalls,
+    Trace,
     given,
     reported,
     shown,
@@ -64,6 +65,7 @@ def gemm(
     bandwidth: Bandwidth = None,
     stalls: Stalls = None,
     jobs: Annotated[int, typer.Option(min=0, help="Simulations at a time; 0: one a processor.")] = 0,
+    trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure the matrix products of real networks, in every data type, each alone.
@@ -75,6 +77,8 @@ def gemm(
     bound: max(macs / peak, bytes of both operands / bus width, bytes of the float32 result / bus width).
     roofline: bound / cycles.
 
+    With --trace all products run on one device, one after another.
+
     exact: equal to the functional model to the bit; else exit status is 1.
     """
     with reported():
@@ -82,10 +86,10 @@ def gemm(
         session = Session(
             backend=backend,
             config=config,
-            options=given(latency=latency, bandwidth=bandwidth, stalls=stalls),
+            options=given(latency=latency, bandwidth=bandwidth, stalls=stalls, trace=trace),
             check_limit=check_limit,
             seed=seed,
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=1 if trace else jobs or os.cpu_count() or 1,
         )
         with ProgressBar("matrix products", len(work), enabled=not as_json) as bar:
             bar.say("opening the device; the first time, it is built")

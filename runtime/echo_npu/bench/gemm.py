@@ -151,7 +151,8 @@ def measure_product(
             ):
                 for each in (device, twin):
                     each.memcpy(address, data, data.nbytes)
-        counters, wall = _timed(device, packets)
+        with device.span(workload_name(product, dtype)):
+            counters, wall = _timed(device, packets)
         exact = None
         if twin is not None:
             twin.execute(packets)

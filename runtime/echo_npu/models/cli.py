@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import echo_npu
-from echo_npu.cli_support import AsJson, Backend, Config, reported, table_console
+from echo_npu.cli_support import AsJson, Backend, Config, Trace, given, reported, table_console
 from echo_npu.models.digits import load_digits
 from echo_npu.models.lenet import LeNet
 from echo_npu.models.lenet_training import EPOCHS, train
@@ -33,6 +33,7 @@ def layer_command(
     prompt: Annotated[str | None, typer.Option(help="smollm2: a text of at least 8 tokens.")] = None,
     seed: Seed = None,
     waves: Annotated[bool, typer.Option("--waves", help="Dump a waveform of the run (rtlmodel).")] = False,
+    trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a transformer layer on the NPU, checked op by op against the functional model and against float64.
@@ -45,7 +46,7 @@ def layer_command(
         random = _is_random(layer, prompt, seed)
         model = tiny_layer(seed or 0) if random else smollm2_layer(index, _text(prompt))
         hint = waves_command(layer, index, config, prompt, seed)
-        run = _run(model, backend, config, waves=waves, hint=hint, quiet=as_json)
+        run = _run(model, backend, config, waves=waves, hint=hint, trace=trace, quiet=as_json)
     _show(run, as_json)
 
 
@@ -56,6 +57,7 @@ def model_command(
     config: Config = "default",
     prompt: Annotated[str | None, typer.Option(help="smollm2: the text to continue.")] = None,
     seed: Seed = None,
+    trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the first layers of a model on the NPU: embedding, layers, final norm, logits of the last token.
@@ -67,7 +69,7 @@ def model_command(
     with reported(IndexError, ImportError, FileNotFoundError):
         random = _is_random(name, prompt, seed)
         model = tiny_stack(layers, seed or 0) if random else smollm2_stack(layers, _text(prompt))
-        run = _run(model, backend, config, quiet=as_json)
+        run = _run(model, backend, config, trace=trace, quiet=as_json)
     _show(run, as_json)
 
 
@@ -76,6 +78,7 @@ def lenet_command(
     backend: Backend = None,
     config: Config = "default",
     seed: Annotated[int, typer.Option(min=0, help="Of the training and of the choice of images.")] = 0,
+    trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
     """Train LeNet-5 on scikit-learn's digits, on the host, then classify held-out images on the NPU.
@@ -95,7 +98,7 @@ def lenet_command(
             "held-out images of 8x8 pixels, each pixel drawn as 4x4",
         )
         model = LeNet(weights, held_out.take(slice(images)), notes)
-        run = _run(model, backend, config, quiet=as_json)
+        run = _run(model, backend, config, trace=trace, quiet=as_json)
     _show(run, as_json)
 
 
@@ -136,6 +139,7 @@ def _run(
     *,
     waves: bool = False,
     hint: str = "",
+    trace: str | None,
     quiet: bool,
 ) -> ModelRun:
     chosen = echo_npu.get_backend_name() if backend is None else backend
@@ -143,6 +147,7 @@ def _run(
         raise ValueError(f"the backend {chosen} has no waveform; --waves is for rtlmodel")
     title = f"{model.name} on {chosen}, configuration {config}"
     options: dict[str, Any] = {"waves": f"layer-{model.slug}"} if waves else {}
+    options |= given(trace=trace)
     with ProgressBar(title, model.steps, enabled=not quiet) as bar:
         bar.say("opening the device; the first time, it is built")
         with (

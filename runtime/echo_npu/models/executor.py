@@ -133,7 +133,8 @@ class Executor:
         macs = operation.macs(shapes)
         before = self.device.counters()
         start = time.perf_counter()
-        operation.run(self.device, [tensor.device for tensor in inputs], out.device)
+        with self.device.span(name):
+            operation.run(self.device, [tensor.device for tensor in inputs], out.device)
         self.device_seconds += time.perf_counter() - start
         after = self.device.counters()
         with debug.silenced():

@@ -19,3 +19,12 @@ def test_a_custom_operation_has_the_bits_of_the_functional_model(config: str) ->
     assert result.returncode == 0, result.stderr
     assert "bits of the functional model: equal" in result.stdout
     assert " 0 cycles" not in result.stdout
+
+
+def test_a_recorded_layer_has_the_bits_of_direct_calls(config: str, tmp_path: Path) -> None:
+    trace = tmp_path / "timeline.json"
+    program = [sys.executable, str(EXAMPLES / "record.py"), "--config", config, "--trace", str(trace)]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "bits of the direct calls: equal" in result.stdout
+    assert trace.stat().st_size > 0

@@ -234,8 +234,8 @@ def test_after_an_error_and_a_reset_the_names_are_right_again(config: str, tmp_p
 
 def test_a_timeline_with_too_many_events_is_cut(config: str, tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
-    with echo_npu.open("rtlmodel", config=config, trace=path, trace_events=60) as npu:
-        with pytest.warns(TraceCutWarning, match=r"is cut at cycle \d+: .*limit of 60 events"):
+    with echo_npu.open("rtlmodel", config=config, trace=path, trace_events=20) as npu:
+        with pytest.warns(TraceCutWarning, match=r"is cut at cycle \d+: .*limit of 20 events"):
             npu.matmul(LEFT, RIGHT)
         npu.matmul(LEFT, RIGHT)
         cycles = npu.status().cycle_count

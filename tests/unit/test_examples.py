@@ -18,3 +18,11 @@ def test_a_custom_operation(config: str) -> None:
     assert result.returncode == 0, result.stderr
     assert "1001 elements" in result.stdout
     assert "equal" in result.stdout
+
+
+def test_a_recorded_layer() -> None:
+    program = [sys.executable, str(EXAMPLES / "record.py"), "--backend", "cmodel"]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "18 commands in 41 packets" in result.stdout
+    assert "bits of the direct calls: equal" in result.stdout

@@ -39,7 +39,7 @@ regression: sim-known $(VENV)/.sim ## RTL regression, also `make SIM=verilator`;
 	@$(PY) -m tb.regression --test "$$TEST" --config "$$CONFIG" --jobs "$$JOBS" $(if $(filter-out 0,$(WAVES)),--waves)
 
 .PHONY: transformer
-transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one
+transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one; TRACE=file.json
 	@$(VENV)/bin/echo-npu layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(if $(filter-out 0,$(WAVES)),--waves) \
 	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT") $(if $(TRACE),--trace "$$TRACE")
 

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from echo_npu.packets import VECTOR_EXTENSIONS, ExtensionPacket, Flags, NpuCommandPacket, Opcode
+from echo_npu.data_types import DataType, OutType
+from echo_npu.packets import (
+    DTYPE_SHIFT,
+    OUT_SHIFT,
+    VECTOR_EXTENSIONS,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+)
 from echo_npu.vector.command import VectorExtension
 
-_MODIFIERS = ~int(Flags.EXT | Flags.IRQ)
+_MODIFIERS = ~int(Flags.EXT | Flags.IRQ | Flags.DTYPE | Flags.OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +28,7 @@ class Listed:
     Attributes:
         opcode: its name; "opcode 0x.." for one that does not exist.
         name: what it does in a few words: the vector program's name, else the opcode.
-        shape: its sizes, e.g. "16x64x32".
+        shape: its sizes, e.g. "16x64x32"; with the types of a product that is not all float32.
         facts: everything else that is not a default, under the names that packets use; addresses as text.
     """
 
@@ -62,13 +71,20 @@ def list_command(slots: Sequence[bytes], program: str | None = None) -> Listed:
             facts["batch"] = f"{extension.batch0 or 1}x{extension.batch1 or 1}"
         if extension.rows > 1:
             facts["rows"] = extension.rows
+        if extension.column_vectors:
+            facts["column_vectors"] = _hex(extension.column_vectors)
+        if extension.row_scales:
+            facts["row_scales"] = _hex(extension.row_scales)
     if packet.opcode == Opcode.LOAD_PROGRAM:
         return Listed(opcode, opcode, f"{packet.m} words at {packet.k}", facts)
     if packet.opcode in (Opcode.MEMCPY, Opcode.ADD_TENSOR):
         count = packet.m * max(packet.k, 1) * max(packet.n, 1)
         unit = "bytes" if packet.opcode == Opcode.MEMCPY else "elements"
         return Listed(opcode, opcode, f"{count} {unit}", facts)
-    return Listed(opcode, opcode, f"{packet.m}x{packet.k}x{packet.n}", facts)
+    sizes = f"{packet.m}x{packet.k}x{packet.n}"
+    if packet.opcode == Opcode.MATMUL:
+        sizes += _types(packet.flags)
+    return Listed(opcode, opcode, sizes, facts)
 
 
 def _vector(
@@ -84,6 +100,15 @@ def _vector(
         facts["batch"] = f"{extension.batch[0] or 1}x{extension.batch[1] or 1}"
     name = program or f"program at {extension.entry}"
     return Listed(Opcode.VECTOR.name, name, f"{packet.m}x{packet.n}", facts)
+
+
+def _types(flags: int) -> str:
+    """The type of a product's operands, and of its result where that is another one."""
+    operands = DataType((flags & Flags.DTYPE) >> DTYPE_SHIFT)
+    result = (flags & Flags.OUT) >> OUT_SHIFT
+    if result == OutType.OWN or operands == DataType.FP32:
+        return "" if operands == DataType.FP32 else f" {operands.label}"
+    return f" {operands.label} to {'int32' if result == OutType.INT32 else 'fp32'}"
 
 
 def _hex(address: int) -> str:

@@ -46,7 +46,7 @@ class Section:
 
 
 def render(results: Json) -> str:
-    """The HTML of what `benchmarks.bench.measure` returns."""
+    """The HTML of what `benchmarks.bench.measure` returns; the simulation's speed may be missing."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters["figure"] = _figure
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
@@ -56,8 +56,9 @@ def render(results: Json) -> str:
         _products(results, "attention", "Attention"),
         _layer(results["layer"]),
         _vector(results["vector"]),
-        _simulation(results["simulation"]),
     ]
+    if results["simulation"]:
+        sections.append(_simulation(results["simulation"]))
     return template.render(results=results, sections=sections)
 
 

@@ -98,6 +98,11 @@ def test_figures_are_those_of_the_results() -> None:
 @pytest.mark.usefixtures("blank_pictures")
 def test_a_short_run_says_so() -> None:
     assert "A short run" in render({**results(), "quick": True})
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_the_simulation_may_be_left_out() -> None:
+    assert "Simulation speed" not in render({**results(), "simulation": None})
     assert "A short run" not in render(results())
 
 

@@ -116,6 +116,17 @@ class RegionAllocator:
         start = self._starts[index]
         return (start, self._used[start]) if address < start + self._used[start] else None
 
+    def blocks_in(self, address: int, nbytes: int) -> list[tuple[int, int]]:
+        """`(start, bytes)` of the blocks that share a byte with `[address, address + nbytes)`, ascending."""
+        found = []
+        for index in range(max(bisect.bisect(self._starts, address) - 1, 0), len(self._starts)):
+            start = self._starts[index]
+            if start >= address + nbytes:
+                break
+            if address < start + self._used[start]:
+                found.append((start, self._used[start]))
+        return found
+
     def _return(self, address: int) -> None:
         size = self._used.pop(address)
         del self._starts[bisect.bisect_left(self._starts, address)]

@@ -70,19 +70,13 @@ class RecordedMemory:
     def touch(self, address: int, nbytes: int, *, written: bool) -> None:
         """A command reads or writes a range: retain the blocks that it meets."""
         region = region_of(address)
-        position = address
-        while region is not None and position < address + nbytes:
-            found = self._allocators[region.name].block_at(position)
-            if found is None:
-                position += self._allocators[region.name].alignment  # memory that is placed by hand
-                position -= position % self._allocators[region.name].alignment
-                continue
-            start, size = found
+        if region is None:
+            return
+        for start, _ in self._allocators[region.name].blocks_in(address, nbytes):
             self._retain(region.name, start)
             if start in self._blocks:
                 self._blocks[start].touched = True
                 self._blocks[start].written |= written
-            position = start + size
 
     def take_constant(self, address: int, nbytes: int) -> bool:
         """Whether the host may write a range now, once and for all runs; it then is (part of) a constant."""

@@ -173,3 +173,15 @@ def test_the_block_in_which_an_address_lies() -> None:
     allocator.free(first)
     assert allocator.block_at(first) is None
     assert allocator.block_at(second + 63) == (second, 64)
+
+
+def test_the_blocks_that_a_range_meets() -> None:
+    allocator = RegionAllocator(ACTIVATION)
+    first, second, third = (allocator.malloc(size) for size in (128, 64, 64))
+    assert allocator.blocks_in(first + 127, 1) == [(first, 128)]
+    assert allocator.blocks_in(first + 127, 2) == [(first, 128), (second, 64)]
+    assert allocator.blocks_in(first, 1 << 20) == [(first, 128), (second, 64), (third, 64)]
+    allocator.free(second)
+    assert allocator.blocks_in(second, 64) == []
+    assert allocator.blocks_in(second, 65) == [(third, 64)]
+    assert allocator.blocks_in(third + 64, 64) == []

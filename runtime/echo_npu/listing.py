@@ -65,12 +65,12 @@ def list_command(slots: Sequence[bytes], program: str | None = None) -> Listed:
         facts["src2"] = _hex(packet.src2_addr)
     if packet.opcode != Opcode.LOAD_PROGRAM:
         facts["dst"] = _hex(packet.dst_addr)
+    rows = 1
     if len(slots) == 2:
         extension = ExtensionPacket.unpack(slots[1])
         if max(extension.batch0, extension.batch1) > 1:
             facts["batch"] = f"{extension.batch0 or 1}x{extension.batch1 or 1}"
-        if extension.rows > 1:
-            facts["rows"] = extension.rows
+        rows = extension.rows
         if extension.column_vectors:
             facts["column_vectors"] = _hex(extension.column_vectors)
         if extension.row_scales:
@@ -80,7 +80,7 @@ def list_command(slots: Sequence[bytes], program: str | None = None) -> Listed:
     if packet.opcode in (Opcode.MEMCPY, Opcode.ADD_TENSOR):
         count = packet.m * max(packet.k, 1) * max(packet.n, 1)
         unit = "bytes" if packet.opcode == Opcode.MEMCPY else "elements"
-        return Listed(opcode, opcode, f"{count} {unit}", facts)
+        return Listed(opcode, opcode, f"{rows}x{count} {unit}" if rows > 1 else f"{count} {unit}", facts)
     sizes = f"{packet.m}x{packet.k}x{packet.n}"
     if packet.opcode == Opcode.MATMUL:
         sizes += _types(packet.flags)

@@ -92,7 +92,7 @@ def work(npu: Device) -> list[str]:
         "softmax 40x50",
         "silu 1x2000",
         "MATMUL 40x30x50",
-        "MEMCPY 4 bytes",
+        "MEMCPY 1000x4 bytes",
         "ADD_TENSOR 2000 elements",
     ]
 

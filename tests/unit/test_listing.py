@@ -40,7 +40,7 @@ VECTOR = vector_command(
         (add_packets(A, B, C, 77), f"ADD_TENSOR 77 elements {WHERE}"),
         (
             memcpy_packets(A, C, 12, rows=5, row_strides=(16, 12)),
-            "MEMCPY 12 bytes src1=0x00001000 dst=0x10000000 rows=5",
+            "MEMCPY 5x12 bytes src1=0x00001000 dst=0x10000000",
         ),
         (gather_packets(A, B, C, 2, 8, 30), f"GATHER 2x30x8 {WHERE}"),
         (load_program_packets(A, 40, 3), "LOAD_PROGRAM 40 words at 3 src1=0x00001000"),

@@ -211,7 +211,7 @@ def test_a_listing_says_what_each_command_does(npu: Device) -> None:
     assert f"MATMUL 12x12x12 src1=0x{x.ptr:08x} src2=0x{x.ptr:08x}" in lines[0]
     assert "batch=3x1" in lines[0]
     assert "VECTOR softmax 36x12" in lines[1]
-    assert "MEMCPY 20 bytes" in lines[2]
+    assert "MEMCPY 36x20 bytes" in lines[2]
     assert "3 commands, inputs ['x'], outputs [], ready" in repr(program)
 
 

@@ -89,7 +89,7 @@ def test_commands_by_the_window_and_by_the_ring(board: Board) -> None:
         board.events(*run(300 + 100 * number, 1, None))
     found = [(each["name"], each["ts"], each["dur"], each["args"]["index"]) for each in board.slices()]
     assert found[:2] == [("MATMUL 4x5x6", 100, 9, 0), ("NOP", 118, 1, 1)]
-    assert found[2::2] == [("MEMCPY 4 bytes", 200 + 100 * i, 9, 2 + 2 * i) for i in range(3)]
+    assert found[2::2] == [("MEMCPY 2x4 bytes", 200 + 100 * i, 9, 2 + 2 * i) for i in range(3)]
     assert board.slices()[0]["args"]["engine cycles"] == 8
 
 

@@ -26,6 +26,7 @@ from benchmarks.marked_page import replace_part
 from benchmarks.report import render
 from echo_npu.bench.cli import results_table, summary_lines, to_dict
 from echo_npu.bench.gemm import Measured, Session
+from echo_npu.bench.goals import find_goals
 from echo_npu.bench.products import ATTENTION, TRANSPOSED
 from echo_npu.bench.summary import summarize
 from echo_npu.bench.vector import OPERATIONS, measure_vector
@@ -76,6 +77,7 @@ def measure(*, quick: bool, jobs: int, simulation: bool) -> tuple[dict[str, Any]
         "revision": _revision(),
         "quick": quick,
         "hardware": committed.hardware(capabilities, dtypes),
+        "goals": [goal.to_dict() for goal in find_goals(committed.judged_products(measured))],
         **_groups([(products[each.product], each) for each in measured]),
         "layer": layer,
         "vector": vector,
@@ -123,7 +125,7 @@ def _simulation(*, quick: bool) -> dict[str, Any]:
     """The speed of the simulation; plain cocotb, which takes minutes to build, in long runs only."""
     report = sim_speed.measure(committed.CONFIG, quick=quick, cocotb=not quick)
     lines = sim_speed.lines(report)
-    Console().print("\n".join(lines), soft_wrap=True, highlight=False)
+    Console().print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
     return {
         "facts": lines,
         "speeds": {
@@ -164,7 +166,7 @@ def update(measured: list[Measured]) -> None:
 def write_docs() -> None:
     """The docs' table and picture, from the committed cycles."""
     products = committed.committed_products()
-    replace_part(committed.PAGE, committed.COMMAND, committed.table(products))
+    replace_part(committed.PAGE, committed.COMMAND, committed.page_lines(products))
     committed.PICTURE.write_text(picture(products), encoding="utf-8")
 
 
@@ -196,6 +198,11 @@ def main() -> int:
     )
     write_report(results, OUTPUT)
     console = Console()
+    for goal in find_goals(committed.judged_products(measured)):
+        verdict = "[green]met[/]" if goal.met else f"[red]missed[/] {goal.product}"
+        console.print(
+            f"{goal.name}: {goal.shown}, meant {goal.meant}: {verdict}", soft_wrap=True, highlight=False
+        )
     if wrong := failures(results):
         console.print(f"[bold red]WRONG:[/] {'; '.join(wrong)}", soft_wrap=True)
         return 1

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import echo_npu
 from echo_npu.bench.gemm import Measured, judged, workload_name
+from echo_npu.bench.goals import Goal, find_goals
 from echo_npu.bench.products import ATTENTION, TRANSPOSED, Product, choose_products, load_products
 from echo_npu.bench.summary import summarize
 from echo_npu.capabilities import Capabilities
@@ -53,6 +54,26 @@ def hardware(capabilities: Capabilities, dtypes: Iterable[DataType]) -> dict[str
         "bus_bytes": bus_bytes(capabilities),
         "peak": {dtype.label: peak_macs(capabilities, dtype) for dtype in dtypes},
     }
+
+
+def judged_products(measured: Iterable[Measured]) -> list[Measured]:
+    """Those that the goals are about: all but what is measured once more with a transposed operand."""
+    sets = all_products()
+    return [each for each in measured if sets[each.product] != TRANSPOSED]
+
+
+def goal_lines(goals: Sequence[Goal]) -> list[str]:
+    """A table of goals: what is meant to be, and what is."""
+    lines = ["| goal | meant | measured | of | |", "| --- | ---: | ---: | --- | --- |"]
+    for goal in goals:
+        verdict = "met" if goal.met else "**missed**"
+        lines.append(f"| {goal.name} | {goal.meant} | {goal.shown} | {goal.product} | {verdict} |")
+    return lines
+
+
+def page_lines(measured: Sequence[Measured]) -> list[str]:
+    """All that is generated in docs/performance.md."""
+    return [*goal_lines(find_goals(judged_products(measured))), "", *table(measured)]
 
 
 def table(measured: Sequence[Measured]) -> list[str]:

@@ -51,6 +51,7 @@ def render(results: Json) -> str:
     environment.filters["figure"] = _figure
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     sections = [
+        _goals(results["goals"]),
         _products(results, "gemm", "Matrix products"),
         _products(results, "transposed", "Right operand stored as [N, K]"),
         _products(results, "attention", "Attention"),
@@ -60,6 +61,26 @@ def render(results: Json) -> str:
     if results["simulation"]:
         sections.append(_simulation(results["simulation"]))
     return template.render(results=results, sections=sections)
+
+
+def _goals(goals: Sequence[Json]) -> Section:
+    return Section(
+        id="goals",
+        title="Goals",
+        table=Numbers(
+            ("goal", "meant", "measured", "of", ""),
+            [
+                [
+                    each["name"],
+                    each["meant"],
+                    each["value"],
+                    each["product"],
+                    "met" if each["met"] else "missed",
+                ]
+                for each in goals
+            ],
+        ),
+    )
 
 
 def _products(results: Json, key: str, title: str) -> Section:

@@ -8,6 +8,7 @@ import echo_npu
 from benchmarks.committed import hardware
 from echo_npu.bench.cli import to_dict
 from echo_npu.bench.gemm import Measured, judged
+from echo_npu.bench.goals import find_goals
 from echo_npu.bench.products import Product
 from echo_npu.bench.summary import summarize
 from echo_npu.data_types import DataType
@@ -47,6 +48,7 @@ def results() -> dict[str, Any]:
         "revision": "abc1234",
         "quick": False,
         "hardware": facts,
+        "goals": [goal.to_dict() for goal in find_goals(measured((*SINGLE, *BATCHES)))],
         "gemm": group("networks", SINGLE),
         "transposed": group("transposed", TRANSPOSED),
         "attention": group("attention", BATCHES),

@@ -68,7 +68,7 @@ def test_an_update_writes_cycles_table_and_picture(place: Path, monkeypatch: pyt
     assert bench.main() == 0
     found = measured((*SINGLE, *BATCHES))
     assert committed_cycles() == {each.name: each.cycles for each in found}
-    assert generated_part(committed.PAGE, committed.COMMAND) == committed.table(found)
+    assert generated_part(committed.PAGE, committed.COMMAND) == committed.page_lines(found)
     assert (place / "picture.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 

@@ -7,13 +7,14 @@ import pytest
 from benchmarks import bench, committed
 from benchmarks.marked_page import generated_part
 from echo_npu.bench.gemm import workload_name
+from echo_npu.bench.goals import find_goals
 from echo_npu.data_types import DataType
 from tests.unit.bench.canned import BATCHES, SINGLE, TRANSPOSED, measured
 
 
 def test_the_page_has_the_table_of_the_committed_cycles() -> None:
     shown = generated_part(committed.PAGE, committed.COMMAND)
-    assert shown == committed.table(committed.committed_products()), f"run {committed.COMMAND}"
+    assert shown == committed.page_lines(committed.committed_products()), f"run {committed.COMMAND}"
 
 
 def test_the_picture_shows_the_committed_cycles() -> None:
@@ -24,6 +25,19 @@ def test_the_picture_shows_the_committed_cycles() -> None:
 def test_every_committed_number_is_of_a_product() -> None:
     names = {workload_name(product, dtype) for product in committed.all_products() for dtype in DataType}
     assert set(committed.CYCLES.load(committed.CONFIG)) <= names
+
+
+def test_goals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all products but those that are measured once more with another layout."""
+    products = {**dict.fromkeys(SINGLE, "networks"), **dict.fromkeys(TRANSPOSED, "transposed")}
+    monkeypatch.setattr(committed, "all_products", lambda: products)
+    judged = committed.judged_products(measured((*SINGLE, *TRANSPOSED)))
+    assert {each.product for each in judged} == set(SINGLE)
+    lines = committed.goal_lines(find_goals(judged))
+    assert lines[0] == "| goal | meant | measured | of | |"
+    row = "| roofline of a single row, lowest | at least 0.9 | 0.798 | int8 1x576x1536 | **missed** |"
+    assert row in lines
+    assert "| overhead of the 16 cube, highest, cycles | at most 150 | 116 | fp32 16x16x16 | met |" in lines
 
 
 def test_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_the_report_has_every_part_and_needs_no_other_file() -> None:
     page = Page(render(results()))
     assert page.headings == [
         "ECHO NPU benchmarks",
+        "Goals",
         "Matrix products",
         "Right operand stored as [N, K]",
         "Attention",
@@ -83,7 +84,9 @@ def test_the_report_has_every_part_and_needs_no_other_file() -> None:
     assert "150,000" in texts(found["Simulated cycles a second"])
     for name in ("fp32", "bf16", "fp16", "int8", "1024 MACs a cycle: int8", "32 bytes a cycle"):
         assert name in texts(found["Multiply-accumulates a cycle against intensity"])
-    assert page.cells == 16 * 4 * (len(SINGLE) + len(TRANSPOSED) + len(BATCHES)) + 6 * 2
+    assert page.cells == 16 * 4 * (len(SINGLE) + len(TRANSPOSED) + len(BATCHES)) + 6 * 2 + 5 * len(
+        results()["goals"]
+    )
 
 
 @pytest.mark.usefixtures("blank_pictures")

@@ -46,6 +46,7 @@ class TraceRecorder:
         """Record nothing more; what is under way ends now."""
         self._lib.echo_trace_stop(self.cycle)
         self._dut.trace_enable.value = 0
+        self.running = False
 
     def take(self) -> bytes:
         """The events since the last call, as an array of `EVENT`."""

@@ -1126,9 +1126,9 @@ module npu_regs (
         end
         if(rd_mux_addr == 16'h10) begin
             readback_data_var[0] = 1'h1;
-            readback_data_var[1] = 1'h0;
-            readback_data_var[2] = 1'h0;
-            readback_data_var[3] = 1'h0;
+            readback_data_var[1] = 1'h1;
+            readback_data_var[2] = 1'h1;
+            readback_data_var[3] = 1'h1;
         end
         if(rd_mux_addr == 16'h14) begin
             readback_data_var[15:0] = hwif_in.CAP_QUEUE.depth.next;

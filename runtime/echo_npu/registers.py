@@ -215,7 +215,7 @@ REGISTERS: MappingProxyType[str, Register] = MappingProxyType(
         "VERSION": Register(VERSION, 32, True, False, 0x10000),
         "CAP_ARRAY": Register(CAP_ARRAY, 32, True, False, 0x0),
         "CAP_VECTOR": Register(CAP_VECTOR, 32, True, False, 0x0),
-        "CAP_TYPES": Register(CAP_TYPES, 32, True, False, 0x1),
+        "CAP_TYPES": Register(CAP_TYPES, 32, True, False, 0xF),
         "CAP_QUEUE": Register(CAP_QUEUE, 32, True, False, 0x100000),
         "CAP_SCRATCH_A": Register(CAP_SCRATCH_A, 32, True, False, 0x0),
         "CAP_SCRATCH_B": Register(CAP_SCRATCH_B, 32, True, False, 0x0),

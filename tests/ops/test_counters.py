@@ -3,11 +3,13 @@
 from cocotb.triggers import Timer
 
 from echo_npu import registers as regs
+from echo_npu.data_types import DataType
 from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
 from echo_npu.status import State
 from tb.bench import NpuBench, npu_test, stalled
 from tb.drivers.registers import CLOCK_NS
 from tests.ops.cycles import busy_cycles, compare_cycles
+from tests.ops.products import Product, run_all
 
 
 def workloads(bench: NpuBench) -> dict[str, list[Packet]]:
@@ -77,6 +79,15 @@ async def test_work_is_counted(bench: NpuBench) -> None:
     assert 0 < counters["VECTOR_BUSY"] < counters["BUSY_CYCLES"]
     if bench.dram.statistic("stall_cycles"):
         assert counters["STALL_BUS"] > 0
+
+
+@npu_test(dtype=list(DataType))
+async def test_macs_of_every_type(bench: NpuBench, dtype: DataType) -> None:
+    """One for each product, however many of them the array takes at once and whatever it pads."""
+    for m, k, n in ((1, 1, 1), (5, 7, 9), (3, 2 * bench.config.array_rows + 5, 2), (1, 66, 30)):
+        before = (await bench.counters())["MACS"]
+        await run_all(bench, [Product(bench, m, k, n, dtype=dtype, bias=bench.floats(n))], "window")
+        assert (await bench.counters())["MACS"] - before == m * k * n
 
 
 @npu_test()

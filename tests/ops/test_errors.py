@@ -12,8 +12,12 @@ from cocotb.triggers import Timer
 from echo_npu import registers as regs
 from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
 from echo_npu.checks import PacketFault, check_command
+from echo_npu.data_types import DataType, OutType
 from echo_npu.packets import (
+    DTYPE_SHIFT,
+    EPILOGUE_FLAGS,
     LEGAL_FLAGS,
+    OUT_SHIFT,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -47,6 +51,19 @@ def matmul(
     a: int = W, b: int = W + 4096, dst: int = A, m: int = 4, k: int = 4, n: int = 4, flags: int = 0
 ) -> NpuCommandPacket:
     return NpuCommandPacket(Opcode.MATMUL, flags, a, b, dst, m=m, k=k, n=n)
+
+
+def typed(
+    dtype: DataType, out: int = 0, flags: int = 0, a: int = W, b: int = W + 4096, dst: int = A
+) -> NpuCommandPacket:
+    """A MATMUL of 4 x 4 x 4; `out` may be the reserved type of results."""
+    return matmul(a, b, dst, flags=flags | dtype << DTYPE_SHIFT | out << OUT_SHIFT)
+
+
+def full(flags: int = 0, a: int = W, b: int = W + 4096, dst: int = A, **fields: int) -> Slots:
+    """An int8 MATMUL with every step."""
+    packet = typed(DataType.INT8, OutType.OWN, flags | EPILOGUE_FLAGS, a, b, dst)
+    return extended(packet, **({"column_vectors": W + 8192, "row_scales": W + 12288} | fields))
 
 
 def extended(packet: NpuCommandPacket, **fields: object) -> Slots:
@@ -84,12 +101,18 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         **{
             f"{opcode.name} bit {bit}": [NpuCommandPacket(opcode, 1 << bit, W, W + 4096, A, m=4, k=4, n=4)]
             for opcode in Opcode
-            for bit in (0, 2, 3, 15, 29, 31)
+            for bit in (0, 2, 3, 4, 6, 7, 8, 10, 12, 13, 14, 15, 29, 31)
             if not LEGAL_FLAGS[opcode] & (1 << bit)
         },
         **{
             f"{opcode.name} word 7": [word7(NpuCommandPacket(opcode, 0, W, W + 4096, A, m=4, k=4, n=4))]
             for opcode in Opcode
+        },
+        **{f"reserved result of {dtype.label}": [typed(dtype, 3)] for dtype in DataType},
+        **{f"int32 of {dtype.label}": [typed(dtype, 2)] for dtype in DataType if dtype != DataType.INT8},
+        **{
+            f"int32 with {step.name}": extended(typed(DataType.INT8, 2, step))
+            for step in (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
         },
     },
     ErrorCode.BAD_DIMENSION: {
@@ -118,6 +141,15 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "matmul src1": [matmul(a=W + 2)],
         "matmul src2": [matmul(b=W + 1)],
         "matmul dst": [matmul(dst=A + 2)],
+        **{
+            f"{dtype.label} {name}": [typed(dtype, OutType.OWN, **{name: address + 1})]
+            for dtype in (DataType.BF16, DataType.FP16)
+            for name, address in (("a", W), ("b", W + 4096), ("dst", A))
+        },
+        "float32 of int8": [typed(DataType.INT8, dst=A + 2)],
+        "int32 of int8": [typed(DataType.INT8, 2, dst=A + 1)],
+        "column vectors": full(column_vectors=W + 8194),
+        "row scales": full(row_scales=W + 12289),
     },
     ErrorCode.OUT_OF_RANGE: {
         "reserved source": [copy(src=RESERVED)],
@@ -137,6 +169,8 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "matmul dst": [matmul(dst=0x2000_0000 - 60)],
         "matmul too large": [matmul(a=0, b=0x100, m=1 << 24, k=1 << 24, n=1)],
         "matmul dst too large": [matmul(m=1 << 24, k=1, n=1 << 24)],
+        "column scales": full(column_vectors=0x1000_0000 - 28),
+        "row scales": full(row_scales=UNMAPPED),
         "row stride leaves": extended(copy(), rows=0x1000, src1_row_stride=0x10_0000),
         "batch stride leaves": extended(
             matmul(), batch0=2, src2_batch0_stride=0x1000_0000, dst_batch0_stride=64
@@ -152,6 +186,8 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "last byte": [copy(src=0x2000_FFFF, m=1)],
         "add src2": [add(b=REGISTER_WINDOW)],
         "matmul dst": [matmul(dst=REGISTER_WINDOW)],
+        "column vectors": full(column_vectors=REGISTER_WINDOW),
+        "row scales": full(row_scales=0x2000_FFFC),
     },
     ErrorCode.OVERLAP: {
         "copy onto itself": [copy(src=A, dst=A)],
@@ -161,6 +197,10 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "add shifted src2": [add(b=A + 60, dst=A)],
         "matmul src1": [matmul(a=A)],
         "matmul src2": [matmul(b=A + 60)],
+        "int8 next to its operand": [typed(DataType.INT8, OutType.OWN, a=A, dst=A + 15)],
+        "bf16 next to its operand": [typed(DataType.BF16, a=A + 62, dst=A)],
+        "biases": full(column_vectors=A - 28),
+        "row scales": full(row_scales=A + 12),
         "strided rows": extended(copy(src=A, dst=A + 64, m=16), rows=4, src1_row_stride=32),
         "batches": extended(matmul(a=A, dst=A + 64), batch0=2, src1_batch0_stride=64, dst_batch0_stride=64),
     },
@@ -171,6 +211,20 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "row scales without a flag": extended(matmul(), row_scales=64),
         "column vectors of a copy": extended(copy(), column_vectors=64),
         "w15": extended(copy(), reserved=1 << 31),
+        "row scales without an extension": [typed(DataType.FP32, flags=Flags.ROW_SCALE)],
+        "column scales without an extension": [typed(DataType.INT8, flags=Flags.COL_SCALE)],
+        "bias without an extension": [typed(DataType.BF16, flags=Flags.BIAS)],
+        "column vectors beside row scales": extended(
+            typed(DataType.INT8, flags=Flags.ROW_SCALE), row_scales=W, column_vectors=W
+        ),
+        "row scales beside biases": extended(
+            typed(DataType.INT8, flags=Flags.BIAS), row_scales=W, column_vectors=W
+        ),
+        "w15 of a full product": full(reserved=1),
+        "row of 3": full(src1_row_stride=3),
+        "odd row of fp16": extended(typed(DataType.FP16), src1_row_stride=9),
+        "odd batch stride of bf16": extended(typed(DataType.BF16), src2_batch0_stride=9),
+        "dst row of int8 in float32": extended(typed(DataType.INT8), dst_row_stride=18),
         "rows of a matmul": extended(matmul(), rows=1),
         "src2 of a copy": extended(copy(), src2_row_stride=64),
         "src2 batch of a copy": extended(copy(), src2_batch0_stride=64),
@@ -224,6 +278,9 @@ def _nearly_right(bench: NpuBench) -> Slots:
         lambda: [matmul(m=pick.randint(1, 9), k=pick.randint(1, 9), n=pick.randint(1, 9))],
         lambda: extended(copy(m=8), rows=3, src1_row_stride=8, dst_row_stride=20),
         lambda: extended(matmul(), batch0=2, dst_batch0_stride=64, src1_batch0_stride=64),
+        lambda: [typed(pick.choice(list(DataType)), pick.choice((0, 1)))],
+        lambda: [typed(DataType.INT8, 2)],
+        lambda: full(),
         lambda: [NpuCommandPacket(Opcode.SYNC)],
     ]
     slots = pick.choice(legal)()
@@ -295,11 +352,32 @@ def _operation(bench: NpuBench, op: str) -> tuple[int, int, Slots]:
         "memcpy": [copy(b, dst, m=OPERAND_BYTES)],
         "add": [add(a, b, dst, m=SIZE * SIZE)],
         "matmul": list(matmul_packets(a, b, dst, SIZE, SIZE, SIZE)),
+        # b holds what the products are scaled by and moved by.
+        "biased": list(
+            matmul_packets(
+                a,
+                bench.place(bench.floats(SIZE * SIZE // 8)),
+                dst,
+                8,
+                1,
+                SIZE * SIZE // 2,
+                dtype="int8",
+                out=OutType.OWN,
+                column_vectors=b,
+                column_scale=True,
+                bias=True,
+            )
+        ),
+        "scaled": list(
+            matmul_packets(
+                a, bench.place(bench.floats(SIZE)), dst, SIZE * SIZE, 1, 1, dtype="bf16", row_scales=b
+            )
+        ),
     }[op]
     return b, dst, packets
 
 
-@npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul"])
+@npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul", "biased", "scaled"])
 async def test_read_error(bench: NpuBench, via: Path, op: str) -> None:
     """SLVERR or DECERR on an operand: READ_RESPONSE with the burst's address; a later run of the same
     works."""

@@ -1,7 +1,6 @@
-"""MATMUL: every relation of a shape to the array, every operand layout, every class of value."""
+"""MATMUL in float32: every relation of a shape to the array, every operand layout, every class of value."""
 
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,52 +8,7 @@ from echo_npu.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, P
 from echo_npu.status import State
 from tb.bench import NpuBench, npu_test
 from tb.drivers.commands import Path
-
-SPECIAL = np.array(
-    [
-        0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000,
-        0xBF800000, 0x3F800001, 0x1F000000, 0x34000000, 0x5F000000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000,
-        0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001,
-    ],
-    dtype=np.uint32,
-).view(np.float32)  # fmt: skip
-
-
-class Product:
-    """One MATMUL on fresh operands; `packets` submits it."""
-
-    def __init__(
-        self,
-        bench: NpuBench,
-        m: int,
-        k: int,
-        n: int,
-        *,
-        trans_a: bool = False,
-        trans_b: bool = False,
-        alpha: float | None = None,
-        a: np.ndarray | None = None,
-        b: np.ndarray | None = None,
-    ) -> None:
-        a = bench.floats(m, k) if a is None else a
-        b = bench.floats(k, n) if b is None else b
-        offsets = [4 * bench.random.randrange(16) for _ in range(3)]
-        self.src1 = bench.place(a.T if trans_a else a, offset=offsets[0])
-        self.src2 = bench.place(b.T if trans_b else b, "weight", offset=offsets[1])
-        self.dst = bench.destination(4 * m * n, offset=offsets[2])
-        self.packets: Sequence[Packet] = matmul_packets(
-            self.src1, self.src2, self.dst, m, k, n, trans_a=trans_a, trans_b=trans_b, alpha=alpha
-        )
-
-
-def around(size: int) -> tuple[int, ...]:
-    """1, below, at, above and far above the array."""
-    return (1, size - 1, size, size + 1, 2 * size + size // 2 + 1)
-
-
-async def run_all(bench: NpuBench, products: Sequence[Product], via: Path) -> None:
-    """Back to back."""
-    assert await bench.run([packet for product in products for packet in product.packets], via) == State.DONE
+from tests.ops.products import SPECIAL, Product, around, run_all
 
 
 @npu_test(layout=["nn", "nt", "tn", "tt"], via=["window", "ring"])

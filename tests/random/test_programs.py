@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from echo_npu.checks import PacketFault, check_command
+from echo_npu.data_types import DataType, OutType
 from echo_npu.packets import (
+    DTYPE_SHIFT,
+    OUT_SHIFT,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -30,6 +33,7 @@ from tb.drivers.commands import Path
 ARENAS = (0x0000_2000, 0x1000_2000)  # one in each region
 ARENA_BYTES = 6144
 TABLE_ROWS = 5
+MATMUL_STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
 
 ENTRIES = (0, 100, 200)  # where vector programs are
 
@@ -114,8 +118,8 @@ class ProgramMaker:
             (1, 2, 3, self._random.randint(1, self._limit), self._random.randint(1, self._limit))
         )
 
-    def _stride(self, least: int) -> int:
-        return self._random.choice((0, least, least + 4 * self._random.randint(0, 9)))
+    def _stride(self, least: int, unit: int) -> int:
+        return self._random.choice((0, least, least + unit * self._random.randint(0, 9)))
 
     def copy(self) -> Slots:
         """MEMCPY of up to a few hundred bytes, at any alignment."""
@@ -150,33 +154,44 @@ class ProgramMaker:
         ]
 
     def matmul(self) -> Slots:
-        """MATMUL in any layout, dense or strided, batched or not."""
+        """MATMUL of any type in any layout, dense or strided, batched or not, with any steps."""
         pick = self._random
         m, k, n = self._size(), self._size(), self._size()
-        flags = pick.choice((0, Flags.TRANS_A, Flags.TRANS_B, Flags.TRANS_A | Flags.TRANS_B))
-        flags |= pick.choice((0, Flags.USE_ALPHA))
-        src1, src2, dst = self._place(), self._place(), self._place()
-        extension = None
+        dtype = pick.choice((DataType.FP32, *DataType))
+        out = pick.choice((OutType.FLOAT32, OutType.OWN))
+        steps = [flag for flag in MATMUL_STEPS if pick.random() < 0.25]
+        if dtype == DataType.INT8 and not steps:
+            out = pick.choice(list(OutType))
+        flags = sum(steps) | dtype << DTYPE_SHIFT | out << OUT_SHIFT
+        flags |= pick.choice((0, Flags.TRANS_A, Flags.TRANS_B, Flags.TRANS_A | Flags.TRANS_B))
+        size, out_size = dtype.itemsize, out.itemsize(dtype)
+        src1, src2, dst = self._place(size), self._place(size), self._place(out_size)
+        fields: dict[str, int] = {}
+        if flags & (Flags.COL_SCALE | Flags.BIAS):
+            fields["column_vectors"] = self._place()
+        if flags & Flags.ROW_SCALE:
+            fields["row_scales"] = self._place()
         if pick.random() < 0.4:
-            flags |= Flags.EXT
             row_bytes = [
-                4 * (m if flags & Flags.TRANS_A else k),
-                4 * (k if flags & Flags.TRANS_B else n),
-                4 * n,
+                size * (m if flags & Flags.TRANS_A else k),
+                size * (k if flags & Flags.TRANS_B else n),
+                out_size * n,
             ]
-            dst_stride = self._stride(row_bytes[2])
-            batch = pick.choice((1, 1, 2, 3))
-            extension = ExtensionPacket(
-                src1_row_stride=self._stride(row_bytes[0]),
-                src2_row_stride=self._stride(row_bytes[1]),
-                dst_row_stride=dst_stride,
-                batch0=batch,
-                src1_batch0_stride=pick.choice((0, 64, 260)),
-                src2_batch0_stride=pick.choice((0, 64, 260)),
-                dst_batch0_stride=m * (dst_stride or row_bytes[2]),
-            )
+            dst_stride = self._stride(row_bytes[2], out_size)
+            batch_steps = (0, 16 * size, 65 * size)
+            fields |= {
+                "src1_row_stride": self._stride(row_bytes[0], size),
+                "src2_row_stride": self._stride(row_bytes[1], size),
+                "dst_row_stride": dst_stride,
+                "batch0": pick.choice((1, 1, 2, 3)),
+                "src1_batch0_stride": pick.choice(batch_steps),
+                "src2_batch0_stride": pick.choice(batch_steps),
+                "dst_batch0_stride": m * (dst_stride or row_bytes[2]),
+            }
+        if fields:
+            flags |= Flags.EXT
         packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=0.5)
-        return [packet] if extension is None else [packet, extension]
+        return [packet, ExtensionPacket(**fields)] if fields else [packet]
 
     def load(self) -> Slots:
         """LOAD_PROGRAM over a program that commands before may still run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from echo_npu.data_types import DataType, OutType
 from echo_npu.packets import (
     Flags,
     NpuCommandPacket,
@@ -68,28 +69,49 @@ def command(rng: np.random.Generator) -> list[Packet]:
                 irq=irq,
             )
         )
+    return product(rng, irq)
+
+
+def product(rng: np.random.Generator, irq: bool) -> list[Packet]:
+    """A good MATMUL of any type, with any steps on the way to its result."""
+
+    def pick(low: int, high: int) -> int:
+        return int(rng.integers(low, high + 1))
+
     m, k, n = (pick(1, 40) for _ in range(3))
+    dtype = DataType(pick(0, 3))
+    asked = [pick(0, 2) == 0 for _ in range(5)]
+    outs = list(OutType) if dtype == DataType.INT8 and not any(asked) else [OutType.FLOAT32, OutType.OWN]
+    out = outs[pick(0, len(outs) - 1)]
+    size, out_size = dtype.itemsize, out.itemsize(dtype)
     batch = (pick(1, 3), pick(1, 2)) if pick(0, 1) else (1, 1)
     trans_a, trans_b = bool(pick(0, 1)), bool(pick(0, 1))
-    widths = (4 * (m if trans_a else k), 4 * (k if trans_b else n), 4 * n)
-    strides = tuple(width + 4 * pick(0, 3) if pick(0, 1) else 0 for width in widths)
-    size = m * (strides[2] or 4 * n)
+    widths = ((m if trans_a else k, size), (k if trans_b else n, size), (n, out_size))
+    strides = [unit * (width + pick(0, 3)) if pick(0, 1) else 0 for width, unit in widths]
+    result = m * (strides[2] or out_size * n)
     return list(
         matmul_packets(
-            src1,
-            src2,
-            dst,
+            size * pick(0, 0x7FF),
+            0x8000 + size * pick(0, 0x7FF),
+            ACTIVATION + out_size * pick(0, 0x1FFF),
             m,
             k,
             n,
+            dtype=dtype,
+            out=out,
             trans_a=trans_a,
             trans_b=trans_b,
-            alpha=float(rng.normal()) if pick(0, 2) == 0 else None,
+            alpha=float(rng.normal()) if asked[0] else None,
+            row_scales=4 * pick(0, 0x7FF) if asked[1] else None,
+            column_vectors=4 * pick(0, 0x7FF) if asked[2] or asked[3] else None,
+            column_scale=asked[2],
+            bias=asked[3],
+            relu=asked[4],
             row_strides=strides,
             batch=batch,
-            src1_batch_strides=(4 * pick(0, 50), 4 * pick(0, 50)),
-            src2_batch_strides=(4 * pick(0, 50), 0),
-            dst_batch_strides=(size, size * batch[0]),
+            src1_batch_strides=(size * pick(0, 50), size * pick(0, 50)),
+            src2_batch_strides=(size * pick(0, 50), 0),
+            dst_batch_strides=(result, result * batch[0]),
             irq=irq,
         )
     )

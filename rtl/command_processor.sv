@@ -1,9 +1,9 @@
 // Takes command packets from the window queue and the ring, checks them, and
 // has the engines execute them.
 //
-// Commands start in order, each when its engine is free and the other engine
-// neither writes what it touches nor touches what it writes; they retire in
-// order. The window queue is served before the ring; a packet and its
+// Commands start in order, each when its engine can take it and no command under
+// way writes what it touches or touches what it writes; they retire in order.
+// The matrix engine takes a second command while it works on one. The window queue is served before the ring; a packet and its
 // extensions come from the same source. On an error the queue stops once
 // everything before the failing command has retired: all bus traffic ends,
 // then the state is ERROR until clear_error_i, which drops everything
@@ -50,9 +50,9 @@ module command_processor
     // memory controller
     output logic                  abort_o,           // held until memory_idle_i
     input  logic                  memory_idle_i,
-    input  logic [Engines-1:0]    memory_error_i,    // pulse: of a channel of that engine
-    input  logic [Engines-1:0]    memory_error_write_i,
-    input  logic [31:0]           memory_error_addr_i [Engines],
+    input  logic [ErrorOwners-1:0] memory_error_i,   // pulse: of a channel of that owner
+    input  logic [ErrorOwners-1:0] memory_error_write_i,
+    input  logic [31:0]           memory_error_addr_i [ErrorOwners],
     input  logic                  fetch_error_i,     // pulse: of the command channel
     input  logic [31:0]           fetch_error_addr_i,
     output logic                  desc_valid_o,
@@ -62,10 +62,11 @@ module command_processor
     output logic                  data_ready_o,
     input  logic [DataWidth-1:0]  data_i,
 
-    // engines; a command is stable from its start to its end
+    // engines
     output logic [Engines-1:0]    start_o,           // pulses
-    output matrix_command_t       matrix_command_o,
-    output vector_command_t       vector_command_o,
+    input  logic                  matrix_ready_i,    // a command may start
+    output matrix_command_t       matrix_command_o,  // valid with its start
+    output vector_command_t       vector_command_o,  // stable from its start to its end
     input  logic [Engines-1:0]    done_i,            // pulses
     input  logic                  vector_fault_i,    // pulse: the program or the data is bad
     input  logic                  vector_fault_index_i,
@@ -215,9 +216,11 @@ module command_processor
       .vector_o         (vector_command)
   );
 
-  // ---- commands under way, one an engine ---------------------------------------------------
+  // ---- commands under way, the oldest first -------------------------------------------------
+  localparam int unsigned Slots = 3;
+
   typedef struct packed {
-    logic        valid;
+    logic        vector;    // on the vector engine
     logic        done;      // its result is in memory, but not all before it have retired
     logic        irq;
     logic [31:0] index;     // commands taken before it
@@ -227,30 +230,33 @@ module command_processor
     extent_t [Operands-1:0] extents;
   } slot_t;
 
-  slot_t slots_q [Engines];
-  logic vector_first_q;     // of two commands the vector engine's is the older one
-  logic [Engines-1:0] oldest, retires, fails, issues;
-  logic [31:0] error_index;
-  logic any_slot, is_fence, is_matmul, conflict, loading;
+  slot_t slots_q [Slots], slots [Slots];  // slots: with what this clock brings
+  logic [Slots-1:0] valid_q;              // dense from 0
+  logic retires, fails, issues, is_fence, is_matmul, conflict, loading, vector_free, any_slot;
+  logic [1:0] free_slot;
 
-  assign any_slot              = slots_q[EngineMatrix].valid || slots_q[EngineVector].valid;
-  assign oldest[EngineMatrix]  = slots_q[EngineMatrix].valid && !(slots_q[EngineVector].valid && vector_first_q);
-  assign oldest[EngineVector]  = slots_q[EngineVector].valid && !(slots_q[EngineMatrix].valid && !vector_first_q);
-  assign loading               = slots_q[EngineVector].valid && vector_command_o.kind == KindLoad;
-  for (genvar e = 0; e < Engines; e++) begin : g_oldest
-    assign retires[e] = oldest[e] && slots_q[e].done && slots_q[e].error == ErrNone && !abort_o;
-    assign fails[e]   = oldest[e] && slots_q[e].error != ErrNone && !abort_o;
+  assign any_slot     = valid_q != '0;
+  assign retires      = valid_q[0] && slots[0].done && slots[0].error == ErrNone && !abort_o;
+  assign fails        = valid_q[0] && slots_q[0].error != ErrNone && !abort_o;
+  assign engine_fails = fails && !soft_reset_i;
+
+  always_comb begin
+    vector_free = 1'b1;
+    free_slot   = '0;
+    for (int unsigned i = 0; i < Slots; i++) begin
+      if (valid_q[i] && slots_q[i].vector) vector_free = 1'b0;
+      if (valid_q[i]) free_slot = 2'(i) + 2'd1;
+    end
+    loading = !vector_free && vector_command_o.kind == KindLoad;
   end
-  assign engine_fails = fails != '0 && !soft_reset_i;
-  assign vector_retire_o = retires[EngineVector];
-  assign error_index  = fails[EngineMatrix] ? slots_q[EngineMatrix].index : slots_q[EngineVector].index;
+  assign vector_retire_o = retires && slots_q[0].vector;
 
-  // Would the checked command touch what the other engine writes, or write what it touches?
+  // Would the checked command touch what one under way writes, or write what that touches?
   always_comb begin
     conflict = 1'b0;
-    if (phase_q == PhaseIssue) begin
-      for (int unsigned e = 0; e < Engines; e++) begin
-        if (slots_q[e].valid) begin
+    if (phase_q == PhaseIssue || check_done) begin
+      for (int unsigned e = 0; e < Slots; e++) begin
+        if (valid_q[e] && !slots_q[e].done) begin
           for (int unsigned i = 0; i < Operands; i++) begin
             for (int unsigned j = 0; j < Operands; j++) begin
               if ((i == OperandDst || j == OperandDst) && extents[i].used && slots_q[e].extents[j].used
@@ -265,58 +271,78 @@ module command_processor
 
   assign is_matmul = packet_q.opcode == OpMatmul;
   assign is_fence  = packet_q.opcode == OpNop || packet_q.opcode == OpSync;
-  assign issues[EngineMatrix] = phase_q == PhaseIssue && phase_d == PhaseWait && !is_fence && is_matmul;
-  assign issues[EngineVector] = phase_q == PhaseIssue && phase_d == PhaseWait && !is_fence && !is_matmul;
+  assign issues    = (phase_q == PhaseIssue || phase_q == PhaseCheck) && phase_d == PhaseWait && !is_fence;
 
-  for (genvar e = 0; e < Engines; e++) begin : g_slots
-    always_ff @(posedge clk_i) begin
-      if (!rst_ni || abort_o) begin
-        slots_q[e].valid <= 1'b0;
-        slots_q[e].done  <= 1'b0;
-        slots_q[e].error <= ErrNone;
-      end else if (issues[e]) begin
-        slots_q[e].valid     <= 1'b1;
-        slots_q[e].done      <= 1'b0;
-        slots_q[e].error     <= ErrNone;
-        slots_q[e].irq       <= packet_q.flags[FlagIrq];
-        slots_q[e].index     <= taken_q - 32'd1;
-        slots_q[e].ring_head <= ring_head_o;
-        slots_q[e].extents   <= extents;
-      end else begin
-        if (retires[e]) slots_q[e].valid <= 1'b0;
-        if (done_i[e]) slots_q[e].done <= 1'b1;
-        if (slots_q[e].valid && slots_q[e].error == ErrNone) begin
-          if (memory_error_i[e]) begin
-            slots_q[e].error      <= memory_error_write_i[e] ? ErrWriteResponse : ErrReadResponse;
-            slots_q[e].error_addr <= 64'(memory_error_addr_i[e]);
-          end else if (e == EngineVector && vector_fault_i) begin
-            slots_q[e].error      <= vector_fault_index_i ? ErrBadIndex : ErrBadProgram;
-            slots_q[e].error_addr <= 64'(vector_fault_addr_i);
+  // Engines report on the oldest of their commands that is not done, or on the one behind it.
+  always_comb begin
+    logic [ErrorOwners-1:0] seen;
+    seen  = '0;
+    slots = slots_q;
+    for (int unsigned i = 0; i < Slots; i++) begin
+      int unsigned owner;
+      owner = slots_q[i].vector ? EngineVector : (seen[EngineMatrix] ? OwnerMatrixNext : EngineMatrix);
+      if (valid_q[i] && !slots_q[i].done) begin
+        if (owner != OwnerMatrixNext && !seen[owner] && done_i[slots_q[i].vector]) slots[i].done = 1'b1;
+        if (slots_q[i].error == ErrNone) begin
+          if (memory_error_i[owner]) begin
+            slots[i].error      = memory_error_write_i[owner] ? ErrWriteResponse : ErrReadResponse;
+            slots[i].error_addr = 64'(memory_error_addr_i[owner]);
+          end else if (owner == EngineVector && vector_fault_i) begin
+            slots[i].error      = vector_fault_index_i ? ErrBadIndex : ErrBadProgram;
+            slots[i].error_addr = 64'(vector_fault_addr_i);
           end
         end
+        seen[owner] = 1'b1;
       end
     end
   end
 
-  always_ff @(posedge clk_i) begin
-    if (issues[EngineMatrix]) vector_first_q <= 1'b1;
-    if (issues[EngineVector]) vector_first_q <= 1'b0;
+  slot_t issued;
+  assign issued = '{
+          vector: !is_matmul,
+          done: 1'b0,
+          irq: packet_q.flags[FlagIrq],
+          index: taken_q - 32'd1,
+          ring_head: ring_head_o,
+          error: ErrNone,
+          error_addr: '0,
+          extents: extents
+      };
+
+  logic [Slots-1:0] entering;
+  for (genvar i = 0; i < Slots; i++) begin : g_entering
+    assign entering[i] = issues && free_slot - 2'(retires) == 2'(i);
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni || abort_o) start_o <= '0;
-    else start_o <= issues;
+    if (!rst_ni || abort_o) valid_q <= '0;
+    else valid_q <= (retires ? valid_q >> 1 : valid_q) | entering;
   end
   always_ff @(posedge clk_i) begin
-    if (issues[EngineMatrix]) matrix_command_o <= matrix_command;
-    if (issues[EngineVector]) vector_command_o <= vector_command;
+    if (any_slot || issues) begin
+      for (int unsigned i = 0; i < Slots; i++) begin
+        if (!retires) slots_q[i] <= slots[i];
+        else if (i + 1 < Slots) slots_q[i] <= slots[i+1];
+        if (entering[i]) slots_q[i] <= issued;
+      end
+    end
+  end
+
+  assign matrix_command_o       = matrix_command;
+  assign start_o[EngineMatrix]  = issues && is_matmul;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_o) start_o[EngineVector] <= 1'b0;
+    else start_o[EngineVector] <= issues && !is_matmul;
+  end
+  always_ff @(posedge clk_i) begin
+    if (issues && !is_matmul) vector_command_o <= vector_command;
   end
 
   // ---- sequence ----------------------------------------------------------------------------
   error_e fault;  // of the packet being looked at, or of the submission
   logic [63:0] fault_addr;
   logic fault_before_packet;  // not yet one of the commands taken
-  logic has_work, source_valid, settle_q, extension_take, extension_last, engine_free;
+  logic has_work, source_valid, settle_q, extension_take, extension_last, engine_free, can_issue;
   logic [1:0] extension_no_q;
   logic [ExtensionTimeoutBits-1:0] waited_q;
 
@@ -324,7 +350,8 @@ module command_processor
   assign has_work       = !window_empty || ring_valid;
   assign extension_last = packet_q.opcode != OpVector || extension_no_q == 2'(VectorExtensions - 1);
   assign extension_take = phase_q == PhaseExtension && source_valid && !soft_reset_i && !engine_fails;
-  assign engine_free    = is_matmul ? !slots_q[EngineMatrix].valid : !slots_q[EngineVector].valid;
+  assign engine_free    = !valid_q[Slots-1] && (is_matmul ? matrix_ready_i : vector_free);
+  assign can_issue      = engine_free && !conflict;
 
   always_comb begin
     phase_d             = phase_q;
@@ -371,11 +398,11 @@ module command_processor
             fault      = check_error;
             fault_addr = check_addr;
           end else begin
-            phase_d = PhaseIssue;
+            phase_d = can_issue ? PhaseWait : PhaseIssue;
           end
         end
       end
-      PhaseIssue: if (is_fence ? !any_slot : (engine_free && !conflict)) phase_d = PhaseWait;
+      PhaseIssue: if (is_fence ? !any_slot : can_issue) phase_d = PhaseWait;
       PhaseDrain: if (!any_slot) phase_d = PhaseFail;
       PhaseFail:  if (settle_q && memory_idle_i) phase_d = PhaseError;
       PhaseError: if (clear_error_i) phase_d = PhaseWait;
@@ -399,12 +426,12 @@ module command_processor
   always_comb begin
     set_head = tail_q;
     if (phase_q == PhaseReset) set_head = '0;
-    else if (engine_fails) set_head = fails[EngineMatrix] ? slots_q[EngineMatrix].ring_head : slots_q[EngineVector].ring_head;
+    else if (engine_fails) set_head = slots_q[0].ring_head;
   end
 
   logic fence_retires, retire;
   assign fence_retires = phase_q == PhaseIssue && phase_d == PhaseWait && is_fence;
-  assign retire        = fence_retires || retires != '0;
+  assign retire        = fence_retires || retires;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -421,7 +448,7 @@ module command_processor
       waited_q <= (phase_q == PhaseExtension && !extension_take) ? waited_q + 1'b1 : '0;
       if (window_push || (tail_good && ring_tail_i != ring_head_o)) submitted_q <= 1'b1;
       if (phase_q == PhaseWait && phase_d == PhaseHead) taken_q <= taken_q + 32'd1;
-      if (engine_fails) taken_q <= error_index + 32'd1;
+      if (engine_fails) taken_q <= slots_q[0].index + 32'd1;
       if (retire) retired_q <= retired_q + 32'd1;
       if (clear_queues) submitted_q <= 1'b0;
       if (reset_done_o) begin
@@ -455,9 +482,9 @@ module command_processor
       error_index_q   <= '0;
       error_address_q <= '0;
     end else if (engine_fails) begin
-      error_code_q    <= fails[EngineMatrix] ? slots_q[EngineMatrix].error : slots_q[EngineVector].error;
-      error_index_q   <= error_index;
-      error_address_q <= fails[EngineMatrix] ? slots_q[EngineMatrix].error_addr : slots_q[EngineVector].error_addr;
+      error_code_q    <= slots_q[0].error;
+      error_index_q   <= slots_q[0].index;
+      error_address_q <= slots_q[0].error_addr;
     end else if (fault != ErrNone) begin
       error_code_q    <= fault;
       error_index_q   <= fault_before_packet ? taken_q : taken_q - 32'd1;
@@ -486,8 +513,7 @@ module command_processor
   assign retired_o     = retired_q;
   assign retire_o      = retire;
   assign irq_command_o = (fence_retires && packet_q.flags[FlagIrq])
-                         || (retires[EngineMatrix] && slots_q[EngineMatrix].irq)
-                         || (retires[EngineVector] && slots_q[EngineVector].irq);
+                         || (retires && slots_q[0].irq);
   assign irq_done_o    = state_d == StateDone && state_q == StateBusy;
   assign irq_error_o   = state_d == StateError && state_q != StateError;
 
@@ -495,8 +521,6 @@ module command_processor
     $fatal(1, "command_processor: QueueDepth must be 16 to 128");
   end
 
-  `NPU_ASSERT(OneRetires, !$isunknown(retires) && $countones({fence_retires, retires}) <= 1,
-              "two commands retired in one clock")
-  `NPU_ASSERT(DoneExpected, (done_i & ~{slots_q[EngineVector].valid, slots_q[EngineMatrix].valid}) == '0,
-              "an engine finished that had no command")
+  `NPU_ASSERT(OneRetires, !(fence_retires && retires), "two commands retired in one clock")
+  `NPU_ASSERT(DoneExpected, done_i == '0 || any_slot, "an engine finished that had no command")
 endmodule

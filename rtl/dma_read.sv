@@ -13,7 +13,8 @@ module dma_read
   import npu_pkg::*;
 #(
     parameter int unsigned DataWidth  = 256,  // bits of a beat
-    parameter int unsigned BufferBeats = 128  // beats under way or waiting
+    parameter int unsigned BufferBeats = 128, // beats under way or waiting
+    parameter int unsigned Bursts      = 64   // bursts under way: enough for short rows, too
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -57,6 +58,19 @@ module dma_read
 
   assign desc_ready_o = split_ready && !tag_full && !abort_i;
 
+  // Rows of whole beats that lie one behind the other are one row to memory.
+  dma_desc_t split_desc;
+  logic dense;
+  assign dense = desc_i.stride == desc_i.row_bytes && desc_i.addr[OffsetBits-1:0] == '0
+                 && desc_i.row_bytes[OffsetBits-1:0] == '0;
+  always_comb begin
+    split_desc = desc_i;
+    if (dense) begin
+      split_desc.rows      = 32'd1;
+      split_desc.row_bytes = desc_i.rows * desc_i.row_bytes;
+    end
+  end
+
   burst_splitter #(
       .DataWidth(DataWidth),
       .MaxBurst (MaxBurst)
@@ -66,7 +80,7 @@ module dma_read
       .abort_i,
       .desc_valid_i (desc_valid_i && desc_ready_o),
       .desc_ready_o (split_ready),
-      .desc_i,
+      .desc_i       (split_desc),
       .burst_valid_o(burst_valid),
       .burst_ready_i(burst_fire),
       .burst_addr_o (ar_addr_o),
@@ -78,10 +92,10 @@ module dma_read
   assign burst_fire = ar_valid_o && ar_ready_i;
 
   // Addresses of the bursts under way, to name the one that failed.
-  logic [4:0] bursts_count;
+  logic [$clog2(Bursts):0] bursts_count;
   sync_fifo #(
       .Width(32),
-      .Depth(16)
+      .Depth(Bursts)
   ) u_bursts (
       .clk_i,
       .rst_ni,

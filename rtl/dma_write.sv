@@ -12,7 +12,8 @@ module dma_write
   import npu_pkg::*;
 #(
     parameter int unsigned DataWidth   = 256,  // bits of a beat
-    parameter int unsigned BufferBeats = 64    // beats waiting for a burst
+    parameter int unsigned BufferBeats = 64,   // beats waiting for a burst
+    parameter int unsigned Bursts      = 64    // bursts under way: enough for short rows, too
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
@@ -182,10 +183,10 @@ module dma_write
 
   // ---- write data of the bursts issued ----------------------------------------------
   logic [7:0] len, beat_q;
-  logic [2:0] lens_count;
+  logic [4:0] lens_count;
   sync_fifo #(
       .Width(8),
-      .Depth(4)
+      .Depth(16)
   ) u_lens (
       .clk_i,
       .rst_ni,
@@ -207,10 +208,10 @@ module dma_write
   end
 
   // ---- responses --------------------------------------------------------------------
-  logic [4:0] bursts_count;
+  logic [$clog2(Bursts):0] bursts_count;
   sync_fifo #(
       .Width(32),
-      .Depth(16)
+      .Depth(Bursts)
   ) u_bursts (
       .clk_i,
       .rst_ni,

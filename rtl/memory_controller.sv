@@ -19,9 +19,11 @@ module memory_controller
     input  logic                   abort_i,
     output logic                   idle_o,         // all channels (not the host window)
     output logic                   write_idle_o [NumWrites],
-    output logic [Engines-1:0]     error_o,        // pulse: a channel of that engine had an error response
-    output logic [Engines-1:0]     error_write_o,  // with error_o: on a write, else on a read
-    output logic [31:0]            error_addr_o [Engines],  // with error_o: start of the burst
+    // What this channel reads belongs to the younger of the matrix engine's commands.
+    input  logic                   rd_next_i [NumReads],
+    output logic [ErrorOwners-1:0] error_o,        // pulse: a channel of that owner had an error response
+    output logic [ErrorOwners-1:0] error_write_o,  // with error_o: on a write, else on a read
+    output logic [31:0]            error_addr_o [ErrorOwners],  // with error_o: start of the burst
     output logic                   fetch_error_o,  // the same for the command channel
     output logic [31:0]            fetch_error_addr_o,
 
@@ -211,7 +213,7 @@ module memory_controller
   logic [31:0] wr_error_addr [NumWrites];
   logic aw_free, order_full, order_empty, order_push;
   logic [WriteIndexBits-1:0] w_owner, aw_index;
-  logic [3:0] order_count;
+  logic [4:0] order_count;
   logic w_free, w_take;
 
   logic w_valid_out, w_last_out;
@@ -266,7 +268,7 @@ module memory_controller
   // AXI4 has no ID on write data: it follows in the order of the addresses.
   sync_fifo #(
       .Width(WriteIndexBits),
-      .Depth(8)
+      .Depth(16)
   ) u_order (
       .clk_i,
       .rst_ni,
@@ -355,14 +357,14 @@ module memory_controller
   function automatic int unsigned write_engine(input int unsigned channel);
     write_engine = (channel == WriteMatrix) ? EngineMatrix : EngineVector;
   endfunction
-  function automatic int unsigned read_engine(input int unsigned channel);
-    read_engine = (channel >= ReadVector) ? EngineVector : EngineMatrix;
+  function automatic int unsigned read_owner(input int unsigned channel, input logic next);
+    read_owner = (channel >= ReadVector) ? EngineVector : (next ? OwnerMatrixNext : EngineMatrix);
   endfunction
 
   always_comb begin
     error_o       = '0;
     error_write_o = '0;
-    for (int unsigned e = 0; e < Engines; e++) error_addr_o[e] = '0;
+    for (int unsigned e = 0; e < ErrorOwners; e++) error_addr_o[e] = '0;
     for (int unsigned i = 0; i < NumWrites; i++) begin
       if (wr_error[i]) begin
         error_o[write_engine(i)]       = 1'b1;
@@ -372,9 +374,9 @@ module memory_controller
     end
     for (int unsigned i = 0; i < NumReads; i++) begin
       if (rd_error[i] && i != ReadCommand) begin
-        error_o[read_engine(i)]       = 1'b1;
-        error_write_o[read_engine(i)] = 1'b0;
-        error_addr_o[read_engine(i)]  = rd_error_addr[i];
+        error_o[read_owner(i, rd_next_i[i])]       = 1'b1;
+        error_write_o[read_owner(i, rd_next_i[i])] = 1'b0;
+        error_addr_o[read_owner(i, rd_next_i[i])]  = rd_error_addr[i];
       end
     end
   end

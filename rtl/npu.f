@@ -20,6 +20,8 @@ ring_fetcher.sv
 packet_checker.sv
 command_processor.sv
 tile_memory.sv
+masked_memory.sv
+panel_memory.sv
 tile_buffer.sv
 block_iterator.sv
 panel_loader.sv
@@ -27,6 +29,8 @@ weight_feeder.sv
 activation_feeder.sv
 systolic_row.sv
 systolic_array.sv
+epilogue_loader.sv
+result_epilogue.sv
 result_drain.sv
 matrix_engine.sv
 stream_walker.sv

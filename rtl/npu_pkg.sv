@@ -32,7 +32,9 @@ package npu_pkg;
   // The extension packet: strides in bytes, 0 = dense (rows) or broadcast
   // (batches). Operand order inside an array: [0] src1, [1] src2, [2] dst.
   typedef struct packed {
-    logic [2:0][31:0] reserved;       // w13..w15
+    logic [31:0]      reserved;       // w15
+    logic [31:0]      row_scales;     // w14, address
+    logic [31:0]      columns;        // w13, address of the column vectors
     logic [2:0][31:0] batch1_stride;  // w10..w12
     logic [31:0]      batch1;         // w9, outer count
     logic [2:0][31:0] batch0_stride;  // w6..w8
@@ -65,6 +67,12 @@ package npu_pkg;
   localparam int unsigned FlagTransA   = 0;
   localparam int unsigned FlagTransB   = 1;
   localparam int unsigned FlagUseAlpha = 2;
+  localparam int unsigned FlagType     = 4;   // two bits, matrix_type_e
+  localparam int unsigned FlagOut      = 8;   // two bits, result_type_e
+  localparam int unsigned FlagRowScale = 10;
+  localparam int unsigned FlagColScale = 11;
+  localparam int unsigned FlagBias     = 12;
+  localparam int unsigned FlagRelu     = 13;
   localparam int unsigned FlagIrq      = 30;
   localparam int unsigned FlagExt      = 31;
 
@@ -99,6 +107,29 @@ package npu_pkg;
   typedef logic [DimBits-1:0] dim_t;
   localparam logic [63:0] MaxDim = 64'd1 << (DimBits - 1);
 
+  // ---- data types of a matrix product ----------------------------------------
+  typedef enum logic [1:0] {
+    TypeFp32 = 2'd0,
+    TypeBf16 = 2'd1,
+    TypeFp16 = 2'd2,
+    TypeInt8 = 2'd3
+  } matrix_type_e;
+
+  typedef enum logic [1:0] {
+    OutFloat = 2'd0,  // float32
+    OutOwn   = 2'd1,  // the operands' type
+    OutInt32 = 2'd2
+  } result_type_e;
+
+  // log2 of an operand's element in bytes.
+  function automatic logic [1:0] type_shift(input matrix_type_e kind);
+    unique case (kind)
+      TypeFp32: type_shift = 2'd2;
+      TypeInt8: type_shift = 2'd0;
+      default:  type_shift = 2'd1;
+    endcase
+  endfunction
+
   // ---- what an engine gets: a checked command --------------------------------
   // A matrix, repeated over two batch dimensions.
   typedef struct packed {
@@ -119,8 +150,16 @@ package npu_pkg;
     dim_t        n;
     logic        trans_a;
     logic        trans_b;
+    matrix_type_e kind;           // of both operands
+    result_type_e result;
     logic        use_alpha;
+    logic        row_scale;
+    logic        col_scale;
+    logic        bias;
+    logic        relu;
     logic [31:0] alpha;
+    logic [31:0] row_scales;      // address: M float32
+    logic [31:0] columns;         // address: N float32 of scales, then N of bias, those in use
   } matrix_command_t;
 
   // The bytes from the first to the last of each operand of a command: sources
@@ -136,6 +175,10 @@ package npu_pkg;
   localparam int unsigned Engines      = 2;
   localparam int unsigned EngineMatrix = 0;
   localparam int unsigned EngineVector = 1;
+  // Whose a bus error is: an engine's oldest command, or the one that the
+  // matrix engine fetches behind it.
+  localparam int unsigned ErrorOwners    = 3;
+  localparam int unsigned OwnerMatrixNext = 2;
 
   // ---- memory controller descriptors -----------------------------------------
   // A two-dimensional transfer: `rows` rows of `row_bytes` bytes, the start of a
@@ -150,11 +193,12 @@ package npu_pkg;
   // Clients of the memory controller: the upper four bits of the AXI ID.
   localparam int unsigned ClientHost    = 0;
   // read channels (ID = channel + 1)
-  localparam int unsigned NumReads      = 7;
+  localparam int unsigned NumReads      = 8;
   localparam int unsigned ReadCommand   = 0;
   localparam int unsigned ReadMatrixA   = 1;
   localparam int unsigned ReadMatrixB   = 2;
-  localparam int unsigned ReadVector    = 3;  // the first of four
+  localparam int unsigned ReadMatrixE   = 3;  // scales and bias, for the epilogue
+  localparam int unsigned ReadVector    = 4;  // the first of four
   // write channels (ID = channel + 1)
   localparam int unsigned NumWrites     = 2;
   localparam int unsigned WriteMatrix   = 0;

@@ -210,8 +210,9 @@ module npu_top
   dma_desc_t wr_desc [NumWrites];
   logic [DataWidth-1:0] wr_data [NumWrites];
   logic abort, memory_idle, fetch_error;
-  logic [Engines-1:0] memory_error, memory_error_write;
-  logic [31:0] memory_error_addr [Engines];
+  logic [ErrorOwners-1:0] memory_error, memory_error_write;
+  logic [31:0] memory_error_addr [ErrorOwners];
+  logic matrix_ready, rd_next [NumReads];
   logic [31:0] fetch_error_addr;
 
   // ---- commands --------------------------------------------------------------------------
@@ -265,6 +266,7 @@ module npu_top
       .data_ready_o        (rd_ready[ReadCommand]),
       .data_i              (rd_data[ReadCommand]),
       .start_o             (start),
+      .matrix_ready_i      (matrix_ready),
       .matrix_command_o    (matrix_command),
       .vector_command_o    (vector_command),
       .done_i              (done),
@@ -289,10 +291,13 @@ module npu_top
       .clk_i         (clk),
       .rst_ni        (rst_n),
       .abort_i       (abort),
+      .ready_o       (matrix_ready),
       .start_i       (start[EngineMatrix]),
       .command_i     (matrix_command),
       .busy_o        (matrix_busy),
       .done_o        (done[EngineMatrix]),
+      .a_next_o      (rd_next[ReadMatrixA]),
+      .b_next_o      (rd_next[ReadMatrixB]),
       .a_desc_valid_o(rd_desc_valid[ReadMatrixA]),
       .a_desc_ready_i(rd_desc_ready[ReadMatrixA]),
       .a_desc_o      (rd_desc[ReadMatrixA]),
@@ -307,6 +312,13 @@ module npu_top
       .b_ready_o     (rd_ready[ReadMatrixB]),
       .b_data_i      (rd_data[ReadMatrixB]),
       .b_row_last_i  (rd_row_last[ReadMatrixB]),
+      .e_desc_valid_o(rd_desc_valid[ReadMatrixE]),
+      .e_desc_ready_i(rd_desc_ready[ReadMatrixE]),
+      .e_desc_o      (rd_desc[ReadMatrixE]),
+      .e_valid_i     (rd_valid[ReadMatrixE]),
+      .e_ready_o     (rd_ready[ReadMatrixE]),
+      .e_data_i      (rd_data[ReadMatrixE]),
+      .e_row_last_i  (rd_row_last[ReadMatrixE]),
       .c_desc_valid_o(wr_desc_valid[WriteMatrix]),
       .c_desc_ready_i(wr_desc_ready[WriteMatrix]),
       .c_desc_o      (wr_desc[WriteMatrix]),
@@ -318,6 +330,13 @@ module npu_top
       .stall_read_o  (matrix_stall_read),
       .stall_write_o (matrix_stall_write)
   );
+
+  // Only the loaders of the matrix engine run ahead into another command.
+  for (genvar i = 0; i < NumReads; i++) begin : g_next
+    if (i != ReadMatrixA && i != ReadMatrixB) begin : g_never
+      assign rd_next[i] = 1'b0;
+    end
+  end
 
   logic src_desc_valid [Inputs], src_desc_ready [Inputs], src_valid [Inputs], src_ready [Inputs];
   dma_desc_t src_desc [Inputs];
@@ -451,6 +470,7 @@ module npu_top
       .abort_i           (abort),
       .idle_o            (memory_idle),
       .write_idle_o      (wr_idle),
+      .rd_next_i         (rd_next),
       .error_o           (memory_error),
       .error_write_o     (memory_error_write),
       .error_addr_o      (memory_error_addr),

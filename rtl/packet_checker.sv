@@ -35,7 +35,7 @@ module packet_checker
   localparam logic [63:0] MaxCount = 64'hFFFF_FFFF;  // of a linear command's dimensions and their product
   localparam logic [63:0] MaxTable = 64'h8000_0000;  // rows of a table, bytes of a row
   // Operand order; the sources of a program fill the places between.
-  localparam int unsigned Src1 = 0, Src2 = 1, Dst = OperandDst;
+  localparam int unsigned Src1 = 0, Src2 = 1, Columns = 2, RowScales = 3, Dst = OperandDst;
 
   logic is_matmul, is_add, is_memcpy, is_vector_op, is_gather, is_load, trans_a, trans_b;
   assign is_matmul    = packet_i.opcode == OpMatmul;
@@ -46,6 +46,30 @@ module packet_checker
   assign is_load      = packet_i.opcode == OpLoadProgram;
   assign trans_a      = packet_i.flags[FlagTransA];
   assign trans_b      = packet_i.flags[FlagTransB];
+
+  // ---- types and epilogue of a MATMUL ----------------------------------------------------
+  matrix_type_e kind;
+  result_type_e result;
+  logic row_scale, col_scale, bias, relu, columns_used, result_bad;
+  logic [1:0] source_shift, result_shift;  // log2 of an element's bytes
+  assign kind         = matrix_type_e'(packet_i.flags[FlagType+:2]);
+  assign result       = result_type_e'(packet_i.flags[FlagOut+:2]);
+  assign row_scale    = packet_i.flags[FlagRowScale];
+  assign col_scale    = packet_i.flags[FlagColScale];
+  assign bias         = packet_i.flags[FlagBias];
+  assign relu         = packet_i.flags[FlagRelu];
+  assign columns_used = col_scale || bias;
+  assign source_shift = type_shift(kind);
+  assign result_shift = (result == OutOwn) ? source_shift : 2'd2;
+  // int32 results are int8's, and as they are.
+  assign result_bad   = packet_i.flags[FlagOut+:2] == 2'd3
+                        || (result == OutInt32 && (kind != TypeInt8 || packet_i.flags[FlagUseAlpha] || row_scale
+                                                   || columns_used || relu));
+
+  // Address bits that must be zero.
+  function automatic logic [2:0] below(input logic [1:0] shift);
+    below = {1'b0, shift == 2'd2, shift != 2'd0};
+  endfunction
 
   // ---- stream descriptors of a VECTOR command ------------------------------------------
   typedef struct packed {
@@ -89,15 +113,18 @@ module packet_checker
   always_comb begin
     legal_flags = 32'd1 << FlagIrq;
     if (is_matmul || is_memcpy || is_vector_op) legal_flags |= 32'd1 << FlagExt;
-    if (is_matmul) legal_flags |= (32'd1 << FlagTransA) | (32'd1 << FlagTransB) | (32'd1 << FlagUseAlpha);
+    if (is_matmul)
+      legal_flags |= (32'd1 << FlagTransA) | (32'd1 << FlagTransB) | (32'd1 << FlagUseAlpha) | (32'd3 << FlagType)
+                     | (32'd3 << FlagOut) | (32'd1 << FlagRowScale) | (32'd1 << FlagColScale) | (32'd1 << FlagBias)
+                     | (32'd1 << FlagRelu);
 
     head_error_o = ErrNone;
     if (!(is_matmul || is_add || is_memcpy || is_vector_op || is_gather || is_load || packet_i.opcode == OpNop
           || packet_i.opcode == OpSync)) begin
       head_error_o = ErrBadOpcode;
-    end else if ((packet_i.flags & ~legal_flags) != '0 || packet_i.reserved != '0) begin
+    end else if ((packet_i.flags & ~legal_flags) != '0 || packet_i.reserved != '0 || (is_matmul && result_bad)) begin
       head_error_o = ErrBadFlags;
-    end else if (is_vector_op && !packet_i.flags[FlagExt]) begin
+    end else if ((is_vector_op || (is_matmul && (columns_used || row_scale))) && !packet_i.flags[FlagExt]) begin
       head_error_o = ErrBadExtension;
     end
 
@@ -109,6 +136,8 @@ module packet_checker
         extension_error_o = ErrBadExtension;
       end
     end else if (extension.magic != ExtensionMagic || extension.reserved != '0
+                 || (extension.columns != '0 && !(is_matmul && columns_used))
+                 || (extension.row_scales != '0 && !(is_matmul && row_scale))
                  || extension.batch0[31:16] != '0 || extension.batch1[31:16] != '0
                  || extension.rows > 32'(MaxDim)
                  || (is_matmul && extension.rows != '0)
@@ -142,14 +171,16 @@ module packet_checker
   assign batch1      = (batch1_word == '0) ? 16'd1 : batch1_word[15:0];
   assign repeats     = (packet_i.k == '0) ? 32'd1 : packet_i.k[31:0];
 
+  logic counted;  // its size is a product of dimensions
+  assign counted = is_add || is_memcpy;
+
   typedef enum logic [3:0] {
     CheckIdle,
     CheckSize,     // of a stream each
-    CheckDims,
+    CheckDims,     // and what CheckPlace does, where there is nothing to count
     CheckCount1,
     CheckCount2,
-    CheckAlign,
-    CheckStride,
+    CheckPlace,    // alignment and strides
     CheckRange,    // of an operand each
     CheckOverlap,
     CheckDone
@@ -189,12 +220,25 @@ module packet_checker
         end
         if (is_matmul) begin
           shapes[Src1].count[0]  = 32'(trans_a ? packet_i.k : packet_i.m);
-          shapes[Src1].seg_bytes = 36'(trans_a ? packet_i.m : packet_i.k) << 2;
+          shapes[Src1].seg_bytes = 36'(trans_a ? packet_i.m : packet_i.k) << source_shift;
+          shapes[Src1].unaligned = below(source_shift);
           shapes[Src2].count[0]  = 32'(trans_b ? packet_i.n : packet_i.k);
-          shapes[Src2].seg_bytes = 36'(trans_b ? packet_i.k : packet_i.n) << 2;
+          shapes[Src2].seg_bytes = 36'(trans_b ? packet_i.k : packet_i.n) << source_shift;
+          shapes[Src2].unaligned = below(source_shift);
           shapes[Dst].count[0]   = 32'(packet_i.m);
-          shapes[Dst].seg_bytes  = 36'(packet_i.n) << 2;
-          for (int unsigned i = 0; i < Operands; i++) shapes[i].unaligned = 3'b011;
+          shapes[Dst].seg_bytes  = 36'(packet_i.n) << result_shift;
+          shapes[Dst].unaligned  = below(result_shift);
+          // Vectors of the epilogue: the same for all batches.
+          for (int unsigned i = Columns; i <= RowScales; i++) begin
+            shapes[i].count     = {32'd1, 32'd1, 32'd1, 32'd1};
+            shapes[i].unaligned = 3'b011;
+          end
+          shapes[Columns].used        = columns_used;
+          shapes[Columns].addr        = 64'(extension.columns);
+          shapes[Columns].seg_bytes   = 36'(packet_i.n) << ((col_scale && bias) ? 3 : 2);
+          shapes[RowScales].used      = row_scale;
+          shapes[RowScales].addr      = 64'(extension.row_scales);
+          shapes[RowScales].seg_bytes = 36'(packet_i.m) << 2;
         end else begin
           for (int unsigned i = 0; i < Operands; i++) begin
             shapes[i].count[0]  = (extension.rows == '0) ? 32'd1 : extension.rows;
@@ -224,7 +268,7 @@ module packet_checker
         shapes[Src1].seg_bytes = 36'(packet_i.m) << 3;
         shapes[Src1].unaligned = 3'b111;
       end
-      if (!is_vector_op) begin
+      if (!is_vector_op && !is_matmul) begin
         shapes[2].used = 1'b0;
         shapes[3].used = 1'b0;
       end
@@ -238,7 +282,7 @@ module packet_checker
   always_comb begin
     misaligned = '0;
     stride_bad = 1'b0;
-    if (state_q == CheckAlign || state_q == CheckStride) begin
+    if (state_q == CheckDims || state_q == CheckPlace) begin
       for (int unsigned i = 0; i < Operands; i++) begin
         misaligned[i] = shapes[i].used && (shapes[i].addr[2:0] & shapes[i].unaligned) != '0;
         for (int unsigned t = 0; t < 4; t++) begin
@@ -350,20 +394,19 @@ module packet_checker
     fault_addr = '0;
     unique case (state_q)
       CheckSize: if (current_stream.enable && stream_bytes[51:32] != '0) fault = ErrBadExtension;
-      CheckDims: begin
-        if (dims_bad) begin
+      CheckDims, CheckPlace: begin
+        if (state_q == CheckDims && dims_bad) begin
           fault = ErrBadDimension;
-        end else if (is_vector_op && extension_i[0][1] >= program_words_i) begin
+        end else if (state_q == CheckDims && is_vector_op && extension_i[0][1] >= program_words_i) begin
           fault      = ErrBadProgram;
           fault_addr = 64'(extension_i[0][1]);
+        end else if (state_q == CheckPlace || !counted) begin
+          if (misaligned != '0) fault = ErrMisaligned;
+          else if (stride_bad) fault = ErrBadExtension;
+          for (int unsigned i = Operands; i > 0; i--) if (misaligned[i-1]) fault_addr = shapes[i-1].addr;
         end
       end
       CheckCount1, CheckCount2: if (product > MaxCount) fault = ErrBadDimension;
-      CheckAlign: begin
-        if (misaligned != '0) fault = ErrMisaligned;
-        for (int unsigned i = Operands; i > 0; i--) if (misaligned[i-1]) fault_addr = shapes[i-1].addr;
-      end
-      CheckStride: if (stride_bad) fault = ErrBadExtension;
       CheckRange: begin
         if (current.used) begin
           if (in_registers) fault = ErrRegisterWindow;
@@ -379,7 +422,7 @@ module packet_checker
     endcase
   end
 
-  assign done_o       = state_q == CheckDone || fault != ErrNone;
+  assign done_o       = state_q == CheckOverlap || fault != ErrNone;
   assign error_o      = fault;
   assign error_addr_o = fault_addr;
 
@@ -401,11 +444,10 @@ module packet_checker
     end else begin
       unique case (state_q)
         CheckSize:    if (operand_q == 3'(Dst)) state_q <= CheckDims;
-        CheckDims:    state_q <= (is_add || is_memcpy) ? CheckCount1 : CheckAlign;
+        CheckDims:    state_q <= counted ? CheckCount1 : CheckRange;
         CheckCount1:  state_q <= CheckCount2;
-        CheckCount2:  state_q <= CheckAlign;
-        CheckAlign:   state_q <= CheckStride;
-        CheckStride:  state_q <= CheckRange;
+        CheckCount2:  state_q <= CheckPlace;
+        CheckPlace:   state_q <= CheckRange;
         CheckRange:   if (operand_q == 3'(Dst) || is_load) state_q <= CheckOverlap;
         CheckOverlap: state_q <= CheckDone;
         default: ;  // the results are kept in CheckDone
@@ -425,7 +467,7 @@ module packet_checker
         row_granules_q[operand_q] <= granules[31:0];
       end
       CheckCount1, CheckCount2: count_q <= product[31:0];
-      CheckStride: operand_q <= '0;
+      CheckDims, CheckPlace: operand_q <= '0;
       CheckRange: begin
         extents_q[operand_q] <= '{used: current.used, first: current.addr[31:0], last: last_addr[31:0]};
         operand_q            <= next_operand;
@@ -447,9 +489,16 @@ module packet_checker
         };
   end
 
+  // A product with one column is computed as its transpose, a single row, which streams the other operand as
+  // weights: the same sums in the same order. Both vectors must be dense, and have no vectors of their own.
+  logic turned;
+  assign turned = packet_i.n == 64'd1 && packet_i.m != 64'd1 && !row_scale && !columns_used
+                  && (trans_b || matrices[Src2].row_stride == 32'd1 << source_shift)
+                  && matrices[Dst].row_stride == 32'd1 << result_shift;
+
   always_comb begin
     matrix_o = '0;
-    if (state_q == CheckDone) begin
+    if (state_q == CheckOverlap || state_q == CheckDone) begin
       matrix_o = '{
           src1: matrices[Src1],
           src2: matrices[Src2],
@@ -461,9 +510,25 @@ module packet_checker
           n: packet_i.n[DimBits-1:0],
           trans_a: trans_a,
           trans_b: trans_b,
+          kind: kind,
+          result: result,
           use_alpha: packet_i.flags[FlagUseAlpha],
-          alpha: packet_i.alpha
+          row_scale: row_scale,
+          col_scale: col_scale,
+          bias: bias,
+          relu: relu,
+          alpha: packet_i.alpha,
+          row_scales: extension.row_scales,
+          columns: extension.columns
       };
+      if (turned) begin
+        matrix_o.src1    = matrices[Src2];
+        matrix_o.src2    = matrices[Src1];
+        matrix_o.m       = dim_t'(1);
+        matrix_o.n       = packet_i.m[DimBits-1:0];
+        matrix_o.trans_a = 1'b0;
+        matrix_o.trans_b = !trans_a;
+      end
     end
   end
 
@@ -474,7 +539,7 @@ module packet_checker
 
   always_comb begin
     vector_o = '0;
-    if (state_q == CheckDone) begin
+    if (state_q == CheckOverlap || state_q == CheckDone) begin
       if (is_memcpy) vector_o.kind = KindCopy;
       else if (is_gather) vector_o.kind = KindGather;
       else if (is_load) vector_o.kind = KindLoad;

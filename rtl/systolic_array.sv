@@ -1,4 +1,5 @@
-// Tile x Tile float32 multiply-add array, weights held in place.
+// Tile x Tile multiply-add array, weights held in place. A cell takes one float32
+// product a clock, or four of int8.
 //
 // Row r holds the weights of one k, column c those of one n. A row of
 // activations (one m, Tile values of k) enters the rows of the array one clock
@@ -26,6 +27,7 @@ module systolic_array
     input  logic [Tile*32-1:0]      weight_i,
 
     input  logic                    valid_i,
+    input  logic                    integer_i, // with valid_i: each word is four int8 of consecutive k
     input  logic                    swap_i,   // this and the following rows use the new weights
     input  logic [Tile*32-1:0]      data_i,
     input  logic [Tile*32-1:0]      sum_i,    // three clocks after the row's data_i
@@ -38,7 +40,8 @@ module systolic_array
   row_t sum [Tile+1];                 // [r]: into row r
   skew_t skew_q;                      // level d: the activations of d clocks ago
   logic [Tile:0] valid_q;             // bit d: level d holds a row
-  logic [Tile-1:0] swap_q, add_q;
+  logic [Tile-1:0] swap_q, add_q, add_integer_q;
+  logic [Tile:0] integer_q;
 
   for (genvar c = 0; c < Tile; c++) begin : g_lanes
     assign data[c]         = data_i[c*32+:32];
@@ -57,10 +60,14 @@ module systolic_array
       valid_q <= '0;
       swap_q  <= '0;
       add_q   <= '0;
+      integer_q     <= '0;
+      add_integer_q <= '0;
     end else begin
       valid_q <= {valid_q[Tile-1:0], valid_i};
       swap_q  <= {swap_q[Tile-2:0], valid_i && swap_i};
       add_q   <= valid_q[Tile:1];
+      integer_q     <= {integer_q[Tile-1:0], integer_i};
+      add_integer_q <= integer_q[Tile:1];
     end
   end
 
@@ -77,8 +84,10 @@ module systolic_array
         .write_data_i(weight),
         .swap_i      (swap_q[r]),
         .multiply_i  (valid_q[r+1]),
+        .multiply_integer_i(integer_q[r+1]),
         .activation_i(skew_q[(r+1)*Tile+r]),
         .add_i       (add_q[r]),
+        .add_integer_i(add_integer_q[r]),
         .sum_i       (sum[r]),
         .sum_o       (sum[r+1])
     );

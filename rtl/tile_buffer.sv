@@ -2,16 +2,18 @@
 // one is filled row by row while another is read, as it is or turned round.
 // Two keep up with blocks of equal size; more even out blocks of different size.
 //
-// A block is complete when its last row is written with last_i; tag_i of that
-// row goes with the block. Rows that were not written hold older data: the
-// reader masks them.
+// A block is complete when its last row is written with last_i; tag_i is the
+// same for all its rows. Rows that were not written hold older data: the reader
+// masks them. With Early, a block that is not turned round can be read up to
+// where it has been written.
 // Reset and abort state: all blocks empty.
 `include "npu_assert.svh"
 
 module tile_buffer #(
     parameter int unsigned Tile    = 16,
     parameter int unsigned TagBits = 8,
-    parameter int unsigned Blocks  = 2    // a power of two
+    parameter int unsigned Blocks  = 2,   // a power of two
+    parameter bit          Early   = 1'b0
 ) (
     input  logic                    clk_i,
     input  logic                    rst_ni,
@@ -23,7 +25,7 @@ module tile_buffer #(
     input  logic                    last_i,
     input  logic [TagBits-1:0]      tag_i,
 
-    output logic                    valid_o,      // a block is complete
+    output logic                    valid_o,      // data_o is there
     output logic [TagBits-1:0]      tag_o,        // of the block being read
     input  logic                    transpose_i,  // read columns, not rows
     output logic [$clog2(Tile)-1:0] index_o,      // of the row or column on data_o
@@ -44,7 +46,7 @@ module tile_buffer #(
   assign fill    = filled_q[BlockBits-1:0];
   assign current = read_q[BlockBits-1:0];
   assign ready_o = count + (BlockBits + 1)'(write_i && last_i) < (BlockBits + 1)'(Blocks);
-  assign valid_o = count != '0;
+  assign valid_o = count != '0 || (Early && !transpose_i && index_q < write_row_q);
   assign tag_o   = tag_q[current];
   assign index_o = index_q;
 
@@ -64,7 +66,7 @@ module tile_buffer #(
   always_ff @(posedge clk_i) begin
     if (write_i) begin
       storage_q[{fill, write_row_q}] <= data_i;
-      if (last_i) tag_q[fill] <= tag_i;
+      tag_q[fill] <= tag_i;
     end
   end
 

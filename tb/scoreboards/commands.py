@@ -90,11 +90,15 @@ class ExpectedFault:
     command: int | None
 
 
-class _Beside:
-    """The command behind one that failed, as its packets come: is it one for the other engine?"""
+class _Behind:
+    """The commands behind one that failed, as their packets come: which of them can have been under way?
+
+    The matrix engine holds two commands and the vector engine one; they start in order.
+    """
 
     def __init__(self, failed_on_matrix: bool) -> None:
-        self._failed_on_matrix = failed_on_matrix
+        self._room = {True: 2, False: 1}
+        self._room[failed_on_matrix] -= 1
         self._slots: list[bytes] = []
         self.complete = False
 
@@ -102,13 +106,18 @@ class _Beside:
         """The next packet. The command, if it is complete and can have been under way."""
         self._slots.append(slot)
         packet = NpuCommandPacket.unpack(self._slots[0])
-        self.complete = len(self._slots) > extension_count(packet.opcode, packet.flags)
-        if not self.complete or (packet.opcode == Opcode.MATMUL) == self._failed_on_matrix:
+        if len(self._slots) <= extension_count(packet.opcode, packet.flags):
             return None
-        try:
-            return check_command(packet, unpack_extension(self._slots[1:]), programs)
-        except PacketFault:
-            return None
+        on_matrix = packet.opcode == Opcode.MATMUL
+        extensions, self._slots = self._slots[1:], []
+        self._room[on_matrix] -= 1
+        if self._room[on_matrix] >= 0 and packet.opcode not in (Opcode.NOP, Opcode.SYNC):
+            try:
+                return check_command(packet, unpack_extension(extensions), programs)
+            except PacketFault:
+                pass
+        self.complete = True
+        return None
 
 
 class _Reference(FunctionalModel):
@@ -118,7 +127,7 @@ class _Reference(FunctionalModel):
         self.fault: ExpectedFault | None = None
         self.undefined: list[Command] = []
         self.executed: list[Command] = []
-        self._beside: _Beside | None = None
+        self._behind: _Behind | None = None
         super().__init__(config, memory)
 
     def drain(self) -> None:
@@ -158,27 +167,27 @@ class _Reference(FunctionalModel):
         expectation.check(self.memory.bytes)
 
     def _stopped(self, command: Command) -> None:
-        """A command failed in its engine. The next one may be under way on the other engine and stops too."""
+        """A command failed in its engine. Those behind it may be under way, too, and stop."""
         self.undefined.append(command)
-        self._beside = _Beside(command.packet.opcode == Opcode.MATMUL)
+        self._behind = _Behind(command.packet.opcode == Opcode.MATMUL)
         head = self._head
-        while self._beside is not None and head != self._tail:
+        while self._behind is not None and head != self._tail:
             base, slots = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
             self._came_behind(self.memory.read(base + head * PACKET_BYTES, PACKET_BYTES).tobytes())
             head = (head + 1) % slots
 
     def _came_behind(self, slot: bytes) -> None:
-        assert self._beside is not None
-        command = self._beside.take(slot, self.programs)
-        if self._beside.complete:
-            self._beside = None
+        assert self._behind is not None
+        command = self._behind.take(slot, self.programs)
+        if self._behind.complete:
+            self._behind = None
         if command is not None:
             self.undefined.append(command)
 
     def _ring_doorbell_of_window(self) -> None:
         if not self._error:
-            self._beside = None
-        if self._beside is not None:
+            self._behind = None
+        if self._behind is not None:
             self._came_behind(bytes(self._window))
         super()._ring_doorbell_of_window()
 

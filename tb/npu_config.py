@@ -107,13 +107,12 @@ def _check_combination(config: NpuConfig, where: str) -> None:
             f"{where}: array_rows = {config.array_rows} and array_cols = {config.array_cols}; the array"
             " must be square"
         )
-    for key, words in (("array_cols", config.array_cols), ("vector_lanes", config.vector_lanes)):
+    for key, words, least in (("array_cols", config.array_cols, 2), ("vector_lanes", config.vector_lanes, 1)):
         bits = 32 * words
-        if bits % config.data_width or bits // config.data_width > 8:
+        if bits % config.data_width or not least <= bits // config.data_width <= 8:
             raise ConfigError(
-                f"{where}: {key} = {words} values are {bits} bits; they must be one to eight beats of"
-                " data_width ="
-                f" {config.data_width}"
+                f"{where}: {key} = {words} values are {bits} bits; they must be {least} to 8 beats of"
+                f" data_width = {config.data_width}"
             )
     if not config.vector_lanes <= config.vector_length <= config.row_elements:
         raise ConfigError(

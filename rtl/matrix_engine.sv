@@ -170,8 +170,11 @@ module matrix_engine
   logic [1:0] desc_ready, preceded;  // the other one's first panel has been asked for
   logic a_go, b_go;
   assign desc_ready    = {b_desc_ready_i, a_desc_ready_i};
-  assign preceded[WalkA] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkB] : w_ended_q[WalkB] == w_ended_q[WalkA] + 2'd1;
-  assign preceded[WalkB] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkA] : w_ended_q[WalkA] == w_ended_q[WalkB] + 2'd1;
+  // With a block of its own to walk, a walker is at most one command ahead of the other, and at most two behind.
+  assign preceded[WalkA] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkB]
+                                                                  : w_ended_q[WalkA] != w_ended_q[WalkB] + 2'd1;
+  assign preceded[WalkB] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkA]
+                                                                  : w_ended_q[WalkB] != w_ended_q[WalkA] + 2'd1;
   assign a_go = !first_q[WalkA] || w_command[WalkA].m < w_command[WalkA].n || (preceded[WalkA] && !asking_q[WalkB]);
   assign b_go = first_q[WalkB] || w_command[WalkB].m < w_command[WalkB].n || (preceded[WalkB] && !asking_q[WalkA]);
 

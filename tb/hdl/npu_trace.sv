@@ -63,6 +63,7 @@ module npu_trace
     echo_trace_name(0, ReadCommand + 1, "commands");
     echo_trace_name(0, ReadMatrixA + 1, "matrix A");
     echo_trace_name(0, ReadMatrixB + 1, "matrix B");
+    echo_trace_name(0, ReadMatrixE + 1, "matrix scales and bias");
     echo_trace_name(0, ReadVector + 1, "vector s0");
     echo_trace_name(0, ReadVector + 2, "vector s1");
     echo_trace_name(0, ReadVector + 3, "vector s2");

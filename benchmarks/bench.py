@@ -77,7 +77,9 @@ def measure(*, quick: bool, jobs: int, simulation: bool) -> tuple[dict[str, Any]
         "revision": _revision(),
         "quick": quick,
         "hardware": committed.hardware(capabilities, dtypes),
-        "goals": [goal.to_dict() for goal in find_goals(committed.judged_products(measured))],
+        "goals": []
+        if quick
+        else [goal.to_dict() for goal in find_goals(committed.judged_products(measured))],
         **_groups([(products[each.product], each) for each in measured]),
         "layer": layer,
         "vector": vector,
@@ -198,11 +200,10 @@ def main() -> int:
     )
     write_report(results, OUTPUT)
     console = Console()
-    for goal in find_goals(committed.judged_products(measured)):
+    for goal in find_goals(committed.judged_products(measured)) if not options.quick else ():
         verdict = "[green]met[/]" if goal.met else f"[red]missed[/] {goal.product}"
-        console.print(
-            f"{goal.name}: {goal.shown}, meant {goal.meant}: {verdict}", soft_wrap=True, highlight=False
-        )
+        line = f"{goal.name}: {goal.shown}, meant {goal.meant}: {verdict}"
+        console.print(line, soft_wrap=True, highlight=False)
     if wrong := failures(results):
         console.print(f"[bold red]WRONG:[/] {'; '.join(wrong)}", soft_wrap=True)
         return 1

@@ -51,7 +51,7 @@ def render(results: Json) -> str:
     environment.filters["figure"] = _figure
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     sections = [
-        _goals(results["goals"]),
+        *([_goals(results["goals"])] if results["goals"] else []),  # of all products, or not at all
         _products(results, "gemm", "Matrix products"),
         _products(results, "transposed", "Right operand stored as [N, K]"),
         _products(results, "attention", "Attention"),

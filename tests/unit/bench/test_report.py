@@ -100,7 +100,9 @@ def test_figures_are_those_of_the_results() -> None:
 
 @pytest.mark.usefixtures("blank_pictures")
 def test_a_short_run_says_so() -> None:
-    assert "A short run" in render({**results(), "quick": True})
+    text = render({**results(), "quick": True, "goals": []})
+    assert "A short run" in text
+    assert "Goals" not in text
 
 
 @pytest.mark.usefixtures("blank_pictures")

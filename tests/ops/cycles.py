@@ -3,6 +3,7 @@
 A change of the RTL that moves them on purpose updates them:
 
     ECHO_NPU_UPDATE=1 make SIM=verilator TEST=counters CONFIG=all
+    ECHO_NPU_UPDATE=1 make SIM=verilator TEST=overlap CONFIG=all
     ECHO_NPU_UPDATE=1 make SIM=verilator TEST=vector_cycles CONFIG=all
 """
 

@@ -1,0 +1,103 @@
+"""Products one behind the other: the matrix engine takes the second while it works on the first."""
+
+from collections.abc import Sequence
+
+from echo_npu.data_types import DataType
+from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.status import ErrorCode, State
+from tb.bench import NpuBench, npu_test, stalled
+from tb.drivers.commands import Path
+from tests.ops.cycles import compare_cycles
+from tests.ops.products import Product, run_all
+
+SIZE = 40
+
+
+async def ring_cycles(bench: NpuBench, packets: Sequence[Packet]) -> int:
+    """Run packets through the ring, check them; the clocks of state BUSY that they took."""
+    before = (await bench.counters())["BUSY_CYCLES"]
+    assert await bench.run(packets, "ring") == State.DONE
+    return (await bench.counters())["BUSY_CYCLES"] - before
+
+
+def products(bench: NpuBench, count: int) -> list[Product]:
+    return [Product(bench, SIZE, SIZE, SIZE) for _ in range(count)]
+
+
+@npu_test()
+async def test_independent_products_overlap(bench: NpuBench) -> None:
+    """Three products are quicker than three runs of one, unless each reads the result of the one before."""
+    source = bench.place(bench.floats(SIZE, SIZE))
+    weights = bench.place(bench.floats(SIZE, SIZE), "weight")
+    independent: list[Packet] = []
+    dependent: list[Packet] = []
+    previous = source
+    for _ in range(3):
+        dst = bench.alloc(4 * SIZE * SIZE)
+        independent += matmul_packets(source, weights, dst, SIZE, SIZE, SIZE)
+        dst = bench.alloc(4 * SIZE * SIZE)
+        dependent += matmul_packets(previous, weights, dst, SIZE, SIZE, SIZE)
+        previous = dst
+    alone = await ring_cycles(bench, independent[:1])
+    overlapped, chained = await ring_cycles(bench, independent), await ring_cycles(bench, dependent)
+    if not stalled():
+        assert overlapped < chained <= 3 * alone
+    compare_cycles(
+        bench.config.name,
+        {"three products": overlapped, "three products, each on the one before": chained},
+    )
+
+
+@npu_test(via=["window", "ring"])
+async def test_types_back_to_back(bench: NpuBench, via: Path) -> None:
+    """High and wide, of one panel and of many, in every type: the operands of one command run ahead of the
+    other's by as much as they like."""
+    rows, columns = bench.config.array_rows, bench.config.array_cols
+    sizes = (1, columns - 1, 2 * columns, 3 * columns + 1)
+    chosen = [
+        Product(
+            bench,
+            bench.random.choice(sizes),
+            bench.random.choice((1, rows, 4 * rows, 9 * rows + 1)),
+            bench.random.choice(sizes),
+            dtype=bench.random.choice(tuple(DataType)),
+            trans_a=bench.random.random() < 0.5,
+            trans_b=bench.random.random() < 0.5,
+        )
+        for _ in range(80)
+    ]
+    await run_all(bench, chosen, via)
+
+
+@npu_test(failing=["first", "second"], operand=["a", "b"])
+async def test_read_error_has_an_owner(bench: NpuBench, failing: str, operand: str) -> None:
+    """Of two products under way the one that cannot be read is reported; one before it is complete."""
+    pair = products(bench, 2)
+    victim = pair[failing == "second"]
+    source = victim.src1 if operand == "a" else victim.src2
+    for hit in (0, 4 * SIZE * SIZE - 4):
+        bench.dram.clear_statistics()
+        bench.dram.add_fault(source + hit, source + hit + 4, read=True)
+        index = (await bench.state()).retired + (failing == "second")
+        packets = [*pair[0].packets, *pair[1].packets, NpuCommandPacket(Opcode.NOP)]
+        await bench.commands.submit(packets, "ring")
+        assert await bench.commands.wait(1_000_000) == State.ERROR
+        await bench.check_bus_error(ErrorCode.READ_RESPONSE, index)
+        bench.dram.clear_faults()
+        await bench.recover()
+        await bench.restart()
+    await run_all(bench, pair, "ring")
+
+
+@npu_test()
+async def test_write_error_of_the_first(bench: NpuBench) -> None:
+    """A result that cannot be written is reported for its own command, though the next one is under way."""
+    pair = products(bench, 2)
+    bench.dram.clear_statistics()
+    bench.dram.add_fault(pair[0].dst, pair[0].dst + 4, write=True)
+    index = (await bench.state()).retired
+    await bench.commands.submit([*pair[0].packets, *pair[1].packets], "ring")
+    assert await bench.commands.wait(1_000_000) == State.ERROR
+    await bench.check_bus_error(ErrorCode.WRITE_RESPONSE, index)
+    bench.dram.clear_faults()
+    await bench.recover()

@@ -196,6 +196,8 @@ module command_processor
   matrix_command_t matrix_command;
   vector_command_t vector_command;
 
+  logic issues;  // the checked command starts
+
   packet_checker #(
       .ProgramWords(ProgramWords)
   ) u_checker (
@@ -211,6 +213,7 @@ module command_processor
       .done_o           (check_done),
       .error_o          (check_error),
       .error_addr_o     (check_addr),
+      .taken_i          (issues),
       .extents_o        (extents),
       .matrix_o         (matrix_command),
       .vector_o         (vector_command)
@@ -232,7 +235,7 @@ module command_processor
 
   slot_t slots_q [Slots], slots [Slots];  // slots: with what this clock brings
   logic [Slots-1:0] valid_q;              // dense from 0
-  logic retires, fails, issues, is_fence, is_matmul, conflict, loading, vector_free, any_slot;
+  logic retires, fails, is_fence, is_matmul, conflict, loading, vector_free, any_slot;
   logic [1:0] free_slot;
 
   assign any_slot     = valid_q != '0;

@@ -7,12 +7,18 @@
 
 `define NPU_ASSERT(Name, Condition, Message)
 `define NPU_ASSERT_STABLE(Name, Valid, Ready, Payload, Message)
+`define NPU_CHECK(Name, Condition, Message)
 
 `else
 
 // Condition holds at every clock edge outside reset.
 `define NPU_ASSERT(Name, Condition, Message) \
   Name : assert property (@(posedge clk_i) disable iff (!rst_ni) (Condition)) \
+  else $error("%m: %s", Message);
+
+// The same as a statement, for a place that is reached seldom: it costs nothing elsewhere.
+`define NPU_CHECK(Name, Condition, Message) \
+  Name : assert (Condition) \
   else $error("%m: %s", Message);
 
 // Once Valid is high, it and the payload stay until Ready.

@@ -27,7 +27,8 @@ module packet_checker
     output logic        done_o,            // pulse, with the results below
     output error_e      error_o,
     output logic [63:0] error_addr_o,
-    // valid from done_o until the next start_i
+    input  logic        taken_i,           // pulse: the results are needed no more
+    // valid from done_o to taken_i
     output extent_t [Operands-1:0] extents_o,
     output matrix_command_t matrix_o,
     output vector_command_t vector_o
@@ -439,7 +440,7 @@ module packet_checker
       state_q <= CheckIdle;
     end else if (start_i) begin
       state_q <= is_vector_op ? CheckSize : CheckDims;
-    end else if (fault != ErrNone) begin
+    end else if (fault != ErrNone || taken_i) begin
       state_q <= CheckIdle;
     end else begin
       unique case (state_q)

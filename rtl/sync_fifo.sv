@@ -35,16 +35,15 @@ module sync_fifo #(
     if (!rst_ni || clear_i) begin
       read_q  <= '0;
       write_q <= '0;
-    end else begin
+    end else if (push_i || pop_i) begin
       if (push_i) write_q <= write_q + 1'b1;
       if (pop_i)  read_q  <= read_q + 1'b1;
+      `NPU_CHECK(NoOverflow, !(push_i && full_o), "an element was pushed into a full queue")
+      `NPU_CHECK(NoUnderflow, !(pop_i && empty_o), "an element was popped from an empty queue")
     end
   end
 
   if (Depth < 2 || (Depth & (Depth - 1)) != 0) begin : g_bad_depth
     $fatal(1, "sync_fifo: Depth must be a power of two of at least 2");
   end
-
-  `NPU_ASSERT(NoOverflow, !(push_i && full_o), "an element was pushed into a full queue")
-  `NPU_ASSERT(NoUnderflow, !(pop_i && empty_o), "an element was popped from an empty queue")
 endmodule

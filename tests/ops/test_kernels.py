@@ -76,6 +76,7 @@ def cast_kernels() -> Iterator[Kernel]:
     for source, target in itertools.product(cast.FROM, cast.TO):
         output = "half" if target in ELEMENT_BYTES else "row"
         yield Kernel(cast.cast(source, target), (source,), output)
+    yield Kernel(cast.saturate(), ("row",), "int8")
     yield Kernel(cast.quantize_scales(), ("row",), "one")
     yield Kernel(cast.quantize(), ("row", "scale"), "int8")
     yield Kernel(cast.dequantize(), ("int8", "scale"))

@@ -10,7 +10,7 @@ import numpy as np
 from echo_npu.packets import Packet, load_program_packets
 from echo_npu.status import ErrorCode, State
 from tb.bench import NpuBench, npu_test, random_timing
-from tests.random.vector_programs import VectorCase, generate
+from tb.stimulus.vector_programs import VectorCase, generate
 
 BASE = 0x1000_8000
 

@@ -10,7 +10,7 @@ from echo_npu.vector import AssemblyError, Builder, Instruction, Op, Program
 from echo_npu.vector.assembler import assemble, parse
 from echo_npu.vector.disassembler import disassemble
 from echo_npu.vector.isa import IMMEDIATE, OPERAND_CODES
-from tests.random.vector_programs import generate
+from tb.stimulus.vector_programs import generate
 
 TEXT = """
 .name rmsnorm

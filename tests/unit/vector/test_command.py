@@ -11,7 +11,7 @@ from echo_npu.checks import check_command
 from echo_npu.packets import Flags, NpuCommandPacket, Opcode, packet_bytes
 from echo_npu.vector.command import Stream, VectorExtension, vector_command
 from echo_npu.vector.memory import ProgramMemory
-from tests.random.vector_programs import generate
+from tb.stimulus.vector_programs import generate
 
 A, B, DST = 0x1000_0000, 0x1010_0000, 0x1020_0000
 

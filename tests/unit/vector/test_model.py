@@ -12,7 +12,7 @@ from echo_npu.vector.command import VectorCommand
 from echo_npu.vector.isa import IMMEDIATE, OPERAND_NAMES, Form, Instruction, Op, kind_of
 from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.model import ProgramFault, VectorModel
-from tests.random.vector_programs import VectorCase, generate
+from tb.stimulus.vector_programs import VectorCase, generate
 from tests.unit.vector import interpreter
 
 VECTOR_LENGTH, ROW_ELEMENTS = 32, 64

@@ -12,6 +12,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -335,8 +336,8 @@ def _walk(
                 sequencer.place.offset = -count  # begins at 0 again after this write
     except ProgramFault as fault:
         # The output is not complete at END; anything else is a program that was not meant.
-        decoded = programs[fault.number]
-        if decoded is None or decoded.form != Form.END:
+        last = programs[fault.number]
+        if last is None or last.form != Form.END:
             return None
     return passes, writes, elements
 
@@ -552,7 +553,8 @@ def _bad_operand(rng: random.Random, case: VectorCase, instructions: list[Instru
     position = rng.choice(places)
     each = instructions[position]
     used = ["dst", *"abc"[: len(each.sources)]]
-    changed = dataclasses.replace(each, **{rng.choice(used): rng.randrange(64)})
+    operand: dict[str, Any] = {rng.choice(used): rng.randrange(64)}
+    changed = dataclasses.replace(each, **operand)
     # Another destination may change how many sources there are: none may become a legal instruction.
     if not changed.illegal():
         return None
@@ -592,9 +594,8 @@ def _readers(instructions: Sequence[Instruction], stream: int) -> list[int]:
 
 
 def _with_input(case: VectorCase, stream: int, new: Descriptor | None) -> VectorCommand:
-    inputs = list(case.command.inputs)
-    inputs[stream] = new
-    return dataclasses.replace(case.command, inputs=tuple(inputs))
+    s0, s1, s2, s3 = (new if i == stream else each for i, each in enumerate(case.command.inputs))
+    return dataclasses.replace(case.command, inputs=(s0, s1, s2, s3))
 
 
 def _missing_stream(

@@ -1,0 +1,331 @@
+"""Random programs: long chains of commands of all kinds on few, small, overlapping places.
+
+Almost every command reads or overwrites what its neighbours touch, so a hazard that the device does not
+respect shows as a difference in the whole-memory comparison.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from echo_npu.checks import Command, PacketFault, check_command
+from echo_npu.cmodel import unpack_extension
+from echo_npu.data_types import DataType, OutType
+from echo_npu.packets import (
+    DTYPE_SHIFT,
+    OUT_SHIFT,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    extension_count,
+    gather_packets,
+    load_program_packets,
+    packet_bytes,
+)
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.memory import ProgramMemory
+from echo_npu.vector.program import Builder, Program
+from tb.npu_config import NpuConfig
+from tb.scoreboards.accuracy import addresses
+from tb.stimulus.vector_programs import generate
+
+ARENAS = (0x0000_2000, 0x1000_2000)  # one in each region
+ARENA_BYTES = 6144
+INDICES = 0x1010_0000
+CODE = 0x0010_0000
+CODE_STEP = 0x1_0000
+CASES = 0x1020_0000  # operands of vector programs that are made up
+CASES_ENTRY = 300
+TABLE_ROWS = 5
+MATMUL_STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
+
+ENTRIES = (0, 100, 200)  # where vector programs are
+
+Slots = list[Packet]
+
+
+def mixed() -> Program:
+    """o = s0 * p0 + s1."""
+    b = Builder("mixed")
+    x, y = b.stream(0), b.stream(1)
+    with b.chunks(advance=[x, y]):
+        b.fma(b.out, x, b.param(0), y)
+    return b.build()
+
+
+def lesser() -> Program:
+    """o = min(s0, s1) through a chain of dependent instructions."""
+    b = Builder("lesser")
+    x, y, v = b.stream(0), b.stream(1), b.vector()
+    with b.chunks(advance=[x, y]):
+        b.min(v, x, y)
+        for _ in range(4):
+            b.add(v, v, b.param(0))
+        b.mov(b.out, v)
+    return b.build()
+
+
+def centred() -> Program:
+    """o = s0 - max(s0) + s1: two passes over s0."""
+    b = Builder("centred")
+    x, y, greatest, r, v = b.stream(0), b.stream(1), b.accumulator(), b.scalar(), b.vector()
+    b.aset(greatest, float("-inf"))
+    with b.chunks(advance=[x]):
+        b.max(greatest, x)
+    b.foldmax(r, greatest)
+    with b.chunks(advance=[x, y]):
+        b.sub(v, x, r)
+        b.add(b.out, v, y)
+    return b.build()
+
+
+PROGRAMS = (mixed(), lesser(), centred())
+
+
+def checked(packets: Sequence[Packet], programs: ProgramMemory) -> Command | None:
+    """The first command of `packets` as the device takes it; None if it refuses it, as it does when operands
+    overlap."""
+    raw = [packet_bytes(packet) for packet in packets]
+    packet = NpuCommandPacket.unpack(raw[0])
+    extensions = raw[1 : 1 + extension_count(packet.opcode, packet.flags)]
+    try:
+        return check_command(packet, unpack_extension(extensions), programs)
+    except PacketFault:
+        return None
+
+
+class ProgramMaker:
+    """Draws legal commands whose operands lie in the arenas.
+
+    `images` is what must be in device memory before the first of them, bytes by address; it grows while
+    commands are drawn.
+    """
+
+    def __init__(self, rng: random.Random, config: NpuConfig) -> None:
+        self._random = rng
+        self._config = config
+        self._limit = 2 * config.array_rows + 3
+        values = np.random.default_rng(rng.getrandbits(64))
+        self.images: dict[int, bytes] = {
+            arena - 64: values.standard_normal(ARENA_BYTES // 2, dtype=np.float32).tobytes()
+            for arena in ARENAS
+        }
+        # Few places, so that commands meet.
+        self._places = [rng.choice(ARENAS) + 4 * rng.randrange(ARENA_BYTES // 8) for _ in range(9)]
+        self._ends: deque[int] = deque(maxlen=3)
+        self.images[INDICES] = values.integers(0, TABLE_ROWS, 64).astype(np.int32).tobytes()
+        # Each program at each place: programs follow one another there.
+        self._code = {program: CODE + i * CODE_STEP for i, program in enumerate(PROGRAMS)}
+        self.images |= {self._code[program]: program.code for program in PROGRAMS}
+        self._loaded = dict.fromkeys(ENTRIES, PROGRAMS[0])
+        self._next_case, self._next_code, self._next_entry = (
+            CASES,
+            CODE + len(PROGRAMS) * CODE_STEP,
+            CASES_ENTRY,
+        )
+        self._programs = ProgramMemory(config.program_words)
+        self._programs.loaded = config.program_words
+
+    def _place(self, unit: int = 4) -> int:
+        if self._ends and self._random.random() < 0.1:  # right behind what was written a moment ago
+            return -(-self._random.choice(self._ends) // unit) * unit
+        return self._random.choice(self._places) + unit * self._random.choice((0, 0, 0, 1, 2, 7, 64))
+
+    def _size(self) -> int:
+        return self._random.choice(
+            (1, 2, 3, self._random.randint(1, self._limit), self._random.randint(1, self._limit))
+        )
+
+    def _stride(self, least: int, unit: int) -> int:
+        return self._random.choice((0, least, least + unit * self._random.randint(0, 9)))
+
+    def copy(self) -> Slots:
+        """MEMCPY of up to a few hundred bytes, at any alignment."""
+        nbytes = self._random.choice((1, 7, 64, self._random.randint(1, 600)))
+        return [NpuCommandPacket(Opcode.MEMCPY, 0, self._place(1), 0, self._place(1), m=nbytes)]
+
+    def strided_copy(self) -> Slots:
+        """MEMCPY of rows and batches."""
+        pick, nbytes = self._random, self._random.randint(1, 40)
+        rows, batch = pick.randint(1, 5), pick.randint(1, 3)
+        dst_stride = nbytes + pick.randint(0, 20)
+        extension = ExtensionPacket(
+            rows=rows,
+            src1_row_stride=pick.choice((0, nbytes, nbytes + 3, 5)),
+            dst_row_stride=dst_stride,
+            batch0=batch,
+            src1_batch0_stride=pick.choice((0, 17, 200)),
+            dst_batch0_stride=rows * dst_stride,
+        )
+        return [
+            NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, self._place(1), 0, self._place(1), m=nbytes),
+            extension,
+        ]
+
+    def add(self) -> Slots:
+        """ADD_TENSOR, often in place."""
+        a, b = self._place(), self._place()
+        dst = self._random.choice((a, b, self._place()))
+        alpha = self._random.choice((1.0, -1.0, 0.25, 1e-3))
+        return [
+            NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=self._random.randint(1, 150), alpha=alpha)
+        ]
+
+    def matmul(self) -> Slots:
+        """MATMUL of any type in any layout, dense or strided, batched or not, with any steps."""
+        pick = self._random
+        m, k, n = self._size(), self._size(), self._size()
+        dtype = pick.choice((DataType.FP32, *DataType))
+        out = pick.choice((OutType.FLOAT32, OutType.OWN))
+        steps = [flag for flag in MATMUL_STEPS if pick.random() < 0.25]
+        if dtype == DataType.INT8 and not steps:
+            out = pick.choice(list(OutType))
+        flags = sum(steps) | dtype << DTYPE_SHIFT | out << OUT_SHIFT
+        flags |= pick.choice((0, Flags.TRANS_A, Flags.TRANS_B, Flags.TRANS_A | Flags.TRANS_B))
+        size, out_size = dtype.itemsize, out.itemsize(dtype)
+        src1, src2, dst = self._place(size), self._place(size), self._place(out_size)
+        fields: dict[str, int] = {}
+        if flags & (Flags.COL_SCALE | Flags.BIAS):
+            fields["column_vectors"] = self._place()
+        if flags & Flags.ROW_SCALE:
+            fields["row_scales"] = self._place()
+        if pick.random() < 0.4:
+            row_bytes = [
+                size * (m if flags & Flags.TRANS_A else k),
+                size * (k if flags & Flags.TRANS_B else n),
+                out_size * n,
+            ]
+            dst_stride = self._stride(row_bytes[2], out_size)
+            batch_steps = (0, 16 * size, 65 * size)
+            fields |= {
+                "src1_row_stride": self._stride(row_bytes[0], size),
+                "src2_row_stride": self._stride(row_bytes[1], size),
+                "dst_row_stride": dst_stride,
+                "batch0": pick.choice((1, 1, 2, 3)),
+                "src1_batch0_stride": pick.choice(batch_steps),
+                "src2_batch0_stride": pick.choice(batch_steps),
+                "dst_batch0_stride": m * (dst_stride or row_bytes[2]),
+            }
+        if fields:
+            flags |= Flags.EXT
+        packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=0.5)
+        return [packet, ExtensionPacket(**fields)] if fields else [packet]
+
+    def load(self) -> Slots:
+        """LOAD_PROGRAM over a program that commands before may still run."""
+        entry, program = self._random.choice(ENTRIES), self._random.choice(PROGRAMS)
+        self._loaded[entry] = program
+        return self._load(entry)
+
+    def _load(self, entry: int) -> Slots:
+        program = self._loaded[entry]
+        return list(load_program_packets(self._code[program], len(program), entry))
+
+    def vector(self) -> Slots:
+        """VECTOR over a few rows, dense or not, often in place."""
+        pick = self._random
+        entry, cols, rows = (
+            pick.choice(ENTRIES),
+            pick.choice((1, 16, pick.randint(1, 150))),
+            pick.randint(1, 4),
+        )
+        program, row = self._loaded[entry], 4 * cols
+        output = Stream(self._place(), row_stride=row + pick.choice((0, 0, 4, 60)))
+        first = Stream(self._place(), row_stride=pick.choice((0, row, row + 12)))
+        second = Stream(self._place(), row_stride=pick.choice((0, row)))
+        if pick.random() < 0.3:
+            second = Stream(self._place(), row_stride=4, bcast=True)
+        if pick.random() < 0.3:
+            first = output
+        command = vector_command(
+            entry,
+            rows=rows,
+            cols=cols,
+            inputs=[first, second],
+            output=output,
+            params=[pick.choice((1.0, -0.5))],
+            passes=program.passes,
+        )
+        return command.packets()
+
+    def gather(self) -> Slots:
+        """GATHER of rows of a few bytes."""
+        pick = self._random
+        count, row_bytes = pick.randint(1, 60), pick.choice((4, 12, pick.randint(1, 90)))
+        place = INDICES + 4 * pick.randint(0, 4)
+        return list(gather_packets(self._place(1), place, self._place(1), count, row_bytes, TABLE_ROWS))
+
+    def fence(self) -> Slots:
+        """NOP or SYNC."""
+        return [NpuCommandPacket(self._random.choice((Opcode.NOP, Opcode.SYNC)))]
+
+    def vector_case(self) -> Slots:
+        """A made-up vector program on operands of its own: the command that loads it, and the one that runs
+        it."""
+        case = generate(
+            self._random.getrandbits(32),
+            vector_length=self._config.vector_length,
+            row_elements=self._config.row_elements,
+            base=self._next_case,
+            entry=self._next_entry,
+            work=4000,
+        )
+        words = case.words
+        code, entry = self._next_code, self._next_entry
+        if entry + words.size > self._config.program_words:
+            self._next_entry = CASES_ENTRY
+            return self.vector_case()
+        self._next_case = case.end + self._random.randrange(64)
+        self._next_code += words.nbytes
+        self._next_entry += words.size
+        self.images |= case.data | {code: words.tobytes()}
+        return [*load_program_packets(code, words.size, entry), *case.command.packets()]
+
+    @property
+    def kinds(self) -> list[Callable[[], Slots]]:
+        """What a program is made of: a command of each kind; twice what is to come twice as often."""
+        return [
+            self.copy,
+            self.strided_copy,
+            self.add,
+            self.matmul,
+            self.matmul,
+            self.matmul,
+            self.vector,
+            self.vector,
+            self.gather,
+            self.load,
+            self.fence,
+        ]
+
+    def loads(self) -> list[Slots]:
+        """The commands that load the vector programs; they come before the first `vector`."""
+        return [self._load(entry) for entry in ENTRIES]
+
+    def draw(self, kinds: Sequence[Callable[[], Slots]], *, irq: float = 0.0) -> Slots:
+        """A command that the device must accept, of one of these kinds; with chance `irq` it raises the
+        interrupt."""
+        while True:
+            command = self._random.choice(kinds)()
+            legal = checked(command, self._programs)
+            if legal is None:
+                continue
+            if legal.dst is not None:
+                self._ends.append(int(addresses(legal.dst, legal.batch).max()) + legal.dst.row_bytes)
+            if self._random.random() < irq:
+                return [dataclasses.replace(legal.packet, flags=legal.packet.flags | Flags.IRQ), *command[1:]]
+            return command
+
+    def program(self, length: int) -> Slots:
+        """`length` commands that the device must accept, and before them those that load the programs."""
+        slots = [packet for command in self.loads() for packet in command]
+        for _ in range(length):
+            slots += self.draw(self.kinds)
+        return slots

@@ -18,11 +18,15 @@ PROMPT ?=
 IMAGES ?= 50
 TRACE  ?=
 WAVE   ?=
+N      ?= 50
+HOURS  ?= 8
+SEQUENCE ?= mixed
+REPLAY ?=
 QUICK  ?=
 UPDATE ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -63,6 +67,15 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench ## everything: lint, unit, RTL blocks, all ops on every configuration, models
 	@$(PY) scripts/lint.py
 	@$(PY) -m pytest tests
+
+.PHONY: uvm
+uvm: $(VENV)/.sim ## N=50 random programs on all ports at once; SEQUENCE=mixed CONFIG=small SEED=7, REPLAY=failures/x.json
+	@$(PY) -m tb.uvm.campaign --sequence "$$SEQUENCE" --config "$$CONFIG" \
+	    $(if $(REPLAY),--replay "$$REPLAY",--count "$$N")
+
+.PHONY: soak
+soak: $(VENV)/.sim ## the same for HOURS=8; a program that fails is kept in failures/, and made short
+	@$(PY) -m tb.uvm.campaign --sequence "$$SEQUENCE" --config "$$CONFIG" --hours "$$HOURS"
 
 .PHONY: lint
 lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say

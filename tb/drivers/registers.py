@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cocotb.handle import HierarchyObject
-from cocotb.triggers import First, RisingEdge, Timer
+from cocotb.triggers import First, Lock, RisingEdge, Timer
 
 from echo_npu.backends.base import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.errors import NpuBusError
@@ -26,12 +26,13 @@ class RegisterDriver:
     """Reads and writes registers by offset, and waits for the interrupt.
 
     Nothing here waits for a clock edge: a list of accesses is handed to the bench natively, and Python wakes
-    once.
+    once. Tasks may use it at the same time: their lists follow one another, each as a whole.
     """
 
     def __init__(self, dut: HierarchyObject) -> None:
         self._dut: Any = dut
         self._queue = RegisterQueue()
+        self._lock = Lock()
 
     async def run(self, operations: Sequence[RegisterOp]) -> list[int]:
         """Do the operations in order: the value for a read, 0 for a write, whether high (0 or 1) for a wait.
@@ -73,16 +74,17 @@ class RegisterDriver:
             for op in operations
             if not isinstance(op, WaitIrq)
         ]
-        self._queue.put(words)
-        dut = self._dut
-        dut.bfm_req.value = 1 - int(dut.bfm_done.value)
-        limit = Timer(len(words) * _CYCLES_PER_ACCESS * CLOCK_NS, "ns")
-        if await First(dut.bfm_done.value_change, limit) is limit:
-            self._queue.flush()
-            raise RegisterTimeoutError(
-                f"the device did not answer {len(words)} register accesses: {operations!r:.200}"
-            )
-        answers = self._queue.collect(len(words))
+        async with self._lock:
+            self._queue.put(words)
+            dut = self._dut
+            dut.bfm_req.value = 1 - int(dut.bfm_done.value)
+            limit = Timer(len(words) * _CYCLES_PER_ACCESS * CLOCK_NS, "ns")
+            if await First(dut.bfm_done.value_change, limit) is limit:
+                self._queue.flush()
+                raise RegisterTimeoutError(
+                    f"the device did not answer {len(words)} register accesses: {operations!r:.200}"
+                )
+            answers = self._queue.collect(len(words))
         for (write, offset, _), (_, response) in zip(words, answers, strict=True):
             if response:
                 raise NpuBusError(offset, "write" if write else "read")

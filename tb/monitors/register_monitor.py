@@ -18,7 +18,7 @@ class RegisterMonitor:
     """
 
     def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+        self.listener = listener
         self.doorbells: Counter[str] = Counter()
         """How often work was announced: "window", "ring"."""
         record_writes()
@@ -32,7 +32,7 @@ class RegisterMonitor:
             elif write.offset == regs.RING_TAIL:
                 self.doorbells["ring"] += 1
         if writes:
-            self._listener(writes)
+            self.listener(writes)
 
     def drop(self) -> None:
         """Lose the writes seen so far: for tests of the scoreboard."""

@@ -194,6 +194,10 @@ class _Reference(FunctionalModel):
     def snapshot(self) -> DeviceState:
         return DeviceState(self.state, self._error, self._error_index, self._error_address, self._retired)
 
+    def register(self, offset: int) -> int:
+        """The register as it is now; reading it changes nothing."""
+        return self._value(offset)
+
     @property
     def waits_for_extension(self) -> bool:
         return self._held is not None
@@ -277,6 +281,14 @@ class CommandScoreboard:
         reference.undefined.clear()
         self._unseen_errors = False
         self._failed = False
+
+    def expected_register(self, offset: int) -> int:
+        """The model's register after everything that was observed."""
+        return self._reference.register(offset)
+
+    def expected_bytes(self, address: int, length: int) -> bytes:
+        """The model's memory after everything that was observed."""
+        return self._memory.bytes[address : address + length].tobytes()
 
     def check_memory(self, memory: MemoryImage) -> None:
         """Compare memory alone: for tests of the host window. StrayWriteError, ExactMismatchError."""

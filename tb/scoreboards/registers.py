@@ -1,0 +1,70 @@
+"""Checks what a host reads from registers while the device works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from echo_npu import registers as regs
+from echo_npu.status import State
+from tb.scoreboards.errors import ScoreboardError
+
+CONSTANT = (
+    regs.ID,
+    regs.VERSION,
+    regs.CAP_ARRAY,
+    regs.CAP_VECTOR,
+    regs.CAP_TYPES,
+    regs.CAP_QUEUE,
+    regs.CAP_SCRATCH_A,
+    regs.CAP_SCRATCH_B,
+    regs.CAP_SCRATCH_ACC,
+    regs.CAP_VECTOR_LENGTH,
+    regs.CAP_VECTOR_ROW,
+    regs.CAP_PROGRAM,
+)
+STORED = (
+    regs.CONTROL,
+    regs.IRQ_ENABLE,
+    regs.RING_BASE,
+    regs.RING_SIZE,
+    regs.RING_TAIL,
+    *range(regs.CMD_WINDOW, regs.CMD_WINDOW + 64, 4),
+)
+"""What only the host changes."""
+
+
+class RegisterMismatchError(ScoreboardError):
+    """A register read does not agree with the functional model."""
+
+
+class RegisterScoreboard:
+    """Compares reads with `expected(offset)`, the model's register after all writes that came before.
+
+    Constants and what only the host writes must be equal. The model has no clock: it has retired all that was
+    submitted, so RETIRED lies between its last value and the model's. STATUS may be BUSY or DONE, but ERROR
+    only if the model's is. Other registers depend on time, and are not judged.
+    """
+
+    def __init__(self, expected: Callable[[int], int]) -> None:
+        self._expected = expected
+        self._retired = 0
+        self.checked = 0
+        """Reads that were judged."""
+
+    def check(self, offset: int, value: int) -> None:
+        """Judge the value read at `offset`. RegisterMismatchError."""
+        if offset in CONSTANT or offset in STORED:
+            good = value == self._expected(offset)
+        elif offset == regs.RETIRED:
+            good = self._retired <= value <= self._expected(offset)
+            self._retired = value
+        elif offset == regs.STATUS:
+            failed = regs.STATUS_STATE.get(self._expected(offset)) == State.ERROR
+            good = failed or regs.STATUS_STATE.get(value) != State.ERROR
+        else:
+            return
+        if not good:
+            raise RegisterMismatchError(
+                f"register 0x{offset:03x}: device 0x{value:x}, functional model 0x{self._expected(offset):x}"
+            )
+        self.checked += 1

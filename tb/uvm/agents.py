@@ -1,0 +1,127 @@
+"""Three agents, one for each port: commands, host memory, registers.
+
+An agent is a sequencer, a driver that turns an item's step into calls of the bench's own drivers, and an
+analysis port on which the driver tells what it saw. The register agent's monitor tells all register writes
+that the device accepted, whoever their master was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cocotbext.axi import AxiResp
+from pyuvm import uvm_agent, uvm_analysis_port, uvm_component, uvm_driver, uvm_sequence_item, uvm_sequencer
+
+from tb.bench import NpuBench
+from tb.drivers.commands import Path
+from tb.native import ObservedWrite
+from tb.stimulus.steps import CommandStep, HostRead, HostWrite, RegisterRead, RegisterWrite, Step
+
+
+class StepItem(uvm_sequence_item):  # type: ignore[misc]
+    """A step on its way to a driver."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(type(step).__name__)
+        self.step = step
+
+
+class Driver(uvm_driver):  # type: ignore[misc]
+    """Takes items and drives them; `seen` publishes each step with what came of it."""
+
+    def build_phase(self) -> None:
+        self.seen = uvm_analysis_port("seen", self)
+        self.bench: NpuBench = self.cdb_get("BENCH")
+
+    async def run_phase(self) -> None:
+        while True:
+            item = await self.seq_item_port.get_next_item()
+            self.seen.write((item.step, await self.drive(item.step)))
+            self.seq_item_port.item_done()
+
+    async def drive(self, step: Any) -> Any:
+        """Do it; what it answered."""
+        raise NotImplementedError
+
+
+class CommandDriver(Driver):
+    """Submits commands; waits for room, not for their end. ConfigDB: VIA."""
+
+    async def drive(self, step: CommandStep) -> None:
+        via: Path = self.cdb_get("VIA")
+        await self.bench.commands.submit(step.packets, via)
+
+
+class HostDriver(Driver):
+    """Reads and writes device memory through the host window; the answer is the bytes read."""
+
+    async def drive(self, step: HostWrite | HostRead) -> bytes:
+        if isinstance(step, HostWrite):
+            answer = await self.bench.memory.front_write(step.address, step.data)
+            data = step.data
+        else:
+            answer = await self.bench.memory.front_read(step.address, step.length)
+            data = bytes(answer.data)
+        assert answer.resp == AxiResp.OKAY, f"{step}: {answer.resp.name}"
+        return data
+
+
+class RegisterDriver(Driver):
+    """Reads and writes registers; the answer is the value read, 0 for a write."""
+
+    async def drive(self, step: RegisterRead | RegisterWrite) -> int:
+        if isinstance(step, RegisterWrite):
+            await self.bench.registers.write(step.offset, step.value)
+            return 0
+        value = await self.bench.registers.read(step.offset)
+        self.bench.monitor.sync()  # the judge of the value must have seen all writes before it
+        return value
+
+
+class RegisterMonitor(uvm_component):  # type: ignore[misc]
+    """Publishes the register writes that the bench's monitor delivers, in lists."""
+
+    def build_phase(self) -> None:
+        self.writes = uvm_analysis_port("writes", self)
+        bench: NpuBench = self.cdb_get("BENCH")
+        bench.monitor.listener = self._deliver
+
+    def _deliver(self, writes: Iterable[ObservedWrite]) -> None:
+        self.writes.write(writes)
+
+
+class Agent(uvm_agent):  # type: ignore[misc]
+    """Sequencer and driver of one port; what kind of driver, its subclass says."""
+
+    driver_type: type[Driver]
+
+    def build_phase(self) -> None:
+        super().build_phase()
+        self.sequencer = uvm_sequencer.create("sequencer", self)
+        self.driver = self.driver_type.create("driver", self)
+
+    def connect_phase(self) -> None:
+        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+
+
+class CommandAgent(Agent):
+    """Window and ring."""
+
+    driver_type = CommandDriver
+
+
+class HostAgent(Agent):
+    """The host window s_axi."""
+
+    driver_type = HostDriver
+
+
+class RegisterAgent(Agent):
+    """s_axil, as far as it is not commands."""
+
+    driver_type = RegisterDriver
+
+    def build_phase(self) -> None:
+        super().build_phase()
+        self.monitor = RegisterMonitor.create("monitor", self)

@@ -1,0 +1,61 @@
+"""The cocotb side: plays the programs that tb.uvm.campaign asks for, one cocotb test for each."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import cocotb
+from pyuvm import ConfigDB, uvm_factory, uvm_root, uvm_test
+
+from tb.bench import NpuBench, npu_test
+from tb.stimulus.steps import StepProgram
+from tb.uvm.env import NpuEnv
+from tb.uvm.sequences import SEQUENCES, TIMEOUT_CYCLES, ProgramSequence, ReplaySequence
+
+REQUESTS_VARIABLE = "ECHO_NPU_UVM"
+"""Names a file: a JSON list of {"sequence", "seed"} or {"program": file}."""
+
+
+class ProgramTest(uvm_test):  # type: ignore[misc]
+    """Plays one program. ConfigDB: SEQUENCE, the type; the factory may put another in its place."""
+
+    def build_phase(self) -> None:
+        self.env = NpuEnv.create("env", self)
+        ConfigDB().set(None, "*", "ENV", self.env)
+
+    async def run_phase(self) -> None:
+        self.raise_objection()
+        sequence: ProgramSequence = uvm_factory().create_object_by_type(
+            self.cdb_get("SEQUENCE"), name="sequence"
+        )
+        await sequence.start()
+        self.drop_objection()
+
+
+def program_tests(test: type[ProgramTest]) -> Any:
+    """The cocotb tests that run `test` on each of the programs asked for."""
+    requests = json.loads(Path(os.environ[REQUESTS_VARIABLE]).read_text(encoding="utf-8"))
+
+    @npu_test(index=list(range(len(requests))))
+    async def test_program(bench: NpuBench, index: int) -> None:
+        logging.getLogger("cocotb.npu_tb.s_axi").setLevel(logging.WARNING)  # else every byte is logged
+        request = requests[index]
+        settings: dict[str, Any] = {"BENCH": bench, "SEED": 0, "TIMEOUT_CYCLES": TIMEOUT_CYCLES}
+        if "program" in request:
+            settings |= {"SEQUENCE": ReplaySequence, "PROGRAM": StepProgram.load(Path(request["program"]))}
+        else:
+            settings |= {"SEQUENCE": SEQUENCES[request["sequence"]], "SEED": request["seed"]}
+        ConfigDB().clear()
+        for name, value in settings.items():
+            ConfigDB().set(None, "*", name, value)
+        await uvm_root().run_test(test, keep_set={ConfigDB})
+
+    return test_program
+
+
+if cocotb.is_simulation and REQUESTS_VARIABLE in os.environ:
+    test_program = program_tests(ProgramTest)

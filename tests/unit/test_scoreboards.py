@@ -537,11 +537,19 @@ BESIDE = DST + 0x1000
         (matmul_packets(A, B, BESIDE, 2, 2, 2, row_strides=(0, 0, 16)), True),
         (memcpy_packets(A, BESIDE, 16), False),  # the engine that failed
         ([sync_packet(), *matmul_packets(A, B, BESIDE, 2, 2, 2)], False),
-        ([*matmul_packets(A, B, BESIDE + 64, 2, 2, 2), *matmul_packets(A, B, BESIDE, 2, 2, 2)], False),
+        ([*matmul_packets(A, B, BESIDE + 64, 2, 2, 2), *matmul_packets(A, B, BESIDE, 2, 2, 2)], True),
+        (
+            [
+                *matmul_packets(A, B, BESIDE + 64, 2, 2, 2),
+                *matmul_packets(A, B, BESIDE + 128, 2, 2, 2),
+                *matmul_packets(A, B, BESIDE, 2, 2, 2),
+            ],
+            False,  # the matrix engine holds two
+        ),
     ],
 )
 @pytest.mark.parametrize("via", ["window", "ring"])
-def test_the_next_command_on_the_other_engine_is_undefined_too(
+def test_commands_behind_that_can_be_under_way_are_undefined_too(
     setup: Setup, behind: list[Packet], undefined: bool, via: str
 ) -> None:
     setup.host_write(B, np.array([9], np.int32))

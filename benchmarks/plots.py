@@ -47,17 +47,7 @@ def overview(products: Sequence[Json], bus_bytes: int, peaks: Mapping[str, int])
     left, right = figure.subplots(1, 2)
     _draw_roofline(left, products, bus_bytes, peaks)
     for dtype, group in _by_type(products).items():
-        colour, marker = STYLES[dtype]
-        right.plot(
-            [each["macs"] for each in group],
-            [each["roofline"] for each in group],
-            linestyle="none",
-            marker=marker,
-            color=colour,
-            label=dtype,
-            markersize=5,
-            alpha=0.8,
-        )
+        _points(right, dtype, [each["macs"] for each in group], [each["roofline"] for each in group])
     right.set_xscale("log", base=2)
     right.set_ylim(0, 1.05)
     right.set_xlabel("multiply-accumulates of the product")
@@ -171,16 +161,11 @@ def _draw_roofline(axes: Axes, products: Sequence[Json], bus_bytes: int, peaks: 
         fontsize=8,
     )
     for dtype, group in _by_type(products).items():
-        colour, marker = STYLES[dtype]
-        axes.plot(
+        _points(
+            axes,
+            dtype,
             [each["intensity"] for each in group],
             [each["macs"] / each["cycles"] for each in group],
-            linestyle="none",
-            marker=marker,
-            color=colour,
-            label=dtype,
-            markersize=5,
-            alpha=0.8,
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
@@ -189,6 +174,12 @@ def _draw_roofline(axes: Axes, products: Sequence[Json], bus_bytes: int, peaks: 
     axes.set_ylabel("MACs a cycle")
     axes.set_title("Roofline", fontsize=10)
     _finish(axes)
+
+
+def _points(axes: Axes, dtype: str, x: Sequence[float], y: Sequence[float]) -> None:
+    """One point for each product of a type."""
+    colour, marker = STYLES[dtype]
+    axes.plot(x, y, linestyle="none", marker=marker, color=colour, label=dtype, markersize=5, alpha=0.8)
 
 
 def _by_type(products: Sequence[Json]) -> dict[str, list[Json]]:

@@ -3,11 +3,11 @@
 //
 // Commands start in order, each when its engine can take it and no command under
 // way writes what it touches or touches what it writes; they retire in order.
-// The matrix engine takes a second command while it works on one. The window queue is served before the ring; a packet and its
-// extensions come from the same source. On an error the queue stops once
-// everything before the failing command has retired: all bus traffic ends,
-// then the state is ERROR until clear_error_i, which drops everything
-// submitted before it.
+// The matrix engine takes a second command while it works on one. The window
+// queue is served before the ring; a packet and its extensions come from the
+// same source. On an error the queue stops once everything before the failing
+// command has retired: all bus traffic ends, then the state is ERROR until
+// clear_error_i, which drops everything submitted before it.
 // Reset and soft-reset state: IDLE, queues empty, ring head 0.
 `include "npu_assert.svh"
 
@@ -277,8 +277,8 @@ module command_processor
   assign issues    = (phase_q == PhaseIssue || phase_q == PhaseCheck) && phase_d == PhaseWait && !is_fence;
 
   // Engines report on the oldest of their commands that is not done, or on the one behind it.
+  logic [ErrorOwners-1:0] seen;  // has a command that is not done
   always_comb begin
-    logic [ErrorOwners-1:0] seen;
     seen  = '0;
     slots = slots_q;
     for (int unsigned i = 0; i < Slots; i++) begin
@@ -525,5 +525,5 @@ module command_processor
   end
 
   `NPU_ASSERT(OneRetires, !(fence_retires && retires), "two commands retired in one clock")
-  `NPU_ASSERT(DoneExpected, done_i == '0 || any_slot, "an engine finished that had no command")
+  `NPU_ASSERT(DoneExpected, (done_i & ~seen[Engines-1:0]) == '0, "an engine finished that had no command")
 endmodule

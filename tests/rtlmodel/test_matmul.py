@@ -10,6 +10,7 @@ import pytest
 
 import echo_npu
 from echo_npu import Device, QuantizedLinear
+from tests.arrays import elements, normal
 
 pytestmark = pytest.mark.sim
 
@@ -25,17 +26,6 @@ def pair(request: pytest.FixtureRequest, config: str) -> Iterator[tuple[Device, 
         echo_npu.open("cmodel", config=config) as model,
     ):
         yield rtl, model
-
-
-def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
-
-
-def elements(name: str, *shape: int, seed: int = 0) -> np.ndarray:
-    if name == "int8":
-        return np.random.default_rng([seed, *shape]).integers(-128, 128, shape).astype(np.int8)
-    values = normal(*shape, seed=seed)
-    return (values.view(np.uint32) >> 16).astype(np.uint16) if name == "uint16" else values.astype(name)
 
 
 def assert_same(pair: tuple[Device, Device], call: Any) -> None:

@@ -13,23 +13,12 @@ import echo_npu
 from echo_npu import Device, DeviceTensor, Opcode
 from echo_npu.ops.types import named_type, type_name
 from echo_npu.packets import NpuCommandPacket, packet_bytes
+from tests.arrays import elements, normal
 from tests.unit import matmul_definition as definition
 
 LABELS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int8": "int8"}
 TYPES = list(LABELS)
 M, K, N = 5, 7, 6
-
-
-def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
-
-
-def elements(name: str, *shape: int, seed: int = 0) -> np.ndarray:
-    """An array of a type; bfloat16 as its bits."""
-    if name == "int8":
-        return np.random.default_rng([seed, *shape]).integers(-128, 128, shape).astype(np.int8)
-    values = normal(*shape, seed=seed)
-    return (values.view(np.uint32) >> 16).astype(np.uint16) if name == "bfloat16" else values.astype(name)
 
 
 def bits(values: np.ndarray) -> np.ndarray:

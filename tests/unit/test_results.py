@@ -1,0 +1,53 @@
+"""Results of campaigns: saved, read and added up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tb.results import CampaignResult, Item, merged
+
+
+def part(number: int, **figures: int) -> CampaignResult:
+    return CampaignResult(
+        "faults", 7 + number, 1.5, figures, [Item(f"item {number}", "pass", 0.5)], ["p.html"]
+    )
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    """What is read is what was saved."""
+    result = CampaignResult(
+        "uvm", 3, 2.0, {"programs": 5}, (Item("a", "fail", 1.0, "why", "make uvm"),), ("x.html",)
+    )
+    result.save(tmp_path / "deep" / "uvm.json")
+    again = CampaignResult.load(tmp_path / "deep" / "uvm.json")
+    assert again.items == result.items
+    assert dict(again.figures) == {"programs": 5}
+    assert not again.passed
+
+
+def test_something_else_is_refused(tmp_path: Path) -> None:
+    """A file that is no result is named."""
+    for text in ("", "[]", '{"name": "x"}', '{"items": [{"name": "a", "status": "maybe"}]}'):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(ValueError, match=r"x\.json is not the result of a campaign"):
+            CampaignResult.load(tmp_path / "x.json")
+
+
+def test_parts_add_up() -> None:
+    """Figures and seconds are added, items kept."""
+    whole = merged([part(1, faults=10, hangs=0), part(0, faults=5, other=1)])
+    assert dict(whole.figures) == {"faults": 15, "hangs": 0, "other": 1}
+    assert (whole.seed, whole.seconds, len(whole.items)) == (7, 3.0, 2)
+    assert whole.passed
+
+
+def test_what_is_no_part_is_refused() -> None:
+    """Nothing, another campaign, or the same item twice."""
+    with pytest.raises(ValueError, match="none"):
+        merged([])
+    with pytest.raises(ValueError, match="faults, uvm"):
+        merged([part(1), CampaignResult("uvm", 0, 0.0)])
+    with pytest.raises(ValueError, match="'item 1' is there twice"):
+        merged([part(1), part(1)])

@@ -78,6 +78,10 @@ uvm: $(VENV)/.sim ## N=50 random programs on all ports at once; SEQUENCE=mixed C
 soak: $(VENV)/.sim ## the same for HOURS=8; a program that fails is kept in failures/, and made short
 	@$(PY) -m tb.uvm.campaign --sequence "$$SEQUENCE" --config "$$CONFIG" --hours "$$HOURS"
 
+.PHONY: coverage
+coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branches, toggles, into reports/coverage/; SEED=1 JOBS=2
+	@$(PY) -m tb.coverage.code run --jobs "$$JOBS"
+
 .PHONY: lint
 lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say
 	@$(PY) scripts/lint.py

@@ -137,13 +137,13 @@ module axi_slave #(
     logic [15:0] end_offset;
     size_mask  = (8'd1 << size) - 8'd1;
     end_offset = {4'b0, offset & ~{4'b0, size_mask}} + ((16'(len) + 16'd1) << size);
-    if (size > SizeMax) return 1'b0;
     case (burst)
-      BurstFixed: return len <= 8'd15;
-      BurstIncr:  return end_offset <= 16'd4096;
-      BurstWrap:  return len inside {8'd1, 8'd3, 8'd7, 8'd15} && (offset[7:0] & size_mask) == 8'd0;
-      default:    return 1'b0;
+      BurstFixed: legal_burst = len <= 8'd15;
+      BurstIncr:  legal_burst = end_offset <= 16'd4096;
+      BurstWrap:  legal_burst = len inside {8'd1, 8'd3, 8'd7, 8'd15} && (offset[7:0] & size_mask) == 8'd0;
+      default:    legal_burst = 1'b0;
     endcase
+    if (size > SizeMax) legal_burst = 1'b0;
   endfunction
 
   // ---------------------------------------------------------------- writes

@@ -79,6 +79,10 @@ KIND_CONTROL: dict[str, tuple[Path, ...]] = {
     "coverage": (),
 }
 
+COVERAGE_VARIABLE = "ECHO_NPU_COVERAGE"
+"""Names a folder: every simulator that would be of the kind "fast" is of the kind "coverage" then, and leaves
+the points that it reached there, in a file of its own."""
+
 BUILD_TIMEOUT_S = 1200.0
 RUN_TIMEOUT_S = 1200.0
 
@@ -244,6 +248,20 @@ def _as_design(design: Design | str) -> Design:
     return npu_design(design) if isinstance(design, str) else design
 
 
+def _as_asked(kind: Kind) -> Kind:
+    """The kind that is built and run where `kind` is meant."""
+    return "coverage" if kind == "fast" and os.environ.get(COVERAGE_VARIABLE) else kind
+
+
+def _coverage_file(run_directory: Path) -> Path:
+    """Where a simulator of the kind "coverage" writes what it reached."""
+    folder = os.environ.get(COVERAGE_VARIABLE)
+    if not folder:
+        return run_directory / "coverage.dat"
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder).resolve() / f"{run_directory.name}-{os.getpid()}-{time.monotonic_ns()}.dat"
+
+
 def build_directory(design: Design | str, kind: Kind = "fast") -> Path:
     """Where `build` puts the simulator of this design and kind."""
     target = _as_design(design)
@@ -260,7 +278,8 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool = False) -> Path:
-    """Build the simulator unless it is there and up to date; return the build directory.
+    """Build the simulator unless it is there and up to date; return the build directory. With
+    $ECHO_NPU_COVERAGE set, "coverage" is built in place of "fast".
 
     `design` is a Design or the name of a configuration. Building is serialised across processes.
 
@@ -271,6 +290,7 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
     """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r}: it must be one of {', '.join(KINDS)}")
+    kind = _as_asked(kind)
     target = _as_design(design)
     directory = build_directory(target, kind)
     if any(character.isspace() for character in str(directory)):
@@ -482,6 +502,7 @@ def launch(
 
     Raises: as `build`.
     """
+    kind = _as_asked(kind)
     target = _as_design(design)
     directory = build(target, kind, quiet=quiet)
     run_directory = SIM_BUILD / "runs" / name
@@ -492,7 +513,7 @@ def launch(
         WAVES.mkdir(exist_ok=True)
         arguments = ["--trace-file", str(wave_path(name)), *arguments]
     if kind == "coverage":
-        arguments.append(f"+verilator+coverage+file+{run_directory / 'coverage.dat'}")
+        arguments.append(f"+verilator+coverage+file+{_coverage_file(run_directory)}")
     planned = _plan(
         {},
         "test",

@@ -91,8 +91,8 @@ FAULTS = (
         "burst of 17 beats at one address",
         "axi_slave_write",
         "rtl/axi_slave.sv",
-        "return len <= 8'd15;",
-        "return len <= 8'd16;",
+        "legal_burst = len <= 8'd15;",
+        "legal_burst = len <= 8'd16;",
         "AwExpected",
     ),
     Fault(

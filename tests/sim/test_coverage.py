@@ -1,21 +1,37 @@
-"""The simulator of the kind "coverage" builds, runs the same tests, and writes what was reached."""
+"""A simulator of the kind "coverage" runs the same tests, and the report says what they reached."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tb.coverage.code import main
 from tb.regression import select
+from tb.results import CampaignResult
+from tb.runner import COVERAGE_VARIABLE
 
 
 @pytest.mark.sim
-def test_coverage_is_written() -> None:
-    """Line and toggle points of the command processor, some reached and some not by a few NOPs."""
-    result = select("nop", "small")[0].run("coverage", seed=1)
-    assert result.passed, result.failures()
-    points = (result.log.parent / "coverage.dat").read_text(encoding="utf-8", errors="replace").splitlines()
-    own = [line for line in points if line.startswith("C ") and "command_processor.sv" in line]
-    assert any("v_line" in line for line in own)
-    assert any("v_toggle" in line for line in own)
-    reached = [int(line.rsplit(" ", 1)[1]) > 0 for line in own]
-    assert any(reached)
-    assert not all(reached)
+def test_from_the_simulator_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few NOPs: the arms of the queue are reached, those of the matrix engine's blocks are not."""
+    monkeypatch.setenv(COVERAGE_VARIABLE, str(tmp_path / "data"))
+    done = select("nop", "small")[0].run("fast", seed=1)
+    assert done.passed, done.failures()
+    out = ["--html", str(tmp_path / "html"), "--json", str(tmp_path / "x.json"), "--partial"]
+    assert main(["merge", str(tmp_path / "data"), *out]) == 0
+    result = CampaignResult.load(tmp_path / "x.json")
+    for kind in ("line", "branch", "toggle"):
+        assert 0 < result.figures[f"{kind}_covered"] < result.figures[f"{kind}_points"]
+    missed = {item.name: item.detail for item in result.items}
+    assert ": if: " in missed["rtl/block_iterator.sv"]
+    assert ": if: " not in missed.get("rtl/sync_fifo.sv", "")
+    page = (tmp_path / "html" / "sync_fifo.html").read_text(encoding="utf-8")
+    assert "module sync_fifo" in page
+
+
+@pytest.mark.sim
+def test_a_run_of_its_kind_keeps_its_points() -> None:
+    """Asked for by name, without a folder for all: they are beside the run's log."""
+    done = select("nop", "small")[0].run("coverage", seed=1)
+    assert (done.log.parent / "coverage.dat").exists()

@@ -1,0 +1,1 @@
+"""Code coverage of the synthesizable RTL: lines, branches and toggles."""

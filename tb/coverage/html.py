@@ -1,0 +1,95 @@
+"""Coverage as HTML: a page with all modules, and one for each source. They need no other files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import jinja2
+
+from tb.coverage.exclusions import source
+from tb.coverage.measure import GOALS, Measured, Module, bit_ranges
+from tb.coverage.points import KINDS, Point
+
+INDEX = Path(__file__).with_name("index.html.j2")
+SOURCE = Path(__file__).with_name("source.html.j2")
+STYLE = Path(__file__).with_name("style.css")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """A source line as its page shows it.
+
+    Attributes:
+        count: how often it ran; None if it holds no statement.
+        state: "full" if everything on it is covered, "part", "none", or "plain" if there is nothing to cover.
+        arms: its branches' arms with their counts.
+        toggles: bits of the signals declared here that miss an edge.
+        excluded: what is excluded here, with the reasons.
+    """
+
+    number: int
+    text: str
+    count: int | None
+    state: Literal["full", "part", "none", "plain"]
+    arms: Sequence[tuple[str, int]]
+    toggles: Sequence[str]
+    excluded: Sequence[tuple[str, str]]
+
+
+def source_lines(module: Module) -> list[Line]:
+    """What the page of a module shows."""
+    missed = set(module.missed)
+    at: dict[int, list[Point]] = {}
+    for point in module.points:
+        at.setdefault(point.line, []).append(point)
+    lines = []
+    for number, text in enumerate(source(module.file), 1):
+        here = at.get(number, [])
+        counted = [point for point in here if point not in module.excluded]
+        lost = [point for point in here if point in missed]
+        state: Literal["full", "part", "none", "plain"] = "plain"
+        if counted:
+            state = "full" if not lost else "none" if len(lost) == len(counted) else "part"
+        reasons: dict[str, list[Point]] = {}
+        for point in here:
+            if point in module.excluded:
+                reasons.setdefault(module.excluded[point], []).append(point)
+        lines.append(
+            Line(
+                number,
+                text,
+                next((module.points[point] for point in here if point.kind == "line"), None),
+                state,
+                [(point.text, module.points[point]) for point in here if point.kind == "branch"],
+                bit_ranges(point for point in lost if point.kind == "toggle"),
+                [(", ".join(_names(points)), reason) for reason, points in reasons.items()],
+            )
+        )
+    return lines
+
+
+def _names(points: Sequence[Point]) -> list[str]:
+    other = [point.text or "line" for point in points if point.kind != "toggle"]
+    return [*other, *bit_ranges(point for point in points if point.kind == "toggle")]
+
+
+def write_pages(measured: Measured, folder: Path, sources: str) -> Path:
+    """Write the pages into `folder`; returns index.html. `sources` says what was merged."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    shared = {"style": STYLE.read_text(encoding="utf-8"), "kinds": KINDS, "goals": GOALS}
+    page = environment.from_string(SOURCE.read_text(encoding="utf-8"))
+    for module in measured.modules:
+        text = page.render(module=module, lines=source_lines(module), **shared)
+        (folder / f"{module.name}.html").write_text(text, encoding="utf-8")
+    index = folder / "index.html"
+    text = environment.from_string(INDEX.read_text(encoding="utf-8")).render(
+        measured=measured, tallies=measured.tallies, sources=sources, **shared
+    )
+    index.write_text(text, encoding="utf-8")
+    return index

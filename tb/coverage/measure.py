@@ -1,0 +1,173 @@
+"""What is covered and what is not: by module, and altogether."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tb.coverage.exclusions import Excluded, source_line
+from tb.coverage.points import KINDS, Kind, Point
+from tb.results import CampaignResult, Item
+
+GOALS: Mapping[Kind, float] = {"line": 98.0, "branch": 98.0, "toggle": 95.0}
+"""Per cent of the points that are not excluded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """How many points there are, how many of them were reached, and how many more are excluded."""
+
+    points: int = 0
+    covered: int = 0
+    excluded: int = 0
+
+    @property
+    def percent(self) -> float:
+        """Of the points, those that were reached; 100 if there is none."""
+        return 100.0 * self.covered / self.points if self.points else 100.0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.points + other.points, self.covered + other.covered, self.excluded + other.excluded)
+
+
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """The coverage of one source, which holds one module or package.
+
+    Attributes:
+        file: relative to the repository.
+        tallies: for each kind.
+        points: how often each was reached, excluded ones too.
+        missed: the points that were not, in the order of the source, without excluded ones.
+        excluded: points that are excluded, and why.
+    """
+
+    file: str
+    tallies: Mapping[Kind, Tally]
+    points: Mapping[Point, int]
+    missed: Sequence[Point]
+    excluded: Mapping[Point, str]
+
+    @property
+    def name(self) -> str:
+        """The module's."""
+        return Path(self.file).stem
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The coverage of the NPU. `faults` are exclusions that are of no use."""
+
+    modules: Sequence[Module]
+    faults: Sequence[str]
+
+    @property
+    def tallies(self) -> dict[Kind, Tally]:
+        """Of all modules."""
+        return {kind: sum((each.tallies[kind] for each in self.modules), Tally()) for kind in KINDS}
+
+    def short_of_goals(self) -> list[str]:
+        """A sentence for each goal that is missed."""
+        return [
+            f"{kind} coverage is {tally.percent:.2f} %, the goal is {GOALS[kind]:.0f} %"
+            for kind, tally in self.tallies.items()
+            if tally.percent < GOALS[kind]
+        ]
+
+
+def measure(points: Mapping[Point, int], excluded: Excluded) -> Measured:
+    """Count them by module."""
+    by_file: dict[str, list[Point]] = {}
+    for point in points:
+        by_file.setdefault(point.file, []).append(point)
+    modules = []
+    for file, own in sorted(by_file.items()):
+        own.sort(key=_in_source_order)
+        reasons = {point: excluded.reasons[point] for point in own if point in excluded.reasons}
+        counted = [point for point in own if point not in reasons]
+        missed = [point for point in counted if not points[point]]
+        tallies: dict[Kind, Tally] = {}
+        for kind in KINDS:
+            total = sum(point.kind == kind for point in counted)
+            lost = sum(point.kind == kind for point in missed)
+            tallies[kind] = Tally(total, total - lost, sum(point.kind == kind for point in reasons))
+        modules.append(Module(file, tallies, {point: points[point] for point in own}, missed, reasons))
+    return Measured(modules, excluded.faults)
+
+
+def _in_source_order(point: Point) -> tuple[int, int, str, list[int], str]:
+    numbers = [int(number) for number in re.findall(r"\d+", point.text)]
+    return (point.line, point.column, point.text.partition("[")[0], numbers, point.text)
+
+
+def bit_ranges(toggles: Iterable[Point]) -> list[str]:
+    """Names for many edges: bits side by side as a range, both edges of a bit as none.
+
+    "a[3]:0->1", "a[3]:1->0", "a[4]:0->1", "a[4]:1->0", "b:0->1" become "a[4:3]", "b:0->1".
+    """
+    edges: dict[tuple[str, int | None], set[str]] = {}
+    for point in toggles:
+        signal, _, edge = point.text.rpartition(":")
+        parsed = re.fullmatch(r"(.*)\[(\d+)\]", signal)
+        key = (parsed[1], int(parsed[2])) if parsed else (signal, None)
+        edges.setdefault(key, set()).add(edge)
+    names: list[str] = []
+    run: list[tuple[str, int | None, str]] = []
+
+    def close() -> None:
+        if run:
+            name, last, edge = run[-1]
+            first = run[0][1]
+            bits = "" if last is None else f"[{last}]" if first == last else f"[{last}:{first}]"
+            names.append(f"{name}{bits}{edge}")
+            run.clear()
+
+    for (name, bit), both in sorted(edges.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
+        edge = "" if len(both) == 2 else f":{min(both)}"
+        if run and (run[-1][0], run[-1][2]) == (name, edge) and bit is not None and run[-1][1] == bit - 1:
+            run.append((name, bit, edge))
+        else:
+            close()
+            run.append((name, bit, edge))
+    close()
+    return names
+
+
+def missed_texts(module: Module) -> list[str]:
+    """What is missed of a module, one text for each source line and kind."""
+    texts = []
+    lines = sorted({point.line for point in module.missed})
+    for line in lines:
+        here = [point for point in module.missed if point.line == line]
+        where, text = f"{module.file}:{line}", source_line(module.file, line).strip()
+        if any(point.kind == "line" for point in here):
+            texts.append(f"{where}: line: {text}")
+        texts += [f"{where}: {point.text}: {text}" for point in here if point.kind == "branch"]
+        bits = bit_ranges(point for point in here if point.kind == "toggle")
+        if bits:
+            texts.append(f"{where}: toggle: {', '.join(bits)}")
+    return texts
+
+
+def result(measured: Measured, seconds: float, pages: Sequence[Path], *, partial: bool) -> CampaignResult:
+    """The campaign's result: the goals, the exclusions of no use, and what each module lacks.
+
+    With `partial` the runs are not all there: goals and exclusions are not judged.
+    """
+    figures: dict[str, int] = {}
+    items = []
+    for kind, tally in measured.tallies.items():
+        figures[f"{kind}_points"] = tally.points
+        figures[f"{kind}_covered"] = tally.covered
+        figures[f"{kind}_excluded"] = tally.excluded
+        goal = f"{tally.percent:.2f} % of {tally.points}, goal {GOALS[kind]:.0f} %"
+        good = partial or tally.percent >= GOALS[kind]
+        items.append(Item(kind, "pass" if good else "fail", message="" if good else goal, detail=goal))
+    if not partial:
+        items += [Item(f"exclusion: {fault}", "fail", message=fault) for fault in measured.faults]
+    for module in measured.modules:
+        if module.missed:
+            items.append(Item(module.file, "pass", detail="\n".join(missed_texts(module))))
+    return CampaignResult("coverage", 0, seconds, figures, items, [str(page) for page in pages])

@@ -1,0 +1,129 @@
+"""The runs of `make coverage`: the shortest list that was found to reach what all tests together reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tb.coverage.points import Counts, add_counts, files_of, read_counts
+from tb.npu_config import ROOT
+from tb.processes import run_bounded, stop_all
+from tb.regression import suites
+from tb.runner import COVERAGE_VARIABLE, SIM_BUILD, build
+from tb.tools import find_verilator
+
+RUN_TIMEOUT_S = 1800.0
+CONFIGS = ("small", "default")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A command that simulates; with $ECHO_NPU_COVERAGE set, its simulators leave what they reached."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+    @property
+    def command(self) -> list[str]:
+        """As started, and as typed to do it again."""
+        return [sys.executable, "-m", *self.arguments]
+
+
+def suite_run(suite: str, config: str) -> Run:
+    """A suite of the RTL regression, with and without stalls."""
+    return Run(f"{suite}-{config}", ("tb.regression", "--test", suite, "--config", config, "--jobs", "1"))
+
+
+def block_run(block: str) -> Run:
+    """The testbenches of one module."""
+    return Run(block, ("pytest", "-q", "-p", "no:cacheprovider", f"tests/rtl/{block}"))
+
+
+def uvm_run(sequence: str, config: str, count: int) -> Run:
+    """Random programs on all ports."""
+    return Run(
+        f"uvm-{sequence}-{config}",
+        ("tb.uvm.campaign", "--sequence", sequence, "--config", config, "--count", str(count)),
+    )
+
+
+def planned() -> list[Run]:
+    """All runs, the longest first."""
+    small = [suite_run(suite, "small") for suite in suites()]
+    return small
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What became of a run. `log` names its output; `new` are the points that none before it had reached."""
+
+    run: Run
+    passed: bool
+    seconds: float
+    new: int
+    log: Path
+
+
+class Runner:
+    """Executes runs, some at a time, and adds up what they reach."""
+
+    def __init__(self, seed: int, jobs: int) -> None:
+        """ValueError: jobs is less than 1."""
+        if jobs < 1:
+            raise ValueError(f"JOBS={jobs}: it must be 1 or more")
+        self.seed = seed
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self.counts: Counts = {}
+        self._folder = SIM_BUILD / "runs" / "coverage" / str(os.getpid())
+
+    def execute(self, runs: Sequence[Run], say: Callable[[Done], None]) -> list[Done]:
+        """Build the simulators, then do all runs. BuildError, ToolMissingError."""
+        find_verilator()
+        for config in CONFIGS:
+            if any(config in run.arguments for run in runs):
+                build(config, "coverage")
+        finished: list[Done] = []
+        try:
+            with ThreadPoolExecutor(self._jobs) as pool:
+                try:
+                    for done in pool.map(self._one, runs):
+                        say(done)
+                        finished.append(done)
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    stop_all()
+                    raise
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return finished
+
+    def _one(self, run: Run) -> Done:
+        started = time.monotonic()
+        folder, log = self._folder / run.name, SIM_BUILD / "runs" / f"coverage-{run.name}.log"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
+            "SEED": str(self.seed),
+            COVERAGE_VARIABLE: str(folder),
+        }
+        try:
+            status = run_bounded(run.command, env=environment, cwd=ROOT, log=log, timeout=RUN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            status = -1
+        counts: Counts = {}
+        for path in files_of([folder]):
+            add_counts(counts, read_counts(path))
+        with self._lock:
+            new = sum(1 for name, count in counts.items() if count and not self.counts.get(name))
+            add_counts(self.counts, counts)
+        shutil.rmtree(folder, ignore_errors=True)
+        return Done(run, status == 0 and bool(counts), time.monotonic() - started, new, log)

@@ -25,9 +25,12 @@ REPLAY ?=
 QUICK  ?=
 UPDATE ?=
 PROOF  ?=
+LEVEL  ?= quick
+EXECUTOR ?= processes
+ONLY   ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY PROOF
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -89,6 +92,11 @@ lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when 
 .PHONY: formal
 formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and response times; minutes; PROOF="sync_fifo-4 ..."
 	@$(PY) -m tb.formal $$PROOF
+
+.PHONY: regress
+regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## all of this in one report; LEVEL=quick|full SEED= JOBS=2 EXECUTOR=tcp://... ONLY=uvm UPDATE=1
+	@$(PY) -m tb.regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
+	    $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: bench
 bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML report; minutes; QUICK=1 UPDATE=1 JOBS=2

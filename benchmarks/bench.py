@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +21,6 @@ from rich.console import Console
 
 import echo_npu
 from benchmarks import committed, plots, sim_speed
-from benchmarks.marked_page import replace_part
 from benchmarks.report import render
 from echo_npu.bench.cli import results_table, summary_lines, to_dict
 from echo_npu.bench.gemm import Measured, Session
@@ -36,7 +34,10 @@ from echo_npu.device import Device
 from echo_npu.models.model import run_model
 from echo_npu.models.report import ProgressBar
 from echo_npu.models.transformer import tiny_layer
+from tb import pictures
 from tb.committed_cycles import UPDATE_VARIABLE
+from tb.marked_page import replace_part
+from tb.revision import revision
 
 OUTPUT = committed.ROOT / "sim_build" / "bench"
 
@@ -74,7 +75,7 @@ def measure(*, quick: bool, jobs: int, simulation: bool) -> tuple[dict[str, Any]
         measured = session.run(work, lambda done: bar.advance(done.name))
     results = {
         "config": committed.CONFIG,
-        "revision": _revision(),
+        "revision": revision(),
         "quick": quick,
         "hardware": committed.hardware(capabilities, dtypes),
         "goals": []
@@ -140,14 +141,6 @@ def _simulation(*, quick: bool) -> dict[str, Any]:
     }
 
 
-def _revision() -> str:
-    words = ["git", "-C", str(committed.ROOT), "describe", "--always", "--dirty"]
-    try:
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"  # not from a repository
-
-
 def failures(results: Mapping[str, Any]) -> list[str]:
     """What is not as it must be at any speed."""
     wrong: list[str] = [name for key in GROUPS for name in results[key]["summary"]["wrong"]]
@@ -177,7 +170,7 @@ def picture(products: list[Measured]) -> str:
     with echo_npu.open("cmodel", config=committed.CONFIG) as device:
         facts = committed.hardware(device.capabilities, dict.fromkeys(each.dtype for each in products))
     shown = [each.to_dict() for each in products]
-    return plots.svg(plots.overview(shown, facts["bus_bytes"], facts["peak"]))
+    return pictures.svg(plots.overview(shown, facts["bus_bytes"], facts["peak"]))
 
 
 def main() -> int:

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import echo_npu
-from benchmarks.marked_page import replace_part
 from echo_npu.reference.elementwise import EXACT_TRIGONOMETRY, F64, FUNCTIONS, POWER_ULP, allowed, ulp_error
+from tb.marked_page import replace_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "numerics.md"
 COMMAND = "make numerics"

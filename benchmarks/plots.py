@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,15 +21,6 @@ STYLES = {
     "int8": ("#D55E00", "D"),
 }
 MATRIX, VECTOR, LIMIT = "#0072B2", "#E69F00", "#888888"
-
-
-def svg(figure: Figure) -> str:
-    """The picture as SVG; the same picture is the same text, wherever and whenever it is drawn."""
-    with mpl.rc_context({"svg.hashsalt": "echo-npu", "svg.fonttype": "none"}):
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    # Text is drawn by whoever shows it, in a font that is there.
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def roofline(products: Sequence[Json], bus_bytes: int, peaks: Mapping[str, int]) -> Figure:

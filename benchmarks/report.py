@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import jinja2
 from matplotlib.figure import Figure
 
 from benchmarks import plots
+from tb import pictures
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -165,8 +165,7 @@ def _simulation(measured: Json) -> Section:
 
 
 def _picture(alt: str, figure: Figure) -> Picture:
-    encoded = base64.b64encode(plots.svg(figure).encode()).decode()
-    return Picture(alt, f"data:image/svg+xml;base64,{encoded}")
+    return Picture(alt, pictures.address(figure))
 
 
 def _figure(cell: Any) -> str:

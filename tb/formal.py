@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tb.npu_config import ROOT
+from tb.results import CampaignResult, Item, Status
 from tb.tools import find_python_tool
 
 WRAPPERS = Path("tests/formal")
@@ -199,11 +200,13 @@ def main() -> int:
     parser.add_argument(
         "proofs", nargs="*", metavar="proof", help=f"which (default: all): {', '.join(PROOFS)}"
     )
-    names = parser.parse_args().proofs or list(PROOFS)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as a campaign's")
+    options = parser.parse_args()
+    names = options.proofs or list(PROOFS)
     unknown = [name for name in names if name not in PROOFS]
     if unknown:
         parser.error(f"no proof {', '.join(unknown)}; those that exist: {', '.join(PROOFS)}")
-    failed = False
+    items = []
     for name in names:
         start = time.monotonic()
         answers = prove(PROOFS[name])
@@ -212,10 +215,15 @@ def main() -> int:
             for question, answer in answers.items()
             if not answer.good
         ]
-        failed = failed or bool(bad)
+        seconds = time.monotonic() - start
         verdict = f"FAILED: {'; '.join(bad)}" if bad else PROOFS[name].how
-        print(f"{name:18} {time.monotonic() - start:6.1f} s  {verdict}", flush=True)
-    return 1 if failed else 0
+        status: Status = "fail" if bad else "pass"
+        items.append(Item(name, status, seconds, "; ".join(bad), f"make formal PROOF={name}", verdict))
+        print(f"{name:18} {seconds:6.1f} s  {verdict}", flush=True)
+    result = CampaignResult("formal", 0, sum(item.seconds for item in items), {"proofs": len(items)}, items)
+    if options.json:
+        result.save(options.json)
+    return 0 if result.passed else 1
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 _running: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
@@ -20,6 +22,15 @@ def stop_all() -> None:
     """End every child process that still runs: for a program that was interrupted in many threads."""
     for child in list(_running):
         child.stop()
+
+
+def stop_pool(pool: Executor, futures: Sequence[Future[Any]]) -> None:
+    """Give up a pool of threads that wait for child processes: what waits never starts, what runs is
+    ended."""
+    pool.shutdown(wait=False, cancel_futures=True)
+    while not all(future.done() for future in futures):  # one may be about to start its process
+        stop_all()
+        time.sleep(0.05)
 
 
 class ChildProcess:

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tb.npu_config import ROOT, ConfigError, config_names, load_config
-from tb.processes import stop_all
+from tb.processes import stop_all, stop_pool
+from tb.results import CampaignResult, Item, Status
 from tb.runner import BuildError, Kind, RunResult, SimulationError, build, choose_seed, run
 from tb.tools import ToolMissingError
 
@@ -150,12 +151,12 @@ def execute(jobs: Sequence[Job], kind: Kind, seed: int, workers: int) -> Iterato
             return Finished(job, None, str(error))
 
     with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(one, job) for job in jobs]
         try:
-            for future in as_completed([pool.submit(one, job) for job in jobs]):
+            for future in as_completed(futures):
                 yield future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            stop_all()
+            stop_pool(pool, futures)
             raise
 
 
@@ -228,7 +229,25 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--config", default="default", help="hardware configuration, or all")
     parser.add_argument("--waves", action="store_true", help="write waves/<test>.vcd")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="simulators at a time")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as a campaign's")
     return parser.parse_args(argv)
+
+
+def campaign_result(finished: Sequence[Finished], seed: int, seconds: float) -> CampaignResult:
+    """The runs as a campaign, an item for each test. Figures: tests, cycles."""
+    items = []
+    for each in finished:
+        if each.result is None:
+            items.append(Item(each.job.name, "error", 0.0, each.error, f"{each.job.replay} SEED={seed}"))
+            continue
+        for outcome in each.result.outcomes:
+            memory = "stalls" if each.job.stalls else "steady"
+            status: Status = "pass" if outcome.passed else "error" if outcome.skipped else "fail"
+            name = f"{each.job.suite.name}.{outcome.name} {each.job.config} {memory}"
+            replay = "" if outcome.passed else each.result.replay
+            items.append(Item(name, status, outcome.wall_s, outcome.message, replay))
+    cycles = sum(outcome.cycles for each in finished if each.result for outcome in each.result.outcomes)
+    return CampaignResult("rtl", seed, seconds, {"tests": len(items), "cycles": cycles}, items)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -261,6 +280,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     order = {job: index for index, job in enumerate(jobs)}
     finished.sort(key=lambda item: order[item.job])
     _report(console, finished, seed, bool(options.test), started)
+    if options.json:
+        campaign_result(finished, seed, time.monotonic() - started).save(options.json)
     return 0 if all(item.passed for item in finished) else 1
 
 

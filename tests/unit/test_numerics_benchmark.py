@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from benchmarks import numerics
-from benchmarks.marked_page import generated_part
+from tb.marked_page import generated_part
 
 
 def test_the_page_has_the_table() -> None:

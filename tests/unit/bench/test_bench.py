@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks import bench, committed
-from benchmarks.marked_page import generated_part, marks
 from echo_npu.bench.gemm import Measured
 from tb.committed_cycles import UPDATE_VARIABLE, CommittedCycles
+from tb.marked_page import generated_part, marks
 from tests.unit.bench.canned import BATCHES, SINGLE, measured, results
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import bench, committed
-from benchmarks.marked_page import generated_part
 from echo_npu.bench.gemm import workload_name
 from echo_npu.bench.goals import find_goals
 from echo_npu.data_types import DataType
+from tb.marked_page import generated_part
 from tests.unit.bench.canned import BATCHES, SINGLE, TRANSPOSED, measured
 
 

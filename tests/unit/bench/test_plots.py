@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import plots
+from tb import pictures
 from tests.unit.bench.canned import SINGLE, measured, results
 
 
 def test_the_same_picture_is_the_same_text() -> None:
     shown = [each.to_dict() for each in measured(SINGLE)]
     peaks = results()["hardware"]["peak"]
-    drawn = {plots.svg(plots.overview(shown, 32, peaks)) for _ in range(2)}
+    drawn = {pictures.svg(plots.overview(shown, 32, peaks)) for _ in range(2)}
     assert len(drawn) == 1
     assert "Date" not in drawn.pop()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import plots
 from benchmarks.bench import write_report
 from benchmarks.report import render
 from tests.unit.bench.canned import BATCHES, SINGLE, TRANSPOSED, results
@@ -61,7 +60,7 @@ def texts(picture: ET.Element) -> str:
 @pytest.fixture
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures that take no time."""
-    monkeypatch.setattr(plots, "svg", lambda figure: "<svg/>")
+    monkeypatch.setattr("tb.pictures.svg", lambda figure: "<svg/>")
 
 
 def test_the_report_has_every_part_and_needs_no_other_file() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.marked_page import generated_part, marks, replace_part
+from tb.marked_page import generated_part, marks, replace_part
 
 
 def test_a_generated_part_is_replaced_and_nothing_else(tmp_path: Path) -> None:

@@ -1,0 +1,183 @@
+"""The report of a regression: an HTML page, JUnit XML, and a summary for the docs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+from matplotlib.figure import Figure
+
+from tb import pictures
+from tb.npu_config import ROOT
+from tb.regress.goals import Verdict
+from tb.results import CampaignResult, Item
+
+TEMPLATE = Path(__file__).with_name("report.html.j2")
+SLOWEST = 25
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression:
+    """One run of everything.
+
+    Attributes:
+        level: "quick", "full", ...
+        revision: the state of the repository.
+        seed: the first seed.
+        date: when it began, ISO 8601.
+        seconds: wall time.
+        where: the executor, in words.
+        command: what runs the same again.
+        campaigns: what they found, in order.
+        verdicts: on the level's goals.
+    """
+
+    level: str
+    revision: str
+    seed: int
+    date: str
+    seconds: float
+    where: str
+    command: str
+    campaigns: Sequence[CampaignResult]
+    verdicts: Sequence[Verdict]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every item passed and every goal is met."""
+        return all(result.passed for result in self.campaigns) and all(each.met for each in self.verdicts)
+
+    def failures(self) -> list[tuple[str, Item]]:
+        """Campaign and item, of all that did not pass."""
+        return [(each.name, item) for each in self.campaigns for item in each.items if item.status != "pass"]
+
+    def slowest(self) -> list[tuple[str, Item]]:
+        """Campaign and item, of those that took longest."""
+        items = [(each.name, item) for each in self.campaigns for item in each.items]
+        return sorted(items, key=lambda each: -each[1].seconds)[:SLOWEST]
+
+    def record(self) -> dict[str, Any]:
+        """What the history keeps of it."""
+        return {
+            "level": self.level,
+            "revision": self.revision,
+            "seed": self.seed,
+            "date": self.date,
+            "seconds": round(self.seconds, 1),
+            "passed": self.passed,
+            "failures": len(self.failures()),
+            "goals": {each.goal.text: each.value for each in self.verdicts},
+        }
+
+    def save(self, path: Path) -> None:
+        """Write everything as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole = {**dataclasses.asdict(self), "passed": self.passed}
+        path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+
+
+def append_history(path: Path, regression: Regression) -> list[dict[str, Any]]:
+    """Add it to the history, and return those of its level, the oldest first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(regression.record()) + "\n")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    records: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
+    return [each for each in records if each["level"] == regression.level]
+
+
+def render(regression: Regression, history: Sequence[Mapping[str, Any]], folder: Path) -> str:
+    """The HTML page that lies in `folder`; it needs no other file but the pages that it links to."""
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    pages = {
+        each.name: [(Path(page).parent.name, os.path.relpath(ROOT / page, folder)) for page in each.pages]
+        for each in regression.campaigns
+    }
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        run=regression,
+        pages=pages,
+        trends=[(title, pictures.address(figure)) for title, figure in trends(history)],
+    )
+
+
+def trends(history: Sequence[Mapping[str, Any]]) -> list[tuple[str, Figure]]:
+    """A picture for each goal's value, and for wall time, over the runs."""
+    names = list(dict.fromkeys(name for each in history for name in each["goals"]))
+    series = {"minutes": [each["seconds"] / 60 for each in history]}
+    series |= {"failures": [each["failures"] for each in history]}
+    series |= {name: [each["goals"].get(name) for each in history] for name in names}
+    return [(title, _trend(values, history)) for title, values in series.items()]
+
+
+def _trend(values: Sequence[float | None], history: Sequence[Mapping[str, Any]]) -> Figure:
+    figure = Figure(figsize=(4, 1.6), layout="constrained")
+    axes = figure.subplots()
+    shown = [(number, value) for number, value in enumerate(values) if value is not None]
+    axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", color="#0072B2", markersize=4)
+    ends = sorted({0, len(history) - 1})
+    axes.set_xticks(ends, [history[end]["revision"] for end in ends], fontsize=7)
+    axes.tick_params(axis="y", labelsize=7)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure
+
+
+def junit(regression: Regression) -> JUnitXml:
+    """JUnit XML: a suite for each campaign, and one for the goals."""
+    xml = JUnitXml(f"regress {regression.level}")
+    for result in regression.campaigns:
+        suite = TestSuite(result.name)
+        suite.add_property("seed", str(result.seed))
+        for name, value in result.figures.items():
+            suite.add_property(name, str(value))
+        for item in result.items:
+            case = TestCase(item.name, result.name, item.seconds)
+            if item.status != "pass":
+                kind = Failure if item.status == "fail" else Error
+                entry = kind(item.message.splitlines()[0] if item.message else item.status)
+                entry.text = "\n".join(part for part in (item.message, item.replay) if part)
+                case.result = [entry]
+            suite.add_testcase(case)
+        xml.add_testsuite(suite)
+    goals = TestSuite("goals")
+    for verdict in regression.verdicts:
+        case = TestCase(verdict.goal.text, "goals")
+        if not verdict.met:
+            case.result = [Failure(f"{verdict.shown}, wanted {verdict.wanted}")]
+        goals.add_testcase(case)
+    xml.add_testsuite(goals)
+    xml.update_statistics()  # type: ignore[no-untyped-call]
+    return xml
+
+
+def summary(regression: Regression) -> list[str]:
+    """The lines of Markdown that say what a run found."""
+    verdict = "passed" if regression.passed else "NOT passed"
+    minutes = f"{regression.seconds / 60:.0f} minutes"
+    lines = [
+        f"Level `{regression.level}` at commit `{regression.revision}`, {regression.date}, first seed "
+        f"{regression.seed}, {minutes} on {regression.where}: {verdict}. Again: `{regression.command}`.",
+        "",
+        "| goal | reached | wanted | |",
+        "| --- | ---: | ---: | --- |",
+        *(
+            f"| {each.goal.text} | {each.shown} | {each.wanted} | {'met' if each.met else '**missed**'} |"
+            for each in regression.verdicts
+        ),
+        "",
+        "| campaign | first seed | items | not passed | figures |",
+        "| --- | ---: | ---: | ---: | --- |",
+    ]
+    for result in regression.campaigns:
+        bad = sum(item.status != "pass" for item in result.items)
+        figures = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.figures.items())
+        lines.append(f"| {result.name} | {result.seed} | {len(result.items):,} | {bad} | {figures} |")
+    return lines

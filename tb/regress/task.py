@@ -1,0 +1,139 @@
+"""A part of a campaign as a command that any machine with this tree can run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from tb.npu_config import ROOT
+from tb.processes import run_bounded
+from tb.results import CampaignResult, Item, Status
+
+RESULT = "{result}"
+"""Stands, in the arguments of a task, for the file that the command has to write."""
+
+LOG_BYTES = 16384
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One command of a campaign.
+
+    Attributes:
+        name: unique in a plan.
+        campaign: the campaign that it is a part of.
+        arguments: of the Python interpreter; RESULT among them.
+        environment: variables besides those of the process that runs it.
+        form: what the command writes: a CampaignResult as JSON, or pytest's JUnit XML.
+        timeout: in seconds.
+        cost: about how many seconds it takes; the long ones start first.
+    """
+
+    name: str
+    campaign: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    form: Literal["json", "junit"] = "json"
+    timeout: float = 3600.0
+    cost: float = 10.0
+
+    @property
+    def replay(self) -> str:
+        """The command line that runs it again."""
+        settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment.items())]
+        return " ".join([*settings, "python", *map(shlex.quote, self.arguments)]).replace(
+            shlex.quote(RESULT), "result"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of a task: its result, and the end of what it printed.
+
+    A command that leaves no result, ends with a status that its result does not explain, or takes too long
+    has a result with one item that says so.
+    """
+
+    task: Task
+    result: CampaignResult
+    log: str
+    host: str
+
+
+def run_task(task: Task) -> Outcome:
+    """Run it to the end in this tree. Everything it started ends with it, and with this process."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="echo-npu-regress-") as folder:
+        path, log = Path(folder) / "result", Path(folder) / "log"
+        command = [sys.executable, *(word.replace(RESULT, str(path)) for word in task.arguments)]
+        python_path = [str(ROOT), str(ROOT / "runtime"), os.environ.get("PYTHONPATH", "")]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(part for part in python_path if part),
+            **task.environment,
+        }
+        complaint = ""
+        try:
+            status = run_bounded(command, env=environment, cwd=ROOT, log=log, timeout=task.timeout)
+        except subprocess.TimeoutExpired:
+            status, complaint = -1, f"it took more than {task.timeout:.0f} s and was stopped"
+        text = log.read_bytes()[-LOG_BYTES:].decode("utf-8", "replace") if log.exists() else ""
+        seconds = time.monotonic() - started
+        result = None
+        if not complaint:
+            try:
+                result = CampaignResult.load(path) if task.form == "json" else from_junit(task, path, seconds)
+                if status != 0 and result.passed:
+                    complaint = f"its items passed, but it ended with status {status}"
+            except (OSError, ValueError) as error:
+                complaint = f"it ended with status {status} and left no result ({type(error).__name__})"
+        if result is None:
+            result = CampaignResult(task.campaign, 0, seconds)
+        if complaint:
+            said = "\n".join(text.splitlines()[-20:])
+            item = Item(task.name, "error", seconds, f"{complaint}\n{said}".strip(), task.replay)
+            result = dataclasses.replace(result, items=[*result.items, item])
+    return Outcome(task, dataclasses.replace(result, name=task.campaign), text, socket.gethostname())
+
+
+def from_junit(task: Task, path: Path, seconds: float) -> CampaignResult:
+    """pytest's JUnit file as a result. A test that was skipped has not passed: it is an "error".
+
+    Raises:
+        OSError: no such file.
+        ValueError: it is something else.
+    """
+    try:
+        suites = JUnitXml.fromfile(str(path))
+    except SyntaxError as error:
+        raise ValueError(f"{path} is not JUnit XML: {error}") from None
+    items = []
+    for suite in suites if isinstance(suites, JUnitXml) else [suites]:
+        assert isinstance(suite, TestSuite)
+        items += [_item(case) for case in suite]
+    return CampaignResult(task.campaign, 0, seconds, {"tests": len(items)}, items)
+
+
+def _item(case: TestCase) -> Item:
+    status: Status = "pass"
+    message = ""
+    for result in case.result:
+        status = "fail" if isinstance(result, Failure) else "error"
+        assert isinstance(result, (Failure, Error, Skipped))
+        message = f"{result.message or ''}\n{result.text or ''}".strip()
+    where = (case.classname or "").replace(".", "/")
+    replay = f"python -m pytest {where}.py -k {shlex.quote(case.name or '')}"
+    return Item(
+        f"{case.classname}.{case.name}", status, case.time or 0.0, message, replay if status != "pass" else ""
+    )

@@ -1,0 +1,17 @@
+"""Which state of the repository a result was made from."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tb.npu_config import ROOT
+
+
+def revision() -> str:
+    """The commit, in short, with "-dirty" behind it when files differ from it; "unknown" outside a
+    repository."""
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

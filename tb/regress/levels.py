@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from tb.formal import PROOFS
-from tb.npu_config import config_names
+from tb.npu_config import ROOT, config_names
 from tb.regress.goals import Goal
 from tb.regress.task import RESULT, Task
-from tb.regression import suites
+from tb.regression import SUITE_FOLDERS, suites
 
 TIMEOUT_S = 3600.0
 

@@ -94,7 +94,7 @@ formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and resp
 	@$(PY) -m tb.formal $$PROOF
 
 .PHONY: regress
-regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## all of this in one report; LEVEL=quick|full SEED= JOBS=2 EXECUTOR=tcp://... ONLY=uvm UPDATE=1
+regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port
 	@$(PY) -m tb.regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
 	    $(if $(filter-out 0,$(UPDATE)),--update)
 

@@ -28,9 +28,11 @@ PROOF  ?=
 LEVEL  ?= quick
 EXECUTOR ?= processes
 ONLY   ?=
+MUTANT ?=
+BUG    ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -84,6 +86,17 @@ soak: $(VENV)/.sim ## the same for HOURS=8; a program that fails is kept in fail
 .PHONY: coverage
 coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branches, toggles, into reports/coverage/; SEED=1 JOBS=2
 	@$(PY) -m tb.coverage.code run --jobs "$$JOBS"
+
+# uvm's N is not what this takes unless somebody sets it.
+MUTANTS = $(if $(filter command environment override,$(firstword $(origin N))),$(N),300)
+
+.PHONY: mutate
+mutate: $(VENV)/.sim $(VENV)/.dev ## N=300 mutants of the RTL, each against the regression; SEED=1 JOBS=2, MUTANT=17,18
+	@$(PY) -m tb.mutation.campaign --count "$(MUTANTS)" --jobs "$$JOBS" $(if $(MUTANT),--only "$$MUTANT")
+
+.PHONY: bugs
+bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RTL: the regression must find it; JOBS=2 BUG=name
+	@$(PY) -m tb.mutation.bugs --jobs "$$JOBS" $(if $(BUG),--only "$$BUG")
 
 .PHONY: lint
 lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say

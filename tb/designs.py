@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tb.npu_config import ROOT, load_config
 
-RTL = ROOT / "rtl"
+RTL_VARIABLE = "ECHO_NPU_RTL"
+"""Names a folder whose sources are simulated in place of rtl/; it has the same files, npu.f among them."""
+RTL = Path(os.environ.get(RTL_VARIABLE, ROOT / "rtl")).resolve()
 HDL = ROOT / "tb" / "hdl"
 
 
@@ -68,23 +71,28 @@ def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
 WAIVERS = ROOT / "scripts" / "lint_waivers.vlt"
 
 
-def npu_design(config: str) -> Design:
-    """The board (npu_tb) around the NPU in the configuration `config`.
+def _tree_tag(rtl: Path) -> str:
+    """What keeps simulators of other sources apart from those of rtl/."""
+    return "" if rtl == ROOT / "rtl" else f"-{rtl.name}"
+
+
+def npu_design(config: str, rtl: Path = RTL) -> Design:
+    """The board (npu_tb) around the NPU in the configuration `config`, with the sources in the folder `rtl`.
 
     Raises:
         ConfigError: an unknown configuration, or an illegal one.
     """
-    sources, includes = read_file_list(RTL / "npu.f")
+    sources, includes = read_file_list(rtl / "npu.f")
     board = [
         HDL / name
         for name in ("dram_model.sv", "axil_bfm.sv", "axil_monitor.sv", "npu_trace.sv", "npu_tb.sv")
     ]
     return Design(
-        name=config,
+        name=f"{config}{_tree_tag(rtl)}",
         top="npu_tb",
         sources=(*sources, *board),
         parameters=load_config(config).parameters(),
-        includes=(RTL, *includes),
+        includes=(rtl, *includes),
         control=(WAIVERS, HDL / "public.vlt"),
         cpp=tuple(
             HDL / name
@@ -127,6 +135,11 @@ def public_design(config: str) -> Design:
     )
 
 
+def _simulated(path: Path | str) -> Path:
+    absolute = ROOT / path
+    return RTL / absolute.relative_to(ROOT / "rtl") if absolute.is_relative_to(ROOT / "rtl") else absolute
+
+
 def block_design(
     top: str,
     sources: Sequence[Path | str],
@@ -140,17 +153,17 @@ def block_design(
     public: bool = True,
 ) -> Design:
     """One module as top level. Paths are absolute or relative to the repository; every signal of it is
-    visible."""
+    visible. Sources of rtl/ are those of the folder that `RTL_VARIABLE` names."""
 
     def absolute(paths: Sequence[Path | str]) -> tuple[Path, ...]:
-        return tuple((ROOT / path).resolve() for path in paths)
+        return tuple(_simulated(path).resolve() for path in paths)
 
     values = dict(parameters or {})
     tag = "".join(f"-{name}{value}" for name, value in sorted(values.items()))
     if len(tag) > 60:
         tag = "-" + hashlib.sha256(tag.encode()).hexdigest()[:12]
     return Design(
-        name=f"block{tag}",
+        name=f"block{_tree_tag(RTL)}{tag}",
         top=top,
         sources=absolute(sources),
         parameters=values,

@@ -14,7 +14,7 @@ HERE = "tests/rtl/fp32_pkg"
 TESTS = f"{HERE}/cocotb_fp32_pkg".replace("/", ".")
 
 
-def design(package: Path | str = "rtl/fp32_pkg.sv", name: str = "block") -> Design:
+def design(package: Path | str = "rtl/fp32_pkg.sv", suffix: str = "") -> Design:
     """The testbench around the package under test. Only its ports are public: the functions stay fast."""
     block = block_design(
         "fp32_tb",
@@ -23,7 +23,7 @@ def design(package: Path | str = "rtl/fp32_pkg.sv", name: str = "block") -> Desi
         control=("scripts/lint_waivers.vlt", f"{HERE}/public.vlt"),
         public=False,
     )
-    return dataclasses.replace(block, name=name)
+    return dataclasses.replace(block, name=f"{block.name}{suffix}")
 
 
 def test_fp32_pkg() -> None:
@@ -39,4 +39,4 @@ def test_a_lost_sticky_bit_is_found(tmp_path: Path) -> None:
     assert text.count("(lost != 0) ? 32'd1") == 1
     broken.write_text(text.replace("(lost != 0) ? 32'd1", "(lost != 0) ? 32'd0"))
     with pytest.raises(AssertionError, match="results differ"):
-        run_block(design(broken, "block-broken"), TESTS)
+        run_block(design(broken, "-broken"), TESTS)

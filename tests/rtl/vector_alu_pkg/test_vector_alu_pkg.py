@@ -18,7 +18,7 @@ TESTS = f"{HERE}/cocotb_vector_alu_pkg".replace("/", ".")
 SCALED_FMA = 127
 
 
-def design(package: Path | str = "rtl/vector_alu_pkg.sv", name: str = "block") -> Design:
+def design(package: Path | str = "rtl/vector_alu_pkg.sv", suffix: str = "") -> Design:
     """The testbench around the package under test. Only its ports are public: the functions stay fast."""
     block = block_design(
         "vector_alu_tb",
@@ -27,7 +27,7 @@ def design(package: Path | str = "rtl/vector_alu_pkg.sv", name: str = "block") -
         control=("scripts/lint_waivers.vlt", f"{HERE}/public.vlt"),
         public=False,
     )
-    return dataclasses.replace(block, name=name)
+    return dataclasses.replace(block, name=f"{block.name}{suffix}")
 
 
 @pytest.fixture(scope="module")
@@ -77,4 +77,4 @@ def test_a_fault_is_found(tmp_path: Path, sound: str, broken: str) -> None:
     assert text.count(sound) == 1
     package.write_text(text.replace(sound, broken))
     with pytest.raises(AssertionError, match="results differ"):
-        run_block(design(package, "block-broken"), TESTS)
+        run_block(design(package, "-broken"), TESTS)

@@ -1,0 +1,133 @@
+"""The cocotb side: one simulator that forks for each change, and lets the fork run the tests that it is told.
+
+Starting a simulator and importing everything takes longer than most changes live. So it is done once: the
+first test waits for orders; for each one the process forks, the fork selects the change (it takes effect
+with the reset that begins each test), puts the tests of the order into cocotb's queue and goes on as any
+regression does, with log and results of its own, while the parent waits for its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import dataclasses
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import cocotb.regression
+
+from tb.bench import STALLS_VARIABLE
+from tb.drivers.registers import CLOCK_NS
+from tb.mutation.schemata import SELECTOR_VARIABLE
+
+SOCKET_VARIABLE = "ECHO_NPU_MUTATION_SOCKET"
+_PR_SET_PDEATHSIG = 1
+_IONBF = 2
+_POLL_S = 0.005
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One test: its full name as cocotb has it, with or without memory stalls, and the device cycles after
+    which it is stopped."""
+
+    test: str
+    stalls: bool
+    cycles: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """Run `trials` up to the first that fails, with change `number`, for at most `seconds` of wall time; log
+    and results go to files in `folder`."""
+
+    number: int
+    trials: tuple[Trial, ...]
+    seconds: float
+    folder: Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """How the fork ended: its exit status (negative: the signal), None if it was stopped for its time."""
+
+    status: int | None
+    seconds: float
+
+
+def _tests(queue: list[Any]) -> dict[str, Any]:
+    return {test.fullname: test for test in queue}
+
+
+def _with_memory(body: Callable[..., Awaitable[None]], stalls: bool) -> Callable[..., Awaitable[None]]:
+    async def run(dut: Any, *arguments: Any, **values: Any) -> None:
+        os.environ[STALLS_VARIABLE] = "1" if stalls else "0"
+        await body(dut, *arguments, **values)
+
+    return run
+
+
+def _become(order: Order, queue: list[Any], available: Mapping[str, Any]) -> None:
+    """In the fork: everything that makes it the run of this order."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Verilator's threads are not there any more, so nothing may wait for their end: leave at once, and let
+    # no buffer hold what was printed.
+    libc.on_exit(libc._exit, None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IONBF, 0)
+    order.folder.mkdir(parents=True, exist_ok=True)
+    log = os.open(order.folder / "simulator.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.environ["COCOTB_RESULTS_FILE"] = str(order.folder / "results.xml")
+    os.environ[SELECTOR_VARIABLE] = str(order.number)
+    chosen = []
+    for trial in order.trials:
+        test = copy.copy(available[trial.test])
+        test.func = _with_memory(test.func, trial.stalls)
+        test.timeout = (trial.cycles * CLOCK_NS, "ns")
+        chosen.append(test)
+    queue[:] = chosen
+
+
+def _wait(child: int, seconds: float) -> int | None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(_POLL_S)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+@cocotb.test(stage=-1)
+async def dispatch(dut: Any) -> None:
+    """Serve orders until there are no more."""
+    queue = cocotb.regression._manager_inst._test_queue
+    available = _tests(queue)
+    connection = Client(os.environ[SOCKET_VARIABLE], family="AF_UNIX")
+    connection.send(sorted(available))
+    gc.freeze()  # forks share what no collector touches
+    with contextlib.suppress(EOFError):
+        while (order := connection.recv()) is not None:
+            started = time.monotonic()
+            sys.stdout.flush()
+            child = os.fork()
+            if child == 0:
+                connection.close()
+                _become(order, queue, available)
+                return
+            status = _wait(child, order.seconds)
+            connection.send(Answer(status, time.monotonic() - started))
+    queue.clear()

@@ -1,0 +1,47 @@
+"""Mutants that no test can find, because they do the same: a reviewed list with the proof of each."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from tb.mutation.schemata import Mutant
+
+LIST = Path(__file__).with_name("equivalents.toml")
+
+
+class EquivalentsError(ValueError):
+    """A list that is malformed, names a mutant twice, gives no reason, or names one that does not exist."""
+
+
+def load_equivalents(path: Path = LIST) -> dict[str, str]:
+    """The reason of each mutant that is equivalent, by its identity.
+
+    Raises:
+        EquivalentsError: malformed, twice the same, or without a reason. OSError: not there.
+    """
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", [])
+    except tomllib.TOMLDecodeError as error:
+        raise EquivalentsError(f"{path}: {error}") from None
+    found: dict[str, str] = {}
+    for entry in entries:
+        if set(entry) != {"mutant", "reason"} or not entry["reason"].strip():
+            raise EquivalentsError(f"{path}: an entry has a mutant and a reason, not {entry}")
+        if entry["mutant"] in found:
+            raise EquivalentsError(f"{path}: twice: {entry['mutant']}")
+        found[entry["mutant"]] = " ".join(entry["reason"].split())
+    return found
+
+
+def check_known(equivalents: Iterable[str], mutants: Iterable[Mutant]) -> None:
+    """Whether the RTL still has them all.
+
+    Raises:
+        EquivalentsError: names the one that it has not.
+    """
+    known = {mutant.identity for mutant in mutants}
+    for identity in equivalents:
+        if identity not in known:
+            raise EquivalentsError(f"{LIST.name} names a mutant that the RTL no longer has: {identity}")

@@ -1,0 +1,250 @@
+"""Runs changes of the RTL against the regression: likeliest tests first, all of them before one survives."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tb.designs import RTL_VARIABLE, npu_design
+from tb.mutation.dispatcher import Trial
+from tb.mutation.schemata import SELECTOR_VARIABLE
+from tb.mutation.tree import CONFIG
+from tb.mutation.trials import Cost, Experience, load_costs, save_costs
+from tb.mutation.worker import Worker
+from tb.npu_config import ROOT
+from tb.processes import stop_all
+from tb.runner import SimulationError, build
+
+QUICK_S = 6.0
+"""Seconds of the first trials, which all changes meet before any one meets the others."""
+PROGRAMS = 20
+"""pyuvm programs that a change must survive, too."""
+WALL_S = 120.0
+WALL_FACTOR = 8.0
+BLOCK_TIMEOUT_S = 900.0
+REFERENCE_S = 3600.0
+_WITHOUT_LIMIT = 10_000_000
+
+
+class UnchangedFailsError(RuntimeError):
+    """The RTL with no change selected fails: nothing can be said about changes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A change to be judged: its number, the file it is in, and names of tests that may find it."""
+
+    number: int
+    file: str
+    hints: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What became of a change: the test that found it and what that said, or nothing."""
+
+    killer: str
+    how: str
+    seconds: float
+
+    @property
+    def killed(self) -> bool:
+        """Whether a test found it."""
+        return bool(self.killer)
+
+
+def blocks_of(file: str) -> list[str]:
+    """The testbenches of single modules that hold this file, as files of tests relative to the repository."""
+    found = []
+    for path in sorted((ROOT / "tests" / "rtl").glob("*/test_*.py")):
+        if f"rtl/{file}" in path.read_text(encoding="utf-8"):
+            found.append(str(path.relative_to(ROOT)))
+    return found
+
+
+def short(trial: Trial) -> str:
+    """A test's name as people say it."""
+    name = trial.test.removeprefix("tests.ops.test_").removeprefix("tests.random.test_")
+    return f"{name} (stalls)" if trial.stalls else name
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Held by one at a time, across processes."""
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class Judge:
+    """Judges the changes in the tree `folder`, with `jobs` simulators at a time.
+
+    `name` tells runs at the same time apart. `say` gets a line for each change that is found.
+    """
+
+    def __init__(
+        self, folder: Path, seed: int, jobs: int, name: str, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._folder = folder
+        self._seed = seed
+        self._jobs = jobs
+        self._name = name
+        self._say = say
+        self._design = npu_design(CONFIG, folder)
+        self._requests = folder / "programs.json"
+        self._lock = threading.Lock()
+
+    def judge(self, cases: Sequence[Case], *, whole: bool = True) -> dict[int, Finding]:
+        """What becomes of each change, by number. Without `whole`, a change that the first trials and the
+        module's own testbench do not find survives.
+
+        Raises:
+            UnchangedFailsError: the RTL without a change fails.
+            SimulationError: a simulator does not work. BuildError, ToolMissingError: as `tb.runner.build`.
+        """
+        directory = build(self._design, quiet=False)
+        programs = [{"sequence": "mixed", "seed": self._seed + number} for number in range(PROGRAMS)]
+        self._requests.write_text(json.dumps(programs), encoding="utf-8")
+        costs = self._costs(directory)
+        experience = Experience(costs)
+        findings: dict[int, Finding] = {}
+
+        def first(worker: Worker, case: Case) -> Finding:
+            trials = experience.order(case.file, case.hints)
+            return self._simulate(worker, experience, case, experience.split(trials, QUICK_S)[0])
+
+        def others(worker: Worker, case: Case) -> Finding:
+            return self._simulate(worker, experience, case, experience.order(case.file))
+
+        def block(_: None, case: Case) -> Finding:
+            return self._block(case)
+
+        self._each(cases, first, findings, simulator=True)
+        left = [case for case in cases if not findings[case.number].killed]
+        self._each(left, block, findings, simulator=False)
+        left = [case for case in left if not findings[case.number].killed]
+        if whole:
+            self._each(left, others, findings, simulator=True)
+        return findings
+
+    def _costs(self, directory: Path) -> Mapping[tuple[str, bool], Cost]:
+        """What every trial takes with no change selected, all of which must pass; measured once for each
+        simulator and seed."""
+        kept = directory / f"costs-{self._seed}-{(directory / 'fingerprint').read_text()[:16]}.json"
+        with _alone(directory / ".costs.lock"):
+            with contextlib.suppress(OSError):
+                return load_costs(kept)
+            self._say("running the tests on the unchanged RTL ...")
+            with ThreadPoolExecutor(self._jobs) as pool:
+                parts = list(pool.map(self._reference, range(self._jobs)))
+            costs = {key: cost for part in parts for key, cost in part.items()}
+            save_costs(kept, costs)
+            return costs
+
+    def _reference(self, part: int) -> dict[tuple[str, bool], Cost]:
+        """What every one of `jobs` trials takes, from the one numbered `part`."""
+        with self._worker(f"reference{part}") as worker:
+            keys = [
+                (test, stalls)
+                for test in worker.tests
+                for stalls in (False, True)
+                if not test.startswith("tb.mutation.") and not (stalls and test.startswith("tb.uvm."))
+            ][part :: self._jobs]
+            verdict = worker.judge(0, [Trial(*key, _WITHOUT_LIMIT) for key in keys], REFERENCE_S)
+        if verdict.trial is not None:
+            raise UnchangedFailsError(f"{short(verdict.trial)} fails without a change: {verdict.how}")
+        return {key: Cost(*cost) for key, cost in zip(keys, verdict.passed, strict=True)}
+
+    def _worker(self, part: str) -> Worker:
+        return Worker(self._design, CONFIG, f"{self._name}-{part}", self._seed, self._requests)
+
+    def _each(
+        self,
+        cases: Sequence[Case],
+        what: Callable[..., Finding],
+        findings: dict[int, Finding],
+        *,
+        simulator: bool,
+    ) -> None:
+        """Do `what` with each case on a pool; seconds add up."""
+        waiting = deque(cases)
+
+        def serve(part: int) -> None:
+            with contextlib.ExitStack() as stack:
+                worker = stack.enter_context(self._worker(f"worker{part}")) if simulator else None
+                while True:
+                    with self._lock:
+                        if not waiting:
+                            return
+                        case = waiting.popleft()
+                    finding = what(worker, case)
+                    with self._lock:
+                        before = findings.get(case.number)
+                        seconds = finding.seconds + (before.seconds if before else 0.0)
+                        findings[case.number] = dataclasses.replace(finding, seconds=seconds)
+                        mark = f"killed by {finding.killer}" if finding.killed else "not yet found"
+                        self._say(f"{case.number:4} {case.file:24} {mark}")
+
+        if not cases:
+            return
+        parts = min(self._jobs, len(cases))
+        with ThreadPoolExecutor(parts) as pool:
+            try:
+                for future in [pool.submit(serve, part) for part in range(parts)]:
+                    future.result()
+            except BaseException:
+                waiting.clear()
+                pool.shutdown(wait=False, cancel_futures=True)
+                stop_all()
+                raise
+
+    def _simulate(
+        self, worker: Worker, experience: Experience, case: Case, trials: Sequence[Trial]
+    ) -> Finding:
+        expected = sum(experience.costs[trial.test, trial.stalls].seconds for trial in trials)
+        verdict = worker.judge(case.number, trials, WALL_S + WALL_FACTOR * expected)
+        if verdict.trial is None:
+            return Finding("", "", verdict.seconds)
+        with self._lock:
+            experience.learn(case.file, (verdict.trial.test, verdict.trial.stalls))
+        return Finding(short(verdict.trial), verdict.how, verdict.seconds)
+
+    def _block(self, case: Case) -> Finding:
+        """The module's own testbenches, from the same changed sources."""
+        started = time.monotonic()
+        for tests in blocks_of(case.file):
+            with _alone(self._folder / f".{Path(tests).parent.name}.lock"):
+                result = subprocess.run(
+                    # Those that plant faults of their own do not simulate the changed sources.
+                    [sys.executable, "-m", "pytest", "-x", "-q", "-k", "not is_found", tests],
+                    cwd=ROOT,
+                    env={
+                        **os.environ,
+                        "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
+                        RTL_VARIABLE: str(self._folder),
+                        SELECTOR_VARIABLE: str(case.number),
+                        "SEED": str(self._seed),
+                    },
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    check=False,
+                    timeout=BLOCK_TIMEOUT_S,
+                )
+            if result.returncode == 1:
+                lines = [line for line in result.stdout.splitlines() if line.startswith("FAILED")]
+                return Finding(tests, "; ".join(lines), time.monotonic() - started)
+            if result.returncode != 0:
+                raise SimulationError(f"{tests} does not run with change {case.number}:\n{result.stdout}")
+        return Finding("", "", time.monotonic() - started)

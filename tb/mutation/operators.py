@@ -1,0 +1,156 @@
+"""What is done to a place of the RTL: one small mistake each, of the kinds that people make."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tb.mutation.schemata import Edit, Mutant
+from tb.mutation.syntax import Site, Source, children, kind_of, one_line
+
+# Binary operators and what each becomes, by class. "<" and its kin move a bound by one.
+REPLACED: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
+    "AddExpression": ("arithmetic", {"+": ("-",)}),
+    "SubtractExpression": ("arithmetic", {"-": ("+",)}),
+    "MultiplyExpression": ("arithmetic", {"*": ("+",)}),
+    "EqualityExpression": ("relational", {"==": ("!=",)}),
+    "InequalityExpression": ("relational", {"!=": ("==",)}),
+    "LessThanExpression": ("relational", {"<": ("<=", ">=")}),
+    "LessThanEqualExpression": ("relational", {"<=": ("<", ">")}),
+    "GreaterThanExpression": ("relational", {">": (">=", "<=")}),
+    "GreaterThanEqualExpression": ("relational", {">=": (">", "<")}),
+    "LogicalAndExpression": ("logical", {"&&": ("||",)}),
+    "LogicalOrExpression": ("logical", {"||": ("&&",)}),
+    "BinaryAndExpression": ("bitwise", {"&": ("|",)}),
+    "BinaryOrExpression": ("bitwise", {"|": ("&", "^")}),
+    "BinaryXorExpression": ("bitwise", {"^": ("|",)}),
+    "LogicalShiftLeftExpression": ("shift", {"<<": (">>",)}),
+    "LogicalShiftRightExpression": ("shift", {">>": ("<<",)}),
+    "ArithmeticShiftRightExpression": ("shift", {">>>": (">>",)}),
+}
+# Of these, one side alone is a condition that somebody forgot.
+DROPPED = ("LogicalAndExpression", "LogicalOrExpression")
+NEGATIONS = {"UnaryLogicalNotExpression": "!", "UnaryBitwiseNotExpression": "~"}
+REDUCTIONS = {"UnaryBitwiseAndExpression": ("&", "|"), "UnaryBitwiseOrExpression": ("|", "&")}
+
+_SIZED = re.compile(r"(\d+)'(s?)([bdhBDH])([0-9a-fA-F_]+)$")
+_BASES = {"b": (2, "b"), "d": (10, "d"), "h": (16, "X")}
+
+
+def changed_literals(text: str) -> list[str]:
+    """The literals beside an integer literal: the value plus and minus one, in its own width and base."""
+    if text in ("'0", "'1"):
+        return ["'1" if text == "'0" else "'0"]
+    sized = _SIZED.match(text)
+    if sized is None:
+        if not re.fullmatch(r"\d+", text):
+            return []
+        value = int(text)
+        return [str(value + 1), str(value - 1)] if value else ["1"]
+    width, base = int(sized[1]), sized[3].lower()
+    radix, form = _BASES[base]
+    value = int(sized[4].replace("_", ""), radix)
+    near = dict.fromkeys((value + step) % (1 << width) for step in (1, -1))
+    return [f"{width}'{sized[2]}{base}{format(each, form)}" for each in near if each != value]
+
+
+def _expression(source: Source, site: Site) -> Iterator[tuple[str, str]]:
+    """Class and text of each changed expression."""
+    node, kind = site.node, kind_of(site.node)
+    text = source.text[site.start : site.end]
+    if site.role == "predicate":
+        yield "condition", f"!({text})"
+        yield "condition", "1'b1"
+        yield "condition", "1'b0"
+        return
+    if kind in REPLACED:
+        name, table = REPLACED[kind]
+        left, right = source.text_of(node.left), source.text_of(node.right)
+        for operator in table[str(node.operatorToken.valueText)]:
+            # Brackets: another operator may bind in another way.
+            yield name, f"({left}) {operator} ({right})"
+        if kind in DROPPED:
+            yield "condition", left
+            yield "condition", right
+    elif kind in NEGATIONS:
+        yield "logical" if NEGATIONS[kind] == "!" else "bitwise", source.text_of(node.operand)
+    elif kind in REDUCTIONS:
+        _, other = REDUCTIONS[kind]
+        yield "bitwise", f"{other}{source.text_of(node.operand)}"
+    elif kind == "ConditionalExpression":
+        predicate, left, right = (source.text_of(each) for each in (node.predicate, node.left, node.right))
+        yield "ternary", f"{predicate} ? {right} : {left}"
+        yield "ternary", left
+        yield "ternary", right
+    elif kind in ("IntegerVectorExpression", "IntegerLiteralExpression", "UnbasedUnsizedLiteralExpression"):
+        for literal in changed_literals(text):
+            yield "reset" if site.reset else "constant", literal
+
+
+def mutants_of(source: Source) -> list[Mutant]:
+    """All mutants of a file, in the order of its text."""
+    found: list[Mutant] = []
+    seen: Counter[tuple[str, ...]] = Counter()
+    for site in source.sites():
+        if any(source.span(child) is None for child in children(site.node)):
+            continue
+        original = source.text[site.start : site.end]
+        if site.kind == "statement":
+            dropped = "case arm" if site.role == "case arm" else "reset" if site.reset else "statement"
+            changes = [(dropped, "")]
+        else:
+            changes = list(_expression(source, site))
+        for operator, mutated in changes:
+            texts = (one_line(original), one_line(mutated))
+            seen[site.context, *texts] += 1
+            occurrence = seen[site.context, *texts]
+            edit = Edit(source.path.name, site.kind, site.start, site.end, mutated)
+            line = source.text.count("\n", 0, site.start) + 1
+            found.append(Mutant(source.path.name, site.context, operator, *texts, occurrence, line, (edit,)))
+    return found
+
+
+def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
+    """`count` mutants drawn from all files: a share for each, by the square root of how many it has, so that
+    the small modules are not lost among the large ones, and of each operator class alike.
+
+    Raises:
+        ValueError: there are not so many.
+    """
+    rng = random.Random(seed)
+    everything = {path.name: mutants_of(Source(path)) for path in sources}
+    everything = {name: mutants for name, mutants in everything.items() if mutants}
+    total = sum(map(len, everything.values()))
+    if count > total:
+        raise ValueError(f"{count} mutants: there are {total}")
+    weights = {name: len(mutants) ** 0.5 for name, mutants in everything.items()}
+    queues = {name: _by_class(mutants, rng) for name, mutants in everything.items()}
+    taken: Counter[str] = Counter()
+    chosen: list[Mutant] = []
+    while len(chosen) < count:
+        # The file that is furthest behind its share.
+        name = min(
+            (name for name in queues if queues[name]), key=lambda each: (taken[each] + 0.5) / weights[each]
+        )
+        taken[name] += 1
+        chosen.append(queues[name].pop())
+    return sorted(chosen, key=lambda mutant: (mutant.file, mutant.edits[0].start, mutant.identity))
+
+
+def _by_class(mutants: Sequence[Mutant], rng: random.Random) -> list[Mutant]:
+    """The mutants shuffled so that from the end on the classes take turns."""
+    classes: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        classes[mutant.operator].append(mutant)
+    for members in classes.values():
+        rng.shuffle(members)
+    out: list[Mutant] = []
+    while any(classes.values()):
+        names = [name for name, members in classes.items() if members]
+        rng.shuffle(names)
+        out += [classes[name].pop() for name in names]
+    out.reverse()
+    return out

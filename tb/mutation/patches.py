@@ -1,0 +1,181 @@
+"""Known bugs, kept as patches of the RTL: how one becomes changes behind the selector.
+
+A patch is a unified diff with sentences before it that say what the bug is. A line `Tests: a, b` there names
+suites or tests that may meet it first; that is an order, all other tests follow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyslang import parsing
+
+from tb.designs import RTL
+from tb.mutation.schemata import Edit
+from tb.mutation.syntax import Source, children, kind_of
+from tb.npu_config import ROOT
+
+FOLDER = ROOT / "tests" / "bugs"
+
+
+class PatchError(ValueError):
+    """A patch that is malformed, does not apply, or changes what cannot be put behind the selector."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bug:
+    """A known bug: its name, what it is, tests that may meet it first, and its changes of the RTL."""
+
+    name: str
+    text: str
+    hints: tuple[str, ...]
+    edits: tuple[Edit, ...]
+
+
+def load_bugs(folder: Path = FOLDER) -> list[Bug]:
+    """All known bugs, by name. PatchError: as `load_bug`."""
+    return [load_bug(path) for path in sorted(folder.glob("*.patch"))]
+
+
+def load_bug(path: Path) -> Bug:
+    """The bug in a patch.
+
+    Raises:
+        PatchError: it says nothing about itself, does not apply to the RTL, or cannot be selected.
+    """
+    head, _, _ = path.read_text(encoding="utf-8").partition("--- a/")
+    hints = re.search(r"^Tests: (.*)$", head, re.MULTILINE)
+    text = " ".join(line for line in head.split("\n") if line and not line.startswith("Tests:"))
+    if not text:
+        raise PatchError(f"{path.name}: it must begin with what the bug is")
+    edits: list[Edit] = []
+    for name, changed in apply(path).items():
+        source = Source(RTL / name)
+        edits += differences(source, Source(RTL / name, changed))
+    if not edits:
+        raise PatchError(f"{path.name}: it changes nothing")
+    names = tuple(name.strip() for name in hints[1].split(",")) if hints else ()
+    return Bug(path.stem, text.strip(), names, tuple(edits))
+
+
+def apply(path: Path) -> dict[str, str]:
+    """The texts of the files in rtl/ that a patch changes, by name.
+
+    Raises:
+        PatchError: it does not fit exactly once.
+    """
+    files: dict[str, str] = {}
+    name = ""
+    diff = path.read_text(encoding="utf-8")
+    for part in re.split(r"^(?=--- a/|@@ )", diff, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        if lines[0].startswith("--- a/"):
+            match = re.fullmatch(r"\+\+\+ b/rtl/(\S+)", lines[1])
+            if match is None:
+                raise PatchError(f"{path.name}: it must change files directly in rtl/")
+            name = match[1]
+            files[name] = (RTL / name).read_text(encoding="utf-8")
+            continue
+        old = "".join(f"{line[1:]}\n" for line in lines[1:] if line[:1] in (" ", "-", ""))
+        new = "".join(f"{line[1:]}\n" for line in lines[1:] if line[:1] in (" ", "+", ""))
+        if files[name].count(old) != 1:
+            raise PatchError(f"{path.name}: {lines[0]} fits {files[name].count(old)} times into rtl/{name}")
+        files[name] = files[name].replace(old, new)
+    return files
+
+
+def differences(old: Source, new: Source) -> list[Edit]:
+    """The smallest expressions and statements of `old` that differ in `new`, and declarations that are new.
+
+    Raises:
+        PatchError: something differs that is neither.
+    """
+    places = {(site.start, site.end) for site in old.sites() if site.kind == "expression"}
+    found = _Differences(old, new, places).below(old.root, new.root)
+    if found is None:
+        raise PatchError(f"{old.path.name}: the change is in no expression or statement that can be selected")
+    return found
+
+
+def _words(node: Any) -> list[str]:
+    """The tokens of a node, however they are laid out."""
+    if isinstance(node, parsing.Token):
+        return [str(node.rawText)]
+    return [word for child in node if child is not None for word in _words(child)]
+
+
+class _Differences:
+    def __init__(self, old: Source, new: Source, places: set[tuple[int, int]]) -> None:
+        self._old = old
+        self._new = new
+        self._places = places
+
+    def below(self, old: Any, new: Any) -> list[Edit] | None:
+        """The edits that turn one node into the other; None if there are none."""
+        if _words(old) == _words(new):
+            return []
+        found = self._inside(old, new)
+        return self._whole(old, new) if found is None else found
+
+    def _inside(self, old: Any, new: Any) -> list[Edit] | None:
+        ours, theirs = children(old), children(new)
+        if old.kind != new.kind or _own(old) != _own(new):
+            return None
+        if len(ours) != len(theirs):
+            return (
+                self._members(ours, theirs) if kind_of(old) == "ModuleDeclaration" or _is_list(old) else None
+            )
+        edits: list[Edit] = []
+        for our, their in zip(ours, theirs, strict=True):
+            found = self.below(our, their)
+            if found is None:
+                return None
+            edits += found
+        return edits
+
+    def _members(self, ours: Sequence[Any], theirs: Sequence[Any]) -> list[Edit] | None:
+        """Edits of a list into which declarations were inserted."""
+        edits: list[Edit] = []
+        rest = list(ours)
+        for their in theirs:
+            if kind_of(their) == "DataDeclaration" and not (
+                rest and kind_of(rest[0]) == "DataDeclaration" and len(_words(rest[0])) == len(_words(their))
+            ):
+                if not rest:
+                    return None
+                at = self._old.span(rest[0])
+                if at is None:
+                    return None
+                edits.append(
+                    Edit(self._old.path.name, "insertion", at[0], at[0], f"{self._new.text_of(their)}\n")
+                )
+                continue
+            if not rest:
+                return None
+            found = self.below(rest.pop(0), their)
+            if found is None:
+                return None
+            edits += found
+        return None if rest else edits
+
+    def _whole(self, old: Any, new: Any) -> list[Edit] | None:
+        span = self._old.span(old)
+        if span is None:
+            return None
+        if span in self._places:
+            return [Edit(self._old.path.name, "expression", *span, self._new.text_of(new))]
+        if kind_of(old).endswith("Statement") and kind_of(old) != "TimingControlStatement":
+            return [Edit(self._old.path.name, "statement", *span, self._new.text_of(new))]
+        return None
+
+
+def _own(node: Any) -> list[str]:
+    return [str(child.rawText) for child in node if isinstance(child, parsing.Token)]
+
+
+def _is_list(node: Any) -> bool:
+    return kind_of(node) == "SyntaxList"

@@ -1,0 +1,151 @@
+"""Many changes in one source: each behind a number that is chosen when the simulator starts.
+
+An expression becomes `(selected == 17 ? (changed) : (original))`, a statement an if with both. Originals
+hold the changes within them, so changes may be nested; none may cross another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from tb.mutation.syntax import Kind
+
+SELECTOR_VARIABLE = "ECHO_NPU_MUTANT"
+"""The environment variable with the number; without it nothing is changed."""
+SELECTOR_FILE = "mutation_pkg.svh"
+SELECTOR = "mutation_pkg::selected"
+
+_GETENV = f'std::getenv(\\"{SELECTOR_VARIABLE}\\")'
+SELECTOR_TEXT = f"""// Generated: which change of the RTL is simulated.
+`ifndef MUTATION_PKG_SVH
+`define MUTATION_PKG_SVH
+// verilator lint_off PROCASSINIT
+package mutation_pkg;
+  function automatic int unsigned asked();
+    asked = $c32("({_GETENV} ? std::atoi({_GETENV}) : 0)");
+  endfunction
+  int unsigned selected = asked();
+endpackage
+`endif
+"""
+SELECTOR_TOP = "npu_top.sv"
+# Each reset looks again, so that one simulator may go on with another change.
+SELECTOR_UPDATE = f"  always @(posedge clk) if (!rst_n) {SELECTOR} <= mutation_pkg::asked();\n"
+
+# What a compiler says about deliberate mistakes.
+_ALLOWED = (
+    "ALWCOMBORDER",
+    "CASEINCOMPLETE",
+    "CASEOVERLAP",
+    "CMPCONST",
+    "LATCH",
+    "LITENDIAN",
+    "SELRANGE",
+    "UNDRIVEN",
+    "UNOPTFLAT",
+    "UNSIGNED",
+    "UNUSEDPARAM",
+    "UNUSEDSIGNAL",
+    "WIDTHCONCAT",
+    "WIDTHEXPAND",
+    "WIDTHTRUNC",
+    "WIDTHXZEXPAND",
+)
+
+
+class CrossingError(ValueError):
+    """Two changes of which neither is within the other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    """Characters `start` to `end` (exclusive) of a file and what they become; nothing, for a statement, is
+    its absence. An "insertion" adds text in all cases: a declaration that a change needs."""
+
+    file: str
+    kind: Kind | Literal["insertion"]
+    start: int
+    end: int
+    mutated: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """One mistake, named by what stands there and not by where: so it is the same after lines have moved.
+
+    Attributes:
+        context: the statement, condition or connection it is in.
+        operator: its class.
+        occurrence: which one, if the file has the same several times.
+        line: where it is at present.
+    """
+
+    file: str
+    context: str
+    operator: str
+    original: str
+    mutated: str
+    occurrence: int
+    line: int
+    edits: tuple[Edit, ...]
+
+    @property
+    def identity(self) -> str:
+        """Unique among all mutants of the RTL."""
+        number = f" #{self.occurrence}" if self.occurrence > 1 else ""
+        return f"{self.file}: {self.context} | {self.original} -> {self.mutated or '(nothing)'}{number}"
+
+
+def render(text: str, edits: Sequence[tuple[int, Edit]]) -> str:
+    """The source `text` of a file with all edits, each a (number, edit), behind the selector.
+
+    Raises:
+        CrossingError: two edits cross.
+    """
+    ordered = sorted(edits, key=lambda each: (each[1].start, -each[1].end))
+    return _header() + _render(text, 0, len(text), ordered)
+
+
+def _header() -> str:
+    off = "".join(f"// verilator lint_off {name}\n" for name in _ALLOWED)
+    return f'{off}`include "{SELECTOR_FILE}"\n'
+
+
+def _render(text: str, start: int, end: int, edits: Sequence[tuple[int, Edit]]) -> str:
+    out: list[str] = []
+    at, index = start, 0
+    while index < len(edits):
+        _, first = edits[index]
+        inside = [each for each in edits[index:] if each[1].start < first.end or each[1] == first]
+        same = [each for each in inside if (each[1].start, each[1].end) == (first.start, first.end)]
+        nested = [each for each in inside if each not in same]
+        if any(each[1].end > first.end for each in nested):
+            raise CrossingError(f"{first.file}: changes cross at character {first.start}")
+        original = _render(text, first.start, first.end, nested)
+        out += [text[at : first.start], _select(same, original)]
+        at, index = first.end, index + len(inside)
+    return "".join([*out, text[at:end]])
+
+
+def _select(choices: Sequence[tuple[int, Edit]], original: str) -> str:
+    kind = choices[0][1].kind
+    if kind == "insertion":
+        return "".join(edit.mutated for _, edit in choices)
+    if kind == "expression":
+        arms = "".join(f"{SELECTOR} == 32'd{number} ? ({edit.mutated}) : " for number, edit in choices)
+        return f"({arms}({original}))"
+    tests = "".join(
+        f"if ({SELECTOR} == 32'd{number}) begin {edit.mutated} end else " for number, edit in choices
+    )
+    return f"begin {tests}begin {original} end end"
+
+
+def by_file(numbered: Mapping[int, Sequence[Edit]]) -> dict[str, list[tuple[int, Edit]]]:
+    """The edits of all numbers, file by file."""
+    files: dict[str, list[tuple[int, Edit]]] = {}
+    for number, edits in numbered.items():
+        for edit in edits:
+            files.setdefault(edit.file, []).append((number, edit))
+    return files

@@ -1,0 +1,272 @@
+"""Where an RTL source may be changed: its expressions and statements, found by a SystemVerilog parser.
+
+Left out are constants of elaboration (parameters, ranges, bounds of loops, case labels, replication
+counts), declarations, targets of assignments, assertions, and signals that only silence a lint warning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pyslang
+from pyslang import parsing, syntax
+
+Kind = Literal["expression", "statement"]
+
+
+class SourceError(ValueError):
+    """An RTL source that the parser does not accept."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A place in a source: an expression, or a whole statement.
+
+    Attributes:
+        start, end: characters of the source.
+        node: the parser's node.
+        context: the statement, assignment or port connection it is part of, as one line.
+        reset: it is done under reset or abort.
+        role: "predicate" of an if, "case arm", or "" for any other.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    node: Any
+    context: str
+    reset: bool
+    role: str = ""
+
+
+# What names a value of elaboration, declares something or only checks.
+_CLOSED = {
+    "AnsiPortList",
+    "ConcurrentAssertionStatement",
+    "AssertPropertyStatement",
+    "DataDeclaration",
+    "ElabSystemTask",
+    "GenvarDeclaration",
+    "ImmediateAssertStatement",
+    "ImmediateAssertionMember",
+    "ModuleHeader",
+    "NetDeclaration",
+    "PackageImportDeclaration",
+    "ParameterDeclarationStatement",
+    "ParameterValueAssignment",
+    "TypedefDeclaration",
+    "FunctionPrototype",
+    "EventControlWithExpression",
+}
+_ASSIGNMENTS = {
+    "AssignmentExpression",
+    "NonblockingAssignmentExpression",
+    "AndAssignmentExpression",
+    "OrAssignmentExpression",
+    "AddAssignmentExpression",
+    "SubtractAssignmentExpression",
+}
+# Parts of expressions that are none themselves.
+_BRACKETS = {
+    "BitSelect",
+    "ConditionalPattern",
+    "ConditionalPredicate",
+    "ElementSelect",
+    "RangeList",
+    "SimplePropertyExpr",
+    "SimpleSequenceExpr",
+    "StructuredAssignmentPattern",
+    "SimpleAssignmentPattern",
+}
+# Their only purpose is to silence a tool's warning.
+_UNUSED = re.compile(r"unused\w*\s*=")
+_RESET = re.compile(r"rst_n|abort_i|reset_i|start_i")
+
+
+def one_line(text: str) -> str:
+    """The text with every run of white space as one blank."""
+    return " ".join(text.split())
+
+
+class Source:
+    """A parsed file.
+
+    Raises:
+        OSError: it cannot be read. SourceError: it is not SystemVerilog.
+    """
+
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        self.path = path
+        self.text = path.read_text(encoding="utf-8") if text is None else text
+        if not self.text.isascii():
+            raise SourceError(f"{path}: the parser counts bytes, so a source must be ASCII")
+        self._manager = pyslang.SourceManager()
+        self._manager.addUserDirectories(str(path.parent))
+        self.tree = syntax.SyntaxTree.fromText(self.text, self._manager, path.name, str(path))
+        if any(diagnostic.isError() for diagnostic in self.tree.diagnostics):
+            raise SourceError(f"{path}: the parser finds errors in it")
+        self.root = self.tree.root
+
+    def span(self, node: Any) -> tuple[int, int] | None:
+        """First and last character (exclusive) of a node in the file; None for one that a macro made."""
+        where = node.sourceRange
+        if not (self._manager.isFileLoc(where.start) and self._manager.isFileLoc(where.end)):
+            return None
+        start, end = where.start.offset, where.end.offset
+        # A macro within: the tokens of the node are not those of the text.
+        return None if "`" in self.text[start:end] else (start, end)
+
+    def text_of(self, node: Any) -> str:
+        """The text of a node that is in the file."""
+        span = self.span(node)
+        assert span is not None
+        return self.text[span[0] : span[1]]
+
+    def sites(self) -> Iterator[Site]:
+        """All places, outer ones first."""
+        yield from _Walk(self).members(self.root)
+
+
+def kind_of(node: Any) -> str:
+    """The name of a node's kind."""
+    return str(node.kind).removeprefix("SyntaxKind.")
+
+
+def children(node: Any) -> list[Any]:
+    """The nodes directly below a node."""
+    return [child for child in node if child is not None and not isinstance(child, parsing.Token)]
+
+
+class _Walk:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._context = ""
+        self._reset = False
+
+    def _site(self, kind: Kind, node: Any, role: str = "") -> Iterator[Site]:
+        span = self._source.span(node)
+        if span is not None:
+            yield Site(kind, *span, node, self._context, self._reset, role)
+
+    def _within(self, node: Any) -> None:
+        where = node.sourceRange
+        self._context = one_line(self._source.text[where.start.offset : where.end.offset])
+
+    # ---- members and statements ----
+
+    def members(self, node: Any) -> Iterator[Site]:
+        kind = kind_of(node)
+        if kind in _CLOSED:
+            return
+        if kind == "ContinuousAssign":
+            self._within(node)
+            if _UNUSED.search(self._context) is None:
+                for assignment in node.assignments:
+                    if not isinstance(assignment, parsing.Token):
+                        yield from self.expression(assignment.right)
+        elif kind == "NamedPortConnection":
+            if str(node.name).strip().endswith("_i") and node.expr is not None:
+                self._within(node)
+                yield from self.expression(node.expr)
+        elif kind == "IfGenerate":
+            yield from self.members(node.block)
+            if node.elseClause is not None:
+                yield from self.members(node.elseClause)
+        elif kind == "LoopGenerate":
+            yield from self.members(node.block)
+        elif kind.endswith("Statement") and kind != "TimingControlStatement":
+            yield from self.statement(node)
+        else:
+            for child in children(node):
+                yield from self.members(child)
+
+    def statement(self, node: Any, role: str = "") -> Iterator[Site]:
+        kind = kind_of(node)
+        if kind == "ExpressionStatement":
+            self._within(node)
+            expression = node.expr
+            if kind_of(expression) in _ASSIGNMENTS and _UNUSED.match(self._context) is None:
+                yield from self._site("statement", node, role)
+                yield from self.expression(expression.right)
+        elif kind == "ReturnStatement":
+            self._within(node)
+            if node.returnValue is not None:
+                yield from self.expression(node.returnValue)
+        elif kind == "ConditionalStatement":
+            predicate = node.predicate
+            self._within(predicate)
+            context = self._context
+            resets = _RESET.search(context) is not None
+            conditions = [item for item in predicate.conditions if not isinstance(item, parsing.Token)]
+            if len(conditions) == 1 and conditions[0].matchesClause is None:
+                self._context = f"if ({context})"
+                yield from self._site("expression", conditions[0].expr, "predicate")
+                yield from self.expression(conditions[0].expr)
+            before = self._reset
+            self._reset = before or resets
+            yield from self.statement(node.statement)
+            self._reset = before
+            if node.elseClause is not None:
+                yield from self.statement(node.elseClause.clause)
+        elif kind == "CaseStatement":
+            for item in node.items:
+                if isinstance(item, parsing.Token):
+                    continue
+                clause = item.clause
+                if kind_of(clause).endswith("Statement"):
+                    self._within(item)
+                    if kind_of(clause) == "SequentialBlockStatement":
+                        yield from self._site("statement", clause, "case arm")
+                    yield from self.statement(clause)
+        elif kind == "ForLoopStatement":
+            yield from self.statement(node.statement)
+        elif kind == "SequentialBlockStatement":
+            for item in node.items:
+                if kind_of(item).endswith("Statement"):
+                    yield from self.statement(item)
+        elif kind == "TimingControlStatement":
+            yield from self.statement(node.statement)
+
+    # ---- expressions ----
+
+    def expression(self, node: Any) -> Iterator[Site]:
+        kind = kind_of(node)
+        if kind == "InvocationExpression" and str(node.left).strip() not in ("$signed", "$unsigned"):
+            if not str(node.left).strip().startswith("$") and node.arguments is not None:
+                for argument in node.arguments.parameters:
+                    if not isinstance(argument, parsing.Token) and kind_of(argument) == "OrderedArgument":
+                        yield from self.expression(argument.expr)
+            return
+        if kind == "CastExpression":
+            yield from self.expression(node.right)
+            return
+        if kind == "SimpleRangeSelect":
+            return
+        if kind in ("AscendingRangeSelect", "DescendingRangeSelect"):
+            yield from self.expression(node.left)
+            return
+        if kind == "MultipleConcatenationExpression":
+            yield from self.expression(node.concatenation)
+            return
+        if kind == "AssignmentPatternItem":
+            yield from self.expression(node.expr)
+            return
+        if kind not in _BRACKETS:
+            yield from self._site("expression", node)
+        if kind == "ScopedName":
+            # The members of a structure are no expressions, what selects bits of them is.
+            yield from self._selects(node)
+            return
+        for child in children(node):
+            yield from self.expression(child)
+
+    def _selects(self, node: Any) -> Iterator[Site]:
+        for child in children(node):
+            if kind_of(child) == "ElementSelect":
+                yield from self.expression(child)
+            else:
+                yield from self._selects(child)

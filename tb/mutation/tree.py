@@ -1,0 +1,122 @@
+"""The RTL with many changes behind a selector, as a folder that can be simulated in place of rtl/."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tb.designs import HDL, RTL, npu_design, read_file_list
+from tb.mutation.schemata import (
+    SELECTOR_FILE,
+    SELECTOR_TEXT,
+    SELECTOR_TOP,
+    SELECTOR_UPDATE,
+    Edit,
+    by_file,
+    render,
+)
+from tb.npu_config import ROOT, load_config
+from tb.runner import SIM_BUILD
+from tb.tools import find_verilator
+
+TREES = SIM_BUILD / "mutation"
+CONFIG = "small"
+LINT_TIMEOUT_S = 600.0
+
+
+class TreeError(RuntimeError):
+    """The changed sources are refused, and no change is to blame."""
+
+
+def sources() -> list[Path]:
+    """The files that are changed: all of the RTL but the generated register file."""
+    files, _ = read_file_list(RTL / "npu.f")
+    return [path for path in files if path.parent == RTL]
+
+
+def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
+    """The folder of the RTL with these changes by number. A file that is there as it should be stays
+    untouched."""
+    folder = TREES / name
+    edits = by_file(numbered)
+    wanted = {SELECTOR_FILE: SELECTOR_TEXT}
+    for path in sorted(RTL.rglob("*")):
+        if path.suffix in (".sv", ".svh", ".f"):
+            text = path.read_text(encoding="utf-8")
+            relative = str(path.relative_to(RTL))
+            changed = (
+                render(text, edits.get(relative, [])) if path.parent == RTL and path.suffix == ".sv" else text
+            )
+            if relative == SELECTOR_TOP:
+                head, end, tail = changed.rpartition("endmodule")
+                changed = head + SELECTOR_UPDATE + end + tail
+            wanted[relative] = changed
+    for relative, text in wanted.items():
+        target = folder / relative
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_suffix(f".{os.getpid()}.part")
+            part.write_text(text, encoding="utf-8")
+            part.replace(target)
+    return folder
+
+
+def usable(name: str, numbered: Mapping[int, Sequence[Edit]]) -> tuple[Path, dict[int, str]]:
+    """Write the tree without the changes that Verilator refuses; the folder, and why each of those is no
+    legal SystemVerilog.
+
+    Raises:
+        TreeError: it is refused for something else.
+    """
+    left = dict(numbered)
+    refused: dict[int, str] = {}
+    while True:
+        folder = write_tree(name, left)
+        complaints = _complaints(folder)
+        if not complaints:
+            return folder, refused
+        blamed: dict[int, str] = {}
+        for path, line, message in complaints:
+            text = path.read_text(encoding="utf-8").splitlines()[line - 1] if path.exists() else ""
+            for number in re.findall(r"mutation_pkg::selected == 32'd(\d+)", text):
+                blamed[int(number)] = message
+        if not blamed:
+            raise TreeError(f"{folder} is refused:\n" + "\n".join(f"{p}:{n}: {m}" for p, n, m in complaints))
+        refused |= blamed
+        for number in blamed:
+            del left[number]
+
+
+def discard(folder: Path) -> None:
+    """Remove a tree."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _complaints(folder: Path) -> list[tuple[Path, int, str]]:
+    """Verilator's errors about a tree: file, line, what."""
+    design = npu_design(CONFIG, folder)
+    verilator = find_verilator()
+    result = subprocess.run(
+        [
+            str(verilator.program),
+            *("--lint-only", "--assert", "--timing", "--quiet", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
+            *("--top-module", "npu_top", f"-I{folder}"),
+            *(f"-G{name}={value}" for name, value in load_config(CONFIG).parameters().items()),
+            *(str(path) for path in design.sources if path.parent != HDL),
+        ],
+        cwd=ROOT,
+        env={**os.environ, **verilator.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=LINT_TIMEOUT_S,
+    )
+    found = re.findall(r"^%Error[^:]*: ([^:\n]+):(\d+):\d+: (.*)$", result.stdout, re.MULTILINE)
+    if result.returncode and not found:
+        raise TreeError(f"{folder} is refused:\n{result.stdout}")
+    return [(Path(path), int(line), message) for path, line, message in found]

@@ -1,0 +1,144 @@
+"""A simulator that judges one change after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import tempfile
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from types import TracebackType
+
+from tb.designs import Design
+from tb.mutation.dispatcher import SOCKET_VARIABLE, Answer, Order, Trial
+from tb.regression import suites
+from tb.runner import SIM_BUILD, SimulationError, TestOutcome, launch, read_results
+from tb.uvm.suite import REQUESTS_VARIABLE
+
+START_TIMEOUT_S = 300.0
+NOT_OF_THE_RTL = ("bench",)
+"""Suites that test the bench itself: what they say about the RTL is an accident."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What became of a change under some trials.
+
+    Attributes:
+        trial: the one that found it; None if all passed.
+        how: what the trial said.
+        seconds: wall time.
+        passed: cycles and wall time of the trials that passed, in their order.
+    """
+
+    trial: Trial | None
+    how: str
+    seconds: float
+    passed: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def killed(self) -> bool:
+        """Whether a trial found it."""
+        return bool(self.how)
+
+
+class Worker:
+    """A simulator of `design` that waits for orders; use it in a `with`.
+
+    `name` is unique among all that run at the same time. `requests` is the file of the pyuvm programs that
+    are tests too.
+
+    Raises:
+        SimulationError: it does not start. BuildError, ToolMissingError: as `tb.runner.build`.
+    """
+
+    def __init__(self, design: Design, config: str, name: str, seed: int, requests: Path) -> None:
+        self._folder = SIM_BUILD / "runs" / name
+        # A socket's path must be short.
+        self._sockets = Path(tempfile.mkdtemp(prefix="npu-mutation-"))
+        address = str(self._sockets / "orders")
+        regression = [suite.module for suite in suites().values() if suite.name not in NOT_OF_THE_RTL]
+        modules = ["tb.mutation.dispatcher", *regression, "tb.uvm.suite"]
+        try:
+            with Listener(address, family="AF_UNIX") as listener:
+                self._child = launch(
+                    design,
+                    test_module=modules,
+                    name=name,
+                    env={
+                        "ECHO_NPU_CONFIG": config,
+                        SOCKET_VARIABLE: address,
+                        REQUESTS_VARIABLE: str(requests),
+                        "COCOTB_MAX_FAILURES": "1",
+                    },
+                    seed=seed,
+                    quiet=True,
+                )
+                listener._listener._socket.settimeout(START_TIMEOUT_S)  # type: ignore[attr-defined]
+                try:
+                    self._connection: Connection = listener.accept()
+                except OSError:
+                    tail = self._child.log_tail()
+                    self._child.stop()
+                    raise SimulationError(f"{name} did not ask for orders\n{tail}") from None
+            self.tests: list[str] = self._connection.recv()
+        except BaseException:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+            raise
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+        self._child.stop()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def judge(self, number: int, trials: Sequence[Trial], seconds: float) -> Verdict:
+        """Run trials with change `number` up to the first that fails.
+
+        SimulationError: the simulator that waits for orders is gone.
+        """
+        folder = self._folder / f"{number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            self._connection.send(Order(number, tuple(trials), seconds, folder))
+            answer: Answer = self._connection.recv()
+        except (EOFError, OSError):
+            raise SimulationError(f"the simulator has ended\n{self._child.log_tail()}") from None
+        verdict = _verdict(trials, answer, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        return verdict
+
+
+def _verdict(trials: Sequence[Trial], answer: Answer, folder: Path) -> Verdict:
+    results, log = folder / "results.xml", folder / "simulator.log"
+    # The file is sorted by suite, so only the runs of one test are in their order.
+    by_test: dict[str, deque[TestOutcome]] = defaultdict(deque)
+    for outcome in read_results(results) if results.exists() else []:
+        by_test[f"{outcome.module}.{outcome.name}"].append(outcome)
+    passed: list[tuple[int, float]] = []
+    for trial in trials:
+        if not by_test[trial.test]:
+            break
+        outcome = by_test[trial.test].popleft()
+        if not outcome.passed:
+            return Verdict(trial, outcome.message or "failed", answer.seconds, tuple(passed))
+        passed.append((outcome.cycles, outcome.wall_s))
+    if answer.status == 0 and len(passed) == len(trials):
+        return Verdict(None, "", answer.seconds, tuple(passed))
+    # It died, or was stopped, within a test.
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    begun = len(re.findall(r"running tests\.\S+ \(\d+/\d+\)|running tb\.uvm\.\S+ \(\d+/\d+\)", text))
+    trial = trials[max(begun - 1, 0)]
+    if answer.status is None:
+        how = f"no end after {answer.seconds:.0f} s"
+    else:
+        complaints = re.findall(r"%Error: (?:\S+:\d+: )?(.*)", text)
+        how = complaints[0] if complaints else f"the simulator ended with {answer.status}"
+    return Verdict(trial, how, answer.seconds)

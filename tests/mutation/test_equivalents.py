@@ -1,0 +1,45 @@
+"""The list of equivalent mutants."""
+
+from pathlib import Path
+
+import pytest
+
+from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
+from tb.mutation.operators import mutants_of
+from tb.mutation.syntax import Source
+from tb.mutation.tree import sources
+
+ENTRY = '[[equivalent]]\nmutant = "a.sv: x | 1 -> 2"\nreason = "Nothing\n reads it."\n'.replace(
+    "\n reads", " reads"
+)
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "equivalents.toml"
+    path.write_text(text)
+    return path
+
+
+def test_reading(tmp_path: Path) -> None:
+    assert load_equivalents(written(tmp_path, ENTRY)) == {"a.sv: x | 1 -> 2": "Nothing reads it."}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ENTRY * 2, "twice"),
+        (ENTRY.replace("Nothing reads it.", " "), "a reason"),
+        (ENTRY.replace("reason", "why"), "a reason"),
+        ("[[", "equivalents.toml"),
+    ],
+)
+def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(EquivalentsError, match=message):
+        load_equivalents(written(tmp_path, text))
+
+
+def test_every_listed_mutant_exists() -> None:
+    mutants = [mutant for path in sources() for mutant in mutants_of(Source(path))]
+    check_known(load_equivalents(), mutants)
+    with pytest.raises(EquivalentsError, match="no longer has: a"):
+        check_known(["a"], mutants)

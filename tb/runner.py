@@ -508,7 +508,9 @@ def launch(
     run_directory = SIM_BUILD / "runs" / name
     run_directory.mkdir(parents=True, exist_ok=True)
     results = run_directory / "results.xml"
-    arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{seed % 0x7FFFFFFF + 1}"]
+    # Where bits are counted they begin as zeros: one that only powers up as a one has not toggled.
+    power_up = 0 if kind == "coverage" else 2
+    arguments = [f"+verilator+rand+reset+{power_up}", f"+verilator+seed+{seed % 0x7FFFFFFF + 1}"]
     if kind == "waves":
         WAVES.mkdir(exist_ok=True)
         arguments = ["--trace-file", str(wave_path(name)), *arguments]

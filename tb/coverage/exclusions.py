@@ -71,7 +71,7 @@ class Excluded:
     """What a list of exclusions does to some points.
 
     Attributes:
-        reasons: the points that it takes out, and why.
+        reasons: the points that it takes out, and why; one that is reached stays in.
         faults: entries that are of no use: nothing is described, or nothing that was not reached.
     """
 
@@ -96,10 +96,11 @@ def apply_exclusions(exclusions: Iterable[Exclusion], points: Mapping[Point, int
         for text in exclusion.match:
             describes = _toggle_test(text) if exclusion.kind == "toggle" else _source_test(text)
             found = [point for point in candidates if describes(point)]
-            reasons |= dict.fromkeys(found, exclusion.reason)
+            missed = [point for point in found if not points[point]]
+            reasons |= dict.fromkeys(missed, exclusion.reason)
             if not found:
                 faults.append(f"{exclusion.file}: no {exclusion.kind} is described by {text!r}")
-            elif all(points[point] for point in found):
+            elif not missed:
                 faults.append(f"{exclusion.file}: every {exclusion.kind} described by {text!r} is reached")
     return Excluded(reasons, faults)
 

@@ -19,6 +19,7 @@ IMAGES ?= 50
 TRACE  ?=
 WAVE   ?=
 N      ?= 50
+COUNT  ?=
 HOURS  ?= 8
 SEQUENCE ?= mixed
 REPLAY ?=
@@ -32,7 +33,7 @@ MUTANT ?=
 BUG    ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -82,6 +83,13 @@ uvm: $(VENV)/.sim ## N=50 random programs on all ports at once; SEQUENCE=mixed C
 .PHONY: soak
 soak: $(VENV)/.sim ## the same for HOURS=8; a program that fails is kept in failures/, and made short
 	@$(PY) -m tb.uvm.campaign --sequence "$$SEQUENCE" --config "$$CONFIG" --hours "$$HOURS"
+
+.PHONY: faults fuzz
+faults: $(VENV)/.sim ## COUNT=10000 injected faults: bus errors, resets, flipped bits, ...; CONFIG=small SEED=7, REPLAY=failures/x.json
+fuzz: $(VENV)/.sim ## COUNT=100000 random packets, and random register traffic; CONFIG=small SEED=7, REPLAY=failures/x.json
+faults fuzz:
+	@$(PY) -m tb.faults.campaign $@ --config "$$CONFIG" \
+	    $(if $(REPLAY),--replay "$$REPLAY",--count "$${COUNT:-$(if $(filter faults,$@),10000,100000)}")
 
 .PHONY: coverage
 coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branches, toggles, into reports/coverage/; SEED=1 JOBS=2

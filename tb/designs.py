@@ -96,7 +96,14 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
         control=(WAIVERS, HDL / "public.vlt"),
         cpp=tuple(
             HDL / name
-            for name in ("dram.cpp", "axil_queue.cpp", "axil_monitor.cpp", "npu_trace.cpp", "lifeline.cpp")
+            for name in (
+                "dram.cpp",
+                "axil_queue.cpp",
+                "axil_monitor.cpp",
+                "npu_trace.cpp",
+                "lifeline.cpp",
+                "cases.cpp",
+            )
         ),
         verilator_args=("--no-timing",),
         main=HDL / "main.cpp",

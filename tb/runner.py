@@ -248,12 +248,12 @@ def _as_design(design: Design | str) -> Design:
     return npu_design(design) if isinstance(design, str) else design
 
 
-def _as_asked(kind: Kind) -> Kind:
+def as_asked(kind: Kind) -> Kind:
     """The kind that is built and run where `kind` is meant."""
     return "coverage" if kind == "fast" and os.environ.get(COVERAGE_VARIABLE) else kind
 
 
-def _coverage_file(run_directory: Path) -> Path:
+def coverage_file(run_directory: Path) -> Path:
     """Where a simulator of the kind "coverage" writes what it reached."""
     folder = os.environ.get(COVERAGE_VARIABLE)
     if not folder:
@@ -290,7 +290,7 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
     """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r}: it must be one of {', '.join(KINDS)}")
-    kind = _as_asked(kind)
+    kind = as_asked(kind)
     target = _as_design(design)
     directory = build_directory(target, kind)
     if any(character.isspace() for character in str(directory)):
@@ -502,7 +502,7 @@ def launch(
 
     Raises: as `build`.
     """
-    kind = _as_asked(kind)
+    kind = as_asked(kind)
     target = _as_design(design)
     directory = build(target, kind, quiet=quiet)
     run_directory = SIM_BUILD / "runs" / name
@@ -515,7 +515,7 @@ def launch(
         WAVES.mkdir(exist_ok=True)
         arguments = ["--trace-file", str(wave_path(name)), *arguments]
     if kind == "coverage":
-        arguments.append(f"+verilator+coverage+file+{_coverage_file(run_directory)}")
+        arguments.append(f"+verilator+coverage+file+{coverage_file(run_directory)}")
     planned = _plan(
         {},
         "test",

@@ -11,10 +11,12 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum, IntFlag
-from typing import ClassVar, Final, SupportsIndex, TypeAlias
+from typing import Any, ClassVar, Final, SupportsIndex, TypeAlias, TypeVar
 
 from echo_npu.data_types import DataType, OutType
 from echo_npu.integers import checked_integer
+
+_Made = TypeVar("_Made")
 
 PACKET_BYTES: Final = 64
 EXTENSION_MAGIC: Final = 0x31545845
@@ -68,7 +70,7 @@ class Flags(IntFlag):
     """An extension packet follows (MATMUL, MEMCPY), or three (VECTOR)."""
 
 
-LEGAL_FLAGS: Final[dict[int, int]] = {
+_LEGAL: Final[dict[int, Flags]] = {
     Opcode.NOP: Flags.IRQ,
     Opcode.SYNC: Flags.IRQ,
     Opcode.ADD_TENSOR: Flags.IRQ,
@@ -88,6 +90,7 @@ LEGAL_FLAGS: Final[dict[int, int]] = {
     Opcode.GATHER: Flags.IRQ,
     Opcode.LOAD_PROGRAM: Flags.IRQ,
 }
+LEGAL_FLAGS: Final[dict[int, int]] = {opcode: int(flags) for opcode, flags in _LEGAL.items()}
 """The flags each opcode understands."""
 
 DTYPE_SHIFT: Final = 4
@@ -98,11 +101,12 @@ EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
 """The flags of MATMUL for what happens to an element between its sum and dst."""
 
 VECTOR_EXTENSIONS: Final = 3
+_EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster
 
 
 def extension_count(opcode: int, flags: int) -> int:
     """How many extension packets a command announces: 0 where the flag is missing or not legal."""
-    if not flags & Flags.EXT & LEGAL_FLAGS.get(opcode, 0):
+    if not flags & LEGAL_FLAGS.get(opcode, 0) & _EXT:
         return 0
     return VECTOR_EXTENSIONS if opcode == Opcode.VECTOR else 1
 
@@ -224,7 +228,9 @@ class NpuCommandPacket:
     def unpack(cls, data: bytes | bytearray | memoryview) -> NpuCommandPacket:
         """The packet that these 64 bytes hold; ValueError for another length."""
         opcode, flags, src1, src2, dst, *param = cls._LAYOUT.unpack(_sixty_four(data))
-        return cls(opcode, flags, src1, src2, dst, param)
+        return _made(
+            cls, opcode=opcode, flags=flags, src1_addr=src1, src2_addr=src2, dst_addr=dst, param=tuple(param)
+        )
 
     def __str__(self) -> str:
         try:
@@ -279,14 +285,21 @@ class ExtensionPacket:
     @classmethod
     def unpack(cls, data: bytes | bytearray | memoryview) -> ExtensionPacket:
         """The packet that these 64 bytes hold; ValueError for another length."""
-        names = [item.name for item in fields(cls)]
-        return cls(**dict(zip(names, cls._LAYOUT.unpack(_sixty_four(data)), strict=True)))
+        return _made(cls, **dict(zip(cls.__slots__, cls._LAYOUT.unpack(_sixty_four(data)), strict=True)))
 
     def __str__(self) -> str:
         given = [
             f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default
         ]
         return " ".join(["EXT", *given])
+
+
+def _made(kind: type[_Made], **values: Any) -> _Made:
+    """A packet whose fields are known to fit."""
+    packet = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(packet, name, value)
+    return packet
 
 
 Packet: TypeAlias = NpuCommandPacket | ExtensionPacket | bytes

@@ -43,6 +43,15 @@ struct Fault {
     int64_t count;
 };
 
+// One burst that answers with an error, whatever its address: the `burst`-th accepted in its direction from now on.
+struct BurstFault {
+    bool armed = false, hit = false, write = false;
+    uint64_t burst = 0;
+    uint32_t beat = 0;  // of a read: which of its beats, modulo their number
+    uint8_t resp = 0;
+    Request req;        // once it is hit
+};
+
 struct WriteBeat {
     uint64_t strb;
     uint8_t data[64];
@@ -51,6 +60,7 @@ struct WriteBeat {
 struct WriteBurst {
     Request req;
     uint64_t ready_cycle = 0;  // when its response may leave; valid once all beats are in
+    uint8_t resp = kOkay;      // injected
     std::vector<WriteBeat> beats;
     bool complete() const { return beats.size() == req.beats(); }
 };
@@ -67,7 +77,7 @@ struct ReadBurst {
 class Dram {
   public:
     void init(uint32_t bus_bytes) {
-        if (bus_bytes_) {
+        if (bus_bytes_ && bus_bytes_ != bus_bytes) {
             fprintf(stderr, "dram_model: one instance a simulation\n");
             abort();
         }
@@ -161,7 +171,24 @@ class Dram {
     }
 
     void add_fault(const Fault& fault) { faults_.push_back(fault); }
-    void clear_faults() { faults_.clear(); }
+    void fail_burst(const BurstFault& fault) { burst_fault_ = fault; }
+    const BurstFault& failed_burst() const { return burst_fault_; }
+    void clear_faults() {
+        faults_.clear();
+        burst_fault_ = BurstFault();
+        std::fill(std::begin(held_), std::end(held_), 0);
+    }
+    // The channel moves nothing for so many calls: clocks, as long as something is outstanding.
+    bool hold(const std::string& name, uint64_t cycles) {
+        static const char* const names[kChannels] = {"aw", "w", "b", "ar", "r"};
+        for (int channel = 0; channel < kChannels; ++channel) {
+            if (name != names[channel]) continue;
+            held_[channel] = cycles;
+            return true;
+        }
+        return false;
+    }
+    void watch_writes(void (*watch)(unsigned int, unsigned long long, unsigned int)) { watch_ = watch; }
     const char* violation(size_t index) const { return checker_.message(index); }
     // Python may ask before the first evaluation has run the initial blocks.
     int fd() {
@@ -204,7 +231,22 @@ class Dram {
         return uint32_t(rng_ >> 32);
     }
     bool chance(uint32_t of_65536) { return of_65536 != 0 && (random() & 0xFFFF) < of_65536; }
-    bool stalled(Channel channel) { return chance(stall_[channel]); }
+    bool stalled(Channel channel) {
+        if (held_[channel]) {
+            --held_[channel];
+            return true;
+        }
+        return chance(stall_[channel]);
+    }
+
+    // Whether this burst is the one that a test chose to fail.
+    bool hits(const Request& req, bool write) {
+        if (!burst_fault_.armed || burst_fault_.write != write || burst_fault_.burst-- != 0) return false;
+        burst_fault_.armed = false;
+        burst_fault_.hit = true;
+        burst_fault_.req = req;
+        return true;
+    }
 
     // Bandwidth is a token bucket in each direction, in 1/65536 byte: a beat goes when the bucket is not in debt, and
     // less than one cycle's worth is ever saved up.
@@ -257,6 +299,7 @@ class Dram {
         WriteBurst& burst = writes_.back();
         burst.req = req;
         burst.ready_cycle = cycle + latency_[1];
+        if (hits(req, true)) burst.resp = burst_fault_.resp;
         while (!orphans_.empty() && !burst.complete()) {
             auto [beat, last] = orphans_.front();
             orphans_.pop_front();
@@ -287,6 +330,7 @@ class Dram {
         if (beat.strb & ~legal)
             checker_.report(cycle, "W: wstrb 0x%llx outside the lanes of the beat at 0x%08x",
                             (unsigned long long)beat.strb, addr);
+        if (watch_) watch_(addr, beat.strb, bus_bytes_);
         burst.beats.push_back(beat);
         if (last != burst.complete())
             checker_.report(cycle, "W: wlast %d at beat %zu of %u of the burst at 0x%08x", last, burst.beats.size(),
@@ -314,6 +358,7 @@ class Dram {
             }
         }
         if (bad_bytes) use_faults(bad_addr, bad_bytes, false);
+        if (hits(req, false)) burst.resp[burst_fault_.beat % req.beats()] = burst_fault_.resp;
         burst.sampled = chance(early_read_);
         if (burst.sampled) {
             burst.data.resize(size_t{req.beats()} * bus_bytes_);
@@ -339,12 +384,13 @@ class Dram {
         const size_t index = pick(cycle, writes_, [](const WriteBurst& burst) { return burst.complete(); });
         if (index == writes_.size() || stalled(B)) return;
         WriteBurst& burst = writes_[index];
-        bresp_ = kOkay;
+        bresp_ = burst.resp;
         uint64_t bad_addr = 0;
         uint32_t bad_bytes = 0;
         for (uint32_t beat = 0; beat < burst.req.beats(); ++beat) {
             uint32_t addr;
             const uint32_t bytes = span(burst.req, beat, &addr);
+            if (burst.resp != kOkay) break;  // nothing of it arrives
             const uint8_t resp = response(addr, bytes, true);
             if (resp != kOkay) {
                 if (bresp_ == kOkay) bad_addr = addr, bad_bytes = bytes, bresp_ = resp;
@@ -415,7 +461,10 @@ class Dram {
     uint32_t stall_[kChannels] = {};
     uint32_t early_read_ = 0x8000;
     bool reorder_ = false;
+    uint64_t held_[kChannels] = {};
     std::vector<Fault> faults_;
+    BurstFault burst_fault_;
+    void (*watch_)(unsigned int, unsigned long long, unsigned int) = nullptr;
     uint64_t rng_ = 0x9E3779B97F4A7C15ull;
 
     // State
@@ -469,6 +518,25 @@ void echo_dram_add_fault(unsigned long long lo, unsigned long long hi, int on_re
     dram.add_fault(Fault{lo, hi, on_read != 0, on_write != 0, uint8_t(resp), count});
 }
 void echo_dram_clear_faults(void) { dram.clear_faults(); }
+
+// ---- called from cases.cpp ----
+// The `burst`-th burst from now on, reads and writes counted apart, answers with `resp`, a read at that beat of it.
+void echo_dram_fail_burst(int write, unsigned long long burst, unsigned int beat, int resp) {
+    dram.fail_burst(BurstFault{true, false, write != 0, burst, beat, uint8_t(resp), {}});
+}
+// Whether that burst has come; where it began, and its ID.
+int echo_dram_failed_burst(unsigned long long* addr, unsigned int* id) {
+    const BurstFault& fault = dram.failed_burst();
+    *addr = fault.req.addr;
+    *id = fault.req.id;
+    return fault.hit;
+}
+// A channel ("aw", "w", "b", "ar", "r") stands still; 0 = no such channel.
+int echo_dram_hold(const char* channel, unsigned long long cycles) { return dram.hold(channel, cycles); }
+// `watch` is told of every write beat that arrives, with its address and its byte strobes.
+void echo_dram_watch_writes(void (*watch)(unsigned int addr, unsigned long long strb, unsigned int bus_bytes)) {
+    dram.watch_writes(watch);
+}
 // The index-th protocol violation as text, or null.
 const char* echo_dram_violation(unsigned int index) { return dram.violation(index); }
 int echo_dram_fd(void) { return dram.fd(); }

@@ -58,6 +58,16 @@ def tests(*folders: str) -> Iterator[Task]:
         yield Task(f"tests {folder}", "tests", words, form="junit", cost=60)
 
 
+def faults(seed: int, count: int, parts: int) -> Iterator[Task]:
+    """So many injected faults, and ten times as many random packets, in so many parts each."""
+    for campaign, size in (("faults", count), ("fuzz", 10 * count)):
+        for part in range(parts):
+            words = ("tb.faults.campaign", campaign, "--config", "small", "--count", str(size))
+            name = f"small {part} of {parts}"
+            cost = 0.006 * count / parts
+            yield _module(campaign, name, *words, "--shard", f"{part}/{parts}", seed=seed, cost=cost)
+
+
 def formal() -> Iterator[Task]:
     """Every proof."""
     for name in PROOFS:
@@ -65,7 +75,7 @@ def formal() -> Iterator[Task]:
 
 
 def _quick(seed: int) -> list[Task]:
-    return [*rtl(seed), *tests("tests/unit", "tests/rtl", "tests/sim", "tests/uvm")]
+    return [*rtl(seed), *tests("tests/unit", "tests/rtl", "tests/sim", "tests/uvm"), *faults(seed, 2_000, 1)]
 
 
 def _full(seed: int) -> list[Task]:
@@ -74,6 +84,7 @@ def _full(seed: int) -> list[Task]:
         *rtl(seed),
         *tests(*test_folders()),
         *formal(),
+        *faults(seed, 100_000, 4),
     ]
 
 
@@ -85,9 +96,22 @@ LEVELS = {
             "full",
             "for a night, or before a release: about an hour on two cores",
             _full,
-            tuple(
-                Goal(f"{name} coverage", "coverage", (f"{name}_covered",), bound, of=(f"{name}_points",))
-                for name, bound in (("line", 0.98), ("branch", 0.98), ("toggle", 0.95))
+            (
+                *(
+                    Goal(f"{name} coverage", "coverage", (f"{name}_covered",), bound, of=(f"{name}_points",))
+                    for name, bound in (("line", 0.98), ("branch", 0.98), ("toggle", 0.95))
+                ),
+                Goal("injected faults", "faults", ("faults",), 100_000),
+                Goal("random packets", "fuzz", ("packets",), 1_000_000),
+                *(
+                    Goal(f"{campaign}: {text}", campaign, (figure,), 0, most=True)
+                    for campaign in ("faults", "fuzz")
+                    for text, figure in (
+                        ("hangs", "hangs"),
+                        ("stray writes", "stray_writes"),
+                        ("wrong codes or results", "wrong"),
+                    )
+                ),
             ),
         ),
     )

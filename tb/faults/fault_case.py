@@ -1,0 +1,446 @@
+"""Draws the cases of the fault campaign: a program of a few commands, and one fault in it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from echo_npu import registers as regs
+from echo_npu.checks import Command, Operand
+from echo_npu.packets import PACKET_BYTES, Opcode
+from echo_npu.status import ErrorCode, State, error_name
+from tb.faults.packets import Slots, flipped
+from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
+from tb.faults.prediction import PredictedDevice, behind, commands, effort, written_ranges
+from tb.faults.runner import Ending, Record, judge
+from tb.faults.script import CHANNELS, Script
+from tb.faults.stage import DROP, RESET_CLOCKS, RING, RING_SLOTS, Stage
+
+PROGRAM_EFFORT: Final = 900.0
+"""Clock cycles, roughly, that the commands of a program may take together."""
+
+BUS_KINDS: Final = ("read_error", "write_error")
+KINDS: Final = {
+    "read_error": 44,
+    "write_error": 16,
+    "stall": 3,
+    "reorder": 6,
+    "power_up": 1,
+    "hard_reset": 8,
+    "soft_reset": 8,
+    "flip_packet": 5,
+    "flip_ring": 5,
+    "flip_data": 4,
+}
+"""The kinds of faults, and of a hundred how many are of each."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a program.
+
+    Attributes:
+        slots: its packets. command: what they stand for.
+        first_slot: number of its first packet in the program.
+        after: its destination once it is executed. before: the same places before the program.
+    """
+
+    slots: Slots
+    command: Command
+    first_slot: int
+    after: list[tuple[int, bytes]]
+    before: list[tuple[int, bytes]]
+
+
+@dataclass(frozen=True)
+class FaultProgram:
+    """Commands, no two of which write the same place, as routines of the runner.
+
+    Attributes:
+        by_ring: whether they are submitted through the ring.
+        routine: number of the routine that submits them; the next one compares memory.
+        submit, compare: the routines. For each command `compare` records how many bytes differ from `after`
+            and where, and the same for `before`.
+    """
+
+    steps: tuple[Step, ...]
+    by_ring: bool
+    routine: int
+    submit: Script
+    compare: Script
+
+    @property
+    def slots(self) -> Slots:
+        """All its packets."""
+        return [slot for step in self.steps for slot in step.slots]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a program does on the bus when nothing disturbs it."""
+
+    read_bursts: int
+    write_bursts: int
+    cycles: int
+
+
+def draw_program(stage: Stage, rng: random.Random, routine: int) -> FaultProgram:
+    """Two to five legal commands; they may read what those before them wrote."""
+    device = stage.device
+    stage.ready(Script())
+    spans: list[tuple[int, int]] = []
+    chosen: list[tuple[Slots, Command]] = []
+    wanted, work = rng.randint(2, 5), 0.0
+    for _ in range(100):
+        slots = rng.choice(stage.pool)
+        ((_, command),) = commands(slots, device.programs)
+        assert command is not None
+        mine = written_ranges(command)
+        if work + effort(command) > PROGRAM_EFFORT or _meet(mine, spans):
+            continue
+        if sum(len(each) for each, _ in chosen) + len(slots) > MOST_SLOTS:
+            continue
+        chosen.append((slots, command))
+        spans += mine
+        work += effort(command)
+        if len(chosen) == wanted:
+            break
+    before = [_contents(device, command) for _, command in chosen]
+    for slots, _ in chosen:
+        for slot in slots:
+            device.submit(slot)
+    device.drain()
+    assert not device.error, "a command of the pool is legal and no place is written twice"
+    steps, first = [], 0
+    for (slots, command), old in zip(chosen, before, strict=True):
+        steps.append(Step(slots, command, first, _contents(device, command), old))
+        first += len(slots)
+    device.take_back()
+    by_ring = rng.random() < 0.5
+    return FaultProgram(tuple(steps), by_ring, routine, _submit(steps, by_ring), _compare(steps))
+
+
+def _meet(some: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> bool:
+    every = sorted([*some, *others])
+    return any(first[1] > second[0] for first, second in itertools.pairwise(every))
+
+
+def _contents(device: PredictedDevice, command: Command) -> list[tuple[int, bytes]]:
+    memory = device.memory.bytes
+    return [(start, memory[start:end].tobytes()) for start, end in written_ranges(command)]
+
+
+def _submit(steps: Sequence[Step], by_ring: bool) -> Script:
+    script = Script()
+    script.allow(span for step in steps for span in written_ranges(step.command))
+    slots = [slot for step in steps for slot in step.slots]
+    if not by_ring:
+        for slot in slots:
+            script.packet(slot)
+        return script
+    script.memory(RING, b"".join(slots))
+    script.write(
+        (regs.RING_BASE, RING),
+        (regs.RING_SIZE, RING_SLOTS),
+        (regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
+        (regs.RING_TAIL, len(slots)),
+    )
+    return script
+
+
+def _compare(steps: Sequence[Step]) -> Script:
+    script = Script()
+    for number, step in enumerate(steps):
+        script.check(step.after, f"the result of command {number}", required=False)
+        script.check(step.before, f"the destination of command {number}", required=False)
+    return script
+
+
+def calibration(stage: Stage, program: FaultProgram) -> Script:
+    """The case that tells the `Traffic` of a program; nothing may go wrong in it."""
+    script = Script()
+    script.knob("read_latency", 4)
+    script.knob("write_latency", 4)
+    stage.ready(script)
+    names = ("read_bursts", "write_bursts", "cycle")
+    for name in names:
+        script.statistic(name)
+    script.call(program.routine, program.submit)
+    script.wait()
+    for name in names:
+        script.statistic(name)
+    script.state((State.DONE, 0, 0, 0, 0, 0), (3, 0xFF, 0, 0, 0, 0))
+    for number, step in enumerate(program.steps):
+        script.check(step.after, f"the result of command {number}")
+    script.forbid()
+    stage.finish(script)
+    return script
+
+
+def traffic(record: Record) -> Traffic:
+    """From the record of a `calibration`."""
+    # Behind the load that makes a device ready: its state is not recorded.
+    reads, writes, cycle, reads_then, writes_then, cycle_then = record.words[:6].tolist()
+    return Traffic(reads_then - reads, writes_then - writes, cycle_then - cycle)
+
+
+class FaultCase(PredictedCase):
+    """One fault of a kind in the midst of a program, drawn from a seed of its own.
+
+    Attributes:
+        kind: of the fault, one of KINDS.
+    """
+
+    def __init__(self, stage: Stage, seed: int, kind: str, program: FaultProgram, usual: Traffic) -> None:
+        super().__init__(stage, seed)
+        self.kind = kind
+        self._program = program
+        self._usual = usual
+        self._at = len(self.script.wanted)  # where the words begin that `_judge_bus` looks at
+        inject: dict[str, Callable[[], None]] = {
+            "read_error": self._bus_error,
+            "write_error": self._bus_error,
+            "stall": self._stall,
+            "reorder": self._reorder,
+            "power_up": self._power_up,
+            "hard_reset": self._hard_reset,
+            "soft_reset": self._soft_reset,
+            "flip_packet": self._flip_packets,
+            "flip_ring": self._flip_packets,
+            "flip_data": self._flip_data,
+        }
+        inject[kind]()
+        stage.finish(self.script)
+
+    def judge(self, record: Record) -> tuple[list[str], str]:
+        """What is wrong, in words, and what became of the fault: "reported", "harmless", or "missed" when the
+        program was over before it came."""
+        found = judge(self.script, record)
+        if self.kind in BUS_KINDS and record.ending == Ending.DONE and not found:
+            return self._judge_bus(record)
+        predicted = self.kind.startswith("flip") and self.errors
+        return found, "reported" if predicted else "harmless"
+
+    # --- the bus ---
+
+    def _begin(self) -> None:
+        self.script.call(self._program.routine, self._program.submit)
+        self.packets += len(self._program.slots)
+        for step in self._program.steps:
+            if step.command.packet.opcode == Opcode.LOAD_PROGRAM:  # what it loads may be wrong, or a part
+                self._device.loads.append((step.command.packet.k, step.command.packet.m))
+
+    def _bus_error(self) -> None:
+        rng, script, write = self._rng, self.script, self.kind == "write_error"
+        usual = self._usual.write_bursts if write else self._usual.read_bursts
+        burst, beat, decode = rng.randrange(max(usual, 1)), rng.randrange(16), rng.random() < 0.5
+        script.fail_burst(write=write, burst=burst, beat=beat, decode=decode)
+        name = "DECERR" if decode else "SLVERR"
+        self.notes.append(f"{name} for {'write' if write else 'read'} burst {burst}, beat {beat}")
+        self._begin()
+        script.wait()
+        self._at = len(script.wanted)
+        script.failed()
+        script.state((0,) * 6, (0,) * 6)
+        script.call(self._program.routine + 1, self._program.compare)
+        script.clear_faults()
+        self._recover()
+
+    def _recover(self) -> None:
+        """From an error, or from none: in any of the ways that a host has."""
+        script, draw = self.script, self._rng.random()
+        if draw < 0.7:
+            script.write((regs.CONTROL, DROP))
+        elif draw < 0.85:
+            self._soft()
+        else:
+            script.reset(self._rng.choice(RESET_CLOCKS))
+            self._stage.ready(script)
+        script.forbid()
+
+    def _soft(self) -> None:
+        self.script.write((regs.CONTROL, regs.CONTROL_SOFT_RESET.mask))
+        self.script.wait(poll=16)
+
+    def _judge_bus(self, record: Record) -> tuple[list[str], str]:
+        words = record.words[self._at :].tolist()
+        hit, address, client = words[:3]
+        status, code, index, low, high, retired = words[3:15:2]
+        steps = self._program.steps
+        results = [words[15 + 4 * number : 19 + 4 * number] for number in range(len(steps))]
+        if not hit:
+            wrong = [
+                f"wrong: command {number} has {each[0]} bytes that differ, the first at 0x{each[1]:08x}"
+                for number, each in enumerate(results)
+                if each[0]
+            ]
+            if status & 3 != State.DONE:
+                wrong.append(f"wrong: state {State(status & 3).name}, {error_name(code)}, without a fault")
+            return wrong, "missed"
+        what = f"burst 0x{address:08x} of ID 0x{client:02x} failed"
+        expected = ErrorCode.WRITE_RESPONSE if self.kind == "write_error" else ErrorCode.READ_RESPONSE
+        if status & 3 != State.ERROR:
+            return [f"wrong: {what}, and the state is {State(status & 3).name}"], "unreported"
+        if (code, low | high << 32) != (expected, address):
+            return [
+                f"wrong: {what}, and the device reports {error_name(code)} at 0x{low | high << 32:x}"
+            ], "reported"
+        # Commands before the program: the load that makes a device ready.
+        number = index - READY_COMMANDS
+        by_fetch = self.kind == "read_error" and client >> 4 == 1
+        owners = self._owners(address, client, by_fetch)
+        if number not in owners or retired != index:
+            return [
+                f"wrong: {what}, which is of command {' or '.join(map(str, sorted(owners)))}; the device"
+                f" reports {number}, and {retired - READY_COMMANDS} as retired"
+            ], "reported"
+        failed = steps[number].command
+        under_way = 0
+        if not by_fetch:
+            following = [slot for step in steps[number + 1 :] for slot in step.slots]
+            on_matrix = failed.packet.opcode == Opcode.MATMUL
+            under_way = 1 + len(behind(on_matrix, following, self._device.programs))
+        wrong = []
+        for position, (differ, first, touched, first_touched) in enumerate(results):
+            if position < number and differ:
+                wrong.append(
+                    f"wrong: {what} in command {number}; command {position} before it has {differ} bytes that"
+                    f" differ, the first at 0x{first:08x}"
+                )
+            if position >= number + under_way and touched:
+                wrong.append(
+                    f"stray write: {what} in command {number}; command {position} behind it wrote"
+                    f" {touched} bytes, the first at 0x{first_touched:08x}"
+                )
+        return wrong, "reported"
+
+    def _owners(self, address: int, client: int, by_fetch: bool) -> set[int]:
+        """The commands that a burst can belong to."""
+        steps = self._program.steps
+        if by_fetch:
+            # The burst begins with a slot; those that it fetches in one go are handed on as they come.
+            slot = (address - RING) // PACKET_BYTES
+            return {
+                number
+                for number, step in enumerate(steps)
+                if step.first_slot + len(step.slots) > slot and step.first_slot <= slot + 8
+            }
+        matrix = client >> 4 == 1 if self.kind == "write_error" else client >> 4 in (2, 3, 4)
+        found = set()
+        for number, step in enumerate(steps):
+            command = step.command
+            operands = [command.dst] if self.kind == "write_error" else list(command.sources)
+            if (command.packet.opcode == Opcode.MATMUL) == matrix and any(
+                operand is not None and _touches(operand, command.batch, address) for operand in operands
+            ):
+                found.add(number)
+        return found
+
+    def _stall(self) -> None:
+        channel, cycles = self._rng.choice(CHANNELS), self._rng.randrange(1000, 6000)
+        self.notes.append(f"channel {channel} stands still for {cycles} clocks")
+        self._begin()
+        self.script.run(self._rng.randrange(self._usual.cycles + 1))
+        self.script.hold(channel, cycles)
+        self._all_right()
+
+    def _reorder(self) -> None:
+        rng, script = self._rng, self.script
+        script.knob("reorder", 1)
+        latency = rng.randint(4, 80)
+        script.knob("read_latency", latency)
+        script.knob("write_latency", rng.randint(4, 80))
+        script.knob("stall_r", rng.choice((0, rng.randrange(0xC000))))
+        script.knob("stall_b", rng.choice((0, rng.randrange(0xC000))))
+        self.notes.append("answers of different IDs overtake one another")
+        self._begin()
+        self._all_right()
+
+    def _power_up(self) -> None:
+        seed = self._rng.getrandbits(31)
+        self.notes.append(f"another random initial state, seed {seed}")
+        self.script = Script()
+        self.script.power(seed)
+        timing(self.script, self._rng)
+        self.script.insert(self._stage.first)
+        self.script.reset(2)
+        self._stage.ready(self.script)
+        self._begin()
+        self._all_right()
+
+    def _all_right(self) -> None:
+        """The program ends as if nothing had happened."""
+        script = self.script
+        script.wait()
+        done = READY_COMMANDS + len(self._program.steps)
+        script.state((State.DONE, 0, 0, 0, 0, done))
+        at = len(script.wanted)
+        script.call(self._program.routine + 1, self._program.compare)
+        for number in range(len(self._program.steps)):
+            value, _, name = script.wanted[at + 4 * number]
+            script.wanted[at + 4 * number] = (value, 0xFFFF_FFFF, name)
+        script.forbid()
+
+    # --- resets ---
+
+    def _hard_reset(self) -> None:
+        clocks, length = self._rng.randrange(self._usual.cycles + 20), self._rng.choice(RESET_CLOCKS)
+        self.notes.append(f"rst_n low for {length} clocks, {clocks} behind the submission")
+        self._begin()
+        self.script.run(clocks)
+        self.script.reset(length)
+        self.script.forbid()
+        self.script.state((State.IDLE, 0, 0, 0, 0, 0))
+        self.script.run(64)
+        self._stage.ready(self.script)
+
+    def _soft_reset(self) -> None:
+        clocks = self._rng.randrange(self._usual.cycles + 20)
+        self.notes.append(f"soft reset {clocks} clocks behind the submission")
+        self._begin()
+        self.script.run(clocks)
+        self._soft()
+        self.script.forbid()
+        self.script.state((State.IDLE, 0, 0, 0, 0, 0))
+        self.script.run(64)
+
+    # --- bits ---
+
+    def _flip_packets(self) -> None:
+        bits = self._rng.choice((1, 1, 1, 2, 3))
+        while True:
+            slots = flipped(self._rng, self._program.slots, bits)
+            if self._is_short(slots):
+                break
+        changed = [n for n, (a, b) in enumerate(zip(slots, self._program.slots, strict=True)) if a != b]
+        self.notes.append(f"{bits} bits flipped in packets {changed}")
+        self._submission(slots, by_ring=self.kind == "flip_ring")
+        self._clear_error()
+
+    def _flip_data(self) -> None:
+        rng, device = self._rng, self._device
+        places = [(operand, step.command) for step in self._program.steps for operand in step.command.sources]
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            if not places:
+                break
+            operand, command = rng.choice(places)
+            address = operand.address + rng.randrange(operand.extent(command.batch))
+            value = bytes([int(device.memory.bytes[address]) ^ 1 << rng.randrange(8)])
+            self.notes.append(f"a bit flipped at 0x{address:08x}")
+            self.script.memory(address, value)
+            device.host_write(address, value)
+        self._submission(self._program.slots, by_ring=self._program.by_ring)
+        self._clear_error()
+
+
+READY_COMMANDS: Final = 1
+"""Commands that the device has taken when a case begins."""
+_BEAT: Final = 64
+"""Bytes of the widest bus: a burst may begin so much before what it is for."""
+
+
+def _touches(operand: Operand, batch: tuple[int, int], address: int) -> bool:
+    return operand.address - _BEAT < address < operand.address + operand.extent(batch)

@@ -1,0 +1,197 @@
+"""Cases whose every answer the functional model predicts: submissions, their results, errors and resets."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from echo_npu import registers as regs
+from echo_npu.packets import PACKET_BYTES, Opcode
+from tb.faults.packets import Slots, random_packet
+from tb.faults.prediction import Written, behind, commands, effort, written_ranges
+from tb.faults.script import Script
+from tb.faults.stage import DROP, EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, Stage
+
+Range = tuple[int, int]
+"""[start, end) of addresses."""
+
+MOST_SLOTS: Final = 14
+"""Packets of a submission: the window queue never overflows, which would be a matter of timing."""
+
+
+class PredictedCase:
+    """What the two campaigns' cases are built of.
+
+    Attributes:
+        script: what the runner executes.
+        packets: packets that the device looked at: those of commands that it executed or refused.
+        dropped: packets submitted behind an error.
+        errors: how often each error code was predicted.
+        notes: what the case does, in words.
+    """
+
+    def __init__(self, stage: Stage, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._stage = stage
+        self._device = stage.device
+        self._undefined = False  # memory is not predicted any more: the case ends
+        self.script = Script()
+        self.packets = self.dropped = 0
+        self.errors: dict[int, int] = {}
+        self.notes: list[str] = []
+        timing(self.script, self._rng)
+        stage.ready(self.script)
+
+    def _is_short(self, slots: Sequence[bytes]) -> bool:
+        for _, command in commands(slots, self._device.programs):
+            if command is None:
+                return True  # nothing behind it is executed
+            if effort(command) > EFFORT:
+                return False
+        return True
+
+    def _is_whole(self, slots: Sequence[bytes]) -> bool:
+        """Whether nothing waits for an extension in the end."""
+        used = 0
+        for part, command in commands(slots, self._device.programs):
+            used += len(part)
+            if command is None:
+                return True
+        return used == len(slots)
+
+    def _submission(self, slots: Slots, *, by_ring: bool) -> None:
+        """Submit packets together, and more of them if the last command lacks extensions; nearly always."""
+        rng, device = self._rng, self._device
+        self._prepare()
+        put, taken = self._put(slots, by_ring), device.taken
+        device.drain()
+        while device.waits_for_extension and not device.error:
+            if len(slots) >= MOST_SLOTS or rng.random() < 0.0005:
+                device.give_up_extension()
+                break
+            longer = [*slots, rng.choice(rng.choice(self._stage.pool))]
+            if rng.random() < 0.3 or not self._is_short(longer):
+                longer[-1] = random_packet(rng)
+            put.insert(self._put(longer[-1:], by_ring))
+            slots = longer
+            device.drain()
+        self._settle(put, len(slots), taken)
+
+    def _put(self, slots: Slots, by_ring: bool) -> Script:
+        """Hand packets over, here and in the model."""
+        if by_ring:
+            return self._fill_ring(slots)
+        script = Script()
+        for slot in slots:
+            self._device.submit(slot)
+            script.packet(slot)
+        return script
+
+    def _prepare(self) -> None:
+        """Enable the interrupts that the runner waits for."""
+        device = self._device
+        if device.peek(regs.IRQ_ENABLE)[0] & IRQS != IRQS:
+            self._write(regs.IRQ_ENABLE, IRQS)
+
+    def _write(self, offset: int, value: int) -> None:
+        self.script.write((offset, value))
+        self._device.write_reg(offset, value)
+
+    def _fill_ring(self, slots: Slots) -> Script:
+        """Put packets into the ring and move its tail, here and in the model."""
+        device, script = self._device, Script()
+        if device.ring_head >= RING_SLOTS:  # a longer ring was used before
+            self._reset(hard=False)
+        enable = regs.CONTROL_RING_ENABLE.mask
+        wanted = ((regs.RING_BASE, RING), (regs.RING_SIZE, RING_SLOTS), (regs.CONTROL, enable))
+        for offset, value in wanted:
+            if device.peek(offset)[0] != value:
+                script.write((offset, value))
+                device.write_reg(offset, value)
+        start = device.ring_head
+        for index, slot in enumerate(slots):
+            address = RING + PACKET_BYTES * ((start + index) % RING_SLOTS)
+            script.memory(address, slot)
+            device.host_write(address, slot)
+        tail = (start + len(slots)) % RING_SLOTS
+        script.write((regs.RING_TAIL, tail))
+        device.write_reg(regs.RING_TAIL, tail)
+        return script
+
+    def _settle(self, put: Script, slots: int, taken: int) -> None:
+        """What was submitted by `put` and executed by the model: let the device do it, and compare."""
+        device, script = self._device, self.script
+        left = device.pending
+        self.packets += slots - len(left)
+        self.dropped += len(left)
+        if device.error:
+            self.errors[device.error] = self.errors.get(device.error, 0) + 1
+        written, vague = device.written, [each for each in device.written if not each.defined]
+        allowed = [span for each in written for span in each.ranges]
+        open_ranges = [span for each in vague for span in each.ranges]
+        if device.error and device.stopped is not None:
+            for command in behind(device.stopped.packet.opcode == Opcode.MATMUL, left, device.programs):
+                open_ranges += written_ranges(command)
+        allowed += open_ranges
+        if allowed:
+            script.allow(allowed)
+        script.insert(put)
+        script.wait()
+        script.state(device.registers())
+        places = self._places(written, open_ranges)
+        if places:
+            script.check(places, f"the results of commands {taken} to {device.taken - 1}")
+        if allowed:
+            script.forbid()
+        self._undefined |= bool(open_ranges)
+        device.written = []
+
+    def _places(self, written: Sequence[Written], vague: Sequence[Range]) -> list[tuple[int, bytes]]:
+        """Every written place outside of `vague`, with what the model has there now."""
+        memory = self._device.memory.bytes
+        places = []
+        for each in written:
+            if not each.defined:
+                continue
+            for start, end in each.ranges:
+                if not any(low < end and start < high for low, high in vague):
+                    places.append((start, memory[start:end].tobytes()))
+        return places
+
+    def _clear_error(self) -> None:
+        if not self._device.error:
+            return
+        draw = self._rng.random()
+        if draw < 0.05 and not self._undefined:
+            self._reset(hard=draw < 0.02)
+            return
+        self._write(regs.CONTROL, DROP | self._device.peek(regs.CONTROL)[0])
+
+    # --- resets ---
+
+    def _reset(self, *, hard: bool) -> None:
+        """Of a device that is idle or stands still."""
+        script, device = self.script, self._device
+        if hard:
+            script.reset(self._rng.choice(RESET_CLOCKS))
+            self._stage.ready(script)
+            return
+        script.write((regs.CONTROL, regs.CONTROL_SOFT_RESET.mask))
+        script.wait(poll=16)
+        script.sync_window()
+        device.write_reg(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+        script.state(device.registers())
+
+
+def timing(script: Script, rng: random.Random) -> None:
+    """Any timing of the memory; mostly quick, as then more is tried in the same time."""
+    slow = rng.random() < 0.25
+    script.knob("read_latency", rng.randint(1, 60) if slow else rng.randint(1, 6))
+    script.knob("write_latency", rng.randint(1, 60) if slow else rng.randint(1, 6))
+    script.knob("reorder", int(rng.random() < 0.5))
+    script.knob("seed", rng.getrandbits(31))
+    script.knob("early_read", rng.choice((0, 0x8000, 0x10000)))
+    for channel in ("aw", "w", "b", "ar", "r"):
+        stalls = slow and rng.random() < 0.6
+        script.knob(f"stall_{channel}", rng.randrange(0xC000) if stalls else 0)

@@ -1,0 +1,216 @@
+"""Runs cases in the simulator, by its native player (tb/hdl/cases.cpp), and says what became of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.memory import DeviceMemory
+from echo_npu.status import State, error_name
+from tb.designs import npu_design
+from tb.faults.script import Script, save
+from tb.runner import SIM_BUILD, Kind, as_asked, build, coverage_file
+
+TIMEOUT_S = 600.0
+_HEAD = 6  # words of a record before what its operations recorded
+
+
+class Ending(IntEnum):
+    """How a case ended. CRASH: the runner died in it, as it does when an assertion of the RTL fails."""
+
+    DONE = 0
+    HANG = 1
+    NO_ANSWER = 2
+    VIOLATION = 3
+    CRASH = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a case did.
+
+    Attributes:
+        ending: how it ended.
+        cycles: clock cycles.
+        stray_writes: runs of bytes that the device wrote and was not allowed to; first_stray: address of the
+            first.
+        words: uint32, what its operations recorded, as far as it came; of a hang the device's state.
+        message: what the runner said about it.
+    """
+
+    ending: Ending
+    cycles: int
+    stray_writes: int
+    first_stray: int
+    words: NDArray[np.uint32]
+    message: str = ""
+
+
+_HANG_REGISTERS = (
+    "STATUS",
+    "ERROR_CODE",
+    "ERROR_INDEX",
+    "ERROR_ADDR",
+    "RETIRED",
+    "IRQ_STATUS",
+    "RING_HEAD",
+    "RING_TAIL",
+    "MATRIX_BUSY",
+    "VECTOR_BUSY",
+    "READ_BEATS",
+    "WRITE_BEATS",
+)
+
+
+def judge(script: Script, record: Record) -> list[str]:
+    """What is wrong with a case, in words; nothing when all is as it must be."""
+    found = []
+    if record.stray_writes:
+        found.append(
+            f"stray write: {record.stray_writes} outside of the destinations, the first at"
+            f" 0x{record.first_stray:08x}"
+        )
+    if record.ending == Ending.HANG:
+        state = ", ".join(f"{n} {v:#x}" for n, v in zip(_HANG_REGISTERS, record.words.tolist(), strict=True))
+        found.append(f"hang: still busy; {state}")
+    elif record.ending == Ending.NO_ANSWER:
+        found.append("hang: a register access was not answered")
+    elif record.ending == Ending.VIOLATION:
+        found.append(f"protocol: {record.message}")
+    elif record.ending == Ending.CRASH:
+        found.append(f"crash: {record.message}")
+    if record.ending not in (Ending.DONE, Ending.VIOLATION):
+        return found
+    if record.words.size != len(script.wanted):
+        return [*found, f"the case recorded {record.words.size} words in place of {len(script.wanted)}"]
+    if not script.wanted:
+        return found
+    wanted = np.array([(value, mask) for value, mask, _ in script.wanted], dtype=np.uint32)
+    wrong = np.flatnonzero((record.words ^ wanted[:, 0]) & wanted[:, 1])
+    for index in wrong[:4].tolist():
+        value, mask, name = script.wanted[index]
+        got = int(record.words[index])
+        words = ""
+        if name == "ERROR_CODE":
+            words = f" ({error_name(got)} in place of {error_name(value)})"
+        elif name == "STATUS":
+            words = f" ({State(got & 3).name} in place of {State(value & 3).name})"
+        found.append(f"wrong: {name} is 0x{got:x}, not 0x{value & mask:x}{words}")
+    if wrong.size > 4:
+        found.append(f"and {wrong.size - 4} more")
+    return found
+
+
+class Runner:
+    """Builds the simulator unless it is there, and runs batches of cases in processes of their own.
+
+    Args:
+        config: hardware configuration.
+        name: of the directory sim_build/runs/<name>, unique among runs at the same time.
+        kind: "fast" or "coverage"; each process of the latter leaves a coverage*.dat in that directory, or
+            where $ECHO_NPU_COVERAGE says.
+        quiet: say nothing about the build.
+    """
+
+    def __init__(self, config: str, name: str, kind: Kind = "fast", *, quiet: bool = False) -> None:
+        design = npu_design(config)
+        self._program = build(design, kind, quiet=quiet) / design.top
+        self._kind = as_asked(kind)
+        self.directory = SIM_BUILD / "runs" / name
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for old in self.directory.glob("coverage*.dat"):
+            old.unlink()
+        self._processes = 0
+
+    def run(
+        self,
+        images: Mapping[int, bytes],
+        routines: Sequence[Script],
+        first: Script,
+        cases: Sequence[Script],
+        seed: int,
+    ) -> list[Record]:
+        """Execute cases and return their records.
+
+        Args:
+            images: what memory holds, bytes by address; zero elsewhere.
+            routines: what cases call.
+            first: a case that comes before them in each process. After a case that did not end well the
+                next one begins in a new process.
+            seed: of the device's initial state.
+
+        Raises:
+            RuntimeError: the runner refused the cases, or `first` failed.
+        """
+        records: list[Record] = []
+        while len(records) < len(cases):
+            rest = cases[len(records) :]
+            done = self._process(images, routines, [first, *rest], seed + self._processes)
+            head = judge(first, done[0])
+            if head:
+                raise RuntimeError(f"the device could not be made ready: {'; '.join(head)}")
+            records += done[1:]
+        return records
+
+    def _process(
+        self, images: Mapping[int, bytes], routines: Sequence[Script], cases: Sequence[Script], seed: int
+    ) -> list[Record]:
+        self._processes += 1
+        asked, answer = self.directory / "cases", self.directory / "results"
+        save(asked, routines, cases)
+        answer.unlink(missing_ok=True)
+        memory = DeviceMemory()
+        for address, data in images.items():
+            memory.write(address, np.frombuffer(data, dtype=np.uint8))
+        command = [
+            *(str(self._program), "--cases", str(asked), str(answer)),
+            *("+verilator+rand+reset+2", f"+verilator+seed+{seed % 0x7FFF_FFFF + 1}"),
+        ]
+        if self._kind == "coverage":
+            points = coverage_file(self.directory)
+            points = points.with_stem(f"{points.stem}-{self._processes}")
+            command.append(f"+verilator+coverage+file+{points}")
+        try:
+            ended = subprocess.run(
+                command,
+                env={**os.environ, "ECHO_NPU_MEMORY": memory.share_path},
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+            status, said = ended.returncode, (ended.stderr + ended.stdout).strip()
+        except subprocess.TimeoutExpired:
+            status, said = -1, f"the player did not end within {TIMEOUT_S:.0f} s"
+        finally:
+            memory.close()
+        if status == 2:
+            raise RuntimeError(f"the player refused its cases: {said}")
+        records = read_records(answer, said)
+        if len(records) < len(cases) and status != 3:
+            nothing = np.empty(0, dtype=np.uint32)
+            words = said[-600:] or f"ended with status {status}"
+            records.append(Record(Ending.CRASH, 0, 0, 0, nothing, words))
+        return records
+
+
+def read_records(path: Path, message: str) -> list[Record]:
+    """The records in a file of results; `message` goes to those that did not end well."""
+    words = np.fromfile(path, dtype="<u4") if path.exists() else np.empty(0, dtype="<u4")
+    records: list[Record] = []
+    at = 0
+    while at + _HEAD <= words.size and at + _HEAD + int(words[at + 5]) <= words.size:
+        _, ending, cycles, strays, first, count = words[at : at + _HEAD].tolist()
+        body = words[at + _HEAD : at + _HEAD + count]
+        records.append(Record(Ending(ending), cycles, strays, first, body, message if ending else ""))
+        at += _HEAD + count
+    return records

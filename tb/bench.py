@@ -16,7 +16,8 @@ import functools
 import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
 
 import cocotb
 import numpy as np
@@ -33,11 +34,15 @@ from echo_npu.vector.program import Program
 from tb.drivers.commands import CommandDriver, Path
 from tb.drivers.memory import MemoryDriver
 from tb.drivers.registers import CLOCK_NS, RegisterDriver
+from tb.functional import FOLDER_VARIABLE
 from tb.monitors.axi_monitor import AxiMonitor
 from tb.monitors.register_monitor import RegisterMonitor
 from tb.native import Dram
 from tb.npu_config import load_config
 from tb.scoreboards.commands import STATE_REGISTERS, CommandScoreboard, DeviceState, device_state
+
+if TYPE_CHECKING:
+    from tb.functional.collector import Collector
 
 CONFIG_VARIABLE = "ECHO_NPU_CONFIG"
 STALLS_VARIABLE = "ECHO_NPU_STALLS"
@@ -97,6 +102,7 @@ class NpuBench:
         self.memory = MemoryDriver(dut, self.dram, self._host_writes)
         self.commands = CommandDriver(self.registers, self.memory, self.config.queue_depth)
         self.axi = AxiMonitor(self.dram)
+        self.functional = self._collector()
         self._next = {name: region.base for name, region in MEMORY_REGIONS.items()}
         self._entries: dict[bytes, int] = {}
         self._program_end = 0
@@ -240,10 +246,23 @@ class NpuBench:
             await self.recover()
         self.scoreboard.finish()
         self.axi.finish()
+        if self.functional is not None:
+            self.functional.commit()
 
     def close(self) -> None:
         """Give everything back."""
         self.scoreboard.close()
+
+    def _collector(self) -> Collector | None:
+        """The functional coverage of this test, if somebody asks for it."""
+        folder = os.environ.get(FOLDER_VARIABLE)
+        if not folder:
+            return None
+        from tb.functional.collector import Collector  # its library is there for campaigns only
+
+        collector = Collector(self.config, self.dram.knobs, FilePath(folder))
+        self.scoreboard.on_checked = collector.commands
+        return collector
 
     def _host_writes(self, address: int, data: NDArray[np.uint8]) -> None:
         self.monitor.sync()  # what was submitted before saw memory as it was before

@@ -85,7 +85,14 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
     sources, includes = read_file_list(rtl / "npu.f")
     board = [
         HDL / name
-        for name in ("dram_model.sv", "axil_bfm.sv", "axil_monitor.sv", "npu_trace.sv", "npu_tb.sv")
+        for name in (
+            "dram_model.sv",
+            "axil_bfm.sv",
+            "axil_monitor.sv",
+            "npu_trace.sv",
+            "npu_cover.sv",
+            "npu_tb.sv",
+        )
     ]
     return Design(
         name=f"{config}{_tree_tag(rtl)}",
@@ -101,6 +108,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
                 "axil_queue.cpp",
                 "axil_monitor.cpp",
                 "npu_trace.cpp",
+                "npu_cover.cpp",
                 "lifeline.cpp",
                 "cases.cpp",
             )

@@ -95,6 +95,8 @@ class Dram:
 
     def __init__(self) -> None:
         self._lib = _dram_functions()
+        self.knobs: dict[str, float] = {}
+        """What was set, by name."""
 
     def set(self, knob: str, value: float) -> None:
         """Turn a knob from now on.
@@ -127,6 +129,7 @@ class Dram:
             raise ValueError(f"the memory model has no knob {knob!r}; it has {', '.join(KNOBS)}")
         if not self._lib.echo_dram_set(knob.encode(), native):
             raise RuntimeError(f"this simulator's memory model does not know {knob!r}: rebuild it")
+        self.knobs[knob] = value
 
     def configure(self, knobs: Mapping[str, float]) -> None:
         """`set` for each of `knobs`."""

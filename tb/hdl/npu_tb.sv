@@ -383,6 +383,54 @@ module npu_tb #(
       .rid        (m_axi_rid)
   );
 
+  // ---- functional coverage ----
+  npu_cover cover_states (
+      .clk,
+      .rst_n,
+      .phase       (dut.u_commands.phase_q),
+      .window_level(dut.queue_level),
+      .ring_head   (dut.ring_head),
+      .ring_tail   (dut.u_commands.tail_q),
+      .ring_size   (dut.ring_size),
+      .slot_valid  (dut.u_commands.valid_q),
+      .slot_vector ({dut.u_commands.slots_q[2].vector, dut.u_commands.slots_q[1].vector,
+                     dut.u_commands.slots_q[0].vector}),
+      .from_ring   (dut.u_commands.from_ring_q),
+      .is_fence    (dut.u_commands.is_fence),
+      .is_matmul   (dut.u_commands.is_matmul),
+      .conflict    (dut.u_commands.conflict),
+      .engine_free (dut.u_commands.engine_free),
+      .soft_reset  (dut.soft_reset),
+      .clear_error (dut.clear_error),
+      .doorbell    (dut.doorbell),
+      .tail_write  (dut.ring_tail_write),
+      .issue       (dut.u_commands.issues),
+      .fault       (dut.u_commands.fault),
+      .engine_fails(dut.u_commands.engine_fails),
+      .engine_error(dut.u_commands.slots_q[0].error),
+      .irq_status  ({dut.u_registers.hwif_out.IRQ_STATUS.command.value,
+                     dut.u_registers.hwif_out.IRQ_STATUS.error.value,
+                     dut.u_registers.hwif_out.IRQ_STATUS.done.value}),
+      .irq_enable  ({dut.u_registers.hwif_out.IRQ_ENABLE.command.value,
+                     dut.u_registers.hwif_out.IRQ_ENABLE.error.value,
+                     dut.u_registers.hwif_out.IRQ_ENABLE.done.value}),
+      .irq_event   ({dut.irq_command, dut.irq_error, dut.irq_done}),
+      .irq_clear   (dut.u_registers.u_regs.decoded_reg_strb.IRQ_STATUS
+                     && dut.u_registers.u_regs.decoded_req_is_wr
+                     ? dut.u_registers.u_regs.decoded_wr_data[2:0] : 3'b0),
+      .awvalid     (s_axi_awvalid),
+      .awready     (host_awready),
+      .bvalid      (host_bvalid),
+      .bready      (s_axi_bready),
+      .bresp       (host_bresp),
+      .arvalid     (s_axi_arvalid),
+      .arready     (host_arready),
+      .rvalid      (host_rvalid),
+      .rready      (s_axi_rready),
+      .rlast       (host_rlast),
+      .rresp       (host_rresp)
+  );
+
   // Attributes that this memory has no use for, and the clock that is there for libraries.
   wire unused_attributes = ^{bus_clk, m_axi_awlock, m_axi_awcache, m_axi_awprot, m_axi_awqos,
                              m_axi_arlock, m_axi_arcache, m_axi_arprot, m_axi_arqos};

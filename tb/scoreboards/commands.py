@@ -10,7 +10,7 @@ difference inside a command's destination is that command's; one anywhere else i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -213,6 +213,8 @@ class CommandScoreboard:
 
     def __init__(self, config: HardwareConfig) -> None:
         self._config = config
+        self.on_checked: Callable[[Sequence[Command]], None] | None = None
+        """Is told of the commands that passed both checks, in their order."""
         self.checked = 0
         """Commands that passed both checks, and errors that were compared."""
         self._failed = False
@@ -277,6 +279,8 @@ class CommandScoreboard:
         if state != reference.snapshot():
             raise StateMismatchError(f"device: {state}; functional model: {reference.snapshot()}")
         self.checked += len(reference.executed) + int(self._unseen_errors)
+        if self.on_checked is not None:
+            self.on_checked(reference.executed)
         reference.executed.clear()
         reference.undefined.clear()
         self._unseen_errors = False

@@ -1,0 +1,116 @@
+"""Takes samples while tests run, and writes them down when a test has passed.
+
+The counters are CoverPoints and CoverCrosses of cocotb-coverage, and so is the file: one for each process, in
+the folder that $ECHO_NPU_FUNCTIONAL names.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, coverage_section
+
+from echo_npu.command import Command
+from tb.functional import states
+from tb.functional.model import Group
+from tb.functional.plan import PLAN
+from tb.functional.samples import Labels, Sample, command_samples
+from tb.npu_config import NpuConfig
+
+
+class PlanError(ValueError):
+    """A sample that the plan has no bin for."""
+
+
+def _matches(value: Labels | None, label: str) -> bool:
+    return label in value if isinstance(value, frozenset) else value == label
+
+
+def _sampler(group: Group) -> Callable[[Mapping[str, Labels]], None]:
+    """The function that counts a sample of a group."""
+
+    def of(axis: str) -> Callable[[Mapping[str, Labels]], Labels | None]:
+        return lambda values: values.get(axis)
+
+    counters: list[Any] = []
+    for counter in group.counters():
+        if counter.item in {axis.name for axis in group.axes}:
+            point = CoverPoint(
+                counter.name,
+                xf=of(counter.item),
+                rel=_matches,
+                bins=list(counter.axes[0].labels),
+                inj=False,
+            )
+            counters.append(point)
+        else:
+            items = [f"npu.{group.name}.{axis.name}" for axis in counter.axes]
+            counters.append(CoverCross(counter.name, items=items))
+
+    def sample(values: Mapping[str, Labels]) -> None:
+        pass
+
+    decorated: Callable[[Mapping[str, Labels]], None] = coverage_section(*counters)(sample)
+    return decorated
+
+
+class Coverage:
+    """The library's counters for a plan. A process has one tree: a second one of the same plan counts on."""
+
+    def __init__(self, plan: Sequence[Group] = PLAN) -> None:
+        self._groups = {group.name: group for group in plan}
+        self._samplers = {group.name: _sampler(group) for group in plan}
+
+    def sample(self, samples: Iterable[Sample]) -> None:
+        """Count. PlanError: a label that is not in the plan."""
+        for group, values in samples:
+            for axis, labels in values.items():
+                known = self._groups[group].axis(axis).labels
+                for label in labels if isinstance(labels, frozenset) else (labels,):
+                    if label not in known:
+                        raise PlanError(f"{group}.{axis} has no bin {label!r}")
+            self._samplers[group](values)
+
+    def save(self, path: Path) -> None:
+        """Write the library's XML."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        coverage_db.export_to_xml(str(part))
+        part.replace(path)
+
+
+_process: Coverage | None = None
+_path: Path | None = None
+
+
+class Collector:
+    """The samples of one test. `commands` takes what was checked; `commit` counts all, `drop` forgets all."""
+
+    def __init__(self, config: NpuConfig, knobs: Mapping[str, float], folder: Path) -> None:
+        self._config = config
+        self._knobs = knobs
+        self._folder = folder
+        self._samples: list[Sample] = []
+        self.drop()
+
+    def commands(self, commands: Sequence[Command]) -> None:
+        """These were executed one behind the other, and compared."""
+        self._samples += command_samples(commands, self._config, self._knobs)
+
+    def commit(self) -> None:
+        """The test has passed: count, and write the process's file."""
+        global _process, _path
+        _process = _process or Coverage()
+        _path = _path or self._folder / f"{Path.cwd().name}-{os.getpid()}-{time.time_ns()}.xml"
+        _process.sample([*self._samples, *states.samples(states.take())])
+        _process.save(_path)
+        self._samples.clear()
+
+    def drop(self) -> None:
+        """Forget what was seen so far."""
+        self._samples.clear()
+        states.take()

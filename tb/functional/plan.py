@@ -1,0 +1,449 @@
+"""The coverage plan: everything that is counted, why, and what cannot be reached.
+
+Commands are sampled when the scoreboard has compared what they did; device states are counted by the board in
+each clock (tb/hdl/npu_cover.sv). Sizes are sorted relative to the hardware, so all configurations share bins.
+"""
+
+from __future__ import annotations
+
+from tb.functional.model import Axis, Cross, Excluded, Group
+
+TYPES = ("fp32", "bf16", "fp16", "int8")
+MOVES = ("copy", "rows", "add", "gather")
+OPCODES = ("nop", "sync", "matmul", "add", "copy", "vector", "gather", "load")
+STEPS = ("alpha", "row_scale", "col_scale", "bias", "relu")
+STEP_SETS = tuple(
+    "+".join(step for place, step in enumerate(STEPS) if number >> place & 1) or "none"
+    for number in range(1 << len(STEPS))
+)
+TILES = ("one", "part", "whole", "ragged", "blocks")
+ALIGNMENTS = ("beat", "word", "odd")
+HAZARDS = ("none", "adjacent", "raw", "war", "waw")
+UNDER_WAY = ("idle", "M", "V", "MM", "MV", "VM", "MMV", "MVM", "VMM")
+ENGINES = ("idle", "matrix", "vector", "both")
+PHASES = ("wait", "head", "extension", "ext_check", "check", "issue", "drain", "fail", "error", "reset")
+RING = ("empty", "one", "fetched", "more", "full")
+CHECK_CODES = (
+    *("BAD_OPCODE", "BAD_FLAGS", "BAD_DIMENSION", "MISALIGNED", "OUT_OF_RANGE", "REGISTER_WINDOW"),
+    *("OVERLAP", "BAD_EXTENSION", "BAD_PROGRAM"),
+)
+SUBMIT_CODES = ("QUEUE_FULL", "RING_CONFIG", "RING_INDEX")
+ENGINE_CODES = ("READ_RESPONSE", "WRITE_RESPONSE", "BAD_PROGRAM", "BAD_INDEX")
+CAUSES = ("done", "error", "command")
+
+_CHECKED = "each command that the scoreboard has compared"
+_CLOCK = "the board, in each clock"
+_BIT_SETS = tuple(
+    "".join(name[0] for bit, name in enumerate(CAUSES) if n >> bit & 1) or "-" for n in range(8)
+)
+
+_UNDER_WAY = Axis("under_way", UNDER_WAY, "commands in the engines, the oldest first")
+_ENGINES = Axis("engines", ENGINES, "which engines have a command")
+_PHASE = Axis("phase", PHASES, "what the command processor does")
+_WINDOW = Axis("window", ("empty", "some", "full"), "the window queue")
+_RING = Axis("ring", RING, "slots in the ring; up to 8 are fetched ahead")
+_SOURCE = Axis("source", ("window", "ring"), "where the packet came from")
+_MORE = Axis("behind", ("nothing", "more"), "whether window or ring has packets behind the failing one")
+
+COMMANDS = Group(
+    "commands",
+    _CHECKED,
+    (
+        Axis("kind", (*OPCODES, "rows"), "every opcode; a copy with and without an extension"),
+        Axis("irq", ("quiet", "irq"), "the IRQ flag"),
+        Axis(
+            "memory",
+            ("steady", "aw", "w", "b", "ar", "r", "reorder", "one_read", "one_write", "quick", "slow"),
+            "the memory's pattern: the channels that hold back at least every other cycle, bursts that "
+            "overtake, one burst at a time, a latency of up to 3 or of more than 40 cycles",
+        ),
+    ),
+    (
+        Cross("kind_irq", ("kind", "irq"), "every command can raise the interrupt"),
+        Cross("kind_memory", ("kind", "memory"), "every command meets every stall pattern"),
+    ),
+)
+
+MATMUL = Group(
+    "matmul",
+    "each product that the scoreboard has compared",
+    (
+        Axis("dtype", TYPES, "type of the operands"),
+        Axis("out", ("float32", "own", "int32"), "type of the result"),
+        Axis("layout", ("nn", "tn", "nt", "tt"), "which operands are stored transposed"),
+        Axis("steps", STEP_SETS, "what happens to an element after its sum"),
+        Axis("m", TILES, "rows: 1, part of a tile, whole tiles, several and a part, more than a block"),
+        Axis("k", TILES, "depth, in the words of the array; otherwise as rows"),
+        Axis("n", TILES, "columns; otherwise as rows"),
+        Axis("places", ("dense", "strided", "inner", "outer", "both"), "leading dimensions and batches"),
+        Axis("align_a", ("beat", "element"), "start of src1 on the bus"),
+        Axis("align_b", ("beat", "element"), "start of src2"),
+        Axis("align_c", ("beat", "element"), "start of dst"),
+    ),
+    (
+        Cross(
+            "types",
+            ("dtype", "out", "layout"),
+            "every type in every layout to every result",
+            (
+                _int32 := Excluded(
+                    {"dtype": TYPES[:3], "out": ("int32",)}, "int32 results are for int8 only (BAD_FLAGS)"
+                ),
+            ),
+        ),
+        Cross(
+            "epilogue",
+            ("dtype", "out", "steps"),
+            "every set of steps on every type",
+            (
+                _int32,
+                Excluded(
+                    {"out": ("int32",), "steps": STEP_SETS[1:]}, "an int32 result has no steps (BAD_FLAGS)"
+                ),
+            ),
+        ),
+        Cross("sizes", ("dtype", "m", "k", "n"), "every combination of sizes against array and blocks"),
+        Cross("placed", ("dtype", "layout", "places"), "strides and batches of every layout"),
+        Cross(
+            "aligned", ("dtype", "align_a", "align_b", "align_c"), "all three operands anywhere on the bus"
+        ),
+    ),
+)
+
+MOVED = Group(
+    "moves",
+    "each MEMCPY, ADD_TENSOR and GATHER that the scoreboard has compared",
+    (
+        Axis("op", MOVES, "rows is MEMCPY with an extension"),
+        Axis(
+            "size",
+            ("part", "beat", "beats", "ragged", "page"),
+            "bytes of a row: beats of the bus, or over 4 KiB",
+        ),
+        Axis("src", ALIGNMENTS, "start of the first source: on a beat, a multiple of 4, or anywhere"),
+        Axis("dst", ALIGNMENTS, "start of the destination"),
+        Axis("rows", ("one", "several"), "rows of a copy"),
+        Axis("batch", ("none", "inner", "outer", "both"), "batches of a copy"),
+        Axis("src_rows", ("again", "dense", "gaps"), "rows of the source: one over the other, dense, apart"),
+        Axis("dst_rows", ("dense", "gaps"), "rows of the destination"),
+    ),
+    (
+        Cross(
+            "aligned",
+            ("op", "size", "src", "dst"),
+            "every realignment of every length",
+            (
+                Excluded({"op": ("add",), "src": ("odd",)}, "ADD_TENSOR takes multiples of 4 (MISALIGNED)"),
+                Excluded({"op": ("add",), "dst": ("odd",)}, "ADD_TENSOR takes multiples of 4 (MISALIGNED)"),
+            ),
+        ),
+        Cross("places", ("rows", "batch", "src_rows", "dst_rows"), "every walk of a copy"),
+    ),
+)
+
+VECTOR = Group(
+    "vector",
+    "each VECTOR command that the scoreboard has compared",
+    (
+        Axis("inputs", ("0", "1", "2", "3", "4"), "input streams"),
+        Axis(
+            "cols",
+            ("lanes", "chunk", "row", "long"),
+            "a row: up to the lanes, to a register, to a row register, more",
+        ),
+        Axis("rows", ("one", "several"), "rows"),
+        Axis("batch", ("none", "inner", "outer", "both"), "batches"),
+        Axis("out_size", ("4", "2", "1"), "bytes of an element of the output"),
+        Axis("align", ("beat", "element"), "start of the output on the bus"),
+    ),
+    (
+        Cross("shape", ("inputs", "cols", "rows"), "every number of streams of every length"),
+        Cross("output", ("out_size", "align", "cols"), "every way of packing a result"),
+        Cross("batches", ("batch", "rows", "inputs"), "every walk"),
+    ),
+)
+
+STREAMS = Group(
+    "streams",
+    "each input stream of a VECTOR command that the scoreboard has compared",
+    (
+        Axis("number", ("s0", "s1", "s2", "s3"), "which one"),
+        Axis("size", ("4", "2", "1"), "bytes of an element"),
+        Axis("form", ("plain", "bcast", "segments", "packed", "passes"), "how a row is read"),
+        Axis("align", ("beat", "element"), "start on the bus"),
+    ),
+    (
+        Cross("forms", ("number", "size", "form"), "every port in every form"),
+        Cross("aligned", ("number", "size", "align"), "every port from anywhere"),
+    ),
+)
+
+_NO_MEMORY = "NOP and SYNC touch no memory"
+_FENCES = ("nop", "sync")
+_MEETINGS = HAZARDS[1:]
+NEIGHBOURS = Group(
+    "neighbours",
+    "two commands, one directly behind the other, that the scoreboard has compared together",
+    (
+        Axis("before", OPCODES, "the opcode before"),
+        Axis("after", OPCODES, "the opcode behind it"),
+        Axis(
+            "hazard",
+            HAZARDS,
+            "what they share, from first to last byte: the second reads what the first writes (raw), writes "
+            "what it reads (war), writes what it writes (waw), or begins or ends where it does (adjacent); "
+            "program memory counts: LOAD_PROGRAM writes it, VECTOR reads it",
+        ),
+        Axis("before_type", TYPES, "of two products in a row"),
+        Axis("after_type", TYPES, "of two products in a row"),
+    ),
+    (
+        Cross(
+            "pairs",
+            ("before", "after", "hazard"),
+            "every pair of opcodes with every hazard between them",
+            (
+                Excluded({"before": _FENCES, "hazard": _MEETINGS}, _NO_MEMORY),
+                Excluded({"after": _FENCES, "hazard": _MEETINGS}, _NO_MEMORY),
+                Excluded(
+                    {
+                        "before": ("load",),
+                        "after": tuple(o for o in OPCODES if o not in ("vector", "load")),
+                        "hazard": ("raw",),
+                    },
+                    "LOAD_PROGRAM writes program memory, which only VECTOR reads",
+                ),
+                Excluded(
+                    {"before": ("load",), "after": ("load",), "hazard": ("raw", "war")},
+                    "LOAD_PROGRAM reads memory and writes program memory",
+                ),
+                Excluded(
+                    {
+                        "before": ("load",),
+                        "after": tuple(o for o in OPCODES if o != "load"),
+                        "hazard": ("waw",),
+                    },
+                    "only LOAD_PROGRAM writes program memory",
+                ),
+                Excluded(
+                    {
+                        "before": tuple(o for o in OPCODES if o != "load"),
+                        "after": ("load",),
+                        "hazard": ("waw",),
+                    },
+                    "only LOAD_PROGRAM writes program memory",
+                ),
+                Excluded(
+                    {
+                        "before": tuple(o for o in OPCODES if o != "vector"),
+                        "after": ("load",),
+                        "hazard": ("war",),
+                    },
+                    "LOAD_PROGRAM writes program memory, which only VECTOR reads",
+                ),
+            ),
+        ),
+        Cross("products", ("before_type", "after_type", "hazard"), "products overlap in the matrix engine"),
+    ),
+)
+
+QUEUES = Group(
+    "queues",
+    _CLOCK,
+    (
+        Axis("level", tuple(map(str, range(17))), "packets in the window queue"),
+        _WINDOW,
+        _RING,
+        Axis("wrapped", ("straight", "wrapped"), "whether the tail of the ring is below its head"),
+        _UNDER_WAY,
+    ),
+    (
+        Cross("sources", ("window", "ring"), "both ways of submission, waiting at once"),
+        Cross(
+            "ends",
+            ("ring", "wrapped"),
+            "the end of the ring at every level",
+            (
+                Excluded(
+                    {"ring": ("empty",), "wrapped": ("wrapped",)}, "the tail of an empty ring is its head"
+                ),
+            ),
+        ),
+        Cross(
+            "waiting",
+            ("window", "under_way"),
+            "every set of commands in the engines, and the queue behind it",
+        ),
+    ),
+)
+
+STARTS = Group(
+    "starts",
+    _CLOCK,
+    (
+        Axis("what", ("matrix", "vector"), "the engine that takes a command"),
+        _SOURCE,
+        _UNDER_WAY,
+        Axis("held", ("fence", "matrix", "vector"), "a checked packet that waits"),
+        Axis(
+            "reason",
+            ("all_before", "bytes", "engine", "both"),
+            "what it waits for: its bytes, or room in its engine",
+        ),
+    ),
+    (
+        Cross("ways", ("what", "source"), "both engines from both sources"),
+        Cross(
+            "overlaps",
+            ("what", "under_way"),
+            "what an engine starts beside",
+            (
+                Excluded(
+                    {"under_way": ("MMV", "MVM", "VMM")}, "three commands are the most that are under way"
+                ),
+                Excluded(
+                    {"what": ("vector",), "under_way": ("V", "MV", "VM")},
+                    "the vector engine takes one command",
+                ),
+                Excluded({"what": ("matrix",), "under_way": ("MM",)}, "the matrix engine takes two commands"),
+            ),
+        ),
+        Cross(
+            "waits",
+            ("held", "reason"),
+            "every reason to wait",
+            (
+                Excluded(
+                    {"held": ("fence",), "reason": ("bytes", "engine", "both")},
+                    "a fence waits for all before it",
+                ),
+                Excluded(
+                    {"held": ("matrix", "vector"), "reason": ("all_before",)}, "only NOP and SYNC are fences"
+                ),
+            ),
+        ),
+    ),
+)
+
+ERRORS = Group(
+    "errors",
+    _CLOCK,
+    (
+        Axis("check", CHECK_CODES, "a packet that is refused"),
+        Axis("fetch", ("packet", "extension"), "a slot of the ring that cannot be read"),
+        Axis("submit", SUBMIT_CODES, "a doorbell that is refused"),
+        Axis("engine", ENGINE_CODES, "a command that fails in its engine"),
+        Axis("failing", ("matrix", "vector"), "that engine"),
+        Axis(
+            "younger", ("none", "same", "other", "several"), "commands under way behind it, by their engine"
+        ),
+        _SOURCE,
+        _ENGINES,
+        _MORE,
+        _WINDOW,
+    ),
+    (
+        Cross("checks", ("check", "source", "engines"), "every refusal while the engines do anything"),
+        Cross("dropped", ("check", "source", "behind"), "the queue behind a refused packet"),
+        Cross("fetches", ("fetch", "engines"), "an unreadable slot while the engines do anything"),
+        Cross(
+            "submissions",
+            ("submit", "engines"),
+            "a refused doorbell while the engines do anything",
+        ),
+        Cross(
+            "executions",
+            ("engine", "failing", "younger"),
+            "whose error it is, and what stops with it",
+            (
+                _programs := Excluded(
+                    {"engine": ("BAD_PROGRAM", "BAD_INDEX"), "failing": ("matrix",)},
+                    "programs and indices are the vector engine's",
+                ),
+                Excluded(
+                    {"failing": ("vector",), "younger": ("same",)}, "the vector engine takes one command"
+                ),
+            ),
+        ),
+        Cross("left", ("engine", "failing", "behind"), "the queue behind a failing command", (_programs,)),
+    ),
+)
+
+RESETS = Group(
+    "resets",
+    _CLOCK,
+    (
+        Axis("reset", ("hard", "soft"), "rst_n, or CONTROL.soft_reset"),
+        _PHASE,
+        _UNDER_WAY,
+        _WINDOW,
+        _RING,
+        Axis("host", ("none", "reads", "writes", "both"), "bursts of the host that are under way"),
+    ),
+    (
+        Cross("phases", ("reset", "phase"), "a reset in every state of the command processor"),
+        Cross("engines", ("reset", "under_way"), "a reset while the engines do anything"),
+        Cross("queue", ("reset", "window"), "a reset of a queue that is not empty"),
+        Cross("ring_left", ("reset", "ring"), "a reset of a ring that is not empty"),
+        Cross("host_traffic", ("reset", "host"), "a reset while the host reads and writes"),
+    ),
+)
+
+CONTROLS = Group(
+    "controls",
+    _CLOCK,
+    (
+        Axis("action", ("doorbell", "tail", "clear_error"), "what the host does"),
+        _PHASE,
+        _WINDOW,
+        _RING,
+    ),
+    (
+        Cross("phases", ("action", "phase"), "every action in every state"),
+        Cross("cleared", ("window", "ring"), "what is dropped when an error is cleared"),
+    ),
+)
+
+INTERRUPTS = Group(
+    "interrupts",
+    _CLOCK,
+    (
+        Axis("status", _BIT_SETS, "IRQ_STATUS: d(one), e(rror), c(ommand)"),
+        Axis("enable", _BIT_SETS, "IRQ_ENABLE"),
+        Axis("cause", CAUSES, "an event"),
+        Axis("mask", ("masked", "enabled"), "whether the cause is enabled"),
+        Axis("pending", ("new", "pending"), "whether its bit is set already"),
+        Axis("clear", ("alone", "cleared"), "whether the host clears that bit in the same clock"),
+    ),
+    (
+        Cross("levels", ("status", "enable"), "the output of every pair of registers"),
+        Cross("causes", ("cause", "mask", "pending"), "every event"),
+        Cross("races", ("cause", "clear"), "an event and its clear in one clock"),
+    ),
+)
+
+HOST = Group(
+    "host",
+    _CLOCK,
+    (
+        Axis("request", ("write", "read"), "a burst of the host that is accepted"),
+        _ENGINES,
+        _PHASE,
+        Axis(
+            "answer",
+            ("write_slverr", "write_decerr", "read_slverr", "read_decerr"),
+            "a burst that is refused",
+        ),
+    ),
+    (
+        Cross("beside", ("request", "engines"), "host traffic while the engines work"),
+        Cross("phases", ("request", "phase"), "host traffic in every state"),
+        Cross("refused", ("answer", "engines"), "refused host traffic while the engines work"),
+    ),
+)
+
+PLAN = (
+    *(COMMANDS, MATMUL, MOVED, VECTOR, STREAMS, NEIGHBOURS, QUEUES, STARTS, ERRORS, RESETS, CONTROLS),
+    *(INTERRUPTS, HOST),
+)
+"""All groups, in the order of the report."""

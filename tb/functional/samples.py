@@ -1,0 +1,283 @@
+"""Samples of commands: a checked command, and the one before it, sorted into the plan's bins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from echo_npu.command import Command, Operand
+from echo_npu.data_types import DataType
+from echo_npu.packets import Flags, Opcode
+from echo_npu.vector.command import Descriptor, VectorCommand
+from tb.functional.plan import STEPS
+from tb.npu_config import NpuConfig
+
+PAGE = 4096
+QUICK_CYCLES, SLOW_CYCLES = 3, 40
+HELD_BACK = 0.5
+"""Chance from which on a channel counts as one that holds back."""
+
+Labels = str | frozenset[str]
+"""One bin of an axis, or several at once."""
+
+
+class Sample(NamedTuple):
+    """Labels by the axis of a group; an axis that is not there does not apply."""
+
+    group: str
+    values: Mapping[str, Labels]
+
+
+def memory_pattern(knobs: Mapping[str, float]) -> frozenset[str]:
+    """The labels of the memory model's timing; `knobs` as `tb.native.Dram.set` takes them."""
+    chances = {
+        name.removeprefix("stall_"): value for name, value in knobs.items() if name.startswith("stall_")
+    }
+    labels = {name for name, chance in chances.items() if chance >= HELD_BACK}
+    if knobs["reorder"]:
+        labels.add("reorder")
+    if not any(chances.values()) and not knobs["reorder"]:
+        labels.add("steady")
+    labels |= {f"one_{way}" for way in ("read", "write") if knobs[f"max_{way}s"] == 1}
+    if knobs["read_latency"] <= QUICK_CYCLES:
+        labels.add("quick")
+    elif knobs["read_latency"] > SLOW_CYCLES:
+        labels.add("slow")
+    return frozenset(labels)
+
+
+def command_samples(
+    commands: Sequence[Command], config: NpuConfig, knobs: Mapping[str, float]
+) -> Iterator[Sample]:
+    """All samples of commands that were submitted one behind the other."""
+    memory = memory_pattern(knobs)
+    for command in commands:
+        irq = "irq" if command.packet.flags & Flags.IRQ else "quiet"
+        yield Sample("commands", {"kind": _kind(command), "irq": irq, "memory": memory})
+        if command.packet.opcode == Opcode.MATMUL:
+            yield _product(command, config)
+        elif command.packet.opcode in (Opcode.MEMCPY, Opcode.ADD_TENSOR, Opcode.GATHER):
+            yield _move(command, config)
+        elif command.vector is not None:
+            yield _vector(command.vector, config)
+            yield from _streams(command.vector, config)
+    for before, after in itertools.pairwise(commands):
+        yield _neighbours(before, after)
+
+
+def _opcode(command: Command) -> str:
+    return {Opcode.MEMCPY: "copy", Opcode.ADD_TENSOR: "add", Opcode.LOAD_PROGRAM: "load"}.get(
+        Opcode(command.packet.opcode), Opcode(command.packet.opcode).name.lower()
+    )
+
+
+def _kind(command: Command) -> str:
+    extended = command.packet.opcode == Opcode.MEMCPY and command.packet.flags & Flags.EXT
+    return "rows" if extended else _opcode(command)
+
+
+def _batch(batch: tuple[int, int]) -> str:
+    inner, outer = batch[0] > 1, batch[1] > 1
+    return "both" if inner and outer else "inner" if inner else "outer" if outer else "none"
+
+
+# ---- products --------------------------------------------------------------------------------------------
+
+
+def size_class(size: int, tile: int, block: int) -> str:
+    """A dimension against a tile and a block, in elements."""
+    if size == 1:
+        return "one"
+    if size < tile:
+        return "part"
+    if size > block:
+        return "blocks"
+    return "ragged" if size % tile else "whole"
+
+
+def product_tiles(dtype: DataType, config: NpuConfig) -> dict[str, tuple[int, int]]:
+    """Tile and block of m, k and n, in elements; a word of the array holds four int8."""
+    tile, packed = config.array_rows, 4 if dtype == DataType.INT8 else 1
+    return {
+        "m": (tile, config.block_m),
+        "k": (tile * packed, tile * packed * config.block_k_tiles),
+        "n": (tile, tile * config.block_n_tiles),
+    }
+
+
+def _product(command: Command, config: NpuConfig) -> Sample:
+    packet, flags, dst = command.packet, command.packet.flags, command.dst
+    assert dst is not None
+    sizes = {"m": packet.m, "k": packet.k, "n": packet.n}
+    tiles = product_tiles(packet.data_type, config)
+    wanted = dict(
+        zip(STEPS, (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU), strict=True)
+    )
+    places = _batch(command.batch)
+    if places == "none":
+        operands = (*command.sources[:2], dst)
+        places = "dense" if all(each.row_stride == each.row_bytes for each in operands) else "strided"
+    aligned = {
+        f"align_{name}": "element" if operand.address % config.bus_bytes else "beat"
+        for name, operand in zip("abc", (*command.sources[:2], dst), strict=True)
+    }
+    return Sample(
+        "matmul",
+        {
+            "dtype": packet.data_type.label,
+            "out": packet.out_type.name.lower(),
+            "layout": "nt"[bool(flags & Flags.TRANS_A)] + "nt"[bool(flags & Flags.TRANS_B)],
+            "steps": "+".join(name for name, flag in wanted.items() if flags & flag) or "none",
+            **{name: size_class(size, *tiles[name]) for name, size in sizes.items()},
+            "places": places,
+            **aligned,
+        },
+    )
+
+
+# ---- copies and their like -------------------------------------------------------------------------------
+
+
+def row_class(address: int, length: int, bus: int) -> str:
+    """A row of `length` bytes at `address` against the beats of the bus."""
+    if address // PAGE != (address + length - 1) // PAGE:
+        return "page"
+    if length < bus:
+        return "part"
+    if length % bus:
+        return "ragged"
+    return "beat" if length == bus else "beats"
+
+
+def alignment(address: int, bus: int) -> str:
+    """Where on the bus an address is."""
+    return "odd" if address % 4 else "word" if address % bus else "beat"
+
+
+def _move(command: Command, config: NpuConfig) -> Sample:
+    src, dst = command.sources[0], command.dst
+    assert dst is not None
+    op = _kind(command)
+    values: dict[str, Labels] = {
+        "op": op,
+        "size": row_class(dst.address, dst.row_bytes, config.bus_bytes),
+        "src": alignment(src.address, config.bus_bytes),
+        "dst": alignment(dst.address, config.bus_bytes),
+    }
+    if op == "rows":
+        values |= {"rows": "one" if dst.rows == 1 else "several", "batch": _batch(command.batch)}
+        values |= {"src_rows": _spacing(src), "dst_rows": _spacing(dst)}
+    return Sample("moves", values)
+
+
+def _spacing(operand: Operand) -> str:
+    if operand.row_stride < operand.row_bytes:
+        return "again"
+    return "dense" if operand.row_stride == operand.row_bytes else "gaps"
+
+
+# ---- vector programs -------------------------------------------------------------------------------------
+
+
+def _vector(command: VectorCommand, config: NpuConfig) -> Sample:
+    cols = command.cols
+    length = (
+        "lanes"
+        if cols <= config.vector_lanes
+        else "chunk"
+        if cols <= config.vector_length
+        else "row"
+        if cols <= config.row_elements
+        else "long"
+    )
+    return Sample(
+        "vector",
+        {
+            "inputs": str(sum(each is not None for each in command.inputs)),
+            "cols": length,
+            "rows": "one" if command.rows == 1 else "several",
+            "batch": _batch((command.batch[0] or 1, command.batch[1] or 1)),
+            "out_size": str(command.output.size),
+            "align": "element" if command.output.address % config.bus_bytes else "beat",
+        },
+    )
+
+
+def _streams(command: VectorCommand, config: NpuConfig) -> Iterator[Sample]:
+    for number, stream in enumerate(command.inputs):
+        if stream is not None:
+            aligned = "element" if stream.address % config.bus_bytes else "beat"
+            yield Sample(
+                "streams",
+                {"number": f"s{number}", "size": str(stream.size), "form": _forms(stream), "align": aligned},
+            )
+
+
+def _forms(stream: Descriptor) -> frozenset[str]:
+    labels = set()
+    if stream.bcast:
+        labels.add("bcast")
+    if stream.segs > 1:
+        labels.add("packed" if stream.pack else "segments")
+    if stream.passes > 1:
+        labels.add("passes")
+    return frozenset(labels or {"plain"})
+
+
+# ---- neighbours ------------------------------------------------------------------------------------------
+
+Span = tuple[str, int, int]
+"""Memory or program memory, first, and one past the last."""
+
+
+def _spans(command: Command) -> tuple[list[Span], list[Span]]:
+    """What a command reads and what it writes, each operand from its first to its last byte, as the device
+    looks at it."""
+    reads = [("memory", each.address, each.address + each.extent(command.batch)) for each in command.sources]
+    writes: list[Span] = []
+    if command.dst is not None:
+        writes.append(
+            ("memory", command.dst.address, command.dst.address + command.dst.extent(command.batch))
+        )
+    if command.vector is not None:
+        reads.append(("programs", command.vector.entry, command.vector.entry + 1))
+    if command.packet.opcode == Opcode.LOAD_PROGRAM:
+        writes.append(("programs", command.packet.k, command.packet.k + command.packet.m))
+    return reads, writes
+
+
+def _meet(one: Sequence[Span], other: Sequence[Span]) -> bool:
+    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in one for b in other)
+
+
+def _touch(one: Sequence[Span], other: Sequence[Span]) -> bool:
+    return any(a[0] == b[0] and (a[1] == b[2] or b[1] == a[2]) for a in one for b in other)
+
+
+def hazards(before: Command, after: Command) -> frozenset[str]:
+    """What the two share: labels of the axis "hazard"."""
+    (old_reads, old_writes), (new_reads, new_writes) = _spans(before), _spans(after)
+    found = {
+        name
+        for name, one, other in (
+            ("raw", old_writes, new_reads),
+            ("war", old_reads, new_writes),
+            ("waw", old_writes, new_writes),
+        )
+        if _meet(one, other)
+    }
+    if not found and (_touch(old_writes, new_reads + new_writes) or _touch(old_reads, new_writes)):
+        found = {"adjacent"}
+    return frozenset(found or {"none"})
+
+
+def _neighbours(before: Command, after: Command) -> Sample:
+    values: dict[str, Labels] = {
+        "before": _opcode(before),
+        "after": _opcode(after),
+        "hazard": hazards(before, after),
+    }
+    if before.packet.opcode == after.packet.opcode == Opcode.MATMUL:
+        values |= {"before_type": before.packet.data_type.label, "after_type": after.packet.data_type.label}
+    return Sample("neighbours", values)

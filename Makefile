@@ -95,6 +95,10 @@ faults fuzz:
 coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branches, toggles, into reports/coverage/; SEED=1 JOBS=2
 	@$(PY) -m tb.coverage.code run --jobs "$$JOBS"
 
+.PHONY: coverage-functional
+coverage-functional: $(VENV)/.sim $(VENV)/.verify ## which situations regression and N=50 programs reach, into reports/functional/; SEED=1 JOBS=2
+	@$(PY) -m tb.functional.campaign --count "$$N" --jobs "$$JOBS"
+
 # uvm's N is not what this takes unless somebody sets it.
 MUTANTS = $(if $(filter command environment override,$(firstword $(origin N))),$(N),300)
 

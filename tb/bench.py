@@ -103,6 +103,9 @@ class NpuBench:
         self.commands = CommandDriver(self.registers, self.memory, self.config.queue_depth)
         self.axi = AxiMonitor(self.dram)
         self.functional = self._collector()
+        self.held = False
+        """The functional model is not shown commands yet: it has to be told first how they end. What the host
+        writes until then must be no business of theirs."""
         self._next = {name: region.base for name, region in MEMORY_REGIONS.items()}
         self._entries: dict[bytes, int] = {}
         self._program_end = 0
@@ -111,6 +114,7 @@ class NpuBench:
         """Reset the device, empty its memory, set the memory's timing, enable the ring."""
         dut = self.dut
         dut.rst_n.value = 0
+        self.registers.forget()
         self.dram.clear_faults()
         self.dram.configure(random_timing(self.random) if stalled() else DEFAULT_TIMING)
         self.memory.shared.clear()
@@ -224,6 +228,15 @@ class NpuBench:
         await self.commands.clear_error()
         await self.probe()
 
+    async def hard_reset(self) -> None:
+        """Reset the device through its pin, and set up the ring again. No register access may be under
+        way."""
+        self.dut.rst_n.value = 0
+        await Timer(5 * CLOCK_NS, "ns")
+        self.dut.rst_n.value = 1
+        await Timer(5 * CLOCK_NS, "ns")
+        await self.commands.setup_ring(RING_BASE, RING_SLOTS)
+
     async def restart(self) -> None:
         """Reset the device through its register, and set up the ring again."""
         await self.commands.soft_reset()
@@ -265,7 +278,8 @@ class NpuBench:
         return collector
 
     def _host_writes(self, address: int, data: NDArray[np.uint8]) -> None:
-        self.monitor.sync()  # what was submitted before saw memory as it was before
+        if not self.held:
+            self.monitor.sync()  # what was submitted before saw memory as it was before
         self.scoreboard.mirror(address, data)
 
 

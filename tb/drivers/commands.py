@@ -118,11 +118,45 @@ class CommandDriver:
                 raise DeviceHangError(f"still busy after {timeout_cycles} cycles: {await self.describe()}")
             left //= 2
 
-    async def clear_error(self) -> None:
-        """Leave the ERROR state; what was submitted before is dropped and the ring is empty."""
-        control = await self._registers.read(regs.CONTROL)
-        await self._registers.write(regs.CONTROL, control | regs.CONTROL_CLEAR_ERROR.mask)
+    async def settle(self, timeout_cycles: int) -> State:
+        """Look again and again until nothing is queued or running any more; the state then. Interrupts stay
+        as they are.
+
+        Raises:
+            DeviceHangError: still busy after `timeout_cycles`.
+        """
+        pause, left = 20, timeout_cycles
+        while True:
+            state = State(regs.STATUS_STATE.get(await self._registers.read(regs.STATUS)))
+            if state != State.BUSY:
+                return state
+            if left <= 0:
+                raise DeviceHangError(f"still busy after {timeout_cycles} cycles: {await self.describe()}")
+            await Timer(pause * CLOCK_NS, "ns")
+            left -= pause
+            pause = min(2 * pause, 1000)
+
+    async def ring_doorbells(self, packets: Sequence[Packet]) -> None:
+        """Submit through the window whether there is room or not."""
+        writes = [write for packet in packets for write in self.window_writes(packet_bytes(packet))]
+        await self._registers.run(writes)
+
+    async def bad_tail(self, *, enabled: bool) -> None:
+        """Write a tail that the device must refuse: beyond the ring, or of a ring that is not enabled."""
+        if enabled:
+            await self._registers.write(regs.RING_TAIL, self._ring_slots)
+        else:
+            await self._registers.run([WriteReg(regs.CONTROL, 0), WriteReg(regs.RING_TAIL, 0)])
+
+    async def clear_error(self) -> int:
+        """Leave the ERROR state; what was submitted before is dropped and the ring, which is enabled again,
+        is empty: where it goes on."""
+        await self._registers.write(
+            regs.CONTROL,
+            regs.CONTROL_RING_ENABLE.put(int(self._ring_slots > 0)) | regs.CONTROL_CLEAR_ERROR.mask,
+        )
         self._tail = await self._registers.read(regs.RING_HEAD)
+        return self._tail
 
     async def soft_reset(self, timeout_cycles: int = 100_000) -> None:
         """Reset the device through its register; the ring must be set up again.

@@ -67,9 +67,11 @@ class MemoryDriver:
         raw = self.shared.bytes[address : address + count * kind.itemsize]
         return raw.copy().view(kind).reshape(shape)
 
-    async def front_write(self, address: int, data: bytes, **axi: Any) -> Any:
-        """Write through the host window; returns cocotbext-axi's response. `axi`: size, burst, awid ..."""
-        self._on_write(address, np.frombuffer(data, dtype=np.uint8))
+    async def front_write(self, address: int, data: bytes, *, refused: bool = False, **axi: Any) -> Any:
+        """Write through the host window; returns cocotbext-axi's response. `axi`: size, burst, awid ... A
+        write that is to be `refused` changes nothing, so nobody is told of it."""
+        if not refused:
+            self._on_write(address, np.frombuffer(data, dtype=np.uint8))
         async with self.front_door() as master:
             return await master.write(address, data, **axi)
 

@@ -34,6 +34,10 @@ class RegisterDriver:
         self._queue = RegisterQueue()
         self._lock = Lock()
 
+    def forget(self) -> None:
+        """Drop accesses that a test which failed left behind."""
+        self._queue.flush()
+
     async def run(self, operations: Sequence[RegisterOp]) -> list[int]:
         """Do the operations in order: the value for a read, 0 for a write, whether high (0 or 1) for a wait.
 

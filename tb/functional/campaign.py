@@ -34,8 +34,8 @@ def collect(folder: Path, seed: int, count: int, jobs: int) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; exit status 0 when everything passed and every reachable bin was hit, 1 when not, 2 for wrong
-    arguments."""
+    """Command line; exit status 0 when everything passed and every reachable bin was hit, 1 when not, 2 for
+    wrong arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m tb.functional.campaign", description="functional coverage of regression and programs"
     )

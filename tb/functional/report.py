@@ -120,10 +120,13 @@ def result(rows: Sequence[Row], pages: Sequence[str] = (), seed: int = 0) -> Cam
         for labels, reason in row.wrong:
             name = f"{row.counter.name} {' '.join(labels)}"
             items.append(Item(name, "error", message=f"hit, but excluded: {reason}"))
+    bins = sum(len(row.hits) for row in rows)
+    excluded = sum(len(row.excluded) + len(row.wrong) for row in rows)
     figures = {
-        "functional_bins": sum(len(row.hits) for row in rows),
+        "functional_bins": bins,
         "functional_hit": sum(row.hit - len(row.wrong) for row in rows),
-        "functional_excluded": sum(len(row.excluded) + len(row.wrong) for row in rows),
+        "functional_excluded": excluded,
+        "functional_reachable": bins - excluded,
     }
     return CampaignResult("functional", seed, 0.0, figures, items, pages)
 
@@ -174,7 +177,7 @@ def show(rows: Sequence[Row], outcome: CampaignResult, missed: int = 60) -> None
     if len(outcome.items) > missed:
         console.print(f"and {len(outcome.items) - missed} more")
     figures = outcome.figures
-    reachable = figures["functional_bins"] - figures["functional_excluded"]
+    reachable = figures["functional_reachable"]
     share = 100 * figures["functional_hit"] / reachable
     console.print(
         f"{figures['functional_hit']} of {reachable} reachable bins hit: {share:.2f} %", highlight=False

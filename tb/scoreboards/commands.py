@@ -32,6 +32,7 @@ from tb.scoreboards.errors import (
     StrayWriteError,
     UncheckedError,
 )
+from tb.scoreboards.interrupts import check_interrupt
 from tb.scoreboards.memory import MemoryImage, differences
 
 
@@ -82,12 +83,13 @@ def device_state(values: Sequence[int]) -> DeviceState:
 
 @dataclasses.dataclass(frozen=True)
 class ExpectedFault:
-    """A bus error that the test injects: which command it hits (None: the fetch of a ring slot), and the
-    report."""
+    """An error that only the device can tell: which command it hits (None: the fetch of a ring slot), and the
+    report. With `before` the command has not been taken yet when the device stops."""
 
     code: ErrorCode
     address: int
     command: int | None
+    before: bool = False
 
 
 class _Behind:
@@ -127,7 +129,13 @@ class _Reference(FunctionalModel):
         self.fault: ExpectedFault | None = None
         self.undefined: list[Command] = []
         self.executed: list[Command] = []
+        self.history: list[tuple[NDArray[np.int64], NDArray[np.uint8]]] | None = None
+        """If it is a list: what was at all addresses of a destination, before the command was executed."""
         self._behind: _Behind | None = None
+        self._seen_head = 0
+        self._ignored_tails: list[int] = []
+        self.heads: set[int] = set()
+        """Where the ring may go on after the last error."""
         super().__init__(config, memory)
 
     def drain(self) -> None:
@@ -135,7 +143,37 @@ class _Reference(FunctionalModel):
         while self._step_or_fault():
             pass
 
+    @property
+    def taken(self) -> int:
+        """Commands that were taken since reset."""
+        return self._taken
+
+    def _control(self, value: int) -> None:
+        failed = bool(self._error)
+        super()._control(value)
+        if failed and not self._error:
+            # The device is in error later than the model, and may have accepted tails until then.
+            self.heads = {self._tail, *self._ignored_tails}
+            self._ignored_tails.clear()
+
+    def _ring_doorbell_of_ring(self, tail: int) -> None:
+        if not self._error:
+            self._behind = None
+        elif tail < self._stored[regs.RING_SIZE]:
+            self._ignored_tails.append(tail)
+            self._look_behind(tail)
+        super()._ring_doorbell_of_ring(tail)
+
+    def ring_goes_on(self, head: int) -> None:
+        """The ring is empty, and the device is at `head`."""
+        self._head = self._tail = head
+
     def _step_or_fault(self) -> bool:
+        fault = self.fault
+        if fault is not None and fault.before and self._taken == fault.command and self._held is None:
+            self.fault = None
+            self._fail(fault.code, fault.address)
+            return False
         try:
             return self._step()
         except PacketFault as hit:
@@ -153,7 +191,11 @@ class _Reference(FunctionalModel):
         return super()._take(from_ring)
 
     def _execute(self, command: Command) -> None:
-        if self.fault is not None and self.fault.command == self._taken - 1:
+        if self.history is not None and command.dst is not None:
+            runs = addresses(command.dst, command.batch).reshape(-1, 1)
+            places = (runs + np.arange(command.dst.row_bytes)).reshape(-1)
+            self.history.append((places, self.memory.bytes[places]))
+        if self.fault is not None and not self.fault.before and self.fault.command == self._taken - 1:
             fault, self.fault = self.fault, None
             self._stopped(command)
             raise PacketFault(fault.code, fault.address)
@@ -170,11 +212,16 @@ class _Reference(FunctionalModel):
         """A command failed in its engine. Those behind it may be under way, too, and stop."""
         self.undefined.append(command)
         self._behind = _Behind(command.packet.opcode == Opcode.MATMUL)
-        head = self._head
-        while self._behind is not None and head != self._tail:
-            base, slots = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
-            self._came_behind(self.memory.read(base + head * PACKET_BYTES, PACKET_BYTES).tobytes())
-            head = (head + 1) % slots
+        self._seen_head = self._head
+        self._look_behind(self._tail)
+
+    def _look_behind(self, tail: int) -> None:
+        """The slots of the ring up to `tail` were submitted behind the command that failed."""
+        base, slots = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
+        while self._behind is not None and self._seen_head != tail:
+            slot = self.memory.read(base + self._seen_head * PACKET_BYTES, PACKET_BYTES)
+            self._came_behind(slot.tobytes())
+            self._seen_head = (self._seen_head + 1) % slots
 
     def _came_behind(self, slot: bytes) -> None:
         assert self._behind is not None
@@ -219,6 +266,8 @@ class CommandScoreboard:
         """Commands that passed both checks, and errors that were compared."""
         self._failed = False
         self._memory = DeviceMemory()
+        self._causes = 0
+        self._cleared = False
         self._reference = _Reference(config, self._memory)
         self._unseen_errors = False
 
@@ -236,6 +285,7 @@ class CommandScoreboard:
                 raise ScoreboardError(
                     f"partial write of register 0x{write.offset:03x}: the model has no byte strobes"
                 )
+            self._cleared |= write.offset == regs.IRQ_STATUS
             self._reference.write_reg(write.offset, write.data)
             try:
                 self._reference.drain()
@@ -243,12 +293,81 @@ class CommandScoreboard:
                 self._failed = True
                 raise
             self._unseen_errors |= self._reference.state == State.ERROR
+            self._causes |= self._reference.register(regs.IRQ_STATUS)
 
-    def expect_fault(self, code: ErrorCode, address: int, *, command: int | None) -> None:
+    def expect_fault(
+        self, code: ErrorCode, address: int, *, command: int | None, before: bool = False
+    ) -> None:
         """The test made memory answer with an error: command number `command` since reset (None: the next
         fetch of a ring slot) will fail with `code`, and `address` as ERROR_ADDR. Its destination is then
-        undefined."""
-        self._reference.fault = ExpectedFault(code, address, command)
+        undefined. With `before` the device stops before it takes that command."""
+        self._reference.fault = ExpectedFault(code, address, command, before)
+
+    @property
+    def taken(self) -> int:
+        """Commands that the model has taken since reset."""
+        return self._reference.taken
+
+    def ring_goes_on(self, head: int) -> None:
+        """After an error the ring is empty, and the device is at `head`: at the tail that it was told last
+        before it stopped, which only it knows. StateMismatchError if it never was told that one."""
+        if head not in self._reference.heads:
+            heads = ", ".join(map(str, sorted(self._reference.heads)))
+            raise StateMismatchError(f"the ring goes on at {head}, which is none of {heads}")
+        self._reference.ring_goes_on(head)
+
+    def restart_interrupts(self) -> None:
+        """All causes of the device were cleared while it had nothing to do."""
+        self._causes = 0
+        self._cleared = False
+
+    def check_interrupt(self, status: int, enable: int, line: bool) -> None:
+        """Compare IRQ_STATUS, IRQ_ENABLE and the output of a device that has nothing left to do.
+        InterruptMismatchError"""
+        check_interrupt(
+            status,
+            enable,
+            line,
+            model=self._reference.register(regs.IRQ_STATUS),
+            causes=self._causes,
+            cleared=self._cleared,
+            failed=self._reference.state == State.ERROR,
+        )
+
+    def keep_history(self) -> None:
+        """From now on remember what commands overwrite, for `after_reset`."""
+        self._reference.history = []
+
+    def after_reset(self, memory: MemoryImage, *, hard: bool) -> None:
+        """The device was reset in the midst of what was observed since `keep_history`: a byte is what one
+        of the commands left there, or what had been there before. Go on with what the device has; its
+        program memory must be loaded anew.
+
+        Raises:
+            ExactMismatchError, StrayWriteError: a byte is something else.
+        """
+        self._failed = True  # unless everything below passes
+        reference = self._reference
+        for command in reference.undefined:
+            self._adopt(command, memory)
+        found = differences(memory, self._memory)
+        legal = np.zeros(found.size, dtype=bool)
+        for places, old in reference.history or ():
+            at = np.searchsorted(found, places)
+            at[at == found.size] = 0
+            same = found.size > 0 and (found[at] == places) & (memory.bytes[places] == old)
+            legal[at[same]] = True
+        if not legal.all():
+            self._blame(found[~legal], memory)
+        self._memory.bytes[found] = memory.bytes[found]
+        reference.executed.clear()
+        reference.undefined.clear()
+        reference.history = None
+        if hard:
+            self._reference = _Reference(self._config, self._memory)
+            self._reference.programs.load(0, reference.programs.words)
+        self.checked += 1
+        self._unseen_errors = self._failed = False
 
     def expect_no_extension(self) -> None:
         """The device gave up waiting for an announced extension: the model, which has no clock, is told

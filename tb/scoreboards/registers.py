@@ -42,14 +42,24 @@ class RegisterScoreboard:
 
     Constants and what only the host writes must be equal. The model has no clock: it has retired all that was
     submitted, so RETIRED lies between its last value and the model's. STATUS may be BUSY or DONE, but ERROR
-    only if the model's is. Other registers depend on time, and are not judged.
+    only if the model's is. A cause in IRQ_STATUS stays until the host clears it. Other registers depend on
+    time, and are not judged.
     """
 
     def __init__(self, expected: Callable[[int], int]) -> None:
         self._expected = expected
-        self._retired = 0
+        self.restart()
         self.checked = 0
         """Reads that were judged."""
+
+    def restart(self) -> None:
+        """The device was reset."""
+        self._retired = 0
+        self._causes = 0
+
+    def cleared(self, causes: int) -> None:
+        """The host has cleared these causes in IRQ_STATUS."""
+        self._causes &= ~causes
 
     def check(self, offset: int, value: int) -> None:
         """Judge the value read at `offset`. RegisterMismatchError."""
@@ -61,6 +71,9 @@ class RegisterScoreboard:
         elif offset == regs.STATUS:
             failed = regs.STATUS_STATE.get(self._expected(offset)) == State.ERROR
             good = failed or regs.STATUS_STATE.get(value) != State.ERROR
+        elif offset == regs.IRQ_STATUS:
+            good = not self._causes & ~value
+            self._causes = value
         else:
             return
         if not good:

@@ -8,33 +8,43 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from echo_npu.packets import NpuCommandPacket
 from tb.drivers.commands import Path as Via
 
+Answer = Literal["OKAY", "SLVERR", "DECERR"]
+"""What the AXI4 bus says to an access."""
+
 
 @dataclasses.dataclass(frozen=True)
 class CommandStep:
-    """Submit the packets of one command (or of a few that belong together), 64 bytes each."""
+    """Submit the packets of one command (or of a few that belong together), 64 bytes each; `via` is how, if
+    not as the rest of the program: a switch waits until nothing runs, since there is no order between the
+    two."""
 
     packets: tuple[bytes, ...]
+    via: Via | None = None
 
     def __str__(self) -> str:
-        return str(NpuCommandPacket.unpack(self.packets[0]))
+        text = str(NpuCommandPacket.unpack(self.packets[0]))
+        return f"{text} by {self.via}" if self.via else text
 
 
 @dataclasses.dataclass(frozen=True)
 class HostWrite:
     """Write through the host window. With `alone` after everything before it has ended, and before anything
-    behind it begins; else beside the commands, which must not touch these bytes."""
+    behind it begins; else beside the commands, which must not touch these bytes. `answer` is what it gets: a
+    write that is refused changes nothing."""
 
     address: int
     data: bytes
     alone: bool = False
+    answer: Answer = "OKAY"
 
     def __str__(self) -> str:
-        return f"host writes {len(self.data)} bytes at 0x{self.address:x}{' alone' if self.alone else ''}"
+        text = f"host writes {len(self.data)} bytes at 0x{self.address:x}{' alone' if self.alone else ''}"
+        return text if self.answer == "OKAY" else f"{text}: {self.answer}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +53,11 @@ class HostRead:
 
     address: int
     length: int
+    answer: Answer = "OKAY"
 
     def __str__(self) -> str:
-        return f"host reads {self.length} bytes at 0x{self.address:x}"
+        text = f"host reads {self.length} bytes at 0x{self.address:x}"
+        return text if self.answer == "OKAY" else f"{text}: {self.answer}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +81,75 @@ class RegisterWrite:
         return f"register 0x{self.offset:03x} is written with 0x{self.value:x}"
 
 
-Step = CommandStep | HostWrite | HostRead | RegisterRead | RegisterWrite
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (CommandStep, HostWrite, HostRead, RegisterRead, RegisterWrite)
-}
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """The memory refuses what touches [low, high), by reads or by writes, until the `Recover` or `Reset` that
+    comes next; from the end of what came before the last one on. Beats of the bus fail as a whole."""
+
+    low: int
+    high: int
+    write: bool = False
+    decode: bool = False
+
+    def __str__(self) -> str:
+        what = "writes to" if self.write else "reads of"
+        return f"{what} 0x{self.low:x}..0x{self.high:x} get {'DECERR' if self.decode else 'SLVERR'}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Doorbells:
+    """Ring the doorbell for all packets at once, whether there is room or not: a full queue is an error."""
+
+    packets: tuple[bytes, ...]
+
+    def __str__(self) -> str:
+        return f"{len(self.packets)} packets whether there is room or not"
+
+
+@dataclasses.dataclass(frozen=True)
+class BadTail:
+    """Write a ring tail that must be refused: the ring is disabled, or the tail is beyond its end."""
+
+    enabled: bool
+
+    def __str__(self) -> str:
+        return f"a tail {'beyond the ring' if self.enabled else 'of a ring that is not enabled'}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recover:
+    """All before it ends, perhaps in an error; that is judged and cleared, and nothing behind it begins
+    before."""
+
+    def __str__(self) -> str:
+        return "an error is cleared, if there is one"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reset:
+    """So many clocks after all before it has been submitted, the device is reset, by its pin or its
+    register."""
+
+    hard: bool
+    after: int
+
+    def __str__(self) -> str:
+        return f"{'hard' if self.hard else 'soft'} reset after {self.after} clocks"
+
+
+Step = (
+    CommandStep
+    | HostWrite
+    | HostRead
+    | RegisterRead
+    | RegisterWrite
+    | Fault
+    | Doorbells
+    | BadTail
+    | Recover
+    | Reset
+)
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Step)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +160,7 @@ class StepProgram:
         steps: in order on each port; the ports do not wait for one another, except for a step `alone`.
         images: bytes that are in memory before the first step, by address.
         timing: knobs of the memory model, as `tb.native.Dram.configure`.
-        via: how commands are submitted. One way for all: between the two there is no order.
+        via: how commands are submitted that do not say it themselves.
     """
 
     steps: tuple[Step, ...]

@@ -16,7 +16,16 @@ from pyuvm import uvm_agent, uvm_analysis_port, uvm_component, uvm_driver, uvm_s
 from tb.bench import NpuBench
 from tb.drivers.commands import Path
 from tb.native import ObservedWrite
-from tb.stimulus.steps import CommandStep, HostRead, HostWrite, RegisterRead, RegisterWrite, Step
+from tb.stimulus.steps import (
+    BadTail,
+    CommandStep,
+    Doorbells,
+    HostRead,
+    HostWrite,
+    RegisterRead,
+    RegisterWrite,
+    Step,
+)
 
 
 class StepItem(uvm_sequence_item):  # type: ignore[misc]
@@ -46,11 +55,30 @@ class Driver(uvm_driver):  # type: ignore[misc]
 
 
 class CommandDriver(Driver):
-    """Submits commands; waits for room, not for their end. ConfigDB: VIA."""
+    """Submits commands; waits for room, not for their end, but for that too between the two ways of
+    submission. ConfigDB: VIA, TIMEOUT_CYCLES."""
 
-    async def drive(self, step: CommandStep) -> None:
-        via: Path = self.cdb_get("VIA")
-        await self.bench.commands.submit(step.packets, via)
+    def build_phase(self) -> None:
+        super().build_phase()
+        self._last: Path | None = None
+
+    async def drive(self, step: CommandStep | Doorbells | BadTail) -> None:
+        commands = self.bench.commands
+        if isinstance(step, BadTail):
+            await commands.bad_tail(enabled=step.enabled)
+            return
+        via: Path = "window" if isinstance(step, Doorbells) else step.via or self.cdb_get("VIA")
+        if self._last not in (None, via):
+            await commands.settle(self.cdb_get("TIMEOUT_CYCLES"))
+        self._last = via
+        if isinstance(step, Doorbells):
+            await commands.ring_doorbells(step.packets)
+        else:
+            await commands.submit(step.packets, via)
+
+
+class HostAnswerError(AssertionError):
+    """The host window gave another AXI4 response than the access must get."""
 
 
 class HostDriver(Driver):
@@ -58,23 +86,29 @@ class HostDriver(Driver):
 
     async def drive(self, step: HostWrite | HostRead) -> bytes:
         if isinstance(step, HostWrite):
-            answer = await self.bench.memory.front_write(step.address, step.data)
+            answer = await self.bench.memory.front_write(
+                step.address, step.data, refused=step.answer != "OKAY"
+            )
             data = step.data
         else:
             answer = await self.bench.memory.front_read(step.address, step.length)
             data = bytes(answer.data)
-        assert answer.resp == AxiResp.OKAY, f"{step}: {answer.resp.name}"
+        if answer.resp != AxiResp[step.answer]:
+            raise HostAnswerError(f"{step}: the answer is {answer.resp.name}")
         return data
 
 
 class RegisterDriver(Driver):
-    """Reads and writes registers; the answer is the value read, 0 for a write."""
+    """Reads and writes registers; the answer is the value read, 0 for a write, None for a value that nobody
+    can judge because the model has not been told all that happens."""
 
-    async def drive(self, step: RegisterRead | RegisterWrite) -> int:
+    async def drive(self, step: RegisterRead | RegisterWrite) -> int | None:
         if isinstance(step, RegisterWrite):
             await self.bench.registers.write(step.offset, step.value)
             return 0
         value = await self.bench.registers.read(step.offset)
+        if self.bench.held:
+            return None
         self.bench.monitor.sync()  # the judge of the value must have seen all writes before it
         return value
 

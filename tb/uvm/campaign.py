@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tb.npu_config import ROOT, ConfigError, load_config
+from tb.results import CampaignResult, Item
 from tb.runner import SIM_BUILD, BuildError, SimulationError, build, choose_seed, run
 from tb.stimulus.steps import StepProgram
 from tb.tools import ToolMissingError
@@ -140,23 +141,27 @@ def _replay(campaign: Campaign, path: Path) -> int:
     return int(failure is not None)
 
 
-def _run(campaign: Campaign, seed: int, count: int | None, hours: float | None) -> int:
+def _run(campaign: Campaign, seed: int, count: int | None, hours: float | None) -> CampaignResult:
     started = time.monotonic()
-    played = bad = 0
+    played = 0
+    failed: list[Item] = []
     for seeds in batches(seed, count, started + 3600 * hours if hours else None):
         for number, failure in zip(seeds, campaign.seeds(seeds), strict=True):
             played += 1
             if failure is None:
                 continue
-            bad += 1
             again = f"make uvm SEQUENCE={campaign.sequence} CONFIG={campaign.config} SEED={number} N=1"
             print(f"FAIL  seed {number}: {failure.kind}: {failure.message}\nreplay: {again}", flush=True)
             path, program = campaign.keep(number, failure)
             print(f"{program}\nreplay: make uvm CONFIG={campaign.config} REPLAY={path}", flush=True)
-        print(f"{played} programs, {bad} failed, next seed {seeds[-1] + 1}", flush=True)
+            name = f"{campaign.sequence} {campaign.config} {number}"
+            failed.append(Item(name, "fail", 0.0, f"{failure.kind}: {failure.message}", again, str(program)))
+        print(f"{played} programs, {len(failed)} failed, next seed {seeds[-1] + 1}", flush=True)
     seconds = time.monotonic() - started
-    print(f"{played} programs of {campaign.sequence!r} from seed {seed} in {seconds:.0f} s: {bad} failed")
-    return int(bad > 0)
+    drawn = f"{played} programs of {campaign.sequence!r} from seed {seed}"
+    print(f"{drawn} in {seconds:.0f} s: {len(failed)} failed")
+    figures = {"uvm_programs": played, "uvm_failed": len(failed)}
+    return CampaignResult("uvm", seed, seconds, figures, failed)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -171,17 +176,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     length.add_argument("--count", type=int, default=50, help="programs, from seed $SEED on")
     length.add_argument("--hours", type=float, help="go on for so long")
     length.add_argument("--replay", type=Path, help="play a program that was saved")
+    parser.add_argument("--json", type=Path, help="write the result, with the programs that failed")
     options = parser.parse_args(argv)
     try:
         if options.count < 1 or (options.hours is not None and options.hours <= 0):
             raise ValueError("N and HOURS must be more than 0")
         seed = choose_seed()
         build(options.config)
-        name = "soak" if options.hours else "uvm"  # the two may run at the same time
+        name = f"uvm-{options.sequence}-{options.config}-{seed}"  # others may run at the same time
         campaign = Campaign(options.config, options.sequence, name=name)
         if options.replay:
             return _replay(campaign, options.replay)
-        return _run(campaign, seed, None if options.hours else options.count, options.hours)
+        result = _run(campaign, seed, None if options.hours else options.count, options.hours)
+        if options.json:
+            result.save(options.json)
+        return 0 if result.passed else 1
     except (ConfigError, ToolMissingError, BuildError, OSError, KeyError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

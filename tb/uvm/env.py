@@ -5,14 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cocotb.triggers import Timer
 from pyuvm import uvm_component, uvm_env, uvm_subscriber
 
-from echo_npu.status import State
+from echo_npu import registers as regs
+from echo_npu.backends.base import ReadReg
+from echo_npu.status import ErrorCode, State
 from tb.bench import NpuBench
+from tb.drivers.commands import ALL_IRQS
+from tb.drivers.registers import CLOCK_NS
 from tb.native import ObservedWrite
+from tb.scoreboards.commands import DeviceState
 from tb.scoreboards.registers import RegisterScoreboard
-from tb.stimulus.steps import HostRead, RegisterRead
+from tb.stimulus.steps import (
+    BadTail,
+    CommandStep,
+    Doorbells,
+    Fault,
+    HostRead,
+    RegisterRead,
+    RegisterWrite,
+    Reset,
+    Step,
+)
 from tb.uvm.agents import CommandAgent, HostAgent, RegisterAgent
+from tb.uvm.faults import commands_of, explains_address, suspects
 
 
 class HostReadError(AssertionError):
@@ -20,7 +37,11 @@ class HostReadError(AssertionError):
 
 
 class UnexpectedErrorState(AssertionError):  # noqa: N818  (the device's state of that name)
-    """The device is in state ERROR after a program of legal commands."""
+    """The device is in state ERROR where the program does not recover from one."""
+
+
+class WrongErrorError(AssertionError):
+    """An error that the program provoked did not come, or says something else than it must."""
 
 
 class WriteSubscriber(uvm_subscriber):  # type: ignore[misc]
@@ -36,7 +57,7 @@ class HostSubscriber(uvm_subscriber):  # type: ignore[misc]
 
     def write(self, tt: Any) -> None:
         step, data = tt
-        if isinstance(step, HostRead):
+        if isinstance(step, HostRead) and step.answer == "OKAY":
             bench: NpuBench = self.cdb_get("BENCH")
             if data != bench.scoreboard.expected_bytes(step.address, step.length):
                 raise HostReadError(f"{step}: not what the functional model's memory has")
@@ -51,8 +72,10 @@ class RegisterSubscriber(uvm_subscriber):  # type: ignore[misc]
 
     def write(self, tt: Any) -> None:
         step, value = tt
-        if isinstance(step, RegisterRead):
+        if isinstance(step, RegisterRead) and value is not None:
             self.registers.check(step.offset, value)
+        elif isinstance(step, RegisterWrite) and step.offset == regs.IRQ_STATUS:
+            self.registers.cleared(step.value)
 
 
 class Scoreboard(uvm_component):  # type: ignore[misc]
@@ -67,9 +90,95 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
     async def check(self, timeout_cycles: int) -> None:
         """Wait until the device has nothing to do, and compare everything. Raises as the scoreboards do,
         DeviceHangError, UnexpectedErrorState."""
-        state = await self.bench.check(timeout_cycles)
-        if state == State.ERROR:
+        if await self._compare(timeout_cycles) == State.ERROR:
             raise UnexpectedErrorState(await self.bench.commands.describe())
+
+    async def recover(self, timeout_cycles: int, steps: Sequence[Step]) -> None:
+        """The same after `steps`, which may have provoked an error: judge and clear it. Raises
+        WrongErrorError too."""
+        bench = self.bench
+        state = await bench.commands.settle(timeout_cycles)
+        if bench.held:
+            self.tell(steps, state, await bench.state())
+            bench.held = False
+        bench.dram.clear_faults()
+        if await self._compare(timeout_cycles) == State.ERROR:
+            head = await bench.commands.clear_error()
+            bench.monitor.sync()
+            bench.scoreboard.ring_goes_on(head)
+
+    async def reset(self, step: Reset) -> None:
+        """Reset the device when it is time, and compare memory."""
+        bench = self.bench
+        await Timer(max(step.after, 1) * CLOCK_NS, "ns")
+        if step.hard:
+            bench.monitor.sync()  # what came before the reset is the old model's
+            await bench.hard_reset()
+            bench.scoreboard.after_reset(bench.memory.shared, hard=True)
+            bench.monitor.sync()
+        else:
+            await bench.restart()
+            if outstanding := bench.dram.statistic("outstanding"):
+                raise WrongErrorError(f"{outstanding} bursts are under way behind the reset")
+            bench.monitor.sync()
+            bench.scoreboard.after_reset(bench.memory.shared, hard=False)
+        bench.dram.clear_faults()
+        bench.scoreboard.restart_interrupts()
+        self.registers.registers.restart()
+
+    def interrupt(self) -> bool:
+        """Level of the interrupt output."""
+        return self.bench.registers.irq
+
+    def restart(self) -> None:
+        """A program begins; the device has nothing to do, and its interrupts are cleared."""
+        self.bench.monitor.sync()
+        self.bench.scoreboard.restart_interrupts()
+
+    async def _compare(self, timeout_cycles: int) -> State:
+        bench = self.bench
+        await bench.commands.settle(timeout_cycles)
+        status, enable = await bench.registers.run([ReadReg(regs.IRQ_STATUS), ReadReg(regs.IRQ_ENABLE)])
+        line = self.interrupt()
+        bench.monitor.sync()
+        bench.scoreboard.check_interrupt(status, enable, line)
+        state = await bench.check(timeout_cycles)  # clears all causes
+        bench.scoreboard.restart_interrupts()
+        self.registers.registers.cleared(ALL_IRQS)
+        return state
+
+    def tell(self, steps: Sequence[Step], state: State, reported: DeviceState) -> None:
+        """Judge an error that only the device can tell, and tell the model of it."""
+        bench = self.bench
+        scoreboard = bench.scoreboard
+        faults = [step for step in steps if isinstance(step, Fault)]
+        packets = [
+            packet for step in steps if isinstance(step, CommandStep | Doorbells) for packet in step.packets
+        ]
+        commands = commands_of(packets, bench.config.program_words)
+        doorbells = {
+            ErrorCode.RING_INDEX if step.enabled else ErrorCode.RING_CONFIG
+            for step in steps
+            if isinstance(step, BadTail)
+        }
+        if any(isinstance(step, Doorbells) for step in steps):
+            doorbells.add(ErrorCode.QUEUE_FULL)
+        code = ErrorCode(reported.error_code)
+        number = reported.error_index - scoreboard.taken
+        if code in doorbells:
+            good = 0 <= number <= len(commands) and not reported.error_address
+            scoreboard.expect_fault(code, 0, command=reported.error_index, before=True)
+        elif code in (ErrorCode.READ_RESPONSE, ErrorCode.WRITE_RESPONSE):
+            wanted = [fault for fault in faults if fault.write == (code == ErrorCode.WRITE_RESPONSE)]
+            good = suspects(commands, wanted, bench.config.bus_bytes).explain(number)
+            good = good and explains_address(wanted, reported.error_address)
+            scoreboard.expect_fault(code, reported.error_address, command=reported.error_index)
+        else:  # none, or one that the model knows
+            good = state == State.ERROR or not doorbells - {ErrorCode.QUEUE_FULL}
+            if state != State.ERROR:
+                good = good and suspects(commands, faults, bench.config.bus_bytes).explain(None)
+        if not good:
+            raise WrongErrorError(f"{reported}, after {'; '.join(map(str, steps))}")
 
 
 class NpuEnv(uvm_env):  # type: ignore[misc]

@@ -5,30 +5,43 @@ A new one is a subclass of ProgramSequence that overrides `draw`, in SEQUENCES u
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import cocotb
 import numpy as np
 from pyuvm import ConfigDB, uvm_sequence, uvm_sequencer
 
 from echo_npu import registers as regs
-from echo_npu.packets import Packet, load_program_packets, packet_bytes
+from echo_npu.packets import Packet, load_program_packets, matmul_packets, packet_bytes
 from tb.bench import DEFAULT_TIMING, NpuBench, random_timing
+from tb.drivers.commands import Path as Via
+from tb.functional.plan import COMMANDS
 from tb.npu_config import NpuConfig
+from tb.scoreboards.accuracy import addresses
 from tb.scoreboards.registers import CONSTANT, STORED
+from tb.stimulus.closing import PATTERNS, ClosingMaker, reachable
+from tb.stimulus.errors import ErrorMaker, without_extension
 from tb.stimulus.programs import ARENA_BYTES, ARENAS, CODE, INDICES, ProgramMaker
 from tb.stimulus.steps import (
+    BadTail,
     CommandStep,
+    Doorbells,
+    Fault,
     HostRead,
     HostWrite,
+    Recover,
     RegisterRead,
     RegisterWrite,
+    Reset,
     Step,
     StepProgram,
 )
 from tb.uvm.agents import StepItem
 from tb.uvm.env import NpuEnv
+from tb.uvm.faults import PAGE, commands_of
 
 HOST_AREAS = (0x0200_0000, 0x1200_0000)
 """Memory that no command touches, one place in each region: the host writes here while commands run."""
@@ -36,6 +49,12 @@ HOST_AREA_BYTES = 8192
 
 ZEROS = 0x0300_0000
 """Memory that nobody touches."""
+
+CLOSING_PROGRAMS = 55
+"""Programs that reach every bin; each stall pattern gets the same number of them."""
+
+OVERFLOW_RESULT = 0x1300_0000
+"""What the long command of an overflow writes."""
 
 TIMEOUT_CYCLES = 500_000
 
@@ -72,38 +91,81 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
         bench: NpuBench = ConfigDB().get(None, "", "BENCH")
         program = self.program(ConfigDB().get(None, "", "SEED"), bench.config)
         ConfigDB().set(None, "*", "VIA", program.via)
-        # Program memory has no reset: when a program is cut short, its VECTOR may run what was never loaded.
-        await bench.run(load_program_packets(ZEROS, bench.config.program_words, 0))
+        await load_zeros(bench)
         bench.dram.configure(program.timing)
         for address, data in program.images.items():
             bench.memory.write(address, data)
-        together: list[Step] = []
-        for step in program.steps:
-            if isinstance(step, HostWrite) and step.alone:
-                await self._play(together)
-                await self._play([step])
-                together = []
-            else:
-                together.append(step)
-        await self._play(together)
-
-    async def _play(self, steps: Sequence[Step]) -> None:
-        """Play steps, each port by itself, and check when all is done."""
-        if not steps:
-            return
         env: NpuEnv = ConfigDB().get(None, "", "ENV")
+        env.scoreboard.restart()
+        for group in groups(program.steps):
+            await self._play(env, group)
+
+    async def _play(self, env: NpuEnv, group: Group) -> None:
+        """Play the steps of a group, each port by itself, and check when all is done."""
+        bench: NpuBench = ConfigDB().get(None, "", "BENCH")
+        faults = [step for step in group.steps if isinstance(step, Fault)]
+        if isinstance(group.end, Reset):
+            bench.scoreboard.keep_history()
+        if isinstance(group.end, Recover):
+            bench.held = any(isinstance(step, Fault | Doorbells | BadTail) for step in group.steps)
+        for each in faults:
+            bench.dram.add_fault(
+                each.low, each.high, read=not each.write, write=each.write, decode=each.decode
+            )
         ports: list[tuple[uvm_sequencer, tuple[type, ...]]] = [
-            (env.commands.sequencer, (CommandStep,)),
+            (env.commands.sequencer, (CommandStep, Doorbells, BadTail)),
             (env.host.sequencer, (HostWrite, HostRead)),
             (env.registers.sequencer, (RegisterRead, RegisterWrite)),
         ]
         tasks = []
         for sequencer, kinds in ports:
-            own = [step for step in steps if isinstance(step, kinds)]
+            own = [step for step in group.steps if isinstance(step, kinds)]
             tasks.append(cocotb.start_soon(PortSequence(own).start(sequencer)))
         for task in tasks:
             await task
-        await env.scoreboard.check(ConfigDB().get(None, "", "TIMEOUT_CYCLES"))
+        timeout = ConfigDB().get(None, "", "TIMEOUT_CYCLES")
+        if isinstance(group.end, Reset):
+            await env.scoreboard.reset(group.end)
+        elif isinstance(group.end, Recover):
+            await env.scoreboard.recover(timeout, group.steps)
+        else:
+            await env.scoreboard.check(timeout)
+        if isinstance(group.end, Reset) or faults:
+            await load_zeros(bench)  # a load may have been cut short
+            env.scoreboard.restart()
+
+
+async def load_zeros(bench: NpuBench) -> None:
+    """Fill program memory, which has no reset: when a program is cut short, its VECTOR may run what was never
+    loaded."""
+    await bench.run(load_program_packets(ZEROS, bench.config.program_words, 0))
+
+
+class Group(NamedTuple):
+    """Steps that are played together; what comes behind them waits for their end. What ends them in another
+    way than by themselves, if something does."""
+
+    steps: tuple[Step, ...]
+    end: Recover | Reset | None = None
+
+
+def groups(steps: Sequence[Step]) -> Iterator[Group]:
+    """The groups that a program's steps are."""
+    together: list[Step] = []
+    for step in steps:
+        alone = isinstance(step, HostWrite) and step.alone
+        if alone and together:
+            yield Group(tuple(together))
+            together = []
+        if isinstance(step, Recover | Reset):
+            yield Group(tuple(together), step)
+            together = []
+        elif alone:
+            yield Group((step,))
+        else:
+            together.append(step)
+    if together:
+        yield Group(tuple(together))
 
 
 class ReplaySequence(ProgramSequence):
@@ -236,11 +298,170 @@ class HostSequence(ProgramSequence):
         return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
 
 
+def in_any_way(rng: random.Random, steps: Sequence[Step], switch: float) -> list[Step]:
+    """The steps with a way of submission for each command, which changes with chance `switch`."""
+    via: Via = rng.choice(("window", "ring"))
+    chosen: list[Step] = []
+    for step in steps:
+        if isinstance(step, CommandStep):
+            if rng.random() < switch:
+                via = "ring" if via == "window" else "window"
+            step = dataclasses.replace(step, via=via)
+        chosen.append(step)
+    return chosen
+
+
+class WaysSequence(ProgramSequence):
+    """Commands through the window and the ring by turns."""
+
+    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
+        maker = ProgramMaker(rng, config)
+        commands = command_steps(maker, ALL_KINDS, rng.randint(5, 25), irq=0.1)
+        steps = in_any_way(rng, shuffled(rng, commands, register_steps(rng, rng.randint(0, 8))), 0.25)
+        return StepProgram(tuple(steps), maker.images, any_timing(rng))
+
+
+def overflow(rng: random.Random, config: NpuConfig, maker: ProgramMaker) -> list[Step]:
+    """More packets at once than the queue has room for, behind a command that takes long."""
+    size = config.block_m
+    # What it computes matters little: it works while the queue fills.
+    long = matmul_packets(ARENAS[0], ARENAS[0], OVERFLOW_RESULT, size, size, size, row_strides=(0, 0, 0))
+    packets = [packet_bytes(packet) for packet in long]
+    for _ in range(rng.randint(config.queue_depth + 2, config.queue_depth + 8)):
+        packets += [packet_bytes(packet) for packet in maker.draw([maker.copy, maker.add, maker.fence])]
+    return [Doorbells(tuple(packets))]
+
+
+class ErrorsSequence(ProgramSequence):
+    """Commands that fail among others: what is behind them is dropped, and after the error is cleared the
+    device goes on. Now and then the queue overflows, or the ring gets a wrong tail."""
+
+    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
+        maker = ProgramMaker(rng, config)
+        errors = ErrorMaker(rng, maker, config.program_words)
+        steps: list[Step] = []
+        for _ in range(rng.randint(1, 5)):
+            before = command_steps(maker, ALL_KINDS, rng.randint(0, 5), irq=0.2)
+            kind = rng.random()
+            if kind < 0.12:
+                failing = overflow(rng, config, maker)
+            elif kind < 0.24:
+                failing = [BadTail(enabled=rng.random() < 0.5)]
+            else:
+                failing = [command_step(errors.failing())]
+            behind = [
+                command_step(maker.draw([getattr(maker, k) for k in ALL_KINDS]))
+                for _ in range(rng.randint(0, 4))
+            ]
+            commands = [*before, *failing, *behind]
+            steps += shuffled(
+                rng, commands, register_steps(rng, rng.randint(0, 6)), host_steps(rng, rng.randint(0, 2))
+            )
+            steps.append(Recover())
+        steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
+        if rng.random() < 0.3:
+            steps = in_any_way(rng, steps, 0.1)
+        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+
+
+class FaultsSequence(ProgramSequence):
+    """A memory that refuses what one of the commands reads or writes, and what the host does elsewhere."""
+
+    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
+        maker = ProgramMaker(rng, config)
+        steps: list[Step] = []
+        for _ in range(rng.randint(1, 4)):
+            commands = command_steps(maker, ALL_KINDS, rng.randint(1, 6), irq=0.2)
+            steps.append(self._fault(rng, config, commands))
+            others = [*register_steps(rng, rng.randint(0, 4)), *refused_host_steps(rng, rng.randint(0, 3))]
+            steps += shuffled(rng, commands, others)
+            steps.append(Recover())
+        steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
+        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+
+    def _fault(self, rng: random.Random, config: NpuConfig, steps: Sequence[CommandStep]) -> Fault:
+        """Some bytes of an operand of one of the commands."""
+        packets = [packet for step in steps for packet in step.packets]
+        while True:
+            command = rng.choice(commands_of(packets, config.program_words))
+            assert command is not None, "it was drawn as a legal one"
+            write = command.dst is not None and rng.random() < 0.4
+            operands = [command.dst] if write else list(command.sources)
+            if not operands:
+                continue
+            operand = rng.choice(operands)
+            assert operand is not None
+            run = rng.choice(addresses(operand, command.batch).reshape(-1).tolist())
+            low = run + rng.randrange(operand.row_bytes)
+            high = min(low + rng.choice((1, 4, 64, 300)), (low // PAGE + 1) * PAGE)
+            return Fault(low, high, write, decode=rng.random() < 0.5)
+
+
+def refused_host_steps(rng: random.Random, count: int) -> list[Step]:
+    """Accesses of the host to where there is no memory."""
+    steps: list[Step] = []
+    for _ in range(count):
+        address = rng.choice((0x2000_0000, 0x2001_0000, 0x4000_0000, 0xFFFF_FF00)) + 4 * rng.randrange(8)
+        if rng.random() < 0.5:
+            steps.append(HostWrite(address, bytes(rng.choice((1, 4, 64))), answer="DECERR"))
+        else:
+            steps.append(HostRead(address, rng.choice((1, 4, 64)), answer="DECERR"))
+    return steps
+
+
+class ResetsSequence(ProgramSequence):
+    """Resets in the midst of commands, by pin and by register; the device works on."""
+
+    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
+        maker = ProgramMaker(rng, config)
+        errors = ErrorMaker(rng, maker, config.program_words)
+        steps: list[Step] = []
+        for _ in range(rng.randint(1, 6)):
+            steps += command_steps(maker, ALL_KINDS, rng.randint(0, 6), irq=0.2)
+            last = rng.random()
+            if last < 0.2:
+                steps.append(command_step(without_extension(maker.draw([maker.vector, maker.strided_copy]))))
+            elif last < 0.4:
+                steps.append(command_step(errors.failing()))
+            elif last < 0.55:
+                steps += overflow(rng, config, maker)
+            reach = rng.choice((20, 100, 500, 3000))
+            steps.append(Reset(hard=rng.random() < 0.5, after=rng.randrange(reach)))
+            if rng.random() < 0.4:
+                steps += command_steps(maker, ALL_KINDS, rng.randint(1, 3))
+                steps.append(Recover())
+        steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
+        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+
+
+class ClosingSequence(ProgramSequence):
+    """Commands for bins of the coverage plan, a few dozen in a program, one stall pattern in each: so many
+    programs as `CLOSING_PROGRAMS`, whatever seed they begin with, reach all bins that commands alone can
+    reach."""
+
+    def program(self, seed: int, config: NpuConfig) -> StepProgram:
+        rng = random.Random(f"{type(self).__name__} {seed}")
+        maker = ClosingMaker(rng, config)
+        bins = reachable()
+        part = bins[seed % CLOSING_PROGRAMS :: CLOSING_PROGRAMS]
+        rng.shuffle(part)
+        commands = [slots for counter, labels in part for slots in maker.reach(counter, labels)]
+        for kind in COMMANDS.axis("kind").labels:
+            commands += maker.command(kind)
+        pattern = sorted(PATTERNS)[seed % len(PATTERNS)]
+        timing = {**DEFAULT_TIMING, **PATTERNS[pattern], "seed": rng.getrandbits(32)}
+        steps = tuple(command_step(slots) for slots in commands)
+        return StepProgram(steps, maker.images, timing, ("window", "ring")[seed % 2])
+
+
 class MixedSequence(ProgramSequence):
     """What another sequence draws; which one, the seed says."""
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        kinds = (PacketSequence, NeighbourSequence, LongSequence, LongSequence, VectorSequence, HostSequence)
+        kinds = (
+            *(PacketSequence, NeighbourSequence, LongSequence, LongSequence, VectorSequence, HostSequence),
+            *(WaysSequence, ErrorsSequence, ErrorsSequence, FaultsSequence, FaultsSequence, ResetsSequence),
+        )
         return rng.choice(kinds)("drawn").draw(rng, config)
 
 
@@ -251,5 +472,10 @@ SEQUENCES: dict[str, type[ProgramSequence]] = {
     "long": LongSequence,
     "vector": VectorSequence,
     "host": HostSequence,
+    "ways": WaysSequence,
+    "errors": ErrorsSequence,
+    "faults": FaultsSequence,
+    "resets": ResetsSequence,
+    "closing": ClosingSequence,
 }
 """By the name that SEQUENCE= takes."""

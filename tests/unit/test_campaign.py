@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tb.results import CampaignResult
 from tb.stimulus.steps import RegisterRead, StepProgram
 from tb.uvm import campaign
 from tb.uvm.campaign import BATCH, Campaign, Failure, batches, main
@@ -41,7 +42,10 @@ def test_failing_programs_are_kept_short(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SEED", "10")
-    assert main(["--config", "small", "--count", "3"]) == 1
+    assert main(["--config", "small", "--count", "3", "--json", str(tmp_path / "result" / "uvm.json")]) == 1
+    result = CampaignResult.load(tmp_path / "result" / "uvm.json")
+    assert result.figures == {"uvm_programs": 3, "uvm_failed": 1}
+    assert [item.name for item in result.items] == ["mixed small 11"]
     printed = capsys.readouterr().out
     assert "make uvm SEQUENCE=mixed CONFIG=small SEED=11 N=1" in printed
     assert "3 programs of 'mixed' from seed 10" in printed

@@ -8,7 +8,13 @@ from echo_npu import registers as regs
 from echo_npu.status import State
 from tb.scoreboards.registers import RegisterMismatchError, RegisterScoreboard
 
-MODEL = {regs.ID: 0x4543484F, regs.IRQ_ENABLE: 5, regs.RETIRED: 7, regs.STATUS: int(State.DONE)}
+MODEL = {
+    regs.ID: 0x4543484F,
+    regs.IRQ_STATUS: 4,
+    regs.IRQ_ENABLE: 5,
+    regs.RETIRED: 7,
+    regs.STATUS: int(State.DONE),
+}
 
 
 def scoreboard(**changes: int) -> RegisterScoreboard:
@@ -48,3 +54,22 @@ def test_what_depends_on_time_is_not_judged() -> None:
     board = scoreboard()
     board.check(regs.CYCLES, 123)
     assert board.checked == 0
+
+
+def test_a_cause_stays_until_it_is_cleared() -> None:
+    board = scoreboard()
+    board.check(regs.IRQ_STATUS, 1)
+    board.check(regs.IRQ_STATUS, 5)
+    board.cleared(1)
+    board.check(regs.IRQ_STATUS, 4)
+    with pytest.raises(RegisterMismatchError):
+        board.check(regs.IRQ_STATUS, 1)
+
+
+def test_a_reset_starts_anew() -> None:
+    board = scoreboard()
+    board.check(regs.RETIRED, 5)
+    board.check(regs.IRQ_STATUS, 7)
+    board.restart()
+    board.check(regs.RETIRED, 0)
+    board.check(regs.IRQ_STATUS, 0)

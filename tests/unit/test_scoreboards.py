@@ -42,6 +42,7 @@ from tb.scoreboards.errors import (
     StrayWriteError,
     UncheckedError,
 )
+from tb.scoreboards.interrupts import InterruptMismatchError
 
 A, B, DST = 0x1000_0000, 0x0000_4000, 0x1001_0000
 M, K, N = 5, 6, 7
@@ -574,3 +575,93 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
     else:
         with pytest.raises(StrayWriteError):
             setup.check()
+
+
+# ---- errors that only the device can tell, and resets ----
+
+
+def test_the_device_stops_before_a_command(setup: Setup) -> None:
+    """Of three copies one was done when the queue overflowed; the others have no effect."""
+    copies = [NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST + 64 * i, m=64) for i in range(3)]
+    setup.host_write(A, np.arange(64, dtype=np.uint8))
+    setup.scoreboard.expect_fault(ErrorCode.QUEUE_FULL, 0, command=1, before=True)
+    writes = [
+        Write(offset, data)
+        for packet in copies
+        for offset, data in [
+            *(
+                (regs.CMD_WINDOW + 4 * i, int(word))
+                for i, word in enumerate(np.frombuffer(packet.pack(), "<u4"))
+            ),
+            (regs.DOORBELL, 1),
+        ]
+    ]
+    setup.scoreboard.observe(writes)
+    setup.memory.bytes[DST : DST + 64] = setup.memory.bytes[A : A + 64]
+    state = DeviceState(State.ERROR, ErrorCode.QUEUE_FULL, 1, 0, 1)
+    setup.scoreboard.check(setup.memory, state)
+    assert setup.scoreboard.taken == 1
+
+
+def test_the_ring_goes_on_at_a_tail_that_it_was_told(setup: Setup) -> None:
+    """The model is in error at once and ignores the tails behind it, of which the device may have taken
+    some."""
+    base = 0x1FFF_0000
+    setup.host_write(base, np.frombuffer(NpuCommandPacket(0x77).pack(), dtype=np.uint8))
+    setup.write([Write(regs.RING_BASE, base), Write(regs.RING_SIZE, 8), Write(regs.CONTROL, 8)])
+    for tail in (1, 3, 9):
+        setup.write([Write(regs.RING_TAIL, tail)])
+    setup.check()
+    setup.write([Write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask | regs.CONTROL_RING_ENABLE.mask)])
+    for head in (0, 2, 9):
+        with pytest.raises(StateMismatchError, match=str(head)):
+            setup.scoreboard.ring_goes_on(head)
+    setup.scoreboard.ring_goes_on(3)
+    setup.scoreboard.observe([Write(regs.RING_TAIL, 4)])
+    assert setup.scoreboard.expected_register(regs.RING_HEAD) == 4
+
+
+def reset_in_two_copies(setup: Setup) -> None:
+    """Four bytes get the value 1, then 2; then a reset comes."""
+    setup.host_write(A, np.array([1, 1, 1, 1, 2, 2, 2, 2], dtype=np.uint8))
+    setup.scoreboard.keep_history()
+    for source in (A, A + 4):
+        setup.submit([NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, DST, m=4)])
+    setup.write([Write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_reset_leaves_what_commands_made(setup: Setup, hard: bool) -> None:
+    """Any byte may be as before, or as either copy makes it; the next command works on what is there."""
+    reset_in_two_copies(setup)
+    setup.memory.bytes[DST : DST + 4] = [0, 1, 2, 1]
+    setup.scoreboard.after_reset(setup.memory, hard=hard)
+    setup.device = FunctionalModel(setup.config, setup.memory)
+    setup.submit([NpuCommandPacket(Opcode.MEMCPY, 0, DST, 0, DST + 64, m=4)])
+    setup.check()
+    setup.scoreboard.finish()
+
+
+def test_a_reset_that_leaves_something_else(setup: Setup) -> None:
+    reset_in_two_copies(setup)
+    setup.memory.bytes[DST + 2] = 3
+    with pytest.raises(ExactMismatchError, match="MEMCPY"):
+        setup.scoreboard.after_reset(setup.memory, hard=False)
+
+
+def test_a_reset_that_writes_elsewhere(setup: Setup) -> None:
+    reset_in_two_copies(setup)
+    setup.memory.bytes[DST + 4] = 1
+    with pytest.raises(StrayWriteError):
+        setup.scoreboard.after_reset(setup.memory, hard=False)
+
+
+def test_the_interrupt_of_the_model(setup: Setup) -> None:
+    """Causes that came since the last time all were cleared."""
+    setup.scoreboard.restart_interrupts()
+    setup.submit([NpuCommandPacket(Opcode.NOP, Flags.IRQ)])
+    setup.scoreboard.check_interrupt(0b101, 0b100, True)
+    with pytest.raises(InterruptMismatchError):
+        setup.scoreboard.check_interrupt(0b001, 0b100, False)
+    setup.write([Write(regs.IRQ_STATUS, 0b100)])
+    setup.scoreboard.check_interrupt(0b001, 0b100, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,14 +17,7 @@ from echo_npu.packets import NpuCommandPacket, Opcode
 from echo_npu.status import State
 from tb.npu_config import load_config
 from tb.stimulus.programs import ProgramMaker
-from tb.stimulus.steps import (
-    CommandStep,
-    HostRead,
-    HostWrite,
-    RegisterRead,
-    RegisterWrite,
-    StepProgram,
-)
+from tb.stimulus.steps import CommandStep, Step, StepProgram
 from tb.uvm.sequences import SEQUENCES
 
 CONFIG = load_config("small")
@@ -41,11 +35,11 @@ def test_saved_programs_are_the_same(name: str, tmp_path: Path) -> None:
 
 def test_sequences_reach_everything() -> None:
     """Every opcode, interrupts, and every kind of step come in a few programs."""
-    drawn = [SEQUENCES["mixed"]("test").program(seed, CONFIG) for seed in range(20)]
+    drawn = [SEQUENCES["mixed"]("test").program(seed, CONFIG) for seed in range(40)]
     steps = [step for program in drawn for step in program.steps]
-    assert {type(step) for step in steps} == {CommandStep, HostRead, HostWrite, RegisterRead, RegisterWrite}
+    assert {type(step) for step in steps} == {*get_args(Step)}
     packets = [NpuCommandPacket.unpack(step.packets[0]) for step in steps if isinstance(step, CommandStep)]
-    assert {packet.opcode for packet in packets} == set(Opcode)
+    assert {packet.opcode for packet in packets} >= set(Opcode)
     assert {program.via for program in drawn} == {"window", "ring"}
 
 

@@ -4,21 +4,42 @@ spoils what the device did. $PLANTED_BUG says which bug:
 - gather: a GATHER behind an ADD_TENSOR leaves the first byte of its destination wrong.
 - host: a bit of what the host window answers is wrong.
 - register: a bit of what a register answers is wrong.
+- interrupt: the interrupt output is the wrong way round.
+- address: an error names the wrong address.
+- accepted: a range that memory refuses does no harm.
+- stray: a reset changes a byte that no command writes.
+- half: a reset leaves a byte that no command computes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import cocotb
 from pyuvm import uvm_factory, uvm_subscriber
 
 from echo_npu.packets import NpuCommandPacket, Opcode
-from tb.stimulus.steps import CommandStep, HostRead, HostWrite, RegisterRead, RegisterWrite
+from echo_npu.status import State
+from tb.scoreboards.commands import DeviceState
+from tb.stimulus.steps import (
+    CommandStep,
+    Fault,
+    HostRead,
+    HostWrite,
+    RegisterRead,
+    RegisterWrite,
+    Reset,
+    Step,
+)
 from tb.uvm.agents import HostDriver, RegisterDriver
 from tb.uvm.env import Scoreboard
 from tb.uvm.suite import REQUESTS_VARIABLE, ProgramTest, program_tests
+
+SOURCE, DESTINATION = 0x1000_2000, 0x1000_3000
+"""What the programs of the tests copy 64 bytes from, and where to."""
 
 
 class Neighbours(uvm_subscriber):
@@ -52,6 +73,43 @@ class BuggyScoreboard(Scoreboard):
         await super().check(timeout_cycles)
 
 
+class InterruptScoreboard(Scoreboard):
+    """Sees the interrupt the wrong way round."""
+
+    def interrupt(self) -> bool:
+        return not super().interrupt()
+
+
+class AddressScoreboard(Scoreboard):
+    """Sees errors a page behind where they are."""
+
+    def tell(self, steps: Sequence[Step], state: State, reported: DeviceState) -> None:
+        super().tell(steps, state, reported._replace(error_address=reported.error_address + 4096))
+
+
+class AcceptedScoreboard(Scoreboard):
+    """Has no memory that refuses anything."""
+
+    def tell(self, steps: Sequence[Step], state: State, reported: DeviceState) -> None:
+        assert state == State.DONE, "no command of the program touches the range"
+        moved = [
+            dataclasses.replace(step, low=SOURCE, high=SOURCE + 8)
+            for step in steps
+            if isinstance(step, Fault)
+        ]
+        super().tell([*moved, *(step for step in steps if not isinstance(step, Fault))], state, reported)
+
+
+class ResetScoreboard(Scoreboard):
+    """Spoils a byte before the reset: beside the destination of the commands, or the first of it."""
+
+    async def reset(self, step: Reset) -> None:
+        await self.bench.commands.settle(10_000)
+        place = DESTINATION if os.environ["PLANTED_BUG"] == "half" else DESTINATION + 64
+        self.bench.memory.shared.bytes[place] ^= 0x40
+        await super().reset(step)
+
+
 class BuggyHostDriver(HostDriver):
     """Spoils what it reads."""
 
@@ -63,14 +121,20 @@ class BuggyHostDriver(HostDriver):
 class BuggyRegisterDriver(RegisterDriver):
     """Spoils what it reads."""
 
-    async def drive(self, step: RegisterRead | RegisterWrite) -> int:
-        return await super().drive(step) ^ 1
+    async def drive(self, step: RegisterRead | RegisterWrite) -> int | None:
+        value = await super().drive(step)
+        return None if value is None else value ^ 1
 
 
 BUGS: dict[str, tuple[type, type]] = {
     "gather": (Scoreboard, BuggyScoreboard),
     "host": (HostDriver, BuggyHostDriver),
     "register": (RegisterDriver, BuggyRegisterDriver),
+    "interrupt": (Scoreboard, InterruptScoreboard),
+    "address": (Scoreboard, AddressScoreboard),
+    "accepted": (Scoreboard, AcceptedScoreboard),
+    "stray": (Scoreboard, ResetScoreboard),
+    "half": (Scoreboard, ResetScoreboard),
 }
 
 

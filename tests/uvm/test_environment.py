@@ -8,7 +8,17 @@ import pytest
 
 from echo_npu import registers as regs
 from echo_npu.packets import NpuCommandPacket, Opcode
-from tb.stimulus.steps import CommandStep, HostRead, HostWrite, RegisterRead, StepProgram
+from tb.stimulus.steps import (
+    CommandStep,
+    Fault,
+    HostRead,
+    HostWrite,
+    Recover,
+    RegisterRead,
+    Reset,
+    Step,
+    StepProgram,
+)
 from tb.uvm.campaign import Campaign
 from tb.uvm.sequences import SEQUENCES
 
@@ -74,3 +84,42 @@ def test_every_port_is_judged(monkeypatch: pytest.MonkeyPatch, bug: str, kind: s
     programs = [StepProgram((write, step), {}, {}) for step in reads if isinstance(step, wanted)]
     found = Campaign(CONFIG, suite=PLANTED, name="uvm-test-ports").programs(programs)
     assert [failure and failure.kind for failure in found] == [kind] * len(programs)
+
+
+COPY = CommandStep((NpuCommandPacket(Opcode.MEMCPY, 0, 0x1000_2000, 0, 0x1000_3000, m=64).pack(),))
+REFUSED = Fault(0x1000_2000, 0x1000_2008)
+MISSED = Fault(0x1000_2040, 0x1000_2048)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    ("bug", "steps", "kind"),
+    [
+        ("interrupt", (COPY,), "InterruptMismatchError"),
+        ("address", (REFUSED, COPY, Recover()), "WrongErrorError"),
+        ("accepted", (MISSED, COPY, Recover()), "WrongErrorError"),
+        ("stray", (COPY, Reset(hard=False, after=10)), "StrayWriteError"),
+        ("half", (COPY, Reset(hard=True, after=10)), "ExactMismatchError"),
+    ],
+)
+def test_errors_resets_and_interrupts_are_judged(
+    monkeypatch: pytest.MonkeyPatch, bug: str, steps: tuple[Step, ...], kind: str
+) -> None:
+    """What errors, resets and interrupts leave is compared; without the bug the same program passes."""
+    monkeypatch.setenv("PLANTED_BUG", bug)
+    program = StepProgram(steps, {0x1000_2000: bytes(range(64))}, {})
+    (found,) = Campaign(CONFIG, suite=PLANTED, name="uvm-test-judged").programs([program])
+    assert found is not None, "it was not found"
+    assert found.kind == kind
+    assert Campaign(CONFIG, name="uvm-test-sound").programs([program]) == [None]
+
+
+@pytest.mark.sim
+def test_an_error_without_a_recover_fails() -> None:
+    """A program must say where it expects errors."""
+    program = StepProgram((CommandStep((NpuCommandPacket(0x77).pack(),)),), {}, {})
+    recovered = StepProgram((*program.steps, Recover(), COPY), {}, {})
+    bad, good = Campaign(CONFIG, name="uvm-test-recover").programs([program, recovered])
+    assert bad is not None
+    assert bad.kind == "UnexpectedErrorState"
+    assert good is None

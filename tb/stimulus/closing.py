@@ -1,0 +1,469 @@
+"""Commands for bins of the coverage plan: for each one that commands can reach, some that reach it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from echo_npu.data_types import DataType, OutType
+from echo_npu.packets import (
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    gather_packets,
+    load_program_packets,
+    matmul_packets,
+    memcpy_packets,
+    packet_bytes,
+)
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.program import Builder, Program
+from tb.functional.model import Counter
+from tb.functional.plan import PLAN, TYPES
+from tb.functional.samples import PAGE, product_tiles
+from tb.npu_config import NpuConfig
+
+SOURCES = 0x0400_0000
+SOURCE_BYTES = 1 << 20
+INDICES = 0x0500_0000
+CODE = 0x0510_0000
+RESULTS = 0x1400_0000
+ENTRY = 400  # of the one program that is in program memory
+
+Labels = Mapping[str, str]
+Slots = list[Packet]
+
+
+def sums(inputs: tuple[int, ...]) -> Program:
+    """o = p0 + the sum of these input streams."""
+    b = Builder("sums")
+    streams = [b.stream(index) for index in inputs]
+    total = b.vector()
+    with b.chunks(advance=streams):
+        b.mov(total, b.param(0))
+        for stream in streams:
+            b.add(total, total, stream)
+        b.mov(b.out, total)
+    return b.build()
+
+
+def twice(index: int) -> Program:
+    """o = s + the greatest element of s, in two passes."""
+    b = Builder("twice")
+    stream, greatest, scalar = b.stream(index), b.accumulator(), b.scalar()
+    b.aset(greatest, float("-inf"))
+    with b.chunks(advance=[stream]):
+        b.max(greatest, stream)
+    b.foldmax(scalar, greatest)
+    with b.chunks(advance=[stream]):
+        b.add(b.out, stream, scalar)
+    return b.build()
+
+
+def segments(index: int) -> Program:
+    """o = s + p0, segment by segment."""
+    b = Builder("segments")
+    stream = b.stream(index)
+    with b.repeat(), b.chunks(advance=[stream]):
+        b.add(b.out, stream, b.param(0))
+    return b.build()
+
+
+class ClosingMaker:
+    """Draws commands that reach given bins; what the bin leaves open is random. `images` is what must be in
+    memory before."""
+
+    def __init__(self, rng: random.Random, config: NpuConfig) -> None:
+        self._random = rng
+        self._config = config
+        values = np.random.default_rng(rng.getrandbits(64))
+        self.images: dict[int, bytes] = {
+            SOURCES: values.standard_normal(SOURCE_BYTES // 4, dtype=np.float32).tobytes(),
+            INDICES: values.integers(0, 3, 64).astype(np.int32).tobytes(),
+        }
+        self._next_result = RESULTS
+        self._codes: dict[bytes, int] = {}
+        self._groups: dict[str, Callable[[Labels], list[Slots]]] = {
+            "commands": self._any,
+            "matmul": lambda labels: [self.product(labels)],
+            "moves": lambda labels: [self.move(labels)],
+            "vector": lambda labels: self.vector(labels),
+            "streams": lambda labels: self.stream(labels),
+            "neighbours": self.neighbours,
+        }
+
+    def reach(self, counter: Counter, labels: tuple[str, ...]) -> list[Slots]:
+        """Commands, one behind the other, that reach this bin."""
+        wanted = dict(zip((axis.name for axis in counter.axes), labels, strict=True))
+        return self._groups[counter.group](wanted)
+
+    # ---- places --------------------------------------------------------------------------------------
+
+    def source(self, nbytes: int, offset: int = 0) -> int:
+        """So many bytes of the sources, `offset` behind a beat."""
+        bus = self._config.bus_bytes
+        return SOURCES + self._random.randrange((SOURCE_BYTES - nbytes) // bus - 1) * bus + offset
+
+    def result(self, nbytes: int, offset: int = 0) -> int:
+        """Fresh memory, `offset` behind a beat."""
+        address = self._next_result + offset
+        self._next_result += -(-(nbytes + offset) // 64) * 64 + 64
+        return address
+
+    def _offset(self, alignment: str | None) -> int:
+        return {"beat": 0, "word": 4, "odd": self._random.choice((1, 2, 3, 5))}[alignment or "beat"]
+
+    # ---- commands ------------------------------------------------------------------------------------
+
+    def _any(self, labels: Labels) -> list[Slots]:
+        """A command of a kind, with or without the IRQ flag."""
+        commands = self.command(labels["kind"])
+        if labels.get("irq") == "irq":
+            *before, (raw, *extensions) = commands
+            packet = NpuCommandPacket.unpack(packet_bytes(raw))
+            words = packet.param
+            flags = packet.flags | Flags.IRQ
+            again = NpuCommandPacket(
+                packet.opcode, flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words
+            )
+            return [*before, [again, *extensions]]
+        return commands
+
+    def command(self, kind: str) -> list[Slots]:
+        """A command of this kind of the plan, and before it what it needs."""
+        if kind in ("nop", "sync"):
+            return [[NpuCommandPacket(Opcode[kind.upper()])]]
+        if kind == "matmul":
+            return [self.product({})]
+        if kind in ("copy", "rows", "add", "gather"):
+            return [self.move({"op": kind})]
+        if kind == "load":
+            return [self.load(sums((0,)))]
+        return self.vector({"inputs": "2"})
+
+    def load(self, program: Program, entry: int = ENTRY) -> Slots:
+        """The command that loads a program."""
+        address = self._codes.setdefault(program.code, CODE + 0x1000 * len(self._codes))
+        self.images[address] = program.code
+        return list(load_program_packets(address, len(program), entry))
+
+    def product(self, labels: Labels) -> Slots:
+        """A MATMUL."""
+        pick, config = self._random, self._config
+        dtype = DataType.of(labels.get("dtype") or pick.choice(TYPES))
+        out = OutType[labels.get("out", "float32").upper()]
+        layout, steps = labels.get("layout", "nn"), labels.get("steps", "none").split("+")
+        tiles = product_tiles(dtype, config)
+        m, k, n = (self._size(labels.get(name, "part"), *tiles[name]) for name in "mkn")
+        size, out_size = dtype.itemsize, out.itemsize(dtype)
+        offsets = {name: size if labels.get(f"align_{name}") == "element" else 0 for name in "ab"} | {
+            "c": out_size if labels.get("align_c") == "element" else 0
+        }
+        places = labels.get("places", "dense")
+        gap = 2 if places != "dense" else 0
+        rows_a, width_a = (m, k) if layout[0] == "n" else (k, m)
+        rows_b, width_b = (k, n) if layout[1] == "n" else (n, k)
+        strides = tuple(
+            (width + gap) * bytes_ if gap else 0
+            for width, bytes_ in ((width_a, size), (width_b, size), (n, out_size))
+        )
+        batch = (2 if places in ("inner", "both") else 1, 2 if places in ("outer", "both") else 1)
+        block = m * (n + gap) * out_size
+        return list(
+            matmul_packets(
+                self.source(4 * rows_a * (width_a + gap) * size, offsets["a"]),
+                self.source(4 * rows_b * (width_b + gap) * size, offsets["b"]),
+                self.result(4 * block, offsets["c"]),
+                m,
+                k,
+                n,
+                dtype=dtype,
+                out=out,
+                trans_a=layout[0] == "t",
+                trans_b=layout[1] == "t",
+                alpha=0.5 if "alpha" in steps else None,
+                row_scales=self.source(4 * m) if "row_scale" in steps else None,
+                column_vectors=self.source(8 * n) if {"col_scale", "bias"} & {*steps} else None,
+                column_scale="col_scale" in steps,
+                bias="bias" in steps,
+                relu="relu" in steps,
+                row_strides=strides,
+                batch=batch,
+                src1_batch_strides=(16 * size, 32 * size),
+                src2_batch_strides=(16 * size, 48 * size),
+                dst_batch_strides=(block, 2 * block),
+            )
+        )
+
+    def _size(self, label: str, tile: int, block: int) -> int:
+        pick = self._random
+        if label == "ragged":
+            return tile * pick.randrange(1, block // tile) + pick.randrange(1, tile)
+        ranges = {
+            "one": (1, 1),
+            "part": (2, tile - 1),
+            "whole": (1, block // tile),
+            "blocks": (block + 1, block + tile + 1),
+        }
+        number = pick.randint(*ranges[label])
+        return tile * number if label == "whole" else number
+
+    def move(self, labels: Labels) -> Slots:
+        """A MEMCPY, ADD_TENSOR or GATHER."""
+        pick, bus = self._random, self._config.bus_bytes
+        op = labels.get("op", "rows")
+        unit = 4 if op == "add" else 1
+        length = {
+            "part": pick.randrange(unit, bus, unit),
+            "beat": bus,
+            "beats": bus * pick.randint(2, 5),
+            "ragged": bus * pick.randint(1, 4) + pick.randrange(unit, bus, unit),
+            "page": bus * 5,
+        }[labels.get("size", "part")]
+        src = self.source(8 * length, self._offset(labels.get("src")))
+        dst = self.result(2 * PAGE, self._offset(labels.get("dst")))
+        if labels.get("size") == "page":
+            dst = -(-dst // PAGE) * PAGE - 2 * bus + self._offset(labels.get("dst"))
+        else:
+            while dst // PAGE != (dst + length - 1) // PAGE:
+                dst = self.result(2 * PAGE, self._offset(labels.get("dst")))
+        if op == "copy":
+            return [NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, dst, m=length)]
+        if op == "add":
+            other = self.source(length)
+            return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=length // 4, alpha=0.5)]
+        if op == "gather":
+            return list(gather_packets(src, INDICES, dst, 3, length, 3))
+        return self._rows(labels, src, dst, length)
+
+    def _rows(self, labels: Labels, src: int, dst: int, length: int) -> Slots:
+        length = max(length, 2) if labels.get("src_rows") == "again" else length
+        src_stride = {"again": length - 1, "dense": 0, "gaps": length + 3}[labels.get("src_rows", "dense")]
+        dst_stride = {"dense": 0, "gaps": length + 5}[labels.get("dst_rows", "dense")]
+        rows = 1 if labels.get("rows") == "one" else 3
+        block = rows * (dst_stride or length)
+        batch = labels.get("batch", "none")
+        extension = ExtensionPacket(
+            rows=rows,
+            src1_row_stride=src_stride,
+            dst_row_stride=dst_stride,
+            batch0=2 if batch in ("inner", "both") else 1,
+            batch1=2 if batch in ("outer", "both") else 1,
+            src1_batch0_stride=7,
+            dst_batch0_stride=block,
+            src1_batch1_stride=11,
+            dst_batch1_stride=2 * block,
+        )
+        return [NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, src, 0, dst, m=length), extension]
+
+    # ---- vector programs -----------------------------------------------------------------------------
+
+    def vector(self, labels: Labels) -> list[Slots]:
+        """A VECTOR, and the command that loads its program."""
+        pick, config = self._random, self._config
+        inputs = tuple(range(int(labels.get("inputs", "1"))))
+        low, high = {
+            "lanes": (1, config.vector_lanes),
+            "chunk": (config.vector_lanes + 1, config.vector_length),
+            "row": (config.vector_length + 1, config.row_elements),
+            "long": (config.row_elements + 1, config.row_elements + 40),
+        }[labels.get("cols", "chunk")]
+        cols = pick.randint(low, min(high, low + 60))
+        rows = 1 if labels.get("rows") == "one" else 2
+        batch = labels.get("batch", "none")
+        counts = (2 if batch in ("inner", "both") else 1, 2 if batch in ("outer", "both") else 1)
+        size = int(labels.get("out_size", "4"))
+        block = rows * cols * size
+        output = Stream(
+            self.result(4 * block + 64, size if labels.get("align") == "element" else 0),
+            row_stride=cols * size,
+            batch_strides=(block, 2 * block),
+            size=size,
+        )
+        program = sums(inputs)
+        command = vector_command(
+            ENTRY,
+            rows=rows,
+            cols=cols,
+            inputs=[Stream(self.source(4 * cols + 64), row_stride=8, batch_strides=(16, 32)) for _ in inputs],
+            output=output,
+            params=[0.5],
+            batch=counts,
+            passes=program.passes,
+        )
+        return [self.load(program), command.packets()]
+
+    def stream(self, labels: Labels) -> list[Slots]:
+        """A VECTOR that reads one stream in the form that is asked for, and the load of its program."""
+        number, size = int(labels["number"][1]), int(labels["size"])
+        form, cols, segs = labels.get("form", "plain"), 20, 2
+        address = self.source(4096, size if labels.get("align") == "element" else 0)
+        shapes: dict[str, tuple[Program, Stream]] = {
+            "plain": (sums((number,)), Stream(address, size=size)),
+            "bcast": (sums((number,)), Stream(address, size=size, bcast=True)),
+            "packed": (
+                sums((number,)),
+                Stream(address, cols // segs, segs, seg_stride=64, size=size, pack=True),
+            ),
+            "passes": (twice(number), Stream(address, size=size)),
+            "segments": (segments(number), Stream(address, cols, segs, seg_stride=128, size=size, passes=1)),
+        }
+        program, stream = shapes[form]
+        walked = segs if form == "segments" else 1
+        output = Stream(self.result(4 * walked * cols), cols, walked, seg_stride=4 * cols)
+        command = vector_command(
+            ENTRY,
+            rows=1,
+            cols=cols,
+            repeats=walked,
+            inputs=[*[None] * number, stream],
+            output=output,
+            params=[0.5],
+            passes=program.passes,
+        )
+        return [self.load(program), command.packets()]
+
+    # ---- neighbours ----------------------------------------------------------------------------------
+
+    def neighbours(self, labels: Labels) -> list[Slots]:
+        """Two commands with a hazard between them, and before them what they need."""
+        if "before_type" in labels:
+            labels = {**labels, "before": "matmul", "after": "matmul"}
+        return Pair(self, labels).commands()
+
+
+class Pair:
+    """Two commands, one behind the other, on places that are chosen for the hazard between them.
+
+    Every command here reads 64 bytes at one place and writes 64 bytes at another.
+    """
+
+    BYTES = 64
+
+    def __init__(self, maker: ClosingMaker, labels: Labels) -> None:
+        self._maker = maker
+        self._before, self._after = labels["before"], labels["after"]
+        self._types = labels.get("before_type", "fp32"), labels.get("after_type", "fp32")
+        self._hazard = labels["hazard"]
+
+    def commands(self) -> list[Slots]:
+        """What prepares them, and the two."""
+        result, source = self._maker.result, self._maker.source
+        src1, dst1 = source(self.BYTES), result(4 * self.BYTES)
+        src2, dst2 = source(self.BYTES), result(4 * self.BYTES)
+        entry1, entry2 = ENTRY, ENTRY + 100
+        loads = {"load", "vector"}
+        by_program = self._before in loads and self._after in loads and "load" in (self._before, self._after)
+        if self._hazard == "raw":
+            if by_program and self._before == "load":
+                entry2 = entry1
+            else:
+                src2 = dst1
+        elif self._hazard == "war":
+            if by_program and self._after == "load":
+                entry2 = entry1
+            else:
+                src1 = dst2 = result(4 * self.BYTES)
+        elif self._hazard == "waw":
+            if by_program:
+                entry2 = entry1
+            else:
+                dst2 = dst1
+        elif self._hazard == "adjacent":
+            if self._before == self._after == "load":
+                entry2 = entry1 + len(self._program())
+            elif self._before == "load":
+                src1 = dst2 + self.BYTES
+            elif self._after == "load":
+                src2 = dst1 + self.BYTES
+            else:
+                dst2 = dst1 + self.BYTES
+        return [
+            *self._needs(self._before, src1, entry1),
+            *self._needs(self._after, src2, entry2),
+            self._one(self._before, self._types[0], src1, dst1, entry1),
+            self._one(self._after, self._types[1], src2, dst2, entry2),
+        ]
+
+    def _program(self) -> Program:
+        return sums((0,))
+
+    def _needs(self, kind: str, src: int, entry: int) -> list[Slots]:
+        """A program for a VECTOR; code for a LOAD_PROGRAM, which reads what a command may write before it."""
+        if kind == "vector":
+            return [self._maker.load(self._program(), entry)]
+        if kind == "load":
+            image = self._maker.images
+            code = self._program().code
+            address = CODE + 0x8000
+            image[address] = code
+            if src >= RESULTS:
+                return [[NpuCommandPacket(Opcode.MEMCPY, 0, address, 0, src, m=len(code))]]
+        return []
+
+    def _one(self, kind: str, dtype: str, src: int, dst: int, entry: int) -> Slots:
+        nbytes = self.BYTES
+        if kind in ("nop", "sync"):
+            return [NpuCommandPacket(Opcode[kind.upper()])]
+        if kind == "matmul":
+            return self._product(DataType.of(dtype), src, dst)
+        if kind == "copy":
+            return list(memcpy_packets(src, dst, nbytes))
+        if kind == "add":
+            other = self._maker.source(nbytes)
+            return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=nbytes // 4, alpha=0.0)]
+        if kind == "gather":
+            return list(gather_packets(src, INDICES, dst, 1, nbytes, 3))
+        if kind == "load":
+            address = src if src >= RESULTS else CODE + 0x8000
+            return list(load_program_packets(address, len(self._program()), entry))
+        row = nbytes // 4
+        command = vector_command(
+            entry,
+            rows=1,
+            cols=row,
+            inputs=[Stream(src)],
+            output=Stream(dst),
+            params=[0.0],
+            passes=self._program().passes,
+        )
+        return command.packets()
+
+    def _product(self, dtype: DataType, src: int, dst: int) -> Slots:
+        k = self.BYTES // 4 // dtype.itemsize
+        return list(
+            matmul_packets(src, self._maker.source(k * 4 * dtype.itemsize), dst, 4, k, 4, dtype=dtype)
+        )
+
+
+COUNTERS = tuple(
+    counter
+    for group in PLAN
+    if group.name in ("commands", "matmul", "moves", "vector", "streams", "neighbours")
+    for counter in group.counters()
+    if len(counter.axes) > 1 and counter.item != "kind_memory"
+)
+"""The crosses whose bins commands reach by themselves. Their axes are reached with them."""
+
+
+def reachable() -> list[tuple[Counter, tuple[str, ...]]]:
+    """All bins of COUNTERS but those that are excluded."""
+    return [
+        (counter, labels) for counter in COUNTERS for labels in counter.bins() if not counter.reason(labels)
+    ]
+
+
+PATTERNS: Mapping[str, Mapping[str, float]] = {
+    "steady": {},
+    **{channel: {f"stall_{channel}": 0.7} for channel in ("aw", "w", "b", "ar", "r")},
+    "reorder": {"reorder": 1, "stall_r": 0.2},
+    "one_read": {"max_reads": 1},
+    "one_write": {"max_writes": 1},
+    "quick": {"read_latency": 1, "write_latency": 1},
+    "slow": {"read_latency": 90, "write_latency": 90},
+}
+"""The knobs of the memory model that make each of the plan's stall patterns."""

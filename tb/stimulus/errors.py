@@ -1,0 +1,162 @@
+"""Commands that the device must refuse, and such that fail while they run."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from echo_npu.checks import PacketFault, check_command
+from echo_npu.cmodel import unpack_extension
+from echo_npu.packets import (
+    LEGAL_FLAGS,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    extension_count,
+    gather_packets,
+    load_program_packets,
+    packet_bytes,
+)
+from echo_npu.status import ErrorCode
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.memory import ProgramMemory
+from tb.stimulus.programs import ARENAS, ProgramMaker
+
+REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
+BAD_CODE = 0x00F0_0000
+BAD_INDICES = 0x00F1_0000
+BAD_ENTRY = 280  # no sequence loads anything else there
+
+Words = list[int]
+Change = Callable[[random.Random, Words], None]
+
+CHECKED = (*tuple(code for code in ErrorCode if 1 <= code <= ErrorCode.BAD_EXTENSION), ErrorCode.BAD_PROGRAM)
+"""What a packet can be refused for."""
+
+
+def _opcode(pick: random.Random, words: Words) -> None:
+    words[0] = pick.choice((7, 0xFE, 0x100, words[0] | 1 << 31, pick.getrandbits(32)))
+
+
+def _flags(pick: random.Random, words: Words) -> None:
+    if pick.random() < 0.3:
+        words[15] = 1 << pick.randrange(32)
+    else:
+        words[1] |= 1 << pick.choice([bit for bit in range(32) if not LEGAL_FLAGS[words[0]] >> bit & 1])
+
+
+def _dimension(pick: random.Random, words: Words) -> None:
+    low = pick.choice((8, 10, 12))
+    value = pick.choice((0, -1, 1 << 62, 1 << 32, (1 << 24) + 1, -pick.getrandbits(40)))
+    words[low], words[low + 1] = value & 0xFFFF_FFFF, value >> 32 & 0xFFFF_FFFF
+
+
+def _address(value: Callable[[random.Random, int], int]) -> Change:
+    def change(pick: random.Random, words: Words) -> None:
+        low = pick.choice((2, 4, 6))
+        address = value(pick, words[low])
+        words[low], words[low + 1] = address & 0xFFFF_FFFF, address >> 32
+
+    return change
+
+
+def _overlap(pick: random.Random, words: Words) -> None:
+    words[6] = words[pick.choice((2, 4))] + pick.choice((0, 0, 4, 16))
+
+
+def _extension(pick: random.Random, words: Words) -> None:
+    if len(words) > 16:
+        words[16 * pick.randrange(1, len(words) // 16)] ^= 1 << pick.randrange(32)
+
+
+def _entry(pick: random.Random, words: Words) -> None:
+    if len(words) > 17:
+        words[17] = pick.choice((1 << 31, 0xFFFF_FFFF, 4096 + pick.randrange(1 << 20)))
+
+
+CHANGES: dict[ErrorCode, Change] = {
+    ErrorCode.BAD_OPCODE: _opcode,
+    ErrorCode.BAD_FLAGS: _flags,
+    ErrorCode.BAD_DIMENSION: _dimension,
+    ErrorCode.MISALIGNED: _address(lambda pick, old: old + pick.choice((1, 2, 3))),
+    ErrorCode.OUT_OF_RANGE: _address(
+        lambda pick, _: pick.choice((RESERVED, UNMAPPED, 0x0FFF_FFFC, 0x1FFF_FFFC, 1 << 32, (1 << 64) - 64))
+    ),
+    ErrorCode.REGISTER_WINDOW: _address(lambda pick, _: REGISTER_WINDOW + 64 * pick.randrange(512)),
+    ErrorCode.OVERLAP: _overlap,
+    ErrorCode.BAD_EXTENSION: _extension,
+    ErrorCode.BAD_PROGRAM: _entry,
+}
+"""How a legal command can become one with this error; whether it does depends on the command."""
+
+
+def verdict(packets: list[Packet], program_words: int) -> ErrorCode:
+    """What the device says to a command when all of program memory is loaded; NONE if it takes it."""
+    raw = [packet_bytes(packet) for packet in packets]
+    packet = NpuCommandPacket.unpack(raw[0])
+    programs = ProgramMemory(program_words)
+    programs.loaded = program_words
+    extensions = raw[1 : 1 + extension_count(packet.opcode, packet.flags)]
+    try:
+        check_command(packet, unpack_extension(extensions), programs)
+    except PacketFault as fault:
+        return fault.code
+    return ErrorCode.NONE
+
+
+class ErrorMaker:
+    """Draws commands that fail; `maker` draws the legal ones that they are made of, and gets the images."""
+
+    def __init__(self, rng: random.Random, maker: ProgramMaker, program_words: int) -> None:
+        self._random = rng
+        self._maker = maker
+        self._words = program_words
+        maker.images[BAD_CODE] = b"\xff" * 8
+        maker.images[BAD_INDICES] = np.array([0, 1, -1, 1000, 2], dtype=np.int32).tobytes()
+
+    def refused(self, code: ErrorCode) -> list[Packet]:
+        """A command that is refused with one of CHECKED."""
+        maker = self._maker
+        kinds = [maker.copy, maker.strided_copy, maker.add, maker.matmul, maker.gather, maker.vector]
+        while True:
+            raw = [packet_bytes(packet) for packet in maker.draw(kinds)]
+            words = list(struct.unpack(f"<{16 * len(raw)}I", b"".join(raw)))
+            CHANGES[code](self._random, words)
+            broken: list[Packet] = [
+                struct.pack("<16I", *words[at : at + 16]) for at in range(0, len(words), 16)
+            ]
+            packet = NpuCommandPacket.unpack(packet_bytes(broken[0]))
+            # Where the change brings or takes away an extension, the slots behind mean something else.
+            if 1 + extension_count(packet.opcode, packet.flags) != len(broken):
+                broken = broken[:1]
+                if extension_count(packet.opcode, packet.flags):
+                    continue
+            if verdict(broken, self._words) == code:
+                return broken
+
+    def bad_program(self) -> list[Packet]:
+        """A VECTOR whose program is none, and the command that loads it."""
+        command = vector_command(BAD_ENTRY, rows=1, cols=8, output=Stream(ARENAS[0]))
+        return [*load_program_packets(BAD_CODE, 1, BAD_ENTRY), *command.packets()]
+
+    def bad_index(self) -> list[Packet]:
+        """A GATHER one of whose indices is outside of the table."""
+        return list(gather_packets(ARENAS[1], BAD_INDICES, ARENAS[0], 5, 16, 5))
+
+    def failing(self) -> list[Packet]:
+        """Any of them."""
+        pick = self._random
+        if pick.random() < 0.25:
+            return pick.choice((self.bad_program, self.bad_index))()
+        return self.refused(pick.choice(CHECKED))
+
+
+def without_extension(packets: list[Packet]) -> list[Packet]:
+    """The same without its last extension; all of it where there is none."""
+    first = NpuCommandPacket.unpack(packet_bytes(packets[0]))
+    if first.opcode in set(Opcode) and extension_count(first.opcode, first.flags):
+        return packets[:-1]
+    return packets

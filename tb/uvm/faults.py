@@ -1,0 +1,89 @@
+"""Which command does a memory that refuses a range make fail? As far as that can be said without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from echo_npu.checks import check_command
+from echo_npu.cmodel import unpack_extension
+from echo_npu.command import Command, Operand, PacketFault
+from echo_npu.packets import NpuCommandPacket, Opcode, extension_count
+from echo_npu.vector.memory import ProgramMemory
+from tb.scoreboards.accuracy import addresses
+from tb.stimulus.steps import Fault
+
+PAGE = 4096
+
+
+class Suspects(NamedTuple):
+    """Numbers of commands, from 0: those that may meet the fault, and the first that must (None: none
+    must)."""
+
+    possible: frozenset[int]
+    certain: int | None
+
+    def explain(self, failed: int | None) -> bool:
+        """Whether this command, or none, can be the one that failed."""
+        if failed is None:
+            return self.certain is None
+        return failed in self.possible and (self.certain is None or failed <= self.certain)
+
+
+def commands_of(packets: Sequence[bytes], program_words: int) -> list[Command | None]:
+    """The commands in these packets, which follow one another; None for one that is refused."""
+    programs = ProgramMemory(program_words)
+    programs.loaded = program_words
+    commands: list[Command | None] = []
+    rest = list(packets)
+    while rest:
+        packet = NpuCommandPacket.unpack(rest[0])
+        size = 1 + extension_count(packet.opcode, packet.flags)
+        slots, rest = rest[1:size], rest[size:]
+        try:
+            commands.append(check_command(packet, unpack_extension(slots), programs))
+        except PacketFault:
+            commands.append(None)
+    return commands
+
+
+def suspects(commands: Sequence[Command | None], faults: Sequence[Fault], beat: int) -> Suspects:
+    """Who meets the faults; `beat` is the bytes of the bus.
+
+    A program need not read all of a stream, and a GATHER reads the rows that it is told: they may meet what
+    lies in their operand. What is written is written whole. A command behind the first that must fail may
+    meet the fault earlier, but is not the one that is reported.
+    """
+    possible: set[int] = set()
+    certain: int | None = None
+    for number, command in enumerate(commands):
+        if command is None:
+            continue
+        for fault in faults:
+            operands = [command.dst] if fault.write else list(command.sources)
+            hit = [
+                place
+                for place, operand in enumerate(operands)
+                if operand is not None and _touches(operand, command.batch, fault, beat)
+            ]
+            if not hit:
+                continue
+            possible.add(number)
+            vague = command.vector is not None or (command.packet.opcode == Opcode.GATHER and hit == [0])
+            if certain is None and (fault.write or not vague):
+                certain = number
+    return Suspects(frozenset(possible), certain)
+
+
+def explains_address(faults: Sequence[Fault], address: int) -> bool:
+    """Whether a burst that starts at `address` can touch one of the faults: no burst crosses a page."""
+    return any(fault.low // PAGE * PAGE <= address < fault.high for fault in faults)
+
+
+def _touches(operand: Operand, batch: tuple[int, int], fault: Fault, beat: int) -> bool:
+    runs = addresses(operand, batch).reshape(-1)
+    first = runs // beat * beat
+    last = -(-(runs + operand.row_bytes) // beat) * beat
+    return bool(np.any((first < fault.high) & (fault.low < last)))

@@ -130,7 +130,7 @@ def _play(options: argparse.Namespace, seed: int) -> CampaignResult:
         wanted = {int(number) for number in options.only.split(",")}
         mine = {number: mutant for number, mutant in drawn.items() if number in wanted}
     cases = [
-        Case(number, mutant.file)
+        Case(number, mutant.file, reset=mutant.of_reset)
         for number, mutant in mine.items()
         if number not in refused and (options.refute or mutant.identity not in equivalents)
     ]

@@ -20,20 +20,25 @@ from tb.designs import RTL_VARIABLE, npu_design
 from tb.mutation.dispatcher import Trial
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
-from tb.mutation.trials import Cost, Experience, load_costs, save_costs
+from tb.mutation.trials import Experience, Key, load_cycles, save_cycles
 from tb.mutation.worker import Worker
 from tb.npu_config import ROOT
 from tb.processes import stop_all
-from tb.runner import SimulationError, build
+from tb.runner import SimulationError, build, run
 
-QUICK_S = 6.0
+QUICK_S = 10.0
 """Seconds of the first trials, which all changes meet before any one meets the others."""
 PROGRAMS = 20
 """pyuvm programs that a change must survive, too."""
 WALL_S = 120.0
-WALL_FACTOR = 8.0
+WALL_FACTOR = 20.0
 BLOCK_TIMEOUT_S = 900.0
 REFERENCE_S = 3600.0
+POWER_UPS = 3
+POWER_UP_TESTS = tuple(
+    f"tests.ops.test_{name}" for name in ("sync", "memcpy", "gather", "host_window", "overlap")
+)
+POWER_UP_TIMEOUT_S = 300.0
 _WITHOUT_LIMIT = 10_000_000
 
 
@@ -43,11 +48,13 @@ class UnchangedFailsError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A change to be judged: its number, the file it is in, and names of tests that may find it."""
+    """A change to be judged: its number, the file it is in, names of tests that may find it, and whether it
+    may show after power-up only."""
 
     number: int
     file: str
     hints: tuple[str, ...] = ()
+    reset: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,8 +123,7 @@ class Judge:
         directory = build(self._design, quiet=False)
         programs = [{"sequence": "mixed", "seed": self._seed + number} for number in range(PROGRAMS)]
         self._requests.write_text(json.dumps(programs), encoding="utf-8")
-        costs = self._costs(directory)
-        experience = Experience(costs)
+        experience = Experience(self._cycles(directory))
         findings: dict[int, Finding] = {}
 
         def first(worker: Worker, case: Case) -> Finding:
@@ -130,29 +136,34 @@ class Judge:
         def block(_: None, case: Case) -> Finding:
             return self._block(case)
 
+        def power_up(_: None, case: Case) -> Finding:
+            return self._power_up(case)
+
         self._each(cases, first, findings, simulator=True)
         left = [case for case in cases if not findings[case.number].killed]
+        self._each([case for case in left if case.reset], power_up, findings, simulator=False)
+        left = [case for case in left if not findings[case.number].killed]
         self._each(left, block, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
         if whole:
             self._each(left, others, findings, simulator=True)
         return findings
 
-    def _costs(self, directory: Path) -> Mapping[tuple[str, bool], Cost]:
+    def _cycles(self, directory: Path) -> Mapping[Key, int]:
         """What every trial takes with no change selected, all of which must pass; measured once for each
         simulator and seed."""
-        kept = directory / f"costs-{self._seed}-{(directory / 'fingerprint').read_text()[:16]}.json"
-        with _alone(directory / ".costs.lock"):
+        kept = directory / f"cycles-{self._seed}-{(directory / 'fingerprint').read_text()[:16]}.json"
+        with _alone(directory / ".cycles.lock"):
             with contextlib.suppress(OSError):
-                return load_costs(kept)
+                return load_cycles(kept)
             self._say("running the tests on the unchanged RTL ...")
             with ThreadPoolExecutor(self._jobs) as pool:
                 parts = list(pool.map(self._reference, range(self._jobs)))
-            costs = {key: cost for part in parts for key, cost in part.items()}
-            save_costs(kept, costs)
-            return costs
+            cycles = {key: count for part in parts for key, count in part.items()}
+            save_cycles(kept, cycles)
+            return cycles
 
-    def _reference(self, part: int) -> dict[tuple[str, bool], Cost]:
+    def _reference(self, part: int) -> dict[Key, int]:
         """What every one of `jobs` trials takes, from the one numbered `part`."""
         with self._worker(f"reference{part}") as worker:
             keys = [
@@ -164,7 +175,7 @@ class Judge:
             verdict = worker.judge(0, [Trial(*key, _WITHOUT_LIMIT) for key in keys], REFERENCE_S)
         if verdict.trial is not None:
             raise UnchangedFailsError(f"{short(verdict.trial)} fails without a change: {verdict.how}")
-        return {key: Cost(*cost) for key, cost in zip(keys, verdict.passed, strict=True)}
+        return dict(zip(keys, verdict.passed, strict=True))
 
     def _worker(self, part: str) -> Worker:
         return Worker(self._design, CONFIG, f"{self._name}-{part}", self._seed, self._requests)
@@ -212,13 +223,41 @@ class Judge:
     def _simulate(
         self, worker: Worker, experience: Experience, case: Case, trials: Sequence[Trial]
     ) -> Finding:
-        expected = sum(experience.costs[trial.test, trial.stalls].seconds for trial in trials)
-        verdict = worker.judge(case.number, trials, WALL_S + WALL_FACTOR * expected)
+        limit = WALL_S + WALL_FACTOR * experience.expected(trials)
+        verdict = worker.judge(case.number, trials, limit)
         if verdict.trial is None:
             return Finding("", "", verdict.seconds)
         with self._lock:
             experience.learn(case.file, (verdict.trial.test, verdict.trial.stalls))
         return Finding(short(verdict.trial), verdict.how, verdict.seconds)
+
+    def _power_up(self, case: Case) -> Finding:
+        """A few tests, each time from another state of all registers: a fork begins with those of a device
+        that was reset before."""
+        started = time.monotonic()
+        for number in range(POWER_UPS):
+            try:
+                result = run(
+                    self._design,
+                    POWER_UP_TESTS,
+                    name=f"{self._name}-{case.number}",
+                    replay="",
+                    env={
+                        "ECHO_NPU_CONFIG": CONFIG,
+                        SELECTOR_VARIABLE: str(case.number),
+                        "COCOTB_MAX_FAILURES": "1",
+                    },
+                    seed=self._seed + number,
+                    timeout=POWER_UP_TIMEOUT_S,
+                    quiet=True,
+                )
+                failed = [outcome for outcome in result.outcomes if not outcome.passed]
+                how = f"{failed[0].name}: {failed[0].message}" if failed else ""
+            except SimulationError as error:
+                how = str(error).splitlines()[0]
+            if how:
+                return Finding(f"power-up {number}", how, time.monotonic() - started)
+        return Finding("", "", time.monotonic() - started)
 
     def _block(self, case: Case) -> Finding:
         """The module's own testbenches, from the same changed sources."""

@@ -120,14 +120,16 @@ def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     Raises:
         ValueError: there are not so many.
     """
-    rng = random.Random(seed)
     everything = {path.name: mutants_of(Source(path)) for path in sources}
     everything = {name: mutants for name, mutants in everything.items() if mutants}
     total = sum(map(len, everything.values()))
     if count > total:
         raise ValueError(f"{count} mutants: there are {total}")
     weights = {name: len(mutants) ** 0.5 for name, mutants in everything.items()}
-    queues = {name: _by_class(mutants, rng) for name, mutants in everything.items()}
+    # Each file draws for itself, so that a change of one leaves the mutants of the others what they are.
+    queues = {
+        name: _by_class(mutants, random.Random(f"{seed} {name}")) for name, mutants in everything.items()
+    }
     taken: Counter[str] = Counter()
     chosen: list[Mutant] = []
     while len(chosen) < count:

@@ -92,6 +92,11 @@ class Mutant:
     edits: tuple[Edit, ...]
 
     @property
+    def of_reset(self) -> bool:
+        """Whether it changes what a reset does."""
+        return self.operator == "reset" or "rst_n" in self.original
+
+    @property
     def identity(self) -> str:
         """Unique among all mutants of the RTL."""
         number = f" #{self.occurrence}" if self.occurrence > 1 else ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import bisect
+import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,34 +15,33 @@ from tb.mutation.dispatcher import Trial
 # A test is stopped after so many times the cycles that it takes on the unchanged RTL, and a few more.
 CYCLES_FACTOR = 3
 CYCLES_MORE = 20_000
-# What a test costs beside its time.
-_OVERHEAD_S = 0.02
+# What a test takes beside its cycles, and for each of them: about what a quiet machine needs. Measured time
+# would differ from run to run, and with it the order in which tests are tried.
+_TEST_S = 0.05
+_CYCLE_S = 8e-6
 # How many kills of a test in other files count as one in this file.
 _ELSEWHERE = 8.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Cost:
-    """What a test takes on the unchanged RTL: device cycles, and seconds of wall time."""
-
-    cycles: int
-    seconds: float
 
 
 Key = tuple[str, bool]
 """A test's full name, and whether memory stalls."""
 
 
-def trial(key: Key, cost: Cost) -> Trial:
-    """The trial of a test that takes so much."""
-    return Trial(*key, CYCLES_FACTOR * cost.cycles + CYCLES_MORE)
+def trial(key: Key, cycles: int) -> Trial:
+    """The trial of a test that takes so many cycles on the unchanged RTL."""
+    return Trial(*key, CYCLES_FACTOR * cycles + CYCLES_MORE)
+
+
+def seconds(cycles: int) -> float:
+    """About what a test of so many cycles takes."""
+    return _TEST_S + _CYCLE_S * cycles
 
 
 class Experience:
-    """Which tests have found changes of which file, and what each costs."""
+    """Which tests have found changes of which file; `cycles` are those of each on the unchanged RTL."""
 
-    def __init__(self, costs: Mapping[Key, Cost]) -> None:
-        self.costs = dict(costs)
+    def __init__(self, cycles: Mapping[Key, int]) -> None:
+        self.cycles = dict(cycles)
         self._here: Counter[tuple[str, Key]] = Counter()
         self._all: Counter[Key] = Counter()
 
@@ -55,34 +56,33 @@ class Experience:
 
         def worth(key: Key) -> float:
             finds = 0.1 + self._here[file, key] + self._all[key] / _ELSEWHERE
-            return finds / (self.costs[key].seconds + _OVERHEAD_S)
+            return finds / seconds(self.cycles[key])
 
         def hinted(key: Key) -> bool:
             return any(hint in key[0] for hint in hints)
 
-        keys = sorted(self.costs, key=lambda key: (not hinted(key), -worth(key), key))
-        return [trial(key, self.costs[key]) for key in keys]
+        keys = sorted(self.cycles, key=lambda key: (not hinted(key), -worth(key), key))
+        return [trial(key, self.cycles[key]) for key in keys]
 
-    def split(self, trials: Iterable[Trial], seconds: float) -> tuple[list[Trial], list[Trial]]:
-        """The first trials that take `seconds` together, and the others."""
-        first: list[Trial] = []
-        rest: list[Trial] = []
-        total = 0.0
-        for each in trials:
-            total += self.costs[each.test, each.stalls].seconds
-            (first if total <= seconds else rest).append(each)
-        return first, rest
+    def expected(self, trials: Iterable[Trial]) -> float:
+        """About how many seconds they take together."""
+        return sum(seconds(self.cycles[each.test, each.stalls]) for each in trials)
+
+    def split(self, trials: Sequence[Trial], limit: float) -> tuple[list[Trial], list[Trial]]:
+        """The first trials that take about `limit` seconds together, and the others."""
+        spent = list(itertools.accumulate(self.expected([each]) for each in trials))
+        count = bisect.bisect_right(spent, limit)
+        return list(trials[:count]), list(trials[count:])
 
 
-def save_costs(path: Path, costs: Mapping[Key, Cost]) -> None:
+def save_cycles(path: Path, cycles: Mapping[Key, int]) -> None:
     """Keep them for the next campaign with the same simulator."""
-    rows = [[*key, cost.cycles, cost.seconds] for key, cost in costs.items()]
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(rows), encoding="utf-8")
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps([[*key, count] for key, count in cycles.items()]), encoding="utf-8")
     part.replace(path)
 
 
-def load_costs(path: Path) -> dict[Key, Cost]:
-    """What `save_costs` kept; OSError when there is nothing."""
+def load_cycles(path: Path) -> dict[Key, int]:
+    """What `save_cycles` kept; OSError when there is nothing."""
     rows = json.loads(path.read_text(encoding="utf-8"))
-    return {(test, stalls): Cost(cycles, seconds) for test, stalls, cycles, seconds in rows}
+    return {(test, stalls): cycles for test, stalls, cycles in rows}

@@ -31,13 +31,13 @@ class Verdict:
         trial: the one that found it; None if all passed.
         how: what the trial said.
         seconds: wall time.
-        passed: cycles and wall time of the trials that passed, in their order.
+        passed: cycles of the trials that passed, in their order.
     """
 
     trial: Trial | None
     how: str
     seconds: float
-    passed: tuple[tuple[int, float], ...] = ()
+    passed: tuple[int, ...] = ()
 
     @property
     def killed(self) -> bool:
@@ -122,14 +122,14 @@ def _verdict(trials: Sequence[Trial], answer: Answer, folder: Path) -> Verdict:
     by_test: dict[str, deque[TestOutcome]] = defaultdict(deque)
     for outcome in read_results(results) if results.exists() else []:
         by_test[f"{outcome.module}.{outcome.name}"].append(outcome)
-    passed: list[tuple[int, float]] = []
+    passed: list[int] = []
     for trial in trials:
         if not by_test[trial.test]:
             break
         outcome = by_test[trial.test].popleft()
         if not outcome.passed:
             return Verdict(trial, outcome.message or "failed", answer.seconds, tuple(passed))
-        passed.append((outcome.cycles, outcome.wall_s))
+        passed.append(outcome.cycles)
     if answer.status == 0 and len(passed) == len(trials):
         return Verdict(None, "", answer.seconds, tuple(passed))
     # It died, or was stopped, within a test.

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
-from tb.mutation.operators import mutants_of
-from tb.mutation.syntax import Source
-from tb.mutation.tree import sources
+from tb.mutation.schemata import Mutant
 
 ENTRY = '[[equivalent]]\nmutant = "a.sv: x | 1 -> 2"\nreason = "Nothing\n reads it."\n'.replace(
     "\n reads", " reads"
@@ -38,8 +36,8 @@ def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
         load_equivalents(written(tmp_path, text))
 
 
-def test_every_listed_mutant_exists() -> None:
-    mutants = [mutant for path in sources() for mutant in mutants_of(Source(path))]
+def test_every_listed_mutant_exists(all_mutants: dict[str, list[Mutant]]) -> None:
+    mutants = [mutant for those in all_mutants.values() for mutant in those]
     check_known(load_equivalents(), mutants)
     with pytest.raises(EquivalentsError, match="no longer has: a"):
         check_known(["a"], mutants)

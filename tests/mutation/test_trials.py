@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from tb.mutation.trials import Cost, Experience, load_costs, save_costs
+from tb.mutation.trials import Experience, load_cycles, save_cycles, seconds
 
-COSTS = {
-    ("tests.ops.test_nop.test_nop", False): Cost(100, 0.1),
-    ("tests.ops.test_matmul.test_shapes", False): Cost(5000, 1.0),
-    ("tests.ops.test_matmul.test_shapes", True): Cost(9000, 2.0),
+CYCLES = {
+    ("tests.ops.test_nop.test_nop", False): 100,
+    ("tests.ops.test_matmul.test_shapes", False): 50_000,
+    ("tests.ops.test_matmul.test_shapes", True): 90_000,
 }
 
 
@@ -16,11 +16,11 @@ def names(experience: Experience, file: str, hints: tuple[str, ...] = ()) -> lis
 
 
 def test_the_short_ones_come_first() -> None:
-    assert names(Experience(COSTS), "m.sv") == [("nop", False), ("shapes", False), ("shapes", True)]
+    assert names(Experience(CYCLES), "m.sv") == [("nop", False), ("shapes", False), ("shapes", True)]
 
 
 def test_what_found_others_comes_first_in_that_file() -> None:
-    experience = Experience(COSTS)
+    experience = Experience(CYCLES)
     for _ in range(3):
         experience.learn("m.sv", ("tests.ops.test_matmul.test_shapes", True))
     assert names(experience, "m.sv")[0] == ("shapes", True)
@@ -28,20 +28,21 @@ def test_what_found_others_comes_first_in_that_file() -> None:
 
 
 def test_hints_come_first() -> None:
-    assert names(Experience(COSTS), "m.sv", ("matmul",))[0] == ("shapes", False)
+    assert names(Experience(CYCLES), "m.sv", ("matmul",))[0] == ("shapes", False)
 
 
 def test_a_trial_has_an_end() -> None:
-    first = Experience(COSTS).order("m.sv")[0]
+    first = Experience(CYCLES).order("m.sv")[0]
     assert first.cycles == 3 * 100 + 20_000
 
 
 def test_splitting_by_time() -> None:
-    experience = Experience(COSTS)
-    first, rest = experience.split(experience.order("m.sv"), 1.2)
-    assert ([trial.cycles for trial in first], len(rest)) == ([20_300, 35_000], 1)
+    experience = Experience(CYCLES)
+    limit = seconds(100) + seconds(50_000) + 0.01
+    first, rest = experience.split(experience.order("m.sv"), limit)
+    assert ([trial.cycles for trial in first], len(rest)) == ([20_300, 170_000], 1)
 
 
-def test_costs_are_kept(tmp_path: Path) -> None:
-    save_costs(tmp_path / "costs.json", COSTS)
-    assert load_costs(tmp_path / "costs.json") == COSTS
+def test_cycles_are_kept(tmp_path: Path) -> None:
+    save_cycles(tmp_path / "cycles.json", CYCLES)
+    assert load_cycles(tmp_path / "cycles.json") == CYCLES

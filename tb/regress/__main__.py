@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -21,12 +23,13 @@ from tb.regress.executors import ExecutorError, executor
 from tb.regress.goals import judge
 from tb.regress.levels import LEVELS
 from tb.regress.report import Regression, append_history, junit, render, summary
-from tb.regress.task import Outcome
+from tb.regress.task import KEPT, Outcome, run_task
 from tb.results import CampaignResult, merged
 from tb.revision import revision
 from tb.runner import choose_seed
 
 REPORTS = ROOT / "reports" / "regress"
+KEPT_FILES = REPORTS / "kept"
 HISTORY = ROOT / "reports" / "history.jsonl"
 PAGE = ROOT / "docs" / "verification.md"
 
@@ -73,6 +76,8 @@ def _followed(outcomes: Iterable[Outcome], total: int, console: Console) -> Iter
         name, result = outcome.task.name, outcome.result
         file = logs / (re.sub(r"[^A-Za-z0-9]+", "-", name) + ".log")
         file.write_text(outcome.log, encoding="utf-8")
+        for left, data in outcome.kept.items():
+            (KEPT_FILES / f"{file.stem}-{left}").write_bytes(data)
         bad = sum(item.status != "pass" for item in result.items)
         verdict = f"{bad} of {len(result.items)} FAILED" if bad else "pass"
         line = f"{number:4} of {total}  {name:44} {result.seconds:7.0f} s  {verdict}"
@@ -86,6 +91,13 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     if options.jobs < 1:
         raise ValueError(f"JOBS={options.jobs}: it must be 1 or more")
     tasks = [task for task in level.tasks(seed) if re.search(options.only, task.campaign)]
+    closing = [
+        dataclasses.replace(
+            task, arguments=tuple(word.replace(KEPT, str(KEPT_FILES)) for word in task.arguments)
+        )
+        for task in level.closing
+        if re.search(options.only, task.campaign)
+    ]
     if not tasks:
         raise ValueError(f"ONLY={options.only}: level {level.name} has no such campaign")
     tasks.sort(key=lambda task: -task.cost)
@@ -100,7 +112,11 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         command += f" ONLY={options.only}"
     console.print(f"{len(tasks)} tasks of level {level.name}, seed {seed}", highlight=False)
     started = time.monotonic()
-    results = collect(_followed(chosen.run(tasks), len(tasks), console))
+    shutil.rmtree(KEPT_FILES, ignore_errors=True)
+    KEPT_FILES.mkdir(parents=True)
+    outcomes = list(_followed(chosen.run(tasks), len(tasks), console))
+    outcomes += _followed(map(run_task, closing), len(closing), console)
+    results = collect(outcomes)
     by_name = {result.name: result for result in results}
     goals = [goal for goal in level.goals if re.search(options.only, goal.campaign)]
     regression = Regression(

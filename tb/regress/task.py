@@ -23,6 +23,9 @@ from tb.results import CampaignResult, Item, Status
 RESULT = "{result}"
 """Stands, in the arguments of a task, for the file that the command has to write."""
 
+KEPT = "{kept}"
+"""Stands, in the arguments of a closing task, for the folder of what the tasks before it left."""
+
 LOG_BYTES = 16384
 
 
@@ -35,6 +38,7 @@ class Task:
         campaign: the campaign that it is a part of.
         arguments: of the Python interpreter; RESULT among them.
         environment: variables besides those of the process that runs it.
+        keeps: a variable that gets a folder's name; files that the command leaves there are kept.
         form: what the command writes: a CampaignResult as JSON, or pytest's JUnit XML.
         timeout: in seconds.
         cost: about how many seconds it takes; the long ones start first.
@@ -44,6 +48,7 @@ class Task:
     campaign: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    keeps: str = ""
     form: Literal["json", "junit"] = "json"
     timeout: float = 3600.0
     cost: float = 10.0
@@ -59,7 +64,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a task: its result, and the end of what it printed.
+    """What became of a task: its result, the end of what it printed, and the files it left to be kept.
 
     A command that leaves no result, ends with a status that its result does not explain, or takes too long
     has a result with one item that says so.
@@ -69,19 +74,22 @@ class Outcome:
     result: CampaignResult
     log: str
     host: str
+    kept: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
 
 def run_task(task: Task) -> Outcome:
     """Run it to the end in this tree. Everything it started ends with it, and with this process."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="echo-npu-regress-") as folder:
-        path, log = Path(folder) / "result", Path(folder) / "log"
+        path, log, kept = (Path(folder) / name for name in ("result", "log", "kept"))
+        kept.mkdir()
         command = [sys.executable, *(word.replace(RESULT, str(path)) for word in task.arguments)]
         python_path = [str(ROOT), str(ROOT / "runtime"), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(part for part in python_path if part),
             **task.environment,
+            **({task.keeps: str(kept)} if task.keeps else {}),
         }
         complaint = ""
         try:
@@ -104,7 +112,8 @@ def run_task(task: Task) -> Outcome:
             said = "\n".join(text.splitlines()[-20:])
             item = Item(task.name, "error", seconds, f"{complaint}\n{said}".strip(), task.replay)
             result = dataclasses.replace(result, items=[*result.items, item])
-    return Outcome(task, dataclasses.replace(result, name=task.campaign), text, socket.gethostname())
+        files = {file.name: file.read_bytes() for file in sorted(kept.iterdir()) if file.is_file()}
+    return Outcome(task, dataclasses.replace(result, name=task.campaign), text, socket.gethostname(), files)
 
 
 def from_junit(task: Task, path: Path, seconds: float) -> CampaignResult:

@@ -16,7 +16,7 @@ from tb.regression import suites
 @pytest.mark.parametrize("name", list(LEVELS))
 def test_tasks(name: str) -> None:
     """Names are unique, programs and folders are there, each writes a result."""
-    tasks = LEVELS[name].tasks(11)
+    tasks = [*LEVELS[name].tasks(11), *LEVELS[name].closing]
     assert len({task.name for task in tasks}) == len(tasks)
     for task in tasks:
         assert RESULT in task.arguments
@@ -29,7 +29,7 @@ def test_tasks(name: str) -> None:
 @pytest.mark.parametrize("name", list(LEVELS))
 def test_goals_have_their_campaign(name: str) -> None:
     level = LEVELS[name]
-    campaigns = {task.campaign for task in level.tasks(1)}
+    campaigns = {task.campaign for task in [*level.tasks(1), *level.closing]}
     assert {goal.campaign for goal in level.goals} <= campaigns
     assert len({goal.text for goal in level.goals}) == len(level.goals)
 

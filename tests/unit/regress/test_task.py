@@ -48,6 +48,15 @@ def test_status_against_the_items(tmp_path: Path) -> None:
     assert "it ended with status 1" in outcome.result.items[1].message
 
 
+def test_files_are_kept(tmp_path: Path) -> None:
+    """What a command leaves in the folder that its variable names comes with the outcome."""
+    good = writer(tmp_path / "marks", "one")
+    code = good.arguments[1] + "\nimport os; open(os.environ['WHERE'] + '/bins.xml', 'w').write('<x/>')"
+    outcome = run_task(Task("t", "c", ("-c", code, *good.arguments[2:]), keeps="WHERE"))
+    assert outcome.result.passed
+    assert outcome.kept == {"bins.xml": b"<x/>"}
+
+
 def test_time_out() -> None:
     """A command that does not end is stopped."""
     started = time.monotonic()

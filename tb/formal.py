@@ -21,10 +21,11 @@ from pathlib import Path
 
 from tb.npu_config import ROOT
 from tb.results import CampaignResult, Item, Status
+from tb.runner import RUNS
 from tb.tools import find_python_tool
 
 WRAPPERS = Path("tests/formal")
-BUILD = Path("sim_build/formal")
+BUILD = Path(os.path.relpath(RUNS / "formal", ROOT))
 
 
 class FormalError(RuntimeError):

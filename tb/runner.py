@@ -39,6 +39,9 @@ KINDS: tuple[Kind, ...] = ("fast", "waves", "coverage")
 
 SIM_BUILD = ROOT / "sim_build"
 WAVES = ROOT / "waves"
+RUNS_VARIABLE = "ECHO_NPU_RUNS"
+RUNS = Path(os.environ.get(RUNS_VARIABLE) or SIM_BUILD / "runs")
+"""Run directories. Who does the same twice at the same time names another folder in $ECHO_NPU_RUNS."""
 
 # Through make: the same flags through Verilator's -CFLAGS would also reach its symbol tables, one of which
 # then compiles for minutes.
@@ -505,7 +508,7 @@ def launch(
     kind = as_asked(kind)
     target = _as_design(design)
     directory = build(target, kind, quiet=quiet)
-    run_directory = SIM_BUILD / "runs" / name
+    run_directory = RUNS / name
     run_directory.mkdir(parents=True, exist_ok=True)
     results = run_directory / "results.xml"
     # Where bits are counted they begin as zeros: one that only powers up as a one has not toggled.

@@ -54,7 +54,7 @@ class Simulator:
         self._timeout = timeout
         self._failure: SimulatorError | None = None
         name = waves if isinstance(waves, str) else f"rtlmodel-{os.getpid()}-{next(_numbers)}"
-        _remove_stale(runner.SIM_BUILD / "runs")
+        _remove_stale(runner.RUNS)
         address = f"\0echo-npu-{os.getpid()}-{secrets.token_hex(8)}"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(address)  # abstract: there is no file, and the name goes with its last user

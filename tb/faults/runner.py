@@ -16,7 +16,7 @@ from echo_npu.memory import DeviceMemory
 from echo_npu.status import State, error_name
 from tb.designs import npu_design
 from tb.faults.script import Script, save
-from tb.runner import SIM_BUILD, Kind, as_asked, build, coverage_file
+from tb.runner import RUNS, Kind, as_asked, build, coverage_file
 
 TIMEOUT_S = 600.0
 _HEAD = 6  # words of a record before what its operations recorded
@@ -123,7 +123,7 @@ class Runner:
         design = npu_design(config)
         self._program = build(design, kind, quiet=quiet) / design.top
         self._kind = as_asked(kind)
-        self.directory = SIM_BUILD / "runs" / name
+        self.directory = RUNS / name
         self.directory.mkdir(parents=True, exist_ok=True)
         for old in self.directory.glob("coverage*.dat"):
             old.unlink()

@@ -15,7 +15,7 @@ from types import TracebackType
 from tb.designs import Design
 from tb.mutation.dispatcher import SOCKET_VARIABLE, Answer, Order, Trial
 from tb.regression import suites
-from tb.runner import SIM_BUILD, SimulationError, TestOutcome, launch, read_results
+from tb.runner import RUNS, SimulationError, TestOutcome, launch, read_results
 from tb.uvm.suite import REQUESTS_VARIABLE
 
 START_TIMEOUT_S = 300.0
@@ -56,7 +56,7 @@ class Worker:
     """
 
     def __init__(self, design: Design, config: str, name: str, seed: int, requests: Path) -> None:
-        self._folder = SIM_BUILD / "runs" / name
+        self._folder = RUNS / name
         # A socket's path must be short.
         self._sockets = Path(tempfile.mkdtemp(prefix="npu-mutation-"))
         address = str(self._sockets / "orders")

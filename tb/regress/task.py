@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from tb.npu_config import ROOT
 from tb.processes import run_bounded
 from tb.results import CampaignResult, Item, Status
+from tb.runner import RUNS, RUNS_VARIABLE
 
 RESULT = "{result}"
 """Stands, in the arguments of a task, for the file that the command has to write."""
@@ -88,6 +90,7 @@ def run_task(task: Task) -> Outcome:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(part for part in python_path if part),
+            RUNS_VARIABLE: str(RUNS / re.sub(r"[^A-Za-z0-9]+", "-", task.name)),  # others may do the same now
             **task.environment,
             **({task.keeps: str(kept)} if task.keeps else {}),
         }

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tb.npu_config import ROOT, ConfigError, load_config
 from tb.results import CampaignResult, Item
-from tb.runner import SIM_BUILD, BuildError, SimulationError, build, choose_seed, run
+from tb.runner import RUNS, BuildError, SimulationError, build, choose_seed, run
 from tb.stimulus.steps import StepProgram
 from tb.tools import ToolMissingError
 from tb.uvm.sequences import SEQUENCES
@@ -60,7 +60,7 @@ class Campaign:
         """Play programs; what failed of each. BuildError, ToolMissingError."""
         files = []
         for number, program in enumerate(programs):
-            files.append(SIM_BUILD / "runs" / f"{self.name}-programs" / f"{number}.json")
+            files.append(RUNS / f"{self.name}-programs" / f"{number}.json")
             program.save(files[-1])
         return self._play([{"program": str(file)} for file in files])
 
@@ -97,7 +97,7 @@ class Campaign:
     def _play(self, requests: Sequence[dict[str, object]]) -> list[Failure | None]:
         if not requests:
             return []
-        asked = SIM_BUILD / "runs" / f"{self.name}-requests.json"
+        asked = RUNS / f"{self.name}-requests.json"
         asked.parent.mkdir(parents=True, exist_ok=True)
         asked.write_text(json.dumps(list(requests)), encoding="utf-8")
         try:

@@ -341,6 +341,30 @@ async def interrupts(dut: SimHandleBase) -> None:
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(bit=[0, 1, 2])
+async def events_beside_a_clear(dut: SimHandleBase, bit: int) -> None:
+    """One event at each clock around a clear: lost up to a clock, kept from it on, and that does not depend
+    on whether the flag was set before."""
+    bench = Bench(dut)
+    await bench.start()
+    name = ("irq_done_i", "irq_error_i", "irq_command_i")[bit]
+    kept: dict[bool, list[bool]] = {False: [], True: []}
+    for flagged, runs in kept.items():
+        for delay in range(1, 14):
+            await bench.write(regs.IRQ_STATUS, 7)
+            if flagged:
+                await bench.pulse(name)
+            clear = cocotb.start_soon(bench.write(regs.IRQ_STATUS, 7))
+            await ClockCycles(dut.clk_i, delay)
+            await bench.pulse(name)
+            await clear
+            runs.append(await bench.read(regs.IRQ_STATUS) == 1 << bit)
+    assert kept[False] == kept[True], "whether an event is kept depends on the flag"
+    assert kept[True] == sorted(kept[True])
+    assert not kept[True][0] and kept[True][-1], "the clear is not among the clocks tried"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def counters_count(dut: SimHandleBase) -> None:
     """Every counter adds its own event and no other; a clear zeroes all of them."""
     bench = Bench(dut)

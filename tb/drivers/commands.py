@@ -158,6 +158,15 @@ class CommandDriver:
         self._tail = await self._registers.read(regs.RING_HEAD)
         return self._tail
 
+    async def provoke_reset(self, *, doorbells: bool) -> None:
+        """Begin a soft reset and do not wait for its end; with `doorbells` ring both, and clear an error,
+        while it goes on: the device must ignore that."""
+        operations: list[RegisterOp] = [WriteReg(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)]
+        if doorbells:
+            operations += [WriteReg(regs.DOORBELL, 1), WriteReg(regs.RING_TAIL, 1)]
+            operations.append(WriteReg(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask))
+        await self._registers.run(operations)
+
     async def soft_reset(self, timeout_cycles: int = 100_000) -> None:
         """Reset the device through its register; the ring must be set up again.
 

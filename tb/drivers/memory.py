@@ -91,7 +91,12 @@ class MemoryDriver:
         if self._master is None:
             from cocotbext.axi import AxiBus, AxiMaster
 
-            self._master = AxiMaster(AxiBus.from_prefix(self._dut, "s_axi"), self._dut.bus_clk)
+            self._master = AxiMaster(
+                AxiBus.from_prefix(self._dut, "s_axi"),
+                self._dut.bus_clk,
+                self._dut.rst_n,
+                reset_active_level=False,
+            )
         self._users += 1
         self._dut.bus_enable.value = 1
         try:

@@ -17,8 +17,11 @@ from tb.functional import FOLDER_VARIABLE
 from tb.functional.report import HTML, report, show
 from tb.runner import SIM_BUILD, choose_seed
 from tb.uvm import campaign as uvm
+from tb.uvm.sequences import CLOSING_PROGRAMS, STATES_PROGRAMS
 
 FOLDER = SIM_BUILD / "functional"
+STATES_ROUNDS = 4
+"""How often each scene is played: what it leaves open, such as the clock of a reset, is random."""
 
 
 def collect(folder: Path, seed: int, count: int, jobs: int) -> bool:
@@ -27,9 +30,14 @@ def collect(folder: Path, seed: int, count: int, jobs: int) -> bool:
     folder.mkdir(parents=True)
     os.environ |= {FOLDER_VARIABLE: str(folder), "SEED": str(seed)}
     good = regression.main(["--config", "all", "--jobs", str(jobs)]) == 0
-    for config in ("small", "default"):
-        programs = count if config == "small" else -(-count // 10)
-        good &= uvm.main(["--config", config, "--count", str(programs)]) == 0
+    for config, sequence, programs in (
+        ("small", "closing", CLOSING_PROGRAMS),
+        ("small", "states", STATES_ROUNDS * STATES_PROGRAMS),
+        ("small", "mixed", count),
+        ("default", "mixed", -(-count // 10)),
+    ):
+        words = ["--config", config, "--sequence", sequence, "--count", str(programs)]
+        good &= uvm.main(words) == 0
     return good
 
 

@@ -21,10 +21,11 @@ Answer = Literal["OKAY", "SLVERR", "DECERR"]
 class CommandStep:
     """Submit the packets of one command (or of a few that belong together), 64 bytes each; `via` is how, if
     not as the rest of the program: a switch waits until nothing runs, since there is no order between the
-    two."""
+    two. What is `free` has nothing to do with what is before it, so that nobody waits."""
 
     packets: tuple[bytes, ...]
     via: Via | None = None
+    free: bool = False
 
     def __str__(self) -> str:
         text = str(NpuCommandPacket.unpack(self.packets[0]))
@@ -49,11 +50,13 @@ class HostWrite:
 
 @dataclasses.dataclass(frozen=True)
 class HostRead:
-    """Read through the host window, beside the commands, which must not change these bytes."""
+    """Read through the host window, beside the commands, which must not change these bytes. `early`: the host
+    goes on before it has the answer."""
 
     address: int
     length: int
     answer: Answer = "OKAY"
+    early: bool = False
 
     def __str__(self) -> str:
         text = f"host reads {self.length} bytes at 0x{self.address:x}"
@@ -128,13 +131,15 @@ class Recover:
 @dataclasses.dataclass(frozen=True)
 class Reset:
     """So many clocks after all before it has been submitted, the device is reset, by its pin or its
-    register."""
+    register. With `again` a soft reset and doorbells that it must ignore go directly before it."""
 
     hard: bool
     after: int
+    again: bool = False
 
     def __str__(self) -> str:
-        return f"{'hard' if self.hard else 'soft'} reset after {self.after} clocks"
+        again = ", within a soft one" if self.again else ""
+        return f"{'hard' if self.hard else 'soft'} reset after {self.after} clocks{again}"
 
 
 Step = (

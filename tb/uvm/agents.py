@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import cocotb
 from cocotbext.axi import AxiResp
 from pyuvm import uvm_agent, uvm_analysis_port, uvm_component, uvm_driver, uvm_sequence_item, uvm_sequencer
 
@@ -68,7 +69,8 @@ class CommandDriver(Driver):
             await commands.bad_tail(enabled=step.enabled)
             return
         via: Path = "window" if isinstance(step, Doorbells) else step.via or self.cdb_get("VIA")
-        if self._last not in (None, via):
+        free = isinstance(step, CommandStep) and step.free
+        if self._last not in (None, via) and not free:
             await commands.settle(self.cdb_get("TIMEOUT_CYCLES"))
         self._last = via
         if isinstance(step, Doorbells):
@@ -82,9 +84,31 @@ class HostAnswerError(AssertionError):
 
 
 class HostDriver(Driver):
-    """Reads and writes device memory through the host window; the answer is the bytes read."""
+    """Reads and writes device memory through the host window; the answer is the bytes read, none where a hard
+    reset came in between."""
+
+    def build_phase(self) -> None:
+        super().build_phase()
+        self._early: list[Any] = []
 
     async def drive(self, step: HostWrite | HostRead) -> bytes:
+        if isinstance(step, HostRead) and step.early:
+            self._early.append(cocotb.start_soon(self._later(step)))
+            return b""
+        data = await self._access(step)
+        await self.settle()
+        return data
+
+    async def settle(self) -> None:
+        """Wait for reads that nobody waited for."""
+        for task in self._early:
+            await task
+        self._early.clear()
+
+    async def _later(self, step: HostRead) -> None:
+        self.seen.write((step, await self._access(step)))
+
+    async def _access(self, step: HostWrite | HostRead) -> bytes:
         if isinstance(step, HostWrite):
             answer = await self.bench.memory.front_write(
                 step.address, step.data, refused=step.answer != "OKAY"
@@ -92,7 +116,9 @@ class HostDriver(Driver):
             data = step.data
         else:
             answer = await self.bench.memory.front_read(step.address, step.length)
-            data = bytes(answer.data)
+            data = b"" if answer is None else bytes(answer.data)
+        if answer is None:
+            return b""  # a hard reset came in between
         if answer.resp != AxiResp[step.answer]:
             raise HostAnswerError(f"{step}: the answer is {answer.resp.name}")
         return data

@@ -25,6 +25,7 @@ from tb.scoreboards.registers import CONSTANT, STORED
 from tb.stimulus.closing import PATTERNS, ClosingMaker, reachable
 from tb.stimulus.errors import ErrorMaker, without_extension
 from tb.stimulus.programs import ARENA_BYTES, ARENAS, CODE, INDICES, ProgramMaker
+from tb.stimulus.scenes import SCENES, Stage
 from tb.stimulus.steps import (
     BadTail,
     CommandStep,
@@ -52,6 +53,9 @@ ZEROS = 0x0300_0000
 
 CLOSING_PROGRAMS = 55
 """Programs that reach every bin; each stall pattern gets the same number of them."""
+
+STATES_PROGRAMS = 30
+"""Programs that play every scene."""
 
 OVERFLOW_RESULT = 0x1300_0000
 """What the long command of an overflow writes."""
@@ -117,18 +121,29 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
             (env.host.sequencer, (HostWrite, HostRead)),
             (env.registers.sequencer, (RegisterRead, RegisterWrite)),
         ]
-        tasks = []
-        for sequencer, kinds in ports:
-            own = [step for step in group.steps if isinstance(step, kinds)]
-            tasks.append(cocotb.start_soon(PortSequence(own).start(sequencer)))
-        for task in tasks:
-            await task
+        commands, accesses, registers = (
+            cocotb.start_soon(
+                PortSequence([step for step in group.steps if isinstance(step, kinds)]).start(sequencer)
+            )
+            for sequencer, kinds in ports
+        )
+
+        async def host() -> None:
+            await accesses
+            await env.host.driver.settle()
+
+        await commands
+        await registers
         timeout = ConfigDB().get(None, "", "TIMEOUT_CYCLES")
         if isinstance(group.end, Reset):
-            await env.scoreboard.reset(group.end)
+            window = any(isinstance(step, HostRead | HostWrite) for step in group.steps)
+            await env.scoreboard.reset(group.end, host=window)
+            await host()
         elif isinstance(group.end, Recover):
+            await host()
             await env.scoreboard.recover(timeout, group.steps)
         else:
+            await host()
             await env.scoreboard.check(timeout)
         if isinstance(group.end, Reset) or faults:
             await load_zeros(bench)  # a load may have been cut short
@@ -454,6 +469,20 @@ class ClosingSequence(ProgramSequence):
         return StepProgram(steps, maker.images, timing, ("window", "ring")[seed % 2])
 
 
+class StatesSequence(ProgramSequence):
+    """Scenes that bring the device into situations of the coverage plan: so many programs as
+    `STATES_PROGRAMS`, whatever seed they begin with, play all of them."""
+
+    def program(self, seed: int, config: NpuConfig) -> StepProgram:
+        rng = random.Random(f"{type(self).__name__} {seed}")
+        stage = Stage(rng, config)
+        part = SCENES[seed % STATES_PROGRAMS :: STATES_PROGRAMS]
+        rng.shuffle(part)
+        steps = [step for scene in part for step in scene(stage)]
+        timing = {**DEFAULT_TIMING, **PATTERNS[rng.choice(("steady", "slow", "ar", "b"))]}
+        return StepProgram(tuple(steps), stage.images, {**timing, "seed": rng.getrandbits(32)})
+
+
 class MixedSequence(ProgramSequence):
     """What another sequence draws; which one, the seed says."""
 
@@ -477,5 +506,6 @@ SEQUENCES: dict[str, type[ProgramSequence]] = {
     "faults": FaultsSequence,
     "resets": ResetsSequence,
     "closing": ClosingSequence,
+    "states": StatesSequence,
 }
 """By the name that SEQUENCE= takes."""

@@ -103,11 +103,11 @@ class AcceptedScoreboard(Scoreboard):
 class ResetScoreboard(Scoreboard):
     """Spoils a byte before the reset: beside the destination of the commands, or the first of it."""
 
-    async def reset(self, step: Reset) -> None:
+    async def reset(self, step: Reset, *, host: bool) -> None:
         await self.bench.commands.settle(10_000)
         place = DESTINATION if os.environ["PLANTED_BUG"] == "half" else DESTINATION + 64
         self.bench.memory.shared.bytes[place] ^= 0x40
-        await super().reset(step)
+        await super().reset(step, host=host)
 
 
 class BuggyHostDriver(HostDriver):

@@ -1,0 +1,367 @@
+"""Scenes: a few steps that bring the device into one situation of the coverage plan, and end what they began.
+
+Each is a function of a `Stage`, that says what is left open. Commands of a scene that are to be under way
+together depend on nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from echo_npu import registers as regs
+from echo_npu.packets import (
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    gather_packets,
+    load_program_packets,
+    matmul_packets,
+    packet_bytes,
+)
+from echo_npu.status import ErrorCode
+from echo_npu.vector.command import Stream, vector_command
+from tb.bench import RING_BASE, RING_SLOTS
+from tb.drivers.commands import Path as Via
+from tb.npu_config import NpuConfig
+from tb.stimulus.closing import ClosingMaker, sums
+from tb.stimulus.errors import CHECKED, ErrorMaker
+from tb.stimulus.programs import ProgramMaker
+from tb.stimulus.steps import (
+    BadTail,
+    CommandStep,
+    Doorbells,
+    Fault,
+    HostRead,
+    HostWrite,
+    Recover,
+    RegisterWrite,
+    Reset,
+    Step,
+)
+
+SPOILED = 0x0600_0000
+"""Code and indices that are good but for their end."""
+REFUSED = 0x2001_0000
+"""Where there is no memory for the host."""
+WORK = {"idle": "", "matrix": "M", "vector": "V", "both": "MV"}
+"""By the engines that are to be busy: commands for them."""
+COPY_BEATS = 1500
+CLEAR = RegisterWrite(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask | regs.CONTROL_RING_ENABLE.mask)
+
+
+class Stage:
+    """What scenes are made of: long commands for either engine, refused ones, traffic of the host."""
+
+    def __init__(self, rng: random.Random, config: NpuConfig) -> None:
+        self.random = rng
+        self.config = config
+        self.closing = ClosingMaker(rng, config)
+        self.legal = ProgramMaker(rng, config)
+        self.errors = ErrorMaker(rng, self.legal, config.program_words)
+        self._program = sums((0,))
+        code = np.frombuffer(self._program.code, dtype=np.uint64).copy()
+        code[-1] = 2**64 - 1
+        indices = np.zeros(600, dtype=np.int32)
+        indices[-1] = 9
+        self._spoiled = {SPOILED: code.tobytes(), SPOILED + 0x1000: indices.tobytes()}
+
+    @property
+    def images(self) -> dict[int, bytes]:
+        """What must be in memory before the first scene."""
+        return {**self.closing.images, **self.legal.images, **self._spoiled}
+
+    def long(self, engine: str, times: int = 1) -> list[Packet]:
+        """A command that takes some thousand clocks on the engine M or V; on V so many `times` as long."""
+        if engine == "V":
+            nbytes = times * COPY_BEATS * self.config.bus_bytes
+            packet = NpuCommandPacket(
+                Opcode.MEMCPY, 0, self.closing.source(nbytes), 0, self.closing.result(nbytes), m=nbytes
+            )
+            return [packet]
+        size = self.config.block_m
+        nbytes = 4 * size * size
+        a, b = self.closing.source(nbytes), self.closing.source(nbytes)
+        return list(matmul_packets(a, b, self.closing.result(nbytes), size, size, size))
+
+    def work(self, engines: str, via: Via | None = None) -> list[Step]:
+        """Long commands for these engines, in order."""
+        return [step(self.long(engine), via) for engine in engines]
+
+    def small(self, count: int, via: Via | None = None) -> list[Step]:
+        """So many small commands of one packet."""
+        return [step(self.closing.move({"op": "copy"}), via) for _ in range(count)]
+
+    def bad_program(self) -> list[Step]:
+        """A VECTOR whose program goes wrong at its end, and the load of it."""
+        cols = 64 * self.config.vector_lanes
+        command = vector_command(
+            0,
+            rows=1,
+            cols=cols,
+            inputs=[Stream(self.closing.source(4 * cols))],
+            output=Stream(self.closing.result(4 * cols)),
+            passes=self._program.passes,
+        )
+        return [step(list(load_program_packets(SPOILED, len(self._program), 0))), step(command.packets())]
+
+    def bad_index(self) -> list[Step]:
+        """A GATHER whose last index is outside of the table."""
+        row = 2 * self.config.bus_bytes
+        source, result = self.closing.source(row), self.closing.result(600 * row)
+        return [step(list(gather_packets(source, SPOILED + 0x1000, result, 600, row, 1)))]
+
+    def host(self, count: int) -> list[Step]:
+        """Traffic of the host: reads, and writes to where there is no memory."""
+        steps: list[Step] = []
+        for _ in range(count):
+            early = self.random.random() < 0.5
+            steps.append(HostRead(self.closing.source(512), 512, early=early))
+            steps.append(HostWrite(REFUSED, bytes(256), answer="DECERR"))
+        return steps
+
+
+def step(packets: Sequence[Packet], via: Via | None = None) -> CommandStep:
+    """A command that has nothing to do with others."""
+    return CommandStep(tuple(packet_bytes(packet) for packet in packets), via, free=True)
+
+
+Scene = Callable[[Stage], list[Step]]
+
+
+def refusals(code: ErrorCode, engines: str, via: Via) -> Scene:
+    """A packet that is refused while these engines work, with nothing or something behind it."""
+
+    def scene(stage: Stage) -> list[Step]:
+        behind = stage.small(stage.random.choice((0, 2)), via)
+        steps = [*stage.work(WORK[engines], via), step(stage.errors.refused(code), via), *behind]
+        return [*steps, Recover()]
+
+    return scene
+
+
+def drops(window: int, ring: int, end: Step) -> Scene:
+    """A refused packet in the window behind a long command, so many packets behind it in window and ring."""
+
+    def scene(stage: Stage) -> list[Step]:
+        steps = [*stage.work("M", "window"), step(stage.errors.refused(ErrorCode.BAD_FLAGS), "window")]
+        in_ring = stage.small(ring, "ring")
+        together = tuple(
+            packet for each in in_ring if isinstance(each, CommandStep) for packet in each.packets
+        )
+        steps += stage.small(min(window, 3), "window")
+        if together:
+            steps.append(CommandStep(together, "ring", free=True))
+        steps += stage.small(max(window - 3, 0), "window")
+        return [*steps, end]
+
+    return scene
+
+
+def unreadable(where: str, engines: str) -> Scene:
+    """A slot of the ring that cannot be read, while these engines work: a command's, or its extension's."""
+
+    def scene(stage: Stage) -> list[Step]:
+        work = stage.work(WORK[engines], "ring")
+        slots = sum(len(each.packets) for each in work if isinstance(each, CommandStep))
+        if where == "extension":
+            last = stage.closing.move({"op": "rows"})
+            slots += 1
+        else:
+            last = stage.closing.move({"op": "copy"})
+        low = RING_BASE + 64 * slots
+        # The ring is at its first slot behind a reset, and commands are counted from there.
+        steps = [Reset(hard=False, after=1), Fault(low, low + 64), *work, step(last, "ring")]
+        return [*steps, Recover(), Reset(hard=False, after=1)]
+
+    return scene
+
+
+def submissions(code: ErrorCode, engines: str) -> Scene:
+    """A doorbell that is refused while these engines work."""
+
+    def scene(stage: Stage) -> list[Step]:
+        work = stage.work(WORK[engines], "window")
+        if code != ErrorCode.QUEUE_FULL:
+            return [*work, BadTail(enabled=code == ErrorCode.RING_INDEX), Recover()]
+        held: list[Packet] = [
+            packet for each in work if isinstance(each, CommandStep) for packet in each.packets
+        ]
+        # The packet at the head waits, so the queue fills; what it waits for is under way when it goes on.
+        if engines == "both":
+            held = [*stage.long("V", 4), *stage.long("M"), *stage.long("M"), *stage.long("M")]
+        elif engines == "idle":
+            held += [*stage.long("M"), NpuCommandPacket(Opcode.SYNC)]
+        else:
+            held += [*stage.long(WORK[engines]), *stage.long(WORK[engines])]
+        for each in stage.small(stage.config.queue_depth + 4):
+            assert isinstance(each, CommandStep)
+            held += each.packets
+        return [Doorbells(tuple(packet_bytes(packet) for packet in held)), Recover()]
+
+    return scene
+
+
+def executions(code: ErrorCode, failing: str, younger: str) -> Scene:
+    """A command that fails at its end, when younger ones of these engines are under way."""
+
+    def scene(stage: Stage) -> list[Step]:
+        if code == ErrorCode.BAD_PROGRAM:
+            bad = stage.bad_program()
+        elif code == ErrorCode.BAD_INDEX:
+            bad = stage.bad_index()
+        else:
+            (long,) = stage.work(failing)
+            assert isinstance(long, CommandStep)
+            packet = NpuCommandPacket.unpack(long.packets[0])
+            write = code == ErrorCode.WRITE_RESPONSE
+            nbytes = packet.m if failing == "V" else 4 * packet.m * packet.n
+            last = (packet.dst_addr if write else packet.src1_addr) + nbytes - 64
+            bad = [Fault(last, last + 8, write), long]
+        return [*bad, *stage.work(younger), *stage.small(stage.random.choice((0, 2))), Recover()]
+
+    return scene
+
+
+def resets(engines: str, hard: bool, again: bool = False) -> Scene:
+    """A reset while these engines work and the host reads and writes."""
+
+    def scene(stage: Stage) -> list[Step]:
+        after = stage.random.choice((1, 50, 200, stage.random.randrange(400, 2500)))
+        return [*stage.work(engines), *stage.host(6), Reset(hard, after, again)]
+
+    return scene
+
+
+def checking(hard: bool) -> Scene:
+    """A reset while a VECTOR waits for the end of a load."""
+
+    def scene(stage: Stage) -> list[Step]:
+        load = load_program_packets(stage.closing.source(8 * 4096), stage.config.program_words, 0)
+        run = vector_command(0, rows=1, cols=8, output=Stream(stage.closing.result(64))).packets()
+        clears: list[Step] = [CLEAR] * stage.random.randrange(40)
+        return [step(list(load)), step(run), *clears, Reset(hard, stage.random.choice((60, 150, 300)))]
+
+    return scene
+
+
+def failing(hard: bool) -> Scene:
+    """A reset, and the host's actions, around the moment at which a bus error stops everything."""
+
+    def scene(stage: Stage) -> list[Step]:
+        (long,) = stage.work("V")
+        assert isinstance(long, CommandStep)
+        packet = NpuCommandPacket.unpack(long.packets[0])
+        low = packet.dst_addr + stage.random.randrange(2048)
+        clears: list[Step] = [CLEAR] * stage.random.randrange(40)
+        after = stage.random.randrange(1, 150)
+        return [Fault(low, low + 8, write=True), long, *clears, *stage.host(8), Reset(hard, after)]
+
+    return scene
+
+
+def draining(code: ErrorCode, engines: str) -> Scene:
+    """The host clears errors and reads memory while a refused packet waits for a long command, if there is
+    one, and there are interrupts that nobody takes."""
+
+    def scene(stage: Stage) -> list[Step]:
+        steps: list[Step] = [RegisterWrite(regs.IRQ_ENABLE, stage.random.choice((0, 1, 5)))]
+        steps += [*stage.work(engines), *stage.host(8)]
+        for _ in range(5):
+            steps += [step(stage.errors.refused(code)), *[CLEAR] * 10]
+        return [*steps, Reset(hard=True, after=stage.random.choice((1, 1000, 4000)))]
+
+    return scene
+
+
+def idle_clears() -> Scene:
+    """The host clears errors that are not there, in every state of legal commands."""
+
+    def scene(stage: Stage) -> list[Step]:
+        steps: list[Step] = []
+        for _ in range(25):
+            kinds = [stage.legal.strided_copy, stage.legal.copy, stage.legal.matmul, stage.legal.fence]
+            # A packet at a time, so that the host comes between a command and its extension.
+            for packet in stage.legal.draw(kinds):
+                steps += [CommandStep((packet_bytes(packet),), "window"), CLEAR, CLEAR]
+        return [*steps, Recover()]
+
+    return scene
+
+
+def interrupt_races() -> Scene:
+    """Many commands that raise the interrupt, and a host that clears it all the time."""
+
+    def scene(stage: Stage) -> list[Step]:
+        packets = []
+        for length in range(40):
+            copy = NpuCommandPacket(
+                Opcode.MEMCPY, Flags.IRQ, stage.closing.source(64), 0, stage.closing.result(64), m=length + 1
+            )
+            packets.append(stage.random.choice((copy, NpuCommandPacket(Opcode.NOP, Flags.IRQ))))
+        together = step(packets, "ring")
+        clear = RegisterWrite(regs.IRQ_STATUS, 7)
+        levels: list[Step] = []
+        for _ in range(60):
+            levels += [RegisterWrite(regs.IRQ_ENABLE, stage.random.randrange(8)), clear, clear]
+        return [together, *levels, Recover()]
+
+    return scene
+
+
+def host_after_error() -> Scene:
+    """Host traffic when the device has stopped."""
+
+    def scene(stage: Stage) -> list[Step]:
+        return [step(stage.errors.refused(ErrorCode.BAD_OPCODE)), *stage.host(10), Recover()]
+
+    return scene
+
+
+def refused_host(engines: str) -> Scene:
+    """Host accesses that are refused while these engines work: there is no memory, or it refuses."""
+
+    def scene(stage: Stage) -> list[Step]:
+        place = stage.closing.result(4096) // 4096 * 4096 + 4096
+        stage.closing.result(2 * 4096)
+        steps: list[Step] = [Fault(place, place + 64), Fault(place, place + 64, write=True)]
+        steps += stage.work(WORK[engines] * (1 if engines != "both" else 2))
+        for _ in range(4):
+            steps += [HostRead(place, 4, answer="SLVERR"), HostWrite(place, bytes(4), answer="SLVERR")]
+            steps += [HostRead(REFUSED, 4, answer="DECERR"), HostWrite(REFUSED, bytes(4), answer="DECERR")]
+        return [*steps, Recover()]
+
+    return scene
+
+
+def _scenes() -> list[Scene]:
+    ways: tuple[Via, ...] = ("window", "ring")
+    both = (False, True)
+    found: list[Scene] = [
+        refusals(code, engines, via) for code in CHECKED for engines in WORK for via in ways
+    ]
+    levels = [(window, ring) for window in (0, 3, 20) for ring in (0, 1, 5, 20, RING_SLOTS - 1)]
+    found += [drops(window, ring, Recover()) for window, ring in levels]
+    found += [drops(3, ring, Reset(hard, 1)) for ring in (0, 1, 5, 20, RING_SLOTS - 1) for hard in both]
+    found += [unreadable(where, engines) for where in ("packet", "extension") for engines in WORK]
+    codes = (ErrorCode.QUEUE_FULL, ErrorCode.RING_CONFIG, ErrorCode.RING_INDEX)
+    found += [submissions(code, engines) for code in codes for engines in WORK]
+    buses = (ErrorCode.READ_RESPONSE, ErrorCode.WRITE_RESPONSE)
+    found += [executions(code, "M", younger) for code in buses for younger in ("", "M", "V", "MV", "VM")]
+    vectors = (*buses, ErrorCode.BAD_PROGRAM, ErrorCode.BAD_INDEX)
+    found += [executions(code, "V", younger) for code in vectors for younger in ("", "M", "MM")]
+    slots = ("", "M", "V", "MM", "MV", "VM", "MMV", "MVM", "VMM")
+    found += [resets(engines, hard) for engines in slots for hard in both for _ in range(3)]
+    found += [resets("VM", hard, again=True) for hard in both for _ in range(2)]
+    found += [checking(hard) for hard in both for _ in range(2)]
+    found += [failing(hard) for hard in both for _ in range(8)]
+    found += [draining(code, engines) for code in CHECKED[:3] for engines in ("", "M")]
+    found += [refused_host(engines) for engines in WORK]
+    found += [make() for make in (idle_clears, interrupt_races, host_after_error) for _ in range(3)]
+    return found
+
+
+SCENES = _scenes()
+"""All of them: for each situation of devices that random programs seldom meet, at least one."""

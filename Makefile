@@ -71,9 +71,9 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 ##@ Check
 
 .PHONY: test
-test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## everything: lint, unit, RTL blocks, all ops on every configuration, models
+test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
 	@$(PY) scripts/lint.py
-	@$(PY) -m pytest tests
+	@$(PY) -m pytest tests --numprocesses "$$JOBS" --dist loadfile
 
 .PHONY: uvm
 uvm: $(VENV)/.sim ## N=50 random programs on all ports at once; SEQUENCE=mixed CONFIG=small SEED=7, REPLAY=failures/x.json

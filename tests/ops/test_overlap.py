@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from echo_npu.data_types import DataType
 from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
 from echo_npu.status import ErrorCode, State
@@ -101,3 +103,21 @@ async def test_write_error_of_the_first(bench: NpuBench) -> None:
     await bench.check_bus_error(ErrorCode.WRITE_RESPONSE, index)
     bench.dram.clear_faults()
     await bench.recover()
+
+
+@npu_test(of=["operand", "result"], end=["first", "last"], copy=["reads", "writes"])
+async def test_one_byte_in_common(bench: NpuBench, of: str, end: str, copy: str) -> None:
+    """A copy behind a product that meets its operand or its result in a single byte waits for it."""
+    nbytes, around = 4 * SIZE * SIZE, 64
+    margin = np.frombuffer(bench.random.randbytes(around), np.uint8)
+    places = {}
+    for name, values in (("operand", bench.floats(SIZE, SIZE)), ("result", bench.floats(SIZE, SIZE))):
+        inside = values.view(np.uint8).reshape(-1)
+        places[name] = bench.place(np.concatenate([margin, inside, margin])) + around
+    weights = bench.place(bench.floats(SIZE, SIZE), "weight")
+    product = matmul_packets(places["operand"], weights, places["result"], SIZE, SIZE, SIZE)
+    meets = places[of] - around + 1 if end == "first" else places[of] + nbytes - 1
+    other = bench.place(np.frombuffer(bench.random.randbytes(around), np.uint8))
+    source, destination = (meets, other) if copy == "reads" else (other, meets)
+    packet = NpuCommandPacket(Opcode.MEMCPY, src1_addr=source, dst_addr=destination, m=around)
+    assert await bench.run([*product, packet]) == State.DONE

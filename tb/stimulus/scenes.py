@@ -74,14 +74,14 @@ class Stage:
         return {**self.closing.images, **self.legal.images, **self._spoiled}
 
     def long(self, engine: str, times: int = 1) -> list[Packet]:
-        """A command that takes some thousand clocks on the engine M or V; on V so many `times` as long."""
+        """A command that takes some thousand clocks on the engine M or V; so many `times` as large."""
         if engine == "V":
             nbytes = times * COPY_BEATS * self.config.bus_bytes
             packet = NpuCommandPacket(
                 Opcode.MEMCPY, 0, self.closing.source(nbytes), 0, self.closing.result(nbytes), m=nbytes
             )
             return [packet]
-        size = self.config.block_m
+        size = times * self.config.block_m
         nbytes = 4 * size * size
         a, b = self.closing.source(nbytes), self.closing.source(nbytes)
         return list(matmul_packets(a, b, self.closing.result(nbytes), size, size, size))
@@ -191,7 +191,7 @@ def submissions(code: ErrorCode, engines: str) -> Scene:
         ]
         # The packet at the head waits, so the queue fills; what it waits for is under way when it goes on.
         if engines == "both":
-            held = [*stage.long("V", 4), *stage.long("M"), *stage.long("M"), *stage.long("M")]
+            held = [*stage.long("V", 2), *stage.long("M", 2), *stage.long("V")]
         elif engines == "idle":
             held += [*stage.long("M"), NpuCommandPacket(Opcode.SYNC)]
         else:

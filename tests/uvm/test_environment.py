@@ -42,7 +42,7 @@ READS = StepProgram(
 @pytest.mark.sim
 def test_programs_pass() -> None:
     """A few programs of each sequence, always the same."""
-    programs = [Campaign(CONFIG, name).drawn(seed) for name in SEQUENCES for seed in range(1, 5)]
+    programs = [Campaign(CONFIG, name).drawn(seed) for name in SEQUENCES for seed in range(1, 3)]
     programs.append(READS)
     assert Campaign(CONFIG, name="uvm-test").programs(programs) == [None] * len(programs)
 

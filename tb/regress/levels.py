@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 
 from tb.formal import PROOFS
 from tb.functional import FOLDER_VARIABLE as FUNCTIONAL
+from tb.functional.campaign import STATES_ROUNDS
 from tb.npu_config import ROOT, config_names
 from tb.regress.goals import Goal
 from tb.regress.task import KEPT, RESULT, Task
 from tb.regression import SUITE_FOLDERS, suites
+from tb.uvm.sequences import CLOSING_PROGRAMS, STATES_PROGRAMS
 
 TIMEOUT_S = 3600.0
 
@@ -136,6 +138,8 @@ def _full(seed: int) -> list[Task]:
         *formal(),
         *uvm(seed, 400, "small", "mixed", 100, FUNCTIONAL),
         *uvm(seed, 50, "default", "mixed", 25, FUNCTIONAL),
+        *uvm(seed, CLOSING_PROGRAMS, "small", "closing", 30, FUNCTIONAL),
+        *uvm(seed, STATES_ROUNDS * STATES_PROGRAMS, "small", "states", 60, FUNCTIONAL),
         *native("faults", seed, 100_000, 4, 250),
         *native("fuzz", seed, 1_000_000, 4, 3000),
         _bugs(),
@@ -165,7 +169,13 @@ LEVELS = {
             _full,
             (_FUNCTIONAL_REPORT,),
             (
-                Goal("functional coverage", "functional", ("functional_hit",), 1.0, of=("functional_bins",)),
+                Goal(
+                    "functional coverage",
+                    "functional",
+                    ("functional_hit",),
+                    1.0,
+                    of=("functional_reachable",),
+                ),
                 *(
                     Goal(f"{name} coverage", "coverage", (f"{name}_covered",), bound, of=(f"{name}_points",))
                     for name, bound in (("line", 0.98), ("branch", 0.98), ("toggle", 0.95))

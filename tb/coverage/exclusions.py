@@ -72,7 +72,7 @@ class Excluded:
 
     Attributes:
         reasons: the points that it takes out, and why; one that is reached stays in.
-        faults: entries that are of no use: nothing is described, or nothing that was not reached.
+        faults: entries that are wrong: nothing is described, or something that was reached.
     """
 
     reasons: Mapping[Point, str]
@@ -80,7 +80,7 @@ class Excluded:
 
 
 def apply_exclusions(exclusions: Iterable[Exclusion], points: Mapping[Point, int]) -> Excluded:
-    """Take points out; every text of every entry must describe at least one that was not reached."""
+    """Take points out; what a text describes must exist, and none of it may be reached."""
     reasons: dict[Point, str] = {}
     faults: list[str] = []
     by_place: dict[tuple[str, str], list[Point]] = {}
@@ -100,8 +100,10 @@ def apply_exclusions(exclusions: Iterable[Exclusion], points: Mapping[Point, int
             reasons |= dict.fromkeys(missed, exclusion.reason)
             if not found:
                 faults.append(f"{exclusion.file}: no {exclusion.kind} is described by {text!r}")
-            elif not missed:
-                faults.append(f"{exclusion.file}: every {exclusion.kind} described by {text!r} is reached")
+            elif len(missed) < len(found):
+                reached = next(point for point in found if points[point])
+                what = f"{reached.text or 'line'}, {reached.file}:{reached.line}"
+                faults.append(f"{exclusion.file}: {text!r} describes what is reached: {what}")
     return Excluded(reasons, faults)
 
 

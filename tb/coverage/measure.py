@@ -58,7 +58,7 @@ class Module:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """The coverage of the NPU. `faults` are exclusions that are of no use."""
+    """The coverage of the NPU. `faults` are exclusions that are wrong."""
 
     modules: Sequence[Module]
     faults: Sequence[str]
@@ -152,7 +152,7 @@ def missed_texts(module: Module) -> list[str]:
 
 
 def result(measured: Measured, seconds: float, pages: Sequence[Path], *, partial: bool) -> CampaignResult:
-    """The campaign's result: the goals, the exclusions of no use, and what each module lacks.
+    """The campaign's result: the goals, the wrong exclusions, and what each module lacks.
 
     With `partial` the runs are not all there: goals and exclusions are not judged.
     """

@@ -62,13 +62,16 @@ SMALL_SUITES = (
     "vector",
     "vector_programs",
     "programs",
+    "huge_commands",
+    "anywhere",
+    "long",
     "host_window",
     "overlap",
     "interrupts",
     "load_program",
     "gather",
 )
-DEFAULT_SUITES = ("matmul_types", "vector_programs", "host_window")
+DEFAULT_SUITES = ("matmul_types", "vector_programs", "huge_commands", "long", "host_window")
 BLOCKS = ("axi_slave", "register_block", "element_packer")
 
 

@@ -176,17 +176,14 @@ class _Reference(FunctionalModel):
             return False
         try:
             return self._step()
-        except PacketFault as hit:
-            assert self.fault is not None
-            taken = self._taken if self.fault.command is None else self.fault.command
-            self._fail(hit.code, hit.address, taken)
-            self._held = None
-            self.fault = None
+        except PacketFault as hit:  # the fetch of a command's first slot; `_step` reports all others
+            self._fail(hit.code, hit.address, self._taken)
             return False
 
     def _take(self, from_ring: bool) -> bytes | None:
         fault = self.fault
         if from_ring and fault is not None and fault.command is None and self._head != self._tail:
+            self.fault = None
             raise PacketFault(fault.code, fault.address)
         return super()._take(from_ring)
 

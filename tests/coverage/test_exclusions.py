@@ -62,15 +62,17 @@ def test_source_text() -> None:
     assert described(f"else: {text}", points, "branch") == {"else"}
 
 
-def test_an_idle_entry_is_a_fault() -> None:
-    """One that describes nothing, and one whose points are all reached; one of two is enough."""
-    points = dict.fromkeys(toggles("a"), 1) | toggles("b")
-    reached = apply_exclusions([Exclusion(SOURCE, "toggle", ("b", "c", "a"), REASON)], points).faults
-    assert reached == [
+def test_a_wrong_entry_is_a_fault() -> None:
+    """One that describes nothing, and one of which a part is reached, so that its reason is not true."""
+    points = toggles("a") | toggles("b")
+    points[Point(SOURCE, 20, 3, "toggle", "a:1->0")] = 5
+    excluded = apply_exclusions([Exclusion(SOURCE, "toggle", ("b", "c", "a"), REASON)], points)
+    assert excluded.faults == [
         f"{SOURCE}: no toggle is described by 'c'",
-        f"{SOURCE}: every toggle described by 'a' is reached",
+        f"{SOURCE}: 'a' describes what is reached: a:1->0, {SOURCE}:20",
     ]
-    assert apply_exclusions([Exclusion("rtl/*.sv", "toggle", ("*",), REASON)], points).faults == []
+    assert {point.text for point in excluded.reasons} == {"a:0->1", "b:0->1", "b:1->0"}
+    assert apply_exclusions([Exclusion("rtl/*.sv", "toggle", ("b",), REASON)], points).faults == []
     assert apply_exclusions([Exclusion("rtl/other.sv", "toggle", ("b",), REASON)], points).faults
 
 

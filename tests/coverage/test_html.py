@@ -32,7 +32,7 @@ def test_pages(tmp_path: Path) -> None:
     text = index.read_text()
     assert 'href="skid_buffer.html"' in text
     assert "Sum of 3 files" in text
-    assert "Exclusion of no use: idle one" in text
+    assert "Wrong exclusion: idle one" in text
     page = (index.parent / "skid_buffer.html").read_text()
     assert "does not toggle: a[1]:0-&gt;1" in page
     assert "too &lt;wide&gt; for it" in page

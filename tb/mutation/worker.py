@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import shutil
 import tempfile
+import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, Listener
@@ -19,6 +21,7 @@ from tb.runner import RUNS, SimulationError, TestOutcome, launch, read_results
 from tb.uvm.suite import REQUESTS_VARIABLE
 
 START_TIMEOUT_S = 300.0
+POLL_S = 1.0
 NOT_OF_THE_RTL = ("bench",)
 """Suites that test the bench itself: what they say about the RTL is an accident."""
 
@@ -77,17 +80,22 @@ class Worker:
                     seed=seed,
                     quiet=True,
                 )
-                listener._listener._socket.settimeout(START_TIMEOUT_S)  # type: ignore[attr-defined]
-                try:
-                    self._connection: Connection = listener.accept()
-                except OSError:
-                    tail = self._child.log_tail()
-                    self._child.stop()
-                    raise SimulationError(f"{name} did not ask for orders\n{tail}") from None
+                self._connection = self._accepted(listener, name)
             self.tests: list[str] = self._connection.recv()
         except BaseException:
             shutil.rmtree(self._sockets, ignore_errors=True)
             raise
+
+    def _accepted(self, listener: Listener, name: str) -> Connection:
+        """The simulator's connection. SimulationError: it ends, or takes too long, before it asks."""
+        listener._listener._socket.settimeout(POLL_S)  # type: ignore[attr-defined]
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline and self._child.poll() is None:
+            with contextlib.suppress(TimeoutError):
+                return listener.accept()
+        tail = self._child.log_tail()
+        self._child.stop()
+        raise SimulationError(f"{name} did not ask for orders\n{tail}")
 
     def __enter__(self) -> Worker:
         return self

@@ -4,7 +4,7 @@ device works on."""
 import dataclasses
 import enum
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from cocotb.triggers import Timer
@@ -479,31 +479,51 @@ async def test_ring_doorbell(bench: NpuBench, case: RingCase) -> None:
     await bench.probe()
 
 
+async def _overflow(bench: NpuBench, *then: RegisterOp) -> tuple[list[NpuCommandPacket], int]:
+    """Ring the doorbell at a full queue behind a long copy, then do `then`; all copies, and what the last
+    access read."""
+    nbytes = 200_000
+    src = bench.place(bench.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
+    copies = [copy(src, bench.destination(nbytes), m=nbytes)]
+    copies += [copy(src, bench.destination(64)) for _ in range(bench.config.queue_depth + 4)]
+    batch = [write for packet in copies for write in bench.commands.window_writes(packet.pack())]
+    return copies, (await bench.registers.run([*batch, *then]))[-1]
+
+
+def _forget(bench: NpuBench, copies: Sequence[NpuCommandPacket]) -> None:
+    """How many of the copies were done is the device's business."""
+    bench.monitor.sync()
+    places = [(packet.dst_addr, packet.dst_addr + packet.m) for packet in copies]
+    bench.scoreboard.resynchronise(bench.memory.shared, places)
+
+
 @npu_test()
 async def test_queue_full(bench: NpuBench) -> None:
     """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is
     harmed."""
-    nbytes = 200_000
-    src = bench.place(bench.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
-    long_copy = copy(src, bench.destination(nbytes), m=nbytes)
-    small = [copy(src, bench.destination(64)) for _ in range(bench.config.queue_depth + 4)]
-    batch: list[RegisterOp] = []
-    for packet in (long_copy, *small):
-        batch += bench.commands.window_writes(packet.pack())
-    *_, status = await bench.registers.run([*batch, ReadReg(regs.STATUS)])
+    copies, status = await _overflow(bench, ReadReg(regs.STATUS))
     assert regs.STATUS_QUEUE_LEVEL.get(status) == bench.config.queue_depth
     assert regs.STATUS_QUEUE_FULL.get(status) == 1
     assert await bench.commands.wait(1_000_000) == State.ERROR
     state = await bench.state()
     assert state.error_code == ErrorCode.QUEUE_FULL
     assert state.error_index == state.retired
-    # How many of the copies were done is the device's business.
     await bench.commands.soft_reset()
-    bench.monitor.sync()
-    places = [(packet.dst_addr, packet.dst_addr + packet.m) for packet in (long_copy, *small)]
-    bench.scoreboard.resynchronise(bench.memory.shared, places)
+    _forget(bench, copies)
     await bench.commands.setup_ring(RING_BASE, RING_SLOTS)
     await bench.probe()
+
+
+@npu_test()
+async def test_reset_forgets_a_full_queue(bench: NpuBench) -> None:
+    """A soft reset drops the error of a doorbell at a full queue that is not reported yet."""
+    copies, status = await _overflow(bench, ReadReg(regs.STATUS))
+    assert regs.STATUS_STATE.get(status) == State.BUSY
+    await bench.commands.soft_reset()
+    _forget(bench, copies)
+    await bench.commands.setup_ring(RING_BASE, RING_SLOTS)
+    await bench.probe()
+    assert (await bench.state()).error_code == ErrorCode.NONE
 
 
 @npu_test()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from echo_npu import registers as regs
 from echo_npu.data_types import DataType
 from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
 from echo_npu.status import ErrorCode, State
@@ -89,6 +90,41 @@ async def test_read_error_has_an_owner(bench: NpuBench, failing: str, operand: s
         await bench.recover()
         await bench.restart()
     await run_all(bench, pair, "ring")
+
+
+@npu_test(dtype=list(DataType), operand=["a", "b"])
+async def test_product_after_an_error(bench: NpuBench, dtype: DataType, operand: str) -> None:
+    """What has come of a product that could not be read is not in the next one's way, without any reset."""
+    for failed in range(4):
+        broken, good = (Product(bench, SIZE, SIZE, SIZE, dtype=dtype) for _ in range(2))
+        source = broken.src1 if operand == "a" else broken.src2
+        hit = source + bench.random.randrange(SIZE * SIZE)
+        bench.dram.clear_statistics()
+        bench.dram.add_fault(hit, hit + 1, read=True)
+        index = (await bench.state()).retired + failed
+        await bench.commands.submit(broken.packets, "ring")
+        assert await bench.commands.wait(1_000_000) == State.ERROR
+        await bench.check_bus_error(ErrorCode.READ_RESPONSE, index)
+        bench.dram.clear_faults()
+        await bench.commands.clear_error()
+        await run_all(bench, [good], "ring")
+
+
+@npu_test()
+async def test_head_behind_the_command_that_failed(bench: NpuBench) -> None:
+    """RING_HEAD counts no packet that was only looked at behind it."""
+    broken, *others = products(bench, 4)
+    hit = broken.src1 + 4 * SIZE * SIZE - 4
+    bench.dram.clear_statistics()
+    bench.dram.add_fault(hit, hit + 4, read=True)
+    index = (await bench.state()).retired
+    packets = [packet for product in (broken, *others) for packet in product.packets]
+    await bench.commands.submit(packets, "ring")
+    assert await bench.commands.wait(1_000_000) == State.ERROR
+    assert await bench.registers.read(regs.RING_HEAD) == len(broken.packets)
+    await bench.check_bus_error(ErrorCode.READ_RESPONSE, index)
+    bench.dram.clear_faults()
+    await bench.recover()
 
 
 @npu_test()

@@ -1,11 +1,13 @@
 """SYNC: a full fence that changes nothing."""
 
 import numpy as np
+from cocotb.triggers import Timer
 
 from echo_npu.packets import NpuCommandPacket, Opcode
 from echo_npu.status import State
 from tb.bench import NpuBench, npu_test
 from tb.drivers.commands import Path
+from tb.drivers.registers import CLOCK_NS
 
 
 @npu_test(via=["window", "ring"], count=[1, 2, 40])
@@ -26,3 +28,15 @@ async def test_sync_between_copies(bench: NpuBench, via: Path) -> None:
         packets.append(NpuCommandPacket(Opcode.SYNC))
     assert await bench.run(packets, via) == State.DONE
     assert np.array_equal(bench.memory.read(places[0], nbytes), bench.memory.read(places[-1], nbytes))
+
+
+@npu_test(via=["window", "ring"])
+async def test_submitted_at_every_clock(bench: NpuBench, via: Path) -> None:
+    """A packet that is submitted in whichever clock of the way of the one before it is taken as well."""
+    for delay in range(100):
+        await bench.commands.submit([NpuCommandPacket(Opcode.SYNC)], via)
+        await Timer((delay + 1) * CLOCK_NS, "ns")
+        await bench.commands.submit([NpuCommandPacket(Opcode.SYNC)], via)
+        assert await bench.commands.wait(10_000) == State.DONE
+        assert (await bench.state()).retired == 2 * (delay + 1)
+    await bench.check()

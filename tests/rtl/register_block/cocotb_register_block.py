@@ -366,6 +366,32 @@ async def events_beside_a_clear(dut: SimHandleBase, bit: int) -> None:
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(name=["irq_done_i", "irq_error_i", "irq_command_i"])
+async def events_at_a_reset(dut: SimHandleBase, name: str) -> None:
+    """An event in the very clock of a soft reset, or of its completion, sets no flag."""
+    bench = Bench(dut)
+    await bench.start()
+    event = getattr(dut, name)
+
+    async def coincide() -> None:
+        await RisingEdge(dut.soft_reset_o)
+        event.value = 1
+        await RisingEdge(dut.clk_i)
+        event.value = 0
+
+    at_request = cocotb.start_soon(coincide())
+    await bench.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+    await at_request
+    assert await bench.read(regs.IRQ_STATUS) == 0
+    dut.ring_enable_clear_i.value = 1
+    event.value = 1
+    await RisingEdge(dut.clk_i)
+    dut.ring_enable_clear_i.value = 0
+    event.value = 0
+    assert await bench.read(regs.IRQ_STATUS) == 0
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def counters_count(dut: SimHandleBase) -> None:
     """Every counter adds its own event and no other; a clear zeroes all of them."""
     bench = Bench(dut)

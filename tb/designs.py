@@ -68,6 +68,19 @@ def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     return tuple(sources), tuple(includes)
 
 
+AXI_CHECKERS = tuple(
+    HDL / f"{name}.sv"
+    for name in (
+        "axi_channel_checker",
+        "axi_burst_checker",
+        "axi_write_checker",
+        "axi_read_checker",
+        "axi4_checker",
+        "axil_checker",
+    )
+)
+"""The protocol checkers axi4_checker and axil_checker, with their parts."""
+
 WAIVERS = ROOT / "scripts" / "lint_waivers.vlt"
 
 
@@ -97,9 +110,9 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
     return Design(
         name=f"{config}{_tree_tag(rtl)}",
         top="npu_tb",
-        sources=(*sources, *board),
+        sources=(*sources, *AXI_CHECKERS, *board),
         parameters=load_config(config).parameters(),
-        includes=(rtl, *includes),
+        includes=(rtl, HDL, *includes),
         control=(WAIVERS, HDL / "public.vlt"),
         cpp=tuple(
             HDL / name
@@ -182,7 +195,7 @@ def block_design(
         top=top,
         sources=absolute(sources),
         parameters=values,
-        includes=(RTL, *absolute(includes)),
+        includes=(RTL, HDL, *absolute(includes)),
         control=absolute(control),
         cpp=(*absolute(cpp), HDL / "lifeline.cpp"),
         defines=dict(defines or {}),

@@ -467,7 +467,15 @@ class RunResult:
         if not failed:
             return ""
         lines = [f"{outcome.module}.{outcome.name} failed: {outcome.message}" for outcome in failed]
+        lines += self._broken_assertions()
         return "\n".join([*lines, f"seed {self.seed}; log: {self.log}", f"replay: {self.replay}"])
+
+    def _broken_assertions(self) -> list[str]:
+        """What the assertions of the RTL and of the protocol checkers said; the first one ended the run."""
+        if not self.log.exists():
+            return []
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return [line.strip() for line in file if "%Error" in line and "Assertion failed in" in line]
 
 
 def choose_seed() -> int:

@@ -41,7 +41,7 @@ module axil_bfm #(
 
   initial done = 1'b0;
 
-  always_ff @(posedge clk) begin
+  always @(posedge clk) begin
     if (!rst_n) begin
       // `done` is not touched: it only ever follows `req`, so no toggle of Python is lost in a reset.
       {awvalid, wvalid, bready, arvalid, rready, active_q} <= '0;

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -215,6 +216,12 @@ class Dram {
                 perror("dram_model: memfd_create");
                 abort();
             }
+        }
+        struct stat facts;
+        if (fstat(fd_, &facts) != 0 || uint64_t(facts.st_size) < kMemoryBytes) {
+            fprintf(stderr, "dram_model: the device memory has %lld bytes; it must have %llu\n",
+                    (long long)facts.st_size, (unsigned long long)kMemoryBytes);
+            abort();
         }
         void* map = mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
         if (map == MAP_FAILED) {

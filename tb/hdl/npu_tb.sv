@@ -133,6 +133,19 @@ module npu_tb #(
   logic [15:0] bfm_awaddr, bfm_araddr;
   logic [31:0] bfm_wdata;
 
+  // What the chosen master drives.
+  wire        axil_awvalid = axil_external ? s_axil_awvalid : bfm_awvalid;
+  wire [15:0] axil_awaddr  = axil_external ? s_axil_awaddr : bfm_awaddr;
+  wire [ 2:0] axil_awprot  = axil_external ? s_axil_awprot : 3'b0;
+  wire        axil_wvalid  = axil_external ? s_axil_wvalid : bfm_wvalid;
+  wire [31:0] axil_wdata   = axil_external ? s_axil_wdata : bfm_wdata;
+  wire [ 3:0] axil_wstrb   = axil_external ? s_axil_wstrb : 4'hF;
+  wire        axil_bready  = axil_external ? s_axil_bready : bfm_bready;
+  wire        axil_arvalid = axil_external ? s_axil_arvalid : bfm_arvalid;
+  wire [15:0] axil_araddr  = axil_external ? s_axil_araddr : bfm_araddr;
+  wire [ 2:0] axil_arprot  = axil_external ? s_axil_arprot : 3'b0;
+  wire        axil_rready  = axil_external ? s_axil_rready : bfm_rready;
+
   axil_bfm #(
       .AddrWidth(16)
   ) bfm (
@@ -162,15 +175,15 @@ module npu_tb #(
       .clk,
       .rst_n,
       .cycle,
-      .awvalid(axil_external ? s_axil_awvalid : bfm_awvalid),
+      .awvalid(axil_awvalid),
       .awready(axil_awready),
-      .awaddr (axil_external ? s_axil_awaddr : bfm_awaddr),
-      .wvalid (axil_external ? s_axil_wvalid : bfm_wvalid),
+      .awaddr (axil_awaddr),
+      .wvalid (axil_wvalid),
       .wready (axil_wready),
-      .wdata  (axil_external ? s_axil_wdata : bfm_wdata),
-      .wstrb  (axil_external ? s_axil_wstrb : 4'hF),
+      .wdata  (axil_wdata),
+      .wstrb  (axil_wstrb),
       .bvalid (axil_bvalid),
-      .bready (axil_external ? s_axil_bready : bfm_bready),
+      .bready (axil_bready),
       .bresp  (axil_bresp)
   );
 
@@ -254,23 +267,23 @@ module npu_tb #(
       .clk,
       .rst_n,
       .irq,
-      .s_axil_awvalid(axil_external ? s_axil_awvalid : bfm_awvalid),
+      .s_axil_awvalid(axil_awvalid),
       .s_axil_awready(axil_awready),
-      .s_axil_awaddr (axil_external ? s_axil_awaddr : bfm_awaddr),
-      .s_axil_awprot (axil_external ? s_axil_awprot : 3'b0),
-      .s_axil_wvalid (axil_external ? s_axil_wvalid : bfm_wvalid),
+      .s_axil_awaddr (axil_awaddr),
+      .s_axil_awprot (axil_awprot),
+      .s_axil_wvalid (axil_wvalid),
       .s_axil_wready(axil_wready),
-      .s_axil_wdata  (axil_external ? s_axil_wdata : bfm_wdata),
-      .s_axil_wstrb  (axil_external ? s_axil_wstrb : 4'hF),
+      .s_axil_wdata  (axil_wdata),
+      .s_axil_wstrb  (axil_wstrb),
       .s_axil_bvalid(axil_bvalid),
-      .s_axil_bready (axil_external ? s_axil_bready : bfm_bready),
+      .s_axil_bready (axil_bready),
       .s_axil_bresp(axil_bresp),
-      .s_axil_arvalid(axil_external ? s_axil_arvalid : bfm_arvalid),
+      .s_axil_arvalid(axil_arvalid),
       .s_axil_arready(axil_arready),
-      .s_axil_araddr (axil_external ? s_axil_araddr : bfm_araddr),
-      .s_axil_arprot (axil_external ? s_axil_arprot : 3'b0),
+      .s_axil_araddr (axil_araddr),
+      .s_axil_arprot (axil_arprot),
       .s_axil_rvalid(axil_rvalid),
-      .s_axil_rready (axil_external ? s_axil_rready : bfm_rready),
+      .s_axil_rready (axil_rready),
       .s_axil_rdata(axil_rdata),
       .s_axil_rresp(axil_rresp),
       .s_axi_awvalid,
@@ -347,6 +360,145 @@ module npu_tb #(
       .m_axi_rdata,
       .m_axi_rresp,
       .m_axi_rlast
+  );
+
+  // ---- protocol checkers ----
+  axil_checker #(
+      .Manager           ("host"),
+      .Subordinate       ("device"),
+      .AddrWidth         (16),
+      .SubordinateMaxWait(2),
+      .ResponseMaxWait   (4)
+  ) s_axil_rules (
+      .clk_i    (clk),
+      .rst_ni   (rst_n),
+      .awvalid_i(axil_awvalid),
+      .awready_i(axil_awready),
+      .awaddr_i (axil_awaddr),
+      .awprot_i (axil_awprot),
+      .wvalid_i (axil_wvalid),
+      .wready_i (axil_wready),
+      .wdata_i  (axil_wdata),
+      .wstrb_i  (axil_wstrb),
+      .bvalid_i (axil_bvalid),
+      .bready_i (axil_bready),
+      .bresp_i  (axil_bresp),
+      .arvalid_i(axil_arvalid),
+      .arready_i(axil_arready),
+      .araddr_i (axil_araddr),
+      .arprot_i (axil_arprot),
+      .rvalid_i (axil_rvalid),
+      .rready_i (axil_rready),
+      .rdata_i  (axil_rdata),
+      .rresp_i  (axil_rresp)
+  );
+
+  // 16 bursts that are forwarded; two addresses and two responses stand in the port's registers.
+  axi4_checker #(
+      .Manager           ("host"),
+      .Subordinate       ("device"),
+      .DataWidth         (DataWidth),
+      .IdWidth           (4),
+      .MaxWrites         (20),
+      .MaxReads          (32)
+  ) s_axi_rules (
+      .clk_i            (clk),
+      .rst_ni           (rst_n),
+      .awvalid_i        (s_axi_awvalid),
+      .awready_i        (host_awready),
+      .awid_i           (s_axi_awid),
+      .awaddr_i         (s_axi_awaddr),
+      .awlen_i          (s_axi_awlen),
+      .awsize_i         (s_axi_awsize),
+      .awburst_i        (s_axi_awburst),
+      .awlock_i         (s_axi_awlock),
+      .awcache_i        (s_axi_awcache),
+      .awprot_i         (s_axi_awprot),
+      .awqos_i          (s_axi_awqos),
+      .wvalid_i         (s_axi_wvalid),
+      .wready_i         (host_wready),
+      .wdata_i          (s_axi_wdata),
+      .wstrb_i          (s_axi_wstrb),
+      .wlast_i          (s_axi_wlast),
+      .bvalid_i         (host_bvalid),
+      .bready_i         (s_axi_bready),
+      .bid_i            (host_bid),
+      .bresp_i          (host_bresp),
+      .arvalid_i        (s_axi_arvalid),
+      .arready_i        (host_arready),
+      .arid_i           (s_axi_arid),
+      .araddr_i         (s_axi_araddr),
+      .arlen_i          (s_axi_arlen),
+      .arsize_i         (s_axi_arsize),
+      .arburst_i        (s_axi_arburst),
+      .arlock_i         (s_axi_arlock),
+      .arcache_i        (s_axi_arcache),
+      .arprot_i         (s_axi_arprot),
+      .arqos_i          (s_axi_arqos),
+      .rvalid_i         (host_rvalid),
+      .rready_i         (s_axi_rready),
+      .rid_i            (host_rid),
+      .rdata_i          (host_rdata),
+      .rresp_i          (host_rresp),
+      .rlast_i          (host_rlast),
+      .b_excused_i      (1'b0),
+      .r_excused_i      (1'b0),
+      .request_excused_i(1'b0)
+  );
+
+  // Each channel has up to 64 bursts under way, the host 16. The engines take their responses at once; one for the host
+  // waits for the host.
+  axi4_checker #(
+      .Manager           ("device"),
+      .Subordinate       ("memory"),
+      .DataWidth         (DataWidth),
+      .IdWidth           (8),
+      .MaxWrites         (144),
+      .MaxReads          (64),
+      .ManagerMaxWait    (0)
+  ) m_axi_rules (
+      .clk_i            (clk),
+      .rst_ni           (rst_n),
+      .awvalid_i        (m_axi_awvalid),
+      .awready_i        (m_axi_awready),
+      .awid_i           (m_axi_awid),
+      .awaddr_i         (m_axi_awaddr),
+      .awlen_i          (m_axi_awlen),
+      .awsize_i         (m_axi_awsize),
+      .awburst_i        (m_axi_awburst),
+      .awlock_i         (m_axi_awlock),
+      .awcache_i        (m_axi_awcache),
+      .awprot_i         (m_axi_awprot),
+      .awqos_i          (m_axi_awqos),
+      .wvalid_i         (m_axi_wvalid),
+      .wready_i         (m_axi_wready),
+      .wdata_i          (m_axi_wdata),
+      .wstrb_i          (m_axi_wstrb),
+      .wlast_i          (m_axi_wlast),
+      .bvalid_i         (m_axi_bvalid),
+      .bready_i         (m_axi_bready),
+      .bid_i            (m_axi_bid),
+      .bresp_i          (m_axi_bresp),
+      .arvalid_i        (m_axi_arvalid),
+      .arready_i        (m_axi_arready),
+      .arid_i           (m_axi_arid),
+      .araddr_i         (m_axi_araddr),
+      .arlen_i          (m_axi_arlen),
+      .arsize_i         (m_axi_arsize),
+      .arburst_i        (m_axi_arburst),
+      .arlock_i         (m_axi_arlock),
+      .arcache_i        (m_axi_arcache),
+      .arprot_i         (m_axi_arprot),
+      .arqos_i          (m_axi_arqos),
+      .rvalid_i         (m_axi_rvalid),
+      .rready_i         (m_axi_rready),
+      .rid_i            (m_axi_rid),
+      .rdata_i          (m_axi_rdata),
+      .rresp_i          (m_axi_rresp),
+      .rlast_i          (m_axi_rlast),
+      .b_excused_i      (m_axi_bid[7:4] == '0),
+      .r_excused_i      (m_axi_rid[7:4] == '0),
+      .request_excused_i(1'b0)
   );
 
   // ---- timeline ----
@@ -431,9 +583,8 @@ module npu_tb #(
       .rresp       (host_rresp)
   );
 
-  // Attributes that this memory has no use for, and the clock that is there for libraries.
-  wire unused_attributes = ^{bus_clk, m_axi_awlock, m_axi_awcache, m_axi_awprot, m_axi_awqos,
-                             m_axi_arlock, m_axi_arcache, m_axi_arprot, m_axi_arqos};
+  logic unused;
+  assign unused = bus_clk;  // for libraries
 
   dram_model #(
       .DataWidth(DataWidth),

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from tb.designs import block_design
+from tb.designs import AXI_CHECKERS, block_design
 from tb.runner import run_block
 
-SOURCES = ("rtl/skid_buffer.sv", "rtl/axi_slave.sv", "tests/rtl/axi_slave/axi_slave_tb.sv")
+SOURCES = ("rtl/skid_buffer.sv", "rtl/axi_slave.sv", *AXI_CHECKERS, "tests/rtl/axi_slave/axi_slave_tb.sv")
 MAX_OUTSTANDING = 8
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tb.designs import block_design
+from tb.designs import HDL, block_design
 from tb.runner import run_block
 
 HERE = "tests/rtl/dma_write"
@@ -23,6 +23,8 @@ def test_dma_write(data_width: int, buffer_beats: int, monkeypatch: pytest.Monke
                 "rtl/sync_fifo.sv",
                 "rtl/burst_splitter.sv",
                 "rtl/dma_write.sv",
+                HDL / "axi_burst_checker.sv",
+                HDL / "axi_write_checker.sv",
                 f"{HERE}/dma_write_tb.sv",
             ),
             parameters={"DataWidth": data_width, "BufferBeats": buffer_beats},

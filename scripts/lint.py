@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from pyslang import driver as slang  # noqa: E402
 
-from tb.designs import WAIVERS, read_file_list  # noqa: E402
+from tb.designs import WAIVERS, npu_design, read_file_list  # noqa: E402
 from tb.npu_config import NpuConfig, config_names, load_config  # noqa: E402
 from tb.tools import ToolMissingError, find_python_tool, find_verilator  # noqa: E402
 
@@ -99,18 +99,18 @@ def check_verilator() -> None:
 
 
 def check_slang() -> None:
-    """slang without a warning, for each configuration."""
+    """slang without a warning, for each configuration: the device, and the board around it."""
     waived = [f"-Wno-{name}" for name in SLANG_WAIVED]
     for config in configurations():
         checker = slang.Driver()
         checker.addStandardArgs()
         parameters = [f"-G {name}={value}" for name, value in config.parameters().items()]
         arguments = [
-            "slang --single-unit -Weverything -Werror --error-limit 0 -I rtl --suppress-warnings rtl/regs",
-            f"--top {TOP}",
+            "slang --single-unit -Weverything -Werror --error-limit 0 -I rtl -I tb/hdl",
+            "--suppress-warnings rtl/regs --top npu_tb",
             *waived,
             *parameters,
-            *sources(),
+            *(str(path.relative_to(ROOT)) for path in npu_design(config.name).sources),
         ]
         # slang prints its findings itself.
         good = (

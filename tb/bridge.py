@@ -120,3 +120,6 @@ async def serve(dut: HierarchyObject) -> None:
                 protocol.send(link, *await server.answer(head, data))
             except protocol.LinkClosedError:
                 return
+            except protocol.GarbledMessageError as error:
+                cocotb.log.error("the client cannot be understood any more: %s", error)
+                return

@@ -43,6 +43,17 @@ class NpuProgramMemoryError(NpuError, MemoryError):
         )
 
 
+class NpuHostError(NpuError, OSError):
+    """The host refused something that the runtime needs of it.
+
+    Attributes: what (was asked for), errno and strerror (as of any OSError).
+    """
+
+    def __init__(self, what: str, cause: OSError) -> None:
+        self.what = what
+        super().__init__(cause.errno, f"the host refused {what}: {cause.strerror}")
+
+
 class NpuRecordingError(NpuError, RuntimeError):
     """Something that cannot be recorded, or a recorded program that cannot run any more."""
 

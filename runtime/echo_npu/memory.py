@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import weakref
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.errors import NpuPointerError
+from echo_npu.errors import NpuHostError, NpuPointerError
 from echo_npu.memory_map import MEMORY_SIZE
 
 
@@ -18,18 +19,28 @@ class DeviceMemory:
     """512 MiB that read as zero and take host memory only where they were written.
 
     It is an anonymous memory file: another process that maps `share_path` sees the same bytes with no copy,
-    and nothing is left behind when the last user ends, however it ends.
+    and nothing is left behind when the last user ends, however it ends. It cannot be cut or lengthened.
+
+    Raises:
+        NpuHostError: the host does not grant it.
     """
 
     def __init__(self, size: int = MEMORY_SIZE) -> None:
         self.size = size
-        self.fd = os.memfd_create("echo-npu", os.MFD_CLOEXEC)
         try:
-            os.ftruncate(self.fd, size)
-            mapping = mmap.mmap(self.fd, size, mmap.MAP_SHARED)
-        except BaseException:
-            os.close(self.fd)
-            raise
+            self.fd = os.memfd_create("echo-npu", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            try:
+                os.ftruncate(self.fd, size)
+                # Nobody may cut it: touching what is gone would kill every process that maps it.
+                fcntl.fcntl(
+                    self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+                )
+                mapping = mmap.mmap(self.fd, size, mmap.MAP_SHARED)
+            except BaseException:
+                os.close(self.fd)
+                raise
+        except OSError as error:
+            raise NpuHostError("device memory", error) from None
         self._finalizer = weakref.finalize(self, os.close, self.fd)
         self.bytes: NDArray[np.uint8] = np.frombuffer(mapping, dtype=np.uint8)
         """All of it, as one writable array; the index is the physical address."""

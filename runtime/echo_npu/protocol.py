@@ -21,10 +21,17 @@ import struct
 from typing import Any, Final
 
 _LENGTHS: Final = struct.Struct("<II")
+_MOST_TEXT: Final = 1 << 28
+_MOST_DATA: Final = 1 << 30
+"""Bytes of head and data: far more than any message has, and far less than what garbage reads like."""
 
 
 class LinkClosedError(ConnectionError):
     """The other side is gone."""
+
+
+class GarbledMessageError(ConnectionError):
+    """What came is no message; nothing that follows it can be understood."""
 
 
 def send(link: socket.socket, head: dict[str, Any], data: bytes | memoryview = b"") -> None:
@@ -42,11 +49,20 @@ def receive(link: socket.socket) -> tuple[dict[str, Any], bytearray]:
     """Receive one message.
 
     Raises:
-        LinkClosedError: nobody is there any more.
+        LinkClosedError: nobody is there any more, perhaps in the midst of a message.
+        GarbledMessageError: what came has no head, or says it is larger than any message.
         TimeoutError: the socket has a time-out, and it passed.
     """
     text_bytes, data_bytes = _LENGTHS.unpack(_exactly(link, _LENGTHS.size))
-    head: dict[str, Any] = json.loads(_exactly(link, text_bytes))
+    if text_bytes > _MOST_TEXT or data_bytes > _MOST_DATA:
+        raise GarbledMessageError(f"a message of {text_bytes} and {data_bytes} bytes was announced")
+    text = _exactly(link, text_bytes)
+    try:
+        head = json.loads(text)
+    except ValueError:
+        raise GarbledMessageError(f"a message begins with {bytes(text[:40])!r}") from None
+    if not isinstance(head, dict):
+        raise GarbledMessageError(f"a message begins with {head!r:.40}, which is no head")
     return head, _exactly(link, data_bytes)
 
 

@@ -74,6 +74,8 @@ class Simulator:
                 )
             except (runner.BuildError, tools.ToolMissingError) as error:
                 raise SimulatorError(f"the simulator could not be built: {error}") from error
+            except OSError as error:
+                raise SimulatorError(f"the simulator could not be started: {error}") from error
             self.log: Path = self._child.log
             self.waves: Path | None = runner.wave_path(name) if waves else None
             try:
@@ -132,6 +134,8 @@ class Simulator:
             reply, content = protocol.receive(self._link)
         except protocol.LinkClosedError:
             raise self._broken("the simulator ended") from None
+        except protocol.GarbledMessageError as error:
+            raise self._broken(f"the simulator's answer is garbled, and it was ended: {error}") from None
         except TimeoutError:
             raise self._broken(
                 f"the simulator did not answer within {self._timeout:g} s and was ended"

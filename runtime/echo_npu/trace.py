@@ -133,7 +133,7 @@ class Timeline:
             elif self._file.count >= self._limit:
                 self._end_early(latest, f"it has its limit of {self._limit} events (trace_events)")
         self._now = cycle
-        self._file.flush()
+        self._flush()
 
     def lost(self, reason: str) -> None:
         """Nothing more can come."""
@@ -144,7 +144,16 @@ class Timeline:
         """Complete the file; again is harmless."""
         if not self._cut:
             self._change(self._now, 0)
+            self._flush()
         self._file.close()
+
+    def _flush(self) -> None:
+        """Bring the events to the file; one that takes no more ends the timeline, not the program."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            self._cut = True
+            self._warn(self._now, f"the file cannot be written: {error.strerror}")
 
     def _event(self, cycle: int, kind: int, channel: int, a: int, b: int, c: int) -> None:
         if kind == Kind.LEVELS:
@@ -221,11 +230,15 @@ class Timeline:
         self._cut = True
         event = {"name": f"cut: {reason}", "ph": "i", "s": "g", "ts": cycle - self._origin}
         self._file.add({**event, "pid": _PID, "tid": _OPERATIONS})
-        self._file.flush()
+        with contextlib.suppress(OSError):  # there is a reason already
+            self._file.flush()
+        self._warn(cycle, reason)
+
+    def _warn(self, cycle: int, reason: str) -> None:
         warnings.warn(
             f"the timeline {self.path} is cut at cycle {cycle - self._origin}: {reason}",
             TraceCutWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
 
     # --- events of the file ---------------------------------------------------------------------------------

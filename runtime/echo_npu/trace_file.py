@@ -6,6 +6,7 @@ array without its closing bracket, which viewers accept.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -25,8 +26,8 @@ class TraceFile:
         self.path = path
         self.count = 0
         self._lines: list[str] = []
+        file: IO[str] | None = None
         try:
-            file: IO[str]
             if path.suffix == ".gz":
                 file = gzip.open(path, "wt", 5, encoding="utf-8")  # noqa: SIM115  (it stays open)
             else:
@@ -34,6 +35,8 @@ class TraceFile:
             file.write("[\n")
             file.flush()
         except OSError as error:
+            if file is not None:
+                _abandon(file)
             raise ValueError(f"the timeline cannot be written to {path}: {error.strerror}") from None
         self._file = file
         self._first = True
@@ -45,20 +48,36 @@ class TraceFile:
         self.count += 1
 
     def flush(self) -> None:
-        """Bring what was added to the file."""
+        """Bring what was added to the file.
+
+        Raises:
+            OSError: the file takes no more; it is closed as it is, and nothing more is written.
+        """
         if self._lines and self._finalizer.alive:
-            self._file.write(("" if self._first else ",\n") + ",\n".join(self._lines))
-            self._file.flush()
+            try:
+                self._file.write(("" if self._first else ",\n") + ",\n".join(self._lines))
+                self._file.flush()
+            except OSError:
+                self._finalizer.detach()
+                _abandon(self._file)
+                raise
             self._first = False
             self._lines.clear()
 
     def close(self) -> None:
-        """Complete the file; again is harmless."""
+        """Complete the file; again is harmless. Raises as `flush`."""
         self.flush()
         self._finalizer()
 
 
+def _abandon(file: IO[str]) -> None:
+    """Close a file that takes no more; closing tries to write once more."""
+    with contextlib.suppress(OSError):
+        file.close()
+
+
 def _finish(file: IO[str], owner: int) -> None:
     if os.getpid() == owner:  # a forked child shares the file
-        file.write("\n]\n")
-        file.close()
+        with contextlib.suppress(OSError):  # viewers accept an array without its closing bracket
+            file.write("\n]\n")
+        _abandon(file)

@@ -42,7 +42,7 @@ module axi_channel_checker #(
       `AXI_RULE(DriverRule, VALID_RESET, Driver, !valid_i,
                 "VALID must be low in reset, and in the first clock after it")
     end
-    in_reset_q <= !rst_ni;
+    in_reset_q <= !rst_ni && active_q;  // at the first clock edge of all, some registers may still be random
     if (!rst_ni) begin
       active_q  <= 1'b1;
       waiting_q <= 1'b0;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,39 @@ def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
     assert json.loads(gzip.decompress((tmp_path / "events.json.gz").read_bytes())) == [{"name": "µ"}]
     with pytest.raises(ValueError, match="cannot be written"):
         TraceFile(tmp_path)
+
+
+# --- a disk that is full ------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_at_the_start_is_named() -> None:
+    """The path is in the message, and the reason."""
+    with pytest.raises(ValueError, match="/dev/full: No space left"):
+        TraceFile(Path("/dev/full"))
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_a_disk_that_fills_up_cuts_the_timeline_and_nothing_else(tmp_path: Path, name: str) -> None:
+    """One warning says so; adding, closing and ending go on without a word."""
+    board = Board(tmp_path / name, limit=1_000_000)
+    queue = [
+        (cycle, Kind.QUEUE, 0, cycle * 77777 % 65536, cycle * 33333 % 65521, 0) for cycle in range(40_000)
+    ]
+    events = np.array(queue, dtype=EVENT).tobytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+
+    def go_on() -> None:
+        for _ in range(3):
+            board.timeline.add(events, 50_000)
+        board.timeline.close()
+        board.timeline.close()
+
+    try:
+        with pytest.warns(TraceCutWarning, match="cannot be written: File too large") as warned:
+            go_on()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(warned) == 1
+    assert board.timeline.cut
+    assert (tmp_path / name).stat().st_size <= 4096

@@ -1,0 +1,348 @@
+"""What goes wrong on the host: each fault ends with a named exception, in time, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu import Device, ErrorCode, NpuDeviceError, SimulatorError, matmul_packets, nop_packet, simulator
+from echo_npu import registers as regs
+from echo_npu.backends.rtlmodel import RtlmodelBackend
+from echo_npu.memory import DeviceMemory
+from echo_npu.simulator import Simulator
+from tb.runner import SIM_BUILD
+
+pytestmark = pytest.mark.sim
+
+SECONDS = 20.0  # of wall time, on a loaded machine; what is waited for takes fractions of one
+
+
+def children() -> set[int]:
+    """Processes that this one started and that still run, or were not waited for."""
+    found = set()
+    for folder in Path("/proc/self/task").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found |= {int(pid) for pid in (folder / "children").read_text().split()}
+    return found
+
+
+def left_behind() -> dict[str, object]:
+    """All that a simulation could leave: processes, files, shared memory, sockets, threads."""
+    gc.collect()
+    links = Path("/proc/self/fd")
+    opened = [os.readlink(links / name) for name in os.listdir(links) if (links / name).exists()]
+    sockets = Path("/proc/net/unix").read_text().splitlines()
+    return {
+        "processes": children(),
+        "memories": sum("memfd:echo-npu" in target for target in opened),
+        "open files": len(os.listdir(links)),
+        "sockets": [line for line in sockets if f"@echo-npu-{os.getpid()}-" in line],
+        "threads": threading.active_count(),
+        "runs": {path.name for path in (SIM_BUILD / "runs").glob(f"rtlmodel-{os.getpid()}-*")},
+        "shared memory": set(os.listdir("/dev/shm")) if Path("/dev/shm").is_dir() else set(),
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built(config: str) -> None:
+    """Whatever is built, imported and opened once, is."""
+    with echo_npu.open("rtlmodel", config=config):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(built: None) -> Iterator[None]:
+    """A fault may leave the run's folder with the log that its exception names, and nothing else."""
+    before = left_behind()
+    yield
+    after = left_behind()
+    for name in after["runs"] - before["runs"]:  # type: ignore[operator]
+        folder = SIM_BUILD / "runs" / name
+        assert (folder / "simulator.log").exists()
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+    assert {**after, "runs": before["runs"]} == before
+
+
+@contextlib.contextmanager
+def ends_soon() -> Iterator[None]:
+    """The block takes no longer than SECONDS."""
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < SECONDS
+
+
+def rtl(device: Device) -> RtlmodelBackend:
+    assert isinstance(device.backend, RtlmodelBackend)
+    return device.backend
+
+
+def link_of(device: Device) -> socket.socket:
+    """The connection to the simulator."""
+    link = rtl(device).simulator._link
+    assert link is not None
+    return link
+
+
+# --- the link -----------------------------------------------------------------------------------------------
+
+
+def _cut(link: socket.socket) -> None:
+    link.shutdown(socket.SHUT_RDWR)
+
+
+def _half_a_request(link: socket.socket) -> None:
+    link.sendall(b"\x40\x00\x00\x00\x00\x00\x00\x00{")
+    link.shutdown(socket.SHUT_WR)
+
+
+def _garbage(link: socket.socket) -> None:
+    link.sendall(b"\xff" * 64)
+
+
+@pytest.mark.parametrize("fault", [_cut, _half_a_request, _garbage])
+def test_a_broken_link_ends_the_simulator_and_is_named(
+    config: str, fault: Callable[[socket.socket], None]
+) -> None:
+    with echo_npu.open("rtlmodel", config=config) as npu, ends_soon():
+        fault(link_of(npu))
+        with pytest.raises(SimulatorError, match="the simulator ended") as caught:
+            npu.status()
+        assert caught.value.log_path is not None
+        if fault is _garbage:
+            assert "cannot be understood any more" in caught.value.log_path.read_text()
+        with pytest.raises(SimulatorError):  # and it stays so
+            npu.status()
+
+
+def test_an_answer_that_is_garbage_is_named(config: str) -> None:
+    with echo_npu.open("rtlmodel", config=config) as npu, ends_soon():
+        ours, theirs = socket.socketpair()
+        with theirs, link_of(npu):
+            theirs.sendall(b"\xff" * 64)
+            rtl(npu).simulator._link = ours
+            with pytest.raises(SimulatorError, match="answer is garbled"):
+                npu.status()
+
+
+def test_a_second_client_is_turned_away(config: str) -> None:
+    """Whoever connects before the simulator does, and whoever tries later."""
+    answers: list[bytes] = []
+    refused: list[str] = []
+
+    def intrude() -> None:
+        end = time.monotonic() + SECONDS
+        while not answers and time.monotonic() < end:
+            for line in Path("/proc/net/unix").read_text().splitlines():
+                name = line.rpartition("@")[2]
+                if not name.startswith(f"echo-npu-{os.getpid()}-"):
+                    continue
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as intruder:
+                    intruder.settimeout(SECONDS)
+                    try:
+                        intruder.connect("\0" + name)
+                    except OSError:
+                        continue
+                    refused.append(name)
+                    answers.append(intruder.recv(1))
+                    return
+
+    thread = threading.Thread(target=intrude)
+    thread.start()
+    with echo_npu.open("rtlmodel", config=config) as npu:
+        thread.join(SECONDS)
+        assert answers == [b""]
+        npu.submit(nop_packet())
+        npu.wait()
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as intruder,
+            pytest.raises(ConnectionRefusedError),
+        ):
+            intruder.connect("\0" + refused[0])
+
+
+# --- shared memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(None, "cannot open the device memory"), (4096, "has 4096 bytes")]
+)
+def test_shared_memory_that_is_missing_or_too_short_is_named(
+    config: str, tmp_path: Path, size: int | None, words: str
+) -> None:
+    path = tmp_path / "memory"
+    if size is not None:
+        path.write_bytes(bytes(size))
+    memory = SimpleNamespace(share_path=str(path))
+    with ends_soon(), pytest.raises(SimulatorError, match="ended before it could be used") as caught:
+        Simulator(config, memory, waves=False, seed=1, timeout=5.0)  # type: ignore[arg-type]
+    assert words in str(caught.value)
+
+
+def test_shared_memory_outlives_its_name(npu: Device) -> None:
+    """It has none: closing the host's descriptor changes nothing for the simulator."""
+    os.close(os.dup(rtl(npu).memory.fd))
+    ones = np.eye(3, dtype=np.float32)
+    assert np.array_equal(npu.matmul(ones, ones), ones)
+
+
+# --- a full disk --------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_takes_nothing_does_no_harm(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the simulator writes on its way is lost; what it computes is not."""
+    number = 900_000_000
+    folder = SIM_BUILD / "runs" / f"rtlmodel-{os.getpid()}-{number}"
+    folder.mkdir(parents=True)
+    (folder / "simulator.log").symlink_to("/dev/full")
+    (folder / "results.xml").symlink_to("/dev/full")
+    monkeypatch.setattr(simulator, "_numbers", itertools.count(number))
+    with ends_soon(), echo_npu.open("rtlmodel", config=config) as npu:
+        ones = np.eye(3, dtype=np.float32)
+        assert np.array_equal(npu.matmul(ones, ones), ones)
+    assert not folder.exists()
+
+
+def test_a_run_directory_that_cannot_be_made_is_named(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = 900_000_001
+    place = SIM_BUILD / "runs" / f"rtlmodel-{os.getpid()}-{number}"
+    place.symlink_to("/dev/full")
+    monkeypatch.setattr(simulator, "_numbers", itertools.count(number))
+    try:
+        with ends_soon(), pytest.raises(SimulatorError, match="could not be started") as caught:
+            echo_npu.open("rtlmodel", config=config)
+        assert place.name in str(caught.value)
+    finally:
+        place.unlink()
+
+
+def test_a_waveform_that_fills_the_disk_ends_the_simulation_and_is_named() -> None:
+    name = f"test-full-disk-{os.getpid()}"
+    with echo_npu.open("rtlmodel", config="small", waves=name) as npu, ends_soon():
+        waves = rtl(npu).simulator.waves
+        assert waves is not None
+        room = waves.stat().st_size + 65536
+        resource.prlimit(rtl(npu).simulator.pid, resource.RLIMIT_FSIZE, (room, room))
+        with pytest.raises(SimulatorError) as caught:
+            npu.matmul(np.ones((64, 64), np.float32), np.ones((64, 64), np.float32))
+    assert "File too large" in str(caught.value) or caught.value.exit_status == -signal.SIGXFSZ
+    waves.unlink()
+    assert caught.value.log_path is not None
+    for path in caught.value.log_path.parent.iterdir():
+        path.unlink()
+    caught.value.log_path.parent.rmdir()
+
+
+# --- the simulator dies around a recording ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["recording", "running"])
+def test_a_simulator_that_dies_around_a_recording_is_named(npu: Device, moment: str) -> None:
+    x = npu.tensor(np.ones((8, 8), np.float32))
+    y = npu.empty((8, 8))
+    pid = rtl(npu).simulator.pid
+
+    def record_and_run() -> None:
+        with npu.record() as program:
+            npu.matmul(x, x, out=y)
+            if moment == "recording":
+                os.kill(pid, signal.SIGKILL)
+        program.run()
+        os.kill(pid, signal.SIGKILL)
+        program.run()
+
+    with ends_soon(), pytest.raises(SimulatorError, match="signal 9"):
+        record_and_run()
+    with pytest.raises(SimulatorError):
+        npu.status()
+
+
+# --- a corrupted ring ---------------------------------------------------------------------------------------
+
+
+both_backends = pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])
+
+
+@contextlib.contextmanager
+def ringed(backend: str, config: str) -> Iterator[tuple[Device, int]]:
+    """A device whose ring was used, and the ring's address."""
+    with echo_npu.open(backend, config=config, ring_slots=16) as npu:
+        npu.submit_batch([nop_packet()] * 3)
+        npu.wait()
+        yield npu, npu.backend.read_reg(regs.RING_BASE)
+
+
+def fails(npu: Device, *codes: ErrorCode) -> None:
+    """`wait` names one of these errors; afterwards the device works."""
+    with ends_soon(), pytest.raises(NpuDeviceError) as caught:
+        npu.wait()
+    assert caught.value.code in codes, caught.value
+    npu.reset()
+    ones = np.eye(3, dtype=np.float32)
+    npu.submit_batch([nop_packet()] * 20)
+    npu.wait()
+    assert np.array_equal(npu.matmul(ones, ones), ones)
+
+
+@both_backends
+def test_a_corrupted_ring_is_a_device_error(config: str, backend: str) -> None:
+    """Slots that the host program overwrote, indices beyond the ring, a base outside of memory."""
+    with ringed(backend, config) as (npu, base):
+        corrupt(npu, base)
+
+
+def corrupt(npu: Device, base: int) -> None:
+    """One corruption after the other."""
+    rng = np.random.default_rng(5)
+    for garbage in (np.full(64 * 16, 0xFF, np.uint8), rng.integers(0, 256, 64 * 16, dtype=np.uint8)):
+        npu.submit_batch([nop_packet()])
+        npu.wait()
+        npu.backend.write_mem(base, garbage)
+        tail = npu.backend.read_reg(regs.RING_TAIL)
+        npu.backend.write_reg(regs.RING_TAIL, (tail + 5) % 16)
+        fails(npu, ErrorCode.BAD_OPCODE)
+    npu.submit_batch([nop_packet()])
+    npu.wait()
+    npu.backend.write_reg(regs.RING_TAIL, 0xFFFF)
+    fails(npu, ErrorCode.RING_INDEX)
+    for register, value in ((regs.RING_BASE, 0x2000_0000), (regs.RING_BASE, base + 4), (regs.RING_SIZE, 0)):
+        npu.submit_batch([nop_packet()])
+        npu.wait()
+        npu.backend.write_reg(register, value)
+        npu.backend.write_reg(regs.RING_TAIL, 1)
+        fails(npu, ErrorCode.RING_CONFIG, ErrorCode.RING_INDEX)
+
+
+@both_backends
+def test_packets_overwritten_while_the_device_is_busy(config: str, backend: str) -> None:
+    """A program that scribbles over its ring gets the error of what it wrote, or all was fetched before."""
+    with ringed(backend, config) as (npu, base):
+        npu.submit_batch([*matmul_packets(0x1000, 0x80_0000, 0x1000_0000, 40, 40, 40), *[nop_packet()] * 9])
+        npu.backend.write_mem(base, np.full(64 * 16, 0xAB, np.uint8))
+        with ends_soon(), contextlib.suppress(NpuDeviceError):
+            npu.wait()
+        npu.reset()
+        npu.submit_batch([nop_packet()])
+        npu.wait()
+
+
+def test_the_memory_of_a_closed_device_is_given_back() -> None:
+    memory = DeviceMemory()
+    path = memory.share_path
+    memory.close()
+    assert not Path(path).exists() or "echo-npu" not in os.readlink(path)

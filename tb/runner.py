@@ -280,6 +280,15 @@ def _exclusive(path: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _host_refusals(name: str) -> Iterator[None]:
+    """What the host refuses to a build, room on the disk for one, is a BuildError."""
+    try:
+        yield
+    except OSError as error:
+        raise BuildError(f"building {name} failed: {error}") from error
+
+
 def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool = False) -> Path:
     """Build the simulator unless it is there and up to date; return the build directory. With
     $ECHO_NPU_COVERAGE set, "coverage" is built in place of "fast".
@@ -289,7 +298,8 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
     Raises:
         ToolMissingError: compiler, make, perl, libpython or Verilator is not there.
         ConfigError: no such configuration, or an illegal one.
-        BuildError: Verilator or the compiler refused the sources (a warning is an error), or took too long.
+        BuildError: Verilator or the compiler refused the sources (a warning is an error), or took too long,
+            or the disk is full.
     """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r}: it must be one of {', '.join(KINDS)}")
@@ -301,7 +311,7 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
     verilator = find_verilator()
     find_libpython()
     stamp = directory / "fingerprint"
-    with _exclusive(SIM_BUILD / f".{directory.name}.lock"):
+    with _host_refusals(directory.name), _exclusive(SIM_BUILD / f".{directory.name}.lock"):
         fingerprint = _fingerprint(target, kind, verilator)
         if (directory / target.top).exists() and stamp.exists() and stamp.read_text() == fingerprint:
             return directory

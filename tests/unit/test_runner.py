@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tb import regression, runner, tools
-from tb.designs import FileListError, read_file_list
+from tb.designs import FileListError, block_design, read_file_list
 from tb.npu_config import ROOT, ConfigError
 from tb.processes import ChildProcess, run_bounded, stop_all
 from tb.runner import BuildError, RunResult, SimulationError, TestOutcome
@@ -307,3 +308,25 @@ def test_file_list(tmp_path: Path) -> None:
     listing.write_text("a.sv\n-Wno-lint\n")
     with pytest.raises(FileListError, match=r"x\.f:2: -Wno-lint"):
         read_file_list(listing)
+
+
+# ---- a full disk ----
+
+
+def test_a_disk_without_room_for_a_build_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The folder cannot be made; then, nothing of any size can be written. No build counts as done."""
+    design = block_design("sync_fifo", ["rtl/sync_fifo.sv"], parameters={"Width": 3, "Depth": 3})
+    occupied = tmp_path / "occupied"
+    occupied.touch()
+    monkeypatch.setattr(runner, "SIM_BUILD", occupied)
+    with pytest.raises(BuildError, match="occupied"):
+        runner.build(design, quiet=True)
+    monkeypatch.setattr(runner, "SIM_BUILD", tmp_path / "small")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(BuildError, match="failed"):
+            runner.build(design, quiet=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list((tmp_path / "small").glob("*/fingerprint"))

@@ -37,32 +37,35 @@ module axi_channel_checker #(
 
   initial {active_q, in_reset_q, waiting_q} = '0;
 
+  // An idle channel is left alone.
   always @(posedge clk_i) begin
-    if (in_reset_q) begin
-      `AXI_RULE(DriverRule, VALID_RESET, Driver, !valid_i,
-                "VALID must be low in reset, and in the first clock after it")
-    end
-    in_reset_q <= !rst_ni && active_q;  // at the first clock edge of all, some registers may still be random
-    if (!rst_ni) begin
-      active_q  <= 1'b1;
-      waiting_q <= 1'b0;
-    end else if (active_q) begin
-      if (waiting_q) begin
-        `AXI_RULE(DriverRule, VALID_STABLE, Driver, valid_i, "VALID must stay high until READY")
-        `AXI_RULE(DriverRule, PAYLOAD_STABLE, Driver, !valid_i || (control_i == control_q && data_i == data_q),
-                  "what VALID offers must not change before READY")
+    if (valid_i || waiting_q || in_reset_q || !rst_ni) begin
+      if (in_reset_q) begin
+        `AXI_RULE(DriverRule, VALID_RESET, Driver, !valid_i,
+                  "VALID must be low in reset, and in the first clock after it")
       end
-      waiting_q <= valid_i && !ready_i;
-      if (valid_i && !ready_i && !waiting_q) begin
-        control_q <= control_i;
-        data_q    <= data_i;
-      end
-      if (MaxWait >= 0) begin
+      in_reset_q <= !rst_ni && active_q;  // at the first clock edge of all, some registers may still be random
+      if (!rst_ni) begin
+        active_q  <= 1'b1;
+        waiting_q <= 1'b0;
+      end else if (active_q) begin
+        if (waiting_q) begin
+          `AXI_RULE(DriverRule, VALID_STABLE, Driver, valid_i, "VALID must stay high until READY")
+          `AXI_RULE(DriverRule, PAYLOAD_STABLE, Driver, !valid_i || (control_i == control_q && data_i == data_q),
+                    "what VALID offers must not change before READY")
+        end
+        waiting_q <= valid_i && !ready_i;
         if (valid_i && !ready_i) begin
-          automatic int waited = (waiting_q ? waited_q : 0) + (excused_i ? 0 : 1);
-          `AXI_RULE(ReceiverRule, READY_MAX_WAIT, Receiver, waited <= MaxWait,
-                    "READY must not take longer than was promised")
-          waited_q <= waited;
+          if (!waiting_q) begin
+            control_q <= control_i;
+            data_q    <= data_i;
+          end
+          if (MaxWait >= 0) begin
+            automatic int waited = (waiting_q ? waited_q : 0) + (excused_i ? 0 : 1);
+            `AXI_RULE(ReceiverRule, READY_MAX_WAIT, Receiver, waited <= MaxWait,
+                      "READY must not take longer than was promised")
+            waited_q <= waited;
+          end
         end
       end
     end

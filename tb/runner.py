@@ -482,7 +482,7 @@ class RunResult:
 
     def _broken_assertions(self) -> list[str]:
         """What the assertions of the RTL and of the protocol checkers said; the first one ended the run."""
-        if not self.log.exists():
+        if not self.log.is_file():
             return []
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return [line.strip() for line in file if "%Error" in line and "Assertion failed in" in line]

@@ -27,6 +27,11 @@ _PLAIN: Final = frozenset(
     (regs.IRQ_ENABLE, regs.RING_BASE, regs.RING_SIZE, *range(regs.CMD_WINDOW, regs.DOORBELL, 4))
 )
 """Registers whose writes change nothing but themselves."""
+_RINGING: Final = (
+    *(regs.RING_BASE, regs.RING_SIZE, regs.RING_TAIL, regs.RING_TAIL),
+    *(regs.CONTROL, regs.DOORBELL),
+)
+"""What decides how the device takes packets: written more often than other registers."""
 _SUBMITTING: Final = frozenset((regs.DOORBELL, regs.RING_TAIL))
 _RING: Final = frozenset((regs.RING_BASE, regs.RING_SIZE))
 
@@ -140,7 +145,8 @@ class FuzzCase(PredictedCase):
 
     def _any_write(self) -> tuple[int, int, int]:
         rng = self._rng
-        offset = rng.choice(OFFSETS) if rng.random() < 0.75 else rng.getrandbits(16)
+        draw = rng.random()
+        offset = rng.choice(_RINGING if draw < 0.25 else OFFSETS) if draw < 0.8 else rng.getrandbits(16)
         value = rng.choice((rng.getrandbits(32), rng.choice(CORNERS), rng.randrange(64)))
         if offset == regs.RING_BASE and rng.random() < 0.7:
             value = RING + PACKET_BYTES * rng.randrange(8)

@@ -121,7 +121,9 @@ module command_processor
   );
 
   // ---- ring ----------------------------------------------------------------------------
-  logic [15:0] tail_q;  // the last good one
+  // What the last good doorbell said. A ring stays where it is until it is empty, whatever the registers say.
+  logic [15:0] tail_q, size_q;
+  logic [31:0] base_q;
   logic ring_valid, ring_take, ring_failed, ring_config_bad, ring_busy, engine_fails;
   logic [15:0] set_head;
   logic [PacketBits-1:0] ring_packet;
@@ -131,7 +133,9 @@ module command_processor
   assign ring_last = ring_base_i + {10'd0, ring_size_i, 6'd0} - 32'd1;
   assign ring_config_bad = !ring_enable_i || ring_base_i[5:0] != '0 || ring_size_i < 16'd2
                            || ring_base_i > ActivationLast
-                           || ring_last[31:28] != ring_base_i[31:28];
+                           || ring_last[31:28] != ring_base_i[31:28]
+                           || ring_head_o >= ring_size_i
+                           || (ring_busy && (ring_base_i != base_q || ring_size_i != size_q));
 
   ring_fetcher #(
       .DataWidth(DataWidth)
@@ -139,8 +143,8 @@ module command_processor
       .clk_i,
       .rst_ni,
       .abort_i         (abort_o || phase_q == PhaseError),  // nothing is fetched until the error is cleared
-      .base_i          (ring_base_i),
-      .size_i          (ring_size_i),
+      .base_i          (base_q),
+      .size_i          (size_q),
       .tail_i          (tail_q),
       .set_head_i      (clear_queues || engine_fails),
       .set_head_value_i(set_head),
@@ -166,6 +170,13 @@ module command_processor
 
   logic tail_good;
   assign tail_good = ring_tail_write_i && accepting && !ring_config_bad && ring_tail_i < ring_size_i;
+
+  always_ff @(posedge clk_i) begin
+    if (tail_good) begin
+      base_q <= ring_base_i;
+      size_q <= ring_size_i;
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || reset_done_o) tail_q <= '0;

@@ -110,6 +110,7 @@ class FunctionalModel:
         self._held: tuple[NpuCommandPacket, bool, list[bytes]] | None = None
         self._waited = 0  # cycles that it has waited for the next one
         self._head = self._tail = self._tail_register = 0
+        self._ring = (0, 0)  # base and size that the last good doorbell found
         self._submitted = False
         self._error = ErrorCode.NONE
         self._error_index = self._error_address = 0
@@ -222,12 +223,14 @@ class FunctionalModel:
             return
         base, size = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
         inside = any(r.contains(base, size * PACKET_BYTES) for r in MEMORY_REGIONS.values())
-        if not self._ring_enabled or base % PACKET_BYTES or size < 2 or not inside:
+        moved = self._head >= size or (self._head != self._tail and self._ring != (base, size))
+        if not self._ring_enabled or base % PACKET_BYTES or size < 2 or not inside or moved:
             self._fail(ErrorCode.RING_CONFIG)
         elif tail >= size:
             self._fail(ErrorCode.RING_INDEX)
         else:
             self._tail = tail
+            self._ring = (base, size)
             self._submitted |= tail != self._head
 
     def _fail(self, code: ErrorCode, address: int = 0, index: int | None = None) -> None:
@@ -298,8 +301,9 @@ class FunctionalModel:
             return self._queue.popleft() if self._queue else None
         if self._head == self._tail:
             return None
-        slot = self.memory.read(self._stored[regs.RING_BASE] + self._head * PACKET_BYTES, PACKET_BYTES)
-        self._head = 0 if self._head + 1 >= self._stored[regs.RING_SIZE] else self._head + 1
+        base, size = self._ring
+        slot = self.memory.read(base + self._head * PACKET_BYTES, PACKET_BYTES)
+        self._head = 0 if self._head + 1 >= size else self._head + 1
         return slot.tobytes()
 
     def _retire(self, packet: NpuCommandPacket) -> None:

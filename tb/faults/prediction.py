@@ -193,7 +193,8 @@ class PredictedDevice(FunctionalModel):
         return [*self._queue, *self.in_ring(self._tail)]
 
     def in_ring(self, tail: int, most: int = 256) -> list[bytes]:
-        """What the ring holds from its head up to slot `tail`, or the first `most` packets of it."""
+        """What a ring that is where the registers say holds from the head up to slot `tail`, or the first
+        `most` packets of it."""
         slots: list[bytes] = []
         base, size, head = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE], self._head
         while head != tail and len(slots) < most:

@@ -28,9 +28,8 @@ PROBE: Final = 0x0070_0000
 IRQS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 DROP: Final = regs.CONTROL_CLEAR_ERROR.mask
 
-RESET_CLOCKS: Final = (2, 2, 3, 10)
-"""For how many clocks rst_n is low. Not for one: Verilator checks `a |=> b` behind a clock in which the
-assertion was disabled."""
+RESET_CLOCKS: Final = (1, 1, 2, 3, 10)
+"""For how many clocks rst_n is low."""
 
 READY, PROBING = 0, 1
 """Numbers of the routines that every batch has."""

@@ -18,7 +18,7 @@ from tb.faults.fault_case import KINDS, FaultCase
 from tb.faults.prediction import PredictedDevice
 from tb.faults.runner import Runner, judge
 from tb.faults.script import Script
-from tb.faults.stage import Stage
+from tb.faults.stage import RING, Stage
 
 CONFIG = "small"
 HERE, THERE = 0x0030_0000, 0x1030_0000  # where no drawn command works
@@ -163,6 +163,28 @@ def test_products_have_the_model_s_bits(runner: Runner, stage: Stage) -> None:
     script.check([(THERE, device.memory.read(THERE, 120).tobytes())], "the product")
     stage.finish(script)
     assert played(runner, stage, script) == [[]]
+
+
+@pytest.mark.parametrize("offset", [regs.RING_BASE, regs.RING_SIZE])
+def test_a_ring_that_holds_packets_is_not_moved(runner: Runner, stage: Stage, offset: int) -> None:
+    """Neither does the change lead the device astray, nor is a doorbell accepted before the ring is empty."""
+    keeps, refuses = begun(stage), begun(stage)
+    for script in (keeps, refuses):
+        script.knob("read_latency", 200)
+        setup = {regs.RING_BASE: RING, regs.RING_SIZE: 64}
+        script.write(*setup.items(), (regs.CONTROL, regs.CONTROL_RING_ENABLE.mask), (regs.RING_TAIL, 40))
+        script.write((offset, {regs.RING_BASE: RING + 4096, regs.RING_SIZE: 20}[offset]))
+    refuses.write((regs.RING_TAIL, 10))
+    keeps.wait()
+    keeps.state((State.DONE, 0, 0, 0, 0, 41))
+    keeps.write((regs.RING_TAIL, 10), (regs.CONTROL, regs.CONTROL_SOFT_RESET.mask))
+    keeps.wait(poll=16)
+    refuses.wait()
+    refuses.state((State.ERROR, ErrorCode.RING_CONFIG, 0, 0, 0, 0), (3, 0xFF, 0, 0, 0, 0))
+    refuses.write((regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask))
+    for script in (keeps, refuses):
+        stage.finish(script)
+    assert played(runner, stage, keeps, refuses) == [[], []]
 
 
 # --- the campaigns ---

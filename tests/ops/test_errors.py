@@ -498,6 +498,21 @@ def _forget(bench: NpuBench, copies: Sequence[NpuCommandPacket]) -> None:
 
 
 @npu_test()
+async def test_ring_that_is_changed_while_it_is_used(bench: NpuBench) -> None:
+    """The device keeps to the ring that the doorbell found. A smaller one must have the head in it."""
+    await bench.commands.submit([NpuCommandPacket(Opcode.NOP)] * 10, "ring")
+    await bench.registers.write(regs.RING_SIZE, 4)
+    await bench.registers.write(regs.RING_BASE, RING_BASE + 64)
+    assert await bench.check() == State.DONE
+    await bench.registers.write(regs.RING_TAIL, 3)
+    assert await bench.check() == State.ERROR
+    assert (await bench.state()).error_code == ErrorCode.RING_CONFIG
+    await bench.commands.clear_error()
+    await bench.restart()
+    await bench.probe()
+
+
+@npu_test()
 async def test_queue_full(bench: NpuBench) -> None:
     """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is
     harmed."""

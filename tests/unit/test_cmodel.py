@@ -477,6 +477,27 @@ def test_ring_configuration(
         assert host.finish() == State.DONE
 
 
+def test_a_ring_stays_where_it_is_until_it_is_empty(host: Host) -> None:
+    host.enable_ring()
+    host.write(regs.RING_TAIL, 3)
+    host.write(regs.RING_SIZE, 2)
+    host.write(regs.RING_BASE, RING + 64)
+    assert host.finish() == State.DONE
+    assert host.read(regs.RETIRED) == 3
+    host.write(regs.RING_TAIL, 1)  # the head, 3, is not in the ring
+    assert host.finish() == State.ERROR
+    assert host.error() == (ErrorCode.RING_CONFIG, 3, 0)
+
+
+@pytest.mark.parametrize("offset", [regs.RING_BASE, regs.RING_SIZE])
+def test_a_ring_that_holds_packets_is_not_moved(host: Host, offset: int) -> None:
+    host.enable_ring()
+    host.write(regs.RING_TAIL, 3)
+    host.write(offset, {regs.RING_BASE: RING + 64, regs.RING_SIZE: 5}[offset])
+    host.write(regs.RING_TAIL, 4)
+    assert host.error()[0] == ErrorCode.RING_CONFIG
+
+
 def test_clear_error_drops_the_rest_of_the_ring(host: Host) -> None:
     host.enable_ring()
     host.poke(ACT, np.full(4, 9, np.uint8))

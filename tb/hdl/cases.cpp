@@ -182,6 +182,7 @@ class Board {
             if (quiet > kAnswerLimit) throw Stop{kNoAnswer};
         }
         top.s_axil_awvalid = top.s_axil_wvalid = 0;
+        top.eval();
         return response;
     }
 
@@ -212,6 +213,7 @@ class Board {
         }
         top.s_axil_awvalid = top.s_axil_wvalid = top.s_axil_arvalid = 0;
         top.s_axil_bready = 1;
+        top.eval();
     }
 
     // Reads, back to back: pairs of data and response.
@@ -235,6 +237,7 @@ class Board {
             if (quiet > kAnswerLimit) throw Stop{kNoAnswer};
         }
         top.s_axil_arvalid = 0;
+        top.eval();
     }
     uint32_t read(uint32_t offset) {
         uint32_t pair[2];

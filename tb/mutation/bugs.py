@@ -25,8 +25,9 @@ REPORT = ROOT / "reports" / "bugs.json"
 TREE = "bugs"
 
 
-def play(seed: int, jobs: int, only: str = "") -> CampaignResult:
-    """Run the regression on each known bug, or on the one named `only`.
+def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> CampaignResult:
+    """Run the regression on each known bug, or on the one named `only`. `named`: only the tests that the
+    patches name, all of them on each bug.
 
     Raises:
         PatchError: a patch does not apply any more. ValueError: no such bug.
@@ -34,14 +35,16 @@ def play(seed: int, jobs: int, only: str = "") -> CampaignResult:
     """
     started = time.monotonic()
     bugs = dict(enumerate(load_bugs(), 1))
-    folder, refused = usable(TREE, {number: bug.edits for number, bug in bugs.items()})
-    for number, message in refused.items():
-        raise PatchError(f"{bugs[number].name}: the RTL with it is no legal SystemVerilog: {message}")
     chosen = {number: bug for number, bug in bugs.items() if only in ("", bug.name)}
     if not chosen:
         raise ValueError(f"no bug {only!r}; there are {', '.join(bug.name for bug in bugs.values())}")
+    folder, refused = usable(TREE, {number: bug.edits for number, bug in bugs.items()})
+    for number, message in refused.items():
+        raise PatchError(f"{bugs[number].name}: the RTL with it is no legal SystemVerilog: {message}")
     cases = [Case(number, bug.edits[0].file, bug.hints) for number, bug in chosen.items()]
-    findings = Judge(folder, seed, jobs, "bugs", lambda text: print(text, flush=True)).judge(cases)
+    among = [hint for bug in bugs.values() for hint in bug.hints] if named else []
+    judge = Judge(folder, seed, jobs, "bugs", lambda text: print(text, flush=True), among)
+    findings = judge.judge(cases)
     items = []
     for number, bug in chosen.items():
         finding = findings[number]
@@ -79,13 +82,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tb.mutation.bugs", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="simulators at a time")
     parser.add_argument("--only", default="", help="the name of one bug")
+    parser.add_argument("--named", action="store_true", help="only the tests that the patches name: a minute")
     parser.add_argument("--json", type=Path, default=REPORT, metavar="FILE", help="where the result goes")
     options = parser.parse_args(argv)
     try:
         seed = choose_seed()
         if options.jobs < 1:
             raise ValueError(f"JOBS={options.jobs}: it must be 1 or more")
-        result = play(seed, options.jobs, options.only)
+        result = play(seed, options.jobs, options.only, named=options.named)
     except (PatchError, SourceError, TreeError, UnchangedFailsError, SimulationError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import json
 import os
 import subprocess
@@ -97,17 +98,25 @@ def _alone(path: Path) -> Iterator[None]:
 class Judge:
     """Judges the changes in the tree `folder`, with `jobs` simulators at a time.
 
-    `name` tells runs at the same time apart. `say` gets a line for each change that is found.
+    `name` tells runs at the same time apart. `say` gets a line for each change that is found. With `among`
+    there are no other tests than those whose names these are part of, and the testbenches of modules.
     """
 
     def __init__(
-        self, folder: Path, seed: int, jobs: int, name: str, say: Callable[[str], None] = lambda _: None
+        self,
+        folder: Path,
+        seed: int,
+        jobs: int,
+        name: str,
+        say: Callable[[str], None] = lambda _: None,
+        among: Sequence[str] = (),
     ) -> None:
         self._folder = folder
         self._seed = seed
         self._jobs = jobs
         self._name = name
         self._say = say
+        self._among = sorted(set(among))
         self._design = npu_design(CONFIG, folder)
         self._requests = folder / "programs.json"
         self._lock = threading.Lock()
@@ -128,7 +137,11 @@ class Judge:
 
         def first(worker: Worker, case: Case) -> Finding:
             trials = experience.order(case.file, case.hints)
-            return self._simulate(worker, experience, case, experience.split(trials, QUICK_S)[0])
+            if self._among:
+                trials = [trial for trial in trials if any(name in trial.test for name in case.hints)]
+            else:
+                trials, _ = experience.split(trials, QUICK_S)
+            return self._simulate(worker, experience, case, trials)
 
         def others(worker: Worker, case: Case) -> Finding:
             return self._simulate(worker, experience, case, experience.order(case.file))
@@ -145,14 +158,15 @@ class Judge:
         left = [case for case in left if not findings[case.number].killed]
         self._each(left, block, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
-        if whole:
+        if whole and not self._among:
             self._each(left, others, findings, simulator=True)
         return findings
 
     def _cycles(self, directory: Path) -> Mapping[Key, int]:
         """What every trial takes with no change selected, all of which must pass; measured once for each
         simulator and seed."""
-        kept = directory / f"cycles-{self._seed}-{(directory / 'fingerprint').read_text()[:16]}.json"
+        facts = json.dumps([self._seed, self._among, (directory / "fingerprint").read_text()])
+        kept = directory / f"cycles-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.json"
         with _alone(directory / ".cycles.lock"):
             with contextlib.suppress(OSError):
                 return load_cycles(kept)
@@ -170,7 +184,9 @@ class Judge:
                 (test, stalls)
                 for test in worker.tests
                 for stalls in (False, True)
-                if not test.startswith("tb.mutation.") and not (stalls and test.startswith("tb.uvm."))
+                if not test.startswith("tb.mutation.")
+                and not (stalls and test.startswith("tb.uvm."))
+                and (not self._among or any(name in test for name in self._among))
             ][part :: self._jobs]
             verdict = worker.judge(0, [Trial(*key, _WITHOUT_LIMIT) for key in keys], REFERENCE_S)
         if verdict.trial is not None:

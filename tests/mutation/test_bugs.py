@@ -1,0 +1,21 @@
+"""Known bugs, each put into the RTL: the regression has to find it."""
+
+import os
+
+import pytest
+
+from tb.mutation import bugs
+
+SEED = 1
+
+
+def test_the_regression_finds_every_known_bug() -> None:
+    """One simulator carries them all; with none of them selected it passes the tests that find them."""
+    result = bugs.play(SEED, os.cpu_count() or 1, named=True)
+    assert result.figures["bugs"] >= 20
+    assert result.passed, bugs.report(result)
+
+
+def test_an_unknown_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bugs.main(["--only", "nothing"]) == 2
+    assert "no bug 'nothing'; there are" in capsys.readouterr().err

@@ -4,7 +4,10 @@
 //
 // What Python may wait for: time, `irq`, `bfm_done`, and everything while `bus_enable` is 1. `bus_clk` runs then.
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -32,6 +35,21 @@ constexpr uint64_t kHalfPeriod = 5000;  // ps
 constexpr uint64_t kBusDelay = 1000;    // from clk to bus_clk
 constexpr uint64_t kNever = ~0ull;
 
+#if VM_TRACE
+// Ends the simulation when the waveform cannot be written. Verilator's own way out waits for a lock that it holds.
+class WaveFile final : public VerilatedVcdFile {
+  public:
+    ssize_t write(const char* data, ssize_t size) override {
+        const ssize_t written = VerilatedVcdFile::write(data, size);
+        if (written < 0 && errno != EAGAIN && errno != EINTR) {
+            fprintf(stderr, "the waveform cannot be written: %s\n", strerror(errno));
+            _exit(1);
+        }
+        return written;
+    }
+};
+#endif
+
 class Simulation {
   public:
     explicit Simulation(const char* trace_file) {
@@ -39,7 +57,7 @@ class Simulation {
 #if VM_TRACE
         context_.traceEverOn(true);
         if (trace_file) {
-            trace_ = std::make_unique<VerilatedVcdC>();
+            trace_ = std::make_unique<VerilatedVcdC>(&wave_file_);
             top_.trace(trace_.get(), 99);
             trace_->open(trace_file);
         }
@@ -171,6 +189,7 @@ class Simulation {
     VerilatedContext& context_ = *Verilated::threadContextp();
     Vtop top_{""};
 #if VM_TRACE
+    WaveFile wave_file_;
     std::unique_ptr<VerilatedVcdC> trace_;
 #endif
     uint64_t edge_ = kHalfPeriod;  // when tick changes next

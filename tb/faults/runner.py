@@ -147,7 +147,7 @@ class Runner:
             seed: of the device's initial state.
 
         Raises:
-            RuntimeError: the runner refused the cases, or `first` failed.
+            RuntimeError: the player refused the cases, died behind the last one, or `first` failed.
         """
         records: list[Record] = []
         while len(records) < len(cases):
@@ -196,6 +196,8 @@ class Runner:
         if status == 2:
             raise RuntimeError(f"the player refused its cases: {said}")
         records = read_records(answer, said)
+        if len(records) == len(cases) and status not in (0, 3):
+            raise RuntimeError(f"the player ended with status {status} behind its last case: {said[-600:]}")
         if len(records) < len(cases) and status != 3:
             nothing = np.empty(0, dtype=np.uint32)
             words = said[-600:] or f"ended with status {status}"

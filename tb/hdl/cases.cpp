@@ -24,6 +24,9 @@
 #include "Vtop.h"
 #include "npu_tb.hpp"
 #include "verilated.h"
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
 
 extern "C" {
 int echo_dram_set(const char* name, unsigned long long value);
@@ -123,12 +126,19 @@ void take_back() {
 class Board {
   public:
     Board() { power_on(); }
-    ~Board() { top_->final(); }
+    ~Board() {
+        top_->final();
+#if VM_COVERAGE
+        Verilated::threadContextp()->coveragep()->write();
+#endif
+    }
 
     // A new device, whose every register and memory is random.
     void power_on(uint32_t seed) {
         top_->final();
-        top_.reset();
+#if VM_COVERAGE
+        gone_.push_back(std::move(top_));  // its counts are its own until they are written
+#endif
         Verilated::randSeed(int(seed % 0x7FFFFFFF) + 1);
         power_on();
     }
@@ -281,6 +291,9 @@ class Board {
         ++cycle_;
     }
 
+#if VM_COVERAGE
+    std::vector<std::unique_ptr<Vtop>> gone_;
+#endif
     std::unique_ptr<Vtop> top_;
     uint64_t cycle_ = 0;
     uint32_t window_[16] = {};

@@ -204,13 +204,7 @@ int main(int argc, char** argv) {
     for (int i = 1; i + 1 < argc; ++i)
         if (strcmp(argv[i], "--trace-file") == 0) trace_file = argv[i + 1];
     Verilated::commandArgs(argc, argv);
-    if (argc > 3 && strcmp(argv[1], "--cases") == 0) {  // without cocotb
-        const int status = echo::play_cases(argv[2], argv[3]);
-#if VM_COVERAGE
-        Verilated::threadContextp()->coveragep()->write();
-#endif
-        return status;
-    }
+    if (argc > 3 && strcmp(argv[1], "--cases") == 0) return echo::play_cases(argv[2], argv[3]);  // without cocotb
     Verilated::fatalOnVpiError(false);  // cocotb asks for what Verilator does not have
     Simulation simulation(trace_file);
     vlog_startup_routines_bootstrap();

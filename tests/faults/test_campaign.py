@@ -19,6 +19,7 @@ from tb.faults.prediction import PredictedDevice
 from tb.faults.runner import Runner, judge
 from tb.faults.script import Script
 from tb.faults.stage import RING, Stage
+from tb.runner import COVERAGE_VARIABLE
 
 CONFIG = "small"
 HERE, THERE = 0x0030_0000, 0x1030_0000  # where no drawn command works
@@ -146,6 +147,20 @@ def test_another_device_has_another_initial_state(runner: Runner, stage: Stage) 
     stage.ready(script)
     stage.finish(script)
     assert played(runner, stage, script, copying(stage)) == [[], []]
+
+
+def test_what_was_reached_is_written(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With $ECHO_NPU_COVERAGE, and of a device that was replaced by another one, too."""
+    monkeypatch.setenv(COVERAGE_VARIABLE, str(tmp_path))
+    script = Script()
+    script.power(5)
+    script.insert(stage.first)
+    counting = Runner(CONFIG, "tests-faults-coverage")
+    assert played(counting, stage, script) == [[]]
+    (points,) = tmp_path.glob("*.dat")
+    counts = [int(line.rsplit(b" ", 1)[1]) for line in points.read_bytes().splitlines()[1:]]
+    assert len(counts) > 10_000
+    assert sum(count > 0 for count in counts) > 3_000
 
 
 def test_products_have_the_model_s_bits(runner: Runner, stage: Stage) -> None:

@@ -72,16 +72,6 @@ def tests(*folders: str) -> Iterator[Task]:
         yield Task(f"tests {folder}", "tests", words, form="junit", cost=60)
 
 
-def faults(seed: int, count: int, parts: int) -> Iterator[Task]:
-    """So many injected faults, and ten times as many random packets, in so many parts each."""
-    for campaign, size in (("faults", count), ("fuzz", 10 * count)):
-        for part in range(parts):
-            words = ("tb.faults.campaign", campaign, "--config", "small", "--count", str(size))
-            name = f"small {part} of {parts}"
-            cost = 0.006 * count / parts
-            yield _module(campaign, name, *words, "--shard", f"{part}/{parts}", seed=seed, cost=cost)
-
-
 def formal() -> Iterator[Task]:
     """Every proof."""
     for name in PROOFS:
@@ -155,6 +145,7 @@ _NOTHING_ODD = tuple(
         ("hangs", "hangs"),
         ("writes outside a command's destination", "stray_writes"),
         ("wrong results or error codes", "wrong"),
+        ("broken assertions", "crashes"),
     )
 )
 _BUGS_FOUND = Goal("known bugs that the regression finds", "bugs", ("found",), 1.0, of=("bugs",))

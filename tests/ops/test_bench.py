@@ -1,10 +1,13 @@
 """The bench itself: on the real device, each of its checks fails when there is something wrong."""
 
+import cocotb
 import pytest
+from cocotb.triggers import Timer
 
 from echo_npu import registers as regs
-from echo_npu.backends.base import WriteReg
+from echo_npu.backends.base import ReadReg, WriteReg
 from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.status import State
 from tb.bench import NpuBench, npu_test
 from tb.drivers.registers import CLOCK_NS
 from tb.native import KNOBS
@@ -158,3 +161,15 @@ async def test_time_out_names_the_state(bench: NpuBench) -> None:
         await bench.commands.wait(500)
     assert (get_sim_time("ns") - started) / CLOCK_NS < 1000
     await bench.check()
+
+
+@npu_test()
+async def test_nothing_of_a_failed_test_stays(bench: NpuBench) -> None:
+    """A test ends while its register accesses wait: those of the next one get their own answers."""
+    left = cocotb.start_soon(bench.registers.run([ReadReg(regs.VERSION)] * 300))
+    await Timer(20 * CLOCK_NS, "ns")
+    left.cancel()
+    await bench.start()
+    packets, _ = product(bench)
+    assert await bench.run(packets) == State.DONE
+    assert await bench.registers.read(regs.ID) == regs.REGISTERS["ID"].reset

@@ -549,12 +549,13 @@ BESIDE = DST + 0x1000
         ),
     ],
 )
-@pytest.mark.parametrize("via", ["window", "ring"])
+@pytest.mark.parametrize("via", ["window", "ring", "tails"])
 def test_commands_behind_that_can_be_under_way_are_undefined_too(
     setup: Setup, behind: list[Packet], undefined: bool, via: str
 ) -> None:
     setup.host_write(B, np.array([9], np.int32))
-    packets = [*gather_packets(A, B, DST, 1, 10, 4), *behind]
+    failing = gather_packets(A, B, DST, 1, 10, 4)
+    packets = [*failing, *behind]
     if via == "window":
         setup.submit(packets)
     else:
@@ -566,6 +567,8 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
                 Write(regs.RING_BASE, ring),
                 Write(regs.RING_SIZE, 16),
                 Write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
+                # The device may have taken a later tail before it knew of the error.
+                *([Write(regs.RING_TAIL, len(failing))] if via == "tails" else []),
                 Write(regs.RING_TAIL, len(packets)),
             ]
         )

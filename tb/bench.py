@@ -231,8 +231,8 @@ class NpuBench:
     async def hard_reset(self) -> None:
         """Reset the device through its pin, and set up the ring again. No register access may be under
         way."""
-        # Apart from the clock's edges: the master on s_axi, which wakes at them, must not see another reset than
-        # the device does.
+        # Apart from the clock's edges: the master on s_axi, which wakes at them, must not see another reset
+        # than the device does.
         await Timer(CLOCK_NS // 2, "ns")
         self.dut.rst_n.value = 0
         await Timer(5 * CLOCK_NS, "ns")

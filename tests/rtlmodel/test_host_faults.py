@@ -24,7 +24,7 @@ from echo_npu import registers as regs
 from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.memory import DeviceMemory
 from echo_npu.simulator import Simulator
-from tb.runner import SIM_BUILD
+from tb.runner import RUNS
 
 pytestmark = pytest.mark.sim
 
@@ -52,7 +52,7 @@ def left_behind() -> dict[str, object]:
         "open files": len(os.listdir(links)),
         "sockets": [line for line in sockets if f"@echo-npu-{os.getpid()}-" in line],
         "threads": threading.active_count(),
-        "runs": {path.name for path in (SIM_BUILD / "runs").glob(f"rtlmodel-{os.getpid()}-*")},
+        "runs": {path.name for path in RUNS.glob(f"rtlmodel-{os.getpid()}-*")},
         "shared memory": set(os.listdir("/dev/shm")) if Path("/dev/shm").is_dir() else set(),
     }
 
@@ -71,7 +71,7 @@ def nothing_left(built: None) -> Iterator[None]:
     yield
     after = left_behind()
     for name in after["runs"] - before["runs"]:  # type: ignore[operator]
-        folder = SIM_BUILD / "runs" / name
+        folder = RUNS / name
         assert (folder / "simulator.log").exists()
         for path in folder.iterdir():
             path.unlink()
@@ -207,7 +207,7 @@ def test_shared_memory_outlives_its_name(npu: Device) -> None:
 def test_a_log_that_takes_nothing_does_no_harm(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the simulator writes on its way is lost; what it computes is not."""
     number = 900_000_000
-    folder = SIM_BUILD / "runs" / f"rtlmodel-{os.getpid()}-{number}"
+    folder = RUNS / f"rtlmodel-{os.getpid()}-{number}"
     folder.mkdir(parents=True)
     (folder / "simulator.log").symlink_to("/dev/full")
     (folder / "results.xml").symlink_to("/dev/full")
@@ -220,7 +220,7 @@ def test_a_log_that_takes_nothing_does_no_harm(config: str, monkeypatch: pytest.
 
 def test_a_run_directory_that_cannot_be_made_is_named(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     number = 900_000_001
-    place = SIM_BUILD / "runs" / f"rtlmodel-{os.getpid()}-{number}"
+    place = RUNS / f"rtlmodel-{os.getpid()}-{number}"
     place.symlink_to("/dev/full")
     monkeypatch.setattr(simulator, "_numbers", itertools.count(number))
     try:

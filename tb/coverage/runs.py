@@ -16,7 +16,7 @@ from pathlib import Path
 from tb.coverage.points import Counts, add_counts, files_of, read_counts
 from tb.npu_config import ROOT
 from tb.processes import run_bounded, stop_all
-from tb.runner import COVERAGE_VARIABLE, SIM_BUILD, build
+from tb.runner import COVERAGE_VARIABLE, RUNS, build
 from tb.tools import find_verilator
 
 RUN_TIMEOUT_S = 1800.0
@@ -107,7 +107,7 @@ class Runner:
         self._jobs = jobs
         self._lock = threading.Lock()
         self.counts: Counts = {}
-        self._folder = SIM_BUILD / "runs" / "coverage" / str(os.getpid())
+        self._folder = RUNS / "coverage" / str(os.getpid())
 
     def execute(self, runs: Sequence[Run], say: Callable[[Done], None]) -> list[Done]:
         """Build the simulators, then do all runs. BuildError, ToolMissingError."""
@@ -132,7 +132,7 @@ class Runner:
 
     def _one(self, run: Run) -> Done:
         started = time.monotonic()
-        folder, log = self._folder / run.name, SIM_BUILD / "runs" / f"coverage-{run.name}.log"
+        folder, log = self._folder / run.name, RUNS / f"coverage-{run.name}.log"
         folder.mkdir(parents=True, exist_ok=True)
         environment = {
             **os.environ,

@@ -29,6 +29,7 @@ from tb.npu_config import ROOT, ConfigError
 from tb.results import CampaignResult, Item
 from tb.runner import KINDS as BUILD_KINDS
 from tb.runner import BuildError, as_kind, choose_seed
+from tb.shard import WHOLE, Shard, parse_shard
 from tb.tools import ToolMissingError
 
 Name = Literal["faults", "fuzz"]
@@ -74,12 +75,11 @@ class Campaign:
         self.figures: Counter[str] = Counter()
         self.failures: list[Failure] = []
 
-    def run(self, count: int, shard: tuple[int, int] = (0, 1)) -> None:
-        """So many faults or packets, or part `shard[0]` of `shard[1]` of them."""
-        part, parts = shard
+    def run(self, count: int, shard: Shard = WHOLE) -> None:
+        """So many faults or packets, or a part of them."""
         size = BATCH_FAULTS if self.name == "faults" else BATCH_PACKETS
-        batch = part
-        wanted = -(-count // parts)
+        batch = shard.part - 1
+        wanted = -(-count // shard.parts)
         what = "faults" if self.name == "faults" else "packets"
         while self.figures[what] < wanted and len(self.failures) < MOST_FAILURES:
             self.batch(batch, min(size, wanted - self.figures[what]))
@@ -88,7 +88,7 @@ class Campaign:
                 f" {len(self.failures)} cases failed",
                 flush=True,
             )
-            batch += parts
+            batch += shard.parts
 
     def batch(self, number: int, size: int, only: int | None = None) -> None:
         """One batch of at least `size` faults or packets; of it, with `only`, one case."""
@@ -184,7 +184,7 @@ class Campaign:
         path.write_text(json.dumps(where | dataclasses.asdict(failure), indent=1) + "\n", encoding="utf-8")
         return path
 
-    def result(self, seconds: float, part: str = "0/1") -> CampaignResult:
+    def result(self, seconds: float, shard: Shard = WHOLE) -> CampaignResult:
         """In the form that reports read."""
         items = [
             Item(
@@ -197,7 +197,7 @@ class Campaign:
             for failure in self.failures
         ]
         if not items:
-            items = [Item(f"{self.name}-{self.config}-{self.seed}-part-{part}", "pass", seconds)]
+            items = [Item(f"{self.name}-{self.config}-{self.seed}-part-{shard}", "pass", seconds)]
         return CampaignResult(self.name, self.seed, seconds, dict(sorted(self.figures.items())), items)
 
 
@@ -227,14 +227,6 @@ def replayed(path: Path, runner_name: str) -> list[str]:
     return []
 
 
-def shard(text: str) -> tuple[int, int]:
-    """ "1/4" as (1, 4). ValueError when it is no such part."""
-    part, _, parts = text.partition("/")
-    if not (part.isdigit() and parts.isdigit() and int(part) < int(parts)):
-        raise ValueError(f"--shard {text}: it must be I/N with I from 0 to N - 1")
-    return int(part), int(parts)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; exit status 0 when every case passed, 1 when not, 2 for wrong arguments or a missing
     tool."""
@@ -245,32 +237,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=10_000, help="faults, or packets")
     parser.add_argument("--config", default="small", help="hardware configuration")
     parser.add_argument("--kind", default="fast", choices=[kind for kind in BUILD_KINDS if kind != "waves"])
-    parser.add_argument("--shard", default="0/1", help="I/N: part I of N, which differ in what they draw")
+    parser.add_argument(
+        "--shard", default=str(WHOLE), help="I/N: part I of N, which differ in what they draw"
+    )
     parser.add_argument("--json", type=Path, help="write the result here")
     parser.add_argument("--replay", type=Path, help="play a case that was kept")
     options = parser.parse_args(argv)
     try:
         if options.count < 1:
             raise ValueError("--count must be more than 0")
-        part = shard(options.shard)
+        shard = parse_shard(options.shard)
         if options.replay:
             wrong = replayed(options.replay, f"{options.campaign}-replay")
             print("FAIL " + "\n".join(wrong) if wrong else "pass")
             return int(bool(wrong))
         seed = choose_seed()
         print(f"{options.campaign} on {options.config}: seed {seed}", flush=True)
-        name = f"{options.campaign}-{options.config}-{seed}-{part[0]}-of-{part[1]}"
+        name = f"{options.campaign}-{options.config}-{seed}-{shard.part}-of-{shard.parts}"
         runner = Runner(options.config, name, as_kind(options.kind))
         campaign = Campaign(options.campaign, options.config, seed, runner)
         started = time.monotonic()
-        campaign.run(options.count, part)
+        campaign.run(options.count, shard)
     except (ConfigError, ToolMissingError, BuildError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    result = campaign.result(time.monotonic() - started, options.shard)
+    result = campaign.result(time.monotonic() - started, shard)
     if options.json:
         result.save(options.json)
     for item in result.items:

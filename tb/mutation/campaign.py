@@ -6,7 +6,6 @@ python -m tb.mutation.campaign [--count 300] [--jobs 2] [--shard 1/4] [--only 17
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from collections import Counter
@@ -23,18 +22,12 @@ from tb.npu_config import ROOT
 from tb.processes import stop_all
 from tb.results import CampaignResult, Item
 from tb.runner import BuildError, SimulationError, choose_seed
+from tb.shard import WHOLE, parse_shard
 from tb.tools import ToolMissingError
 
 REPORT = ROOT / "reports" / "mutation.json"
 GOAL = 0.97
 """Of the mutants that are not equivalent, so many must be found."""
-
-
-def _shard(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise argparse.ArgumentTypeError(f"{text!r}: it must be i/n with 1 <= i <= n")
-    return int(match[1]), int(match[2])
 
 
 def result_of(
@@ -104,9 +97,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tb.mutation.campaign", description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="mutants")
     parser.add_argument("--jobs", type=int, default=1, help="simulators at a time")
-    parser.add_argument(
-        "--shard", type=_shard, default=(1, 1), metavar="I/N", help="every N-th, from the I-th"
-    )
+    parser.add_argument("--shard", default=str(WHOLE), metavar="I/N", help="every N-th, from the I-th")
     parser.add_argument("--only", default="", help="numbers of mutants, separated by commas")
     parser.add_argument("--quick", action="store_true", help="first trials and block testbenches only")
     parser.add_argument(
@@ -117,6 +108,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _play(options: argparse.Namespace, seed: int) -> CampaignResult:
+    shard = parse_shard(options.shard)
     started = time.monotonic()
     files = sources()
     equivalents = load_equivalents()
@@ -124,8 +116,9 @@ def _play(options: argparse.Namespace, seed: int) -> CampaignResult:
     drawn = dict(enumerate(sample(files, options.count, seed), 1))
     name = f"seed{seed}-{options.count}"
     folder, refused = usable(name, {number: mutant.edits for number, mutant in drawn.items()})
-    part, parts = options.shard
-    mine = {number: mutant for number, mutant in drawn.items() if number % parts == part % parts}
+    mine = {
+        number: mutant for number, mutant in drawn.items() if number % shard.parts == shard.part % shard.parts
+    }
     if options.only:
         wanted = {int(number) for number in options.only.split(",")}
         mine = {number: mutant for number, mutant in drawn.items() if number in wanted}
@@ -135,7 +128,11 @@ def _play(options: argparse.Namespace, seed: int) -> CampaignResult:
         if number not in refused and (options.refute or mutant.identity not in equivalents)
     ]
     judge = Judge(
-        folder, seed, options.jobs, f"mutation-{name}-{part}of{parts}", lambda text: print(text, flush=True)
+        folder,
+        seed,
+        options.jobs,
+        f"mutation-{name}-{shard.part}of{shard.parts}",
+        lambda text: print(text, flush=True),
     )
     findings = judge.judge(cases, whole=not options.quick)
     seconds = time.monotonic() - started

@@ -89,19 +89,19 @@ def uvm(seed: int, programs: int, config: str, sequence: str, shard: int, keeps:
 
 def native(campaign: str, seed: int, total: int, shards: int, per_second: float) -> Iterator[Task]:
     """Faults or packets, `total` of them in so many tasks."""
-    for number in range(shards):
+    for number in range(1, shards + 1):
         part = ("--count", str(total), "--shard", f"{number}/{shards}")
         words = ("tb.faults.campaign", campaign, *part)
-        name = f"{number + 1} of {shards}"
+        name = f"{number} of {shards}"
         yield _module(campaign, name, *words, seed=seed, cost=total / shards / per_second)
 
 
 def mutation(seed: int, mutants: int, shards: int) -> Iterator[Task]:
     """Mutants of the RTL."""
-    for number in range(shards):
-        part = ("--count", str(mutants), "--shard", f"{number + 1}/{shards}")
+    for number in range(1, shards + 1):
+        part = ("--count", str(mutants), "--shard", f"{number}/{shards}")
         words = ("tb.mutation.campaign", *part, "--jobs", "1")
-        yield _module("mutation", f"{number + 1} of {shards}", *words, seed=seed, cost=600)
+        yield _module("mutation", f"{number} of {shards}", *words, seed=seed, cost=600)
 
 
 def _bugs() -> Task:
@@ -122,7 +122,7 @@ def _quick(seed: int) -> list[Task]:
 def _full(seed: int) -> list[Task]:
     return [
         _module("coverage", "all", "tb.coverage.code", "run", "--jobs", "1", seed=seed, cost=1500),
-        *mutation(seed, 320, 2),
+        *mutation(seed, 300, 2),
         *rtl(seed, FUNCTIONAL),
         *tests(*test_folders()),
         *formal(),

@@ -13,13 +13,14 @@ from echo_npu.packets import NpuCommandPacket, Opcode, matmul_packets, packet_by
 from echo_npu.status import ErrorCode, State
 from tb.faults import campaign as campaigns
 from tb.faults import fault_case
-from tb.faults.campaign import Campaign, main, replayed, shard
+from tb.faults.campaign import Campaign, main, replayed
 from tb.faults.fault_case import KINDS, FaultCase
 from tb.faults.prediction import PredictedDevice
 from tb.faults.runner import Runner, judge
 from tb.faults.script import Script
 from tb.faults.stage import RING, Stage
 from tb.runner import COVERAGE_VARIABLE
+from tb.shard import Shard
 
 CONFIG = "small"
 HERE, THERE = 0x0030_0000, 0x1030_0000  # where no drawn command works
@@ -227,15 +228,11 @@ def test_a_small_campaign_passes(
 
 def test_parts_of_a_campaign_draw_different_cases(runner: Runner) -> None:
     drawn = []
-    for part in (0, 1):
+    for part in (1, 2):
         campaign = Campaign("fuzz", CONFIG, 3, runner)
-        campaign.run(200, (part, 2))
+        campaign.run(200, Shard(part, 2))
         drawn.append(campaign.figures["cycles"])
     assert drawn[0] != drawn[1]
-    assert shard("1/4") == (1, 4)
-    for text in ("4/4", "1", "-1/2", "a/b"):
-        with pytest.raises(ValueError, match="--shard"):
-            shard(text)
 
 
 class Mistaken(PredictedDevice):
@@ -284,7 +281,7 @@ def test_results_of_commands_before_a_fault_count(runner: Runner, monkeypatch: p
 
 
 def test_the_command_line_refuses_nonsense(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for words in (["--count", "0"], ["--shard", "2/2"], ["--config", "huge"]):
+    for words in (["--count", "0"], ["--shard", "0/2"], ["--config", "huge"]):
         assert main(["fuzz", *words]) == 2
     other = tmp_path / "other.json"
     other.write_text("{}")

@@ -1,7 +1,5 @@
 """The mutation campaign's result and command line."""
 
-import argparse
-
 import pytest
 
 from tb.mutation import campaign
@@ -37,15 +35,13 @@ def test_result_and_report() -> None:
     )
 
 
-def test_shards() -> None:
-    assert campaign._shard("2/3") == (2, 3)
-    for text in ("0/3", "4/3", "x"):
-        with pytest.raises(argparse.ArgumentTypeError):
-            campaign._shard(text)
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(["--count", "0"], "1 or more"), (["--count", "999999"], "there are")]
+    ("arguments", "message"),
+    [
+        (["--count", "0"], "1 or more"),
+        (["--count", "999999"], "there are"),
+        (["--shard", "0/3"], "--shard 0/3"),
+    ],
 )
 def test_wrong_arguments(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,27 @@
+"""Parts of a campaign that run apart from each other."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Shard(NamedTuple):
+    """Part `part` of `parts`, counted from 1."""
+
+    part: int
+    parts: int
+
+    def __str__(self) -> str:
+        return f"{self.part}/{self.parts}"
+
+
+WHOLE = Shard(1, 1)
+
+
+def parse_shard(text: str) -> Shard:
+    """ "1/4" as the first part of four. ValueError: it is no such part."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"--shard {text}: it must be I/N with 1 <= I <= N")
+    return Shard(int(match[1]), int(match[2]))

@@ -25,6 +25,7 @@ from tb.mutation.trials import Experience, Key, load_cycles, save_cycles
 from tb.mutation.worker import Worker
 from tb.npu_config import ROOT
 from tb.processes import stop_all
+from tb.regression import SUITE_FOLDERS
 from tb.runner import SimulationError, build, run
 
 QUICK_S = 10.0
@@ -79,6 +80,15 @@ def blocks_of(file: str) -> list[str]:
         if f"rtl/{file}" in path.read_text(encoding="utf-8"):
             found.append(str(path.relative_to(ROOT)))
     return found
+
+
+def _state_of_tests() -> str:
+    """Changes with the text of any test, and of what tests are made of."""
+    digest = hashlib.sha256()
+    for folder in (*SUITE_FOLDERS, "tb", "runtime/echo_npu"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def short(trial: Trial) -> str:
@@ -164,8 +174,10 @@ class Judge:
 
     def _cycles(self, directory: Path) -> Mapping[Key, int]:
         """What every trial takes with no change selected, all of which must pass; measured once for each
-        simulator and seed."""
-        facts = json.dumps([self._seed, self._among, (directory / "fingerprint").read_text()])
+        simulator, seed and state of the tests."""
+        facts = json.dumps(
+            [self._seed, self._among, (directory / "fingerprint").read_text(), _state_of_tests()]
+        )
         kept = directory / f"cycles-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.json"
         with _alone(directory / ".cycles.lock"):
             with contextlib.suppress(OSError):

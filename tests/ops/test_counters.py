@@ -90,6 +90,41 @@ async def test_macs_of_every_type(bench: NpuBench, dtype: DataType) -> None:
         assert (await bench.counters())["MACS"] - before == m * k * n
 
 
+def streams_of_each_engine(bench: NpuBench) -> dict[str, list[Packet]]:
+    """Commands that are as long as their operands, or results, take to pass."""
+    # The array runs ahead of memory by what its accumulators hold.
+    size, count = bench.config.array_rows, 2 * bench.config.acc_entries * bench.config.array_cols
+    a, b = bench.place(bench.floats(count)), bench.place(bench.floats(count), "weight")
+    # Little to read and much to write: K is 1. What is to wait for operands has it the other way round.
+    wide = matmul_packets(a, b, bench.destination(4 * count), size, 1, count // size)
+    deep = matmul_packets(a, b, bench.destination(4 * 4), 2, count // 2, 2)
+    return {
+        "matmul, much to write": list(wide),
+        "matmul, much to read": list(deep),
+        "add": [
+            NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, bench.destination(4 * count), m=count, alpha=1.0)
+        ],
+        "memcpy": [NpuCommandPacket(Opcode.MEMCPY, 0, a, 0, bench.destination(4 * count), m=4 * count)],
+    }
+
+
+@npu_test(direction=["read", "write"])
+async def test_stalls_are_those_of_the_slow_side(bench: NpuBench, direction: str) -> None:
+    """Where memory takes, or gives, a beat in sixteen clocks, that is what an engine waits for."""
+    slow, fast = f"STALL_{direction.upper()}", f"STALL_{'WRITE' if direction == 'read' else 'READ'}"
+    for name, packets in streams_of_each_engine(bench).items():
+        if name.endswith("to write" if direction == "read" else "to read"):
+            continue
+        before = await bench.counters()
+        bench.dram.configure({f"{direction}_bandwidth": bench.config.bus_bytes / 16})
+        assert await bench.run(packets) == State.DONE
+        bench.dram.configure({f"{direction}_bandwidth": 65536})
+        after = await bench.counters()
+        spent = {key: after[key] - before[key] for key in after}
+        assert spent[slow] > spent["BUSY_CYCLES"] / 4, f"{name}: {spent}"
+        assert spent[fast] < spent[slow] / 4, f"{name}: {spent}"
+
+
 @npu_test()
 async def test_cycles_run_free(bench: NpuBench) -> None:
     """CYCLES counts every clock, BUSY_CYCLES none of an idle device, and a 64-bit read is atomic."""

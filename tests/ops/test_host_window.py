@@ -124,3 +124,14 @@ async def test_other_bursts(bench: NpuBench, burst: AxiBurstType) -> None:
     order = [1, 1, 1, 1] if burst == AxiBurstType.FIXED else [1, 2, 3, 0]
     assert bytes(answer.data) == words[order].tobytes()
     bench.scoreboard.check_memory(bench.memory.shared)
+
+
+@npu_test(burst=[AxiBurstType.INCR, AxiBurstType.FIXED])
+async def test_the_devices_own_bursts_after_the_hosts(bench: NpuBench, burst: AxiBurstType) -> None:
+    """The device's bursts count up by whole beats, whatever those of the host were like just before."""
+    place = bench.place(np.zeros(64, dtype=np.uint8))
+    data = random_bytes(bench, 4)
+    await bench.memory.front_write(place, data, size=0)
+    assert (await bench.memory.front_read(place, 4, size=0, burst=burst)).resp == AxiResp.OKAY
+    await bench.probe()
+    bench.scoreboard.check_memory(bench.memory.shared)

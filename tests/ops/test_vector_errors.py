@@ -678,6 +678,26 @@ async def test_soft_reset_in_the_middle(bench: NpuBench, name: str) -> None:
         await load(bench, [*TOTAL], 0)
 
 
+@npu_test()
+async def test_soft_reset_while_results_leave(bench: NpuBench) -> None:
+    """A soft reset at any clock of a stream of results leaves none of them to the next command."""
+    count = 400
+    a, b = bench.place(bench.floats(count)), bench.place(bench.floats(count), "weight")
+    for wait in range(16):
+        dst = bench.destination(4 * count)
+        await bench.commands.submit(
+            [NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=count, alpha=1.0)], "window"
+        )
+        await Timer((150 + wait) * CLOCK_NS, "ns")
+        await bench.commands.soft_reset()
+        bench.monitor.sync()
+        bench.scoreboard.resynchronise(bench.memory.shared, [(dst, dst + 4 * count)])
+        await bench.commands.setup_ring(RING_BASE, RING_SLOTS)
+        dst = bench.destination(4 * 21)
+        packet = NpuCommandPacket(Opcode.ADD_TENSOR, 0, b, a, dst, m=21, alpha=2.0)
+        assert await bench.run([packet]) == State.DONE
+
+
 # ---- anything ----------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from tb.uvm import campaign as uvm
 from tb.uvm.sequences import CLOSING_PROGRAMS, STATES_PROGRAMS
 
 FOLDER = SIM_BUILD / "functional"
-STATES_ROUNDS = 4
+STATES_ROUNDS = 6
 """How often each scene is played: what it leaves open, such as the clock of a reset, is random."""
 
 

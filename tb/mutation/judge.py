@@ -24,9 +24,9 @@ from tb.mutation.tree import CONFIG
 from tb.mutation.trials import Experience, Key, load_cycles, save_cycles
 from tb.mutation.worker import Worker
 from tb.npu_config import ROOT
-from tb.processes import stop_all
+from tb.processes import run_bounded, stop_all
 from tb.regression import SUITE_FOLDERS
-from tb.runner import SimulationError, build, run
+from tb.runner import RUNS, SimulationError, build, run
 
 QUICK_S = 10.0
 """Seconds of the first trials, which all changes meet before any one meets the others."""
@@ -35,6 +35,8 @@ PROGRAMS = 20
 WALL_S = 120.0
 WALL_FACTOR = 20.0
 BLOCK_TIMEOUT_S = 900.0
+BLOCK_FACTOR = 2.0
+BLOCK_MORE_S = 60.0
 REFERENCE_S = 3600.0
 POWER_UPS = 3
 POWER_UP_TESTS = tuple(
@@ -130,6 +132,7 @@ class Judge:
         self._design = npu_design(CONFIG, folder)
         self._requests = folder / "programs.json"
         self._lock = threading.Lock()
+        self._block_limits: dict[str, float] = {}
 
     def judge(self, cases: Sequence[Case], *, whole: bool = True) -> dict[int, Finding]:
         """What becomes of each change, by number. Without `whole`, a change that the first trials and the
@@ -292,26 +295,44 @@ class Judge:
         started = time.monotonic()
         for tests in blocks_of(case.file):
             with _alone(self._folder / f".{Path(tests).parent.name}.lock"):
-                result = subprocess.run(
-                    # Those that plant faults of their own do not simulate the changed sources.
-                    [sys.executable, "-m", "pytest", "-x", "-q", "-k", "not is_found", tests],
-                    cwd=ROOT,
-                    env={
-                        **os.environ,
-                        "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
-                        RTL_VARIABLE: str(self._folder),
-                        SELECTOR_VARIABLE: str(case.number),
-                        "SEED": str(self._seed),
-                    },
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    check=False,
-                    timeout=BLOCK_TIMEOUT_S,
-                )
-            if result.returncode == 1:
-                lines = [line for line in result.stdout.splitlines() if line.startswith("FAILED")]
-                return Finding(tests, "; ".join(lines), time.monotonic() - started)
-            if result.returncode != 0:
-                raise SimulationError(f"{tests} does not run with change {case.number}:\n{result.stdout}")
+                if tests not in self._block_limits:
+                    self._block_limits[tests] = self._block_limit(tests)
+                how = self._run_block(tests, case.number, self._block_limits[tests])
+            if how:
+                return Finding(tests, how, time.monotonic() - started)
         return Finding("", "", time.monotonic() - started)
+
+    def _block_limit(self, tests: str) -> float:
+        """Seconds after which these tests hang, from what they take, and their build, without a change."""
+        started = time.monotonic()
+        how = self._run_block(tests, 0, BLOCK_TIMEOUT_S)
+        if how:
+            raise UnchangedFailsError(f"{tests} fails without a change: {how}")
+        return BLOCK_MORE_S + BLOCK_FACTOR * (time.monotonic() - started)
+
+    def _run_block(self, tests: str, number: int, limit: float) -> str:
+        """How these tests fail with this change; empty when they pass."""
+        log = RUNS / f"{self._name}-block-{Path(tests).parent.name}.log"
+        try:
+            status = run_bounded(
+                # Those that plant faults of their own do not simulate the changed sources.
+                [sys.executable, "-m", "pytest", "-x", "-q", "-k", "not is_found", tests],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
+                    RTL_VARIABLE: str(self._folder),
+                    SELECTOR_VARIABLE: str(number),
+                    "SEED": str(self._seed),
+                },
+                cwd=ROOT,
+                log=log,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired:
+            return f"it hangs: no end after {limit:.0f} s"
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if status == 1:
+            return "; ".join(line for line in text.splitlines() if line.startswith("FAILED"))
+        if status != 0:
+            raise SimulationError(f"{tests} does not run with change {number}:\n{text}")
+        return ""

@@ -132,12 +132,16 @@ Scene = Callable[[Stage], list[Step]]
 
 
 def refusals(code: ErrorCode, engines: str, via: Via) -> Scene:
-    """A packet that is refused while these engines work, with nothing or something behind it."""
+    """A packet that is refused while these engines work; if it is the vector engine, with others behind."""
 
     def scene(stage: Stage) -> list[Step]:
-        behind = stage.small(stage.random.choice((0, 2)), via)
-        steps = [*stage.work(WORK[engines], via), step(stage.errors.refused(code), via), *behind]
-        return [*steps, Recover()]
+        steps = stage.work(WORK[engines], via)
+        behind: list[Step] = []
+        if engines == "vector":
+            # It is looked at at once, unless the packet before it has to wait: then others come behind it.
+            steps += stage.work("V", via)
+            behind = stage.small(2, via)
+        return [*steps, step(stage.errors.refused(code), via), *behind, Recover()]
 
     return scene
 
@@ -262,6 +266,18 @@ def failing(hard: bool) -> Scene:
     return scene
 
 
+def host_beside_failing() -> Scene:
+    """Host traffic all the while that a command works, meets a bus error, and is stopped."""
+
+    def scene(stage: Stage) -> list[Step]:
+        (long,) = stage.work("V")
+        assert isinstance(long, CommandStep)
+        low = NpuCommandPacket.unpack(long.packets[0]).dst_addr + stage.random.randrange(4096)
+        return [Fault(low, low + 8, write=True), long, *stage.host(20), Recover()]
+
+    return scene
+
+
 def draining(code: ErrorCode, engines: str) -> Scene:
     """The host clears errors and reads memory while a refused packet waits for a long command, if there is
     one, and there are interrupts that nobody takes."""
@@ -307,6 +323,52 @@ def interrupt_races() -> Scene:
         for _ in range(60):
             levels += [RegisterWrite(regs.IRQ_ENABLE, stage.random.randrange(8)), clear, clear]
         return [together, *levels, Recover()]
+
+    return scene
+
+
+def done_races() -> Scene:
+    """A device that is done again and again, and a host that clears it all the time."""
+
+    def scene(stage: Stage) -> list[Step]:
+        steps: list[Step] = []
+        for _ in range(8):
+            clears = [RegisterWrite(regs.IRQ_STATUS, 7)] * stage.random.randint(15, 25)
+            steps += [step([NpuCommandPacket(Opcode.NOP)], "ring"), *clears, Recover()]
+        return steps
+
+    return scene
+
+
+def interrupt_levels(done: bool) -> Scene:
+    """All values of IRQ_ENABLE over and over, while a command that raises the interrupt is followed by one
+    that is refused; whether the device is done in between."""
+
+    def scene(stage: Stage) -> list[Step]:
+        nbytes = 300 * stage.config.bus_bytes
+        copy = NpuCommandPacket(
+            Opcode.MEMCPY, 0, stage.closing.source(nbytes), 0, stage.closing.result(nbytes), m=nbytes
+        )
+        # A packet takes its time through the window: the one before it is done by then.
+        via: Via = "window" if done else "ring"
+        raising = step([copy] * (not done) + [NpuCommandPacket(Opcode.NOP, Flags.IRQ)], via)
+        refused = step(stage.errors.refused(ErrorCode.BAD_OPCODE), via)
+        levels = [RegisterWrite(regs.IRQ_ENABLE, value) for value in range(8)]
+        clear = RegisterWrite(regs.IRQ_STATUS, 7)
+        return [clear, raising, refused, *levels * 20, Recover()]
+
+    return scene
+
+
+def heads(hard: bool) -> Scene:
+    """Resets while one short command after the other is at the head of the queue."""
+
+    def scene(stage: Stage) -> list[Step]:
+        steps: list[Step] = []
+        for _ in range(8):
+            together = step([NpuCommandPacket(Opcode.NOP)] * 60, "ring")
+            steps += [together, Reset(hard, after=stage.random.randrange(20, 500))]
+        return steps
 
     return scene
 
@@ -359,7 +421,10 @@ def _scenes() -> list[Scene]:
     found += [failing(hard) for hard in both for _ in range(8)]
     found += [draining(code, engines) for code in CHECKED[:3] for engines in ("", "M")]
     found += [refused_host(engines) for engines in WORK]
-    found += [make() for make in (idle_clears, interrupt_races, host_after_error) for _ in range(3)]
+    found += [heads(hard) for hard in both for _ in range(5)]
+    found += [interrupt_levels(done) for done in both for _ in range(2)]
+    single = (idle_clears, interrupt_races, done_races, host_after_error, host_beside_failing)
+    found += [make() for make in single for _ in range(3)]
     return found
 
 

@@ -133,6 +133,12 @@ def batches(first: int, count: int | None, until: float | None) -> Iterator[list
         done += size
 
 
+def _config_of(path: Path, otherwise: str) -> str:
+    """The configuration on which a kept program failed; of one that was saved without, `otherwise`."""
+    read = json.loads(path.read_text(encoding="utf-8"))
+    return str(read.get("config", otherwise)) if isinstance(read, dict) else otherwise
+
+
 def _replay(campaign: Campaign, path: Path) -> int:
     program = StepProgram.load(path)
     print(program)
@@ -153,7 +159,7 @@ def _run(campaign: Campaign, seed: int, count: int | None, hours: float | None) 
             again = f"make uvm SEQUENCE={campaign.sequence} CONFIG={campaign.config} SEED={number} N=1"
             print(f"FAIL  seed {number}: {failure.kind}: {failure.message}\nreplay: {again}", flush=True)
             path, program = campaign.keep(number, failure)
-            print(f"{program}\nreplay: make uvm CONFIG={campaign.config} REPLAY={path}", flush=True)
+            print(f"{program}\nreplay: make uvm REPLAY={path}", flush=True)
             name = f"{campaign.sequence} {campaign.config} {number}"
             failed.append(Item(name, "fail", 0.0, f"{failure.kind}: {failure.message}", again, str(program)))
         print(f"{played} programs, {len(failed)} failed, next seed {seeds[-1] + 1}", flush=True)
@@ -175,16 +181,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--count", type=int, default=50, help="programs, from seed $SEED on")
     length.add_argument("--hours", type=float, help="go on for so long")
-    length.add_argument("--replay", type=Path, help="play a program that was saved")
+    length.add_argument("--replay", type=Path, help="play a program that was saved, on its configuration")
     parser.add_argument("--json", type=Path, help="write the result, with the programs that failed")
     options = parser.parse_args(argv)
     try:
         if options.count < 1 or (options.hours is not None and options.hours <= 0):
             raise ValueError("N and HOURS must be more than 0")
         seed = choose_seed()
-        build(options.config)
-        name = f"uvm-{options.sequence}-{options.config}-{seed}"  # others may run at the same time
-        campaign = Campaign(options.config, options.sequence, name=name)
+        config = _config_of(options.replay, options.config) if options.replay else options.config
+        build(config)
+        name = f"uvm-{options.sequence}-{config}-{seed}"  # others may run at the same time
+        campaign = Campaign(config, options.sequence, name=name)
         if options.replay:
             return _replay(campaign, options.replay)
         result = _run(campaign, seed, None if options.hours else options.count, options.hours)

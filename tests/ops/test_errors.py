@@ -572,3 +572,29 @@ async def test_soft_reset_in_the_middle(bench: NpuBench) -> None:
         bench.scoreboard.resynchronise(bench.memory.shared, [(dst, dst + 4 * size * size)])
         await bench.commands.setup_ring(RING_BASE, RING_SLOTS)
         await bench.probe()
+
+
+@npu_test(when=["idle", "busy", "done", "error"])
+async def test_hard_reset(bench: NpuBench, when: str) -> None:
+    """The reset pin takes back everything but memory: the device is idle, with no error, nothing retired and
+    no interrupt, and works."""
+    if when == "busy":
+        bench.scoreboard.keep_history()
+        size = 64
+        a, b = bench.place(bench.floats(size, size)), bench.place(bench.floats(size, size), "weight")
+        product = matmul_packets(a, b, bench.destination(4 * size * size), size, size, size)
+        await bench.commands.submit(list(product))
+        await Timer(bench.random.randrange(1500) * CLOCK_NS, "ns")
+    elif when == "done":
+        await bench.probe()
+    elif when == "error":
+        assert await bench.run([NpuCommandPacket(0x42)]) == State.ERROR
+    bench.monitor.sync()
+    await bench.hard_reset()
+    bench.scoreboard.after_reset(bench.memory.shared, hard=True)
+    bench.monitor.sync()
+    assert await bench.check() == State.IDLE
+    state = await bench.state()
+    assert (state.error_code, state.retired) == (ErrorCode.NONE, 0)
+    assert await bench.registers.read(regs.IRQ_STATUS) == 0
+    await bench.probe()

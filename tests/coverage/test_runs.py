@@ -32,7 +32,7 @@ def test_what_is_run_exists() -> None:
 
 def test_runs_add_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each run has a folder of its own, and says how much of it is new; one without any data has failed."""
-    monkeypatch.setattr(runs, "SIM_BUILD", tmp_path)
+    monkeypatch.setattr(runs, "RUNS", tmp_path)
     folder = "f = Path(os.environ['ECHO_NPU_COVERAGE']);"
     point = "write(f / 'x.dat', record('toggle', 'a:0->1', 20, 2), record('toggle', 'a:1->0', 20, {}))"
     made = [

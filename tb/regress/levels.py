@@ -148,7 +148,7 @@ _NOTHING_ODD = tuple(
         ("broken assertions", "crashes"),
     )
 )
-_BUGS_FOUND = Goal("known bugs that the regression finds", "bugs", ("found",), 1.0, of=("bugs",))
+_BUGS_FOUND = Goal("known bugs that the regression finds", "bugs", ("bugs_found",), 1.0, of=("bugs",))
 
 LEVELS = {
     level.name: level

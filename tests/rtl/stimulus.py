@@ -9,6 +9,9 @@ from typing import Any
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
+from cocotb.utils import get_sim_time
+
+CLOCK_NS = 10
 
 CHANCES = (1.0, 0.7, 0.2)
 """How often a side of a handshake is ready, from always to seldom."""
@@ -19,10 +22,16 @@ async def reset(dut: Any, *inputs: str) -> None:
     dut.rst_ni.value = 0
     for name in inputs:
         getattr(dut, name).value = 0
-    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    cocotb.start_soon(Clock(dut.clk_i, CLOCK_NS, "ns").start())
     for _ in range(3):
         await RisingEdge(dut.clk_i)
     dut.rst_ni.value = 1
+
+
+def clocks() -> int:
+    """How many clocks the simulation is old: a whole number, where the difference of two times in ns need not
+    be one."""
+    return round(get_sim_time("ns") / CLOCK_NS)
 
 
 async def pulse(dut: Any, *inputs: str) -> None:

@@ -121,8 +121,10 @@ async def test_stalls_are_those_of_the_slow_side(bench: NpuBench, direction: str
         bench.dram.configure({f"{direction}_bandwidth": 65536})
         after = await bench.counters()
         spent = {key: after[key] - before[key] for key in after}
-        assert spent[slow] > spent["BUSY_CYCLES"] / 4, f"{name}: {spent}"
-        assert spent[fast] < spent[slow] / 4, f"{name}: {spent}"
+        assert spent[slow] > spent[fast], f"{name}: {spent}"
+        if not stalled():  # else the other side keeps the engine waiting, too
+            assert spent[slow] > spent["BUSY_CYCLES"] / 4, f"{name}: {spent}"
+            assert spent[fast] < spent[slow] / 4, f"{name}: {spent}"
 
 
 @npu_test()

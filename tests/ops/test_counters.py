@@ -6,7 +6,7 @@ from echo_npu import registers as regs
 from echo_npu.data_types import DataType
 from echo_npu.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
 from echo_npu.status import State
-from tb.bench import NpuBench, npu_test, stalled
+from tb.bench import DEFAULT_TIMING, NpuBench, npu_test, stalled
 from tb.drivers.registers import CLOCK_NS
 from tests.ops.cycles import busy_cycles, compare_cycles
 from tests.ops.products import Product, run_all
@@ -116,15 +116,13 @@ async def test_stalls_are_those_of_the_slow_side(bench: NpuBench, direction: str
         if name.endswith("to write" if direction == "read" else "to read"):
             continue
         before = await bench.counters()
-        bench.dram.configure({f"{direction}_bandwidth": bench.config.bus_bytes / 16})
+        # Nothing else holds back, or the engine waits for that as well.
+        bench.dram.configure({**DEFAULT_TIMING, f"{direction}_bandwidth": bench.config.bus_bytes / 16})
         assert await bench.run(packets) == State.DONE
-        bench.dram.configure({f"{direction}_bandwidth": 65536})
         after = await bench.counters()
         spent = {key: after[key] - before[key] for key in after}
-        assert spent[slow] > spent[fast], f"{name}: {spent}"
-        if not stalled():  # else the other side keeps the engine waiting, too
-            assert spent[slow] > spent["BUSY_CYCLES"] / 4, f"{name}: {spent}"
-            assert spent[fast] < spent[slow] / 4, f"{name}: {spent}"
+        assert spent[slow] > spent["BUSY_CYCLES"] / 4, f"{name}: {spent}"
+        assert spent[fast] < spent[slow] / 4, f"{name}: {spent}"
 
 
 @npu_test()

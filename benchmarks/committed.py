@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import echo_npu
-from echo_npu.bench.gemm import Measured, judged, workload_name
-from echo_npu.bench.goals import Goal, find_goals
-from echo_npu.bench.products import ATTENTION, TRANSPOSED, Product, choose_products, load_products
-from echo_npu.bench.summary import summarize
-from echo_npu.capabilities import Capabilities
-from echo_npu.data_types import DataType
-from echo_npu.roofline import bus_bytes, peak_macs
+from echo_npu.benchmark.gemm import Measured, judged, workload_name
+from echo_npu.benchmark.goals import Goal, find_goals
+from echo_npu.benchmark.products import ATTENTION, TRANSPOSED, Product, choose_products, load_products
+from echo_npu.benchmark.roofline import bus_bytes, peak_macs
+from echo_npu.benchmark.summary import summarize
+from echo_npu.driver.capabilities import Capabilities
+from echo_npu.spec.data_types import DataType
 from tb.committed_cycles import CommittedCycles
 
 ROOT: Final = Path(__file__).resolve().parent.parent

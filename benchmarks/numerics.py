@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import echo_npu
 from echo_npu.reference.elementwise import EXACT_TRIGONOMETRY, F64, FUNCTIONS, POWER_ULP, allowed, ulp_error
-from tb.marked_page import replace_part
+from spec.marked_page import replace_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "numerics.md"
 COMMAND = "make numerics"

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from echo_npu.bench.products import Product
+from echo_npu.benchmark.products import Product
 
 Json: TypeAlias = Mapping[str, Any]
 

@@ -29,9 +29,9 @@ import echo_npu
 from benchmarks.sim_speed_replay import RING_SLOTS, Replay, heavy, layer, same_result
 from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.device import Device
-from echo_npu.memory import DeviceMemory
-from tb import runner
-from tb.designs import bare_design, public_design
+from echo_npu.model.memory import DeviceMemory
+from echo_sim import build, run
+from echo_sim.designs import bare_design, public_design
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BARE_MAIN: Final = ROOT / "benchmarks" / "sim_speed_bare.cpp"
@@ -94,7 +94,7 @@ def run_harness(replay: Replay, device: Device, expected: DeviceMemory) -> Run:
 
 def run_bare(replay: Replay, expected: DeviceMemory) -> Run:
     """Run it in the plain loop, in a process of its own."""
-    program = runner.build(bare_design(replay.config, BARE_MAIN)) / "npu_tb"
+    program = build.build(bare_design(replay.config, BARE_MAIN)) / "npu_tb"
     memory = DeviceMemory()
     replay.fill(memory)
     with tempfile.NamedTemporaryFile("w", suffix=".script") as script:
@@ -120,7 +120,7 @@ def run_cocotb(replay: Replay, expected: DeviceMemory) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         script, figures = Path(folder) / "script", Path(folder) / "figures.json"
         script.write_text(replay.script(memory), encoding="utf-8")
-        result = runner.run(
+        result = run.run(
             public_design(replay.config),
             COCOTB_MODULE,
             name=f"sim-speed-{os.getpid()}",
@@ -198,7 +198,7 @@ with echo_npu.open("rtlmodel", sys.argv[1]) as npu:
 
 def open_seconds(config: str, rounds: int) -> dict[str, Any]:
     """From the start of a new Python process to a device that is ready, its simulator built before."""
-    runner.build(config)
+    build.build(config)
     runs = []
     for _ in range(rounds):
         start = time.time()

@@ -12,7 +12,8 @@
 #include <fstream>
 #include <string>
 
-#include "../tb/hdl/npu_tb.hpp"
+#include "../runtime/echo_sim/board/contract.hpp"
+#include "../runtime/echo_sim/board/npu_tb.hpp"
 #include "Vtop.h"
 #include "verilated.h"
 
@@ -46,8 +47,8 @@ class Board {
 
     uint64_t cycle() const { return top_.cycle; }
     uint64_t busy_cycles() {
-        const uint64_t low = read(kBusyCycles);  // first: it latches the high word
-        return low | uint64_t{read(kBusyCycles + 4)} << 32;
+        const uint64_t low = read(echo::kRegBusyCycles);  // first: it latches the high word
+        return low | uint64_t{read(echo::kRegBusyCycles + 4)} << 32;
     }
 
     void write(uint32_t offset, uint32_t value) { access(1, offset, value); }
@@ -57,17 +58,15 @@ class Board {
     void wait() {
         for (;;) {
             while (!top_.irq) tick();
-            write(kIrqStatus, kIrqBits);
-            const uint32_t state = read(kStatus) & 3;
-            if (state == kError) fail("the device stopped in state ERROR");
-            if (state != kBusy) return;
+            write(echo::kRegIrqStatus, kIrqBits);
+            const uint32_t state = read(echo::kRegStatus) & 3;
+            if (state == echo::kStateError) fail("the device stopped in state ERROR");
+            if (state != echo::kStateBusy) return;
         }
     }
 
   private:
-    // docs/registers.md
-    static constexpr uint32_t kStatus = 0x44, kIrqStatus = 0x60, kBusyCycles = 0x208;
-    static constexpr uint32_t kIrqBits = 3, kBusy = 1, kError = 3;
+    static constexpr uint32_t kIrqBits = 3;
 
     void tick() {
         top_.tick = !top_.tick;

@@ -21,8 +21,8 @@ from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
-from echo_npu import registers as regs
-from echo_npu.status import State
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import State
 
 CLOCK_NS = 10
 

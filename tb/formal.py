@@ -1,4 +1,4 @@
-"""Formal proofs of RTL blocks: `python -m tb.formal [proof ...]`.
+"""Formal proofs of RTL blocks.
 
 A proof is a wrapper in tests/formal that assumes what a block's neighbours keep and asserts what the block
 keeps. Yosys turns it into a model, yosys-smtbmc asks the solver z3 about it. Three answers make a proof: no
@@ -9,26 +9,25 @@ assumptions leave the block something to do. A bounded proof has no induction.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
 import re
 import subprocess
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tb.npu_config import ROOT
-from tb.results import CampaignResult, Item, Status
-from tb.runner import RUNS
-from tb.tools import find_python_tool
+from echo_sim.run import RUNS
+from echo_sim.tools import find_python_tool
+from tb.blocks import sources_of
+from tb.repository import ROOT
+from tb.results import CampaignResult, Item, Status, UnjudgedError
 
 WRAPPERS = Path("tests/formal")
 BUILD = Path(os.path.relpath(RUNS / "formal", ROOT))
 
 
-class FormalError(RuntimeError):
+class FormalError(UnjudgedError):
     """Yosys or the solver did not answer; the message is what they printed."""
 
 
@@ -36,13 +35,12 @@ class FormalError(RuntimeError):
 class Proof:
     """One wrapper with one set of parameters.
 
-    `sources` are the RTL files in order of dependency, relative to the repository. `steps` is the length in
-    clocks of a bounded proof, or of the induction; `cover_steps` is how far to look for the cover points.
+    `steps` is the length in clocks of a bounded proof, or of the induction; `cover_steps` is how far to look
+    for the cover points.
     """
 
     name: str
     wrapper: str
-    sources: tuple[str, ...]
     parameters: Mapping[str, int] = dataclasses.field(default_factory=dict)
     steps: int = 2
     cover_steps: int = 12
@@ -54,36 +52,34 @@ class Proof:
         return f"{self.wrapper}_formal"
 
     @property
+    def sources(self) -> list[str]:
+        """The RTL that the wrapper uses, in order of dependency, relative to the repository."""
+        *found, _ = sources_of(WRAPPERS / f"{self.wrapper}.sv")
+        return [path.relative_to(ROOT).as_posix() for path in found]
+
+    @property
     def how(self) -> str:
         """In words, how far it is shown."""
         return "proven by induction" if self.induction else f"checked for {self.steps} clocks from reset only"
 
 
-_AXI_SLAVE = ("rtl/skid_buffer.sv", "rtl/axi_slave.sv")
-_REGISTER_BLOCK = (
-    "rtl/npu_perf_pkg.sv",
-    "rtl/regs/npu_regs_pkg.sv",
-    "rtl/regs/npu_regs.sv",
-    "rtl/perf_counters.sv",
-    "rtl/register_block.sv",
-)
-
 PROOFS: dict[str, Proof] = {
     proof.name: proof
     for proof in (
+        *(Proof(f"sync_fifo-{depth}", "sync_fifo", {"Depth": depth}, cover_steps=20) for depth in (2, 4, 16)),
+        Proof("skid_buffer", "skid_buffer"),
         *(
-            Proof(f"sync_fifo-{depth}", "sync_fifo", ("rtl/sync_fifo.sv",), {"Depth": depth}, cover_steps=20)
-            for depth in (2, 4, 16)
-        ),
-        Proof("skid_buffer", "skid_buffer", ("rtl/skid_buffer.sv",)),
-        *(
-            Proof(f"round_robin-{requests}", "round_robin", ("rtl/round_robin.sv",), {"Requests": requests})
+            Proof(f"round_robin-{requests}", "round_robin", {"Requests": requests})
             for requests in (2, 3, 5, 9)
         ),
-        Proof("axi_slave_write", "axi_slave_write", _AXI_SLAVE),
-        Proof("axi_slave_read", "axi_slave_read", _AXI_SLAVE),
-        Proof("axi_slave_response", "axi_slave_response", _AXI_SLAVE, steps=18, induction=False),
-        Proof("register_block", "register_block", _REGISTER_BLOCK),
+        Proof("ram_queue", "ram_queue", cover_steps=20),
+        Proof("host_write_buffer", "host_write_buffer", cover_steps=20),
+        Proof("host_read_buffer", "host_read_buffer", cover_steps=20),
+        Proof("memory_controller", "memory_controller", cover_steps=20),
+        Proof("axi_slave_write", "axi_slave_write"),
+        Proof("axi_slave_read", "axi_slave_read"),
+        Proof("axi_slave_response", "axi_slave_response", steps=18, induction=False),
+        Proof("register_block", "register_block"),
     )
 }
 
@@ -193,22 +189,17 @@ def prove(proof: Proof) -> dict[str, Answer]:
     return answers
 
 
-def main() -> int:
-    """Command line entry point; returns the process's exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tb.formal", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "proofs", nargs="*", metavar="proof", help=f"which (default: all): {', '.join(PROOFS)}"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as a campaign's")
-    options = parser.parse_args()
-    names = options.proofs or list(PROOFS)
+def play(names: Sequence[str]) -> CampaignResult:
+    """Make these proofs, or all; print each as it ends. Figures: proofs.
+
+    Raises:
+        ValueError: no such proof. FormalError: as `build_model`.
+    """
     unknown = [name for name in names if name not in PROOFS]
     if unknown:
-        parser.error(f"no proof {', '.join(unknown)}; those that exist: {', '.join(PROOFS)}")
+        raise ValueError(f"no proof {', '.join(unknown)}; those that exist: {', '.join(PROOFS)}")
     items = []
-    for name in names:
+    for name in names or PROOFS:
         start = time.monotonic()
         answers = prove(PROOFS[name])
         bad = [
@@ -221,11 +212,4 @@ def main() -> int:
         status: Status = "fail" if bad else "pass"
         items.append(Item(name, status, seconds, "; ".join(bad), f"make formal PROOF={name}", verdict))
         print(f"{name:18} {seconds:6.1f} s  {verdict}", flush=True)
-    result = CampaignResult("formal", 0, sum(item.seconds for item in items), {"proofs": len(items)}, items)
-    if options.json:
-        result.save(options.json)
-    return 0 if result.passed else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return CampaignResult("formal", 0, sum(item.seconds for item in items), {"proofs": len(items)}, items)

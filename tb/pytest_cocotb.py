@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from tb.npu_config import config_names
-from tb.regression import Job, suite_of
-from tb.runner import SimulationError, as_kind
+from echo_sim.build import as_kind
+from echo_sim.config import config_names
+from echo_sim.run import SimulationError
+from tb.suites import Job, suite_of
 
 
 class SimulationItem(pytest.Item):

@@ -12,6 +12,10 @@ Status = Literal["pass", "fail", "error"]
 STATUSES: tuple[Status, ...] = ("pass", "fail", "error")
 
 
+class UnjudgedError(Exception):
+    """A campaign cannot judge: what it relies on, a list, a tool's answer or the unchanged RTL, is wrong."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Item:
     """One thing that was tried: a test, a program, a mutant.
@@ -78,6 +82,17 @@ class CampaignResult:
             return cls(**read)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not the result of a campaign: {error}") from None
+
+
+def failures(result: CampaignResult) -> str:
+    """What did not pass, in lines: status, message, detail and replay of each."""
+    lines = []
+    for item in result.items:
+        if item.status != "pass":
+            lines.append(f"{item.status.upper()}  {item.name}: {item.message}")
+            lines += [f"      {item.detail}"] if item.detail else []
+            lines += [f"replay: {item.replay}"] if item.replay else []
+    return "\n".join(lines)
 
 
 def merged(parts: Iterable[CampaignResult]) -> CampaignResult:

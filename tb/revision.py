@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from tb.npu_config import ROOT
+from tb.repository import ROOT
 
 
 def revision() -> str:

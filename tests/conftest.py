@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 
-from tb.npu_config import ROOT
+import pytest
 
-# Before anything imports tb.runner. Workers run at the same time, and some tests run the same simulation.
+from echo_sim.claims import own_folder
+from tb.repository import ROOT
+
+# Before anything imports echo_sim.run. Workers run at the same time, and some tests run the same simulation.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    os.environ.setdefault("ECHO_NPU_RUNS", str(ROOT / "sim_build" / "runs" / worker))
+    os.environ.setdefault("ECHO_NPU_RUNS", str(own_folder(ROOT / "sim_build" / "workers" / worker)))
+
+USUAL = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """Signals do what they do in a program on a terminal, here and in the processes that the test starts.
+
+    A shell ignores SIGINT in what it puts into the background, nohup ignores SIGHUP; children inherit that.
+    """
+    before = {number: signal.signal(number, does) for number, does in USUAL.items()}
+    yield
+    for number, did in before.items():
+        signal.signal(number, did)

@@ -16,25 +16,7 @@ from echo_npu.backends import (
     list_backends,
     set_default_backend,
 )
-from echo_npu.data_types import DataType, OutType
-from echo_npu.device import Device
-from echo_npu.errors import (
-    BackendError,
-    DeviceClosedError,
-    NpuBusError,
-    NpuDeviceError,
-    NpuError,
-    NpuHostError,
-    NpuOutOfMemoryError,
-    NpuPointerError,
-    NpuProgramMemoryError,
-    NpuRecordingError,
-    NpuTimeoutError,
-    RepositoryError,
-    SimulatorError,
-)
-from echo_npu.ops.quantized_linear import QuantizedLinear
-from echo_npu.packets import (
+from echo_npu.commands.packets import (
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -48,10 +30,27 @@ from echo_npu.packets import (
     nop_packet,
     sync_packet,
 )
-from echo_npu.recorded_program import RecordedProgram
-from echo_npu.status import ErrorCode, NpuStatus, State
+from echo_npu.device import Device
+from echo_npu.driver.recorded_program import RecordedProgram
+from echo_npu.driver.transfer import MemcpyKind
+from echo_npu.errors import (
+    BackendError,
+    DeviceClosedError,
+    NpuBusError,
+    NpuDeviceError,
+    NpuError,
+    NpuHostError,
+    NpuOutOfMemoryError,
+    NpuPointerError,
+    NpuProgramMemoryError,
+    NpuRecordingError,
+    NpuTimeoutError,
+    SimulatorError,
+)
+from echo_npu.ops.quantized_linear import QuantizedLinear
+from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.status import ErrorCode, NpuStatus, State
 from echo_npu.tensor import DeviceTensor
-from echo_npu.transfer import MemcpyKind
 
 __version__ = "0.1.0"
 
@@ -110,7 +109,6 @@ __all__ = [
     "Packet",
     "QuantizedLinear",
     "RecordedProgram",
-    "RepositoryError",
     "SimulatorError",
     "State",
     "add_packets",

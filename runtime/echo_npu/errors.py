@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from echo_npu.status import NpuStatus, error_name
+from echo_npu.spec.status import NpuStatus, error_name
 
 
 class NpuError(Exception):
@@ -138,10 +138,6 @@ class SimulatorError(NpuError):
 
 class BackendError(NpuError, LookupError):
     """A backend that does not exist, or that cannot do what was asked of it."""
-
-
-class RepositoryError(NpuError):
-    """The hardware sources (rtl/, tb/), which the runtime needs to simulate, were not found."""
 
 
 class DeviceClosedError(NpuError):

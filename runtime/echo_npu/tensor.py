@@ -6,24 +6,46 @@ import math
 import weakref
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import Any, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 from echo_npu import debug
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
+from echo_npu.commands.strided import overlaps
 
 IndexItem: TypeAlias = int | slice | EllipsisType | None
+
+
+class TensorDevice(Protocol):
+    """What tensors need of the device that they live on. `Device` describes the methods."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def malloc(self, nbytes: SupportsIndex, region: str = ...) -> int: ...
+
+    def free(self, ptr: SupportsIndex) -> None: ...
+
+    def free_later(self, address: int) -> None: ...
+
+    def memcpy(
+        self,
+        dst: SupportsIndex | DeviceTensor | NDArray[Any],
+        src: SupportsIndex | DeviceTensor | NDArray[Any],
+        nbytes: SupportsIndex,
+    ) -> None: ...
+
+    def copy(self, src: Any, *, out: DeviceTensor | None = ...) -> Any: ...
+
+    def tensor(self, values: Any) -> DeviceTensor: ...
 
 
 class _Block:
     """An allocation that several views share; it is freed with the last of them."""
 
-    def __init__(self, device: Device, ptr: int) -> None:
+    def __init__(self, device: TensorDevice, ptr: int) -> None:
         self._device = weakref.ref(device)
         self._finalizer = weakref.finalize(self, _drop, self._device, ptr)
         self._finalizer.atexit = False
@@ -39,10 +61,10 @@ class _Block:
         return self._finalizer.alive
 
 
-def _drop(device: weakref.ref[Device], ptr: int) -> None:
+def _drop(device: weakref.ref[TensorDevice], ptr: int) -> None:
     target = device()
     if target is not None:
-        target._drop(ptr)
+        target.free_later(ptr)
 
 
 class DeviceTensor:
@@ -54,7 +76,7 @@ class DeviceTensor:
 
     def __init__(
         self,
-        device: Device,
+        device: TensorDevice,
         block: _Block,
         ptr: int,
         shape: tuple[int, ...],
@@ -70,7 +92,7 @@ class DeviceTensor:
 
     @classmethod
     def allocate(
-        cls, device: Device, shape: int | Sequence[int], dtype: np.dtype[Any], region: str
+        cls, device: TensorDevice, shape: int | Sequence[int], dtype: np.dtype[Any], region: str
     ) -> DeviceTensor:
         """A new contiguous tensor, content undefined.
 
@@ -117,6 +139,14 @@ class DeviceTensor:
                 return False
             step *= size
         return True
+
+    @property
+    def overlaps_itself(self) -> bool:
+        """Whether two elements share bytes: a broadcast, or windows that overlap.
+
+        Also True of axes that interlace without meeting, which views of one allocation never have.
+        """
+        return overlaps(self.dtype.itemsize, zip(self.strides, self.shape, strict=True))
 
     def __repr__(self) -> str:
         layout = f"shape={self.shape}, strides={self.strides}, dtype={self.dtype}"
@@ -184,6 +214,10 @@ class DeviceTensor:
         """
         steps = (*(slice(None),) * axis, slice(None, None, step))
         return self._view("unfold", lambda shadow: sliding_window_view(shadow, size, axis)[steps])
+
+    def broadcast_to(self, *shape: int) -> DeviceTensor:
+        """A view of a larger shape, with numpy's rules; what is repeated has stride 0. It is read only."""
+        return self._view("broadcast_to", lambda shadow: np.broadcast_to(shadow, shape))
 
     @property
     def T(self) -> DeviceTensor:  # noqa: N802  (numpy's name)

@@ -1,14 +1,7 @@
-"""Code coverage of the RTL: runs that reach as much as all others do, their sum, and the report.
-
-python -m tb.coverage.code run [--jobs 2]
-python -m tb.coverage.code merge FILES... [--html DIR] [--json FILE] [--write FILE] [--partial]
-
-FILES are what simulators of the kind "coverage" leave behind, or folders of such files (*.dat).
-"""
+"""Code coverage of the RTL: runs that reach as much as all others do, their sum, and the report."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 import time
@@ -20,7 +13,7 @@ from rich.table import Table
 
 from tb.coverage.exclusions import EXCLUSIONS, apply_exclusions, parse_exclusions
 from tb.coverage.html import write_pages
-from tb.coverage.measure import GOALS, Measured, measure, result
+from tb.coverage.measure import GOALS, MeasuredCoverage, measure, result
 from tb.coverage.points import (
     KINDS,
     Counts,
@@ -30,13 +23,8 @@ from tb.coverage.points import (
     read_counts,
     write_counts,
 )
-from tb.coverage.runs import Done, Runner, planned
-from tb.npu_config import ROOT
-from tb.results import Item
-from tb.runner import BuildError, choose_seed
-from tb.tools import ToolMissingError
-
-REPORT = ROOT / "reports" / "coverage"
+from tb.coverage.runs import CoverageRunner, Done, planned
+from tb.results import CampaignResult, Item
 
 
 def merge(paths: Iterable[Path]) -> Counts:
@@ -47,14 +35,14 @@ def merge(paths: Iterable[Path]) -> Counts:
     return total
 
 
-def evaluate(counts: Counts) -> Measured:
+def evaluate(counts: Counts) -> MeasuredCoverage:
     """Points and exclusions together. CoverageError, ExclusionError."""
     points = merged_points(counts)
     exclusions = parse_exclusions(EXCLUSIONS.read_text(encoding="utf-8"))
     return measure(points, apply_exclusions(exclusions, points))
 
 
-def table(measured: Measured) -> Table:
+def table(measured: MeasuredCoverage) -> Table:
     """Per cent of each kind for each module, least of all first, and altogether."""
     out = Table(title="Code coverage, per cent (points that are excluded)", title_justify="left")
     out.add_column("module")
@@ -78,86 +66,46 @@ def table(measured: Measured) -> Table:
     return out
 
 
-def report(
-    counts: Counts, sources: str, options: argparse.Namespace, started: float, failed: Sequence[Done]
-) -> int:
-    """Print, write the pages and the result; the exit status."""
+def play(
+    files: Sequence[Path], seed: int, jobs: int, *, html: Path | None, write: Path | None, partial: bool
+) -> CampaignResult:
+    """Add up what is in `files` (coverage data, or folders of *.dat), or without any what the planned runs
+    reach; print a table and write the pages.
+
+    Args:
+        html: folder of the pages.
+        write: keep the sum in this file, which can be added up again.
+        partial: judge neither goals nor exclusions.
+
+    Raises:
+        OSError, CoverageError: a file is not there, or is something else. BuildError, ToolMissingError: as
+        `build`.
+    """
+    started = time.monotonic()
+    failed: list[Item] = []
+    if files:
+        found = files_of(files)
+        counts, sources = merge(found), f"Sum of {len(found)} files"
+    else:
+        runner = CoverageRunner(seed, jobs)
+        finished = runner.execute(planned(), _say)
+        counts, sources = runner.counts, f"Sum of {len(finished)} runs, seed {seed}"
+        failed = [_failure(done) for done in finished if not done.passed]
+    if write:
+        write_counts(counts, write)
     measured = evaluate(counts)
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(measured))
-    pages = [write_pages(measured, options.html, sources)] if options.html else []
-    outcome = result(measured, time.monotonic() - started, pages, partial=options.partial)
-    outcome = dataclasses.replace(outcome, items=[*map(_failure, failed), *outcome.items])
-    if options.json:
-        outcome.save(options.json)
-    for item in outcome.items:
-        if item.status != "pass":
-            print(f"FAIL  {item.name}: {item.message}")
-    for page in pages:
-        print(f"report: {page}")
-    return int(not outcome.passed)
+    pages = [write_pages(measured, html, sources)] if html else []
+    outcome = result(measured, time.monotonic() - started, pages, partial=partial)
+    return dataclasses.replace(outcome, items=[*failed, *outcome.items])
+
+
+def _say(done: Done) -> None:
+    mark = "pass" if done.passed else "FAIL"
+    print(f"{mark}  {done.run.name}: {done.seconds:.0f} s, {done.new} new points", flush=True)
 
 
 def _failure(done: Done) -> Item:
     again = " ".join(("python", *done.run.command[1:]))
     return Item(f"run: {done.run.name}", "fail", done.seconds, f"it failed; log: {done.log}", again)
-
-
-def _run(options: argparse.Namespace, started: float) -> int:
-    seed = choose_seed()
-    print(f"seed {seed}")
-
-    def say(done: Done) -> None:
-        mark = "pass" if done.passed else "FAIL"
-        print(f"{mark}  {done.run.name}: {done.seconds:.0f} s, {done.new} new points", flush=True)
-
-    runner = Runner(seed, options.jobs)
-    finished = runner.execute(planned(), say)
-    failed = [done for done in finished if not done.passed]
-    if options.write:
-        write_counts(runner.counts, options.write)
-    return report(runner.counts, f"Sum of {len(finished)} runs, seed {seed}", options, started, failed)
-
-
-def _merge(options: argparse.Namespace, started: float) -> int:
-    files = files_of(options.files)
-    counts = merge(files)
-    if options.write:
-        write_counts(counts, options.write)
-    return report(counts, f"Sum of {len(files)} files", options, started, ())
-
-
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tb.coverage.code", description="code coverage of the RTL"
-    )
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--html", type=Path, default=REPORT, help="folder of the report")
-    shared.add_argument("--json", type=Path, default=REPORT.with_suffix(".json"), help="the result as JSON")
-    shared.add_argument("--write", type=Path, help="keep the sum as one file that merge reads")
-    shared.add_argument("--partial", action="store_true", help="judge neither goals nor exclusions")
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", parents=[shared], help="run what reaches most, and report")
-    run.add_argument("--jobs", type=int, default=2, help="simulators at a time")
-    add = commands.add_parser("merge", parents=[shared], help="report on files that simulators left behind")
-    add.add_argument("files", type=Path, nargs="+", help="coverage.dat, or folders of *.dat")
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; exit status 0 when the goals are met, 1 when not, 2 for wrong arguments or a missing
-    tool."""
-    options = _arguments(sys.argv[1:] if argv is None else argv)
-    started = time.monotonic()
-    try:
-        return (_run if options.command == "run" else _merge)(options, started)
-    except (BuildError, ToolMissingError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Points that cannot be reached, each with its reason: read from exclusions.toml and applied.
 
     [[exclusion]]
-    file = "rtl/burst_splitter.sv"
+    file = "rtl/memory/burst_splitter.sv"
     kind = "toggle"
     match = ["addr_i[31:29]", "addr_q[31:29]"]
     reason = "..."

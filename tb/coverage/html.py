@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import jinja2
-
 from tb.coverage.exclusions import source
-from tb.coverage.measure import GOALS, Measured, Module, bit_ranges
+from tb.coverage.measure import GOALS, MeasuredCoverage, Module, bit_ranges
 from tb.coverage.points import KINDS, Point
-
-INDEX = Path(__file__).with_name("index.html.j2")
-SOURCE = Path(__file__).with_name("source.html.j2")
-STYLE = Path(__file__).with_name("style.css")
+from tb.report.page import render
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """A source line as its page shows it.
 
     Attributes:
@@ -39,7 +34,7 @@ class Line:
     excluded: Sequence[tuple[str, str]]
 
 
-def source_lines(module: Module) -> list[Line]:
+def source_lines(module: Module) -> list[SourceLine]:
     """What the page of a module shows."""
     missed = set(module.missed)
     at: dict[int, list[Point]] = {}
@@ -58,7 +53,7 @@ def source_lines(module: Module) -> list[Line]:
             if point in module.excluded:
                 reasons.setdefault(module.excluded[point], []).append(point)
         lines.append(
-            Line(
+            SourceLine(
                 number,
                 text,
                 next((module.points[point] for point in here if point.kind == "line"), None),
@@ -76,20 +71,15 @@ def _names(points: Sequence[Point]) -> list[str]:
     return [*other, *bit_ranges(point for point in points if point.kind == "toggle")]
 
 
-def write_pages(measured: Measured, folder: Path, sources: str) -> Path:
+def write_pages(measured: MeasuredCoverage, folder: Path, sources: str) -> Path:
     """Write the pages into `folder`; returns index.html. `sources` says what was merged."""
     folder.mkdir(parents=True, exist_ok=True)
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    shared = {"style": STYLE.read_text(encoding="utf-8"), "kinds": KINDS, "goals": GOALS}
-    page = environment.from_string(SOURCE.read_text(encoding="utf-8"))
     for module in measured.modules:
-        text = page.render(module=module, lines=source_lines(module), **shared)
+        text = render("source", module=module, lines=source_lines(module), kinds=KINDS)
         (folder / f"{module.name}.html").write_text(text, encoding="utf-8")
     index = folder / "index.html"
-    text = environment.from_string(INDEX.read_text(encoding="utf-8")).render(
-        measured=measured, tallies=measured.tallies, sources=sources, **shared
+    text = render(
+        "coverage", measured=measured, tallies=measured.tallies, sources=sources, kinds=KINDS, goals=GOALS
     )
     index.write_text(text, encoding="utf-8")
     return index

@@ -57,7 +57,7 @@ class Module:
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class MeasuredCoverage:
     """The coverage of the NPU. `faults` are exclusions that are wrong."""
 
     modules: Sequence[Module]
@@ -68,16 +68,8 @@ class Measured:
         """Of all modules."""
         return {kind: sum((each.tallies[kind] for each in self.modules), Tally()) for kind in KINDS}
 
-    def short_of_goals(self) -> list[str]:
-        """A sentence for each goal that is missed."""
-        return [
-            f"{kind} coverage is {tally.percent:.2f} %, the goal is {GOALS[kind]:.0f} %"
-            for kind, tally in self.tallies.items()
-            if tally.percent < GOALS[kind]
-        ]
 
-
-def measure(points: Mapping[Point, int], excluded: Excluded) -> Measured:
+def measure(points: Mapping[Point, int], excluded: Excluded) -> MeasuredCoverage:
     """Count them by module."""
     by_file: dict[str, list[Point]] = {}
     for point in points:
@@ -94,7 +86,7 @@ def measure(points: Mapping[Point, int], excluded: Excluded) -> Measured:
             lost = sum(point.kind == kind for point in missed)
             tallies[kind] = Tally(total, total - lost, sum(point.kind == kind for point in reasons))
         modules.append(Module(file, tallies, {point: points[point] for point in own}, missed, reasons))
-    return Measured(modules, excluded.faults)
+    return MeasuredCoverage(modules, excluded.faults)
 
 
 def _in_source_order(point: Point) -> tuple[int, int, str, list[int], str]:
@@ -151,7 +143,9 @@ def missed_texts(module: Module) -> list[str]:
     return texts
 
 
-def result(measured: Measured, seconds: float, pages: Sequence[Path], *, partial: bool) -> CampaignResult:
+def result(
+    measured: MeasuredCoverage, seconds: float, pages: Sequence[Path], *, partial: bool
+) -> CampaignResult:
     """The campaign's result: the goals, the wrong exclusions, and what each module lacks.
 
     With `partial` the runs are not all there: goals and exclusions are not judged.

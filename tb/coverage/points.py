@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from tb.designs import RTL, read_file_list
-from tb.npu_config import ROOT
+from echo_sim.designs import read_file_list
+from echo_sim.places import RTL
+from tb.repository import ROOT
 
 Kind = Literal["line", "branch", "toggle"]
 KINDS: tuple[Kind, ...] = ("line", "branch", "toggle")
@@ -32,7 +33,7 @@ class Point:
     """One thing that is reached or not.
 
     Attributes:
-        file: source, relative to the repository ("rtl/sync_fifo.sv").
+        file: source, relative to the repository ("rtl/cells/sync_fifo.sv").
         line: the source line; of a toggle that of the signal's declaration.
         column: tells branches and signals on one line apart; 0 for a line.
         kind: a source "line" with a statement, one arm of a "branch", or one edge of one bit, a "toggle".

@@ -13,18 +13,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from echo_sim.build import COVERAGE_VARIABLE, build
+from echo_sim.processes import run_bounded, stop_all
+from echo_sim.run import RUNS
+from echo_sim.tools import find_verilator
 from tb.coverage.points import Counts, add_counts, files_of, read_counts
-from tb.npu_config import ROOT
-from tb.processes import run_bounded, stop_all
-from tb.runner import COVERAGE_VARIABLE, RUNS, build
-from tb.tools import find_verilator
+from tb.repository import ROOT
 
 RUN_TIMEOUT_S = 1800.0
 CONFIGS = ("small", "default")
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class CoverageRun:
     """A command that simulates; with $ECHO_NPU_COVERAGE set, its simulators leave what they reached."""
 
     name: str
@@ -36,21 +37,22 @@ class Run:
         return [sys.executable, "-m", *self.arguments]
 
 
-def suite_run(suite: str, config: str) -> Run:
+def suite_run(suite: str, config: str) -> CoverageRun:
     """A suite of the RTL regression, with and without stalls."""
-    return Run(f"{suite}-{config}", ("tb.regression", "--test", suite, "--config", config, "--jobs", "1"))
+    return CoverageRun(f"{suite}-{config}", ("tb", "rtl", "--test", suite, "--config", config, "--jobs", "1"))
 
 
-def block_run(block: str) -> Run:
+def block_run(block: str) -> CoverageRun:
     """The testbenches of one module."""
-    return Run(block, ("pytest", "-q", "-p", "no:cacheprovider", f"tests/rtl/{block}"))
+    (folder,) = (ROOT / "tests" / "rtl").glob(f"*/{block}")
+    return CoverageRun(block, ("pytest", "-q", "-p", "no:cacheprovider", str(folder.relative_to(ROOT))))
 
 
-def uvm_run(sequence: str, config: str, count: int) -> Run:
+def uvm_run(sequence: str, config: str, count: int) -> CoverageRun:
     """Random programs on all ports."""
-    return Run(
+    return CoverageRun(
         f"uvm-{sequence}-{config}",
-        ("tb.uvm.campaign", "--sequence", sequence, "--config", config, "--count", str(count)),
+        ("tb", "uvm", "--sequence", sequence, "--config", config, "--count", str(count)),
     )
 
 
@@ -74,7 +76,7 @@ DEFAULT_SUITES = ("matmul_types", "vector_programs", "huge_commands", "long", "h
 BLOCKS = ("axi_slave", "register_block", "element_packer")
 
 
-def planned() -> list[Run]:
+def planned() -> list[CoverageRun]:
     """All runs, the longest first."""
     return [
         *(suite_run(suite, "default") for suite in DEFAULT_SUITES),
@@ -88,14 +90,14 @@ def planned() -> list[Run]:
 class Done:
     """What became of a run. `log` names its output; `new` are the points that none before it had reached."""
 
-    run: Run
+    run: CoverageRun
     passed: bool
     seconds: float
     new: int
     log: Path
 
 
-class Runner:
+class CoverageRunner:
     """Executes runs, some at a time, and adds up what they reach."""
 
     def __init__(self, seed: int, jobs: int) -> None:
@@ -108,7 +110,7 @@ class Runner:
         self.counts: Counts = {}
         self._folder = RUNS / "coverage" / str(os.getpid())
 
-    def execute(self, runs: Sequence[Run], say: Callable[[Done], None]) -> list[Done]:
+    def execute(self, runs: Sequence[CoverageRun], say: Callable[[Done], None]) -> list[Done]:
         """Build the simulators, then do all runs. BuildError, ToolMissingError."""
         find_verilator()
         for config in CONFIGS:
@@ -129,7 +131,7 @@ class Runner:
             shutil.rmtree(self._folder, ignore_errors=True)
         return finished
 
-    def _one(self, run: Run) -> Done:
+    def _one(self, run: CoverageRun) -> Done:
         started = time.monotonic()
         folder, log = self._folder / run.name, RUNS / f"coverage-{run.name}.log"
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from cocotb.triggers import Timer
 
-from echo_npu import registers as regs
 from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
-from echo_npu.packets import PACKET_BYTES, Packet, packet_bytes
-from echo_npu.status import State, error_name
+from echo_npu.commands.packets import PACKET_BYTES, Packet, packet_bytes
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import State, error_name
 from tb.drivers.memory import MemoryDriver
 from tb.drivers.registers import CLOCK_NS, RegisterDriver
 
@@ -95,6 +95,10 @@ class CommandDriver:
             else:
                 await Timer(50 * CLOCK_NS, "ns")
 
+    def ring_moved(self, tail: int) -> None:
+        """The test itself wrote RING_TAIL: the ring goes on at `tail`."""
+        self._tail = tail
+
     async def wait(self, timeout_cycles: int) -> State:
         """Sleep until nothing is queued or running any more; the state then.
 
@@ -141,9 +145,12 @@ class CommandDriver:
         writes = [write for packet in packets for write in self.window_writes(packet_bytes(packet))]
         await self._registers.run(writes)
 
-    async def bad_tail(self, *, enabled: bool) -> None:
-        """Write a tail that the device must refuse: beyond the ring, or of a ring that is not enabled."""
-        if enabled:
+    async def bad_tail(self, *, enabled: bool, back: int = 0) -> None:
+        """Write a tail that the device must refuse: beyond the ring, of a ring that is not enabled, or `back`
+        by so many slots, which wait."""
+        if back:
+            await self._registers.write(regs.RING_TAIL, (self._tail - back) % self._ring_slots)
+        elif enabled:
             await self._registers.write(regs.RING_TAIL, self._ring_slots)
         else:
             await self._registers.run([WriteReg(regs.CONTROL, 0), WriteReg(regs.RING_TAIL, 0)])

@@ -3,16 +3,17 @@ s_axi)."""
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tb.native import MEMORY_BYTES, Dram
+from echo_sim.contract import MEMORY_BYTES
+from echo_sim.host_window import HostWindow
+from echo_sim.native import Dram
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -41,17 +42,15 @@ class SharedMemory:
         self._mapping.madvise(mmap.MADV_REMOVE)
 
 
-class MemoryDriver:
+class MemoryDriver(HostWindow):
     """Writes stimulus into device memory and reads results from it.
 
     `on_write(address, bytes)` is told of everything that is written, by either door, before it is written.
     """
 
     def __init__(self, dut: Any, dram: Dram, on_write: Callable[[int, NDArray[np.uint8]], None]) -> None:
-        self._dut = dut
+        super().__init__(dut)
         self._on_write = on_write
-        self._master: Any = None
-        self._users = 0
         self.shared = SharedMemory(dram)
 
     def write(self, address: int, data: NDArray[Any] | bytes) -> None:
@@ -68,43 +67,10 @@ class MemoryDriver:
         return raw.copy().view(kind).reshape(shape)
 
     async def front_write(self, address: int, data: bytes, *, refused: bool = False, **axi: Any) -> Any:
-        """Write through the host window; returns cocotbext-axi's response. `axi`: size, burst, awid ... A
-        write that is to be `refused` changes nothing, so nobody is told of it."""
+        """Write through the host window. Nobody is told of a write that is to be `refused`."""
         if not refused:
             self._on_write(address, np.frombuffer(data, dtype=np.uint8))
-        async with self.front_door() as master:
-            return await master.write(address, data, **axi)
-
-    async def front_read(self, address: int, length: int, **axi: Any) -> Any:
-        """Read through the host window; returns cocotbext-axi's response, its `data` are the bytes."""
-        async with self.front_door() as master:
-            return await master.read(address, length, **axi)
-
-    @contextlib.asynccontextmanager
-    async def front_door(self) -> AsyncIterator[Any]:
-        """The AXI4 master on s_axi (cocotbext-axi), with its clock running: `on_write` is not told of its
-        writes.
-
-        It wakes at clock edges, which makes the simulation many times slower for the length of the `with`
-        block.
-        """
-        if self._master is None:
-            from cocotbext.axi import AxiBus, AxiMaster
-
-            self._master = AxiMaster(
-                AxiBus.from_prefix(self._dut, "s_axi"),
-                self._dut.bus_clk,
-                self._dut.rst_n,
-                reset_active_level=False,
-            )
-        self._users += 1
-        self._dut.bus_enable.value = 1
-        try:
-            yield self._master
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._dut.bus_enable.value = 0
+        return await super().front_write(address, data, **axi)
 
 
 def _as_bytes(data: NDArray[Any]) -> NDArray[np.uint8]:

@@ -8,23 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from echo_npu import registers as regs
-from echo_npu.checks import Command, Operand
-from echo_npu.packets import PACKET_BYTES, Opcode
-from echo_npu.status import ErrorCode, State, error_name
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.packets import PACKET_BYTES, Opcode
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ErrorCode, State, error_name
+from echo_sim.contract import CHANNELS
 from tb.faults.packets import Slots, flipped
 from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
 from tb.faults.prediction import PredictedDevice, behind, commands, effort, written_ranges
 from tb.faults.runner import Ending, Record, judge
-from tb.faults.script import CHANNELS, Script
-from tb.faults.stage import DROP, RESET_CLOCKS, RING, RING_SLOTS, Stage
+from tb.faults.script import WITHHELD, Script
+from tb.faults.stage import DROP, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
+from tb.stimulus.programs import ENTRIES
 
 PROGRAM_EFFORT: Final = 900.0
 """Clock cycles, roughly, that the commands of a program may take together."""
 
 BUS_KINDS: Final = ("read_error", "write_error")
 KINDS: Final = {
-    "read_error": 44,
+    "read_error": 39,
     "write_error": 16,
     "stall": 3,
     "reorder": 6,
@@ -34,6 +36,7 @@ KINDS: Final = {
     "flip_packet": 5,
     "flip_ring": 5,
     "flip_data": 4,
+    "hostile_host": 5,
 }
 """The kinds of faults, and of a hundred how many are of each."""
 
@@ -49,7 +52,7 @@ class Step:
     """
 
     slots: Slots
-    command: Command
+    command: CheckedCommand
     first_slot: int
     after: list[tuple[int, bytes]]
     before: list[tuple[int, bytes]]
@@ -87,12 +90,12 @@ class Traffic:
     cycles: int
 
 
-def draw_program(stage: Stage, rng: random.Random, routine: int) -> FaultProgram:
+def draw_program(stage: FaultStage, rng: random.Random, routine: int) -> FaultProgram:
     """Two to five legal commands; they may read what those before them wrote."""
     device = stage.device
     stage.ready(Script())
     spans: list[tuple[int, int]] = []
-    chosen: list[tuple[Slots, Command]] = []
+    chosen: list[tuple[Slots, CheckedCommand]] = []
     wanted, work = rng.randint(2, 5), 0.0
     for _ in range(100):
         slots = rng.choice(stage.pool)
@@ -128,7 +131,7 @@ def _meet(some: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) ->
     return any(first[1] > second[0] for first, second in itertools.pairwise(every))
 
 
-def _contents(device: PredictedDevice, command: Command) -> list[tuple[int, bytes]]:
+def _contents(device: PredictedDevice, command: CheckedCommand) -> list[tuple[int, bytes]]:
     memory = device.memory.bytes
     return [(start, memory[start:end].tobytes()) for start, end in written_ranges(command)]
 
@@ -159,11 +162,18 @@ def _compare(steps: Sequence[Step]) -> Script:
     return script
 
 
-def calibration(stage: Stage, program: FaultProgram) -> Script:
-    """The case that tells the `Traffic` of a program; nothing may go wrong in it."""
-    script = Script()
+def usual_timing(script: Script) -> None:
+    """The memory's timing in a `calibration`."""
     script.knob("read_latency", 4)
     script.knob("write_latency", 4)
+    for name in ("reorder", "early_read", *(f"stall_{channel}" for channel in CHANNELS)):
+        script.knob(name, 0)
+
+
+def calibration(stage: FaultStage, program: FaultProgram) -> Script:
+    """The case that tells the `Traffic` of a program; nothing may go wrong in it."""
+    script = Script()
+    usual_timing(script)
     stage.ready(script)
     names = ("read_bursts", "write_bursts", "cycle")
     for name in names:
@@ -194,12 +204,15 @@ class FaultCase(PredictedCase):
         kind: of the fault, one of KINDS.
     """
 
-    def __init__(self, stage: Stage, seed: int, kind: str, program: FaultProgram, usual: Traffic) -> None:
+    def __init__(
+        self, stage: FaultStage, seed: int, kind: str, program: FaultProgram, usual: Traffic
+    ) -> None:
         super().__init__(stage, seed)
         self.kind = kind
         self._program = program
         self._usual = usual
-        self._at = len(self.script.wanted)  # where the words begin that `_judge_bus` looks at
+        self._at = len(self.script.wanted)  # where the words begin that `judge` looks at
+        self._measured = False  # the program takes as many clocks as without a fault
         inject: dict[str, Callable[[], None]] = {
             "read_error": self._bus_error,
             "write_error": self._bus_error,
@@ -211,7 +224,10 @@ class FaultCase(PredictedCase):
             "flip_packet": self._flip_packets,
             "flip_ring": self._flip_packets,
             "flip_data": self._flip_data,
+            "hostile_host": self._hostile_host,
         }
+        if kind in ("stall", "reorder", "hard_reset", "soft_reset") and self._rng.random() < 0.2:
+            self._host()
         inject[kind]()
         stage.finish(self.script)
 
@@ -221,6 +237,10 @@ class FaultCase(PredictedCase):
         found = judge(self.script, record)
         if self.kind in BUS_KINDS and record.ending == Ending.DONE and not found:
             return self._judge_bus(record)
+        if self._measured and not found:
+            begin, end = record.words[self._at : self._at + 2].tolist()
+            if end - begin != self._usual.cycles:
+                found = [f"wrong: {end - begin} clocks, and {self._usual.cycles} from another initial state"]
         predicted = self.kind.startswith("flip") and self.errors
         return found, "reported" if predicted else "harmless"
 
@@ -229,9 +249,6 @@ class FaultCase(PredictedCase):
     def _begin(self) -> None:
         self.script.call(self._program.routine, self._program.submit)
         self.packets += len(self._program.slots)
-        for step in self._program.steps:
-            if step.command.packet.opcode == Opcode.LOAD_PROGRAM:  # what it loads may be wrong, or a part
-                self._device.loads.append((step.command.packet.k, step.command.packet.m))
 
     def _bus_error(self) -> None:
         rng, script, write = self._rng, self.script, self.kind == "write_error"
@@ -364,11 +381,19 @@ class FaultCase(PredictedCase):
         self.notes.append(f"another random initial state, seed {seed}")
         self.script = Script()
         self.script.power(seed)
-        timing(self.script, self._rng)
+        self._measured = self._rng.random() < 0.5
+        if self._measured:
+            usual_timing(self.script)
+        else:
+            timing(self.script, self._rng)
         self.script.insert(self._stage.first)
         self.script.reset(2)
         self._stage.ready(self.script)
+        self._at = len(self.script.wanted)
+        self.script.statistic("cycle")
         self._begin()
+        self.script.wait()
+        self.script.statistic("cycle")
         self._all_right()
 
     def _all_right(self) -> None:
@@ -383,6 +408,29 @@ class FaultCase(PredictedCase):
             value, _, name = script.wanted[at + 4 * number]
             script.wanted[at + 4 * number] = (value, 0xFFFF_FFFF, name)
         script.forbid()
+
+    # --- the host's port ---
+
+    def _host(self) -> None:
+        """A host that may withhold anything, for as long as the case lasts."""
+        rng = self._rng
+        withheld = [each for each in WITHHELD if rng.random() < 0.4]
+        self.notes.append(f"a host that withholds {' and '.join(withheld) or 'nothing'}")
+        self.script.host(rng.getrandbits(32), withheld)
+        self.script.run(rng.randrange(rng.choice((10, 3000))))
+
+    def _hostile_host(self) -> None:
+        self._host()
+        self._begin()
+        if self._rng.random() < 0.6:
+            self._all_right()
+        else:
+            self.script.run(self._rng.randrange(self._usual.cycles + 20))
+            self._soft()
+            self.script.forbid()
+            self.script.state((State.IDLE, 0, 0, 0, 0, 0))
+        if self._rng.random() < 0.3:
+            self.script.host_end()
 
     # --- resets ---
 
@@ -436,11 +484,11 @@ class FaultCase(PredictedCase):
         self._clear_error()
 
 
-READY_COMMANDS: Final = 1
+READY_COMMANDS: Final = len(ENTRIES)
 """Commands that the device has taken when a case begins."""
 _BEAT: Final = 64
 """Bytes of the widest bus: a burst may begin so much before what it is for."""
 
 
-def _touches(operand: Operand, batch: tuple[int, int], address: int) -> bool:
+def _touches(operand: MemoryOperand, batch: tuple[int, int], address: int) -> bool:
     return operand.address - _BEAT < address < operand.address + operand.extent(batch)

@@ -3,16 +3,18 @@ it."""
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
-from echo_npu import registers as regs
-from echo_npu.packets import PACKET_BYTES, Opcode
-from echo_npu.status import State
-from tb.faults.packets import CORNERS, Slots, fuzzed
-from tb.faults.predicted_case import MOST_SLOTS, PredictedCase
-from tb.faults.prediction import commands, written_ranges
+from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
+from echo_npu.model.watchdog import least_clocks
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import State
+from tb.faults.packets import CORNERS, Slots, fuzzed, random_packet
+from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
+from tb.faults.prediction import commands, effort, written_ranges
 from tb.faults.script import Script
-from tb.faults.stage import IRQS, RESET_CLOCKS, RING, RING_SLOTS, Stage
+from tb.faults.stage import EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 
 _TOGETHER: Final = (1, 1, 1, 1, 1, 1, 2, 2, 3, 6)
 """How many of the fuzzer's commands are submitted together."""
@@ -24,7 +26,10 @@ OFFSETS: Final = tuple(
     for half in range(0, register.width // 8, 4)
 )
 _PLAIN: Final = frozenset(
-    (regs.IRQ_ENABLE, regs.RING_BASE, regs.RING_SIZE, *range(regs.CMD_WINDOW, regs.DOORBELL, 4))
+    (
+        *(regs.IRQ_ENABLE, regs.WATCHDOG, regs.AXI_PROT, regs.RING_BASE, regs.RING_SIZE),
+        *(regs.GUARD_BASE, regs.GUARD_SIZE, *range(regs.CMD_WINDOW, regs.DOORBELL, 4)),
+    )
 )
 """Registers whose writes change nothing but themselves."""
 _RINGING: Final = (
@@ -33,6 +38,14 @@ _RINGING: Final = (
 )
 """What decides how the device takes packets: written more often than other registers."""
 _SUBMITTING: Final = frozenset((regs.DOORBELL, regs.RING_TAIL))
+_LIMITS: Final = (0, 1 << 20, 1 << 31, 0xFFFF_FFFF)
+"""Of WATCHDOG: no legal command of the campaign takes so long."""
+SLOW_CYCLES: Final = 1 << 16
+"""As long as the device waits for an extension that the host owes."""
+GUARD_BYTES: Final = 64
+"""The protected range is a multiple of it."""
+PACKET_IMAGE: Final = RING + 0x8000
+"""Packets that commands bring into the ring; no drawn command works here."""
 
 
 class FuzzCase(PredictedCase):
@@ -42,7 +55,7 @@ class FuzzCase(PredictedCase):
         accesses: of registers, beside those that submit packets and read the state.
     """
 
-    def __init__(self, stage: Stage, seed: int, packets: int) -> None:
+    def __init__(self, stage: FaultStage, seed: int, packets: int) -> None:
         super().__init__(stage, seed)
         self.accesses = 0
         while self.packets + self.dropped < packets and not self._undefined:
@@ -60,6 +73,14 @@ class FuzzCase(PredictedCase):
             self._registers()
         elif draw < 0.07:
             self._reset(hard=self._rng.random() < 0.5)
+        elif draw < 0.13:
+            self._overwriting()
+        elif draw < 0.135:
+            self._overdue()
+        elif draw < 0.155:
+            self._guarded()
+        elif draw < 0.1555:
+            self._slow_fetch()
         else:
             self._submission(self._slots(), by_ring=self._rng.random() < 0.5)
             if self._device.error and self._rng.random() < 0.03:
@@ -67,6 +88,90 @@ class FuzzCase(PredictedCase):
         self._clear_error()
 
     # --- packets ---
+
+    def _overwriting(self) -> None:
+        """Packets in the ring, of which commands among them, or of the window before them, overwrite some."""
+        rng, device = self._rng, self._device
+        new = fuzzed(rng, self._stage.pool)
+        address, image = PACKET_IMAGE, b"".join(new)
+        sync = NpuCommandPacket(Opcode.SYNC).pack()
+        before: Slots = []
+        slots = self._slots()[: MOST_SLOTS - 2 - len(new)]
+        slots += [rng.choice((sync, random_packet(rng))) for _ in new]
+        at = rng.randrange(len(slots) - len(new) + 1)
+        first = device.ring_head if device.ring_head < RING_SLOTS else 0
+        by_window = rng.random() < 0.3
+        place = (first + at + (not by_window)) % RING_SLOTS  # the change is a slot of its own
+        change = NpuCommandPacket(
+            Opcode.MEMCPY, 0, address, 0, RING + PACKET_BYTES * place, m=len(image)
+        ).pack()
+        if by_window:
+            before = [change]
+        else:
+            slots = [change, *slots]
+        later = at + (not by_window)
+        changed = [*slots[:later], *new, *slots[later + len(new) :]]
+        # Behind a doorbell that is refused it would be a matter of time what the window's command still does.
+        if (
+            device.guard is not None
+            or place + len(new) > RING_SLOTS
+            or not self._is_short(slots)
+            or not self._is_short(changed)
+        ):
+            return
+        self._prepare()
+        self.script.memory(address, image)
+        device.host_write(address, image)
+        if device.ring_head >= RING_SLOTS:
+            self._reset(hard=False)
+        put, taken = self._fill_ring(slots, before), device.taken
+        device.drain()
+        if device.waits_for_extension and not device.error:
+            device.give_up_extension()
+        self._settle(put, len(slots) + len(before), taken)
+
+    def _guarded(self) -> None:
+        """A command whose destination ends or begins where the protected range does, or meets it."""
+        rng = self._rng
+        slots = rng.choice(self._stage.pool)
+        ((_, command),) = commands(slots, self._device.programs)
+        spans = written_ranges(command) if command is not None else []
+        if not spans:
+            return
+        edge = rng.choice((spans[0][0], spans[-1][1]))
+        self._write(regs.GUARD_BASE, max(0, edge + GUARD_BYTES * rng.choice((-2, -1, 0, 1))))
+        self._write(regs.GUARD_SIZE, GUARD_BYTES * rng.choice((1, 1, 2)))
+        self._submission(slots, by_ring=False)
+        self._write(regs.GUARD_SIZE, 0)
+
+    def _slow_fetch(self) -> None:
+        """A command at the ring's end whose extensions, at its beginning, take longer than a host may."""
+        rng, device = self._rng, self._device
+        # Of few transfers: each takes as long.
+        opcode = struct.pack("<I", Opcode.MEMCPY)
+        extended = [slots for slots in self._stage.pool if len(slots) > 1 and slots[0].startswith(opcode)]
+        if not extended or device.guard is not None or device.ring_head >= RING_SLOTS:
+            return
+        nop = NpuCommandPacket(Opcode.NOP).pack()
+        while device.ring_head != RING_SLOTS - 1:
+            count = min(MOST_SLOTS, RING_SLOTS - 1 - device.ring_head)
+            self._submission([nop] * count, by_ring=True)
+        self.script.knob("read_latency", SLOW_CYCLES + rng.randrange(1000))
+        self._submission(rng.choice(extended), by_ring=True)
+        timing(self.script, rng)
+
+    def _overdue(self) -> None:
+        """A command that takes longer than the watchdog allows."""
+        rng, device = self._rng, self._device
+        slots = rng.choice(self._stage.pool)
+        ((_, command),) = commands(slots, device.programs)
+        assert command is not None
+        least = least_clocks(command, self._stage.hardware)
+        if least < 2 or command.dst is None:
+            return
+        self._write(regs.WATCHDOG, rng.randrange(1, least))
+        self._submission(slots, by_ring=rng.random() < 0.5)
+        self._write(regs.WATCHDOG, 0)
 
     def _slots(self) -> Slots:
         """Packets for one submission; no legal command among them takes long."""
@@ -86,20 +191,21 @@ class FuzzCase(PredictedCase):
                 slots += more
         return slots
 
-    def _begin(self) -> None:
-        """Submit commands whose progress nobody knows."""
+    def _begin(self) -> Slots:
+        """Submit commands whose progress nobody knows; their packets."""
         device, script = self._device, self.script
         slots = self._whole_slots()
-        for _, command in commands(slots, device.programs):
+        for _, command in commands(slots, device.programs, device.guard):
             if command is None:
                 continue
-            if command.packet.opcode == Opcode.LOAD_PROGRAM:
-                device.loads.append((command.packet.k, command.packet.m))
             script.allow(written_ranges(command))
         for slot in slots:
             script.packet(slot)
         self.packets += len(slots)
         self._undefined = True
+        for index, (word,) in enumerate(struct.iter_unpack("<I", slots[-1])):
+            device.write_reg(regs.CMD_WINDOW + 4 * index, word)
+        return slots
 
     def _interrupted(self) -> None:
         """A reset in the midst of commands."""
@@ -118,15 +224,27 @@ class FuzzCase(PredictedCase):
         script.run(64)  # nothing comes behind the reset
 
     def _disturbed(self) -> None:
-        """Register traffic of all kinds while commands run."""
-        script, rng = self.script, self._rng
+        """Register traffic of all kinds while commands run: what comes of it is a matter of time, but nothing
+        hangs, and nothing is written that no submitted command may write."""
+        script, rng, device = self.script, self._rng, self._device
         self._prepare()
-        self._begin()
+        rung = self._begin()  # through the window, the last ones
         for _ in range(rng.randrange(1, 40)):
             offset, value, strobes = self._any_write()
             aligned = offset & 0xFFFC
-            if aligned in _SUBMITTING or aligned == regs.CONTROL:
-                offset = rng.choice((regs.CMD_WINDOW, regs.RING_BASE, regs.RING_SIZE))
+            if aligned == regs.CONTROL:
+                value &= ~regs.CONTROL_SOFT_RESET.mask  # `_interrupted` does that
+            elif aligned == regs.WATCHDOG and rng.random() < 0.5:
+                value = rng.randrange(1000)
+            elif aligned in _SUBMITTING:
+                if aligned == regs.DOORBELL:
+                    rung = [*rung[-3:], device.window]
+                spans = self._ranges_of(rung) if aligned == regs.DOORBELL else self._ring_ranges()
+                if spans is None:
+                    break
+                script.allow(spans)
+            if regs.CMD_WINDOW <= aligned < regs.DOORBELL:
+                device.write_strobed(offset, value, strobes)
             beside = rng.choice(OFFSETS)
             script.access(offset, value, strobes, 0, skew=self._skew(), read=beside)
             script.wanted[-3:] = [(0, 0, name) for _, _, name in script.wanted[-3:]]
@@ -137,6 +255,39 @@ class FuzzCase(PredictedCase):
         script.write((regs.CONTROL, regs.CONTROL_SOFT_RESET.mask))
         script.wait(poll=16)
         script.forbid()
+
+    def _ring_ranges(self) -> list[tuple[int, int]] | None:
+        """All that commands in the ring may write, wherever it begins and ends; else as `_ranges_of`."""
+        memory, bases = self._device.memory, 8
+        slots = [
+            memory.read(RING + PACKET_BYTES * slot, PACKET_BYTES).tobytes()
+            for slot in range(RING_SLOTS + bases)
+        ]
+        found = self._ranges_of(slots)
+        for slot in slots:
+            opcode, flags = struct.unpack_from("<II", slot)
+            if found is None or not extension_count(opcode, flags):
+                continue
+            for base in range(bases):  # its extensions may be at the beginning
+                spans = self._ranges_of([slot, *slots[base : base + 3]])
+                found = None if spans is None or found is None else found + spans
+        return found
+
+    def _ranges_of(self, slots: Slots) -> list[tuple[int, int]] | None:
+        """All that commands may write whose first packet is any of `slots`; None if one of them takes long,
+        loads a program, or writes packets."""
+        found: list[tuple[int, int]] = []
+        for first in range(len(slots)):
+            for _, command in commands(slots[first : first + 4], self._device.programs):
+                if command is None:
+                    break
+                spans = written_ranges(command)
+                packets = any(start < PACKET_IMAGE and end > RING for start, end in spans)
+                if packets or effort(command) > EFFORT or command.packet.opcode == Opcode.LOAD_PROGRAM:
+                    return None
+                found += spans
+                break
+        return found
 
     # --- registers ---
 
@@ -149,6 +300,10 @@ class FuzzCase(PredictedCase):
             value = RING + PACKET_BYTES * rng.randrange(8)
         if offset in (regs.RING_TAIL, regs.RING_SIZE) and rng.random() < 0.7:
             value = rng.randrange(RING_SLOTS)
+        if offset & 0xFFFC == regs.WATCHDOG:
+            return offset, rng.choice(_LIMITS), 15
+        if offset in (regs.GUARD_BASE, regs.GUARD_SIZE) and rng.random() < 0.7:
+            value = rng.choice((0, 0, RING, PACKET_BYTES * RING_SLOTS, 1 << rng.randrange(6, 30)))
         return offset, value, 15 if rng.random() < 0.6 else rng.getrandbits(4)
 
     def _skew(self) -> int:

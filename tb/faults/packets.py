@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from echo_npu.packets import LEGAL_FLAGS, Flags, Opcode
+from echo_npu.commands.packets import LEGAL_FLAGS, Flags, Opcode
 
 Slots = list[bytes]
 
@@ -81,6 +81,57 @@ def edited(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
 
 
+SIZES: Final = tuple(
+    max(0, (1 << exponent) + near)
+    for exponent in (8, 15, 16, 19, 20, 24, 25, 31, 32, 33, 51, 52, 53, 62, 63)
+    for near in (-1, 0, 1)
+)
+"""Counts and sizes at which a counter, or a product of two, may be too narrow."""
+
+
+def resized(rng: random.Random, slots: Sequence[bytes]) -> Slots:
+    """The same packets with some of their sizes, counts and strides near a power of two."""
+    data = bytearray(b"".join(slots))
+    for _ in range(rng.choice((1, 2, 2, 3, 5))):
+        value = rng.choice(SIZES)
+        if len(slots) == 1 or rng.random() < 0.4:  # a dimension, of 64 bits
+            struct.pack_into("<Q", data, rng.choice((32, 40, 48)), value & (1 << 64) - 1)
+        else:
+            word = rng.randrange(16, len(data) // 4)
+            (old,) = struct.unpack_from("<I", data, 4 * word)
+            # The flags beside a count, where there are some, stay.
+            kept = rng.choice((0, old & 0xFFF0_0000))
+            struct.pack_into("<I", data, 4 * word, (value | kept) & 0xFFFF_FFFF)
+    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+
+
+def restrided(rng: random.Random, slots: Sequence[bytes]) -> Slots:
+    """The same packets with few batches, and a destination whose rows and batches mostly overlap.
+
+    A stride may be 0, or what would be negative if it had a sign.
+    """
+    if len(slots) not in (2, 4):
+        return list(slots)
+    data = bytearray(b"".join(slots))
+    words = _STRIDES[len(slots)]
+    for word in _BATCHES[len(slots)]:
+        struct.pack_into("<I", data, 4 * word, rng.choice((0, 1, 2, 2, 3)))
+    for word in words:
+        (old,) = struct.unpack_from("<I", data, 4 * word)
+        near = 4 * rng.randint(1, 16)
+        value = rng.choice((old, near, near, near, near, rng.randint(1, 40), rng.randint(0, old)))
+        if rng.random() < 0.02:
+            value = rng.choice((0, -4, -64))
+        struct.pack_into("<I", data, 4 * word, value & 0xFFFF_FFFF)
+    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+
+
+_BATCHES: Final = {2: (16 + 1, 16 + 9), 4: (16 + 2, 16 + 3)}
+"""Words of the batch counts, by how many packets a command has."""
+_STRIDES: Final = {2: (16 + 4, 16 + 8, 16 + 12), 4: (48 + 10, 48 + 11, 48 + 12)}
+"""Likewise words of the destination's strides: of rows, batch0 and batch1."""
+
+
 def mixed_up(rng: random.Random, slots: Sequence[bytes], others: Sequence[bytes]) -> Slots:
     """The packets of a command cut short, doubled, in another order, or with some of another command's."""
     kind = rng.randrange(4)
@@ -103,8 +154,12 @@ def fuzzed(rng: random.Random, pool: Sequence[Slots]) -> Slots:
     slots = rng.choice(pool)
     if draw < 0.68:
         return flipped(rng, slots, rng.choice((1, 1, 2, 3, 8)))
-    if draw < 0.88:
+    if draw < 0.82:
         return edited(rng, slots)
-    if draw < 0.93:
+    if draw < 0.88:
+        return resized(rng, slots)
+    if draw < 0.91:
+        return restrided(rng, slots)
+    if draw < 0.95:
         return mixed_up(rng, slots, rng.choice(pool))
     return slots

@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from echo_npu import registers as regs
-from echo_npu.packets import PACKET_BYTES, Opcode
+from echo_npu.commands.packets import PACKET_BYTES, Opcode
+from echo_npu.spec import registers as regs
 from tb.faults.packets import Slots, random_packet
 from tb.faults.prediction import Written, behind, commands, effort, written_ranges
 from tb.faults.script import Script
-from tb.faults.stage import DROP, EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, Stage
+from tb.faults.stage import DROP, EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 
 Range = tuple[int, int]
 """[start, end) of addresses."""
@@ -31,7 +31,7 @@ class PredictedCase:
         notes: what the case does, in words.
     """
 
-    def __init__(self, stage: Stage, seed: int) -> None:
+    def __init__(self, stage: FaultStage, seed: int) -> None:
         self._rng = random.Random(seed)
         self._stage = stage
         self._device = stage.device
@@ -44,7 +44,7 @@ class PredictedCase:
         stage.ready(self.script)
 
     def _is_short(self, slots: Sequence[bytes]) -> bool:
-        for _, command in commands(slots, self._device.programs):
+        for _, command in commands(slots, self._device.programs, self._device.guard):
             if command is None:
                 return True  # nothing behind it is executed
             if effort(command) > EFFORT:
@@ -54,7 +54,7 @@ class PredictedCase:
     def _is_whole(self, slots: Sequence[bytes]) -> bool:
         """Whether nothing waits for an extension in the end."""
         used = 0
-        for part, command in commands(slots, self._device.programs):
+        for part, command in commands(slots, self._device.programs, self._device.guard):
             used += len(part)
             if command is None:
                 return True
@@ -98,8 +98,9 @@ class PredictedCase:
         self.script.write((offset, value))
         self._device.write_reg(offset, value)
 
-    def _fill_ring(self, slots: Slots) -> Script:
-        """Put packets into the ring and move its tail, here and in the model."""
+    def _fill_ring(self, slots: Slots, before: Slots | None = None) -> Script:
+        """Put packets into the ring, then those of `before` into the window, and move the ring's tail, here
+        and in the model."""
         device, script = self._device, Script()
         if device.ring_head >= RING_SLOTS:  # a longer ring was used before
             self._reset(hard=False)
@@ -114,6 +115,9 @@ class PredictedCase:
             address = RING + PACKET_BYTES * ((start + index) % RING_SLOTS)
             script.memory(address, slot)
             device.host_write(address, slot)
+        for slot in before or ():
+            device.submit(slot)
+            script.packet(slot)
         tail = (start + len(slots)) % RING_SLOTS
         script.write((regs.RING_TAIL, tail))
         device.write_reg(regs.RING_TAIL, tail)
@@ -189,9 +193,12 @@ def timing(script: Script, rng: random.Random) -> None:
     slow = rng.random() < 0.25
     script.knob("read_latency", rng.randint(1, 60) if slow else rng.randint(1, 6))
     script.knob("write_latency", rng.randint(1, 60) if slow else rng.randint(1, 6))
-    script.knob("reorder", int(rng.random() < 0.5))
+    reorder = rng.random() < 0.5
+    script.knob("reorder", int(reorder))
     script.knob("seed", rng.getrandbits(31))
     script.knob("early_read", rng.choice((0, 0x8000, 0x10000)))
     for channel in ("aw", "w", "b", "ar", "r"):
         stalls = slow and rng.random() < 0.6
         script.knob(f"stall_{channel}", rng.randrange(0xC000) if stalls else 0)
+    if reorder and rng.random() < 0.3:  # responses that wait together may overtake one another
+        script.knob("stall_b", rng.randrange(0x8000, 0xE000))

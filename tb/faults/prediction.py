@@ -9,14 +9,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu import registers as regs
-from echo_npu.checks import Command, Operand, PacketFault, check_command
-from echo_npu.cmodel import ExecutionFault, FunctionalModel, unpack_extension
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import FENCES, PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
 from echo_npu.errors import NpuBusError
-from echo_npu.memory import DeviceMemory
-from echo_npu.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
-from echo_npu.repository import load_config
+from echo_npu.model.functional import ExecutionFault, FunctionalModel
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import Region
 from echo_npu.vector.memory import ProgramMemory
+from echo_sim.config import load_config
 from tb.scoreboards.accuracy import addresses
 
 SLVERR: Final = 2
@@ -25,7 +27,7 @@ UNKNOWN: Final = (0, 0, 0)
 _COUNTERS: Final = {offset + half for offset in (getattr(regs, n) for n in regs.COUNTERS) for half in (0, 4)}
 
 
-def written_ranges(command: Command) -> list[tuple[int, int]]:
+def written_ranges(command: CheckedCommand) -> list[tuple[int, int]]:
     """[start, end) of every run of bytes that a command may write."""
     if command.dst is None:
         return []
@@ -33,11 +35,11 @@ def written_ranges(command: Command) -> list[tuple[int, int]]:
     return [(start, start + size) for start in np.unique(addresses(command.dst, command.batch)).tolist()]
 
 
-def effort(command: Command) -> float:
+def effort(command: CheckedCommand) -> float:
     """Roughly the clock cycles that a command takes on a small device."""
     batches = command.batch[0] * command.batch[1]
 
-    def of(operand: Operand) -> float:
+    def of(operand: MemoryOperand) -> float:
         return batches * operand.rows * operand.segments * (4 + operand.row_bytes / 8)
 
     work = 20 + sum(of(each) for each in (*command.sources, command.dst) if each is not None)
@@ -55,7 +57,7 @@ class Written:
     Attributes:
         starts: int64 [runs], first address of each run of bytes.
         before: uint8 [runs, bytes of a run].
-        defined: whether the model says what is there now; not so where runs overlap, or the command failed.
+        defined: whether the model says what is there now; not so where the command failed.
     """
 
     starts: NDArray[np.int64]
@@ -74,16 +76,15 @@ class PredictedDevice(FunctionalModel):
 
     Attributes:
         written: what commands wrote since `take_back` or the caller emptied it, in order.
-        loads: (first word, words) of the LOAD_PROGRAM commands since `take_back`.
         stopped: the command that failed in its engine; None when the last one to fail, if any, was refused.
     """
 
     def __init__(self, config: str) -> None:
         self.written: list[Written] = []
-        self.loads: list[tuple[int, int]] = []
-        self.stopped: Command | None = None
+        self.stopped: CheckedCommand | None = None
         self._history: list[Written] = []
         self._stands = True
+        self._high_known = False  # no reset clears what the last read of a low word has latched
         super().__init__(load_config(config), DeviceMemory())
 
     # --- from case to case ---
@@ -91,6 +92,7 @@ class PredictedDevice(FunctionalModel):
     def power(self) -> None:
         """As after rst_n: what a soft reset keeps is gone, too."""
         self._return_to_reset()
+        self._high_known = False
         self.stopped = None
         self._stored = dict.fromkeys(self._stored, 0)
         self.programs.loaded = 0
@@ -106,7 +108,6 @@ class PredictedDevice(FunctionalModel):
             self.memory.bytes[each.starts[:, None] + np.arange(each.before.shape[1])] = each.before
         self._history.clear()
         self.written.clear()
-        self.loads.clear()
 
     def _keep(self, starts: NDArray[np.int64], size: int, *, defined: bool) -> Written:
         kept = Written(starts, self.memory.bytes[starts[:, None] + np.arange(size)], defined)
@@ -163,8 +164,9 @@ class PredictedDevice(FunctionalModel):
     def peek(self, offset: int) -> tuple[int, int, int]:
         """What a read of a register answers: data, the bits of it that are known, response."""
         offset &= 0xFFFC
-        if offset in _COUNTERS:
+        if offset in _COUNTERS or (offset == regs.ERROR_ADDR + 4 and not self._high_known):
             return UNKNOWN
+        self._high_known |= offset == regs.ERROR_ADDR
         try:
             return self.read_reg(offset), 0xFFFF_FFFF, 0
         except NpuBusError:
@@ -181,6 +183,11 @@ class PredictedDevice(FunctionalModel):
     def taken(self) -> int:
         """Commands taken since reset."""
         return self._taken
+
+    @property
+    def guard(self) -> Region | None:
+        """The range that no command may write to."""
+        return self._guard
 
     @property
     def waits_for_extension(self) -> bool:
@@ -222,17 +229,13 @@ class PredictedDevice(FunctionalModel):
         low, high = address & 0xFFFF_FFFF, address >> 32
         return self.state, int(self._error), self._error_index, low, high, self._retired
 
-    def _execute(self, command: Command) -> None:
+    def _execute(self, command: CheckedCommand) -> None:
         self.stopped = None
-        if command.packet.opcode == Opcode.LOAD_PROGRAM:
-            self.loads.append((command.packet.k, command.packet.m))
         if command.dst is None:
             super()._execute(command)
             return
-        every = np.sort(addresses(command.dst, command.batch).reshape(-1))
-        size = command.dst.row_bytes
-        # In which order bytes are written that a command writes twice is not specified.
-        kept = self._keep(np.unique(every), size, defined=not (np.diff(every) < size).any())
+        starts = np.unique(addresses(command.dst, command.batch))
+        kept = self._keep(starts, command.dst.row_bytes, defined=True)
         self.written.append(kept)
         try:
             super()._execute(command)
@@ -242,9 +245,11 @@ class PredictedDevice(FunctionalModel):
             raise
 
 
-def commands(slots: Sequence[bytes], programs: ProgramMemory) -> Iterator[tuple[list[bytes], Command | None]]:
-    """The packets of each command, and the command; None for one that is refused. An incomplete last one is
-    left out."""
+def commands(
+    slots: Sequence[bytes], programs: ProgramMemory, guard: Region | None = None
+) -> Iterator[tuple[list[bytes], CheckedCommand | None]]:
+    """The packets of each command, and the command; None for one that is refused, as one is that would write
+    to `guard`. An incomplete last one is left out."""
     index = 0
     while index < len(slots):
         packet = NpuCommandPacket.unpack(slots[index])
@@ -253,13 +258,13 @@ def commands(slots: Sequence[bytes], programs: ProgramMemory) -> Iterator[tuple[
         if len(part) < size:
             return
         try:
-            yield part, check_command(packet, unpack_extension(part[1:]), programs)
+            yield part, check_command(packet, unpack_extension(part[1:]), programs, guard)
         except PacketFault:
             yield part, None
         index += size
 
 
-def behind(failed: bool, slots: Sequence[bytes], programs: ProgramMemory) -> list[Command]:
+def behind(failed: bool, slots: Sequence[bytes], programs: ProgramMemory) -> list[CheckedCommand]:
     """Which of the commands in `slots` may be under way when the one before them fails in its engine.
 
     The matrix engine holds two commands and the vector engine one; they start in order.
@@ -271,7 +276,7 @@ def behind(failed: bool, slots: Sequence[bytes], programs: ProgramMemory) -> lis
     room[failed] -= 1
     found = []
     for _, command in commands(slots, programs):
-        if command is None or command.packet.opcode in (Opcode.NOP, Opcode.SYNC):
+        if command is None or command.packet.opcode in FENCES:
             break
         on_matrix = command.packet.opcode == Opcode.MATMUL
         room[on_matrix] -= 1

@@ -1,4 +1,4 @@
-"""Runs cases in the simulator, by its native player (tb/hdl/cases.cpp), and says what became of each."""
+"""Runs cases in the simulator, by its native player (board/cases.cpp), and says what became of each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.memory import DeviceMemory
-from echo_npu.status import State, error_name
-from tb.designs import npu_design
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec.status import State, error_name
+from echo_sim.build import Kind, as_asked, build
+from echo_sim.designs import npu_design
+from echo_sim.run import RUNS, coverage_file
 from tb.faults.script import Script, save
-from tb.runner import RUNS, Kind, as_asked, build, coverage_file
 
 TIMEOUT_S = 600.0
 _HEAD = 6  # words of a record before what its operations recorded
@@ -108,7 +109,7 @@ def judge(script: Script, record: Record) -> list[str]:
     return found
 
 
-class Runner:
+class CaseRunner:
     """Builds the simulator unless it is there, and runs batches of cases in processes of their own.
 
     Args:

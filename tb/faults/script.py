@@ -1,40 +1,24 @@
-"""Cases for the native player (tb/hdl/cases.cpp): operations, and what the record of a case must hold."""
+"""Cases for the native player (board/cases.cpp): operations, and what the record of a case must hold."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from echo_npu import registers as regs
+from echo_npu.spec import registers as regs
+from echo_sim.contract import CHANNELS, KNOBS, STATISTICS, CaseOperation
 
 MAGIC: Final = 0x5341434E
 
-KNOBS: Final = (
-    "read_latency",
-    "write_latency",
-    "read_bandwidth",
-    "write_bandwidth",
-    "max_reads",
-    "max_writes",
-    "reorder",
-    "seed",
-    "early_read",
-    "stall_aw",
-    "stall_w",
-    "stall_b",
-    "stall_ar",
-    "stall_r",
-)
-"""Of the memory model, by the number that the runner knows them by."""
-CHANNELS: Final = ("aw", "w", "b", "ar", "r")
-STATISTICS: Final = ("read_bursts", "write_bursts", "read_beats", "outstanding")
 CYCLE: Final = 255
 """The statistic that is the clock."""
+
+WITHHELD: Final = ("write data", "responses", "read data")
+"""What a hostile host may withhold, or not take; the bits of `Script.host` in their order."""
 
 STATE: Final = (
     regs.STATUS,
@@ -52,31 +36,6 @@ WAIT_CYCLES: Final = 300_000
 EXACT: Final = 0xFFFF_FFFF
 
 
-class Operation(IntEnum):
-    """The numbers in cases.cpp."""
-
-    RESET = 0
-    POWER = 1
-    KNOB = 2
-    ALLOW = 3
-    FORBID = 4
-    MEMORY = 5
-    WRITE = 6
-    READ = 7
-    PACKET = 8
-    RUN = 9
-    WAIT = 10
-    CHECK = 11
-    CALL = 12
-    FAIL_BURST = 13
-    FAILED = 14
-    HOLD = 15
-    CLEAR_FAULTS = 16
-    STATISTIC = 17
-    BOTH = 18
-    SYNC_WINDOW = 19
-
-
 class Script:
     """The operations of one case or routine. Those that record words say what the words must be.
 
@@ -89,7 +48,7 @@ class Script:
         self.words = bytearray()
         self.wanted: list[tuple[int, int, str]] = []
 
-    def _put(self, operation: Operation, *arguments: int) -> None:
+    def _put(self, operation: CaseOperation, *arguments: int) -> None:
         count = len(arguments)
         self.words += struct.pack(f"<{count + 1}I", operation | count << 8, *arguments)
 
@@ -97,28 +56,28 @@ class Script:
 
     def reset(self, cycles: int) -> None:
         """Hold rst_n low for so many clocks (1 or more)."""
-        self._put(Operation.RESET, cycles)
+        self._put(CaseOperation.RESET, cycles)
 
     def power(self, seed: int) -> None:
         """Another device, whose every register and memory is random; reset."""
-        self._put(Operation.POWER, seed & EXACT)
+        self._put(CaseOperation.POWER, seed & EXACT)
 
     def run(self, cycles: int) -> None:
         """So many clocks."""
-        self._put(Operation.RUN, cycles)
+        self._put(CaseOperation.RUN, cycles)
 
     def wait(self, cycles: int = WAIT_CYCLES, *, poll: int = 256) -> None:
         """Until STATUS.state is not BUSY; the case ends as a hang after so many clocks. Without an interrupt
         the register is read every `poll` clocks."""
-        self._put(Operation.WAIT, cycles, poll)
+        self._put(CaseOperation.WAIT, cycles, poll)
 
     def write(self, *writes: tuple[int, int]) -> None:
         """Write registers, back to back: (offset, value)."""
-        self._put(Operation.WRITE, *(word for pair in writes for word in pair))
+        self._put(CaseOperation.WRITE, *(word for pair in writes for word in pair))
 
     def read(self, offsets: Sequence[int], wanted: Sequence[tuple[int, int, str]]) -> None:
         """Read registers, back to back; `wanted` is the (value, mask, name) of each. All must answer OKAY."""
-        self._put(Operation.READ, *offsets)
+        self._put(CaseOperation.READ, *offsets)
         for value, mask, name in wanted:
             self.wanted += [(value, mask, name), (0, EXACT, f"response of {name}")]
 
@@ -141,7 +100,7 @@ class Script:
             read: the offset that is read. data: its (value, mask, response).
         """
         beside = EXACT if read is None else read
-        self._put(Operation.BOTH, offset, value, strobes, skew, beside)
+        self._put(CaseOperation.BOTH, offset, value, strobes, skew, beside)
         name = f"write of 0x{offset:04x}"
         at = "no read" if read is None else f"read of 0x{read:04x}"
         mask = 0 if read is None else EXACT
@@ -153,15 +112,30 @@ class Script:
 
     def packet(self, slot: bytes) -> None:
         """Put 64 bytes into the command window and ring the doorbell."""
-        self.words += struct.pack("<I", Operation.PACKET | 16 << 8) + slot
+        self.words += struct.pack("<I", CaseOperation.PACKET | 16 << 8) + slot
 
     def sync_window(self) -> None:
         """Look what the command window holds: something other than `packet` has changed it."""
-        self._put(Operation.SYNC_WINDOW)
+        self._put(CaseOperation.SYNC_WINDOW)
 
     def state(self, values: Sequence[int], masks: Sequence[int] = (3, *[EXACT] * 5)) -> None:
         """Read STATE, which must be `values`; queue level and fullness do not count by default."""
         self.read(STATE, list(zip(values, masks, STATE_NAMES, strict=True)))
+
+    # --- the host's port ---
+
+    def host(self, seed: int, withheld: Iterable[str]) -> None:
+        """Let a random host read and write through s_axi, in an area of its own, until a reset.
+
+        Args:
+            withheld: of WITHHELD, what it does no more after a while.
+        """
+        self._put(CaseOperation.HOST, seed & EXACT, sum(1 << WITHHELD.index(each) for each in withheld))
+
+    def host_end(self) -> None:
+        """Let it end what it has begun: every answer and every byte must be right."""
+        self._put(CaseOperation.HOST_END)
+        self.wanted.append((0, EXACT, "answers and bytes of the host that are wrong"))
 
     # --- memory ---
 
@@ -169,23 +143,23 @@ class Script:
         """Write `data` to device memory; it is taken back behind the case."""
         padding = -len(data) % 4
         count = 2 + (len(data) + padding) // 4
-        self.words += struct.pack("<3I", Operation.MEMORY | count << 8, address, len(data))
+        self.words += struct.pack("<3I", CaseOperation.MEMORY | count << 8, address, len(data))
         self.words += data + b"\0" * padding
 
     def allow(self, ranges: Iterable[tuple[int, int]]) -> None:
         """From now on the device may write to [start, end) of these, too."""
-        self._put(Operation.ALLOW, *(word for pair in ranges for word in pair))
+        self._put(CaseOperation.ALLOW, *(word for pair in ranges for word in pair))
 
     def forbid(self) -> None:
         """From now on the device may write nowhere."""
-        self._put(Operation.FORBID)
+        self._put(CaseOperation.FORBID)
 
     def check(self, places: Iterable[tuple[int, bytes]], name: str, *, required: bool = True) -> None:
         """Compare memory; with `required` no byte may differ. Two words: how many do, and the first one."""
         body = bytearray()
         for address, data in places:
             body += struct.pack("<2I", address, len(data)) + data + b"\0" * (-len(data) % 4)
-        self.words += struct.pack("<I", Operation.CHECK | len(body) // 4 << 8) + body
+        self.words += struct.pack("<I", CaseOperation.CHECK | len(body) // 4 << 8) + body
         mask = EXACT if required else 0
         self.wanted += [
             (0, mask, f"bytes that differ in {name}"),
@@ -196,35 +170,35 @@ class Script:
 
     def knob(self, name: str, value: int) -> None:
         """Set a knob to its native value: chances are of 65536, bandwidths bytes * 65536."""
-        self._put(Operation.KNOB, KNOBS.index(name), value)
+        self._put(CaseOperation.KNOB, tuple(KNOBS).index(name), value)
 
     def fail_burst(self, *, write: bool, burst: int, beat: int = 0, decode: bool = False) -> None:
         """Answer the burst with that number, from now on, with SLVERR or DECERR; a read at one beat of it."""
-        self._put(Operation.FAIL_BURST, int(write), burst, beat, 3 if decode else 2)
+        self._put(CaseOperation.FAIL_BURST, int(write), burst, beat, 3 if decode else 2)
 
     def failed(self) -> None:
         """Record whether that burst has come, where it began, and its ID."""
-        self._put(Operation.FAILED)
+        self._put(CaseOperation.FAILED)
         self.wanted += [(0, 0, "burst has failed"), (0, 0, "its address"), (0, 0, "its ID")]
 
     def hold(self, channel: str, cycles: int) -> None:
         """Let a channel stand still for so many clocks of traffic."""
-        self._put(Operation.HOLD, CHANNELS.index(channel), cycles)
+        self._put(CaseOperation.HOLD, CHANNELS.index(channel), cycles)
 
     def clear_faults(self) -> None:
         """No injected errors and no standstill from now on."""
-        self._put(Operation.CLEAR_FAULTS)
+        self._put(CaseOperation.CLEAR_FAULTS)
 
     def statistic(self, name: str) -> None:
         """Record one of STATISTICS, or the clock with the name "cycle"."""
-        self._put(Operation.STATISTIC, CYCLE if name == "cycle" else STATISTICS.index(name))
+        self._put(CaseOperation.STATISTIC, CYCLE if name == "cycle" else STATISTICS.index(name))
         self.wanted.append((0, 0, name))
 
     # --- control ---
 
     def call(self, number: int, routine: Script) -> None:
         """Execute routine `number`, which is `routine`."""
-        self._put(Operation.CALL, number)
+        self._put(CaseOperation.CALL, number)
         self.wanted += routine.wanted
 
     def insert(self, part: Script) -> None:

@@ -8,25 +8,25 @@ from typing import Final
 
 import numpy as np
 
-from echo_npu import registers as regs
-from echo_npu.packets import load_program_packets, matmul_packets, memcpy_packets, packet_bytes
-from echo_npu.status import State
-from echo_npu.vector.isa import Instruction, Op
+from echo_npu.commands.packets import matmul_packets, memcpy_packets, packet_bytes
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import State
+from echo_sim.config import load_config
 from tb.faults.packets import Slots
 from tb.faults.prediction import PredictedDevice, commands, effort
 from tb.faults.script import Script
-from tb.npu_config import load_config
 from tb.stimulus.programs import ProgramMaker
 
 RING: Final = 0x1008_0000
 """Where rings are; memory behind it is zero, which are NOPs."""
 RING_SLOTS: Final = 64
-PROGRAM_IMAGE: Final = 0x0080_0000
-"""What program memory holds at the beginning of each case, word by word."""
 PROBE: Final = 0x0070_0000
 """The operands of the probe; no drawn command works here."""
 IRQS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 DROP: Final = regs.CONTROL_CLEAR_ERROR.mask
+
+NO_LIMITS: Final = ((regs.GUARD_SIZE, 0), (regs.WATCHDOG, 0))
+"""Register writes that take back what limits commands."""
 
 RESET_CLOCKS: Final = (1, 1, 2, 3, 10)
 """For how many clocks rst_n is low."""
@@ -35,13 +35,14 @@ READY, PROBING = 0, 1
 """Numbers of the routines that every batch has."""
 
 
-class Stage:
+class FaultStage:
     """One batch's memory, legal commands and common routines, drawn from `rng`.
 
     Attributes:
         maker: draws the legal commands.
         pool: legal commands, packets of each.
         device: the functional model, in the state in which a case begins.
+        hardware: the configuration.
         routines: READY brings a device that was just reset to the state in which a case begins; PROBING
             demands that an idle device works.
         first: the case that makes a new device ready.
@@ -50,9 +51,9 @@ class Stage:
     def __init__(self, config: str, rng: random.Random, pool: int, device: PredictedDevice) -> None:
         self.config = config
         self.device = device
-        self._words = load_config(config).program_words
-        self.maker = ProgramMaker(rng, load_config(config))
-        loads = [[packet_bytes(packet) for packet in command] for command in self.maker.loads()]
+        self.hardware = load_config(config)
+        self.maker = ProgramMaker(rng, self.hardware)
+        self._loads = [packet_bytes(packet) for command in self.maker.loads() for packet in command]
         kinds = [kind for kind in self.maker.kinds if kind != self.maker.load]
         self.pool: list[Slots] = []
         device.power()
@@ -60,50 +61,35 @@ class Stage:
             device.memory.bytes[start:end] = 0
         for address, data in self.maker.images.items():
             device.memory.write(address, np.frombuffer(data, dtype=np.uint8))
-        device.programs.loaded = self._words
+        device.programs.loaded = self.hardware.program_words
         while len(self.pool) < pool:
             slots = [packet_bytes(packet) for packet in self.maker.draw(kinds)]
             (_, command), *_ = commands(slots, device.programs)
             if command is not None and effort(command) < EFFORT:
                 self.pool.append(slots)
-        self.pool += loads
-        for slots in loads:
-            device.submit(slots[0])
-            device.drain()
-        # A command that begins anywhere else ends at once.
-        programs = np.full(self._words, Instruction(Op.END).encode(), dtype=np.uint64)
-        loaded = device.programs.words
-        programs[: loaded.size] = np.where(loaded == 0, programs[: loaded.size], loaded)
+        self.pool += [[load] for load in self._loads]
         left, right, _ = self._probe_operands()
         self.images = {
             **self.maker.images,
-            PROGRAM_IMAGE: programs.tobytes(),
             PROBE: left.tobytes(),
             PROBE + 4096: right.tobytes(),
         }
-        for address in (PROGRAM_IMAGE, PROBE, PROBE + 4096):
+        for address in (PROBE, PROBE + 4096):
             device.memory.write(address, np.frombuffer(self.images[address], dtype=np.uint8))
-        device.programs.load(0, programs)
-        self._programs = programs
         device.take_back()
         self.routines = [self._ready(), self._probing()]
         self.first = Script()
         self.first.write((regs.IRQ_ENABLE, IRQS))
-        self._load(self.first, 0, self._words)
         self.first.insert(self.routines[READY])
         self.first.insert(self.routines[PROBING])
 
-    def _load(self, script: Script, first: int, words: int) -> None:
-        """Load part of the image."""
-        for packet in load_program_packets(PROGRAM_IMAGE + 8 * first, words, first):
-            script.packet(packet_bytes(packet))
-        script.wait()
-
     def _ready(self) -> Script:
-        """One word at the end makes all of program memory executable: the words outlive a reset."""
+        """Load the programs of the legal commands. The words between them and behind are never loaded."""
         script = Script()
         script.write((regs.IRQ_ENABLE, IRQS))
-        self._load(script, self._words - 1, 1)
+        for load in self._loads:
+            script.packet(load)
+        script.wait()
         return script
 
     def ready(self, script: Script) -> None:
@@ -112,10 +98,9 @@ class Stage:
         device = self.device
         device.power()
         device.write_reg(regs.IRQ_ENABLE, IRQS)
-        for packet in load_program_packets(PROGRAM_IMAGE + 8 * (self._words - 1), 1, self._words - 1):
-            device.submit(packet_bytes(packet))
+        for load in self._loads:
+            device.submit(load)
         device.drain()
-        device.loads.pop()
 
     def _probe_operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         values = np.random.default_rng(1)
@@ -130,7 +115,7 @@ class Stage:
         m, k, n = *left.shape, product.shape[1]
         first, second = PROBE + 8192, PROBE + 12288
         script.allow([(first, first + product.nbytes), (second, second + product.nbytes - 1)])
-        script.write((regs.IRQ_ENABLE, IRQS), (regs.IRQ_STATUS, 7))
+        script.write(*NO_LIMITS, (regs.IRQ_ENABLE, IRQS), (regs.IRQ_STATUS, 7))
         script.sync_window()
         for packet in (
             *matmul_packets(PROBE, PROBE + 4096, first, m, k, n),
@@ -146,16 +131,14 @@ class Stage:
         return script
 
     def probe(self, script: Script) -> None:
-        """Demand that the device works; it is idle or done."""
+        """Demand that the device works; it is idle or done. Nothing limits commands afterwards."""
+        for offset, value in NO_LIMITS:
+            self.device.write_reg(offset, value)
         script.call(PROBING, self.routines[PROBING])
 
     def finish(self, script: Script) -> None:
-        """End a case: the device works, and program memory holds the image again."""
+        """End a case: the device works."""
         self.probe(script)
-        for first, words in self.device.loads:
-            self._load(script, first, words)
-        if self.device.loads:
-            self.device.programs.load(0, self._programs)
         self.device.take_back()
 
 

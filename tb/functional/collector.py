@@ -14,12 +14,12 @@ from typing import Any
 
 from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, coverage_section
 
-from echo_npu.command import Command
+from echo_npu.commands.checked import CheckedCommand
+from echo_sim.config import NpuConfig
 from tb.functional import states
-from tb.functional.model import Group
+from tb.functional.model import CoverGroup
 from tb.functional.plan import PLAN
 from tb.functional.samples import Labels, Sample, command_samples
-from tb.npu_config import NpuConfig
 
 
 class PlanError(ValueError):
@@ -30,7 +30,7 @@ def _matches(value: Labels | None, label: str) -> bool:
     return label in value if isinstance(value, frozenset) else value == label
 
 
-def _sampler(group: Group) -> Callable[[Mapping[str, Labels]], None]:
+def _sampler(group: CoverGroup) -> Callable[[Mapping[str, Labels]], None]:
     """The function that counts a sample of a group."""
 
     def of(axis: str) -> Callable[[Mapping[str, Labels]], Labels | None]:
@@ -61,7 +61,7 @@ def _sampler(group: Group) -> Callable[[Mapping[str, Labels]], None]:
 class Coverage:
     """The library's counters for a plan. A process has one tree: a second one of the same plan counts on."""
 
-    def __init__(self, plan: Sequence[Group] = PLAN) -> None:
+    def __init__(self, plan: Sequence[CoverGroup] = PLAN) -> None:
         self._groups = {group.name: group for group in plan}
         self._samplers = {group.name: _sampler(group) for group in plan}
 
@@ -97,7 +97,7 @@ class Collector:
         self._samples: list[Sample] = []
         self.drop()
 
-    def commands(self, commands: Sequence[Command]) -> None:
+    def commands(self, commands: Sequence[CheckedCommand]) -> None:
         """These were executed one behind the other, and compared."""
         self._samples += command_samples(commands, self._config, self._knobs)
 

@@ -11,7 +11,7 @@ Bin = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Excluded:
+class ExcludedBins:
     """Bins that cannot be reached: those that have one of the given labels on each of the given axes."""
 
     labels: Mapping[str, Sequence[str]]
@@ -24,7 +24,7 @@ class Excluded:
 
 
 @dataclasses.dataclass(frozen=True)
-class Axis:
+class CoverAxis:
     """One property of what is sampled, and the values that it is sorted into."""
 
     name: str
@@ -39,11 +39,11 @@ class Cross:
     name: str
     axes: tuple[str, ...]
     why: str
-    excluded: tuple[Excluded, ...] = ()
+    excluded: tuple[ExcludedBins, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
-class Group:
+class CoverGroup:
     """What is sampled together.
 
     Attributes:
@@ -55,9 +55,9 @@ class Group:
 
     name: str
     source: str
-    axes: tuple[Axis, ...]
+    axes: tuple[CoverAxis, ...]
     crosses: tuple[Cross, ...] = ()
-    excluded: tuple[Excluded, ...] = ()
+    excluded: tuple[ExcludedBins, ...] = ()
 
     def __post_init__(self) -> None:
         known = {axis.name for axis in self.axes}
@@ -79,7 +79,7 @@ class Group:
             for axis, labels in each.labels.items():
                 yield from ((axis, label) for label in labels)
 
-    def axis(self, name: str) -> Axis:
+    def axis(self, name: str) -> CoverAxis:
         """The axis of that name."""
         return next(axis for axis in self.axes if axis.name == name)
 
@@ -100,8 +100,8 @@ class Counter:
     group: str
     item: str
     why: str
-    axes: tuple[Axis, ...]
-    excluded: tuple[Excluded, ...]
+    axes: tuple[CoverAxis, ...]
+    excluded: tuple[ExcludedBins, ...]
 
     @property
     def name(self) -> str:

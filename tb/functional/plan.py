@@ -1,16 +1,19 @@
 """The coverage plan: everything that is counted, why, and what cannot be reached.
 
 Commands are sampled when the scoreboard has compared what they did; device states are counted by the board in
-each clock (tb/hdl/npu_cover.sv). Sizes are sorted relative to the hardware, so all configurations share bins.
+each clock (board/npu_cover.sv). Sizes are sorted relative to the hardware, so all configurations share bins.
 """
 
 from __future__ import annotations
 
-from tb.functional.model import Axis, Cross, Excluded, Group
+from echo_npu.spec.contract import ERROR_STAGES, DataType, Opcode
+from tb.functional.model import CoverAxis, CoverGroup, Cross, ExcludedBins
 
-TYPES = ("fp32", "bf16", "fp16", "int8")
+TYPES = tuple(dtype.label for dtype in DataType)
 MOVES = ("copy", "rows", "add", "gather")
-OPCODES = ("nop", "sync", "matmul", "add", "copy", "vector", "gather", "load")
+_SHORT = {Opcode.MEMCPY: "copy", Opcode.ADD_TENSOR: "add", Opcode.LOAD_PROGRAM: "load"}
+OPCODE_LABELS = {opcode: _SHORT.get(opcode, opcode.name.lower()) for opcode in Opcode}
+OPCODES = tuple(OPCODE_LABELS.values())
 STEPS = ("alpha", "row_scale", "col_scale", "bias", "relu")
 STEP_SETS = tuple(
     "+".join(step for place, step in enumerate(STEPS) if number >> place & 1) or "none"
@@ -23,12 +26,10 @@ UNDER_WAY = ("idle", "M", "V", "MM", "MV", "VM", "MMV", "MVM", "VMM")
 ENGINES = ("idle", "matrix", "vector", "both")
 PHASES = ("wait", "head", "extension", "ext_check", "check", "issue", "drain", "fail", "error", "reset")
 RING = ("empty", "one", "fetched", "more", "full")
-CHECK_CODES = (
-    *("BAD_OPCODE", "BAD_FLAGS", "BAD_DIMENSION", "MISALIGNED", "OUT_OF_RANGE", "REGISTER_WINDOW"),
-    *("OVERLAP", "BAD_EXTENSION", "BAD_PROGRAM"),
+CHECK_CODES, SUBMIT_CODES, ENGINE_CODES = (
+    tuple(code.name for code, stages in ERROR_STAGES.items() if stage in stages)
+    for stage in ("check", "submit", "engine")
 )
-SUBMIT_CODES = ("QUEUE_FULL", "RING_CONFIG", "RING_INDEX")
-ENGINE_CODES = ("READ_RESPONSE", "WRITE_RESPONSE", "BAD_PROGRAM", "BAD_INDEX")
 CAUSES = ("done", "error", "command")
 
 _CHECKED = "each command that the scoreboard has compared"
@@ -37,21 +38,21 @@ _BIT_SETS = tuple(
     "".join(name[0] for bit, name in enumerate(CAUSES) if n >> bit & 1) or "-" for n in range(8)
 )
 
-_UNDER_WAY = Axis("under_way", UNDER_WAY, "commands in the engines, the oldest first")
-_ENGINES = Axis("engines", ENGINES, "which engines have a command")
-_PHASE = Axis("phase", PHASES, "what the command processor does")
-_WINDOW = Axis("window", ("empty", "some", "full"), "the window queue")
-_RING = Axis("ring", RING, "slots in the ring; up to 8 are fetched ahead")
-_SOURCE = Axis("source", ("window", "ring"), "where the packet came from")
-_MORE = Axis("behind", ("nothing", "more"), "whether window or ring has packets behind the failing one")
+_UNDER_WAY = CoverAxis("under_way", UNDER_WAY, "commands in the engines, the oldest first")
+_ENGINES = CoverAxis("engines", ENGINES, "which engines have a command")
+_PHASE = CoverAxis("phase", PHASES, "what the command processor does")
+_WINDOW = CoverAxis("window", ("empty", "some", "full"), "the window queue")
+_RING = CoverAxis("ring", RING, "slots in the ring; up to 8 are fetched ahead")
+_SOURCE = CoverAxis("source", ("window", "ring"), "where the packet came from")
+_MORE = CoverAxis("behind", ("nothing", "more"), "whether window or ring has packets behind the failing one")
 
-COMMANDS = Group(
+COMMANDS = CoverGroup(
     "commands",
     _CHECKED,
     (
-        Axis("kind", (*OPCODES, "rows"), "every opcode; a copy with and without an extension"),
-        Axis("irq", ("quiet", "irq"), "the IRQ flag"),
-        Axis(
+        CoverAxis("kind", (*OPCODES, "rows"), "every opcode; a copy with and without an extension"),
+        CoverAxis("irq", ("quiet", "irq"), "the IRQ flag"),
+        CoverAxis(
             "memory",
             ("steady", "aw", "w", "b", "ar", "r", "reorder", "one_read", "one_write", "quick", "slow"),
             "the memory's pattern: the channels that hold back at least every other cycle, bursts that "
@@ -64,21 +65,21 @@ COMMANDS = Group(
     ),
 )
 
-MATMUL = Group(
+MATMUL = CoverGroup(
     "matmul",
     "each product that the scoreboard has compared",
     (
-        Axis("dtype", TYPES, "type of the operands"),
-        Axis("out", ("float32", "own", "int32"), "type of the result"),
-        Axis("layout", ("nn", "tn", "nt", "tt"), "which operands are stored transposed"),
-        Axis("steps", STEP_SETS, "what happens to an element after its sum"),
-        Axis("m", TILES, "rows: 1, part of a tile, whole tiles, several and a part, more than a block"),
-        Axis("k", TILES, "depth, in the words of the array; otherwise as rows"),
-        Axis("n", TILES, "columns; otherwise as rows"),
-        Axis("places", ("dense", "strided", "inner", "outer", "both"), "leading dimensions and batches"),
-        Axis("align_a", ("beat", "element"), "start of src1 on the bus"),
-        Axis("align_b", ("beat", "element"), "start of src2"),
-        Axis("align_c", ("beat", "element"), "start of dst"),
+        CoverAxis("dtype", TYPES, "type of the operands"),
+        CoverAxis("out", ("float32", "own", "int32"), "type of the result"),
+        CoverAxis("layout", ("nn", "tn", "nt", "tt"), "which operands are stored transposed"),
+        CoverAxis("steps", STEP_SETS, "what happens to an element after its sum"),
+        CoverAxis("m", TILES, "rows: 1, part of a tile, whole tiles, several and a part, more than a block"),
+        CoverAxis("k", TILES, "depth, in the words of the array; otherwise as rows"),
+        CoverAxis("n", TILES, "columns; otherwise as rows"),
+        CoverAxis("places", ("dense", "strided", "inner", "outer", "both"), "leading dimensions and batches"),
+        CoverAxis("align_a", ("beat", "element"), "start of src1 on the bus"),
+        CoverAxis("align_b", ("beat", "element"), "start of src2"),
+        CoverAxis("align_c", ("beat", "element"), "start of dst"),
     ),
     (
         Cross(
@@ -86,7 +87,7 @@ MATMUL = Group(
             ("dtype", "out", "layout"),
             "every type in every layout to every result",
             (
-                _int32 := Excluded(
+                _int32 := ExcludedBins(
                     {"dtype": TYPES[:3], "out": ("int32",)}, "int32 results are for int8 only (BAD_FLAGS)"
                 ),
             ),
@@ -97,7 +98,7 @@ MATMUL = Group(
             "every set of steps on every type",
             (
                 _int32,
-                Excluded(
+                ExcludedBins(
                     {"out": ("int32",), "steps": STEP_SETS[1:]}, "an int32 result has no steps (BAD_FLAGS)"
                 ),
             ),
@@ -110,22 +111,24 @@ MATMUL = Group(
     ),
 )
 
-MOVED = Group(
+MOVED = CoverGroup(
     "moves",
     "each MEMCPY, ADD_TENSOR and GATHER that the scoreboard has compared",
     (
-        Axis("op", MOVES, "rows is MEMCPY with an extension"),
-        Axis(
+        CoverAxis("op", MOVES, "rows is MEMCPY with an extension"),
+        CoverAxis(
             "size",
             ("part", "beat", "beats", "ragged", "page"),
             "bytes of a row: beats of the bus, or over 4 KiB",
         ),
-        Axis("src", ALIGNMENTS, "start of the first source: on a beat, a multiple of 4, or anywhere"),
-        Axis("dst", ALIGNMENTS, "start of the destination"),
-        Axis("rows", ("one", "several"), "rows of a copy"),
-        Axis("batch", ("none", "inner", "outer", "both"), "batches of a copy"),
-        Axis("src_rows", ("again", "dense", "gaps"), "rows of the source: one over the other, dense, apart"),
-        Axis("dst_rows", ("dense", "gaps"), "rows of the destination"),
+        CoverAxis("src", ALIGNMENTS, "start of the first source: on a beat, a multiple of 4, or anywhere"),
+        CoverAxis("dst", ALIGNMENTS, "start of the destination"),
+        CoverAxis("rows", ("one", "several"), "rows of a copy"),
+        CoverAxis("batch", ("none", "inner", "outer", "both"), "batches of a copy"),
+        CoverAxis(
+            "src_rows", ("again", "dense", "gaps"), "rows of the source: one over the other, dense, apart"
+        ),
+        CoverAxis("dst_rows", ("dense", "gaps"), "rows of the destination"),
     ),
     (
         Cross(
@@ -133,28 +136,32 @@ MOVED = Group(
             ("op", "size", "src", "dst"),
             "every realignment of every length",
             (
-                Excluded({"op": ("add",), "src": ("odd",)}, "ADD_TENSOR takes multiples of 4 (MISALIGNED)"),
-                Excluded({"op": ("add",), "dst": ("odd",)}, "ADD_TENSOR takes multiples of 4 (MISALIGNED)"),
+                ExcludedBins(
+                    {"op": ("add",), "src": ("odd",)}, "ADD_TENSOR takes multiples of 4 (MISALIGNED)"
+                ),
+                ExcludedBins(
+                    {"op": ("add",), "dst": ("odd",)}, "ADD_TENSOR takes multiples of 4 (MISALIGNED)"
+                ),
             ),
         ),
         Cross("places", ("rows", "batch", "src_rows", "dst_rows"), "every walk of a copy"),
     ),
 )
 
-VECTOR = Group(
+VECTOR = CoverGroup(
     "vector",
     "each VECTOR command that the scoreboard has compared",
     (
-        Axis("inputs", ("0", "1", "2", "3", "4"), "input streams"),
-        Axis(
+        CoverAxis("inputs", ("0", "1", "2", "3", "4"), "input streams"),
+        CoverAxis(
             "cols",
             ("lanes", "chunk", "row", "long"),
             "a row: up to the lanes, to a register, to a row register, more",
         ),
-        Axis("rows", ("one", "several"), "rows"),
-        Axis("batch", ("none", "inner", "outer", "both"), "batches"),
-        Axis("out_size", ("4", "2", "1"), "bytes of an element of the output"),
-        Axis("align", ("beat", "element"), "start of the output on the bus"),
+        CoverAxis("rows", ("one", "several"), "rows"),
+        CoverAxis("batch", ("none", "inner", "outer", "both"), "batches"),
+        CoverAxis("out_size", ("4", "2", "1"), "bytes of an element of the output"),
+        CoverAxis("align", ("beat", "element"), "start of the output on the bus"),
     ),
     (
         Cross("shape", ("inputs", "cols", "rows"), "every number of streams of every length"),
@@ -163,14 +170,14 @@ VECTOR = Group(
     ),
 )
 
-STREAMS = Group(
+STREAMS = CoverGroup(
     "streams",
     "each input stream of a VECTOR command that the scoreboard has compared",
     (
-        Axis("number", ("s0", "s1", "s2", "s3"), "which one"),
-        Axis("size", ("4", "2", "1"), "bytes of an element"),
-        Axis("form", ("plain", "bcast", "segments", "packed", "passes"), "how a row is read"),
-        Axis("align", ("beat", "element"), "start on the bus"),
+        CoverAxis("number", ("s0", "s1", "s2", "s3"), "which one"),
+        CoverAxis("size", ("4", "2", "1"), "bytes of an element"),
+        CoverAxis("form", ("plain", "bcast", "segments", "packed", "passes"), "how a row is read"),
+        CoverAxis("align", ("beat", "element"), "start on the bus"),
     ),
     (
         Cross("forms", ("number", "size", "form"), "every port in every form"),
@@ -181,21 +188,21 @@ STREAMS = Group(
 _NO_MEMORY = "NOP and SYNC touch no memory"
 _FENCES = ("nop", "sync")
 _MEETINGS = HAZARDS[1:]
-NEIGHBOURS = Group(
+NEIGHBOURS = CoverGroup(
     "neighbours",
     "two commands, one directly behind the other, that the scoreboard has compared together",
     (
-        Axis("before", OPCODES, "the opcode before"),
-        Axis("after", OPCODES, "the opcode behind it"),
-        Axis(
+        CoverAxis("before", OPCODES, "the opcode before"),
+        CoverAxis("after", OPCODES, "the opcode behind it"),
+        CoverAxis(
             "hazard",
             HAZARDS,
             "what they share, from first to last byte: the second reads what the first writes (raw), writes "
             "what it reads (war), writes what it writes (waw), or begins or ends where it does (adjacent); "
             "program memory counts: LOAD_PROGRAM writes it, VECTOR reads it",
         ),
-        Axis("before_type", TYPES, "of two products in a row"),
-        Axis("after_type", TYPES, "of two products in a row"),
+        CoverAxis("before_type", TYPES, "of two products in a row"),
+        CoverAxis("after_type", TYPES, "of two products in a row"),
     ),
     (
         Cross(
@@ -203,9 +210,9 @@ NEIGHBOURS = Group(
             ("before", "after", "hazard"),
             "every pair of opcodes with every hazard between them",
             (
-                Excluded({"before": _FENCES, "hazard": _MEETINGS}, _NO_MEMORY),
-                Excluded({"after": _FENCES, "hazard": _MEETINGS}, _NO_MEMORY),
-                Excluded(
+                ExcludedBins({"before": _FENCES, "hazard": _MEETINGS}, _NO_MEMORY),
+                ExcludedBins({"after": _FENCES, "hazard": _MEETINGS}, _NO_MEMORY),
+                ExcludedBins(
                     {
                         "before": ("load",),
                         "after": tuple(o for o in OPCODES if o not in ("vector", "load")),
@@ -213,11 +220,11 @@ NEIGHBOURS = Group(
                     },
                     "LOAD_PROGRAM writes program memory, which only VECTOR reads",
                 ),
-                Excluded(
+                ExcludedBins(
                     {"before": ("load",), "after": ("load",), "hazard": ("raw", "war")},
                     "LOAD_PROGRAM reads memory and writes program memory",
                 ),
-                Excluded(
+                ExcludedBins(
                     {
                         "before": ("load",),
                         "after": tuple(o for o in OPCODES if o != "load"),
@@ -225,7 +232,7 @@ NEIGHBOURS = Group(
                     },
                     "only LOAD_PROGRAM writes program memory",
                 ),
-                Excluded(
+                ExcludedBins(
                     {
                         "before": tuple(o for o in OPCODES if o != "load"),
                         "after": ("load",),
@@ -233,7 +240,7 @@ NEIGHBOURS = Group(
                     },
                     "only LOAD_PROGRAM writes program memory",
                 ),
-                Excluded(
+                ExcludedBins(
                     {
                         "before": tuple(o for o in OPCODES if o != "vector"),
                         "after": ("load",),
@@ -247,14 +254,14 @@ NEIGHBOURS = Group(
     ),
 )
 
-QUEUES = Group(
+QUEUES = CoverGroup(
     "queues",
     _CLOCK,
     (
-        Axis("level", tuple(map(str, range(17))), "packets in the window queue"),
+        CoverAxis("level", tuple(map(str, range(17))), "packets in the window queue"),
         _WINDOW,
         _RING,
-        Axis("wrapped", ("straight", "wrapped"), "whether the tail of the ring is below its head"),
+        CoverAxis("wrapped", ("straight", "wrapped"), "whether the tail of the ring is below its head"),
         _UNDER_WAY,
     ),
     (
@@ -264,7 +271,7 @@ QUEUES = Group(
             ("ring", "wrapped"),
             "the end of the ring at every level",
             (
-                Excluded(
+                ExcludedBins(
                     {"ring": ("empty",), "wrapped": ("wrapped",)}, "the tail of an empty ring is its head"
                 ),
             ),
@@ -277,15 +284,15 @@ QUEUES = Group(
     ),
 )
 
-STARTS = Group(
+STARTS = CoverGroup(
     "starts",
     _CLOCK,
     (
-        Axis("what", ("matrix", "vector"), "the engine that takes a command"),
+        CoverAxis("what", ("matrix", "vector"), "the engine that takes a command"),
         _SOURCE,
         _UNDER_WAY,
-        Axis("held", ("fence", "matrix", "vector"), "a checked packet that waits"),
-        Axis(
+        CoverAxis("held", ("fence", "matrix", "vector"), "a checked packet that waits"),
+        CoverAxis(
             "reason",
             ("all_before", "bytes", "engine", "both"),
             "what it waits for: its bytes, or room in its engine",
@@ -298,7 +305,7 @@ STARTS = Group(
             ("what", "under_way"),
             "what an engine starts beside; the oldest may retire in the same clock",
             (
-                Excluded(
+                ExcludedBins(
                     {"what": ("vector",), "under_way": ("V", "MV", "VM")},
                     "the vector engine takes one command",
                 ),
@@ -309,29 +316,29 @@ STARTS = Group(
             ("held", "reason"),
             "every reason to wait",
             (
-                Excluded(
+                ExcludedBins(
                     {"held": ("fence",), "reason": ("bytes", "engine", "both")},
                     "a fence waits for all before it",
                 ),
-                Excluded(
+                ExcludedBins(
                     {"held": ("matrix", "vector"), "reason": ("all_before",)}, "only NOP and SYNC are fences"
                 ),
             ),
         ),
     ),
-    (Excluded({"under_way": ("MMV", "MVM", "VMM")}, "three commands are the most that are under way"),),
+    (ExcludedBins({"under_way": ("MMV", "MVM", "VMM")}, "three commands are the most that are under way"),),
 )
 
-ERRORS = Group(
+ERRORS = CoverGroup(
     "errors",
     _CLOCK,
     (
-        Axis("check", CHECK_CODES, "a packet that is refused"),
-        Axis("fetch", ("packet", "extension"), "a slot of the ring that cannot be read"),
-        Axis("submit", SUBMIT_CODES, "a doorbell that is refused"),
-        Axis("engine", ENGINE_CODES, "a command that fails in its engine"),
-        Axis("failing", ("matrix", "vector"), "that engine"),
-        Axis(
+        CoverAxis("check", CHECK_CODES, "a packet that is refused"),
+        CoverAxis("fetch", ("packet", "extension"), "a slot of the ring that cannot be read"),
+        CoverAxis("submit", SUBMIT_CODES, "a doorbell that is refused"),
+        CoverAxis("engine", ENGINE_CODES, "a command that fails in its engine"),
+        CoverAxis("failing", ("matrix", "vector"), "that engine"),
+        CoverAxis(
             "younger", ("none", "same", "other", "several"), "commands under way behind it, by their engine"
         ),
         _SOURCE,
@@ -353,11 +360,11 @@ ERRORS = Group(
             ("engine", "failing", "younger"),
             "whose error it is, and what stops with it",
             (
-                _programs := Excluded(
+                _programs := ExcludedBins(
                     {"engine": ("BAD_PROGRAM", "BAD_INDEX"), "failing": ("matrix",)},
                     "programs and indices are the vector engine's",
                 ),
-                Excluded(
+                ExcludedBins(
                     {"failing": ("vector",), "younger": ("same",)}, "the vector engine takes one command"
                 ),
             ),
@@ -366,16 +373,16 @@ ERRORS = Group(
     ),
 )
 
-RESETS = Group(
+RESETS = CoverGroup(
     "resets",
     _CLOCK,
     (
-        Axis("reset", ("hard", "soft"), "rst_n, or CONTROL.soft_reset"),
+        CoverAxis("reset", ("hard", "soft"), "rst_n, or CONTROL.soft_reset"),
         _PHASE,
         _UNDER_WAY,
         _WINDOW,
         _RING,
-        Axis("host", ("none", "reads", "writes", "both"), "bursts of the host that are under way"),
+        CoverAxis("host", ("none", "reads", "writes", "both"), "bursts of the host that are under way"),
     ),
     (
         Cross("phases", ("reset", "phase"), "a reset in every state of the command processor"),
@@ -386,11 +393,11 @@ RESETS = Group(
     ),
 )
 
-CONTROLS = Group(
+CONTROLS = CoverGroup(
     "controls",
     _CLOCK,
     (
-        Axis("action", ("doorbell", "tail", "clear_error"), "what the host does"),
+        CoverAxis("action", ("doorbell", "tail", "clear_error"), "what the host does"),
         _PHASE,
         _WINDOW,
         _RING,
@@ -401,16 +408,16 @@ CONTROLS = Group(
     ),
 )
 
-INTERRUPTS = Group(
+INTERRUPTS = CoverGroup(
     "interrupts",
     _CLOCK,
     (
-        Axis("status", _BIT_SETS, "IRQ_STATUS: d(one), e(rror), c(ommand)"),
-        Axis("enable", _BIT_SETS, "IRQ_ENABLE"),
-        Axis("cause", CAUSES, "an event"),
-        Axis("mask", ("masked", "enabled"), "whether the cause is enabled"),
-        Axis("pending", ("new", "pending"), "whether its bit is set already"),
-        Axis("clear", ("alone", "cleared"), "whether the host clears that bit in the same clock"),
+        CoverAxis("status", _BIT_SETS, "IRQ_STATUS: d(one), e(rror), c(ommand)"),
+        CoverAxis("enable", _BIT_SETS, "IRQ_ENABLE"),
+        CoverAxis("cause", CAUSES, "an event"),
+        CoverAxis("mask", ("masked", "enabled"), "whether the cause is enabled"),
+        CoverAxis("pending", ("new", "pending"), "whether its bit is set already"),
+        CoverAxis("clear", ("alone", "cleared"), "whether the host clears that bit in the same clock"),
     ),
     (
         Cross("levels", ("status", "enable"), "the output of every pair of registers"),
@@ -419,14 +426,14 @@ INTERRUPTS = Group(
     ),
 )
 
-HOST = Group(
+HOST = CoverGroup(
     "host",
     _CLOCK,
     (
-        Axis("request", ("write", "read"), "a burst of the host that is accepted"),
+        CoverAxis("request", ("write", "read"), "a burst of the host that is accepted"),
         _ENGINES,
         _PHASE,
-        Axis(
+        CoverAxis(
             "answer",
             ("write_slverr", "write_decerr", "read_slverr", "read_decerr"),
             "a burst that is refused",

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from echo_npu.command import Command, Operand
-from echo_npu.data_types import DataType
-from echo_npu.packets import Flags, Opcode
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.packets import Flags, Opcode
+from echo_npu.spec.data_types import DataType
 from echo_npu.vector.command import Descriptor, VectorCommand
-from tb.functional.plan import STEPS
-from tb.npu_config import NpuConfig
+from echo_sim.config import NpuConfig
+from tb.functional.plan import OPCODE_LABELS, STEPS
 
 PAGE = 4096
 QUICK_CYCLES, SLOW_CYCLES = 3, 40
@@ -30,7 +30,7 @@ class Sample(NamedTuple):
 
 
 def memory_pattern(knobs: Mapping[str, float]) -> frozenset[str]:
-    """The labels of the memory model's timing; `knobs` as `tb.native.Dram.set` takes them."""
+    """The labels of the memory model's timing; `knobs` as `echo_sim.native.Dram.set` takes them."""
     chances = {
         name.removeprefix("stall_"): value for name, value in knobs.items() if name.startswith("stall_")
     }
@@ -48,7 +48,7 @@ def memory_pattern(knobs: Mapping[str, float]) -> frozenset[str]:
 
 
 def command_samples(
-    commands: Sequence[Command], config: NpuConfig, knobs: Mapping[str, float]
+    commands: Sequence[CheckedCommand], config: NpuConfig, knobs: Mapping[str, float]
 ) -> Iterator[Sample]:
     """All samples of commands that were submitted one behind the other."""
     memory = memory_pattern(knobs)
@@ -66,13 +66,11 @@ def command_samples(
         yield _neighbours(before, after)
 
 
-def _opcode(command: Command) -> str:
-    return {Opcode.MEMCPY: "copy", Opcode.ADD_TENSOR: "add", Opcode.LOAD_PROGRAM: "load"}.get(
-        Opcode(command.packet.opcode), Opcode(command.packet.opcode).name.lower()
-    )
+def _opcode(command: CheckedCommand) -> str:
+    return OPCODE_LABELS[Opcode(command.packet.opcode)]
 
 
-def _kind(command: Command) -> str:
+def _kind(command: CheckedCommand) -> str:
     extended = command.packet.opcode == Opcode.MEMCPY and command.packet.flags & Flags.EXT
     return "rows" if extended else _opcode(command)
 
@@ -106,7 +104,7 @@ def product_tiles(dtype: DataType, config: NpuConfig) -> dict[str, tuple[int, in
     }
 
 
-def _product(command: Command, config: NpuConfig) -> Sample:
+def _product(command: CheckedCommand, config: NpuConfig) -> Sample:
     packet, flags, dst = command.packet, command.packet.flags, command.dst
     assert dst is not None
     sizes = {"m": packet.m, "k": packet.k, "n": packet.n}
@@ -155,7 +153,7 @@ def alignment(address: int, bus: int) -> str:
     return "odd" if address % 4 else "word" if address % bus else "beat"
 
 
-def _move(command: Command, config: NpuConfig) -> Sample:
+def _move(command: CheckedCommand, config: NpuConfig) -> Sample:
     src, dst = command.sources[0], command.dst
     assert dst is not None
     op = _kind(command)
@@ -171,7 +169,7 @@ def _move(command: Command, config: NpuConfig) -> Sample:
     return Sample("moves", values)
 
 
-def _spacing(operand: Operand) -> str:
+def _spacing(operand: MemoryOperand) -> str:
     if operand.row_stride < operand.row_bytes:
         return "again"
     return "dense" if operand.row_stride == operand.row_bytes else "gaps"
@@ -231,7 +229,7 @@ Span = tuple[str, int, int]
 """Memory or program memory, first, and one past the last."""
 
 
-def _spans(command: Command) -> tuple[list[Span], list[Span]]:
+def _spans(command: CheckedCommand) -> tuple[list[Span], list[Span]]:
     """What a command reads and what it writes, each operand from its first to its last byte, as the device
     looks at it."""
     reads = [("memory", each.address, each.address + each.extent(command.batch)) for each in command.sources]
@@ -255,7 +253,7 @@ def _touch(one: Sequence[Span], other: Sequence[Span]) -> bool:
     return any(a[0] == b[0] and (a[1] == b[2] or b[1] == a[2]) for a in one for b in other)
 
 
-def hazards(before: Command, after: Command) -> frozenset[str]:
+def hazards(before: CheckedCommand, after: CheckedCommand) -> frozenset[str]:
     """What the two share: labels of the axis "hazard"."""
     (old_reads, old_writes), (new_reads, new_writes) = _spans(before), _spans(after)
     found = {
@@ -272,7 +270,7 @@ def hazards(before: Command, after: Command) -> frozenset[str]:
     return frozenset(found or {"none"})
 
 
-def _neighbours(before: Command, after: Command) -> Sample:
+def _neighbours(before: CheckedCommand, after: CheckedCommand) -> Sample:
     values: dict[str, Labels] = {
         "before": _opcode(before),
         "after": _opcode(after),

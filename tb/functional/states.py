@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.status import ErrorCode
+from echo_npu.spec.contract import ERROR_STAGES
+from echo_npu.spec.status import ErrorCode
 from tb.functional.plan import CAUSES, PHASES, RING
 from tb.functional.samples import Sample
 
@@ -22,7 +23,7 @@ FROM_RING, IS_FENCE, IS_MATMUL, CONFLICT, ENGINE_FREE = (25, 1), (26, 1), (27, 1
 HOST_WRITES, HOST_READS = (30, 1), (31, 1)
 HARD_RESET, SOFT_RESET, CLEAR_ERROR, DOORBELL, TAIL, ISSUE = ((bit, 1) for bit in range(6))
 IRQ_EVENT, IRQ_CLEAR, HOST_AW, HOST_AR = (6, 3), (9, 3), (12, 1), (13, 1)
-HOST_B, HOST_R, FAULT, ENGINE_FAULT = (14, 2), (16, 2), (18, 4), (22, 4)
+HOST_B, HOST_R, FAULT, ENGINE_FAULT = (14, 2), (16, 2), (18, 5), (23, 5)
 
 Field = tuple[int, int]
 _FULL_LEVEL = 16
@@ -132,7 +133,7 @@ def _errors(seen: NDArray[np.void]) -> Iterator[Sample]:
         values = {"engines": _engines(state)}
         if code == ErrorCode.READ_RESPONSE:
             values["fetch"] = "extension" if _phase(state) == "extension" else "packet"
-        elif code in (ErrorCode.QUEUE_FULL, ErrorCode.RING_CONFIG, ErrorCode.RING_INDEX):
+        elif "submit" in ERROR_STAGES[code]:
             values |= {"submit": code.name, "window": _window(state)}
         else:
             source = ("window", "ring")[_get(state, FROM_RING)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tb.native import Dram
+from echo_sim.native import Dram
 
 
 class ProtocolViolationError(AssertionError):

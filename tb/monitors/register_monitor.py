@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from echo_npu import registers as regs
-from tb.native import ObservedWrite, observed_writes, record_writes
+from echo_npu.spec import registers as regs
+from echo_sim.native import ObservedWrite, observed_writes, record_writes
 
 Listener = Callable[[list[ObservedWrite]], None]
 
 
 class RegisterMonitor:
-    """Takes the writes that the bench recorded natively, whoever their master was.
+    """Takes the writes that the testbench recorded natively, whoever their master was.
 
     `sync()` delivers what happened since the last call; nothing wakes Python in between.
     """

@@ -25,9 +25,9 @@ from typing import Any
 import cocotb
 import cocotb.regression
 
-from tb.bench import STALLS_VARIABLE
 from tb.drivers.registers import CLOCK_NS
 from tb.mutation.schemata import SELECTOR_VARIABLE
+from tb.testbench import STALLS_VARIABLE
 
 SOCKET_VARIABLE = "ECHO_NPU_MUTATION_SOCKET"
 _PR_SET_PDEATHSIG = 1
@@ -57,7 +57,7 @@ class Order:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class TrialAnswer:
     """How the fork ended: its exit status (negative: the signal), None if it was stopped for its time."""
 
     status: int | None
@@ -129,5 +129,5 @@ async def dispatch(dut: Any) -> None:
                 _become(order, queue, available)
                 return
             status = _wait(child, order.seconds)
-            connection.send(Answer(status, time.monotonic() - started))
+            connection.send(TrialAnswer(status, time.monotonic() - started))
     queue.clear()

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tb.mutation.schemata import Mutant
+from tb.results import UnjudgedError
 
 LIST = Path(__file__).with_name("equivalents.toml")
 
 
-class EquivalentsError(ValueError):
+class EquivalentsError(UnjudgedError):
     """A list that is malformed, names a mutant twice, gives no reason, or names one that does not exist."""
 
 

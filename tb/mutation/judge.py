@@ -17,16 +17,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tb.designs import RTL_VARIABLE, npu_design
+from echo_sim.build import build
+from echo_sim.designs import npu_design
+from echo_sim.places import RTL_VARIABLE
+from echo_sim.processes import run_bounded, stop_all
+from echo_sim.run import RUNS, SimulationError, run
+from tb.blocks import sources_of
 from tb.mutation.dispatcher import Trial
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
 from tb.mutation.trials import Experience, Key, load_cycles, save_cycles
 from tb.mutation.worker import Worker
-from tb.npu_config import ROOT
-from tb.processes import run_bounded, stop_all
-from tb.regression import SUITE_FOLDERS
-from tb.runner import RUNS, SimulationError, build, run
+from tb.repository import ROOT
+from tb.results import UnjudgedError
+from tb.suites import SUITE_FOLDERS
 
 QUICK_S = 10.0
 """Seconds of the first trials, which all changes meet before any one meets the others."""
@@ -40,13 +44,13 @@ BLOCK_MORE_S = 60.0
 REFERENCE_S = 3600.0
 POWER_UPS = 3
 POWER_UP_TESTS = tuple(
-    f"tests.ops.test_{name}" for name in ("sync", "memcpy", "gather", "host_window", "overlap")
+    f"tests.commands.test_{name}" for name in ("sync", "memcpy", "gather", "host_window", "overlap")
 )
 POWER_UP_TIMEOUT_S = 300.0
 _WITHOUT_LIMIT = 10_000_000
 
 
-class UnchangedFailsError(RuntimeError):
+class UnchangedFailsError(UnjudgedError):
     """The RTL with no change selected fails: nothing can be said about changes."""
 
 
@@ -62,7 +66,7 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class MutantFinding:
     """What became of a change: the test that found it and what that said, or nothing."""
 
     killer: str
@@ -78,8 +82,10 @@ class Finding:
 def blocks_of(file: str) -> list[str]:
     """The testbenches of single modules that hold this file, as files of tests relative to the repository."""
     found = []
-    for path in sorted((ROOT / "tests" / "rtl").glob("*/test_*.py")):
-        if f"rtl/{file}" in path.read_text(encoding="utf-8"):
+    for path in sorted((ROOT / "tests" / "rtl").glob("*/*/test_*.py")):
+        benches = [*path.parent.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{path.parent.name}.sv")]
+        held = {source.name for source in sources_of(*benches)}
+        if file in held or f"/{file}" in path.read_text(encoding="utf-8"):
             found.append(str(path.relative_to(ROOT)))
     return found
 
@@ -87,7 +93,7 @@ def blocks_of(file: str) -> list[str]:
 def _state_of_tests() -> str:
     """Changes with the text of any test, and of what tests are made of."""
     digest = hashlib.sha256()
-    for folder in (*SUITE_FOLDERS, "tb", "runtime/echo_npu"):
+    for folder in (*SUITE_FOLDERS, "tb", "runtime"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -95,7 +101,7 @@ def _state_of_tests() -> str:
 
 def short(trial: Trial) -> str:
     """A test's name as people say it."""
-    name = trial.test.removeprefix("tests.ops.test_").removeprefix("tests.random.test_")
+    name = trial.test.removeprefix("tests.commands.test_").removeprefix("tests.programs.test_")
     return f"{name} (stalls)" if trial.stalls else name
 
 
@@ -134,21 +140,21 @@ class Judge:
         self._lock = threading.Lock()
         self._block_limits: dict[str, float] = {}
 
-    def judge(self, cases: Sequence[Case], *, whole: bool = True) -> dict[int, Finding]:
+    def judge(self, cases: Sequence[Case], *, whole: bool = True) -> dict[int, MutantFinding]:
         """What becomes of each change, by number. Without `whole`, a change that the first trials and the
         module's own testbench do not find survives.
 
         Raises:
             UnchangedFailsError: the RTL without a change fails.
-            SimulationError: a simulator does not work. BuildError, ToolMissingError: as `tb.runner.build`.
+            SimulationError: a simulator does not work. BuildError, ToolMissingError: as `build`.
         """
         directory = build(self._design, quiet=False)
         programs = [{"sequence": "mixed", "seed": self._seed + number} for number in range(PROGRAMS)]
         self._requests.write_text(json.dumps(programs), encoding="utf-8")
         experience = Experience(self._cycles(directory))
-        findings: dict[int, Finding] = {}
+        findings: dict[int, MutantFinding] = {}
 
-        def first(worker: Worker, case: Case) -> Finding:
+        def first(worker: Worker, case: Case) -> MutantFinding:
             trials = experience.order(case.file, case.hints)
             if self._among:
                 trials = [trial for trial in trials if any(name in trial.test for name in case.hints)]
@@ -156,13 +162,13 @@ class Judge:
                 trials, _ = experience.split(trials, QUICK_S)
             return self._simulate(worker, experience, case, trials)
 
-        def others(worker: Worker, case: Case) -> Finding:
+        def others(worker: Worker, case: Case) -> MutantFinding:
             return self._simulate(worker, experience, case, experience.order(case.file))
 
-        def block(_: None, case: Case) -> Finding:
+        def block(_: None, case: Case) -> MutantFinding:
             return self._block(case)
 
-        def power_up(_: None, case: Case) -> Finding:
+        def power_up(_: None, case: Case) -> MutantFinding:
             return self._power_up(case)
 
         self._each(cases, first, findings, simulator=True)
@@ -214,8 +220,8 @@ class Judge:
     def _each(
         self,
         cases: Sequence[Case],
-        what: Callable[..., Finding],
-        findings: dict[int, Finding],
+        what: Callable[..., MutantFinding],
+        findings: dict[int, MutantFinding],
         *,
         simulator: bool,
     ) -> None:
@@ -253,16 +259,16 @@ class Judge:
 
     def _simulate(
         self, worker: Worker, experience: Experience, case: Case, trials: Sequence[Trial]
-    ) -> Finding:
+    ) -> MutantFinding:
         limit = WALL_S + WALL_FACTOR * experience.expected(trials)
         verdict = worker.judge(case.number, trials, limit)
         if verdict.trial is None:
-            return Finding("", "", verdict.seconds)
+            return MutantFinding("", "", verdict.seconds)
         with self._lock:
             experience.learn(case.file, (verdict.trial.test, verdict.trial.stalls))
-        return Finding(short(verdict.trial), verdict.how, verdict.seconds)
+        return MutantFinding(short(verdict.trial), verdict.how, verdict.seconds)
 
-    def _power_up(self, case: Case) -> Finding:
+    def _power_up(self, case: Case) -> MutantFinding:
         """A few tests, each time from another state of all registers: a fork begins with those of a device
         that was reset before."""
         started = time.monotonic()
@@ -287,10 +293,10 @@ class Judge:
             except SimulationError as error:
                 how = str(error).splitlines()[0]
             if how:
-                return Finding(f"power-up {number}", how, time.monotonic() - started)
-        return Finding("", "", time.monotonic() - started)
+                return MutantFinding(f"power-up {number}", how, time.monotonic() - started)
+        return MutantFinding("", "", time.monotonic() - started)
 
-    def _block(self, case: Case) -> Finding:
+    def _block(self, case: Case) -> MutantFinding:
         """The module's own testbenches, from the same changed sources."""
         started = time.monotonic()
         for tests in blocks_of(case.file):
@@ -299,8 +305,8 @@ class Judge:
                     self._block_limits[tests] = self._block_limit(tests)
                 how = self._run_block(tests, case.number, self._block_limits[tests])
             if how:
-                return Finding(tests, how, time.monotonic() - started)
-        return Finding("", "", time.monotonic() - started)
+                return MutantFinding(tests, how, time.monotonic() - started)
+        return MutantFinding("", "", time.monotonic() - started)
 
     def _block_limit(self, tests: str) -> float:
         """Seconds after which these tests hang, from what they take, and their build, without a change."""

@@ -1,4 +1,7 @@
-"""What is done to a place of the RTL: one small mistake each, of the kinds that people make."""
+"""What is done to a place of the RTL: one small mistake each, of the kinds that people make.
+
+Here are the slips of a typist; `tb.mutation.design` has the mistakes of a designer.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tb.mutation import design
+from tb.mutation.design import ChangedDesign
 from tb.mutation.schemata import Edit, Mutant
-from tb.mutation.syntax import Site, Source, children, kind_of, one_line
+from tb.mutation.syntax import RtlSource, Site, children, kind_of, one_line
 
 # Binary operators and what each becomes, by class. "<" and its kin move a bound by one.
 REPLACED: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
@@ -31,8 +36,12 @@ REPLACED: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
     "LogicalShiftRightExpression": ("shift", {">>": ("<<",)}),
     "ArithmeticShiftRightExpression": ("shift", {">>>": (">>",)}),
 }
-# Of these, one side alone is a condition that somebody forgot.
-DROPPED = ("LogicalAndExpression", "LogicalOrExpression")
+CLASSES = (
+    *dict.fromkeys(name for name, _ in REPLACED.values()),
+    *("condition", "constant", "ternary", "statement", "case arm", "reset"),
+    *design.CLASSES,
+)
+"""All classes, in the order in which reports name them."""
 NEGATIONS = {"UnaryLogicalNotExpression": "!", "UnaryBitwiseNotExpression": "~"}
 REDUCTIONS = {"UnaryBitwiseAndExpression": ("&", "|"), "UnaryBitwiseOrExpression": ("|", "&")}
 
@@ -57,7 +66,7 @@ def changed_literals(text: str) -> list[str]:
     return [f"{width}'{sized[2]}{base}{format(each, form)}" for each in near if each != value]
 
 
-def _expression(source: Source, site: Site) -> Iterator[tuple[str, str]]:
+def _expression(source: RtlSource, site: Site) -> Iterator[tuple[str, str]]:
     """Class and text of each changed expression."""
     node, kind = site.node, kind_of(site.node)
     text = source.text[site.start : site.end]
@@ -72,9 +81,6 @@ def _expression(source: Source, site: Site) -> Iterator[tuple[str, str]]:
         for operator in table[str(node.operatorToken.valueText)]:
             # Brackets: another operator may bind in another way.
             yield name, f"({left}) {operator} ({right})"
-        if kind in DROPPED:
-            yield "condition", left
-            yield "condition", right
     elif kind in NEGATIONS:
         yield "logical" if NEGATIONS[kind] == "!" else "bitwise", source.text_of(node.operand)
     elif kind in REDUCTIONS:
@@ -90,26 +96,45 @@ def _expression(source: Source, site: Site) -> Iterator[tuple[str, str]]:
             yield "reset" if site.reset else "constant", literal
 
 
-def mutants_of(source: Source) -> list[Mutant]:
-    """All mutants of a file, in the order of its text."""
+def mutants_of(source: RtlSource) -> list[Mutant]:
+    """All mutants of a file: the slips of each place in the order of the text, then what takes two places."""
     found: list[Mutant] = []
     seen: Counter[tuple[str, ...]] = Counter()
-    for site in source.sites():
-        if any(source.span(child) is None for child in children(site.node)):
-            continue
+    mistakes = ChangedDesign(source)
+    sites = [
+        site
+        for site in source.sites()
+        if all(source.span(child) is not None for child in children(site.node))
+    ]
+
+    def add(site: Site, operator: str, original: str, mutated: str, edits: tuple[Edit, ...]) -> None:
+        texts = (one_line(original), one_line(mutated))
+        seen[site.context, *texts] += 1
+        occurrence = seen[site.context, *texts]
+        line = source.text.count("\n", 0, site.start) + 1
+        found.append(Mutant(source.path.name, site.context, operator, *texts, occurrence, line, edits))
+
+    def edit(site: Site, mutated: str) -> Edit:
+        return Edit(source.path.name, site.kind, site.start, site.end, mutated)
+
+    for site in sites:
         original = source.text[site.start : site.end]
-        if site.kind == "statement":
+        if site.kind == "statement" and site.role != "priority":
             dropped = "case arm" if site.role == "case arm" else "reset" if site.reset else "statement"
-            changes = [(dropped, "")]
-        else:
-            changes = list(_expression(source, site))
-        for operator, mutated in changes:
-            texts = (one_line(original), one_line(mutated))
-            seen[site.context, *texts] += 1
-            occurrence = seen[site.context, *texts]
-            edit = Edit(source.path.name, site.kind, site.start, site.end, mutated)
-            line = source.text.count("\n", 0, site.start) + 1
-            found.append(Mutant(source.path.name, site.context, operator, *texts, occurrence, line, (edit,)))
+            add(site, dropped, original, "", (edit(site, ""),))
+        elif site.kind == "expression":
+            for operator, mutated in _expression(source, site):
+                add(site, operator, original, mutated, (edit(site, mutated),))
+        for change in mistakes.changes(site):
+            edits = [edit(site, change.mutated)]
+            if change.declaration is not None:
+                at, text = change.declaration
+                edits.append(Edit(source.path.name, "insertion", at, at, text))
+            add(site, change.operator, original, change.mutated, tuple(edits))
+    for pair in mistakes.exchanges(sites):
+        first, second = (source.text[each.start : each.end] for each in (pair.first, pair.second))
+        edits = [edit(pair.first, second), edit(pair.second, first)]
+        add(pair.first, "exchange", first, f"{second}, and that the other way round", tuple(edits))
     return found
 
 
@@ -120,7 +145,7 @@ def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     Raises:
         ValueError: there are not so many.
     """
-    everything = {path.name: mutants_of(Source(path)) for path in sources}
+    everything = {path.name: mutants_of(RtlSource(path)) for path in sources}
     everything = {name: mutants for name, mutants in everything.items() if mutants}
     total = sum(map(len, everything.values()))
     if count > total:

@@ -1,7 +1,8 @@
 """Known bugs, kept as patches of the RTL: how one becomes changes behind the selector.
 
 A patch is a unified diff with sentences before it that say what the bug is. A line `Tests: a, b` there names
-suites or tests that may meet it first; that is an order, all other tests follow.
+suites or tests that may meet it first; that is an order, all other tests follow. A line `Search: fuzz 30000`
+names a campaign of random stimulus that must find it too (see `searches`).
 """
 
 from __future__ import annotations
@@ -14,26 +15,31 @@ from typing import Any
 
 from pyslang import parsing
 
-from tb.designs import RTL
+from echo_sim.places import RTL
 from tb.mutation.schemata import Edit
-from tb.mutation.syntax import Source, children, kind_of
-from tb.npu_config import ROOT
+from tb.mutation.searches import Search, SearchError, parse_search
+from tb.mutation.syntax import RtlSource, children, kind_of, one_line
+from tb.mutation.widths import Arithmetic, arithmetic_of
+from tb.repository import ROOT
+from tb.results import UnjudgedError
 
 FOLDER = ROOT / "tests" / "bugs"
 
 
-class PatchError(ValueError):
+class PatchError(UnjudgedError):
     """A patch that is malformed, does not apply, or changes what cannot be put behind the selector."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bug:
-    """A known bug: its name, what it is, tests that may meet it first, and its changes of the RTL."""
+    """A known bug: its name, what it is, tests that may meet it first, its changes of the RTL, and the
+    campaign that must find it, if one must."""
 
     name: str
     text: str
     hints: tuple[str, ...]
     edits: tuple[Edit, ...]
+    search: Search | None = None
 
 
 def load_bugs(folder: Path = FOLDER) -> list[Bug]:
@@ -49,17 +55,22 @@ def load_bug(path: Path) -> Bug:
     """
     head, _, _ = path.read_text(encoding="utf-8").partition("--- a/")
     hints = re.search(r"^Tests: (.*)$", head, re.MULTILINE)
-    text = " ".join(line for line in head.split("\n") if line and not line.startswith("Tests:"))
+    search = re.search(r"^Search: (.*)$", head, re.MULTILINE)
+    text = " ".join(line for line in head.split("\n") if line and not line.startswith(("Tests:", "Search:")))
     if not text:
         raise PatchError(f"{path.name}: it must begin with what the bug is")
     edits: list[Edit] = []
     for name, changed in apply(path).items():
-        source = Source(RTL / name)
-        edits += differences(source, Source(RTL / name, changed))
+        source = RtlSource(RTL / name)
+        edits += differences(source, RtlSource(RTL / name, changed))
     if not edits:
         raise PatchError(f"{path.name}: it changes nothing")
     names = tuple(name.strip() for name in hints[1].split(",")) if hints else ()
-    return Bug(path.stem, text.strip(), names, tuple(edits))
+    try:
+        campaign = parse_search(search[1]) if search else None
+    except SearchError as error:
+        raise PatchError(f"{path.name}: {error}") from None
+    return Bug(path.stem, text.strip(), names, tuple(edits), campaign)
 
 
 def apply(path: Path) -> dict[str, str]:
@@ -76,7 +87,7 @@ def apply(path: Path) -> dict[str, str]:
         if lines[0].startswith("--- a/"):
             match = re.fullmatch(r"\+\+\+ b/rtl/(\S+)", lines[1])
             if match is None:
-                raise PatchError(f"{path.name}: it must change files directly in rtl/")
+                raise PatchError(f"{path.name}: it must change files in rtl/")
             name = match[1]
             files[name] = (RTL / name).read_text(encoding="utf-8")
             continue
@@ -88,16 +99,21 @@ def apply(path: Path) -> dict[str, str]:
     return files
 
 
-def differences(old: Source, new: Source) -> list[Edit]:
+def differences(old: RtlSource, new: RtlSource) -> list[Edit]:
     """The smallest expressions and statements of `old` that differ in `new`, and declarations that are new.
 
+    Each expression is evaluated in the same width and sign in both, for the selector's `?:` gives its two
+    sides the wider one and makes both unsigned if one is. What is around a smaller one is taken instead.
+
     Raises:
-        PatchError: something differs that is neither.
+        PatchError: something differs that is neither, or in width or sign as a whole.
     """
     places = {(site.start, site.end) for site in old.sites() if site.kind == "expression"}
-    found = _Differences(old, new, places).below(old.root, new.root)
+    search = _Differences(old, new, places)
+    found = search.below(old.root, new.root)
     if found is None:
-        raise PatchError(f"{old.path.name}: the change is in no expression or statement that can be selected")
+        reason = search.refused or "the change is in no expression or statement that can be selected"
+        raise PatchError(f"{old.path.name}: {reason}")
     return found
 
 
@@ -109,10 +125,12 @@ def _words(node: Any) -> list[str]:
 
 
 class _Differences:
-    def __init__(self, old: Source, new: Source, places: set[tuple[int, int]]) -> None:
+    def __init__(self, old: RtlSource, new: RtlSource, places: set[tuple[int, int]]) -> None:
         self._old = old
         self._new = new
         self._places = places
+        self.refused = ""
+        """Why the last expression that was tried is not evaluated alike on both sides; "" if none was."""
 
     def below(self, old: Any, new: Any) -> list[Edit] | None:
         """The edits that turn one node into the other; None if there are none."""
@@ -166,11 +184,35 @@ class _Differences:
         span = self._old.span(old)
         if span is None:
             return None
-        if span in self._places:
+        if span in self._places and self._alike(old, new):
             return [Edit(self._old.path.name, "expression", *span, self._new.text_of(new))]
         if kind_of(old).endswith("Statement") and kind_of(old) != "TimingControlStatement":
             return [Edit(self._old.path.name, "statement", *span, self._new.text_of(new))]
         return None
+
+    def _alike(self, old: Any, new: Any) -> bool:
+        """Whether both are evaluated in the same width and sign: then `?:` changes the meaning of neither."""
+        ours, theirs = _evaluated(self._old, old), _evaluated(self._new, new)
+        if ours and ours == theirs:
+            return True
+        texts = [f"`{one_line(self._old.text_of(old))}` is {_as_text(ours)}"]
+        texts.append(f"`{one_line(self._new.text_of(new))}` {_as_text(theirs)}")
+        self.refused = f"{' and '.join(texts)}: `?:` would change the meaning of one; cast it"
+        return False
+
+
+def _evaluated(source: RtlSource, node: Any) -> tuple[Arithmetic, ...]:
+    """How an expression is evaluated in each instance of its module; nothing if it is in none."""
+    while kind_of(node) == "ParenthesizedExpression":
+        node = node.expression
+    span = source.span(node)
+    return arithmetic_of(source).get(span, ()) if span is not None else ()
+
+
+def _as_text(copies: Sequence[Arithmetic]) -> str:
+    """The widths and signs, in words."""
+    words = (f"{each.bits} bits{' signed' if each.signed else ''}" for each in copies)
+    return ", ".join(dict.fromkeys(words)) or "not elaborated"
 
 
 def _own(node: Any) -> list[str]:

@@ -137,7 +137,7 @@ def _render(text: str, start: int, end: int, edits: Sequence[tuple[int, Edit]]) 
 def _select(choices: Sequence[tuple[int, Edit]], original: str) -> str:
     kind = choices[0][1].kind
     if kind == "insertion":
-        return "".join(edit.mutated for _, edit in choices)
+        return "".join(dict.fromkeys(edit.mutated for _, edit in choices))
     if kind == "expression":
         arms = "".join(f"{SELECTOR} == 32'd{number} ? ({edit.mutated}) : " for number, edit in choices)
         return f"({arms}({original}))"

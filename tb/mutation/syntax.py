@@ -15,10 +15,13 @@ from typing import Any, Literal
 import pyslang
 from pyslang import parsing, syntax
 
+from echo_sim.places import RTL
+from tb.results import UnjudgedError
+
 Kind = Literal["expression", "statement"]
 
 
-class SourceError(ValueError):
+class SourceError(UnjudgedError):
     """An RTL source that the parser does not accept."""
 
 
@@ -31,7 +34,9 @@ class Site:
         node: the parser's node.
         context: the statement, assignment or port connection it is part of, as one line.
         reset: it is done under reset or abort.
-        role: "predicate" of an if, "case arm", or "" for any other.
+        role: "predicate" of an if, "case arm", an if with another behind its else as "priority", all that an
+            assignment or a port takes as "value", or "" for any other.
+        scope: where what it is part of begins: the same for all of a block, or of an instance's ports.
     """
 
     kind: Kind
@@ -41,6 +46,7 @@ class Site:
     context: str
     reset: bool
     role: str = ""
+    scope: int = 0
 
 
 # What names a value of elaboration, declares something or only checks.
@@ -77,8 +83,6 @@ _BRACKETS = {
     "ConditionalPredicate",
     "ElementSelect",
     "RangeList",
-    "SimplePropertyExpr",
-    "SimpleSequenceExpr",
     "StructuredAssignmentPattern",
     "SimpleAssignmentPattern",
 }
@@ -92,7 +96,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class Source:
+class RtlSource:
     """A parsed file.
 
     Raises:
@@ -105,16 +109,20 @@ class Source:
         if not self.text.isascii():
             raise SourceError(f"{path}: the parser counts bytes, so a source must be ASCII")
         self._manager = pyslang.SourceManager()
-        self._manager.addUserDirectories(str(path.parent))
+        for folder in (path.parent, RTL):
+            self._manager.addUserDirectories(str(folder))
         self.tree = syntax.SyntaxTree.fromText(self.text, self._manager, path.name, str(path))
         if any(diagnostic.isError() for diagnostic in self.tree.diagnostics):
             raise SourceError(f"{path}: the parser finds errors in it")
         self.root = self.tree.root
 
     def span(self, node: Any) -> tuple[int, int] | None:
-        """First and last character (exclusive) of a node in the file; None for one that a macro made."""
+        """First and last character (exclusive) of a node in the file; None for one that a macro made, or that
+        an included file holds."""
         where = node.sourceRange
         if not (self._manager.isFileLoc(where.start) and self._manager.isFileLoc(where.end)):
+            return None
+        if self._manager.getFileName(where.start) != self.path.name:
             return None
         start, end = where.start.offset, where.end.offset
         # A macro within: the tokens of the node are not those of the text.
@@ -142,19 +150,21 @@ def children(node: Any) -> list[Any]:
 
 
 class _Walk:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RtlSource) -> None:
         self._source = source
         self._context = ""
+        self._scope = 0
         self._reset = False
 
     def _site(self, kind: Kind, node: Any, role: str = "") -> Iterator[Site]:
         span = self._source.span(node)
         if span is not None:
-            yield Site(kind, *span, node, self._context, self._reset, role)
+            yield Site(kind, *span, node, self._context, self._reset, role, self._scope)
 
     def _within(self, node: Any) -> None:
         where = node.sourceRange
         self._context = one_line(self._source.text[where.start.offset : where.end.offset])
+        self._scope = node.parent.sourceRange.start.offset
 
     # ---- members and statements ----
 
@@ -167,11 +177,11 @@ class _Walk:
             if _UNUSED.search(self._context) is None:
                 for assignment in node.assignments:
                     if not isinstance(assignment, parsing.Token):
-                        yield from self.expression(assignment.right)
+                        yield from self.expression(assignment.right, "value")
         elif kind == "NamedPortConnection":
             if str(node.name).strip().endswith("_i") and node.expr is not None:
                 self._within(node)
-                yield from self.expression(node.expr)
+                yield from self.expression(node.expr, "value")
         elif kind == "IfGenerate":
             yield from self.members(node.block)
             if node.elseClause is not None:
@@ -191,7 +201,7 @@ class _Walk:
             expression = node.expr
             if kind_of(expression) in _ASSIGNMENTS and _UNUSED.match(self._context) is None:
                 yield from self._site("statement", node, role)
-                yield from self.expression(expression.right)
+                yield from self.expression(expression.right, "value")
         elif kind == "ReturnStatement":
             self._within(node)
             if node.returnValue is not None:
@@ -204,6 +214,8 @@ class _Walk:
             conditions = [item for item in predicate.conditions if not isinstance(item, parsing.Token)]
             if len(conditions) == 1 and conditions[0].matchesClause is None:
                 self._context = f"if ({context})"
+                if node.elseClause is not None and kind_of(node.elseClause.clause) == kind:
+                    yield from self._site("statement", node, "priority")
                 yield from self._site("expression", conditions[0].expr, "predicate")
                 yield from self.expression(conditions[0].expr)
             before = self._reset
@@ -233,8 +245,12 @@ class _Walk:
 
     # ---- expressions ----
 
-    def expression(self, node: Any) -> Iterator[Site]:
+    def expression(self, node: Any, role: str = "") -> Iterator[Site]:
         kind = kind_of(node)
+        if kind in ("SimplePropertyExpr", "SimpleSequenceExpr"):
+            for child in children(node):
+                yield from self.expression(child, role)
+            return
         if kind == "InvocationExpression" and str(node.left).strip() not in ("$signed", "$unsigned"):
             if not str(node.left).strip().startswith("$") and node.arguments is not None:
                 for argument in node.arguments.parameters:
@@ -256,7 +272,7 @@ class _Walk:
             yield from self.expression(node.expr)
             return
         if kind not in _BRACKETS:
-            yield from self._site("expression", node)
+            yield from self._site("expression", node, role)
         if kind == "ScopedName":
             # The members of a structure are no expressions, what selects bits of them is.
             yield from self._selects(node)

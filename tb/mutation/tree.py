@@ -9,7 +9,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tb.designs import HDL, RTL, npu_design, read_file_list
+from echo_sim.config import load_config
+from echo_sim.designs import npu_design, read_file_list
+from echo_sim.places import BOARD, CHECKERS, RTL, SIM_BUILD
+from echo_sim.tools import find_verilator
 from tb.mutation.schemata import (
     SELECTOR_FILE,
     SELECTOR_TEXT,
@@ -19,23 +22,22 @@ from tb.mutation.schemata import (
     by_file,
     render,
 )
-from tb.npu_config import ROOT, load_config
-from tb.runner import SIM_BUILD
-from tb.tools import find_verilator
+from tb.repository import ROOT
+from tb.results import UnjudgedError
 
 TREES = SIM_BUILD / "mutation"
 CONFIG = "small"
 LINT_TIMEOUT_S = 600.0
 
 
-class TreeError(RuntimeError):
+class TreeError(UnjudgedError):
     """The changed sources are refused, and no change is to blame."""
 
 
 def sources() -> list[Path]:
     """The files that are changed: all of the RTL but the generated register file."""
     files, _ = read_file_list(RTL / "npu.f")
-    return [path for path in files if path.parent == RTL]
+    return [path for path in files if path.parent.name != "regs"]
 
 
 def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
@@ -45,12 +47,10 @@ def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
     edits = by_file(numbered)
     wanted = {SELECTOR_FILE: SELECTOR_TEXT}
     for path in sorted(RTL.rglob("*")):
-        if path.suffix in (".sv", ".svh", ".f"):
+        if path.suffix in (".sv", ".svh", ".f", ".vlt"):
             text = path.read_text(encoding="utf-8")
             relative = str(path.relative_to(RTL))
-            changed = (
-                render(text, edits.get(relative, [])) if path.parent == RTL and path.suffix == ".sv" else text
-            )
+            changed = render(text, edits[path.name]) if path.name in edits else text
             if relative == SELECTOR_TOP:
                 head, end, tail = changed.rpartition("endmodule")
                 changed = head + SELECTOR_UPDATE + end + tail
@@ -106,7 +106,7 @@ def _complaints(folder: Path) -> list[tuple[Path, int, str]]:
             *("--lint-only", "--assert", "--timing", "--quiet", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
             *("--top-module", "npu_top", f"-I{folder}"),
             *(f"-G{name}={value}" for name, value in load_config(CONFIG).parameters().items()),
-            *(str(path) for path in design.sources if path.parent != HDL),
+            *(str(path) for path in design.sources if path.parent not in (BOARD, CHECKERS)),
         ],
         cwd=ROOT,
         env={**os.environ, **verilator.environment},

@@ -14,20 +14,20 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from types import TracebackType
 
-from tb.designs import Design
-from tb.mutation.dispatcher import SOCKET_VARIABLE, Answer, Order, Trial
-from tb.regression import suites
-from tb.runner import RUNS, SimulationError, TestOutcome, launch, read_results
+from echo_sim.designs import Design
+from echo_sim.run import RUNS, SimulationError, TestOutcome, launch, read_results
+from tb.mutation.dispatcher import SOCKET_VARIABLE, Order, Trial, TrialAnswer
+from tb.suites import suites
 from tb.uvm.suite import REQUESTS_VARIABLE
 
 START_TIMEOUT_S = 300.0
 POLL_S = 1.0
-NOT_OF_THE_RTL = ("bench",)
-"""Suites that test the bench itself: what they say about the RTL is an accident."""
+NOT_OF_THE_RTL = ("testbench",)
+"""Suites that test the testbench itself: what they say about the RTL is an accident."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class TrialVerdict:
     """What became of a change under some trials.
 
     Attributes:
@@ -55,7 +55,7 @@ class Worker:
     are tests too.
 
     Raises:
-        SimulationError: it does not start. BuildError, ToolMissingError: as `tb.runner.build`.
+        SimulationError: it does not start. BuildError, ToolMissingError: as `echo_sim.build.build`.
     """
 
     def __init__(self, design: Design, config: str, name: str, seed: int, requests: Path) -> None:
@@ -107,7 +107,7 @@ class Worker:
         self._child.stop()
         shutil.rmtree(self._sockets, ignore_errors=True)
 
-    def judge(self, number: int, trials: Sequence[Trial], seconds: float) -> Verdict:
+    def judge(self, number: int, trials: Sequence[Trial], seconds: float) -> TrialVerdict:
         """Run trials with change `number` up to the first that fails.
 
         SimulationError: the simulator that waits for orders is gone.
@@ -116,7 +116,7 @@ class Worker:
         shutil.rmtree(folder, ignore_errors=True)
         try:
             self._connection.send(Order(number, tuple(trials), seconds, folder))
-            answer: Answer = self._connection.recv()
+            answer: TrialAnswer = self._connection.recv()
         except (EOFError, OSError):
             raise SimulationError(f"the simulator has ended\n{self._child.log_tail()}") from None
         verdict = _verdict(trials, answer, folder)
@@ -124,7 +124,7 @@ class Worker:
         return verdict
 
 
-def _verdict(trials: Sequence[Trial], answer: Answer, folder: Path) -> Verdict:
+def _verdict(trials: Sequence[Trial], answer: TrialAnswer, folder: Path) -> TrialVerdict:
     results, log = folder / "results.xml", folder / "simulator.log"
     # The file is sorted by suite, so only the runs of one test are in their order.
     by_test: dict[str, deque[TestOutcome]] = defaultdict(deque)
@@ -136,10 +136,10 @@ def _verdict(trials: Sequence[Trial], answer: Answer, folder: Path) -> Verdict:
             break
         outcome = by_test[trial.test].popleft()
         if not outcome.passed:
-            return Verdict(trial, outcome.message or "failed", answer.seconds, tuple(passed))
+            return TrialVerdict(trial, outcome.message or "failed", answer.seconds, tuple(passed))
         passed.append(outcome.cycles)
     if answer.status == 0 and len(passed) == len(trials):
-        return Verdict(None, "", answer.seconds, tuple(passed))
+        return TrialVerdict(None, "", answer.seconds, tuple(passed))
     # It died, or was stopped, within a test.
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     begun = len(re.findall(r"running tests\.\S+ \(\d+/\d+\)|running tb\.uvm\.\S+ \(\d+/\d+\)", text))
@@ -149,4 +149,4 @@ def _verdict(trials: Sequence[Trial], answer: Answer, folder: Path) -> Verdict:
     else:
         complaints = re.findall(r"%Error: (?:\S+:\d+: )?(.*)", text)
         how = complaints[0] if complaints else f"the simulator ended with {answer.status}"
-    return Verdict(trial, how, answer.seconds)
+    return TrialVerdict(trial, how, answer.seconds)

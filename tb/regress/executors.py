@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Protocol
 
-from tb.processes import stop_pool
-from tb.regress.task import Outcome, Task, run_task
+from echo_sim.processes import stop_pool
+from tb.regress.task import Task, TaskOutcome, run_task
 from tb.results import CampaignResult, Item
 
 CONNECT_TIMEOUT_S = 10
 
 
-class ExecutorError(RuntimeError):
+class ExecutorError(ConnectionError):
     """The cluster cannot be reached, or has no worker."""
 
 
-class Executor(Protocol):
+class TaskExecutor(Protocol):
     """Runs tasks; each yields one outcome, in the order in which they end."""
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[TaskOutcome]:
         """Run them all."""
 
 
@@ -31,7 +31,7 @@ class ProcessPool:
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[TaskOutcome]:
         """Run them all; when the caller gives up, everything that was started ends."""
         # Each thread waits for a process of its own, so one that crashes takes nothing with it.
         with ThreadPoolExecutor(self._jobs) as pool:
@@ -55,7 +55,7 @@ class DaskCluster:
     def __init__(self, address: str) -> None:
         self._address = address
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[TaskOutcome]:
         """Run them all. ExecutorError: no scheduler at the address, or no worker."""
         # Imported late: it takes a second, and only this executor needs it.
         import distributed
@@ -82,12 +82,12 @@ class DaskCluster:
                 client.cancel(futures)
 
 
-def _lost(task: Task, why: str) -> Outcome:
+def _lost(task: Task, why: str) -> TaskOutcome:
     item = Item(task.name, "error", 0.0, f"the cluster gave it up: {why}", task.replay)
-    return Outcome(task, CampaignResult(task.campaign, 0, 0.0, {}, [item]), "", "")
+    return TaskOutcome(task, CampaignResult(task.campaign, 0, 0.0, {}, [item]), "", "")
 
 
-def executor(where: str, jobs: int) -> Executor:
+def executor(where: str, jobs: int) -> TaskExecutor:
     """The executor that EXECUTOR names: "" or "processes", or the address tcp://host:port of a scheduler.
     ValueError: something else."""
     if where in ("", "processes"):

@@ -9,7 +9,7 @@ from tb.results import CampaignResult
 
 
 @dataclasses.dataclass(frozen=True)
-class Goal:
+class CampaignGoal:
     """A bound on figures of a campaign: their sum, or with `of` the ratio of two sums.
 
     Attributes:
@@ -30,10 +30,10 @@ class Goal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class GoalVerdict:
     """A goal, the value that was reached (None: the figures are not there), and whether that is enough."""
 
-    goal: Goal
+    goal: CampaignGoal
     value: float | None
 
     @property
@@ -54,18 +54,18 @@ class Verdict:
         return f"{'at most' if self.goal.most else 'at least'} {_number(self.goal.bound, self.goal)}"
 
 
-def _number(value: float, goal: Goal) -> str:
+def _number(value: float, goal: CampaignGoal) -> str:
     # Towards the side that fails, so that what is shown as met is.
     return f"{int(value * 10000) / 100:.2f} %" if goal.of else f"{value:,.0f}"
 
 
-def judge(goal: Goal, results: Mapping[str, CampaignResult]) -> Verdict:
+def judge(goal: CampaignGoal, results: Mapping[str, CampaignResult]) -> GoalVerdict:
     """Whether campaigns, by name, meet a goal."""
     result = results.get(goal.campaign)
     if result is None or any(name not in result.figures for name in (*goal.figures, *goal.of)):
-        return Verdict(goal, None)
+        return GoalVerdict(goal, None)
     value = sum(result.figures[name] for name in goal.figures)
     if not goal.of:
-        return Verdict(goal, value)
+        return GoalVerdict(goal, value)
     whole = sum(result.figures[name] for name in goal.of)
-    return Verdict(goal, value / whole if whole else None)
+    return GoalVerdict(goal, value / whole if whole else None)

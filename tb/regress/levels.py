@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
+from echo_sim.config import config_names
 from tb.formal import PROOFS
 from tb.functional import FOLDER_VARIABLE as FUNCTIONAL
-from tb.functional.campaign import STATES_ROUNDS
-from tb.npu_config import ROOT, config_names
-from tb.regress.goals import Goal
+from tb.functional.runs import STATES_ROUNDS
+from tb.regress.goals import CampaignGoal
 from tb.regress.task import KEPT, RESULT, Task
-from tb.regression import SUITE_FOLDERS, suites
+from tb.repository import ROOT
+from tb.suites import SUITE_FOLDERS, suites
 from tb.uvm.sequences import CLOSING_PROGRAMS, STATES_PROGRAMS
 
 TIMEOUT_S = 3600.0
@@ -33,15 +34,15 @@ class Level:
     text: str
     tasks: Callable[[int], list[Task]]
     closing: tuple[Task, ...] = ()
-    goals: tuple[Goal, ...] = ()
+    goals: tuple[CampaignGoal, ...] = ()
 
 
-def _module(
+def _command(
     campaign: str, name: str, *words: str, seed: int | None = None, cost: float, keeps: str = ""
 ) -> Task:
-    """A task of a command that writes a result with --json."""
+    """A task of `python -m tb`, whose commands write a result with --json."""
     environment = {} if seed is None else {"SEED": str(seed)}
-    arguments = ("-m", *words, "--json", RESULT)
+    arguments = ("-m", "tb", *words, "--json", RESULT)
     timeout = max(TIMEOUT_S, 10 * cost)
     return Task(f"{campaign} {name}", campaign, arguments, environment, keeps, timeout=timeout, cost=cost)
 
@@ -50,8 +51,8 @@ def rtl(seed: int, keeps: str = "") -> Iterator[Task]:
     """Every suite of the RTL regression on every configuration."""
     for config in config_names():
         for name in suites():
-            words = ("tb.regression", "--test", name, "--config", config, "--jobs", "1")
-            yield _module("rtl", f"{name} {config}", *words, seed=seed, cost=15, keeps=keeps)
+            words = ("rtl", "--test", name, "--config", config, "--jobs", "1")
+            yield _command("rtl", f"{name} {config}", *words, seed=seed, cost=15, keeps=keeps)
 
 
 def test_folders() -> list[str]:
@@ -72,47 +73,69 @@ def tests(*folders: str) -> Iterator[Task]:
         yield Task(f"tests {folder}", "tests", words, form="junit", cost=60)
 
 
+def views(seed: int) -> Task:
+    """Every operation of the runtime on random views of this seed."""
+    words = ("-m", "pytest", "-q", "tests/runtime/ops/test_random_views.py", "--junit-xml", RESULT)
+    return Task("views", "views", words, {"SEED": str(seed)}, form="junit", cost=90)
+
+
 def formal() -> Iterator[Task]:
     """Every proof."""
     for name in PROOFS:
-        yield _module("formal", name, "tb.formal", name, cost=20)
+        yield _command("formal", name, "formal", name, cost=20)
 
 
 def uvm(seed: int, programs: int, config: str, sequence: str, shard: int, keeps: str = "") -> Iterator[Task]:
     """Random programs, `shard` in a task."""
     for first in range(0, programs, shard):
         count = min(shard, programs - first)
-        words = ("tb.uvm.campaign", "--sequence", sequence, "--config", config, "--count", str(count))
+        words = ("uvm", "--sequence", sequence, "--config", config, "--count", str(count))
         name = f"{sequence} {config} {seed + first}"
-        yield _module("uvm", name, *words, seed=seed + first, cost=0.4 * count, keeps=keeps)
+        yield _command("uvm", name, *words, seed=seed + first, cost=0.4 * count, keeps=keeps)
 
 
 def native(campaign: str, seed: int, total: int, shards: int, per_second: float) -> Iterator[Task]:
     """Faults or packets, `total` of them in so many tasks."""
     for number in range(1, shards + 1):
-        part = ("--count", str(total), "--shard", f"{number}/{shards}")
-        words = ("tb.faults.campaign", campaign, *part)
+        words = (campaign, "--count", str(total), "--shard", f"{number}/{shards}")
         name = f"{number} of {shards}"
-        yield _module(campaign, name, *words, seed=seed, cost=total / shards / per_second)
+        yield _command(campaign, name, *words, seed=seed, cost=total / shards / per_second)
 
 
 def mutation(seed: int, mutants: int, shards: int) -> Iterator[Task]:
     """Mutants of the RTL."""
     for number in range(1, shards + 1):
-        part = ("--count", str(mutants), "--shard", f"{number}/{shards}")
-        words = ("tb.mutation.campaign", *part, "--jobs", "1")
-        yield _module("mutation", f"{number} of {shards}", *words, seed=seed, cost=600)
+        words = ("mutate", "--count", str(mutants), "--shard", f"{number}/{shards}", "--jobs", "1")
+        yield _command("mutation", f"{number} of {shards}", *words, seed=seed, cost=600)
+
+
+def configurations(seed: int, linted: int, played: int) -> Iterator[Task]:
+    """Random hardware configurations, of seeds from `seed` on: some built and played on, many linted."""
+    shard = 20
+    for first in range(0, linted, shard):
+        count = min(shard, linted - first)
+        lint = ("configurations", "--count", str(count))
+        yield _command("configs", f"lint {seed + first}", *lint, seed=seed + first, cost=6 * count)
+    for number in range(seed, seed + played):
+        play = ("configurations", f"random-{number}", "--count", "12")
+        yield _command("configs", f"play {number}", *play, seed=number, cost=200)
 
 
 def _bugs() -> Task:
-    return _module("bugs", "all", "tb.mutation.bugs", cost=200)
+    return _command("bugs", "all", "bugs", "--jobs", "1", cost=200)
+
+
+def _searches(seed: int) -> Task:
+    return _command("searches", "all", "bugs", "--searches", seed=seed, cost=600)
 
 
 def _quick(seed: int) -> list[Task]:
     return [
         *rtl(seed),
-        *tests("tests/unit", "tests/rtl", "tests/sim", "tests/uvm"),
+        *tests("tests/runtime", "tests/rtl", "tests/sim", "tests/tb/uvm"),
         *uvm(seed, 40, "small", "mixed", 40),
+        views(seed),
+        *configurations(seed, 4, 1),
         *native("faults", seed, 5_000, 1, 250),
         *native("fuzz", seed, 50_000, 1, 3000),
         _bugs(),
@@ -121,25 +144,32 @@ def _quick(seed: int) -> list[Task]:
 
 def _full(seed: int) -> list[Task]:
     return [
-        _module("coverage", "all", "tb.coverage.code", "run", "--jobs", "1", seed=seed, cost=1500),
+        _command("coverage", "all", "coverage", "--jobs", "1", seed=seed, cost=1500),
         *mutation(seed, 300, 2),
         *rtl(seed, FUNCTIONAL),
         *tests(*test_folders()),
         *formal(),
         *uvm(seed, 400, "small", "mixed", 100, FUNCTIONAL),
         *uvm(seed, 50, "default", "mixed", 25, FUNCTIONAL),
+        *uvm(seed, 60, "small", "hazards", 30),
+        *uvm(seed, 10, "default", "hazards", 10),
+        *uvm(seed, 30, "small", "magnitude", 15),
+        *uvm(seed, 6, "default", "magnitude", 6),
         *uvm(seed, CLOSING_PROGRAMS, "small", "closing", 30, FUNCTIONAL),
         *uvm(seed, STATES_ROUNDS * STATES_PROGRAMS, "small", "states", 60, FUNCTIONAL),
+        views(seed),
+        *configurations(seed, 40, 12),
         *native("faults", seed, 100_000, 4, 250),
         *native("fuzz", seed, 1_000_000, 4, 3000),
         _bugs(),
+        _searches(seed),
     ]
 
 
-_FUNCTIONAL_REPORT = _module("functional", "report", "tb.functional.report", KEPT, cost=10)
+_FUNCTIONAL_REPORT = _command("functional", "report", "functional", KEPT, cost=10)
 
 _NOTHING_ODD = tuple(
-    Goal(f"{campaign}: {text}", campaign, (figure,), 0, most=True)
+    CampaignGoal(f"{campaign}: {text}", campaign, (figure,), 0, most=True)
     for campaign in ("faults", "fuzz")
     for text, figure in (
         ("hangs", "hangs"),
@@ -148,7 +178,10 @@ _NOTHING_ODD = tuple(
         ("broken assertions", "crashes"),
     )
 )
-_BUGS_FOUND = Goal("known bugs that the regression finds", "bugs", ("bugs_found",), 1.0, of=("bugs",))
+_BUGS_FOUND = CampaignGoal("known bugs that the regression finds", "bugs", ("bugs_found",), 1.0, of=("bugs",))
+_BUGS_SEEN = CampaignGoal(
+    "known bugs that random campaigns find", "searches", ("bugs_found",), 1.0, of=("bugs",)
+)
 
 LEVELS = {
     level.name: level
@@ -160,7 +193,7 @@ LEVELS = {
             _full,
             (_FUNCTIONAL_REPORT,),
             (
-                Goal(
+                CampaignGoal(
                     "functional coverage",
                     "functional",
                     ("functional_hit",),
@@ -168,15 +201,20 @@ LEVELS = {
                     of=("functional_reachable",),
                 ),
                 *(
-                    Goal(f"{name} coverage", "coverage", (f"{name}_covered",), bound, of=(f"{name}_points",))
+                    CampaignGoal(
+                        f"{name} coverage", "coverage", (f"{name}_covered",), bound, of=(f"{name}_points",)
+                    )
                     for name, bound in (("line", 0.98), ("branch", 0.98), ("toggle", 0.95))
                 ),
-                Goal("mutants that were judged", "mutation", ("mutants",), 300),
-                Goal("mutants killed", "mutation", ("killed",), 0.97, of=("killed", "survived")),
-                Goal("known bugs", "bugs", ("bugs",), 20),
+                CampaignGoal("mutants that were judged", "mutation", ("mutants",), 300),
+                CampaignGoal("mutants killed", "mutation", ("killed",), 0.97, of=("killed", "survived")),
+                CampaignGoal("known bugs", "bugs", ("bugs",), 20),
                 _BUGS_FOUND,
-                Goal("faults injected", "faults", ("faults",), 100_000),
-                Goal("packets of the fuzz", "fuzz", ("packets",), 1_000_000),
+                _BUGS_SEEN,
+                CampaignGoal("random configurations played on", "configs", ("configs_played",), 12),
+                CampaignGoal("random configurations linted", "configs", ("configs_linted",), 40),
+                CampaignGoal("faults injected", "faults", ("faults",), 100_000),
+                CampaignGoal("packets of the fuzz", "fuzz", ("packets",), 1_000_000),
                 *_NOTHING_ODD,
             ),
         ),

@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 from matplotlib.figure import Figure
 
-from tb import pictures
-from tb.npu_config import ROOT
-from tb.regress.goals import Verdict
+from tb.regress.goals import GoalVerdict
+from tb.report import page, pictures
+from tb.repository import ROOT
 from tb.results import CampaignResult, Item
 
-TEMPLATE = Path(__file__).with_name("report.html.j2")
 SLOWEST = 25
 
 
@@ -46,7 +44,7 @@ class Regression:
     where: str
     command: str
     campaigns: Sequence[CampaignResult]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[GoalVerdict]
 
     @property
     def passed(self) -> bool:
@@ -94,14 +92,12 @@ def append_history(path: Path, regression: Regression) -> list[dict[str, Any]]:
 
 def render(regression: Regression, history: Sequence[Mapping[str, Any]], folder: Path) -> str:
     """The HTML page that lies in `folder`; it needs no other file but the pages that it links to."""
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     pages = {
-        each.name: [(Path(page).parent.name, os.path.relpath(ROOT / page, folder)) for page in each.pages]
+        each.name: [(Path(path).parent.name, os.path.relpath(ROOT / path, folder)) for path in each.pages]
         for each in regression.campaigns
     }
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return page.render(
+        "regress",
         run=regression,
         pages=pages,
         trends=[(title, pictures.address(figure)) for title, figure in trends(history)],
@@ -178,6 +174,6 @@ def summary(regression: Regression) -> list[str]:
     ]
     for result in regression.campaigns:
         bad = sum(item.status != "pass" for item in result.items)
-        figures = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.figures.items())
+        figures = ", ".join(f"{page.words(name)} {value:,}" for name, value in result.figures.items())
         lines.append(f"| {result.name} | {result.seed} | {len(result.items):,} | {bad} | {figures} |")
     return lines

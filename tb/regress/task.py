@@ -17,10 +17,10 @@ from typing import Literal
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from tb.npu_config import ROOT
-from tb.processes import run_bounded
+from echo_sim.processes import run_bounded
+from echo_sim.run import RUNS, RUNS_VARIABLE
+from tb.repository import ROOT
 from tb.results import CampaignResult, Item, Status
-from tb.runner import RUNS, RUNS_VARIABLE
 
 RESULT = "{result}"
 """Stands, in the arguments of a task, for the file that the command has to write."""
@@ -58,14 +58,17 @@ class Task:
     @property
     def replay(self) -> str:
         """The command line that runs it again."""
-        settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment.items())]
-        return " ".join([*settings, "python", *map(shlex.quote, self.arguments)]).replace(
-            shlex.quote(RESULT), "result"
-        )
+        command = " ".join(["python", *map(shlex.quote, self.arguments)])
+        return self.settings + command.replace(shlex.quote(RESULT), "result")
+
+    @property
+    def settings(self) -> str:
+        """Its variables, as they stand before a command in a shell."""
+        return "".join(f"{name}={shlex.quote(value)} " for name, value in sorted(self.environment.items()))
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """What became of a task: its result, the end of what it printed, and the files it left to be kept.
 
     A command that leaves no result, ends with a status that its result does not explain, or takes too long
@@ -79,7 +82,7 @@ class Outcome:
     kept: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
 
-def run_task(task: Task) -> Outcome:
+def run_task(task: Task) -> TaskOutcome:
     """Run it to the end in this tree. Everything it started ends with it, and with this process."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="echo-npu-regress-") as folder:
@@ -116,7 +119,9 @@ def run_task(task: Task) -> Outcome:
             item = Item(task.name, "error", seconds, f"{complaint}\n{said}".strip(), task.replay)
             result = dataclasses.replace(result, items=[*result.items, item])
         files = {file.name: file.read_bytes() for file in sorted(kept.iterdir()) if file.is_file()}
-    return Outcome(task, dataclasses.replace(result, name=task.campaign), text, socket.gethostname(), files)
+    return TaskOutcome(
+        task, dataclasses.replace(result, name=task.campaign), text, socket.gethostname(), files
+    )
 
 
 def from_junit(task: Task, path: Path, seconds: float) -> CampaignResult:
@@ -133,11 +138,11 @@ def from_junit(task: Task, path: Path, seconds: float) -> CampaignResult:
     items = []
     for suite in suites if isinstance(suites, JUnitXml) else [suites]:
         assert isinstance(suite, TestSuite)
-        items += [_item(case) for case in suite]
+        items += [_item(task, case) for case in suite]
     return CampaignResult(task.campaign, 0, seconds, {"tests": len(items)}, items)
 
 
-def _item(case: TestCase) -> Item:
+def _item(task: Task, case: TestCase) -> Item:
     status: Status = "pass"
     message = ""
     for result in case.result:
@@ -145,7 +150,7 @@ def _item(case: TestCase) -> Item:
         assert isinstance(result, (Failure, Error, Skipped))
         message = f"{result.message or ''}\n{result.text or ''}".strip()
     where = (case.classname or "").replace(".", "/")
-    replay = f"python -m pytest {where}.py -k {shlex.quote(case.name or '')}"
+    replay = f"{task.settings}python -m pytest {where}.py -k {shlex.quote(case.name or '')}"
     return Item(
         f"{case.classname}.{case.name}", status, case.time or 0.0, message, replay if status != "pass" else ""
     )

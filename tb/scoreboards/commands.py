@@ -16,14 +16,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu import registers as regs
-from echo_npu.checks import Command, PacketFault, check_command
-from echo_npu.cmodel import ExecutionFault, FunctionalModel, unpack_extension
-from echo_npu.memory import DeviceMemory
-from echo_npu.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
-from echo_npu.repository import HardwareConfig
-from echo_npu.status import ErrorCode, State, error_name
+from echo_npu.commands.checked import CheckedCommand, PacketFault
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import FENCES, PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
+from echo_npu.model.functional import ExecutionFault, FunctionalModel
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ErrorCode, State, error_name
 from echo_npu.vector.memory import ProgramMemory
+from echo_sim.config import NpuConfig
 from tb.scoreboards.accuracy import Expectation, addresses
 from tb.scoreboards.errors import (
     ExactMismatchError,
@@ -36,7 +37,7 @@ from tb.scoreboards.interrupts import check_interrupt
 from tb.scoreboards.memory import MemoryImage, differences
 
 
-class RegisterWrite(Protocol):
+class AcceptedWrite(Protocol):
     """A register write that the device accepted."""
 
     @property
@@ -104,7 +105,7 @@ class _Behind:
         self._slots: list[bytes] = []
         self.complete = False
 
-    def take(self, slot: bytes, programs: ProgramMemory) -> Command | None:
+    def take(self, slot: bytes, programs: ProgramMemory) -> CheckedCommand | None:
         """The next packet. The command, if it is complete and can have been under way."""
         self._slots.append(slot)
         packet = NpuCommandPacket.unpack(self._slots[0])
@@ -113,7 +114,7 @@ class _Behind:
         on_matrix = packet.opcode == Opcode.MATMUL
         extensions, self._slots = self._slots[1:], []
         self._room[on_matrix] -= 1
-        if self._room[on_matrix] >= 0 and packet.opcode not in (Opcode.NOP, Opcode.SYNC):
+        if self._room[on_matrix] >= 0 and packet.opcode not in FENCES:
             try:
                 return check_command(packet, unpack_extension(extensions), programs)
             except PacketFault:
@@ -125,17 +126,14 @@ class _Behind:
 class _Reference(FunctionalModel):
     """The functional model, which tells what it executes and can be hit by a bus error."""
 
-    def __init__(self, config: HardwareConfig, memory: DeviceMemory) -> None:
+    def __init__(self, config: NpuConfig, memory: DeviceMemory) -> None:
         self.fault: ExpectedFault | None = None
-        self.undefined: list[Command] = []
-        self.executed: list[Command] = []
+        self.undefined: list[CheckedCommand] = []
+        self.executed: list[CheckedCommand] = []
         self.history: list[tuple[NDArray[np.int64], NDArray[np.uint8]]] | None = None
         """If it is a list: what was at all addresses of a destination, before the command was executed."""
         self._behind: _Behind | None = None
         self._seen_head = 0
-        self._ignored_tails: list[int] = []
-        self.heads: set[int] = set()
-        """Where the ring may go on after the last error."""
         super().__init__(config, memory)
 
     def drain(self) -> None:
@@ -148,25 +146,12 @@ class _Reference(FunctionalModel):
         """Commands that were taken since reset."""
         return self._taken
 
-    def _control(self, value: int) -> None:
-        failed = bool(self._error)
-        super()._control(value)
-        if failed and not self._error:
-            # The device is in error later than the model, and may have accepted tails until then.
-            self.heads = {self._tail, *self._ignored_tails}
-            self._ignored_tails.clear()
-
     def _ring_doorbell_of_ring(self, tail: int) -> None:
         if not self._error:
             self._behind = None
         elif tail < self._stored[regs.RING_SIZE]:
-            self._ignored_tails.append(tail)
             self._look_behind(tail)
         super()._ring_doorbell_of_ring(tail)
-
-    def ring_goes_on(self, head: int) -> None:
-        """The ring is empty, and the device is at `head`."""
-        self._head = self._tail = head
 
     def _step_or_fault(self) -> bool:
         fault = self.fault
@@ -187,7 +172,7 @@ class _Reference(FunctionalModel):
             raise PacketFault(fault.code, fault.address)
         return super()._take(from_ring)
 
-    def _execute(self, command: Command) -> None:
+    def _execute(self, command: CheckedCommand) -> None:
         if self.history is not None and command.dst is not None:
             runs = addresses(command.dst, command.batch).reshape(-1, 1)
             places = (runs + np.arange(command.dst.row_bytes)).reshape(-1)
@@ -205,8 +190,10 @@ class _Reference(FunctionalModel):
         self.executed.append(command)
         expectation.check(self.memory.bytes)
 
-    def _stopped(self, command: Command) -> None:
+    def _stopped(self, command: CheckedCommand) -> None:
         """A command failed in its engine. Those behind it may be under way, too, and stop."""
+        if command.packet.opcode == Opcode.LOAD_PROGRAM:
+            self.programs.give_up(command.packet.k, command.packet.m)
         self.undefined.append(command)
         self._behind = _Behind(command.packet.opcode == Opcode.MATMUL)
         self._seen_head = self._head
@@ -255,9 +242,9 @@ class CommandScoreboard:
     """One for each device. Feed it with `mirror` and `observe`, in the order of events; then `check`; at the
     end `finish`."""
 
-    def __init__(self, config: HardwareConfig) -> None:
+    def __init__(self, config: NpuConfig) -> None:
         self._config = config
-        self.on_checked: Callable[[Sequence[Command]], None] | None = None
+        self.on_checked: Callable[[Sequence[CheckedCommand]], None] | None = None
         """Is told of the commands that passed both checks, in their order."""
         self.checked = 0
         """Commands that passed both checks, and errors that were compared."""
@@ -272,7 +259,7 @@ class CommandScoreboard:
         """The host is about to write `data` to device memory."""
         self._memory.bytes[address : address + data.size] = data
 
-    def observe(self, writes: Iterable[RegisterWrite]) -> None:
+    def observe(self, writes: Iterable[AcceptedWrite]) -> None:
         """The device accepted these register writes. AccuracyError if the model's answer to a command is
         wrong."""
         for write in writes:
@@ -304,14 +291,6 @@ class CommandScoreboard:
     def taken(self) -> int:
         """Commands that the model has taken since reset."""
         return self._reference.taken
-
-    def ring_goes_on(self, head: int) -> None:
-        """After an error the ring is empty, and the device is at `head`: at the tail that it was told last
-        before it stopped, which only it knows. StateMismatchError if it never was told that one."""
-        if head not in self._reference.heads:
-            heads = ", ".join(map(str, sorted(self._reference.heads)))
-            raise StateMismatchError(f"the ring goes on at {head}, which is none of {heads}")
-        self._reference.ring_goes_on(head)
 
     def restart_interrupts(self) -> None:
         """All causes of the device were cleared while it had nothing to do."""
@@ -362,7 +341,6 @@ class CommandScoreboard:
         reference.history = None
         if hard:
             self._reference = _Reference(self._config, self._memory)
-            self._reference.programs.load(0, reference.programs.words)
         self.checked += 1
         self._unseen_errors = self._failed = False
 
@@ -454,7 +432,7 @@ class CommandScoreboard:
         """Give the model's memory back."""
         self._memory.close()
 
-    def _adopt(self, command: Command, memory: MemoryImage) -> None:
+    def _adopt(self, command: CheckedCommand, memory: MemoryImage) -> None:
         dst = command.dst
         if dst is None:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echo_npu import registers as regs
+from echo_npu.spec import registers as regs
 from tb.scoreboards.errors import ScoreboardError
 
 DONE, ERROR, COMMAND = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from echo_npu import registers as regs
-from echo_npu.status import State
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import State
 from tb.scoreboards.errors import ScoreboardError
 
 CONSTANT = (
@@ -25,12 +25,16 @@ CONSTANT = (
 STORED = (
     regs.CONTROL,
     regs.IRQ_ENABLE,
+    regs.WATCHDOG,
+    regs.AXI_PROT,
+    regs.GUARD_BASE,
+    regs.GUARD_SIZE,
     regs.RING_BASE,
     regs.RING_SIZE,
     regs.RING_TAIL,
     *range(regs.CMD_WINDOW, regs.CMD_WINDOW + 64, 4),
 )
-"""What only the host changes."""
+"""What changes with the host's writes only."""
 
 
 class RegisterMismatchError(ScoreboardError):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from echo_npu.data_types import DataType, OutType
-from echo_npu.packets import (
+from echo_npu.commands.packets import (
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -20,12 +19,13 @@ from echo_npu.packets import (
     memcpy_packets,
     packet_bytes,
 )
+from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Builder, Program
+from echo_sim.config import NpuConfig
 from tb.functional.model import Counter
 from tb.functional.plan import PLAN, TYPES
 from tb.functional.samples import PAGE, product_tiles
-from tb.npu_config import NpuConfig
 
 SOURCES = 0x0400_0000
 SOURCE_BYTES = 1 << 20

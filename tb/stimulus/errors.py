@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from echo_npu.checks import PacketFault, check_command
-from echo_npu.cmodel import unpack_extension
-from echo_npu.packets import (
+from echo_npu.commands.checked import PacketFault
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import (
     LEGAL_FLAGS,
     NpuCommandPacket,
     Opcode,
@@ -20,9 +20,10 @@ from echo_npu.packets import (
     load_program_packets,
     packet_bytes,
 )
-from echo_npu.status import ErrorCode
+from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.memory import ProgramMemory
+from tb.stimulus.limits import GUARD
 from tb.stimulus.programs import ARENAS, ProgramMaker
 
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
@@ -30,15 +31,17 @@ BAD_CODE = 0x00F0_0000
 BAD_INDICES = 0x00F1_0000
 BAD_ENTRY = 280  # no sequence loads anything else there
 
+UNKNOWN_OPCODE = next(code for code in range(256) if code not in set(Opcode))
+
 Words = list[int]
 Change = Callable[[random.Random, Words], None]
 
 CHECKED = (*tuple(code for code in ErrorCode if 1 <= code <= ErrorCode.BAD_EXTENSION), ErrorCode.BAD_PROGRAM)
-"""What a packet can be refused for."""
+"""What a packet can be refused for; and PROTECTED where GUARD is."""
 
 
 def _opcode(pick: random.Random, words: Words) -> None:
-    words[0] = pick.choice((7, 0xFE, 0x100, words[0] | 1 << 31, pick.getrandbits(32)))
+    words[0] = pick.choice((UNKNOWN_OPCODE, 0xFE, 0x100, words[0] | 1 << 31, pick.getrandbits(32)))
 
 
 def _flags(pick: random.Random, words: Words) -> None:
@@ -61,6 +64,10 @@ def _address(value: Callable[[random.Random, int], int]) -> Change:
         words[low], words[low + 1] = address & 0xFFFF_FFFF, address >> 32
 
     return change
+
+
+def _protected(pick: random.Random, words: Words) -> None:
+    words[6], words[7] = GUARD.base + 8 * pick.randrange(GUARD.size // 8), 0
 
 
 def _overlap(pick: random.Random, words: Words) -> None:
@@ -89,19 +96,21 @@ CHANGES: dict[ErrorCode, Change] = {
     ErrorCode.OVERLAP: _overlap,
     ErrorCode.BAD_EXTENSION: _extension,
     ErrorCode.BAD_PROGRAM: _entry,
+    ErrorCode.PROTECTED: _protected,
 }
 """How a legal command can become one with this error; whether it does depends on the command."""
 
 
 def verdict(packets: list[Packet], program_words: int) -> ErrorCode:
-    """What the device says to a command when all of program memory is loaded; NONE if it takes it."""
+    """What the device says to a command when all of program memory is loaded and GUARD is protected; NONE if
+    it takes it."""
     raw = [packet_bytes(packet) for packet in packets]
     packet = NpuCommandPacket.unpack(raw[0])
     programs = ProgramMemory(program_words)
     programs.loaded = program_words
     extensions = raw[1 : 1 + extension_count(packet.opcode, packet.flags)]
     try:
-        check_command(packet, unpack_extension(extensions), programs)
+        check_command(packet, unpack_extension(extensions), programs, GUARD)
     except PacketFault as fault:
         return fault.code
     return ErrorCode.NONE
@@ -118,7 +127,7 @@ class ErrorMaker:
         maker.images[BAD_INDICES] = np.array([0, 1, -1, 1000, 2], dtype=np.int32).tobytes()
 
     def refused(self, code: ErrorCode) -> list[Packet]:
-        """A command that is refused with one of CHECKED."""
+        """A command that is refused with one of CHECKED, or with PROTECTED where GUARD is."""
         maker = self._maker
         kinds = [maker.copy, maker.strided_copy, maker.add, maker.matmul, maker.gather, maker.vector]
         while True:
@@ -142,16 +151,21 @@ class ErrorMaker:
         command = vector_command(BAD_ENTRY, rows=1, cols=8, output=Stream(ARENAS[0]))
         return [*load_program_packets(BAD_CODE, 1, BAD_ENTRY), *command.packets()]
 
+    def never_loaded(self) -> list[Packet]:
+        """A VECTOR that begins at any word; no sequence loads most of them."""
+        entry = self._random.randrange(self._words - 1)
+        return list(vector_command(entry, rows=1, cols=8, output=Stream(ARENAS[0])).packets())
+
     def bad_index(self) -> list[Packet]:
         """A GATHER one of whose indices is outside of the table."""
         return list(gather_packets(ARENAS[1], BAD_INDICES, ARENAS[0], 5, 16, 5))
 
-    def failing(self) -> list[Packet]:
-        """Any of them."""
+    def failing(self, *, guarded: bool = False) -> list[Packet]:
+        """Any of them; `guarded`: GUARD is protected."""
         pick = self._random
         if pick.random() < 0.25:
-            return pick.choice((self.bad_program, self.bad_index))()
-        return self.refused(pick.choice(CHECKED))
+            return pick.choice((self.bad_program, self.never_loaded, self.bad_index))()
+        return self.refused(pick.choice((*CHECKED, ErrorCode.PROTECTED) if guarded else CHECKED))
 
 
 def without_extension(packets: list[Packet]) -> list[Packet]:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from echo_npu.checks import Command, PacketFault, check_command
-from echo_npu.cmodel import unpack_extension
-from echo_npu.data_types import DataType, OutType
-from echo_npu.packets import (
+from echo_npu.commands.checked import CheckedCommand, PacketFault
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import (
     DTYPE_SHIFT,
     OUT_SHIFT,
     ExtensionPacket,
@@ -29,10 +28,11 @@ from echo_npu.packets import (
     load_program_packets,
     packet_bytes,
 )
+from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Builder, Program
-from tb.npu_config import NpuConfig
+from echo_sim.config import NpuConfig
 from tb.scoreboards.accuracy import addresses
 from tb.stimulus.vector_programs import generate
 
@@ -89,7 +89,7 @@ def centred() -> Program:
 PROGRAMS = (mixed(), lesser(), centred())
 
 
-def checked(packets: Sequence[Packet], programs: ProgramMemory) -> Command | None:
+def checked(packets: Sequence[Packet], programs: ProgramMemory) -> CheckedCommand | None:
     """The first command of `packets` as the device takes it; None if it refuses it, as it does when operands
     overlap."""
     raw = [packet_bytes(packet) for packet in packets]
@@ -146,6 +146,13 @@ class ProgramMaker:
     def _stride(self, least: int, unit: int) -> int:
         return self._random.choice((0, least, least + unit * self._random.randint(0, 9)))
 
+    def _apart(self, nbytes: int, unit: int) -> int:
+        """From one row or batch of a destination, of so many bytes, to the next: sometimes they overlap."""
+        pick, most = self._random, nbytes // unit
+        if pick.random() < 0.8:
+            return nbytes
+        return unit * pick.choice((1, max(1, most - 1), pick.randint(1, most)))
+
     def copy(self) -> Slots:
         """MEMCPY of up to a few hundred bytes, at any alignment."""
         nbytes = self._random.choice((1, 7, 64, self._random.randint(1, 600)))
@@ -156,13 +163,17 @@ class ProgramMaker:
         pick, nbytes = self._random, self._random.randint(1, 40)
         rows, batch = pick.randint(1, 5), pick.randint(1, 3)
         dst_stride = nbytes + pick.randint(0, 20)
+        dst_batch = self._apart(rows * dst_stride, 1)
         extension = ExtensionPacket(
             rows=rows,
             src1_row_stride=pick.choice((0, nbytes, nbytes + 3, 5)),
             dst_row_stride=dst_stride,
             batch0=batch,
             src1_batch0_stride=pick.choice((0, 17, 200)),
-            dst_batch0_stride=rows * dst_stride,
+            dst_batch0_stride=dst_batch,
+            batch1=pick.choice((1, 1, 2)),
+            src1_batch1_stride=pick.choice((0, 31)),
+            dst_batch1_stride=self._apart(batch * dst_batch, 1),
         )
         return [
             NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, self._place(1), 0, self._place(1), m=nbytes),
@@ -204,14 +215,20 @@ class ProgramMaker:
             ]
             dst_stride = self._stride(row_bytes[2], out_size)
             batch_steps = (0, 16 * size, 65 * size)
+            batch = pick.choice((1, 1, 2, 3))
+            dst_batch = self._apart(m * (dst_stride or row_bytes[2]), out_size)
             fields |= {
                 "src1_row_stride": self._stride(row_bytes[0], size),
                 "src2_row_stride": self._stride(row_bytes[1], size),
                 "dst_row_stride": dst_stride,
-                "batch0": pick.choice((1, 1, 2, 3)),
+                "batch0": batch,
                 "src1_batch0_stride": pick.choice(batch_steps),
                 "src2_batch0_stride": pick.choice(batch_steps),
-                "dst_batch0_stride": m * (dst_stride or row_bytes[2]),
+                "dst_batch0_stride": dst_batch,
+                "batch1": pick.choice((1, 1, 1, 2)),
+                "src1_batch1_stride": pick.choice(batch_steps),
+                "src2_batch1_stride": pick.choice(batch_steps),
+                "dst_batch1_stride": self._apart(batch * dst_batch, out_size),
             }
         if fields:
             flags |= Flags.EXT
@@ -229,7 +246,7 @@ class ProgramMaker:
         return list(load_program_packets(self._code[program], len(program), entry))
 
     def vector(self) -> Slots:
-        """VECTOR over a few rows, dense or not, often in place."""
+        """VECTOR over a few rows and batches, dense or not or one over the other, often in place."""
         pick = self._random
         entry, cols, rows = (
             pick.choice(ENTRIES),
@@ -237,9 +254,13 @@ class ProgramMaker:
             pick.randint(1, 4),
         )
         program, row = self._loaded[entry], 4 * cols
-        output = Stream(self._place(), row_stride=row + pick.choice((0, 0, 4, 60)))
-        first = Stream(self._place(), row_stride=pick.choice((0, row, row + 12)))
-        second = Stream(self._place(), row_stride=pick.choice((0, row)))
+        batch = pick.choice(((1, 1), (1, 1), (1, 1), (2, 1), (1, 2), (2, 3)))
+        out_row = self._apart(row + pick.choice((0, 0, 4, 60)), 4)
+        out_batch = self._apart(rows * out_row, 4)
+        outs, ins = (out_batch, self._apart(batch[0] * out_batch, 4)), (pick.choice((0, row)), 4)
+        output = Stream(self._place(), row_stride=out_row, batch_strides=outs)
+        first = Stream(self._place(), row_stride=pick.choice((0, row, row + 12)), batch_strides=ins)
+        second = Stream(self._place(), row_stride=pick.choice((0, row)), batch_strides=(12, row))
         if pick.random() < 0.3:
             second = Stream(self._place(), row_stride=4, bcast=True)
         if pick.random() < 0.3:
@@ -251,6 +272,7 @@ class ProgramMaker:
             inputs=[first, second],
             output=output,
             params=[pick.choice((1.0, -0.5))],
+            batch=batch,
             passes=program.passes,
         )
         return command.packets()

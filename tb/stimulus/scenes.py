@@ -1,7 +1,7 @@
 """Scenes: a few steps that bring the device into one situation of the coverage plan, and end what they began.
 
-Each is a function of a `Stage`, that says what is left open. Commands of a scene that are to be under way
-together depend on nothing."""
+Each is a function of a `SceneStage`, that says what is left open. Commands of a scene that are to be under
+way together depend on nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from echo_npu import registers as regs
-from echo_npu.packets import (
+from echo_npu.commands.packets import (
     Flags,
     NpuCommandPacket,
     Opcode,
@@ -21,13 +20,14 @@ from echo_npu.packets import (
     matmul_packets,
     packet_bytes,
 )
-from echo_npu.status import ErrorCode
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import Stream, vector_command
-from tb.bench import RING_BASE, RING_SLOTS
+from echo_sim.config import NpuConfig
 from tb.drivers.commands import Path as Via
-from tb.npu_config import NpuConfig
 from tb.stimulus.closing import ClosingMaker, sums
 from tb.stimulus.errors import CHECKED, ErrorMaker
+from tb.stimulus.limits import guarded, watched
 from tb.stimulus.programs import ProgramMaker
 from tb.stimulus.steps import (
     BadTail,
@@ -41,6 +41,7 @@ from tb.stimulus.steps import (
     Reset,
     Step,
 )
+from tb.testbench import RING_BASE, RING_SLOTS
 
 SPOILED = 0x0600_0000
 """Code and indices that are good but for their end."""
@@ -52,7 +53,7 @@ COPY_BEATS = 1500
 CLEAR = RegisterWrite(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask | regs.CONTROL_RING_ENABLE.mask)
 
 
-class Stage:
+class SceneStage:
     """What scenes are made of: long commands for either engine, refused ones, traffic of the host."""
 
     def __init__(self, rng: random.Random, config: NpuConfig) -> None:
@@ -128,14 +129,14 @@ def step(packets: Sequence[Packet], via: Via | None = None) -> CommandStep:
     return CommandStep(tuple(packet_bytes(packet) for packet in packets), via, free=True)
 
 
-Scene = Callable[[Stage], list[Step]]
+Scene = Callable[[SceneStage], list[Step]]
 
 
 def refusals(code: ErrorCode, engines: str, via: Via) -> Scene:
     """A packet that is refused while these engines work; if it is the vector engine, with others behind."""
 
-    def scene(stage: Stage) -> list[Step]:
-        steps = stage.work(WORK[engines], via)
+    def scene(stage: SceneStage) -> list[Step]:
+        steps = [*(guarded() if code == ErrorCode.PROTECTED else ()), *stage.work(WORK[engines], via)]
         behind: list[Step] = []
         if engines == "vector":
             # It is looked at at once, unless the packet before it has to wait: then others come behind it.
@@ -149,7 +150,7 @@ def refusals(code: ErrorCode, engines: str, via: Via) -> Scene:
 def drops(window: int, ring: int, end: Step) -> Scene:
     """A refused packet in the window behind a long command, so many packets behind it in window and ring."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         steps = [*stage.work("M", "window"), step(stage.errors.refused(ErrorCode.BAD_FLAGS), "window")]
         in_ring = stage.small(ring, "ring")
         together = tuple(
@@ -167,7 +168,7 @@ def drops(window: int, ring: int, end: Step) -> Scene:
 def unreadable(where: str, engines: str) -> Scene:
     """A slot of the ring that cannot be read, while these engines work: a command's, or its extension's."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         work = stage.work(WORK[engines], "ring")
         slots = sum(len(each.packets) for each in work if isinstance(each, CommandStep))
         if where == "extension":
@@ -186,7 +187,7 @@ def unreadable(where: str, engines: str) -> Scene:
 def submissions(code: ErrorCode, engines: str) -> Scene:
     """A doorbell that is refused while these engines work."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         work = stage.work(WORK[engines], "window")
         if code != ErrorCode.QUEUE_FULL:
             return [*work, BadTail(enabled=code == ErrorCode.RING_INDEX), Recover()]
@@ -208,10 +209,24 @@ def submissions(code: ErrorCode, engines: str) -> Scene:
     return scene
 
 
+def moved_back(engines: str) -> Scene:
+    """A tail that is moved back over packets that wait for these engines' work."""
+
+    def scene(stage: SceneStage) -> list[Step]:
+        waiting = stage.random.randrange(4, 20)
+        fence = NpuCommandPacket(Opcode.SYNC).pack()
+        # The first of them is taken before the tail comes.
+        held = CommandStep((fence,) * waiting, "ring", free=True)
+        back = stage.random.randrange(1, waiting - 1)
+        return [*stage.work(engines, "ring"), held, BadTail(enabled=True, back=back), Recover()]
+
+    return scene
+
+
 def executions(code: ErrorCode, failing: str, younger: str) -> Scene:
     """A command that fails at its end, when younger ones of these engines are under way."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         if code == ErrorCode.BAD_PROGRAM:
             bad = stage.bad_program()
         elif code == ErrorCode.BAD_INDEX:
@@ -229,10 +244,20 @@ def executions(code: ErrorCode, failing: str, younger: str) -> Scene:
     return scene
 
 
+def overdue(failing: str, younger: str) -> Scene:
+    """A command that takes longer than it may, when younger ones of these engines are under way."""
+
+    def scene(stage: SceneStage) -> list[Step]:
+        steps = [*watched(stage.random.randrange(200, COPY_BEATS)), *stage.work(failing + younger)]
+        return [*steps, *stage.small(stage.random.choice((0, 2))), Recover(), *watched(0)]
+
+    return scene
+
+
 def resets(engines: str, hard: bool, again: bool = False) -> Scene:
     """A reset while these engines work and the host reads and writes."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         after = stage.random.choice((1, 50, 200, stage.random.randrange(400, 2500)))
         return [*stage.work(engines), *stage.host(6), Reset(hard, after, again)]
 
@@ -242,7 +267,7 @@ def resets(engines: str, hard: bool, again: bool = False) -> Scene:
 def checking(hard: bool) -> Scene:
     """A reset while a VECTOR waits for the end of a load."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         load = load_program_packets(stage.closing.source(8 * 4096), stage.config.program_words, 0)
         run = vector_command(0, rows=1, cols=8, output=Stream(stage.closing.result(64))).packets()
         clears: list[Step] = [CLEAR] * stage.random.randrange(40)
@@ -254,7 +279,7 @@ def checking(hard: bool) -> Scene:
 def failing(hard: bool) -> Scene:
     """A reset, and the host's actions, around the moment at which a bus error stops everything."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         (long,) = stage.work("V")
         assert isinstance(long, CommandStep)
         packet = NpuCommandPacket.unpack(long.packets[0])
@@ -269,7 +294,7 @@ def failing(hard: bool) -> Scene:
 def host_beside_failing() -> Scene:
     """Host traffic all the while that a command works, meets a bus error, and is stopped."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         (long,) = stage.work("V")
         assert isinstance(long, CommandStep)
         low = NpuCommandPacket.unpack(long.packets[0]).dst_addr + stage.random.randrange(4096)
@@ -282,7 +307,7 @@ def draining(code: ErrorCode, engines: str) -> Scene:
     """The host clears errors and reads memory while a refused packet waits for a long command, if there is
     one, and there are interrupts that nobody takes."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = [RegisterWrite(regs.IRQ_ENABLE, stage.random.choice((0, 1, 5)))]
         steps += [*stage.work(engines), *stage.host(8)]
         for _ in range(5):
@@ -295,7 +320,7 @@ def draining(code: ErrorCode, engines: str) -> Scene:
 def idle_clears() -> Scene:
     """The host clears errors that are not there, in every state of legal commands."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = []
         for _ in range(25):
             kinds = [stage.legal.strided_copy, stage.legal.copy, stage.legal.matmul, stage.legal.fence]
@@ -310,7 +335,7 @@ def idle_clears() -> Scene:
 def interrupt_races() -> Scene:
     """Many commands that raise the interrupt, and a host that clears it all the time."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         packets = []
         for length in range(40):
             copy = NpuCommandPacket(
@@ -330,7 +355,7 @@ def interrupt_races() -> Scene:
 def done_races() -> Scene:
     """A device that is done again and again, and a host that clears it all the time."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = []
         for _ in range(8):
             clears = [RegisterWrite(regs.IRQ_STATUS, 7)] * stage.random.randint(15, 25)
@@ -344,7 +369,7 @@ def interrupt_levels(done: bool) -> Scene:
     """All values of IRQ_ENABLE over and over, while a command that raises the interrupt is followed by one
     that is refused; whether the device is done in between."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         nbytes = 300 * stage.config.bus_bytes
         copy = NpuCommandPacket(
             Opcode.MEMCPY, 0, stage.closing.source(nbytes), 0, stage.closing.result(nbytes), m=nbytes
@@ -363,7 +388,7 @@ def interrupt_levels(done: bool) -> Scene:
 def heads(hard: bool) -> Scene:
     """Resets while one short command after the other is at the head of the queue."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = []
         for _ in range(8):
             together = step([NpuCommandPacket(Opcode.NOP)] * 60, "ring")
@@ -376,7 +401,7 @@ def heads(hard: bool) -> Scene:
 def host_after_error() -> Scene:
     """Host traffic when the device has stopped."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         return [step(stage.errors.refused(ErrorCode.BAD_OPCODE)), *stage.host(10), Recover()]
 
     return scene
@@ -385,7 +410,7 @@ def host_after_error() -> Scene:
 def refused_host(engines: str) -> Scene:
     """Host accesses that are refused while these engines work: there is no memory, or it refuses."""
 
-    def scene(stage: Stage) -> list[Step]:
+    def scene(stage: SceneStage) -> list[Step]:
         place = stage.closing.result(4096) // 4096 * 4096 + 4096
         stage.closing.result(2 * 4096)
         steps: list[Step] = [Fault(place, place + 64), Fault(place, place + 64, write=True)]
@@ -402,7 +427,10 @@ def _scenes() -> list[Scene]:
     ways: tuple[Via, ...] = ("window", "ring")
     both = (False, True)
     found: list[Scene] = [
-        refusals(code, engines, via) for code in CHECKED for engines in WORK for via in ways
+        refusals(code, engines, via)
+        for code in (*CHECKED, ErrorCode.PROTECTED)
+        for engines in WORK
+        for via in ways
     ]
     levels = [(window, ring) for window in (0, 3, 20) for ring in (0, 1, 5, 20, RING_SLOTS - 1)]
     found += [drops(window, ring, Recover()) for window, ring in levels]
@@ -410,10 +438,13 @@ def _scenes() -> list[Scene]:
     found += [unreadable(where, engines) for where in ("packet", "extension") for engines in WORK]
     codes = (ErrorCode.QUEUE_FULL, ErrorCode.RING_CONFIG, ErrorCode.RING_INDEX)
     found += [submissions(code, engines) for code in codes for engines in WORK]
+    found += [moved_back(engines) for engines in ("M", "V", "MV")]
     buses = (ErrorCode.READ_RESPONSE, ErrorCode.WRITE_RESPONSE)
     found += [executions(code, "M", younger) for code in buses for younger in ("", "M", "V", "MV", "VM")]
     vectors = (*buses, ErrorCode.BAD_PROGRAM, ErrorCode.BAD_INDEX)
     found += [executions(code, "V", younger) for code in vectors for younger in ("", "M", "MM")]
+    found += [overdue("M", younger) for younger in ("", "M", "V", "MV", "VM")]
+    found += [overdue("V", younger) for younger in ("", "M", "MM")]
     slots = ("", "M", "V", "MM", "MV", "VM", "MMV", "MVM", "VMM")
     found += [resets(engines, hard) for engines in slots for hard in both for _ in range(3)]
     found += [resets("VM", hard, again=True) for hard in both for _ in range(2)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from echo_npu.packets import NpuCommandPacket
+from echo_npu.commands.packets import NpuCommandPacket
 from tb.drivers.commands import Path as Via
 
 Answer = Literal["OKAY", "SLVERR", "DECERR"]
@@ -64,6 +64,17 @@ class HostRead:
 
 
 @dataclasses.dataclass(frozen=True)
+class HostHold:
+    """On these channels of its port ("w", "b", "r") the host gives and takes nothing until all commands from
+    the last `Recover`, `Reset` or step `alone` to the next one have ended, a soft reset included."""
+
+    channels: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"the host holds {', '.join(self.channels)}"
+
+
+@dataclasses.dataclass(frozen=True)
 class RegisterRead:
     """Read a register, beside everything else."""
 
@@ -111,11 +122,15 @@ class Doorbells:
 
 @dataclasses.dataclass(frozen=True)
 class BadTail:
-    """Write a ring tail that must be refused: the ring is disabled, or the tail is beyond its end."""
+    """Write a ring tail that must be refused: the ring is disabled, or the tail is beyond its end, or `back`
+    by so many slots, which wait in the ring at that time."""
 
     enabled: bool
+    back: int = 0
 
     def __str__(self) -> str:
+        if self.back:
+            return f"a tail that is moved back by {self.back}"
         return f"a tail {'beyond the ring' if self.enabled else 'of a ring that is not enabled'}"
 
 
@@ -146,6 +161,7 @@ Step = (
     CommandStep
     | HostWrite
     | HostRead
+    | HostHold
     | RegisterRead
     | RegisterWrite
     | Fault
@@ -164,7 +180,7 @@ class StepProgram:
     Attributes:
         steps: in order on each port; the ports do not wait for one another, except for a step `alone`.
         images: bytes that are in memory before the first step, by address.
-        timing: knobs of the memory model, as `tb.native.Dram.configure`.
+        timing: knobs of the memory model, as `echo_sim.native.Dram.configure`.
         via: how commands are submitted that do not say it themselves.
     """
 

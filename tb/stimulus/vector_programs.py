@@ -451,6 +451,10 @@ def _layout(
             gap = rng.choice((0, 0, 1, rng.randint(1, 16)))
             strides[name] = span + gap * size
             span += (counts[name] - 1) * strides[name]
+    if not repeatable and not plan.in_place and rng.random() < 0.25:
+        for name in ("row", "batch0", "batch1"):  # rows that overlap: the later one wins
+            if rng.random() < 0.6:
+                strides[name] = size * rng.randint(min(1, strides[name]), strides[name] // size)
     address = arena.place(span, size)
     batches = (strides["batch0"], strides["batch1"])
     return Descriptor(

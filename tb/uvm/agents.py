@@ -1,6 +1,6 @@
 """Three agents, one for each port: commands, host memory, registers.
 
-An agent is a sequencer, a driver that turns an item's step into calls of the bench's own drivers, and an
+An agent is a sequencer, a driver that turns an item's step into calls of the testbench's own drivers, and an
 analysis port on which the driver tells what it saw. The register agent's monitor tells all register writes
 that the device accepted, whoever their master was.
 """
@@ -14,9 +14,8 @@ import cocotb
 from cocotbext.axi import AxiResp
 from pyuvm import uvm_agent, uvm_analysis_port, uvm_component, uvm_driver, uvm_sequence_item, uvm_sequencer
 
-from tb.bench import NpuBench
+from echo_sim.native import ObservedWrite
 from tb.drivers.commands import Path
-from tb.native import ObservedWrite
 from tb.stimulus.steps import (
     BadTail,
     CommandStep,
@@ -27,6 +26,7 @@ from tb.stimulus.steps import (
     RegisterWrite,
     Step,
 )
+from tb.testbench import NpuTestbench
 
 
 class StepItem(uvm_sequence_item):  # type: ignore[misc]
@@ -37,12 +37,12 @@ class StepItem(uvm_sequence_item):  # type: ignore[misc]
         self.step = step
 
 
-class Driver(uvm_driver):  # type: ignore[misc]
+class StepDriver(uvm_driver):  # type: ignore[misc]
     """Takes items and drives them; `seen` publishes each step with what came of it."""
 
     def build_phase(self) -> None:
         self.seen = uvm_analysis_port("seen", self)
-        self.bench: NpuBench = self.cdb_get("BENCH")
+        self.tb: NpuTestbench = self.cdb_get("TESTBENCH")
 
     async def run_phase(self) -> None:
         while True:
@@ -55,7 +55,7 @@ class Driver(uvm_driver):  # type: ignore[misc]
         raise NotImplementedError
 
 
-class CommandDriver(Driver):
+class CommandStepDriver(StepDriver):
     """Submits commands; waits for room, not for their end, but for that too between the two ways of
     submission. ConfigDB: VIA, TIMEOUT_CYCLES."""
 
@@ -64,9 +64,9 @@ class CommandDriver(Driver):
         self._last: Path | None = None
 
     async def drive(self, step: CommandStep | Doorbells | BadTail) -> None:
-        commands = self.bench.commands
+        commands = self.tb.commands
         if isinstance(step, BadTail):
-            await commands.bad_tail(enabled=step.enabled)
+            await commands.bad_tail(enabled=step.enabled, back=step.back)
             return
         via: Path = "window" if isinstance(step, Doorbells) else step.via or self.cdb_get("VIA")
         free = isinstance(step, CommandStep) and step.free
@@ -83,7 +83,7 @@ class HostAnswerError(AssertionError):
     """The host window gave another AXI4 response than the access must get."""
 
 
-class HostDriver(Driver):
+class HostStepDriver(StepDriver):
     """Reads and writes device memory through the host window; the answer is the bytes read, none where a hard
     reset came in between."""
 
@@ -110,12 +110,10 @@ class HostDriver(Driver):
 
     async def _access(self, step: HostWrite | HostRead) -> bytes:
         if isinstance(step, HostWrite):
-            answer = await self.bench.memory.front_write(
-                step.address, step.data, refused=step.answer != "OKAY"
-            )
+            answer = await self.tb.memory.front_write(step.address, step.data, refused=step.answer != "OKAY")
             data = step.data
         else:
-            answer = await self.bench.memory.front_read(step.address, step.length)
+            answer = await self.tb.memory.front_read(step.address, step.length)
             data = b"" if answer is None else bytes(answer.data)
         if answer is None:
             return b""  # a hard reset came in between
@@ -124,28 +122,28 @@ class HostDriver(Driver):
         return data
 
 
-class RegisterDriver(Driver):
+class RegisterStepDriver(StepDriver):
     """Reads and writes registers; the answer is the value read, 0 for a write, None for a value that nobody
     can judge because the model has not been told all that happens."""
 
     async def drive(self, step: RegisterRead | RegisterWrite) -> int | None:
         if isinstance(step, RegisterWrite):
-            await self.bench.registers.write(step.offset, step.value)
+            await self.tb.registers.write(step.offset, step.value)
             return 0
-        value = await self.bench.registers.read(step.offset)
-        if self.bench.held:
+        value = await self.tb.registers.read(step.offset)
+        if self.tb.held:
             return None
-        self.bench.monitor.sync()  # the judge of the value must have seen all writes before it
+        self.tb.monitor.sync()  # the judge of the value must have seen all writes before it
         return value
 
 
-class RegisterMonitor(uvm_component):  # type: ignore[misc]
-    """Publishes the register writes that the bench's monitor delivers, in lists."""
+class RegisterWriteMonitor(uvm_component):  # type: ignore[misc]
+    """Publishes the register writes that the testbench's monitor delivers, in lists."""
 
     def build_phase(self) -> None:
         self.writes = uvm_analysis_port("writes", self)
-        bench: NpuBench = self.cdb_get("BENCH")
-        bench.monitor.listener = self._deliver
+        tb: NpuTestbench = self.cdb_get("TESTBENCH")
+        tb.monitor.listener = self._deliver
 
     def _deliver(self, writes: Iterable[ObservedWrite]) -> None:
         self.writes.write(writes)
@@ -154,7 +152,7 @@ class RegisterMonitor(uvm_component):  # type: ignore[misc]
 class Agent(uvm_agent):  # type: ignore[misc]
     """Sequencer and driver of one port; what kind of driver, its subclass says."""
 
-    driver_type: type[Driver]
+    driver_type: type[StepDriver]
 
     def build_phase(self) -> None:
         super().build_phase()
@@ -168,20 +166,20 @@ class Agent(uvm_agent):  # type: ignore[misc]
 class CommandAgent(Agent):
     """Window and ring."""
 
-    driver_type = CommandDriver
+    driver_type = CommandStepDriver
 
 
 class HostAgent(Agent):
     """The host window s_axi."""
 
-    driver_type = HostDriver
+    driver_type = HostStepDriver
 
 
 class RegisterAgent(Agent):
     """s_axil, as far as it is not commands."""
 
-    driver_type = RegisterDriver
+    driver_type = RegisterStepDriver
 
     def build_phase(self) -> None:
         super().build_phase()
-        self.monitor = RegisterMonitor.create("monitor", self)
+        self.monitor = RegisterWriteMonitor.create("monitor", self)

@@ -8,13 +8,12 @@ from typing import Any
 from cocotb.triggers import Timer
 from pyuvm import uvm_component, uvm_env, uvm_subscriber
 
-from echo_npu import registers as regs
 from echo_npu.backends.base import ReadReg
-from echo_npu.status import ErrorCode, State
-from tb.bench import RING_BASE, NpuBench
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ErrorCode, State
+from echo_sim.native import ObservedWrite
 from tb.drivers.commands import ALL_IRQS
 from tb.drivers.registers import CLOCK_NS
-from tb.native import ObservedWrite
 from tb.scoreboards.commands import DeviceState
 from tb.scoreboards.registers import RegisterScoreboard
 from tb.stimulus.steps import (
@@ -28,6 +27,7 @@ from tb.stimulus.steps import (
     Reset,
     Step,
 )
+from tb.testbench import RING_BASE, NpuTestbench
 from tb.uvm.agents import CommandAgent, HostAgent, RegisterAgent
 from tb.uvm.faults import commands_of, explains_address, suspects
 
@@ -48,8 +48,8 @@ class WriteSubscriber(uvm_subscriber):  # type: ignore[misc]
     """Shows the functional model every register write."""
 
     def write(self, tt: Sequence[ObservedWrite]) -> None:
-        bench: NpuBench = self.cdb_get("BENCH")
-        bench.scoreboard.observe(tt)
+        tb: NpuTestbench = self.cdb_get("TESTBENCH")
+        tb.scoreboard.observe(tt)
 
 
 class HostSubscriber(uvm_subscriber):  # type: ignore[misc]
@@ -58,8 +58,8 @@ class HostSubscriber(uvm_subscriber):  # type: ignore[misc]
     def write(self, tt: Any) -> None:
         step, data = tt
         if isinstance(step, HostRead) and step.answer == "OKAY" and data:
-            bench: NpuBench = self.cdb_get("BENCH")
-            if data != bench.scoreboard.expected_bytes(step.address, step.length):
+            tb: NpuTestbench = self.cdb_get("TESTBENCH")
+            if data != tb.scoreboard.expected_bytes(step.address, step.length):
                 raise HostReadError(f"{step}: not what the functional model's memory has")
 
 
@@ -67,8 +67,8 @@ class RegisterSubscriber(uvm_subscriber):  # type: ignore[misc]
     """Judges what the host read from registers."""
 
     def build_phase(self) -> None:
-        bench: NpuBench = self.cdb_get("BENCH")
-        self.registers = RegisterScoreboard(bench.scoreboard.expected_register)
+        tb: NpuTestbench = self.cdb_get("TESTBENCH")
+        self.registers = RegisterScoreboard(tb.scoreboard.expected_register)
 
     def write(self, tt: Any) -> None:
         step, value = tt
@@ -82,7 +82,7 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
     """Commands and all of memory (`tb.scoreboards.commands`), host reads, and register reads."""
 
     def build_phase(self) -> None:
-        self.bench: NpuBench = self.cdb_get("BENCH")
+        self.tb: NpuTestbench = self.cdb_get("TESTBENCH")
         self.writes = WriteSubscriber.create("writes", self)
         self.host = HostSubscriber.create("host", self)
         self.registers = RegisterSubscriber.create("registers", self)
@@ -91,74 +91,76 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
         """Wait until the device has nothing to do, and compare everything. Raises as the scoreboards do,
         DeviceHangError, UnexpectedErrorState."""
         if await self._compare(timeout_cycles) == State.ERROR:
-            raise UnexpectedErrorState(await self.bench.commands.describe())
+            raise UnexpectedErrorState(await self.tb.commands.describe())
 
     async def recover(self, timeout_cycles: int, steps: Sequence[Step]) -> None:
         """The same after `steps`, which may have provoked an error: judge and clear it. Raises
         WrongErrorError too."""
-        bench = self.bench
-        state = await bench.commands.settle(timeout_cycles)
-        if bench.held:
-            self.tell(steps, state, await bench.state())
-            bench.held = False
-        bench.dram.clear_faults()
+        tb = self.tb
+        state = await tb.commands.settle(timeout_cycles)
+        if tb.held:
+            self.tell(steps, state, await tb.state())
+            tb.held = False
+        tb.dram.clear_faults()
         if await self._compare(timeout_cycles) == State.ERROR:
-            head = await bench.commands.clear_error()
-            bench.monitor.sync()
-            bench.scoreboard.ring_goes_on(head)
+            head = await tb.commands.clear_error()
+            tb.monitor.sync()
+            expected = tb.scoreboard.expected_register(regs.RING_HEAD)
+            if head != expected:
+                raise WrongErrorError(f"the ring goes on at {head}, not at {expected}")
 
     async def reset(self, step: Reset, *, host: bool) -> None:
         """Reset the device when it is time, and compare memory; `host`: the host's own bursts go on."""
-        bench = self.bench
+        tb = self.tb
         await Timer(max(step.after, 1) * CLOCK_NS, "ns")
         if step.again:
-            await bench.commands.provoke_reset(doorbells=step.hard)
+            await tb.commands.provoke_reset(doorbells=step.hard)
         if step.hard:
-            bench.monitor.sync()  # what came before the reset is the old model's
-            await bench.hard_reset()
-            bench.scoreboard.after_reset(bench.memory.shared, hard=True)
-            bench.monitor.sync()
+            tb.monitor.sync()  # what came before the reset is the old model's
+            await tb.hard_reset()
+            tb.scoreboard.after_reset(tb.memory.shared, hard=True)
+            tb.monitor.sync()
         else:
-            await bench.restart()
-            outstanding = bench.dram.statistic("outstanding")
+            await tb.restart()
+            outstanding = tb.dram.statistic("outstanding")
             if outstanding and not host:
                 raise WrongErrorError(f"{outstanding} bursts are under way behind the reset")
-            bench.monitor.sync()
-            bench.scoreboard.after_reset(bench.memory.shared, hard=False)
-        bench.dram.clear_faults()
-        bench.scoreboard.restart_interrupts()
+            tb.monitor.sync()
+            tb.scoreboard.after_reset(tb.memory.shared, hard=False)
+        tb.dram.clear_faults()
+        tb.scoreboard.restart_interrupts()
         self.registers.registers.restart()
 
     def interrupt(self) -> bool:
         """Level of the interrupt output."""
-        return self.bench.registers.irq
+        return self.tb.registers.irq
 
     def restart(self) -> None:
         """A program begins; the device has nothing to do, and its interrupts are cleared."""
-        self.bench.monitor.sync()
-        self.bench.scoreboard.restart_interrupts()
+        self.tb.monitor.sync()
+        self.tb.scoreboard.restart_interrupts()
 
     async def _compare(self, timeout_cycles: int) -> State:
-        bench = self.bench
-        await bench.commands.settle(timeout_cycles)
-        status, enable = await bench.registers.run([ReadReg(regs.IRQ_STATUS), ReadReg(regs.IRQ_ENABLE)])
+        tb = self.tb
+        await tb.commands.settle(timeout_cycles)
+        status, enable = await tb.registers.run([ReadReg(regs.IRQ_STATUS), ReadReg(regs.IRQ_ENABLE)])
         line = self.interrupt()
-        bench.monitor.sync()
-        bench.scoreboard.check_interrupt(status, enable, line)
-        state = await bench.check(timeout_cycles)  # clears all causes
-        bench.scoreboard.restart_interrupts()
+        tb.monitor.sync()
+        tb.scoreboard.check_interrupt(status, enable, line)
+        state = await tb.check(timeout_cycles)  # clears all causes
+        tb.scoreboard.restart_interrupts()
         self.registers.registers.cleared(ALL_IRQS)
         return state
 
     def tell(self, steps: Sequence[Step], state: State, reported: DeviceState) -> None:
         """Judge an error that only the device can tell, and tell the model of it."""
-        bench = self.bench
-        scoreboard = bench.scoreboard
+        tb = self.tb
+        scoreboard = tb.scoreboard
         faults = [step for step in steps if isinstance(step, Fault)]
         packets = [
             packet for step in steps if isinstance(step, CommandStep | Doorbells) for packet in step.packets
         ]
-        commands = commands_of(packets, bench.config.program_words)
+        commands = commands_of(packets, tb.config.program_words)
         doorbells = {
             ErrorCode.RING_INDEX if step.enabled else ErrorCode.RING_CONFIG
             for step in steps
@@ -177,20 +179,20 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
             scoreboard.expect_fault(code, reported.error_address, command=reported.error_index, before=True)
         elif code in (ErrorCode.READ_RESPONSE, ErrorCode.WRITE_RESPONSE):
             wanted = [fault for fault in faults if fault.write == (code == ErrorCode.WRITE_RESPONSE)]
-            good = suspects(commands, wanted, bench.config.bus_bytes).explain(number)
+            good = suspects(commands, wanted, tb.config.bus_bytes).explain(number)
             good = good and explains_address(wanted, reported.error_address)
             scoreboard.expect_fault(code, reported.error_address, command=reported.error_index)
         else:  # none, or one that the model knows
             sure = bool(doorbells - {ErrorCode.QUEUE_FULL}) or any(fault.low >= RING_BASE for fault in faults)
             good = state == State.ERROR or not sure
             if state != State.ERROR:
-                good = good and suspects(commands, faults, bench.config.bus_bytes).explain(None)
+                good = good and suspects(commands, faults, tb.config.bus_bytes).explain(None)
         if not good:
             raise WrongErrorError(f"{reported}, after {'; '.join(map(str, steps))}")
 
 
 class NpuEnv(uvm_env):  # type: ignore[misc]
-    """All of it. ConfigDB: BENCH, an NpuBench that was started; VIA, "window" or "ring"."""
+    """All of it. ConfigDB: TESTBENCH, an NpuTestbench that was started; VIA, "window" or "ring"."""
 
     def build_phase(self) -> None:
         self.commands = CommandAgent.create("commands", self)

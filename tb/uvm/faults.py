@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from echo_npu.checks import check_command
-from echo_npu.cmodel import unpack_extension
-from echo_npu.command import Command, Operand, PacketFault
-from echo_npu.packets import NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, extension_count
 from echo_npu.vector.memory import ProgramMemory
 from tb.scoreboards.accuracy import addresses
 from tb.stimulus.steps import Fault
@@ -32,11 +31,11 @@ class Suspects(NamedTuple):
         return failed in self.possible and (self.certain is None or failed <= self.certain)
 
 
-def commands_of(packets: Sequence[bytes], program_words: int) -> list[Command | None]:
+def commands_of(packets: Sequence[bytes], program_words: int) -> list[CheckedCommand | None]:
     """The commands in these packets, which follow one another; None for one that is refused."""
     programs = ProgramMemory(program_words)
     programs.loaded = program_words
-    commands: list[Command | None] = []
+    commands: list[CheckedCommand | None] = []
     rest = list(packets)
     while rest:
         packet = NpuCommandPacket.unpack(rest[0])
@@ -49,7 +48,7 @@ def commands_of(packets: Sequence[bytes], program_words: int) -> list[Command | 
     return commands
 
 
-def suspects(commands: Sequence[Command | None], faults: Sequence[Fault], beat: int) -> Suspects:
+def suspects(commands: Sequence[CheckedCommand | None], faults: Sequence[Fault], beat: int) -> Suspects:
     """Who meets the faults; `beat` is the bytes of the bus.
 
     A program need not read all of a stream, and a GATHER reads the rows that it is told: they may meet what
@@ -82,7 +81,7 @@ def explains_address(faults: Sequence[Fault], address: int) -> bool:
     return any(fault.low // PAGE * PAGE <= address < fault.high for fault in faults)
 
 
-def _touches(operand: Operand, batch: tuple[int, int], fault: Fault, beat: int) -> bool:
+def _touches(operand: MemoryOperand, batch: tuple[int, int], fault: Fault, beat: int) -> bool:
     runs = addresses(operand, batch).reshape(-1)
     first = runs // beat * beat
     last = -(-(runs + operand.row_bytes) // beat) * beat

@@ -14,23 +14,26 @@ import cocotb
 import numpy as np
 from pyuvm import ConfigDB, uvm_sequence, uvm_sequencer
 
-from echo_npu import registers as regs
-from echo_npu.packets import Packet, load_program_packets, matmul_packets, packet_bytes
-from tb.bench import DEFAULT_TIMING, NpuBench, random_timing
+from echo_npu.commands.packets import MAX_BATCH, Packet, load_program_packets, matmul_packets, packet_bytes
+from echo_npu.spec import registers as regs
+from echo_sim.config import NpuConfig
 from tb.drivers.commands import Path as Via
 from tb.functional.plan import COMMANDS
-from tb.npu_config import NpuConfig
 from tb.scoreboards.accuracy import addresses
 from tb.scoreboards.registers import CONSTANT, STORED
 from tb.stimulus.closing import PATTERNS, ClosingMaker, reachable
 from tb.stimulus.errors import ErrorMaker, without_extension
+from tb.stimulus.hazards import MEETINGS, HazardMaker
+from tb.stimulus.limits import guarded
+from tb.stimulus.magnitude import COUNTS, LEVELS, MOST_STRIDE_BITS, STRIDED, LargeMaker
 from tb.stimulus.programs import ARENA_BYTES, ARENAS, CODE, INDICES, ProgramMaker
-from tb.stimulus.scenes import SCENES, Stage
+from tb.stimulus.scenes import SCENES, SceneStage
 from tb.stimulus.steps import (
     BadTail,
     CommandStep,
     Doorbells,
     Fault,
+    HostHold,
     HostRead,
     HostWrite,
     Recover,
@@ -40,6 +43,7 @@ from tb.stimulus.steps import (
     Step,
     StepProgram,
 )
+from tb.testbench import DEFAULT_TIMING, NpuTestbench, random_timing
 from tb.uvm.agents import StepItem
 from tb.uvm.env import NpuEnv
 from tb.uvm.faults import PAGE, commands_of
@@ -47,6 +51,8 @@ from tb.uvm.faults import PAGE, commands_of
 HOST_AREAS = (0x0200_0000, 0x1200_0000)
 """Memory that no command touches, one place in each region: the host writes here while commands run."""
 HOST_AREA_BYTES = 8192
+HOLD_AREA = 0x0210_0000
+"""Zeros, which a host that is held up writes again."""
 
 ZEROS = 0x0300_0000
 """Memory that nobody touches."""
@@ -60,7 +66,7 @@ STATES_PROGRAMS = 30
 OVERFLOW_RESULT = 0x1300_0000
 """What the long command of an overflow writes."""
 
-TIMEOUT_CYCLES = 500_000
+TIMEOUT_CYCLES = 3_000_000
 
 
 class PortSequence(uvm_sequence):  # type: ignore[misc]
@@ -80,7 +86,7 @@ class PortSequence(uvm_sequence):  # type: ignore[misc]
 class ProgramSequence(uvm_sequence):  # type: ignore[misc]
     """A virtual sequence: draws a program, plays it on all ports at once, and has everything checked.
 
-    ConfigDB: BENCH; ENV, the NpuEnv; SEED, of what is drawn; TIMEOUT_CYCLES.
+    ConfigDB: TESTBENCH; ENV, the NpuEnv; SEED, of what is drawn; TIMEOUT_CYCLES.
     """
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
@@ -92,13 +98,13 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
         return self.draw(random.Random(f"{type(self).__name__} {seed}"), config)
 
     async def body(self) -> None:
-        bench: NpuBench = ConfigDB().get(None, "", "BENCH")
-        program = self.program(ConfigDB().get(None, "", "SEED"), bench.config)
+        tb: NpuTestbench = ConfigDB().get(None, "", "TESTBENCH")
+        program = self.program(ConfigDB().get(None, "", "SEED"), tb.config)
         ConfigDB().set(None, "*", "VIA", program.via)
-        await load_zeros(bench)
-        bench.dram.configure(program.timing)
+        await load_last(tb)
+        tb.dram.configure(program.timing)
         for address, data in program.images.items():
-            bench.memory.write(address, data)
+            tb.memory.write(address, data)
         env: NpuEnv = ConfigDB().get(None, "", "ENV")
         env.scoreboard.restart()
         for group in groups(program.steps):
@@ -106,16 +112,17 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
 
     async def _play(self, env: NpuEnv, group: Group) -> None:
         """Play the steps of a group, each port by itself, and check when all is done."""
-        bench: NpuBench = ConfigDB().get(None, "", "BENCH")
+        tb: NpuTestbench = ConfigDB().get(None, "", "TESTBENCH")
         faults = [step for step in group.steps if isinstance(step, Fault)]
         if isinstance(group.end, Reset):
-            bench.scoreboard.keep_history()
+            tb.scoreboard.keep_history()
         if isinstance(group.end, Recover):
-            bench.held = any(isinstance(step, Fault | Doorbells | BadTail) for step in group.steps)
+            tb.held = any(isinstance(step, Fault | Doorbells | BadTail) for step in group.steps)
         for each in faults:
-            bench.dram.add_fault(
-                each.low, each.high, read=not each.write, write=each.write, decode=each.decode
-            )
+            tb.dram.add_fault(each.low, each.high, read=not each.write, write=each.write, decode=each.decode)
+        held = {channel for step in group.steps if isinstance(step, HostHold) for channel in step.channels}
+        if held:
+            tb.memory.hold(held)
         ports: list[tuple[uvm_sequencer, tuple[type, ...]]] = [
             (env.commands.sequencer, (CommandStep, Doorbells, BadTail)),
             (env.host.sequencer, (HostWrite, HostRead)),
@@ -129,12 +136,15 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
         )
 
         async def host() -> None:
+            if held:
+                await tb.commands.settle(timeout)  # without the host's help
+                tb.memory.hold(())
             await accesses
             await env.host.driver.settle()
 
+        timeout = ConfigDB().get(None, "", "TIMEOUT_CYCLES")
         await commands
         await registers
-        timeout = ConfigDB().get(None, "", "TIMEOUT_CYCLES")
         if isinstance(group.end, Reset):
             window = any(isinstance(step, HostRead | HostWrite) for step in group.steps)
             await env.scoreboard.reset(group.end, host=window)
@@ -146,14 +156,20 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
             await host()
             await env.scoreboard.check(timeout)
         if isinstance(group.end, Reset) or faults:
-            await load_zeros(bench)  # a load may have been cut short
+            await load_zeros(tb)  # a load may have been cut short
             env.scoreboard.restart()
 
 
-async def load_zeros(bench: NpuBench) -> None:
-    """Fill program memory, which has no reset: when a program is cut short, its VECTOR may run what was never
-    loaded."""
-    await bench.run(load_program_packets(ZEROS, bench.config.program_words, 0))
+async def load_last(tb: NpuTestbench) -> None:
+    """Load the last word of program memory alone: commands may begin anywhere, and what no command of the
+    program has loaded must never be executed."""
+    last = tb.config.program_words - 1
+    await tb.run(load_program_packets(ZEROS, 1, last))
+
+
+async def load_zeros(tb: NpuTestbench) -> None:
+    """Fill program memory: how far a load has come that was cut short, nobody knows."""
+    await tb.run(load_program_packets(ZEROS, tb.config.program_words, 0))
 
 
 class Group(NamedTuple):
@@ -219,6 +235,11 @@ def host_steps(rng: random.Random, count: int) -> list[Step]:
         else:  # what the engines read at the same time
             steps.append(HostRead(rng.choice((INDICES, CODE)), min(length, 256)))
     return steps
+
+
+def hold_step(rng: random.Random) -> HostHold:
+    """Any of the channels that a host can leave alone."""
+    return HostHold(tuple(rng.sample(("w", "b", "r"), rng.randint(1, 3))))
 
 
 def register_steps(rng: random.Random, count: int) -> list[Step]:
@@ -310,6 +331,8 @@ class HostSequence(ProgramSequence):
         maker = ProgramMaker(rng, config)
         commands = command_steps(maker, ALL_KINDS, rng.randint(3, 12))
         steps = shuffled(rng, commands, host_steps(rng, 25))
+        if rng.random() < 0.4:
+            steps.append(hold_step(rng))
         return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
 
 
@@ -354,7 +377,8 @@ class ErrorsSequence(ProgramSequence):
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
         maker = ProgramMaker(rng, config)
         errors = ErrorMaker(rng, maker, config.program_words)
-        steps: list[Step] = []
+        protected = rng.random() < 0.5
+        steps: list[Step] = guarded() if protected else []
         for _ in range(rng.randint(1, 5)):
             before = command_steps(maker, ALL_KINDS, rng.randint(0, 5), irq=0.2)
             kind = rng.random()
@@ -363,7 +387,7 @@ class ErrorsSequence(ProgramSequence):
             elif kind < 0.24:
                 failing = [BadTail(enabled=rng.random() < 0.5)]
             else:
-                failing = [command_step(errors.failing())]
+                failing = [command_step(errors.failing(guarded=protected))]
             behind = [
                 command_step(maker.draw([getattr(maker, k) for k in ALL_KINDS]))
                 for _ in range(rng.randint(0, 4))
@@ -441,12 +465,54 @@ class ResetsSequence(ProgramSequence):
             elif last < 0.55:
                 steps += overflow(rng, config, maker)
             reach = rng.choice((20, 100, 500, 3000))
-            steps.append(Reset(hard=rng.random() < 0.5, after=rng.randrange(reach)))
+            reset = Reset(hard=rng.random() < 0.5, after=rng.randrange(reach))
+            if not reset.hard and rng.random() < 0.4:
+                # What it writes is there already: memory is compared before it may go on.
+                write = HostWrite(HOLD_AREA + rng.randrange(4096), bytes(rng.randint(1, 4096)))
+                read = HostRead(rng.choice((INDICES, CODE)), rng.randint(1, 256), early=True)
+                steps += [hold_step(rng), read, write]
+            steps.append(reset)
             if rng.random() < 0.4:
                 steps += command_steps(maker, ALL_KINDS, rng.randint(1, 3))
                 steps.append(Recover())
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
         return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+
+
+class HazardsSequence(ProgramSequence):
+    """Pairs of commands that meet in an operand, one of them long, beside register traffic."""
+
+    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
+        maker = HazardMaker(rng, config)
+        commands = [command_step(maker.loads())]
+        for _ in range(rng.randint(1, 5)):
+            commands.append(command_step(maker.pair(rng.choice(MEETINGS))))
+        steps = shuffled(rng, commands, register_steps(rng, rng.randint(0, 8)))
+        return StepProgram(
+            tuple(steps), maker.images, any_timing(rng), rng.choice(("ring", "ring", "window"))
+        )
+
+
+MAGNITUDE_BITS = 18
+"""Counts of the sequence "magnitude" go a little beyond so many bits, batches as far as they can."""
+
+
+class MagnitudeSequence(ProgramSequence):
+    """A command with a count or a stride of any number of bits, up to the largest that can be simulated."""
+
+    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
+        maker = LargeMaker(rng)
+        kind = rng.choice(list(COUNTS))
+        count = rng.choice(COUNTS[kind])
+        most = MAX_BATCH if count.startswith("batch") else (1 << MAGNITUDE_BITS) + 1
+        bits = rng.randint(8, MAGNITUDE_BITS)
+        commands = [maker.long(kind, count, min(most, (1 << bits) + rng.randint(-1, 1)))]
+        for _ in range(rng.randint(0, 8)):
+            kind = rng.choice(list(STRIDED))
+            stride = 1 << rng.randint(6, MOST_STRIDE_BITS)
+            commands.append(maker.far(kind, rng.choice(STRIDED[kind]), rng.choice(LEVELS), stride))
+        steps = tuple(command_step(slots) for slots in commands)
+        return StepProgram(steps, maker.images, DEFAULT_TIMING, rng.choice(("window", "ring")))
 
 
 class ClosingSequence(ProgramSequence):
@@ -475,7 +541,7 @@ class StatesSequence(ProgramSequence):
 
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
         rng = random.Random(f"{type(self).__name__} {seed}")
-        stage = Stage(rng, config)
+        stage = SceneStage(rng, config)
         part = SCENES[seed % STATES_PROGRAMS :: STATES_PROGRAMS]
         rng.shuffle(part)
         steps = [step for scene in part for step in scene(stage)]
@@ -490,6 +556,7 @@ class MixedSequence(ProgramSequence):
         kinds = (
             *(PacketSequence, NeighbourSequence, LongSequence, LongSequence, VectorSequence, HostSequence),
             *(WaysSequence, ErrorsSequence, ErrorsSequence, FaultsSequence, FaultsSequence, ResetsSequence),
+            HazardsSequence,
         )
         return rng.choice(kinds)("drawn").draw(rng, config)
 
@@ -505,6 +572,8 @@ SEQUENCES: dict[str, type[ProgramSequence]] = {
     "errors": ErrorsSequence,
     "faults": FaultsSequence,
     "resets": ResetsSequence,
+    "hazards": HazardsSequence,
+    "magnitude": MagnitudeSequence,
     "closing": ClosingSequence,
     "states": StatesSequence,
 }

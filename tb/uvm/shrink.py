@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
-from tb.bench import DEFAULT_TIMING
 from tb.stimulus.steps import Step, StepProgram
+from tb.testbench import DEFAULT_TIMING
 
 Fails = Callable[[Sequence[StepProgram]], Sequence[bool]]
 """Whether each of these programs still fails in the same way."""

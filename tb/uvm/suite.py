@@ -1,4 +1,4 @@
-"""The cocotb side: plays the programs that tb.uvm.campaign asks for, one cocotb test for each."""
+"""The cocotb side: plays the programs that tb.uvm.program_campaign asks for, one cocotb test for each."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import cocotb
 from pyuvm import ConfigDB, uvm_factory, uvm_root, uvm_test
 
-from tb.bench import NpuBench, npu_test
 from tb.stimulus.steps import StepProgram
+from tb.testbench import NpuTestbench, npu_test
 from tb.uvm.env import NpuEnv
 from tb.uvm.sequences import SEQUENCES, TIMEOUT_CYCLES, ProgramSequence, ReplaySequence
 
@@ -41,10 +41,10 @@ def program_tests(test: type[ProgramTest]) -> Any:
     requests = json.loads(Path(os.environ[REQUESTS_VARIABLE]).read_text(encoding="utf-8"))
 
     @npu_test(index=list(range(len(requests))))
-    async def test_program(bench: NpuBench, index: int) -> None:
+    async def test_program(tb: NpuTestbench, index: int) -> None:
         logging.getLogger("cocotb.npu_tb.s_axi").setLevel(logging.WARNING)  # else every byte is logged
         request = requests[index]
-        settings: dict[str, Any] = {"BENCH": bench, "SEED": 0, "TIMEOUT_CYCLES": TIMEOUT_CYCLES}
+        settings: dict[str, Any] = {"TESTBENCH": tb, "SEED": 0, "TIMEOUT_CYCLES": TIMEOUT_CYCLES}
         if "program" in request:
             settings |= {"SEQUENCE": ReplaySequence, "PROGRAM": StepProgram.load(Path(request["program"]))}
         else:

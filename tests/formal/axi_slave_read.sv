@@ -15,6 +15,7 @@ module axi_slave_read_formal #(
     input logic [          7:0] s_arlen,
     input logic [          2:0] s_arsize,
     input logic [          1:0] s_arburst,
+    input logic [          2:0] s_arprot,
     input logic                 s_arvalid,
     input logic                 s_rready,
     input logic                 m_arready,
@@ -27,7 +28,7 @@ module axi_slave_read_formal #(
     input logic                 tag_r
 );
   localparam int unsigned DataBytes = DataWidth / 8;
-  localparam int unsigned ArBits    = IdWidth + 32 + 8 + 3 + 2;
+  localparam int unsigned ArBits    = 3 + IdWidth + 32 + 8 + 3 + 2;
   localparam int unsigned RBits     = IdWidth + DataWidth + 2 + 1;
   localparam logic [1:0]  DecErr    = 2'b11;
 
@@ -49,11 +50,12 @@ module axi_slave_read_formal #(
   logic [7:0]           m_arlen;
   logic [2:0]           m_arsize;
   logic [1:0]           m_arburst;
+  logic [2:0]           m_arprot;
   logic [ArBits-1:0]    s_ar, m_ar;
   logic [RBits-1:0]     s_r, m_r;
 
-  assign s_ar = {s_arid, s_araddr, s_arlen, s_arsize, s_arburst};
-  assign m_ar = {m_arid, m_araddr, m_arlen, m_arsize, m_arburst};
+  assign s_ar = {s_arprot, s_arid, s_araddr, s_arlen, s_arsize, s_arburst};
+  assign m_ar = {m_arprot, m_arid, m_araddr, m_arlen, m_arsize, m_arburst};
   assign s_r  = {s_rid, s_rdata, s_rresp, s_rlast};
   assign m_r  = {m_rid, m_rdata, m_rresp, m_rlast};
 
@@ -69,6 +71,7 @@ module axi_slave_read_formal #(
       .s_axi_awlen  ('0),
       .s_axi_awsize ('0),
       .s_axi_awburst('0),
+      .s_axi_awprot ('0),
       .s_axi_awvalid(1'b0),
       .s_axi_awready(),
       .s_axi_wdata  ('0),
@@ -85,6 +88,7 @@ module axi_slave_read_formal #(
       .s_axi_arlen  (s_arlen),
       .s_axi_arsize (s_arsize),
       .s_axi_arburst(s_arburst),
+      .s_axi_arprot (s_arprot),
       .s_axi_arvalid(s_arvalid),
       .s_axi_arready(s_arready),
       .s_axi_rid    (s_rid),
@@ -98,6 +102,7 @@ module axi_slave_read_formal #(
       .m_awlen_o    (),
       .m_awsize_o   (),
       .m_awburst_o  (),
+      .m_awprot_o   (),
       .m_awvalid_o  (),
       .m_awready_i  (1'b0),
       .m_wdata_o    (),
@@ -114,6 +119,7 @@ module axi_slave_read_formal #(
       .m_arlen_o    (m_arlen),
       .m_arsize_o   (m_arsize),
       .m_arburst_o  (m_arburst),
+      .m_arprot_o   (m_arprot),
       .m_arvalid_o  (m_arvalid),
       .m_arready_i  (m_arready),
       .m_rid_i      (m_rid),
@@ -247,7 +253,7 @@ module axi_slave_read_formal #(
     return {id, DataWidth'(0), DecErr, last};
   endfunction
   logic [IdWidth-1:0] bad_id;
-  assign bad_id      = bad_ar_q[ArBits-1-:IdWidth];
+  assign bad_id      = bad_ar_q[ArBits-4-:IdWidth];
   assign bad_len     = {1'b0, bad_ar_q[12:5]};
   assign place_head  = bad_ahead_q == lasts + count_t'(dut.read_count_q);
   assign tagged0     = bad_q && dut.u_r.valid_q && bad_ahead_q == '0;

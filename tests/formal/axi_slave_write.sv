@@ -15,6 +15,7 @@ module axi_slave_write_formal #(
     input logic [            7:0] s_awlen,
     input logic [            2:0] s_awsize,
     input logic [            1:0] s_awburst,
+    input logic [            2:0] s_awprot,
     input logic                   s_awvalid,
     input logic [  DataWidth-1:0] s_wdata,
     input logic [DataWidth/8-1:0] s_wstrb,
@@ -31,7 +32,7 @@ module axi_slave_write_formal #(
     input logic                   tag_b
 );
   localparam int unsigned DataBytes = DataWidth / 8;
-  localparam int unsigned AwBits    = IdWidth + 32 + 8 + 3 + 2;
+  localparam int unsigned AwBits    = 3 + IdWidth + 32 + 8 + 3 + 2;
   localparam int unsigned WBits     = DataWidth + DataBytes + 1;
   localparam int unsigned BBits     = IdWidth + 2;
   localparam logic [1:0]  DecErr    = 2'b11;
@@ -59,7 +60,7 @@ module axi_slave_write_formal #(
   logic [WBits-1:0]   s_w, m_w;
   logic [BBits-1:0]   s_b, m_b;
 
-  assign s_aw = {s_awid, s_awaddr, s_awlen, s_awsize, s_awburst};
+  assign s_aw = {s_awprot, s_awid, s_awaddr, s_awlen, s_awsize, s_awburst};
   assign s_w  = {s_wdata, s_wstrb, s_wlast};
   assign s_b  = {s_bid, s_bresp};
   assign m_b  = {m_bid, m_bresp};
@@ -69,10 +70,11 @@ module axi_slave_write_formal #(
   logic [7:0]           m_awlen;
   logic [2:0]           m_awsize;
   logic [1:0]           m_awburst;
+  logic [2:0]           m_awprot;
   logic [DataWidth-1:0] m_wdata;
   logic [DataBytes-1:0] m_wstrb;
   logic                 m_wlast;
-  assign m_aw = {m_awid, m_awaddr, m_awlen, m_awsize, m_awburst};
+  assign m_aw = {m_awprot, m_awid, m_awaddr, m_awlen, m_awsize, m_awburst};
   assign m_w  = {m_wdata, m_wstrb, m_wlast};
 
   axi_slave #(
@@ -87,6 +89,7 @@ module axi_slave_write_formal #(
       .s_axi_awlen  (s_awlen),
       .s_axi_awsize (s_awsize),
       .s_axi_awburst(s_awburst),
+      .s_axi_awprot (s_awprot),
       .s_axi_awvalid(s_awvalid),
       .s_axi_awready(s_awready),
       .s_axi_wdata  (s_wdata),
@@ -103,6 +106,7 @@ module axi_slave_write_formal #(
       .s_axi_arlen  ('0),
       .s_axi_arsize ('0),
       .s_axi_arburst('0),
+      .s_axi_arprot ('0),
       .s_axi_arvalid(1'b0),
       .s_axi_arready(),
       .s_axi_rid    (),
@@ -116,6 +120,7 @@ module axi_slave_write_formal #(
       .m_awlen_o    (m_awlen),
       .m_awsize_o   (m_awsize),
       .m_awburst_o  (m_awburst),
+      .m_awprot_o   (m_awprot),
       .m_awvalid_o  (m_awvalid),
       .m_awready_i  (m_awready),
       .m_wdata_o    (m_wdata),
@@ -132,6 +137,7 @@ module axi_slave_write_formal #(
       .m_arlen_o    (),
       .m_arsize_o   (),
       .m_arburst_o  (),
+      .m_arprot_o   (),
       .m_arvalid_o  (),
       .m_arready_i  (1'b0),
       .m_rid_i      ('0),
@@ -303,7 +309,7 @@ module axi_slave_write_formal #(
   end
 
   logic [BBits-1:0] refusal;
-  assign refusal = {bad_aw_q[AwBits-1-:IdWidth], DecErr};
+  assign refusal = {bad_aw_q[AwBits-4-:IdWidth], DecErr};
 
   always_comb begin
     if (rst_ni) begin

@@ -18,6 +18,8 @@ module register_block_formal
     input logic         rready,
     input logic         ring_enable_clear,
     input logic         ring_tail_clear,
+    input logic         ring_tail_set,
+    input logic [ 15:0] ring_tail_value,
     input logic [ 15:0] ring_head,
     input logic [  1:0] state,
     input logic [  7:0] queue_level,
@@ -39,6 +41,7 @@ module register_block_formal
   logic         awready, wready, bvalid, arready, rvalid;
   logic [1:0]   bresp, rresp;
   logic [31:0]  rdata, ring_base;
+  logic [15:0]  ring_tail;
   logic         soft_reset, doorbell, ring_tail_write, irq;
   logic [511:0] packet;
 
@@ -72,10 +75,16 @@ module register_block_formal
       .cmd_doorbell_o     (doorbell),
       .ring_base_o        (ring_base),
       .ring_size_o        (),
-      .ring_tail_o        (),
+      .ring_tail_o        (ring_tail),
       .ring_tail_write_o  (ring_tail_write),
       .ring_tail_clear_i  (ring_tail_clear),
+      .ring_tail_set_i    (ring_tail_set),
+      .ring_tail_value_i  (ring_tail_value),
       .ring_head_i        (ring_head),
+      .guard_base_o       (),
+      .guard_size_o       (),
+      .watchdog_o         (),
+      .axi_prot_o         (),
       .state_i            (state),
       .queue_level_i      (queue_level),
       .queue_full_i       (queue_full),
@@ -106,13 +115,13 @@ module register_block_formal
   endfunction
 
   function automatic logic readable(input logic [15:0] addr);
-    return is_word(addr, 16'h000, 16'h02C) || is_word(addr, 16'h040, 16'h058) || is_word(addr, 16'h060, 16'h064) ||
-           is_word(addr, 16'h080, 16'h08C) || is_word(addr, 16'h0C0, 16'h0FC) || is_word(addr, 16'h200, 16'h25C);
+    return is_word(addr, 16'h000, 16'h02C) || is_word(addr, 16'h040, 16'h058) || is_word(addr, 16'h060, 16'h06C) ||
+           is_word(addr, 16'h080, 16'h094) || is_word(addr, 16'h0C0, 16'h0FC) || is_word(addr, 16'h200, 16'h25C);
   endfunction
 
   function automatic logic writable(input logic [15:0] addr);
-    return addr == 16'h040 || addr == 16'h060 || addr == 16'h064 || is_word(addr, 16'h080, 16'h084) ||
-           addr == 16'h08C || is_word(addr, 16'h0C0, 16'h0FC) || addr == 16'h100;
+    return addr == 16'h040 || is_word(addr, 16'h060, 16'h06C) || is_word(addr, 16'h080, 16'h084) ||
+           is_word(addr, 16'h08C, 16'h094) || is_word(addr, 16'h0C0, 16'h0FC) || addr == 16'h100;
   endfunction
 
   // ---------------------------------------------------------------- what the host has sent and is not done yet
@@ -195,6 +204,7 @@ module register_block_formal
 
   // ---------------------------------------------------------------- what a write does
   logic [31:0] word, word_next_q, base_next_q;
+  logic [15:0] tail_from_q;
   logic        known_q, tail_next_q, b_kept, r_kept, irq_set_q;
   assign word = packet[32*word_index+:32];
 
@@ -204,6 +214,9 @@ module register_block_formal
     base_next_q <= do_write && aw_q == 16'h080 ? (ring_base & ~bits) | (data_q & bits) : ring_base;
     if (do_write && aw_q == 16'h0C0 + 16'(4 * word_index)) word_next_q <= (word & ~bits) | (data_q & bits);
     else word_next_q <= soft_reset ? '0 : word;
+    // The host's write wins, one of no byte too; what the device sets wins against its clear.
+    if (do_write && aw_q == 16'h08C) tail_from_q <= (ring_tail & ~bits[15:0]) | (data_q[15:0] & bits[15:0]);
+    else tail_from_q <= ring_tail_set ? ring_tail_value : (ring_tail_clear ? '0 : ring_tail);
     irq_set_q <= rst_ni && !soft_reset && !ring_enable_clear && irq_done;
   end
 
@@ -248,6 +261,7 @@ module register_block_formal
       if (known_q) begin
         BaseWritten : assert (ring_base == base_next_q);
         WordWritten : assert (word == word_next_q);
+        TailWritten : assert (ring_tail == tail_from_q);
         TailPulse   : assert (ring_tail_write == tail_next_q);
       end
       DoorbellOnce : assert (doorbell == (do_write && aw_q == 16'h100 && strb_q != '0));

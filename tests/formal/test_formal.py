@@ -10,9 +10,9 @@ import dataclasses
 import pytest
 
 from tb.formal import PROOFS, WRAPPERS, build_model, check_bounded, prove
-from tb.npu_config import ROOT
+from tb.repository import ROOT
 
-QUICK = ("sync_fifo-4", "skid_buffer", "round_robin-5")
+QUICK = ("sync_fifo-4", "ram_queue", "skid_buffer", "round_robin-5", "host_write_buffer", "host_read_buffer")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ FAULTS = (
     Fault(
         "element overwritten when one leaves",
         "sync_fifo-4",
-        "rtl/sync_fifo.sv",
+        "rtl/cells/sync_fifo.sv",
         "if (push_i) storage_q[",
         "if (push_i && !pop_i) storage_q[",
         "TagOrder",
@@ -40,7 +40,7 @@ FAULTS = (
     Fault(
         "element twice",
         "sync_fifo-4",
-        "rtl/sync_fifo.sv",
+        "rtl/cells/sync_fifo.sv",
         "if (pop_i)  read_q",
         "if (pop_i && !push_i) read_q",
         "CountExact",
@@ -48,7 +48,7 @@ FAULTS = (
     Fault(
         "second element lost",
         "skid_buffer",
-        "rtl/skid_buffer.sv",
+        "rtl/cells/skid_buffer.sv",
         "spare_valid_q <= 1'b1;",
         "spare_valid_q <= 1'b0;",
         "TakesTwo",
@@ -56,7 +56,7 @@ FAULTS = (
     Fault(
         "newer element first",
         "skid_buffer",
-        "rtl/skid_buffer.sv",
+        "rtl/cells/skid_buffer.sv",
         "if (spare_valid_q) data_q <= spare_q;",
         "if (spare_valid_q && !valid_i) data_q <= spare_q;",
         "TagOrder",
@@ -64,7 +64,7 @@ FAULTS = (
     Fault(
         "winner stays first",
         "round_robin-5",
-        "rtl/round_robin.sv",
+        "rtl/cells/round_robin.sv",
         "'0 : index_o + 1'b1;",
         "'0 : index_o;",
         "ServedInTurn",
@@ -73,15 +73,57 @@ FAULTS = (
     Fault(
         "two winners",
         "round_robin-5",
-        "rtl/round_robin.sv",
+        "rtl/cells/round_robin.sv",
         "candidates & (~candidates + 1'b1)",
         "candidates",
         "GrantOneHot",
     ),
     Fault(
+        "element overwritten before it is taken",
+        "ram_queue",
+        "rtl/cells/ram_queue.sv",
+        "assign fetch   = stored != '0 && (ready_i || !valid_q);",
+        "assign fetch   = stored != '0;",
+        "OutputStable",
+    ),
+    Fault(
+        "address ahead of its data",
+        "host_write_buffer",
+        "rtl/memory/host_write_buffer.sv",
+        "assign awvalid_o = !aw_empty && whole_q != '0;",
+        "assign awvalid_o = !aw_empty;",
+        "DataAtHand",
+    ),
+    Fault(
+        "read without room for its data",
+        "host_read_buffer",
+        "rtl/memory/host_read_buffer.sv",
+        "32'(claimed_q) + 32'(arlen_i) < DataBeats;",
+        "32'(claimed_q) < DataBeats;",
+        "RoomForData",
+        steps=14,
+    ),
+    Fault(
+        "turn that passes on behind the host only",
+        "memory_controller",
+        "rtl/memory/memory_controller.sv",
+        ".advance_i(order_push),",
+        ".advance_i(order_push && aw_grant[0]),",
+        "WriteInTurn",
+        steps=7,
+    ),
+    Fault(
+        "response not taken",
+        "memory_controller",
+        "rtl/memory/memory_controller.sv",
+        "assign m_axi_bready  = 1'b1;",
+        "assign m_axi_bready  = m_axi_bid[7:4] != 4'(ClientHost);",
+        "TakesResponses",
+    ),
+    Fault(
         "data of an earlier burst swallowed",
         "axi_slave_write",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         "if (write_count_q == '0) write_state_d = WriteDrain;",
         "write_state_d = WriteDrain;",
         "WSwallowed",
@@ -90,7 +132,7 @@ FAULTS = (
     Fault(
         "burst of 17 beats at one address",
         "axi_slave_write",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         "legal_burst = len <= 8'd15;",
         "legal_burst = len <= 8'd16;",
         "AwExpected",
@@ -98,7 +140,7 @@ FAULTS = (
     Fault(
         "data without an address passed on",
         "axi_slave_write",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         "assign w_pass      = data_count_q != '0;",
         "assign w_pass      = 1'b1;",
         "WPassed",
@@ -106,7 +148,7 @@ FAULTS = (
     Fault(
         "refusal of another burst",
         "axi_slave_write",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         "{aw_in.id, RespDecErr} :",
         "{m_bid_i, RespDecErr} :",
         "RefusalOrder",
@@ -114,7 +156,7 @@ FAULTS = (
     Fault(
         "a beat too few",
         "axi_slave_read",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         "assign refuse_last = beat_q == ar_in.len;",
         "assign refuse_last = beat_q + 8'd1 >= ar_in.len;",
         "RefusalOrder",
@@ -122,7 +164,7 @@ FAULTS = (
     Fault(
         "beat not waited for",
         "axi_slave_read",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         ".ready_i(s_axi_rready)",
         ".ready_i(1'b1)",
         "RStable",
@@ -130,7 +172,7 @@ FAULTS = (
     Fault(
         "refusal that never begins",
         "axi_slave_read",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         "if (ar_valid && !ar_legal && read_count_q == '0) begin",
         "if (ar_valid && !ar_legal && read_count_q != '0) begin",
         "Progress",
@@ -138,7 +180,7 @@ FAULTS = (
     Fault(
         "refusal that never begins",
         "axi_slave_response",
-        "rtl/axi_slave.sv",
+        "rtl/host/axi_slave.sv",
         "if (ar_valid && !ar_legal && read_count_q == '0) begin",
         "if (ar_valid && !ar_legal && read_count_q != '0) begin",
         "ReadInTime",
@@ -171,7 +213,7 @@ FAULTS = (
     Fault(
         "doorbell of another register",
         "register_block",
-        "rtl/register_block.sv",
+        "rtl/host/register_block.sv",
         "hwif_out.DOORBELL.submit.swmod;",
         "hwif_out.RING_TAIL.slot.swmod;",
         "DoorbellOnce",
@@ -179,7 +221,7 @@ FAULTS = (
     Fault(
         "event lost beside another",
         "register_block",
-        "rtl/register_block.sv",
+        "rtl/host/register_block.sv",
         "= irq_done_i && !return_to_reset;",
         "= irq_done_i && !irq_error_i && !return_to_reset;",
         "EventKept",

@@ -8,7 +8,7 @@ from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
 CLOCK_NS = 10
@@ -17,12 +17,18 @@ CHANCES = (1.0, 0.7, 0.2)
 """How often a side of a handshake is ready, from always to seldom."""
 
 
+async def start_clock(dut: Any, *inputs: str) -> None:
+    """Start the clock, with all these inputs at zero."""
+    for name in inputs:
+        getattr(dut, name).value = 0
+    await Timer(CLOCK_NS, "ns")  # the first edge finds them so
+    cocotb.start_soon(Clock(dut.clk_i, CLOCK_NS, "ns").start())
+
+
 async def reset(dut: Any, *inputs: str) -> None:
     """Start the clock and reset, with all these inputs at zero."""
     dut.rst_ni.value = 0
-    for name in inputs:
-        getattr(dut, name).value = 0
-    cocotb.start_soon(Clock(dut.clk_i, CLOCK_NS, "ns").start())
+    await start_clock(dut, *inputs)
     for _ in range(3):
         await RisingEdge(dut.clk_i)
     dut.rst_ni.value = 1

@@ -21,6 +21,17 @@ class Transfer:
     rows: int
     stride: int
 
+    @classmethod
+    def of(cls, descriptor: Any) -> Transfer:
+        """Read a port of the type dma_desc_t."""
+        word = int(descriptor.value)
+        return cls(*(word >> place & 0xFFFF_FFFF for place in (96, 64, 32, 0)))
+
+    @property
+    def bits(self) -> int:
+        """The value of a port of that type."""
+        return self.addr << 96 | self.row_bytes << 64 | self.rows << 32 | self.stride
+
     def row_starts(self) -> list[int]:
         return [self.addr + row * self.stride for row in range(self.rows)]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from echo_npu.data_types import DataType, OutType
-from echo_npu.packets import (
+from echo_npu.commands.packets import (
     Flags,
     NpuCommandPacket,
     Opcode,
@@ -16,6 +15,7 @@ from echo_npu.packets import (
     nop_packet,
     sync_packet,
 )
+from echo_npu.spec.data_types import DataType, OutType
 
 WEIGHT_BYTES = 0x1_0000
 ACTIVATION = 0x1000_0000

@@ -10,9 +10,9 @@ import pytest
 
 import echo_npu
 from echo_npu import Device, NpuDeviceError, Packet
-from echo_npu import registers as regs
 from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.backends.rtlmodel import RtlmodelBackend
+from echo_npu.spec import registers as regs
 from tests.rtlmodel.programs import (
     ACTIVATION,
     ACTIVATION_BYTES,

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import echo_npu
-from echo_npu.bench.gemm import Session, measure_product, workload_name
-from echo_npu.bench.products import Product, choose_products, load_products
-from echo_npu.data_types import DataType
+from echo_npu.benchmark.gemm import Session, measure_product, workload_name
+from echo_npu.benchmark.products import Product, choose_products, load_products
+from echo_npu.spec.data_types import DataType
 from tb.committed_cycles import CommittedCycles
 
 pytestmark = pytest.mark.sim

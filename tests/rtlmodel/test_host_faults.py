@@ -19,12 +19,13 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu import Device, ErrorCode, NpuDeviceError, SimulatorError, matmul_packets, nop_packet, simulator
-from echo_npu import registers as regs
+from echo_npu import Device, ErrorCode, NpuDeviceError, SimulatorError, matmul_packets, nop_packet
+from echo_npu.backends import simulator
 from echo_npu.backends.rtlmodel import RtlmodelBackend
-from echo_npu.memory import DeviceMemory
-from echo_npu.simulator import Simulator
-from tb.runner import RUNS
+from echo_npu.backends.simulator import Simulator
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec import registers as regs
+from echo_sim.run import RUNS
 
 pytestmark = pytest.mark.sim
 

@@ -9,7 +9,7 @@ import pytest
 
 import echo_npu
 from echo_npu import Device
-from tests.unit.ops.elementwise_cases import CASES, arguments
+from tests.runtime.ops.elementwise_cases import CASES, arguments
 
 pytestmark = pytest.mark.sim
 

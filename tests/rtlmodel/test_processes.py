@@ -21,7 +21,7 @@ import pytest
 import echo_npu
 from echo_npu import Device, SimulatorError, matmul_packets
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.usefixtures("usual_signals")]
 
 SECONDS = 8.0  # "within seconds", on a loaded machine
 LONG = 400  # a product of this size simulates for far longer than any of these tests

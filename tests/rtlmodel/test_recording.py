@@ -7,8 +7,8 @@ import pytest
 
 import echo_npu
 from echo_npu import Device, DeviceTensor
-from echo_npu import registers as regs
 from echo_npu.backends.base import RegisterOp, WriteReg
+from echo_npu.spec import registers as regs
 from echo_npu.vector import Builder
 from echo_npu.vector.command import Stream
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from benchmarks import sim_speed, sim_speed_replay
-from echo_npu.memory import DeviceMemory
-from echo_npu.memory_map import ACTIVATION
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec.memory_map import ACTIVATION
 
 CONFIG = "small"
 

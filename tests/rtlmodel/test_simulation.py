@@ -20,9 +20,9 @@ from echo_npu import (
     matmul_packets,
     memcpy_packets,
 )
-from echo_npu import registers as regs
 from echo_npu.backends.base import ReadReg, WaitIrq, WriteReg
 from echo_npu.backends.rtlmodel import RtlmodelBackend
+from echo_npu.spec import registers as regs
 
 pytestmark = pytest.mark.sim
 
@@ -250,3 +250,23 @@ def test_two_devices_at_once(config: str) -> None:
         assert len(pids) == 2
         second.close()
         assert np.array_equal(first.matmul(b, a), model.matmul(b, a))
+
+
+def test_commands_are_limited(npu: Device) -> None:
+    """A watchdog and a protected ring: errors with their codes, and a device that works on."""
+    npu.limit(watchdog_cycles=400, protect_ring=True)
+    npu.execute(memcpy_packets(LEFT, OUT, 64))
+    npu.submit_batch(memcpy_packets(LEFT, OUT, 1 << 20))
+    with pytest.raises(NpuDeviceError) as overdue:
+        npu.wait()
+    assert (overdue.value.code, overdue.value.packet) == (ErrorCode.TIMEOUT, 1)
+    npu.clear_error()
+    ring = backend_of(npu).read_reg(regs.RING_BASE)
+    npu.submit_batch(memcpy_packets(LEFT, ring + 128, 4))
+    with pytest.raises(NpuDeviceError) as stray:
+        npu.wait()
+    assert (stray.value.code, stray.value.address) == (ErrorCode.PROTECTED, ring + 128)
+    npu.clear_error()
+    npu.limit()
+    npu.submit_batch(memcpy_packets(LEFT, OUT, 1 << 14))
+    npu.wait()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import echo_npu
 from echo_npu import Device
-from tests.unit.ops.accuracy import normal
+from tests.runtime.ops.accuracy import normal
 
 pytestmark = pytest.mark.sim
 

@@ -19,7 +19,7 @@ import pytest
 
 import echo_npu
 from echo_npu import Device, NpuDeviceError, SimulatorError, matmul_packets, memcpy_packets
-from echo_npu.trace import TraceCutWarning
+from echo_npu.trace.timeline import TraceCutWarning
 
 pytestmark = pytest.mark.sim
 

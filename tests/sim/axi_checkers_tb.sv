@@ -79,7 +79,8 @@ module axi_checkers_tb #(
       .MaxReads          (2),
       .MaxEarly          (4),
       .ManagerMaxWait    (3),
-      .SubordinateMaxWait(3)
+      .SubordinateMaxWait(3),
+      .DataMaxWait       (40)
   ) axi4 (
       .clk_i            (clk),
       .rst_ni           (v.rst_n),

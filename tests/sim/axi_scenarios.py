@@ -7,7 +7,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 
-from tb.designs import AXI_CHECKERS
+from echo_sim.designs import AXI_CHECKERS
 
 CHANNELS = ("AW", "W", "B", "AR", "R")
 ADDRESS = (
@@ -44,7 +44,7 @@ Stimulus = list[Clock]
 RESET: Stimulus = [{"rst_n": 0}] * 3
 IDLE: Clock = {"rst_n": 1}
 
-MAX_WRITES, MAX_READS, MAX_EARLY, MAX_WAIT, MAX_RESPONSE = 4, 2, 4, 3, 5
+MAX_WRITES, MAX_READS, MAX_EARLY, MAX_WAIT, MAX_RESPONSE, MAX_DATA_WAIT = 4, 2, 4, 3, 5, 40
 """The parameters of the checkers in axi_checkers_tb.sv."""
 
 
@@ -160,6 +160,7 @@ def broken_rules() -> dict[str, Stimulus]:
     found |= {
         "AXI4_ERRM_WDATA_NUM": [aw(len=1), w()],
         "AXI4_ERRM_WSTRB": [aw(addr=0x1002, size=1), w(strb=0b1000_0000)],
+        "AXI4_RECM_W_MAX_WAIT": [aw(len=1), w(last=0), *[IDLE] * (MAX_DATA_WAIT + 1), w()],
         "AXI4_AUX_W_EARLY": [w()] * (MAX_EARLY + 1),
         "AXI4_AUX_AW_OUTSTANDING": [both(aw(), w())] * (MAX_WRITES + 1),
         "AXI4_ERRS_BRESP_AW": [aw(id=1), w(), b(id=2)],

@@ -11,7 +11,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from cocotbext.axi import AxiBurstType, AxiBus, AxiMaster, AxiResp
 
-from tb.native import Dram
+from echo_sim.native import Dram
 
 STALLS = ("stall_aw", "stall_w", "stall_b", "stall_ar", "stall_r")
 

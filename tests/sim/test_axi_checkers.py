@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tb.designs import AXI_CHECKERS, ROOT, block_design
-from tb.runner import build
+from echo_sim.build import build
+from echo_sim.designs import AXI_CHECKERS
+from tb.blocks import block_design
+from tb.repository import ROOT
 from tests.sim.axi_scenarios import (
     IDLE,
     MAX_WAIT,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tb.coverage.code import main
-from tb.regression import select
+from echo_sim.build import COVERAGE_VARIABLE
+from tb.cli import main
 from tb.results import CampaignResult
-from tb.runner import COVERAGE_VARIABLE
+from tb.suites import select
 
 
 @pytest.mark.sim
@@ -19,13 +19,13 @@ def test_from_the_simulator_to_the_report(tmp_path: Path, monkeypatch: pytest.Mo
     done = select("nop", "small")[0].run("fast", seed=1)
     assert done.passed, done.failures()
     out = ["--html", str(tmp_path / "html"), "--json", str(tmp_path / "x.json"), "--partial"]
-    assert main(["merge", str(tmp_path / "data"), *out]) == 0
+    assert main(["coverage", str(tmp_path / "data"), *out]) == 0
     result = CampaignResult.load(tmp_path / "x.json")
     for kind in ("line", "branch", "toggle"):
         assert 0 < result.figures[f"{kind}_covered"] < result.figures[f"{kind}_points"]
     missed = {item.name: item.detail for item in result.items}
-    assert ": if: " in missed["rtl/block_iterator.sv"]
-    assert ": if: " not in missed.get("rtl/sync_fifo.sv", "")
+    assert ": if: " in missed["rtl/matrix/block_iterator.sv"]
+    assert ": if: " not in missed.get("rtl/cells/sync_fifo.sv", "")
     page = (tmp_path / "html" / "sync_fifo.html").read_text(encoding="utf-8")
     assert "module sync_fifo" in page
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tb.designs import block_design
-from tb.runner import run_block
+from tb.blocks import block_design, run_block
 
 
 @pytest.mark.sim
@@ -14,9 +13,9 @@ def test_dram_model(data_width: int) -> None:
     run_block(
         block_design(
             "dram_tb",
-            ["tb/hdl/dram_model.sv", "tests/sim/dram_tb.sv"],
+            ["runtime/echo_sim/board/dram_model.sv", "tests/sim/dram_tb.sv"],
             parameters={"DataWidth": data_width},
-            cpp=["tb/hdl/dram.cpp"],
+            cpp=["runtime/echo_sim/board/dram.cpp"],
         ),
         "tests.sim.cocotb_dram_model",
     )

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tb.npu_config import ROOT
-from tb.regression import select
+from echo_sim.places import PACKAGE
+from tb.repository import ROOT
+from tb.suites import select
 
-VIEW = ROOT / "tb" / "waves" / "npu.gtkw"
+VIEW = PACKAGE / "waves" / "npu.gtkw"
 
 
 def vcd_names(path: Path) -> set[str]:

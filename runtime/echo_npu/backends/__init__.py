@@ -14,14 +14,14 @@ from typing import Any
 from echo_npu.backends.base import Backend
 from echo_npu.errors import BackendError
 
-_INTERNAL = "base"
+_INTERNAL = ("base", "simulator")
 _FIRST_CHOICE = "rtlmodel"
 _chosen: str | None = None
 
 
 def list_backends() -> list[str]:
     """The names of the backends that exist, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != _INTERNAL)
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _INTERNAL)
 
 
 def get_backend_name() -> str:

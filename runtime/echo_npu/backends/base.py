@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.memory_map import REGISTERS
-
-if TYPE_CHECKING:
-    from echo_npu.trace import Timeline
+from echo_npu.spec.memory_map import REGISTERS
+from echo_npu.vector.program import Program
+from echo_sim.protocol import OPERATION, RegisterOpKind
 
 
 class ReadReg(NamedTuple):
@@ -35,6 +35,31 @@ class WaitIrq(NamedTuple):
 
 
 RegisterOp: TypeAlias = ReadReg | WriteReg | WaitIrq
+
+
+def encoded(ops: Sequence[RegisterOp]) -> NDArray[np.void]:
+    """The operations as the simulator takes them: `echo_sim.protocol.OPERATION` [n]."""
+    return np.array([_encoded(op) for op in ops], dtype=OPERATION)
+
+
+def _encoded(op: RegisterOp) -> tuple[int, int, int]:
+    if isinstance(op, WaitIrq):
+        return RegisterOpKind.WAIT, 0, max(op.timeout_cycles, 0)
+    return (
+        (RegisterOpKind.WRITE, op.offset, op.value)
+        if isinstance(op, WriteReg)
+        else (RegisterOpKind.READ, op.offset, 0)
+    )
+
+
+class DeviceTimeline(Protocol):
+    """The timeline of a device, as those see it who only name what it shows."""
+
+    def describe(self, programs: Sequence[Program]) -> None:
+        """Give the names of vector programs that one LOAD_PROGRAM loads, one behind the other."""
+
+    def span(self, name: str) -> AbstractContextManager[None]:
+        """Show what the device does inside the `with` block under one name."""
 
 
 class Backend(ABC):
@@ -100,10 +125,10 @@ class Backend(ABC):
         return {}
 
     def ready(self) -> None:  # noqa: B027  (a backend may not care)
-        """The device is set up; what it does from now on, its user wants."""
+        """Set-up is done; tracing starts here."""
 
     @property
-    def timeline(self) -> Timeline | None:
+    def timeline(self) -> DeviceTimeline | None:
         """Where the timeline of the device is written; None if nobody asked for one."""
         return None
 
@@ -113,7 +138,7 @@ class Backend(ABC):
         return "A waveform: open the device on the backend rtlmodel with waves=True."
 
     def close(self) -> None:  # noqa: B027  (a backend may have nothing to give back)
-        """Give everything back; again is harmless."""
+        """Give everything back. Idempotent."""
 
 
 def check_register(offset: int, value: int = 0) -> None:

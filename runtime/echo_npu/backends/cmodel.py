@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import Backend, check_register, refuse_options
-from echo_npu.cmodel import FunctionalModel
-from echo_npu.memory import DeviceMemory
-from echo_npu.repository import HardwareConfig, load_config
+from echo_npu.model.functional import FunctionalModel
+from echo_npu.model.memory import DeviceMemory
+from echo_sim.config import NpuConfig, load_config
 
 
 class CmodelBackend(Backend):
@@ -21,7 +21,7 @@ class CmodelBackend(Backend):
     description = "functional model in numpy: bit-exact, has no cycles"
     has_cycles = False
 
-    def __init__(self, config: HardwareConfig) -> None:
+    def __init__(self, config: NpuConfig) -> None:
         self.memory = DeviceMemory()
         self.model = FunctionalModel(config, self.memory)
 

@@ -19,15 +19,18 @@ from echo_npu.backends.base import (
     WaitIrq,
     WriteReg,
     check_register,
+    encoded,
     refuse_options,
 )
+from echo_npu.backends.simulator import Simulator
 from echo_npu.errors import SimulatorError
-from echo_npu.memory import DeviceMemory
-from echo_npu.simulator import Simulator
-from echo_npu.trace import Timeline
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.trace.timeline import Timeline
+from echo_sim.contract import CHANNELS, KNOBS
 
 Access = Literal["backdoor", "frontdoor"]
-CHANNELS = ("aw", "w", "b", "ar", "r")
+_LATENCY = int(KNOBS["read_latency"].default or 0)
+_MOST_STALL = KNOBS["stall_r"].most
 _WINDOW_CHUNK = 1 << 16  # bytes of one request through the host window
 
 
@@ -49,7 +52,7 @@ class Options:
         trace_events: after so many events the timeline is cut.
     """
 
-    latency: int = 40
+    latency: int = _LATENCY
     bandwidth: float | None = None
     stalls: float | Mapping[str, float] = field(default_factory=dict)
     seed: int = 1
@@ -66,7 +69,7 @@ class Options:
         if self.trace is not None and not isinstance(self.trace, (str, os.PathLike)):
             raise TypeError(f"trace is {self.trace!r} ({type(self.trace).__name__}); it must be a path")
         if self.bandwidth is not None:
-            _number("bandwidth", self.bandwidth, 1 / 65536, 4096)
+            _number("bandwidth", self.bandwidth, KNOBS["read_bandwidth"].least, 4096)
         _number("timeout", self.timeout, 0.001, 1e9)
         if self.access not in get_args(Access):
             raise ValueError(f"access is {self.access!r}; it is one of {', '.join(get_args(Access))}")
@@ -78,9 +81,9 @@ class Options:
                     raise ValueError(
                         f"stalls names channel {channel!r}; the channels are {', '.join(CHANNELS)}"
                     )
-                _number(f"stalls[{channel!r}]", chance, 0, 0.9)
+                _number(f"stalls[{channel!r}]", chance, 0, _MOST_STALL)
         else:
-            _number("stalls", self.stalls, 0, 0.9)
+            _number("stalls", self.stalls, 0, _MOST_STALL)
 
     def knobs(self) -> dict[str, float]:
         """The settings of the memory model, in its own names."""
@@ -140,22 +143,16 @@ class RtlmodelBackend(Backend):
     def run(self, ops: Sequence[RegisterOp]) -> list[int]:
         if not ops:
             return []
-        encoded: list[list[str | int]] = []
         for op in ops:
-            if isinstance(op, ReadReg):
-                check_register(op.offset)
-                encoded.append(["r", op.offset])
-            elif isinstance(op, WriteReg):
-                check_register(op.offset, op.value)
-                encoded.append(["w", op.offset, op.value])
-            else:
-                encoded.append(["i", op.timeout_cycles])
+            if not isinstance(op, WaitIrq):
+                check_register(op.offset, op.value if isinstance(op, WriteReg) else 0)
         if self._timeline is not None:
             self._timeline.see(ops)
-        reply, events = self.simulator.request({"do": "run", "ops": encoded})
+        reply, data = self.simulator.request({"do": "run"}, encoded(ops).tobytes())
+        results = np.frombuffer(data, "<u4", len(ops))
         if self._timeline is not None and self._tracing:
-            self._timeline.add(events, reply["cycle"])
-        return [int(value) for value in reply["results"]]
+            self._timeline.add(data[results.nbytes :], reply["cycle"])
+        return [int(value) for value in results]
 
     def read_reg(self, offset: int) -> int:
         return self.run([ReadReg(offset)])[0]

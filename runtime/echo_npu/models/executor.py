@@ -17,9 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from echo_npu import debug
 from echo_npu.device import Device
-from echo_npu.memory_map import MEMORY_REGIONS
 from echo_npu.models.operations import Operation
 from echo_npu.models.records import OpRecord
+from echo_npu.spec.memory_map import MEMORY_REGIONS
 from echo_npu.tensor import DeviceTensor
 
 

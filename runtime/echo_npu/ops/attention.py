@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from echo_npu import debug
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.matmul import matmul_commands
 from echo_npu.ops.operands import check_out, require_float32, upload
@@ -14,12 +15,9 @@ from echo_npu.ops.rows import target_for
 from echo_npu.ops.softmax import check_mask, softmax_commands
 from echo_npu.tensor import DeviceTensor
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
-
 
 def attention(
-    device: Device,
+    device: CommandDevice,
     q: Any,
     k: Any,
     v: Any,
@@ -81,7 +79,7 @@ def attention(
         return tensor[..., None, :, :]
 
     factor = np.float32(1 / np.sqrt(width) if scale is None else scale)
-    packets = [
+    commands = [
         *matmul_commands(group(query), shared(key).swapaxes(-1, -2), group(scores), grouped),
         *softmax_commands(device, scores, shares, scale=float(factor), causal=causal, mask=added),
         *matmul_commands(group(shares), shared(value), group(target), grouped),
@@ -89,7 +87,7 @@ def attention(
     copies = [] if out is None or out is target else copy_commands(target, out)
     what = f"q {q.shape}, k {k.shape}, v {v.shape}{' causal' * causal}{' masked' * (mask is not None)}"
     debug.npu(f"attention {what}")
-    device.execute([*packets, *copies])
+    device.execute([*commands, *copies])
     if out is not None:
         return out
     return target if any(isinstance(each, DeviceTensor) for each in (q, k, v, mask)) else target.to_numpy()

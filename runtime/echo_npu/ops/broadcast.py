@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from echo_npu.commands.packets import Command
+from echo_npu.commands.strided import Loop, collapse
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import FLOAT32, check_out, upload
 from echo_npu.ops.rows import Line, Parameter, broadcast_strides, overlap, row_commands, run
-from echo_npu.packets import Packet
-from echo_npu.strided import Loop, collapse
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
 from echo_npu.vector.command import MAX_SEGMENTS
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 
 def is_array(value: Any) -> bool:
@@ -39,7 +37,7 @@ def result_shape(op: str, operands: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def compute(
-    device: Device,
+    device: CommandDevice,
     op: str,
     program: Program,
     operands: Mapping[str, Any],
@@ -71,18 +69,18 @@ def compute(
     target = out
     if target is None or not _writable(target, inputs):
         target = device.empty(shape, dtype)
-    packets = elementwise_commands(device, program, inputs, target, params=params)
-    return run(device, f"{op} {shape}", packets, target, out, list(operands.values()))
+    commands = elementwise_commands(device, program, inputs, target, params=params)
+    return run(device, f"{op} {shape}", commands, target, out, list(operands.values()))
 
 
 def elementwise_commands(
-    device: Device,
+    device: CommandDevice,
     program: Program,
     inputs: Sequence[DeviceTensor],
     output: DeviceTensor,
     *,
     params: Sequence[Parameter] = (),
-) -> list[Packet]:
+) -> list[Command]:
     """The commands of an elementwise program: axes that lie one behind the other become one long row.
 
     Args:
@@ -94,7 +92,7 @@ def elementwise_commands(
     sizes = [tensor.dtype.itemsize for tensor in tensors]
     packed = [row.count > 1 and row.strides[i] not in (0, size) for i, size in enumerate(sizes)]
     most = MAX_SEGMENTS if any(packed) else row.count
-    packets: list[Packet] = []
+    commands: list[Command] = []
     for first in range(0, row.count, most):
         count = min(most, row.count - first)
         lines = [
@@ -111,8 +109,8 @@ def elementwise_commands(
             for i, tensor in enumerate(tensors)
         ]
         leading = tuple(loop.count for loop in loops)
-        packets += row_commands(device, program, leading, lines[:-1], lines[-1], cols=count, params=params)
-    return packets
+        commands += row_commands(device, program, leading, lines[:-1], lines[-1], cols=count, params=params)
+    return commands
 
 
 def _loops(inputs: Sequence[DeviceTensor], output: DeviceTensor) -> list[Loop]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.broadcast import compute
 from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload
 from echo_npu.ops.rows import line, row_commands, run, single, target_for
@@ -14,11 +15,8 @@ from echo_npu.ops.types import named_type, type_name
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import cast as kernels
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
-
-def cast(device: Device, x: Any, dtype: DTypeLike | str, *, out: DeviceTensor | None = None) -> Any:
+def cast(device: CommandDevice, x: Any, dtype: DTypeLike | str, *, out: DeviceTensor | None = None) -> Any:
     """The elements as another type, through float32.
 
     bfloat16 is the dtype of that name where the package ml_dtypes is installed, else the bits in uint16: a
@@ -47,7 +45,7 @@ def cast(device: Device, x: Any, dtype: DTypeLike | str, *, out: DeviceTensor | 
     return compute(device, "cast", kernels.cast(source, target), {"x": x}, out, dtype=made)
 
 
-def quantize(device: Device, x: Any) -> tuple[Any, Any]:
+def quantize(device: CommandDevice, x: Any) -> tuple[Any, Any]:
     """int8 and a scale for each row: `scale = max(abs(row)) / 127`, `q = round(x / scale)` within +-127.
 
     Both quotients are rounded to float32, ties to even, and q again to an integer, ties to even. Where
@@ -69,7 +67,7 @@ def quantize(device: Device, x: Any) -> tuple[Any, Any]:
     scales, q = device.empty(leading), device.empty(x.shape, np.int8)
     row = line(source, leading, cols)
     device.load_programs([kernels.quantize_scales(), kernels.quantize()])
-    packets = [
+    commands = [
         *row_commands(device, kernels.quantize_scales(), leading, [row], single(scales, leading), cols=cols),
         *row_commands(
             device,
@@ -80,11 +78,11 @@ def quantize(device: Device, x: Any) -> tuple[Any, Any]:
             cols=cols,
         ),
     ]
-    result = run(device, f"quantize {x.shape}", packets, q, None, [x])
+    result = run(device, f"quantize {x.shape}", commands, q, None, [x])
     return result, scales if isinstance(x, DeviceTensor) else scales.to_numpy()
 
 
-def dequantize(device: Device, q: Any, scales: Any, *, out: DeviceTensor | None = None) -> Any:
+def dequantize(device: CommandDevice, q: Any, scales: Any, *, out: DeviceTensor | None = None) -> Any:
     """`q * scale` of the row, rounded to float32.
 
     Args:
@@ -108,7 +106,7 @@ def dequantize(device: Device, q: Any, scales: Any, *, out: DeviceTensor | None 
     *leading, cols = q.shape
     inputs = [upload(device, each, "activation") for each in (q, scales)]
     target = target_for(device, q.shape, out, inputs)
-    packets = row_commands(
+    commands = row_commands(
         device,
         kernels.dequantize(),
         leading,
@@ -116,4 +114,4 @@ def dequantize(device: Device, q: Any, scales: Any, *, out: DeviceTensor | None 
         line(target, leading, cols),
         cols=cols,
     )
-    return run(device, f"dequantize {q.shape}", packets, target, out, [q, scales])
+    return run(device, f"dequantize {q.shape}", commands, target, out, [q, scales])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from echo_npu.commands.packets import Command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.matmul import matmul_commands
 from echo_npu.ops.operands import check_out, require_float32, upload
 from echo_npu.ops.rows import line, row_commands, run, single, target_for
 from echo_npu.ops.windows import Pair, Size, check_windows, output_size, pad_commands
-from echo_npu.packets import Packet
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.pool import taps
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
-
 
 def im2col(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     kernel: Size,
     *,
@@ -49,26 +47,26 @@ def im2col(
     target = target_for(device, shape, out, [source])
     if not target.is_contiguous:
         target = device.empty(shape)
-    packets, padded = im2col_commands(device, source, target, *sizes)
-    result = run(device, f"im2col {x.shape}, kernel {sizes[0]}", packets, target, out, [x])
+    commands, padded = im2col_commands(device, source, target, *sizes)
+    result = run(device, f"im2col {x.shape}, kernel {sizes[0]}", commands, target, out, [x])
     del padded
     return result
 
 
 def im2col_commands(
-    device: Device, x: DeviceTensor, target: DeviceTensor, kernel: Pair, stride: Pair, padding: Pair
-) -> tuple[list[Packet], DeviceTensor]:
+    device: CommandDevice, x: DeviceTensor, target: DeviceTensor, kernel: Pair, stride: Pair, padding: Pair
+) -> tuple[list[Command], DeviceTensor]:
     """The commands of `im2col` into a contiguous tensor, and the padded images: keep them until those ran."""
-    packets, padded = pad_commands(device, x, padding, 0.0)
+    commands, padded = pad_commands(device, x, padding, 0.0)
     windows = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
     columns = target.reshape(*x.shape[:2], *kernel, *windows.shape[2:4])
     # The rows of the kernel come first: they become commands, all else fits into one.
-    packets += copy_commands(windows.transpose(4, 0, 1, 5, 2, 3), columns.transpose(2, 0, 1, 3, 4, 5))
-    return packets, padded
+    commands += copy_commands(windows.transpose(4, 0, 1, 5, 2, 3), columns.transpose(2, 0, 1, 3, 4, 5))
+    return commands, padded
 
 
 def conv2d(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     weight: Any,
     bias: Any = None,
@@ -108,7 +106,7 @@ def conv2d(
     kernels = upload(device, weight, "weight")
     operands = [source, kernels]
     columns = device.empty((count, kernels.size // filters, high * wide))
-    packets, padded = im2col_commands(device, source, columns, *sizes)
+    commands, padded = im2col_commands(device, source, columns, *sizes)
     if bias is not None:
         operands.append(upload(device, bias, "weight"))
     target = target_for(device, shape, out, operands)
@@ -116,11 +114,11 @@ def conv2d(
         target = device.empty(shape)
     flat = target.reshape(count, filters, high * wide)
     product = flat if bias is None else device.empty(flat.shape)
-    packets += matmul_commands(kernels.reshape(filters, -1), columns, product, (count,))
+    commands += matmul_commands(kernels.reshape(filters, -1), columns, product, (count,))
     if bias is not None:
         leading = (count, filters)
         inputs = [line(product, leading, high * wide), single(operands[-1], leading, bcast=True)]
-        packets += row_commands(
+        commands += row_commands(
             device,
             taps("add", 2),
             leading,
@@ -130,6 +128,6 @@ def conv2d(
             params=(1.0,),
         )
     what = f"conv2d {x.shape} with {weight.shape}"
-    result = run(device, what, packets, target, out, [x, weight, bias])
+    result = run(device, what, commands, target, out, [x, weight, bias])
     del padded
     return result

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from echo_npu import debug
+from echo_npu.commands.packets import MAX_ROWS, Command, memcpy_command
+from echo_npu.commands.strided import Loop, chunks, collapse
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, upload
-from echo_npu.packets import MAX_ROWS, ExtensionPacket, NpuCommandPacket, memcpy_packets
-from echo_npu.strided import Loop, chunks, collapse
 from echo_npu.tensor import DeviceTensor
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
-
-def copy(device: Device, src: Any, *, out: DeviceTensor | None = None) -> Any:
+def copy(device: CommandDevice, src: Any, *, out: DeviceTensor | None = None) -> Any:
     """A copy of `src`, in row-major order, made by the device's MEMCPY.
 
     Args:
@@ -40,7 +38,7 @@ def copy(device: Device, src: Any, *, out: DeviceTensor | None = None) -> Any:
     return target if isinstance(src, DeviceTensor) or out is not None else target.to_numpy()
 
 
-def copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[NpuCommandPacket | ExtensionPacket]:
+def copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[Command]:
     """The MEMCPYs of a copy between tensors of one shape and dtype, any strides."""
     item = src.dtype.itemsize
     loops = collapse(src.shape, src.strides, dst.strides)
@@ -48,18 +46,28 @@ def copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[NpuCommandPacket
     if loops and loops[-1].strides == (item, item):
         nbytes *= loops.pop().count
     rows = Loop(1, (0, 0))
-    if loops and loops[-1].strides[1] >= nbytes and loops[-1].count <= MAX_ROWS:
-        rows = loops.pop()
-    packets: list[NpuCommandPacket | ExtensionPacket] = []
+    # A row stride of 0 is a dense one: what is read again and again is a batch.
+    fit = [i for i, loop in enumerate(loops) if _may_be_rows(loop, nbytes)]
+    if fit:
+        rows = loops.pop(fit[-1])
+    commands: list[Command] = []
     for chunk in chunks(loops, 2):
-        packets += memcpy_packets(
-            src.ptr + chunk.offsets[0],
-            dst.ptr + chunk.offsets[1],
-            nbytes,
-            rows=rows.count,
-            row_strides=rows.strides,
-            batch=chunk.batch,
-            src_batch_strides=chunk.strides[0],
-            dst_batch_strides=chunk.strides[1],
+        commands.append(
+            memcpy_command(
+                src.ptr + chunk.offsets[0],
+                dst.ptr + chunk.offsets[1],
+                nbytes,
+                rows=rows.count,
+                row_strides=rows.strides,
+                batch=chunk.batch,
+                src_batch_strides=chunk.strides[0],
+                dst_batch_strides=chunk.strides[1],
+            )
         )
-    return packets
+    return commands
+
+
+def _may_be_rows(loop: Loop, nbytes: int) -> bool:
+    """Whether a command can have the steps of a loop as its rows of `nbytes` bytes."""
+    source, target = loop.strides
+    return bool(source) and target >= nbytes and loop.count <= MAX_ROWS

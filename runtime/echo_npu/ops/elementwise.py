@@ -6,21 +6,19 @@ What the result is to the bit: docs/numerics.md.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from echo_npu import debug
+from echo_npu.commands.packets import add_command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.broadcast import compute, is_array, result_shape
 from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload
 from echo_npu.ops.rows import overlap
-from echo_npu.packets import add_packets
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.elementwise import elementwise
 from echo_npu.vector.kernels.math import power_parameters
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 Number: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
@@ -29,7 +27,7 @@ _CONDITIONS: Final = frozenset(
 )
 
 
-def unary(device: Device, op: str, x: Any, *, out: DeviceTensor | None = None) -> Any:
+def unary(device: CommandDevice, op: str, x: Any, *, out: DeviceTensor | None = None) -> Any:
     """A function of each element.
 
     Args:
@@ -46,7 +44,7 @@ def unary(device: Device, op: str, x: Any, *, out: DeviceTensor | None = None) -
     return compute(device, op, elementwise(op, "s"), {"x": x}, out)
 
 
-def binary(device: Device, op: str, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
+def binary(device: CommandDevice, op: str, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
     """A function of two elements.
 
     Args:
@@ -63,7 +61,9 @@ def binary(device: Device, op: str, a: Any, b: Any, *, out: DeviceTensor | None 
     return _mixed(device, op, op, {"a": a, "b": b}, out)
 
 
-def add(device: Device, a: Any, b: Any, alpha: Number = 1.0, *, out: DeviceTensor | None = None) -> Any:
+def add(
+    device: CommandDevice, a: Any, b: Any, alpha: Number = 1.0, *, out: DeviceTensor | None = None
+) -> Any:
     """`a + alpha * b`: one rounded product, one rounded sum.
 
     Args:
@@ -92,7 +92,7 @@ def _suits_add_tensor(a: Any, b: Any, out: Any) -> bool:
     )
 
 
-def _add_tensor(device: Device, a: Any, b: Any, alpha: Number, out: DeviceTensor | None) -> Any:
+def _add_tensor(device: CommandDevice, a: Any, b: Any, alpha: Number, out: DeviceTensor | None) -> Any:
     shape = result_shape("add", {"a": a, "b": b})
     check_out("add", out, shape)
     on_device = any(isinstance(end, DeviceTensor) for end in (a, b, out))
@@ -100,12 +100,12 @@ def _add_tensor(device: Device, a: Any, b: Any, alpha: Number, out: DeviceTensor
     right = left if a is b else upload(device, b, "activation")
     target = device.empty(shape) if out is None else out
     debug.npu(f"ADD_TENSOR {shape} alpha={alpha}")
-    device.execute(add_packets(left.ptr, right.ptr, target.ptr, left.size, alpha=float(_float32(alpha))))
+    device.execute(add_command(left.ptr, right.ptr, target.ptr, left.size, alpha=float(_float32(alpha))))
     return target if on_device else target.to_numpy()
 
 
 def gelu(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     approximate: Literal["none", "tanh"] = "none",
     *,
@@ -123,7 +123,7 @@ def gelu(
 
 
 def clamp(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     min: Any = None,  # noqa: A002  (numpy's name)
     max: Any = None,  # noqa: A002
@@ -150,7 +150,7 @@ def clamp(
     return _mixed(device, "clamp", name, {"x": x, **given}, out)
 
 
-def power(device: Device, x: Any, exponent: Number, *, out: DeviceTensor | None = None) -> Any:
+def power(device: CommandDevice, x: Any, exponent: Number, *, out: DeviceTensor | None = None) -> Any:
     """x to the power of one number, rounded to float32, with the special cases of C's pow.
 
     As in numpy, an exponent of 0.5 gives the square root, also of -0 and -infinity.
@@ -175,7 +175,7 @@ def power(device: Device, x: Any, exponent: Number, *, out: DeviceTensor | None 
     return compute(device, "pow", elementwise("power", "spppp"), {"x": x}, out, params=params)
 
 
-def where(device: Device, condition: Any, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
+def where(device: CommandDevice, condition: Any, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
     """a where the condition is not zero (NaN is not zero), else b, bits untouched.
 
     Args:
@@ -195,27 +195,29 @@ def where(device: Device, condition: Any, a: Any, b: Any, *, out: DeviceTensor |
     return _mixed(device, "where", name, {"condition": condition, "a": a, "b": b}, out)
 
 
-def masked_fill(device: Device, x: Any, mask: Any, value: Number, *, out: DeviceTensor | None = None) -> Any:
+def masked_fill(
+    device: CommandDevice, x: Any, mask: Any, value: Number, *, out: DeviceTensor | None = None
+) -> Any:
     """The number `value` where the mask is not zero, else x. As `where`."""
     return where(device, mask, _number("masked_fill", "value", value), x, out=out)
 
 
 def addcmul(
-    device: Device, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
+    device: CommandDevice, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
     """`x + value * (a * b)`: a rounded product a * b, then one rounding for the rest. As `binary`."""
     return _mixed(device, "addcmul", "addcmul", {"x": x, "a": a, "b": b}, out, value=value)
 
 
 def addcdiv(
-    device: Device, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
+    device: CommandDevice, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
     """`x + value * (a / b)`: a rounded quotient a / b, then one rounding for the rest. As `binary`."""
     return _mixed(device, "addcdiv", "addcdiv", {"x": x, "a": a, "b": b}, out, value=value)
 
 
 def _mixed(
-    device: Device,
+    device: CommandDevice,
     op: str,
     name: str,
     operands: dict[str, Any],

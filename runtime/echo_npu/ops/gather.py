@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.packets import gather_command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, kind, upload
 from echo_npu.ops.rows import run, target_for
-from echo_npu.packets import gather_packets
 from echo_npu.tensor import DeviceTensor
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
-
-def embedding(device: Device, table: Any, ids: Any, *, out: DeviceTensor | None = None) -> Any:
+def embedding(device: CommandDevice, table: Any, ids: Any, *, out: DeviceTensor | None = None) -> Any:
     """`table[ids]`: one GATHER.
 
     Args:
@@ -44,7 +42,7 @@ def embedding(device: Device, table: Any, ids: Any, *, out: DeviceTensor | None 
     target = target_for(device, shape, out, operands, dtype=source.dtype)
     if not target.is_contiguous:
         target = device.empty(shape, source.dtype)
-    packets = gather_packets(
+    command = gather_command(
         source.ptr,
         rows.ptr,
         target.ptr,
@@ -52,10 +50,10 @@ def embedding(device: Device, table: Any, ids: Any, *, out: DeviceTensor | None 
         row_bytes=source.nbytes // source.shape[0],
         table_rows=source.shape[0],
     )
-    return run(device, f"GATHER {shape} of {table.shape}", packets, target, out, [table, ids])
+    return run(device, f"GATHER {shape} of {table.shape}", [command], target, out, [table, ids])
 
 
-def device_indices(op: str, device: Device, ids: Any, count: int, name: str) -> DeviceTensor:
+def device_indices(op: str, device: CommandDevice, ids: Any, count: int, name: str) -> DeviceTensor:
     """Indices as a contiguous int32 tensor.
 
     Raises:

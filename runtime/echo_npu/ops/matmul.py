@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from echo_npu import debug
-from echo_npu.data_types import DataType, OutType
+from echo_npu.commands.packets import Command, matmul_command
+from echo_npu.commands.strided import chunks, collapse
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.broadcast import elementwise_commands
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.operands import FLOAT32, check_out, kind, upload
 from echo_npu.ops.types import named_type, operand_type, type_name
-from echo_npu.packets import ExtensionPacket, NpuCommandPacket, Packet, matmul_packets
-from echo_npu.strided import chunks, collapse
+from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import cast as casts
 from echo_npu.vector.kernels.elementwise import elementwise
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 Activation: TypeAlias = Literal["relu", "silu", "gelu", "gelu_tanh"]
 
@@ -29,7 +27,7 @@ ACTIVATIONS: Final = ("relu", "silu", "gelu", "gelu_tanh")
 
 
 class Steps(TypedDict, total=False):
-    """What happens to a product on its way to memory, as `matmul_packets` takes it."""
+    """What happens to a product on its way to memory, as `matmul_command` takes it."""
 
     alpha: float | None
     row_scales: int | None
@@ -55,7 +53,7 @@ class _Shapes:
 
 
 def matmul(
-    device: Device,
+    device: CommandDevice,
     a: Any,
     b: Any,
     *,
@@ -116,8 +114,8 @@ def matmul(
     direct = function is None or (made == FLOAT32 and target.is_contiguous)
     product = target if direct else device.empty(shapes.result)
     scales = None if row_scale is None else upload(device, row_scale, "activation").contiguous()
-    columns, packets = _column_vectors(device, col_scale, bias)
-    packets += matmul_commands(
+    columns, commands = _column_vectors(device, col_scale, bias)
+    commands += matmul_commands(
         *_as_matrices(left, right, product, trans_a=trans_a, trans_b=trans_b),
         shapes.batch,
         alpha=alpha,
@@ -128,9 +126,9 @@ def matmul(
         relu=activation == "relu",
     )
     if function is not None:
-        packets += _function_commands(device, function, product, target)
+        commands += _function_commands(device, function, product, target)
     debug.npu(f"MATMUL {a.shape} x {b.shape}{shapes.flags} -> {shapes.result} {made}")
-    device.execute(packets)
+    device.execute(commands)
     return target if on_device else target.to_numpy()
 
 
@@ -140,7 +138,7 @@ def matmul_commands(
     c: DeviceTensor,
     batch: tuple[int, ...],
     **steps: Unpack[Steps],
-) -> list[NpuCommandPacket | ExtensionPacket]:
+) -> list[Command]:
     """The MATMULs of `c = a @ b`: a [..., M, K], b [..., K, N], c [*batch, M, N], as views."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
@@ -157,33 +155,35 @@ def matmul_commands(
     if trans_c:
         raise ValueError(f"out has shape {c.shape} and strides {c.strides}: its last axis must be contiguous")
     loops = collapse(batch, *(_batch_strides(tensor, batch) for tensor in (a, b, c)))
-    packets: list[NpuCommandPacket | ExtensionPacket] = []
+    commands: list[Command] = []
     for chunk in chunks(loops, 3):
-        packets += matmul_packets(
-            a.ptr + chunk.offsets[0],
-            b.ptr + chunk.offsets[1],
-            c.ptr + chunk.offsets[2],
-            m,
-            k,
-            n,
-            dtype=dtype,
-            out=out,
-            trans_a=trans_a,
-            trans_b=trans_b,
-            row_strides=(row_a, row_b, row_c),
-            batch=chunk.batch,
-            src1_batch_strides=chunk.strides[0],
-            src2_batch_strides=chunk.strides[1],
-            dst_batch_strides=chunk.strides[2],
-            **steps,
+        commands.append(
+            matmul_command(
+                a.ptr + chunk.offsets[0],
+                b.ptr + chunk.offsets[1],
+                c.ptr + chunk.offsets[2],
+                m,
+                k,
+                n,
+                dtype=dtype,
+                out=out,
+                trans_a=trans_a,
+                trans_b=trans_b,
+                row_strides=(row_a, row_b, row_c),
+                batch=chunk.batch,
+                src1_batch_strides=chunk.strides[0],
+                src2_batch_strides=chunk.strides[1],
+                dst_batch_strides=chunk.strides[2],
+                **steps,
+            )
         )
-    return packets
+    return commands
 
 
 # --- what was given -----------------------------------------------------------------------------------------
 
 
-def _operands_type(device: Device, a: Any, b: Any) -> DataType:
+def _operands_type(device: CommandDevice, a: Any, b: Any) -> DataType:
     named = f"a is {kind(a)}, b is {kind(b)}"
     types = [
         operand_type(each.dtype) if isinstance(each, (np.ndarray, DeviceTensor)) else None for each in (a, b)
@@ -271,7 +271,9 @@ def _as_matrices(
     return a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b, c
 
 
-def _column_vectors(device: Device, scale: Any, bias: Any) -> tuple[DeviceTensor | None, list[Packet]]:
+def _column_vectors(
+    device: CommandDevice, scale: Any, bias: Any
+) -> tuple[DeviceTensor | None, list[Command]]:
     """Where scales and biases lie dense behind one another, and the copies that bring them there."""
     given = [vector for vector in (scale, bias) if vector is not None]
     if not given:
@@ -289,8 +291,8 @@ def _column_vectors(device: Device, scale: Any, bias: Any) -> tuple[DeviceTensor
 
 
 def _function_commands(
-    device: Device, function: str, product: DeviceTensor, target: DeviceTensor
-) -> list[Packet]:
+    device: CommandDevice, function: str, product: DeviceTensor, target: DeviceTensor
+) -> list[Command]:
     """silu or gelu of a float32 product, and its conversion to the target's type."""
     program = elementwise(function, "s")
     if target.dtype == FLOAT32:

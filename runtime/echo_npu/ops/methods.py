@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 # Modules go by other names than the methods, which hide them in the class.
-from echo_npu.locking import Locked, locked
+from echo_npu.driver.command_device import CommandDevice
+from echo_npu.driver.locking import locked
 from echo_npu.ops import attention as attention_ops
 from echo_npu.ops import cast as casts
 from echo_npu.ops import conv, elementwise, gather, norm, pool, reduce, training
@@ -17,19 +18,16 @@ from echo_npu.ops import rope as rotary
 from echo_npu.ops import shape as layout
 from echo_npu.ops import softmax as softmax_ops
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 def _named(
-    family: Callable[Concatenate[Device, str, _P], _R], op: str, doc: str
-) -> Callable[Concatenate[Device, _P], _R]:
+    family: Callable[Concatenate[CommandDevice, str, _P], _R], op: str, doc: str
+) -> Callable[Concatenate[CommandDevice, _P], _R]:
     """The method of one operation, from the function of its family, which takes the operation's name."""
 
-    def method(device: Device, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def method(device: CommandDevice, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return family(device, op, *args, **kwargs)
 
     signature = inspect.signature(family)
@@ -40,7 +38,7 @@ def _named(
     return locked(method)
 
 
-class OpMethods(Locked):
+class OpMethods(CommandDevice):
     """What `Device` inherits. Signatures and documentation are those of the functions."""
 
     matmul = locked(matrix.matmul)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
 from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import norm as kernels
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
-
 
 def rms_norm(
-    device: Device, x: Any, weight: Any = None, eps: float = 1e-6, *, out: DeviceTensor | None = None
+    device: CommandDevice, x: Any, weight: Any = None, eps: float = 1e-6, *, out: DeviceTensor | None = None
 ) -> Any:
     """`x / sqrt(mean(x**2) + eps) * weight` over the last axis (Zhang and Sennrich 2019).
 
@@ -37,7 +35,7 @@ def rms_norm(
 
 
 def layer_norm(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     weight: Any = None,
     bias: Any = None,
@@ -63,7 +61,7 @@ def layer_norm(
 
 
 def _normalise(
-    device: Device, op: str, x: Any, vectors: dict[str, Any], eps: float, out: DeviceTensor | None
+    device: CommandDevice, op: str, x: Any, vectors: dict[str, Any], eps: float, out: DeviceTensor | None
 ) -> Any:
     given = {name: each for name, each in vectors.items() if each is not None}
     check_normalised(op, x, **given)
@@ -78,7 +76,7 @@ def _normalise(
     else:
         program = kernels.layer_norm(weighted=weighted, biased="bias" in given, kept=kept)
     target = target_for(device, x.shape, out, [source, *placed.values()], in_place=kept)
-    packets = row_commands(
+    commands = row_commands(
         device,
         program,
         leading,
@@ -87,7 +85,7 @@ def _normalise(
         cols=cols,
         params=(np.float32(eps), np.float32(1 / cols)),
     )
-    return run(device, f"{op} {x.shape}", packets, target, out, [x, *given.values()])
+    return run(device, f"{op} {x.shape}", commands, target, out, [x, *given.values()])
 
 
 def check_normalised(op: str, x: Any, **vectors: Any) -> None:

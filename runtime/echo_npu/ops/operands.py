@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.tensor import DeviceTensor
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 FLOAT32: Final = np.dtype(np.float32)
 
@@ -32,7 +30,10 @@ def kind(value: Any) -> str:
 
 
 def check_out(op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DTypeLike = FLOAT32) -> None:
-    """Refuse an `out` that is not a DeviceTensor of the result's shape and dtype: TypeError, ValueError."""
+    """Refuse an `out` that cannot hold the result: TypeError, ValueError.
+
+    It is a DeviceTensor of the result's shape and dtype, whose elements share no bytes.
+    """
     if out is None:
         return
     if not isinstance(out, DeviceTensor):
@@ -41,9 +42,11 @@ def check_out(op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DT
         raise ValueError(f"{op}: out has shape {out.shape}, the result has shape {tuple(shape)}")
     if out.dtype != np.dtype(dtype):
         raise TypeError(f"{op}: out is {out.dtype}, the result is {np.dtype(dtype)}")
+    if out.overlaps_itself:
+        raise ValueError(f"{op}: out has shape {out.shape} and strides {out.strides}: elements share bytes")
 
 
-def upload(device: Device, value: NDArray[Any] | DeviceTensor, region: str) -> DeviceTensor:
+def upload(device: CommandDevice, value: NDArray[Any] | DeviceTensor, region: str) -> DeviceTensor:
     """`value` on `device`: itself, or a new tensor in `region`. ValueError for a tensor of another device."""
     if isinstance(value, DeviceTensor):
         if value.device is not device:

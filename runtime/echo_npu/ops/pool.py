@@ -6,10 +6,11 @@ done at once; across, the places of a window are streams of their own, four for 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, upload
 from echo_npu.ops.rows import column_commands, line, row_commands, run, target_for
 from echo_npu.ops.windows import Size, check_windows, output_size, pad_commands
@@ -17,12 +18,9 @@ from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.pool import MAX_TAPS, taps
 from echo_npu.vector.kernels.reduce import reduction
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
-
 
 def max_pool2d(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     kernel: Size,
     *,
@@ -47,7 +45,7 @@ def max_pool2d(
 
 
 def avg_pool2d(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     kernel: Size,
     *,
@@ -60,7 +58,7 @@ def avg_pool2d(
 
 
 def _pool(
-    device: Device,
+    device: CommandDevice,
     name: str,
     x: Any,
     kernel: Size,
@@ -79,12 +77,12 @@ def _pool(
         target = device.empty(shape)
     if source.strides[-1] != source.dtype.itemsize and source.shape[-1] > 1:
         source = source.contiguous()
-    packets, padded = pad_commands(device, source, edges, edge)
+    commands, padded = pad_commands(device, source, edges, edge)
     strips = padded.unfold(2, high, steps[0]).swapaxes(-1, -2)  # [N, C, rows, high, W]
     down = strips[..., 0, :]
     if high > 1 or wide > MAX_TAPS:  # several steps across need rows without gaps, to go on in place
         down = device.empty(down.shape)
-        packets += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
+        commands += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
     across = down.unfold(3, wide, steps[1])  # [N, C, rows, cols, wide]
     leading = shape[:-1]
     result = line(target, leading, cols)
@@ -96,10 +94,10 @@ def _pool(
             inputs.insert(0, result)
         done += count
         factor = np.float32(1 / (high * wide)) if done == wide and op == "add" else np.float32(1)
-        packets += row_commands(
+        commands += row_commands(
             device, taps(op, len(inputs)), leading, inputs, result, cols=cols, params=(factor,)
         )
     what = f"{name} {x.shape}, kernel {(high, wide)}, stride {steps}"
-    answer = run(device, what, packets, target, out, [x])
+    answer = run(device, what, commands, target, out, [x])
     del padded
     return answer

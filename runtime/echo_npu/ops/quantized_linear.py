@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from echo_npu.ops.matmul import Activation
+from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.operands import FLOAT32, kind, require_float32, upload
 from echo_npu.tensor import DeviceTensor
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 
 class QuantizedLinear:
@@ -32,7 +30,7 @@ class QuantizedLinear:
         TypeError: other dtypes, or no arrays.  ValueError: shapes that do not fit one another.
     """
 
-    def __init__(self, device: Device, weight: Any, scales: Any, bias: Any = None) -> None:
+    def __init__(self, device: OpMethods, weight: Any, scales: Any, bias: Any = None) -> None:
         named = f"weight is {kind(weight)}, scales is {kind(scales)}, bias is {kind(bias)}"
         vectors = [scales] if bias is None else [scales, bias]
         arrays = all(isinstance(each, (np.ndarray, DeviceTensor)) for each in (weight, *vectors))
@@ -53,7 +51,7 @@ class QuantizedLinear:
         self.bias = columns[1] if bias is not None else None
 
     @classmethod
-    def from_float(cls, device: Device, weight: Any, bias: Any = None) -> QuantizedLinear:
+    def from_float(cls, device: OpMethods, weight: Any, bias: Any = None) -> QuantizedLinear:
         """Quantise weights, float32 [N, K], on the device, each output by itself.
 
         Raises: as `Device.quantize` and the class.

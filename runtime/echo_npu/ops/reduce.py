@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.packets import Command
+from echo_npu.commands.strided import collapse
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
 from echo_npu.ops.rows import (
     Line,
@@ -19,20 +22,15 @@ from echo_npu.ops.rows import (
     single,
     target_for,
 )
-from echo_npu.packets import Packet
-from echo_npu.strided import collapse
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
 from echo_npu.vector.kernels import reduce as kernels
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 Axes = SupportsIndex | Sequence[SupportsIndex] | None
 
 
 def reduction(
-    device: Device,
+    device: CommandDevice,
     op: str,
     x: Any,
     axis: Axes = None,
@@ -64,14 +62,14 @@ def reduction(
     check_out(op, out, shape)
     source = upload(device, x, "activation")
     target = target_for(device, shape, out, [source])
-    packets, keep = reduction_commands(device, op, source, axes, _with_axes(target, axes, keepdims))
-    result = run(device, f"{op} {x.shape} over axes {axes}", packets, target, out, [x])
+    commands, keep = reduction_commands(device, op, source, axes, _with_axes(target, axes, keepdims))
+    result = run(device, f"{op} {x.shape} over axes {axes}", commands, target, out, [x])
     del keep
     return result
 
 
 def argmax(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     axis: SupportsIndex | None = None,
     keepdims: bool = False,
@@ -102,13 +100,13 @@ def argmax(
         # The position counts in row-major order.
         source, axes = source.contiguous().reshape(-1), (0,)
         view = target.reshape(1)
-    packets = _one_axis(device, kernels.argmax, source, axes[0], view, ())
-    return run(device, f"argmax {x.shape} over axes {axes}", packets, target, out, [x])
+    commands = _one_axis(device, kernels.argmax, source, axes[0], view, ())
+    return run(device, f"argmax {x.shape} over axes {axes}", commands, target, out, [x])
 
 
 def reduction_commands(
-    device: Device, op: str, x: DeviceTensor, axes: Sequence[int], target: DeviceTensor
-) -> tuple[list[Packet], list[DeviceTensor]]:
+    device: CommandDevice, op: str, x: DeviceTensor, axes: Sequence[int], target: DeviceTensor
+) -> tuple[list[Command], list[DeviceTensor]]:
     """The commands of a reduction, and the intermediate tensors that must live until they have run.
 
     Args:
@@ -116,7 +114,7 @@ def reduction_commands(
     """
     count = float(np.prod([x.shape[axis] for axis in axes], dtype=np.float64))
     keep: list[DeviceTensor] = []
-    packets: list[Packet] = []
+    commands: list[Command] = []
 
     def program(last: bool, *, column: bool = False) -> Program:
         if op == "mean" and last:
@@ -128,16 +126,16 @@ def reduction_commands(
         axis = remaining.pop()
         shape = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
         keep.append(device.empty(shape))
-        packets += _one_axis(device, lambda column: program(False, column=column), x, axis, keep[-1], ())
+        commands += _one_axis(device, lambda column: program(False, column=column), x, axis, keep[-1], ())
         x = keep[-1]
     row = _row(x, remaining)
     if row is None:
-        packets += _one_axis(
+        commands += _one_axis(
             device, lambda column: program(True, column=column), x, remaining[0], target, (count,)
         )
     else:
         leading = [size for i, size in enumerate(x.shape) if i not in remaining]
-        packets += row_commands(
+        commands += row_commands(
             device,
             program(True),
             leading,
@@ -146,7 +144,7 @@ def reduction_commands(
             cols=row.segs * row.seg_len,
             params=(count,),
         )
-    return packets, keep
+    return commands, keep
 
 
 def _row(x: DeviceTensor, axes: Sequence[int]) -> Line | None:
@@ -164,13 +162,13 @@ def _row(x: DeviceTensor, axes: Sequence[int]) -> Line | None:
 
 
 def _one_axis(
-    device: Device,
+    device: CommandDevice,
     program: Callable[..., Program],
     x: DeviceTensor,
     axis: int,
     target: DeviceTensor,
     params: Sequence[float],
-) -> list[Packet]:
+) -> list[Command]:
     """Reduce one axis: down the columns of an axis that both tensors have contiguous, else along the row.
 
     Args:

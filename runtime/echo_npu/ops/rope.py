@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.packets import Command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.operands import check_out, require_float32, upload
 from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
-from echo_npu.packets import Packet
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import rope as kernels
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 
 def rope_tables(
@@ -48,7 +46,7 @@ def rope_tables(
 
 
 def rope(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     cos: Any,
     sin: Any,
@@ -92,9 +90,9 @@ def rope(
     source = upload(device, x, "activation")
     given = [upload(device, each, "weight") for each in (cos, sin)]
     target = target_for(device, x.shape, out, [source, *given])
-    tables, packets = given, list[Packet]()
+    tables, commands = given, list[Command]()
     if interleaved and cos.shape[-1] != width:
-        tables, packets = _expanded(device, given)
+        tables, commands = _expanded(device, given)
     # [tokens, ...] with an axis of one element for each of x's that the tables do not have
     ones = (None,) * (x.ndim - axis - 2)
     tables = [each[(slice(None), *ones)] for each in tables]
@@ -113,15 +111,15 @@ def rope(
         inputs = [line(each, leading, cols) for each in (*halves, *tables)]
         program = kernels.rope_halves()
         output = replace(line(target, leading, width), seg_len=cols, segs=2, seg_stride=cols * 4)
-    packets += row_commands(device, program, leading, inputs, output, cols=cols)
-    return run(device, f"rope {x.shape}{' interleaved' * interleaved}", packets, target, out, [x, cos, sin])
+    commands += row_commands(device, program, leading, inputs, output, cols=cols)
+    return run(device, f"rope {x.shape}{' interleaved' * interleaved}", commands, target, out, [x, cos, sin])
 
 
-def _expanded(device: Device, tables: list[DeviceTensor]) -> tuple[list[DeviceTensor], list[Packet]]:
+def _expanded(device: CommandDevice, tables: list[DeviceTensor]) -> tuple[list[DeviceTensor], list[Command]]:
     """The tables with each value twice, and the copies that make them."""
     made = [device.empty((*each.shape[:-1], 2 * each.shape[-1])) for each in tables]
-    packets: list[Packet] = []
+    commands: list[Command] = []
     for table, wide in zip(tables, made, strict=True):
         for first in (0, 1):
-            packets += copy_commands(table, wide[..., first::2])
-    return made, packets
+            commands += copy_commands(table, wide[..., first::2])
+    return made, commands

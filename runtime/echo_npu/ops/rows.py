@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from echo_npu import debug
+from echo_npu.commands.packets import MAX_ROWS, Command
+from echo_npu.commands.strided import Loop, chunks, collapse
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
-from echo_npu.packets import MAX_ROWS, Packet
-from echo_npu.strided import Loop, chunks, collapse
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
 from echo_npu.vector.command import MAX_SEGMENTS, Stream, vector_command
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 Parameter: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
@@ -85,7 +83,7 @@ def broadcast_strides(
 
 
 def row_commands(
-    device: Device,
+    device: CommandDevice,
     program: Program,
     leading: Sequence[int],
     inputs: Sequence[Line],
@@ -95,7 +93,7 @@ def row_commands(
     params: Sequence[Parameter] = (),
     repeats: int = 1,
     keep_last: bool = False,
-) -> list[Packet]:
+) -> list[Command]:
     """The commands that run a program once for each index of the leading axes.
 
     Args:
@@ -114,7 +112,7 @@ def row_commands(
     else:
         loops = collapse(leading, *strides)
         rows = loops.pop() if loops else none
-    packets: list[Packet] = []
+    commands: list[Command] = []
     for chunk in chunks(loops, len(lines)):
         for first in range(0, rows.count, MAX_ROWS):
             streams = [
@@ -131,28 +129,30 @@ def row_commands(
                 )
                 for i, each in enumerate(lines)
             ]
-            packets += vector_command(
-                entry,
-                rows=min(rows.count - first, MAX_ROWS),
-                cols=cols,
-                inputs=streams[:-1],
-                output=streams[-1],
-                params=params,
-                repeats=repeats,
-                batch=chunk.batch,
-                passes=program.passes,
-            ).packets()
-    return packets
+            commands.append(
+                vector_command(
+                    entry,
+                    rows=min(rows.count - first, MAX_ROWS),
+                    cols=cols,
+                    inputs=streams[:-1],
+                    output=streams[-1],
+                    params=params,
+                    repeats=repeats,
+                    batch=chunk.batch,
+                    passes=program.passes,
+                ).command()
+            )
+    return commands
 
 
 def column_commands(
-    device: Device,
+    device: CommandDevice,
     program: Program,
     inputs: Sequence[DeviceTensor],
     output: DeviceTensor,
     *,
     params: Sequence[Parameter] = (),
-) -> list[Packet]:
+) -> list[Command]:
     """The commands that run a program down the second to last axis.
 
     Args:
@@ -162,7 +162,7 @@ def column_commands(
     *leading, repeats, width = inputs[0].shape
     length = device.capabilities.vector_length
     check_segments(inputs[0], repeats)
-    packets: list[Packet] = []
+    commands: list[Command] = []
     for first, block in ((0, length), (width - width % length, width % length)):
         count = (width // length) if block == length else 1
         if not (count and block):
@@ -174,7 +174,7 @@ def column_commands(
             segs, step = tensor.shape[-2], tensor.strides[-2]
             return Line(address, strides, block, segs, step, tensor.dtype.itemsize)
 
-        packets += row_commands(
+        commands += row_commands(
             device,
             program,
             (*leading, count),
@@ -184,10 +184,10 @@ def column_commands(
             params=params,
             repeats=repeats,
         )
-    return packets
+    return commands
 
 
-def row_fits(device: Device, cols: int) -> bool:
+def row_fits(device: CommandDevice, cols: int) -> bool:
     """Whether a row register holds a row."""
     return cols <= device.capabilities.row_elements
 
@@ -206,7 +206,7 @@ def _extent(tensor: DeviceTensor) -> int:
 
 
 def target_for(
-    device: Device,
+    device: CommandDevice,
     shape: Sequence[int],
     out: DeviceTensor | None,
     operands: Sequence[DeviceTensor],
@@ -233,9 +233,9 @@ def _same(a: DeviceTensor, b: DeviceTensor) -> bool:
 
 
 def run(
-    device: Device,
+    device: CommandDevice,
     what: str,
-    packets: Sequence[Packet],
+    commands: Sequence[Command],
     target: DeviceTensor,
     out: DeviceTensor | None,
     operands: Sequence[Any],
@@ -248,7 +248,7 @@ def run(
     """
     debug.npu(what)
     copies = [] if out is None or out is target else copy_commands(target, out)
-    device.execute([*packets, *copies])
+    device.execute([*commands, *copies])
     if out is not None:
         return out
     on_device = any(isinstance(each, DeviceTensor) for each in operands)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
+from echo_npu.commands.packets import Command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy, copy_commands
 from echo_npu.ops.operands import check_out, kind, upload
 from echo_npu.ops.rows import line, row_commands, run, target_for
-from echo_npu.packets import Packet
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.fill import fill
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
-
 
 def cat(
-    device: Device, arrays: Sequence[Any], axis: SupportsIndex = 0, *, out: DeviceTensor | None = None
+    device: CommandDevice, arrays: Sequence[Any], axis: SupportsIndex = 0, *, out: DeviceTensor | None = None
 ) -> Any:
     """Arrays one after another along an axis, in one submission: one MEMCPY, or a few, for each.
 
@@ -51,24 +49,24 @@ def cat(
     check_out("cat", out, shape, first.dtype)
     sources = [upload(device, each, "activation") for each in arrays]
     target = target_for(device, shape, out, sources, dtype=first.dtype)
-    packets: list[Packet] = []
+    commands: list[Command] = []
     start = 0
     for source in sources:
         end = start + source.shape[number]
         part = target[(*(slice(None),) * number, slice(start, end))]
-        packets += copy_commands(source, part)
+        commands += copy_commands(source, part)
         start = end
-    return run(device, f"cat {shapes} along axis {number}", packets, target, out, arrays)
+    return run(device, f"cat {shapes} along axis {number}", commands, target, out, arrays)
 
 
-def contiguous(device: Device, x: Any, *, out: DeviceTensor | None = None) -> Any:
+def contiguous(device: CommandDevice, x: Any, *, out: DeviceTensor | None = None) -> Any:
     """x in row-major order without gaps: x itself if it is, or a copy. Arguments and errors as `copy`."""
     if out is None and isinstance(x, DeviceTensor) and x.is_contiguous:
         return x
     return copy(device, x, out=out)
 
 
-def permute(device: Device, x: Any, axes: Sequence[int], *, out: DeviceTensor | None = None) -> Any:
+def permute(device: CommandDevice, x: Any, axes: Sequence[int], *, out: DeviceTensor | None = None) -> Any:
     """A dense copy of x with its axes in another order, as `numpy.transpose`.
 
     Args:
@@ -90,21 +88,21 @@ def permute(device: Device, x: Any, axes: Sequence[int], *, out: DeviceTensor | 
     return result if isinstance(x, DeviceTensor) or out is not None else result.to_numpy()
 
 
-def transpose(device: Device, x: Any, *, out: DeviceTensor | None = None) -> Any:
+def transpose(device: CommandDevice, x: Any, *, out: DeviceTensor | None = None) -> Any:
     """A dense copy of x [..., M, N] with its last two axes exchanged. As `permute`; it has two at least."""
     if np.ndim(x) < 2:
         raise ValueError(f"transpose: x has shape {np.shape(x)}; it needs two axes")
     return permute(device, x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2), out=out)
 
 
-def full(device: Device, shape: int | Sequence[int], value: float) -> DeviceTensor:
+def full(device: CommandDevice, shape: int | Sequence[int], value: float) -> DeviceTensor:
     """A new float32 tensor on the device with one value everywhere, written by the device."""
     made = device.empty(shape)
     device.execute(fill_commands(device, made, value))
     return made
 
 
-def fill_commands(device: Device, target: DeviceTensor, value: float) -> list[Packet]:
+def fill_commands(device: CommandDevice, target: DeviceTensor, value: float) -> list[Command]:
     """The command that fills a contiguous tensor of 4-byte elements."""
     flat = target.reshape(-1)
     return row_commands(

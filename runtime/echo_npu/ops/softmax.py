@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
+from echo_npu.commands.packets import Command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
 from echo_npu.ops.rows import Parameter, column_commands, line, row_commands, row_fits, run, target_for
-from echo_npu.packets import Packet
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import softmax as kernels
 
-if TYPE_CHECKING:
-    from echo_npu.device import Device
-
 
 def softmax(
-    device: Device,
+    device: CommandDevice,
     x: Any,
     axis: SupportsIndex = -1,
     *,
@@ -65,13 +63,13 @@ def softmax(
     in_place = kept and not causal and mask is None and number == x.ndim - 1
     target = target_for(device, x.shape, out, operands, in_place=in_place)
     if number == x.ndim - 1:
-        packets = softmax_commands(device, source, target, scale=scale, causal=causal, mask=added)
+        commands = softmax_commands(device, source, target, scale=scale, causal=causal, mask=added)
     else:
-        packets = _across(device, source, target, number, scale)
+        commands = _across(device, source, target, number, scale)
     words = (
         f"softmax {x.shape} axis {number} scale {scale}{' causal' * causal}{' masked' * (mask is not None)}"
     )
-    return run(device, words, packets, target, out, [x, mask])
+    return run(device, words, commands, target, out, [x, mask])
 
 
 def check_mask(op: str, mask: Any, shape: Sequence[int]) -> None:
@@ -85,14 +83,14 @@ def check_mask(op: str, mask: Any, shape: Sequence[int]) -> None:
 
 
 def softmax_commands(
-    device: Device,
+    device: CommandDevice,
     x: DeviceTensor,
     target: DeviceTensor,
     *,
     scale: float,
     causal: bool,
     mask: DeviceTensor | None,
-) -> list[Packet]:
+) -> list[Command]:
     """The commands of a softmax over the last axis."""
     *leading, cols = x.shape
     program = kernels.softmax(
@@ -120,7 +118,9 @@ def _scaling(scale: float) -> dict[str, bool]:
     return {"scaled": scale != 1.0, "negative": not scale > 0.0}
 
 
-def _across(device: Device, x: DeviceTensor, target: DeviceTensor, axis: int, scale: float) -> list[Packet]:
+def _across(
+    device: CommandDevice, x: DeviceTensor, target: DeviceTensor, axis: int, scale: float
+) -> list[Command]:
     """Softmax over an axis that is not the last one."""
     params = (np.float32(scale),)
     order = [i for i in range(x.ndim) if i != axis]

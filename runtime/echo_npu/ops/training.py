@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from echo_npu import debug
+from echo_npu.commands.packets import Command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.gather import device_indices
 from echo_npu.ops.norm import check_normalised
@@ -25,21 +27,17 @@ from echo_npu.ops.rows import (
     single,
     target_for,
 )
-from echo_npu.packets import Packet
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
 from echo_npu.vector.kernels import norm, reduce
 from echo_npu.vector.kernels import training as kernels
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 Outs: TypeAlias = Sequence[DeviceTensor | None]
 """Where each of several results is to be written."""
 
 
 def softmax_backward(
-    device: Device, dy: Any, y: Any, *, scale: float = 1.0, out: DeviceTensor | None = None
+    device: CommandDevice, dy: Any, y: Any, *, scale: float = 1.0, out: DeviceTensor | None = None
 ) -> Any:
     """The gradient of `y = softmax(scale * x)` over the last axis: `scale * y * (dy - sum(dy * y))`.
 
@@ -57,7 +55,7 @@ def softmax_backward(
     *leading, cols = dy.shape
     kept = row_fits(device, cols)
     target = target_for(device, dy.shape, out, [left, right], in_place=kept)
-    packets = row_commands(
+    commands = row_commands(
         device,
         kernels.softmax_backward(scaled=scale != 1.0, kept=kept),
         leading,
@@ -66,10 +64,10 @@ def softmax_backward(
         cols=cols,
         params=(np.float32(scale),),
     )
-    return run(device, f"softmax_backward {dy.shape}", packets, target, out, [dy, y])
+    return run(device, f"softmax_backward {dy.shape}", commands, target, out, [dy, y])
 
 
-def silu_backward(device: Device, dy: Any, x: Any, *, out: DeviceTensor | None = None) -> Any:
+def silu_backward(device: CommandDevice, dy: Any, x: Any, *, out: DeviceTensor | None = None) -> Any:
     """The gradient of `x * sigmoid(x)`: `dy * s * (1 + x * (1 - s))`, s = sigmoid(x).
 
     Args:
@@ -85,7 +83,7 @@ def silu_backward(device: Device, dy: Any, x: Any, *, out: DeviceTensor | None =
 
 
 def gelu_backward(
-    device: Device, dy: Any, x: Any, *, approximate: str = "none", out: DeviceTensor | None = None
+    device: CommandDevice, dy: Any, x: Any, *, approximate: str = "none", out: DeviceTensor | None = None
 ) -> Any:
     """The gradient of gelu, `x * Phi(x)`: `dy * (Phi(x) + x * phi(x))`, or that of its form with tanh.
 
@@ -106,7 +104,7 @@ def gelu_backward(
 
 
 def rms_norm_backward(
-    device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-6, *, out: Outs | None = None
+    device: CommandDevice, dy: Any, x: Any, weight: Any, eps: float = 1e-6, *, out: Outs | None = None
 ) -> tuple[Any, ...]:
     """The gradients of `rms_norm(x, weight, eps)`.
 
@@ -126,7 +124,7 @@ def rms_norm_backward(
 
 
 def layer_norm_backward(
-    device: Device, dy: Any, x: Any, weight: Any, eps: float = 1e-5, *, out: Outs | None = None
+    device: CommandDevice, dy: Any, x: Any, weight: Any, eps: float = 1e-5, *, out: Outs | None = None
 ) -> tuple[Any, ...]:
     """The gradients of `layer_norm(x, weight, bias, eps)`; the bias itself plays no part in them.
 
@@ -145,7 +143,9 @@ def layer_norm_backward(
     return _norm_backward(device, "layer_norm_backward", dy, x, weight, eps, out)
 
 
-def cross_entropy(device: Device, logits: Any, targets: Any, *, out: DeviceTensor | None = None) -> Any:
+def cross_entropy(
+    device: CommandDevice, logits: Any, targets: Any, *, out: DeviceTensor | None = None
+) -> Any:
     """The mean over rows of `log(sum(exp(logits))) - logits[target]`.
 
     Args:
@@ -166,7 +166,7 @@ def cross_entropy(device: Device, logits: Any, targets: Any, *, out: DeviceTenso
     *leading, cols = source.shape
     losses = device.empty(leading or (1,))
     target = target_for(device, (), out, [source, numbers])
-    packets = row_commands(
+    commands = row_commands(
         device,
         kernels.cross_entropy(),
         leading,
@@ -175,14 +175,14 @@ def cross_entropy(device: Device, logits: Any, targets: Any, *, out: DeviceTenso
         cols=cols,
     )
     means, keep = reduction_commands(device, "mean", losses.reshape(-1), [0], target.reshape(1))
-    packets += means
-    result = run(device, f"cross_entropy {logits.shape}", packets, target, out, [logits, targets])
+    commands += means
+    result = run(device, f"cross_entropy {logits.shape}", commands, target, out, [logits, targets])
     del keep
     return result
 
 
 def cross_entropy_backward(
-    device: Device, logits: Any, targets: Any, *, dy: float = 1.0, out: DeviceTensor | None = None
+    device: CommandDevice, logits: Any, targets: Any, *, dy: float = 1.0, out: DeviceTensor | None = None
 ) -> Any:
     """The gradient of `cross_entropy` with respect to the logits: `(softmax(logits) - onehot) * dy / rows`.
 
@@ -205,7 +205,7 @@ def cross_entropy_backward(
     *leading, cols = source.shape
     kept = row_fits(device, cols)
     target = target_for(device, source.shape, out, [source, numbers], in_place=kept)
-    packets = row_commands(
+    commands = row_commands(
         device,
         kernels.cross_entropy_backward(kept=kept),
         leading,
@@ -214,11 +214,11 @@ def cross_entropy_backward(
         cols=cols,
         params=(np.float32(dy / numbers.size),),
     )
-    return run(device, f"cross_entropy_backward {logits.shape}", packets, target, out, [logits, targets])
+    return run(device, f"cross_entropy_backward {logits.shape}", commands, target, out, [logits, targets])
 
 
 def adamw_step(
-    device: Device,
+    device: CommandDevice,
     p: Any,
     g: Any,
     m: Any,
@@ -265,14 +265,14 @@ def adamw_step(
 
     def command(
         program: Program, inputs: Sequence[DeviceTensor], params: Sequence[Parameter]
-    ) -> list[Packet]:
+    ) -> list[Command]:
         lines = [line(each, (), cols) for each in inputs]
         return row_commands(device, program, (), lines, lines[0], cols=cols, params=params)
 
     decay = [np.float32(beta) for beta in betas]
     rest = [np.float32(1 - beta) for beta in betas]
     root, rate = np.float32((1 - betas[1] ** step) ** -0.5), np.float32(lr / (1 - betas[0] ** step))
-    packets = [
+    commands = [
         *command(kernels.moving_average(), [mean, grad], (decay[0], rest[0])),
         *command(kernels.moving_average(squared=True), [square, grad], (decay[1], rest[1])),
         *command(
@@ -281,7 +281,7 @@ def adamw_step(
             (np.float32(1 - lr * weight_decay), root, np.float32(eps), rate),
         ),
     ]
-    run(device, f"adamw_step {p.shape}", packets, param, param, ())
+    run(device, f"adamw_step {p.shape}", commands, param, param, ())
     results = zip((p, m, v), (placed[0], placed[2], placed[3]), strict=True)
     return tuple(
         tensor if isinstance(given, DeviceTensor) else tensor.to_numpy() for given, tensor in results
@@ -289,7 +289,7 @@ def adamw_step(
 
 
 def _norm_backward(
-    device: Device, op: str, dy: Any, x: Any, weight: Any, eps: float, out: Outs | None
+    device: CommandDevice, op: str, dy: Any, x: Any, weight: Any, eps: float, out: Outs | None
 ) -> tuple[Any, ...]:
     """(dx, dweight), of layer_norm and dbias, as the caller gets them."""
     check_normalised(op, x, weight=weight)
@@ -317,25 +317,25 @@ def _norm_backward(
         forward, backward = norm.rms_norm(weighted=False, kept=kept), norm.rms_norm_backward(kept=kept)
     leading = source.shape[:1]
 
-    def rows(program: Program, inputs: Sequence[DeviceTensor], target: DeviceTensor) -> list[Packet]:
+    def rows(program: Program, inputs: Sequence[DeviceTensor], target: DeviceTensor) -> list[Command]:
         lines = [line(each, leading, cols) for each in inputs]
         params = (np.float32(eps), np.float32(1 / cols))
         output = line(target, leading, cols)
         return row_commands(device, program, leading, lines, output, cols=cols, params=params)
 
-    packets = [
+    commands = [
         *rows(forward, [source], unit),
         *rows(backward, [grad, source, factors], dx),
         *column_commands(device, reduce.dot_column(), [grad, unit], vectors[0]),
     ]
     if biased:
-        packets += column_commands(device, reduce.reduction("add", column=True), [grad], vectors[1])
+        commands += column_commands(device, reduce.reduction("add", column=True), [grad], vectors[1])
     debug.npu(f"{op} {x.shape}")
     results = [target if each is None else each for target, each in zip(targets, outs, strict=True)]
     for target, result in zip(targets, results, strict=True):
         if result is not target:
-            packets += copy_commands(target, result)
-    device.execute(packets)
+            commands += copy_commands(target, result)
+    device.execute(commands)
     on_device = any(isinstance(each, DeviceTensor) for each in (dy, x, weight, *outs))
     return tuple(each if on_device else each.to_numpy() for each in results)
 
@@ -354,7 +354,9 @@ def _each_out(op: str, out: Outs | None, shapes: Sequence[tuple[int, ...]]) -> O
     return out
 
 
-def _elementwise(device: Device, op: str, program: Program, dy: Any, x: Any, out: DeviceTensor | None) -> Any:
+def _elementwise(
+    device: CommandDevice, op: str, program: Program, dy: Any, x: Any, out: DeviceTensor | None
+) -> Any:
     _check_pair(op, "x", dy, x, out)
     left, right = (upload(device, each, "activation") for each in (dy, x))
     target = target_for(device, dy.shape, out, [left, right], in_place=True)
@@ -363,8 +365,8 @@ def _elementwise(device: Device, op: str, program: Program, dy: Any, x: Any, out
         views = [each.reshape(-1) for each in views]
     *leading, cols = views[0].shape
     lines = [line(each, leading, cols) for each in views]
-    packets = row_commands(device, program, leading, lines[:-1], lines[-1], cols=cols)
-    return run(device, f"{op} {dy.shape}", packets, target, out, [dy, x])
+    commands = row_commands(device, program, leading, lines[:-1], lines[-1], cols=cols)
+    return run(device, f"{op} {dy.shape}", commands, target, out, [dy, x])
 
 
 def _check_pair(op: str, name: str, dy: Any, other: Any, out: DeviceTensor | None) -> None:
@@ -377,7 +379,7 @@ def _check_pair(op: str, name: str, dy: Any, other: Any, out: DeviceTensor | Non
     check_out(op, out, dy.shape)
 
 
-def _targets(op: str, device: Device, logits: Any, targets: Any) -> DeviceTensor:
+def _targets(op: str, device: CommandDevice, logits: Any, targets: Any) -> DeviceTensor:
     require_float32(op, logits=logits)
     if not logits.ndim or 0 in logits.shape or np.shape(targets) != logits.shape[:-1]:
         raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from echo_npu.data_types import DataType
+from echo_npu.spec.data_types import DataType
 
 BFLOAT16: Final = "bfloat16"
 _OPERANDS: Final = {

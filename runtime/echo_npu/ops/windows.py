@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from echo_npu.commands.packets import Command
+from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.operands import require_float32
 from echo_npu.ops.shape import fill_commands
-from echo_npu.packets import Packet
 from echo_npu.tensor import DeviceTensor
-
-if TYPE_CHECKING:
-    from echo_npu.device import Device
 
 Pair: TypeAlias = tuple[int, int]
 Size: TypeAlias = int | Pair
@@ -53,8 +51,8 @@ def output_size(x: Any, kernel: Pair, stride: Pair, padding: Pair) -> Pair:
 
 
 def pad_commands(
-    device: Device, x: DeviceTensor, padding: tuple[int, int], value: float
-) -> tuple[list[Packet], DeviceTensor]:
+    device: CommandDevice, x: DeviceTensor, padding: tuple[int, int], value: float
+) -> tuple[list[Command], DeviceTensor]:
     """The commands that surround images [..., H, W] with (rows, columns) of one value, and the result."""
     if padding == (0, 0):
         return [], x

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.numerics import CANONICAL_NAN
+from echo_npu.spec.data_types import CANONICAL_NAN
 from echo_npu.vector.isa import CHUNK_MULTIPLE, FOLDED, Op
 
 Words = NDArray[np.uint32]

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from echo_npu.vector.immediates import immediate_bits
 from echo_npu.vector.isa import (
     IMMEDIATE,
     OPERAND_CODES,
@@ -42,7 +43,6 @@ from echo_npu.vector.program import (
     MAX_PASSES,
     AssemblyError,
     Program,
-    immediate_bits,
     make_program,
 )
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from echo_npu.command import Command, Operand, PacketFault
-from echo_npu.packets import MAX_BATCH, MAX_ROWS, NpuCommandPacket
-from echo_npu.status import ErrorCode
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
+from echo_npu.commands.packets import MAX_BATCH, MAX_ROWS, NpuCommandPacket
+from echo_npu.spec.contract import (
+    DESCRIPTOR_BCAST,
+    DESCRIPTOR_ENABLE,
+    DESCRIPTOR_PACK,
+    DESCRIPTOR_PASSES,
+    DESCRIPTOR_RESERVED,
+    DESCRIPTOR_SEGS,
+    DESCRIPTOR_SIZE,
+    PARAM_ALPHA,
+)
+from echo_npu.spec.entries import Field
+from echo_npu.spec.instructions import INPUTS
+from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import (
     ELEMENT_SIZES,
-    INPUTS,
     MAGICS,
     MAX_REPEATS,
     Descriptor,
@@ -16,10 +27,22 @@ from echo_npu.vector.command import (
 )
 
 _LIMIT = 2**32
-_PACK, _BCAST, _ENABLE = 1 << 26, 1 << 27, 1 << 28
+_LAST = 5  # the word of a descriptor that holds bit fields
+_SEGS, _PASSES, _SIZE, _PACK, _BCAST, _ENABLE, _RESERVED = (
+    Field(field.shift - 32 * _LAST, field.width)
+    for field in (
+        DESCRIPTOR_SEGS,
+        DESCRIPTOR_PASSES,
+        DESCRIPTOR_SIZE,
+        DESCRIPTOR_PACK,
+        DESCRIPTOR_BCAST,
+        DESCRIPTOR_ENABLE,
+        DESCRIPTOR_RESERVED,
+    )
+)
 
 
-def vector_shape(packet: NpuCommandPacket, extension: VectorExtension, loaded: int) -> Command:
+def vector_shape(packet: NpuCommandPacket, extension: VectorExtension, loaded: int) -> CheckedCommand:
     """The command; checks everything that comes before the alignment of the addresses.
 
     Args:
@@ -43,12 +66,12 @@ def vector_shape(packet: NpuCommandPacket, extension: VectorExtension, loaded: i
         raise PacketFault(ErrorCode.BAD_PROGRAM, extension.entry)
     s0, s1, s2, s3, output = listed
     assert output is not None
-    params = (packet.param[6], *extension.params)
+    params = (packet.param[PARAM_ALPHA], *extension.params)
     command = VectorCommand(
         extension.entry, rows, cols, (s0, s1, s2, s3), output, params, repeats or 1, batch
     )
     sources = tuple(_operand(each, rows) for each in command.inputs if each is not None)
-    return Command(packet, batch, sources, _operand(output, rows), command)
+    return CheckedCommand(packet, batch, sources, _operand(output, rows), command)
 
 
 def _descriptor(
@@ -56,11 +79,12 @@ def _descriptor(
 ) -> Descriptor | None:
     """A stream; None if it is not enabled. Strides that are never stepped are 0."""
     row_stride, batch0_stride, batch1_stride, seg_stride, seg_len, last = words
-    if not last & _ENABLE and not is_output:
+    enabled = bool(_ENABLE.get(last))
+    if not enabled and not is_output:
         return None
-    segs, passes, size_code = last & 0xFFFFF, last >> 20 & 15, last >> 24 & 3
-    pack, bcast = bool(last & _PACK), bool(last & _BCAST)
-    bad = last >> 29 or not last & _ENABLE or not segs or not seg_len or size_code >= len(ELEMENT_SIZES)
+    segs, passes, size_code = _SEGS.get(last), _PASSES.get(last), _SIZE.get(last)
+    pack, bcast = bool(_PACK.get(last)), bool(_BCAST.get(last))
+    bad = _RESERVED.get(last) or not enabled or not segs or not seg_len or size_code >= len(ELEMENT_SIZES)
     bad = bad or (bcast and (segs != 1 or seg_len != 1 or pack))
     bad = bad or (passes != 0 or bcast if is_output else passes == 0)
     if bad or segs * seg_len * ELEMENT_SIZES[size_code] >= _LIMIT:
@@ -80,8 +104,8 @@ def _descriptor(
     )
 
 
-def _operand(stream: Descriptor, rows: int) -> Operand:
-    return Operand(
+def _operand(stream: Descriptor, rows: int) -> MemoryOperand:
+    return MemoryOperand(
         stream.address,
         rows,
         stream.segment_bytes,

@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, SupportsIndex
 
 import numpy as np
 
-from echo_npu.integers import checked_integer
-from echo_npu.packets import (
+from echo_npu.commands.integers import checked_integer
+from echo_npu.commands.packets import (
     MAX_BATCH,
     MAX_ROWS,
     PACKET_BYTES,
     VECTOR_EXTENSIONS,
+    Command,
     Flags,
     NpuCommandPacket,
     Opcode,
     Packet,
 )
-from echo_npu.vector.program import MAX_PASSES, immediate_bits
+from echo_npu.spec.contract import (
+    DESCRIPTOR_BATCH0_STRIDE,
+    DESCRIPTOR_BATCH1_STRIDE,
+    DESCRIPTOR_BCAST,
+    DESCRIPTOR_ENABLE,
+    DESCRIPTOR_PACK,
+    DESCRIPTOR_PASSES,
+    DESCRIPTOR_ROW_STRIDE,
+    DESCRIPTOR_SEG_LEN,
+    DESCRIPTOR_SEG_STRIDE,
+    DESCRIPTOR_SEGS,
+    DESCRIPTOR_SIZE,
+    MAX_DIM,
+    PARAM_ALPHA,
+    VECTOR_EXTENSION_MAGIC1,
+    VECTOR_EXTENSION_MAGIC2,
+    VECTOR_EXTENSION_MAGIC3,
+    VECTOR_EXTENSION_STRUCT,
+    VECTOR_EXTENSION_WORDS,
+)
+from echo_npu.spec.instructions import INPUTS
+from echo_npu.vector.immediates import immediate_bits
+from echo_npu.vector.program import MAX_PASSES
 
-INPUTS: Final = 4
 PARAMETERS: Final = 8
-MAX_REPEATS: Final = 1 << 24
-MAX_SEGMENTS: Final = (1 << 20) - 1
-MAGICS: Final = (0x31584556, 0x32584556, 0x33584556)
-"""The bytes "VEX1", "VEX2", "VEX3"."""
+MAX_REPEATS: Final = MAX_DIM
+MAX_SEGMENTS: Final = (1 << DESCRIPTOR_SEGS.width) - 1
+MAGICS: Final = (VECTOR_EXTENSION_MAGIC1, VECTOR_EXTENSION_MAGIC2, VECTOR_EXTENSION_MAGIC3)
 
 ELEMENT_SIZES: Final = (4, 2, 1)
 """Bytes of an element, by the number in a descriptor."""
 
 _DESCRIPTOR_WORDS: Final = 6
+_AT: Final = VECTOR_EXTENSION_WORDS
 _U32: Final = 2**32 - 1
 
 
@@ -97,9 +118,20 @@ class Descriptor:
 
     def words(self) -> tuple[int, ...]:
         """The six words of an enabled descriptor."""
-        flags = self.pack << 26 | self.bcast << 27 | 1 << 28
-        last = self.segs | self.passes << 20 | ELEMENT_SIZES.index(self.size) << 24 | flags
-        return (self.row_stride, *self.batch_strides, self.seg_stride, self.seg_len, last)
+        whole = (
+            DESCRIPTOR_ROW_STRIDE.put(self.row_stride)
+            | DESCRIPTOR_BATCH0_STRIDE.put(self.batch_strides[0])
+            | DESCRIPTOR_BATCH1_STRIDE.put(self.batch_strides[1])
+            | DESCRIPTOR_SEG_STRIDE.put(self.seg_stride)
+            | DESCRIPTOR_SEG_LEN.put(self.seg_len)
+            | DESCRIPTOR_SEGS.put(self.segs)
+            | DESCRIPTOR_PASSES.put(self.passes)
+            | DESCRIPTOR_SIZE.put(ELEMENT_SIZES.index(self.size))
+            | DESCRIPTOR_PACK.put(self.pack)
+            | DESCRIPTOR_BCAST.put(self.bcast)
+            | DESCRIPTOR_ENABLE.put(1)
+        )
+        return tuple(whole >> 32 * word & _U32 for word in range(_DESCRIPTOR_WORDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,42 +145,46 @@ class VectorExtension:
         """From three packets of 64 bytes; ValueError for another number or size."""
         if len(slots) != VECTOR_EXTENSIONS or any(len(slot) != PACKET_BYTES for slot in slots):
             raise ValueError(f"a VECTOR command has {VECTOR_EXTENSIONS} extensions of {PACKET_BYTES} bytes")
-        return cls(struct.unpack("<48I", b"".join(slots)))
+        return cls(VECTOR_EXTENSION_STRUCT.unpack(b"".join(slots)))
 
     def pack(self) -> list[bytes]:
         """The three packets."""
-        return [struct.pack("<16I", *self.words[first : first + 16]) for first in (0, 16, 32)]
+        data = VECTOR_EXTENSION_STRUCT.pack(*self.words)
+        return [data[first : first + PACKET_BYTES] for first in range(0, len(data), PACKET_BYTES)]
+
+    def _word(self, name: str) -> int:
+        return self.words[_AT[name].start]
 
     @property
     def magics(self) -> tuple[int, int, int]:
-        return self.words[0], self.words[16], self.words[32]
+        return self._word("magic1"), self._word("magic2"), self._word("magic3")
 
     @property
     def entry(self) -> int:
-        return self.words[1]
+        return self._word("entry")
 
     @property
     def batch(self) -> tuple[int, int]:
         """The two words, 0 for 1."""
-        return self.words[2], self.words[3]
+        return self._word("batch0"), self._word("batch1")
 
     @property
     def addresses(self) -> tuple[int, int]:
         """Of s2 and s3."""
-        return self.words[4], self.words[5]
+        return self._word("s2_addr"), self._word("s3_addr")
 
     @property
     def params(self) -> tuple[int, ...]:
         """p1..p7."""
-        return self.words[6:13]
+        return self.words[_AT["params"]]
 
     @property
     def reserved(self) -> tuple[int, ...]:
-        return self.words[13:16]
+        return self.words[_AT["reserved"]]
 
     def descriptor(self, stream: int) -> tuple[int, ...]:
         """The six words of stream 0..4."""
-        listed = self.words[17:32] + self.words[33:48]
+        listed = self.words[_AT["descriptors_low"]] + self.words[_AT["descriptors_high"]]
         return listed[stream * _DESCRIPTOR_WORDS : (stream + 1) * _DESCRIPTOR_WORDS]
 
 
@@ -175,15 +211,20 @@ class VectorCommand:
 
     def packets(self, *, irq: bool = False) -> list[Packet]:
         """The command packet and its three extensions."""
+        packet, *extensions = self.command(irq=irq).slots
+        return [NpuCommandPacket.unpack(packet), *extensions]
+
+    def command(self, *, irq: bool = False) -> Command:
+        """The command packet with its three extensions."""
         addresses = [each.address if each is not None else 0 for each in self.inputs]
         flags = Flags.EXT | (Flags.IRQ if irq else Flags.NONE)
-        command = NpuCommandPacket(
+        packet = NpuCommandPacket(
             Opcode.VECTOR,
             flags,
             addresses[0],
             addresses[1],
             self.output.address,
-            param=(0, 0, 0, 0, 0, 0, self.params[0], 0),
+            param=[self.params[0] if word == PARAM_ALPHA else 0 for word in range(8)],
             m=self.rows,
             k=self.repeats,
             n=self.cols,
@@ -192,9 +233,35 @@ class VectorCommand:
         listed: list[int] = []
         for each in (*self.inputs, self.output):
             listed += each.words() if each is not None else nothing
-        head = (MAGICS[0], self.entry, *self.batch, *addresses[2:], *self.params[1:], 0, 0, 0)
-        words = (*head, MAGICS[1], *listed[:15], MAGICS[2], *listed[15:])
-        return [command, *VectorExtension(words).pack()]
+        words = [0] * (VECTOR_EXTENSION_STRUCT.size // 4)
+        for name, values in (
+            ("magic1", MAGICS[:1]),
+            ("entry", (self.entry,)),
+            ("batch0", self.batch[:1]),
+            ("batch1", self.batch[1:]),
+            ("s2_addr", addresses[2:3]),
+            ("s3_addr", addresses[3:]),
+            ("params", self.params[1:]),
+            ("magic2", MAGICS[1:2]),
+            ("descriptors_low", listed[:15]),
+            ("magic3", MAGICS[2:]),
+            ("descriptors_high", listed[15:]),
+        ):
+            words[_AT[name]] = values
+        return Command.of(packet, *VectorExtension(tuple(words)).pack())
+
+
+def entry_of(command: Command) -> int | None:
+    """The entry that a complete VECTOR command names; None for any other command."""
+    if len(command.slots) != 1 + VECTOR_EXTENSIONS:
+        return None
+    return VectorExtension.unpack(command.slots[1:]).entry
+
+
+def placed(command: Command, entry: int) -> Command:
+    """A complete VECTOR command with its program at another entry."""
+    packet, first, *others = command.slots
+    return Command((packet, first[:4] + entry.to_bytes(4, "little") + first[8:], *others))
 
 
 def vector_command(

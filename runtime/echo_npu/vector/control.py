@@ -26,6 +26,10 @@ class ProgramFault(Exception):  # noqa: N818  (the program is at fault)
         super().__init__(f"instruction {number}")
 
 
+class ProgramOverdue(Exception):  # noqa: N818  (the program is at fault)
+    """A program takes more clocks than its command may."""
+
+
 class Window:
     """Where a program is in the row of an input stream. `turn` counts the passes that are complete."""
 
@@ -90,6 +94,7 @@ class Sequencer:
         row_elements: elements of a row register.
         widest: chunk loops whose iterations are independent of one another may take chunks of up to so many
             elements, a multiple of `vector_length`; the results are the same, in fewer steps.
+        limit: clocks that the command may take; 0 is any number.
 
     Attributes, valid at each step: windows (by stream, None where there is none), place (of the output), base
     (first element of the chunk), rep, wide (the chunk is wider than a vector register).
@@ -103,7 +108,9 @@ class Sequencer:
         row_elements: int,
         *,
         widest: int = 0,
+        limit: int = 0,
     ) -> None:
+        self._limit = limit
         self._programs = programs
         self._command = command
         self._vector_length = vector_length
@@ -115,7 +122,14 @@ class Sequencer:
         self.wide = False
 
     def __iter__(self) -> Iterator[tuple[Decoded, int]]:
-        """Each instruction with a destination, and how many elements it processes. ProgramFault."""
+        """Each instruction with a destination, and how many elements it processes.
+
+        Raises:
+            ProgramFault: the program broke a rule.
+            ProgramOverdue: it surely takes more clocks than `limit`. An instruction takes one at least, each
+                time and in each row.
+        """
+        clocks = 0
         command, vector_length = self._command, self._vector_length
         loops: list[_Loop] = []
         step = vector_length
@@ -125,6 +139,9 @@ class Sequencer:
             decoded = self._programs[number]
             if decoded is None:
                 raise ProgramFault(number)
+            clocks += 1
+            if 0 < self._limit < clocks:
+                raise ProgramOverdue
             op = decoded.instruction.op
             if decoded.form == Form.LOOP:
                 if any(loop.op == op for loop in loops):
@@ -157,6 +174,8 @@ class Sequencer:
             elif decoded.form == Form.END:
                 if loops or not self.place.complete:
                     raise ProgramFault(number)
+                if 0 < self._limit < clocks * command.rows * command.batch[0] * command.batch[1]:
+                    raise ProgramOverdue
                 return
             else:
                 elements = 1 if decoded.single else vl

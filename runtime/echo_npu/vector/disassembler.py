@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from echo_npu.vector.isa import Form, Op
-from echo_npu.vector.program import Program, describe
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from echo_npu.vector.immediates import immediate_bits
+from echo_npu.vector.isa import IMMEDIATE, OPERAND_NAMES, Form, Instruction, Op
+
+_FLOAT_OPS: Final = frozenset(op for op in Op if op <= Op.FMS or Op.MIN <= op <= Op.CMPUN)
+_INTEGER_OPS: Final = frozenset({Op.SCALE, *(op for op in Op if Op.IADD <= op <= Op.ICMPLT)})
 
 
-def disassemble(program: Program) -> str:
+class InstructionList(Protocol):
+    """What `Program` has and a listing needs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def instructions(self) -> Sequence[Instruction]: ...
+
+
+def disassemble(program: InstructionList) -> str:
     """The text of `program`: a line an instruction, loops indented and labelled."""
     lines = [f".name {program.name}"]
     labels: list[str] = []
@@ -25,3 +43,33 @@ def disassemble(program: Program) -> str:
         else:
             lines.append(indent + text)
     return "\n".join(lines) + "\n"
+
+
+def describe(instruction: Instruction) -> str:
+    """One line of assembly text, without label."""
+    form = instruction.form
+    if form == Form.STEP:
+        parts = [f"s{stream}" for stream in instruction.streams]
+    elif form in (Form.LOOP, Form.END):
+        parts = []
+    else:
+        parts = [OPERAND_NAMES.get(instruction.dst, f"?{instruction.dst}")]
+        parts += [
+            _immediate_text(instruction) if code == IMMEDIATE else OPERAND_NAMES.get(code, f"?{code}")
+            for code in instruction.sources
+        ]
+    mnemonic = instruction.op.mnemonic + (".one" if instruction.one else "")
+    return f"{mnemonic} {', '.join(parts)}".rstrip()
+
+
+def _immediate_text(instruction: Instruction) -> str:
+    """The immediate as a number that assembles to its bits: as a float32 or an integer where it is one."""
+    bits = instruction.imm
+    if instruction.op in _FLOAT_OPS:
+        text = str(np.array(bits, dtype=np.uint32).view(np.float32))
+        text = text if any(mark in text for mark in ".en") else f"{text}.0"
+        if immediate_bits(float(text)) == bits:
+            return text
+    elif instruction.op in _INTEGER_OPS:
+        return str(bits - (bits >> 31 << 32))
+    return f"0x{bits:08x}"

@@ -3,69 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Final
 
-CHUNK_MULTIPLE: Final = 16
+from echo_npu.spec.instructions import (
+    BANKS,
+    FOLDED,
+    INSTRUCTION_A,
+    INSTRUCTION_B,
+    INSTRUCTION_C,
+    INSTRUCTION_DST,
+    INSTRUCTION_IMM,
+    INSTRUCTION_ONE,
+    INSTRUCTION_OPCODE,
+    INSTRUCTIONS,
+    PARTIALS,
+    Kind,
+    Op,
+)
+
+__all__ = [
+    "ACCUMULATING",
+    "CHUNK_MULTIPLE",
+    "FOLDED",
+    "IMMEDIATE",
+    "IOTA",
+    "OPERAND_CODES",
+    "OPERAND_NAMES",
+    "OUT",
+    "Form",
+    "Instruction",
+    "Kind",
+    "Op",
+    "Operand",
+    "form_of",
+    "index_of",
+    "kind_of",
+    "operand",
+    "source_count",
+]
+
+CHUNK_MULTIPLE: Final = PARTIALS
 """Partial results of an accumulator; VLEN, ROW and the places of output writes are multiples of it."""
-
-
-class Op(IntEnum):
-    """Opcodes. The mnemonic is the name in lower case."""
-
-    ADD = 0x00
-    SUB = 0x01
-    MUL = 0x02
-    FMA = 0x03
-    FNMA = 0x04
-    FMS = 0x05
-    SCALE = 0x06
-    MIN = 0x08
-    MAX = 0x09
-    CMPEQ = 0x0A
-    CMPLT = 0x0B
-    CMPLE = 0x0C
-    CMPUN = 0x0D
-    SEL = 0x10
-    CLASS = 0x11
-    GETMANT = 0x12
-    GETEXP = 0x13
-    F2I = 0x14
-    F2IZ = 0x15
-    I2F = 0x16
-    F2H = 0x17
-    H2F = 0x18
-    F2B = 0x19
-    MOV = 0x1A
-    SWAP = 0x1B
-    IADD = 0x20
-    ISUB = 0x21
-    AND = 0x22
-    OR = 0x23
-    XOR = 0x24
-    SHL = 0x25
-    SHR = 0x26
-    SAR = 0x27
-    IMIN = 0x28
-    IMAX = 0x29
-    ICMPEQ = 0x2A
-    ICMPLT = 0x2B
-    ASET = 0x30
-    FOLDADD = 0x38
-    FOLDMIN = 0x39
-    FOLDMAX = 0x3A
-    FOLDIADD = 0x3B
-    FOLDIMIN = 0x3C
-    FOLDIMAX = 0x3D
-    CHUNKS = 0x40
-    REPEAT = 0x41
-    NEXT = 0x42
-    ADVANCE = 0x43
-    END = 0x44
-
-    @property
-    def mnemonic(self) -> str:
-        return self.name.lower()
 
 
 class Form(StrEnum):
@@ -79,107 +58,32 @@ class Form(StrEnum):
     END = "end"
 
 
-_UNARY: Final = frozenset(
-    {Op.GETMANT, Op.GETEXP, Op.F2I, Op.F2IZ, Op.I2F, Op.F2H, Op.H2F, Op.F2B, Op.MOV, Op.SWAP}
-)
-_TERNARY: Final = frozenset({Op.FMA, Op.FNMA, Op.FMS, Op.SEL})
+_FORMS: Final = {op: Form(facts.form) for op, facts in INSTRUCTIONS.items()}
 
-ACCUMULATING: Final = {
-    Op.ADD: 1,
-    Op.MIN: 1,
-    Op.MAX: 1,
-    Op.IADD: 1,
-    Op.IMIN: 1,
-    Op.IMAX: 1,
-    Op.AND: 1,
-    Op.OR: 1,
-    Op.FMA: 2,
-    Op.FNMA: 2,
-}
+ACCUMULATING: Final = {op: facts.accumulates for op, facts in INSTRUCTIONS.items() if facts.accumulates}
 """Opcodes that may have an accumulator as destination, and how many sources they then take."""
-
-FOLDED: Final = {
-    Op.FOLDADD: Op.ADD,
-    Op.FOLDMIN: Op.MIN,
-    Op.FOLDMAX: Op.MAX,
-    Op.FOLDIADD: Op.IADD,
-    Op.FOLDIMIN: Op.IMIN,
-    Op.FOLDIMAX: Op.IMAX,
-}
-"""The operation of the fifteen steps of a fold."""
 
 
 def form_of(op: Op) -> Form:
     """How `op` uses its fields."""
-    if op <= Op.ICMPLT:
-        return Form.ALU
-    if op == Op.ASET:
-        return Form.ASET
-    if op in FOLDED:
-        return Form.FOLD
-    if op in (Op.CHUNKS, Op.REPEAT):
-        return Form.LOOP
-    return Form.END if op == Op.END else Form.STEP
+    return _FORMS[op]
 
 
 def source_count(op: Op, dst: int = 0) -> int:
     """How many of a, b, c `op` reads, when it writes the operand of code `dst`."""
-    form = form_of(op)
-    if form in (Form.ASET, Form.FOLD):
-        return 1
-    if form != Form.ALU:
-        return 0
-    if kind_of(dst) == Kind.ACCUMULATOR and op in ACCUMULATING:
-        return ACCUMULATING[op]
-    return 1 if op in _UNARY else 3 if op in _TERNARY else 2
+    facts = INSTRUCTIONS[op]
+    accumulates = facts.accumulates and kind_of(dst) == Kind.ACCUMULATOR
+    return facts.accumulates if accumulates else facts.sources
 
-
-class Kind(StrEnum):
-    """What an operand code stands for."""
-
-    VECTOR = "v"
-    SCALAR = "r"
-    STREAM = "s"
-    ACCUMULATOR = "a"
-    ROW_REGISTER = "w"
-    OUT = "o"
-    IMMEDIATE = "imm"
-    IOTA = "iota"
-    COUNTER = "counter"
-    PARAMETER = "p"
-
-
-_BANKS: Final = (
-    (Kind.VECTOR, 0, 16),
-    (Kind.SCALAR, 16, 16),
-    (Kind.STREAM, 32, 4),
-    (Kind.ACCUMULATOR, 36, 4),
-    (Kind.ROW_REGISTER, 40, 2),
-    (Kind.PARAMETER, 56, 8),
-)
-_SINGLE: Final = {
-    42: ("o", Kind.OUT),
-    48: ("imm", Kind.IMMEDIATE),
-    49: ("iota", Kind.IOTA),
-    50: ("row", Kind.COUNTER),
-    51: ("batch0", Kind.COUNTER),
-    52: ("batch1", Kind.COUNTER),
-    53: ("cols", Kind.COUNTER),
-    54: ("rep", Kind.COUNTER),
-}
 
 OPERAND_NAMES: Final[dict[int, str]] = {
-    **{first + i: f"{kind.value}{i}" for kind, first, count in _BANKS for i in range(count)},
-    **{code: name for code, (name, _) in _SINGLE.items()},
+    first + i: f"{name}{i}" if count > 1 else name for name, _, first, count in BANKS for i in range(count)
 }
 """The name of each operand code that there is."""
 
 OPERAND_CODES: Final[dict[str, int]] = {name: code for code, name in OPERAND_NAMES.items()}
 
-_KINDS: Final[dict[int, Kind]] = {
-    **{first + i: kind for kind, first, count in _BANKS for i in range(count)},
-    **{code: kind for code, (_, kind) in _SINGLE.items()},
-}
+_KINDS: Final[dict[int, Kind]] = {first + i: kind for _, kind, first, count in BANKS for i in range(count)}
 
 _DESTINATIONS: Final = frozenset({Kind.VECTOR, Kind.SCALAR, Kind.ROW_REGISTER, Kind.OUT, Kind.ACCUMULATOR})
 _SOURCES: Final = frozenset(Kind) - {Kind.ACCUMULATOR, Kind.OUT}
@@ -198,7 +102,7 @@ def kind_of(code: int) -> Kind | None:
 
 def index_of(code: int) -> int:
     """The number within its bank: 3 for v3, r3, ...; 0 for an operand that is alone."""
-    for _, first, count in _BANKS:
+    for _, _, first, count in BANKS:
         if first <= code < first + count:
             return code - first
     return 0
@@ -252,30 +156,31 @@ class Instruction:
     def encode(self) -> int:
         """The 64-bit word."""
         return (
-            self.op
-            | int(self.one) << 7
-            | self.dst << 8
-            | self.a << 14
-            | self.b << 20
-            | self.c << 26
-            | self.imm << 32
+            self.op << INSTRUCTION_OPCODE.shift
+            | int(self.one) << INSTRUCTION_ONE.shift
+            | self.dst << INSTRUCTION_DST.shift
+            | self.a << INSTRUCTION_A.shift
+            | self.b << INSTRUCTION_B.shift
+            | self.c << INSTRUCTION_C.shift
+            | self.imm << INSTRUCTION_IMM.shift
         )
 
     @classmethod
     def decode(cls, word: int) -> Instruction:
         """From a 64-bit word; ValueError for an unknown opcode."""
+        number = INSTRUCTION_OPCODE.get(word)
         try:
-            op = Op(word & 0x7F)
+            op = Op(number)
         except ValueError:
-            raise ValueError(f"there is no opcode 0x{word & 0x7F:02x}") from None
+            raise ValueError(f"there is no opcode 0x{number:02x}") from None
         return cls(
             op,
-            dst=word >> 8 & 0x3F,
-            a=word >> 14 & 0x3F,
-            b=word >> 20 & 0x3F,
-            c=word >> 26 & 0x3F,
-            imm=word >> 32 & 0xFFFF_FFFF,
-            one=bool(word >> 7 & 1),
+            dst=INSTRUCTION_DST.get(word),
+            a=INSTRUCTION_A.get(word),
+            b=INSTRUCTION_B.get(word),
+            c=INSTRUCTION_C.get(word),
+            imm=INSTRUCTION_IMM.get(word),
+            one=bool(INSTRUCTION_ONE.get(word)),
         )
 
     @property

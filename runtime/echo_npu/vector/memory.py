@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.vector.isa import OUT, Form, Instruction, Kind, index_of, kind_of
+
+ILLEGAL: Final = np.uint64(2**64 - 1)
+"""What stands in words that no load has brought: no opcode has these bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ def decode(word: int) -> Decoded | None:
 
 
 class ProgramMemory:
-    """Words of 64 bits. What lies below the highest word ever loaded can be executed.
+    """Words of 64 bits. A program may begin below the highest word ever loaded; a word in there that no load
+    has brought is illegal.
 
     Attributes: size (words), loaded (words from 0 to the highest one that was ever loaded).
     """
@@ -65,13 +70,19 @@ class ProgramMemory:
 
     @property
     def words(self) -> NDArray[np.uint64]:
-        """The words that are loaded."""
+        """The words from 0 to the highest one that was ever loaded."""
         return self._words[: self.loaded]
 
     def load(self, at: int, words: NDArray[np.uint64]) -> None:
         """Store words from number `at` on; they must fit."""
+        self._words[self.loaded : at] = ILLEGAL
         self._words[at : at + words.size] = words
         self.loaded = max(self.loaded, at + words.size)
+        self._decoded.clear()
+
+    def give_up(self, at: int, count: int) -> None:
+        """A load of `count` words from number `at` on has begun and failed: they are illegal."""
+        self._words[at : at + count] = ILLEGAL
         self._decoded.clear()
 
     def __getitem__(self, number: int) -> Decoded | None:

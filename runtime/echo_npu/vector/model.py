@@ -15,10 +15,11 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from echo_npu.commands.strided import overlaps
 from echo_npu.vector import alu
 from echo_npu.vector.alu import Words
 from echo_npu.vector.command import Descriptor, VectorCommand
-from echo_npu.vector.control import WHOLE_ROW, ProgramFault, Sequencer
+from echo_npu.vector.control import WHOLE_ROW, ProgramFault, ProgramOverdue, Sequencer
 from echo_npu.vector.isa import (
     CHUNK_MULTIPLE,
     OPERAND_CODES,
@@ -31,7 +32,7 @@ from echo_npu.vector.isa import (
 )
 from echo_npu.vector.memory import Decoded, ProgramMemory
 
-__all__ = ["ProgramFault", "VectorModel"]
+__all__ = ["ProgramFault", "ProgramOverdue", "VectorModel"]
 
 _BLOCK_ELEMENTS: Final = 1 << 14  # float64 temporaries stay in the cache
 _SIGNED: Final = {2: np.int16, 1: np.int8}
@@ -70,20 +71,31 @@ class VectorModel:
         self._block_elements = block_elements
         self._widen = widen
 
-    def execute(self, command: VectorCommand) -> None:
-        """Run the command. ProgramFault, before anything is written, where its program breaks a rule."""
-        for _ in self._sequencer(command, WHOLE_ROW if self._widen else 0):
+    def execute(self, command: VectorCommand, limit: int = 0, least: int = 0) -> None:
+        """Run the command, which may take `limit` clocks (0: any number), and takes `least` if all is good.
+
+        Raises, before anything is written:
+            ProgramFault: its program breaks a rule.
+            ProgramOverdue: it surely takes longer.
+        """
+        for _ in self._sequencer(command, WHOLE_ROW if self._widen else 0, limit):
             pass
+        if 0 < limit < least:
+            raise ProgramOverdue
         chunk = min(command.cols, self._vector_length)
-        for block in _blocks(command, max(1, self._block_elements // chunk)):
+        # Where rows of the output overlap, the later one wins.
+        most = 1 if _rows_meet(command) else max(1, self._block_elements // chunk)
+        for block in _blocks(command, most):
             chunks = max(1, self._block_elements // (block.count * self._vector_length))
             widest = chunks * self._vector_length if self._widen else 0
             _Rows(self._memory, command, block, self._vector_length, self._row_elements).run(
                 self._sequencer(command, widest)
             )
 
-    def _sequencer(self, command: VectorCommand, widest: int) -> Sequencer:
-        return Sequencer(self._programs, command, self._vector_length, self._row_elements, widest=widest)
+    def _sequencer(self, command: VectorCommand, widest: int, limit: int = 0) -> Sequencer:
+        return Sequencer(
+            self._programs, command, self._vector_length, self._row_elements, widest=widest, limit=limit
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,14 @@ class _Block:
         shape = [1, 1, 1]
         shape[axis] = -1
         return np.array(np.broadcast_to(steps.reshape(shape), self.shape)).reshape(-1, 1)
+
+
+def _rows_meet(command: VectorCommand) -> bool:
+    """Whether two rows of the output may share bytes, of one batch or of two."""
+    output, (batch0, batch1) = command.output, command.batch
+    strides = (output.seg_stride, output.row_stride, *output.batch_strides)
+    counts = (output.segs, command.rows, batch0, batch1)
+    return overlaps(output.segment_bytes, zip(strides, counts, strict=True))
 
 
 def _blocks(command: VectorCommand, limit: int) -> Iterator[_Block]:

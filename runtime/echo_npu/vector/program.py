@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.vector.disassembler import describe, disassemble
+from echo_npu.vector.immediates import immediate_bits
 from echo_npu.vector.isa import (
     IMMEDIATE,
     OPERAND_NAMES,
@@ -29,9 +31,6 @@ Value = Operand | float | np.floating | np.integer
 """A source operand; a number is an immediate: a float float32, an integer 32 bits."""
 
 MAX_PASSES: Final = 15
-
-_FLOAT_OPS: Final = frozenset(op for op in Op if op <= Op.FMS or Op.MIN <= op <= Op.CMPUN)
-_INTEGER_OPS: Final = frozenset({Op.SCALE, *(op for op in Op if Op.IADD <= op <= Op.ICMPLT)})
 
 
 class AssemblyError(ValueError):
@@ -77,8 +76,6 @@ class Program:
 
     def listing(self) -> str:
         """The text that assembles to this program."""
-        from echo_npu.vector.disassembler import disassemble  # it needs Program
-
         return disassemble(self)
 
 
@@ -152,57 +149,6 @@ def _passes(instructions: Sequence[Instruction]) -> tuple[int, int, int, int]:
                 moved.clear()
     first, second, third, fourth = (min(count, MAX_PASSES) for count in needed)
     return first, second, third, fourth
-
-
-def describe(instruction: Instruction) -> str:
-    """One line of assembly text, without label."""
-    form = instruction.form
-    if form == Form.STEP:
-        parts = [f"s{stream}" for stream in instruction.streams]
-    elif form in (Form.LOOP, Form.END):
-        parts = []
-    else:
-        parts = [OPERAND_NAMES.get(instruction.dst, f"?{instruction.dst}")]
-        parts += [
-            _immediate_text(instruction) if code == IMMEDIATE else OPERAND_NAMES.get(code, f"?{code}")
-            for code in instruction.sources
-        ]
-    mnemonic = instruction.op.mnemonic + (".one" if instruction.one else "")
-    return f"{mnemonic} {', '.join(parts)}".rstrip()
-
-
-def _immediate_text(instruction: Instruction) -> str:
-    """The immediate as a number that assembles to its bits: as a float32 or an integer where it is one."""
-    bits = instruction.imm
-    if instruction.op in _FLOAT_OPS:
-        text = str(np.array(bits, dtype=np.uint32).view(np.float32))
-        text = text if any(mark in text for mark in ".en") else f"{text}.0"
-        if immediate_bits(float(text)) == bits:
-            return text
-    elif instruction.op in _INTEGER_OPS:
-        return str(bits - (bits >> 31 << 32))
-    return f"0x{bits:08x}"
-
-
-def immediate_bits(value: float | np.floating | np.integer) -> int:
-    """The 32 bits of an immediate: a Python or numpy float as float32, an integer as int32 or uint32.
-
-    Raises:
-        ValueError: an integer outside -2**31..2**32-1, or a finite float beyond float32.
-        TypeError: a bool or something else.
-    """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"an immediate is a number, got {value!r} ({type(value).__name__})")
-    if isinstance(value, (int, np.integer)):
-        number = int(value)
-        if not -(2**31) <= number < 2**32:
-            raise ValueError(f"immediate {number} does not fit 32 bits")
-        return number & 0xFFFF_FFFF
-    with np.errstate(over="ignore"):
-        rounded = np.float32(value)
-    if np.isinf(rounded) and not np.isinf(value):
-        raise ValueError(f"immediate {value!r} is beyond float32")
-    return int(rounded.view(np.uint32))
 
 
 class Builder:

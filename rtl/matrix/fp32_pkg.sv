@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
+// IEEE-754 binary32 arithmetic: round to nearest even, subnormals kept, every
+// NaN result canonical (0x7FC00000).
+//
+// Both functions are written without branches: every step is a shift, a
+// compare or a select, which is what the hardware is, and which lets a
+// simulator evaluate a whole row of processing elements with vector
+// instructions.
+package fp32_pkg;
+
+  typedef logic [31:0] fp32_t;
+
+  localparam fp32_t CanonicalNan = 32'h7FC0_0000;
+  localparam fp32_t PlusInfinity = 32'h7F80_0000;
+
+  // a * b, rounded once.
+  function automatic fp32_t fp32_mul(input fp32_t a, input fp32_t b);
+    // Exponents carry this offset on top of the format's own, so that they
+    // stay positive down to the product of two subnormals.
+    localparam logic [31:0] Offset = 32'd192;
+    logic [31:0] sign, abs_a, abs_b, exp_a, exp_b, sig_a, sig_b, exponent, top, sticky, shift, mantissa;
+    logic [31:0] round, result;
+    logic [63:0] product;
+    logic special, zero, nan;
+
+    sign  = (a ^ b) & 32'h8000_0000;
+    abs_a = a & 32'h7FFF_FFFF;
+    abs_b = b & 32'h7FFF_FFFF;
+    exp_a = abs_a >> 23;
+    exp_b = abs_b >> 23;
+    // A subnormal has the exponent of the smallest normal and no hidden one.
+    sig_a = (a & 32'h007F_FFFF) | ((exp_a != 0) ? 32'h0080_0000 : 32'h0);
+    sig_b = (b & 32'h007F_FFFF) | ((exp_b != 0) ? 32'h0080_0000 : 32'h0);
+    exp_a = exp_a + ((exp_a == 0) ? 32'd1 : 32'd0);
+    exp_b = exp_b + ((exp_b == 0) ? 32'd1 : 32'd0);
+
+    product  = 64'(sig_a) * 64'(sig_b);
+    exponent = exp_a + exp_b + (Offset - 32'd126);  // of bit 47
+
+    // The leading one goes to bit 47.
+    shift    = (product[47:24] == 0) ? 32'd24 : 32'd0;
+    product  = product << shift;
+    exponent = exponent - shift;
+    shift    = (product[47:36] == 0) ? 32'd12 : 32'd0;
+    product  = product << shift;
+    exponent = exponent - shift;
+    shift    = (product[47:42] == 0) ? 32'd6 : 32'd0;
+    product  = product << shift;
+    exponent = exponent - shift;
+    shift    = (product[47:45] == 0) ? 32'd3 : 32'd0;
+    product  = product << shift;
+    exponent = exponent - shift;
+    shift    = (product[47:46] == 0) ? 32'd2 : ((product[47] == 0) ? 32'd1 : 32'd0);
+    product  = product << shift;
+    exponent = exponent - shift;
+
+    // 24 bits to keep, a guard bit, one below it, the rest in a sticky bit.
+    top    = 32'(product >> 22) & 32'h03FF_FFFF;
+    sticky = (product[21:0] != 0) ? 32'd1 : 32'd0;
+    // Below the normal range the significand moves right; 26 places and more
+    // leave only the sticky bit.
+    shift    = (exponent <= Offset) ? (Offset + 32'd1 - exponent) : 32'd0;
+    shift    = (shift > 32'd26) ? 32'd26 : shift;
+    sticky   = sticky | (((top & ((32'd1 << shift) - 32'd1)) != 0) ? 32'd1 : 32'd0);
+    top      = top >> shift;
+    mantissa = top >> 2;
+    round    = (top >> 1) & (top | sticky | mantissa) & 32'd1;
+    // The hidden one adds itself to the exponent, and so does a carry.
+    exponent = (exponent <= Offset) ? 32'd0 : (exponent - (Offset + 32'd1));
+    result   = (exponent << 23) + mantissa + round;
+    result   = (exponent > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
+
+    special = (abs_a >= PlusInfinity) || (abs_b >= PlusInfinity);
+    zero    = (abs_a == 0) || (abs_b == 0);
+    nan     = (abs_a > PlusInfinity) || (abs_b > PlusInfinity) || (special && zero);
+    result  = special ? PlusInfinity : result;
+    result  = zero ? 32'd0 : result;
+    return nan ? CanonicalNan : (result | sign);
+  endfunction
+
+  // a + b, rounded once.
+  function automatic fp32_t fp32_add(input fp32_t a, input fp32_t b);
+    logic [31:0] abs_a, abs_b, greater, lesser, exponent, exp_lesser, sig_greater, sig_lesser, shift, lost;
+    logic [31:0] sum, sign, mantissa, round, result;
+    logic subtract, swap, nan;
+
+    abs_a    = a & 32'h7FFF_FFFF;
+    abs_b    = b & 32'h7FFF_FFFF;
+    swap     = abs_b > abs_a;
+    greater  = swap ? abs_b : abs_a;
+    lesser   = swap ? abs_a : abs_b;
+    sign     = (swap ? b : a) & 32'h8000_0000;
+    subtract = ((a ^ b) & 32'h8000_0000) != 0;
+
+    exponent    = greater >> 23;
+    exp_lesser  = lesser >> 23;
+    sig_greater = (greater & 32'h007F_FFFF) | ((exponent != 0) ? 32'h0080_0000 : 32'h0);
+    sig_lesser  = (lesser & 32'h007F_FFFF) | ((exp_lesser != 0) ? 32'h0080_0000 : 32'h0);
+    exponent    = exponent + ((exponent == 0) ? 32'd1 : 32'd0);
+    exp_lesser  = exp_lesser + ((exp_lesser == 0) ? 32'd1 : 32'd0);
+
+    // Three places below the significand: guard, round, sticky.
+    sig_greater = sig_greater << 3;
+    sig_lesser  = sig_lesser << 3;
+    shift       = exponent - exp_lesser;
+    shift       = (shift > 32'd27) ? 32'd27 : shift;
+    lost        = sig_lesser & ((32'd1 << shift) - 32'd1);
+    sig_lesser  = (sig_lesser >> shift) | ((lost != 0) ? 32'd1 : 32'd0);
+    sum         = subtract ? (sig_greater - sig_lesser) : (sig_greater + sig_lesser);
+    // x + -x is +0; -0 + -0 is -0.
+    sign        = (sum == 0 && subtract) ? 32'd0 : sign;
+
+    // A carry moves the sum right by one place and keeps the sticky bit.
+    lost     = sum >> 27;
+    sum      = (sum >> lost) | (sum & lost);
+    exponent = exponent + lost - 32'd1;
+
+    // After cancellation it moves left, but not below the subnormals' exponent.
+    shift    = ((sum >> 11) == 0) ? 32'd16 : 32'd0;
+    shift    = (shift > exponent) ? exponent : shift;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = ((sum >> 19) == 0) ? 32'd8 : 32'd0;
+    shift    = (shift > exponent) ? exponent : shift;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = ((sum >> 23) == 0) ? 32'd4 : 32'd0;
+    shift    = (shift > exponent) ? exponent : shift;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = ((sum >> 25) == 0) ? 32'd2 : 32'd0;
+    shift    = (shift > exponent) ? exponent : shift;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = ((sum >> 26) == 0) ? 32'd1 : 32'd0;
+    shift    = (shift > exponent) ? exponent : shift;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+
+    // Nothing left: a true zero.
+    exponent = (sum == 0) ? 32'd0 : exponent;
+    mantissa = sum >> 3;
+    round    = (sum >> 2) & (sum | (sum >> 1) | mantissa) & 32'd1;
+    // The hidden one adds itself to the exponent, and so does a carry.
+    result   = (exponent << 23) + mantissa + round;
+    result   = (result > PlusInfinity || greater >= PlusInfinity) ? PlusInfinity : result;
+    nan      = (greater > PlusInfinity) || (greater == PlusInfinity && lesser == PlusInfinity && subtract);
+    return nan ? CanonicalNan : (result | sign);
+  endfunction
+
+endpackage

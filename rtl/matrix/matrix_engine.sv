@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
+// Batched matrix product dst = op(src1) @ op(src2) of any size in one command:
+// float32, bfloat16, float16 or int8, with an epilogue.
+//
+// Two loaders fetch panels of the operands into on-chip memories ahead of need;
+// two feeders bring weights and activations to the systolic array; sums circulate
+// between the array and the accumulator memory until their last K tile, whose
+// sums go into a ring from which they drain to memory. Every part walks the
+// same blocks (block_iterator) at its own pace, held back only by data and room.
+//
+// Two commands may be inside: while the results of one drain, the operands of
+// the next are fetched and multiplied. Its results wait until the first one's
+// are in memory. The caller sees to it that the second one neither reads nor
+// writes what the first one writes, nor writes what that one reads.
+// Reset and abort state: idle.
+module matrix_engine
+  import npu_pkg::*;
+#(
+    parameter int unsigned DataWidth   = 256,  // bits of a memory beat: 64, 128, 256 or 512; two to eight beats a row
+    parameter int unsigned Tile        = 16,   // rows and columns of the array, a power of two from 4 to 64
+    parameter int unsigned BlockM      = 128,  // rows of an M block, a power of two from 2 * Tile
+    parameter int unsigned BlockKTiles = 4,    // tiles of a K block, a power of two
+    parameter int unsigned BlockNTiles = 16,   // tiles of an N block, a power of two; 2 or more beside BlockKTiles 1
+    parameter int unsigned AccEntries  = 1024  // accumulator rows: one to BlockNTiles times BlockM, a power of two
+) (
+    input  logic                 clk_i,
+    input  logic                 rst_ni,
+    input  logic                 abort_i,
+
+    output logic                 ready_o,      // a command may start
+    input  logic                 start_i,      // pulse, with the command
+    input  matrix_command_t      command_i,
+    output logic                 busy_o,
+    output logic                 done_o,       // pulse: the older command's result is in memory
+    // What the left / right operand's channel fetches belongs to the younger of two commands.
+    output logic                 a_next_o,
+    output logic                 b_next_o,
+
+    // memory controller: left operand, right operand, scales and bias, result
+    output logic                 a_desc_valid_o,
+    input  logic                 a_desc_ready_i,
+    output dma_desc_t            a_desc_o,
+    input  logic                 a_valid_i,
+    output logic                 a_ready_o,
+    input  logic [DataWidth-1:0] a_data_i,
+    input  logic                 a_row_last_i,
+    output logic                 b_desc_valid_o,
+    input  logic                 b_desc_ready_i,
+    output dma_desc_t            b_desc_o,
+    input  logic                 b_valid_i,
+    output logic                 b_ready_o,
+    input  logic [DataWidth-1:0] b_data_i,
+    input  logic                 b_row_last_i,
+    output logic                 e_desc_valid_o,
+    input  logic                 e_desc_ready_i,
+    output dma_desc_t            e_desc_o,
+    input  logic                 e_valid_i,
+    output logic                 e_ready_o,
+    input  logic [DataWidth-1:0] e_data_i,
+    input  logic                 e_row_last_i,
+    output logic                 c_desc_valid_o,
+    input  logic                 c_desc_ready_i,
+    output dma_desc_t            c_desc_o,
+    output logic                 c_valid_o,
+    input  logic                 c_ready_i,
+    output logic [DataWidth-1:0] c_data_o,
+    input  logic                 c_idle_i,
+
+    // performance events
+    output logic [15:0]          macs_o,         // useful multiply-adds started in this clock
+    output logic                 stall_read_o,   // the array waits for operands
+    output logic                 stall_write_o   // the array waits for room for results
+);
+  localparam int unsigned LaneBits   = $clog2(Tile);
+  localparam int unsigned EntryBits  = Tile * 32;
+  localparam int unsigned BlockN     = BlockNTiles * Tile;
+  localparam int unsigned WideBlockN = 2 * BlockN;  // of a flat block
+  localparam int unsigned AAddrBits  = $clog2(2 * BlockKTiles * BlockM);
+  localparam int unsigned BAddrBits  = $clog2(2 * BlockKTiles * BlockN);
+  localparam int unsigned CAddrBits  = $clog2(AccEntries);
+  localparam int unsigned ManyRows   = Tile + 8;
+
+  // ---- commands ------------------------------------------------------------------------
+  matrix_command_t command_q [2];
+  logic [1:0] accepted_q, done_q;  // commands, modulo 4
+
+  assign ready_o = 2'(accepted_q - done_q) != 2'd2;
+  assign busy_o  = accepted_q != done_q;
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) command_q[accepted_q[0]] <= command_i;
+  end
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) begin
+      accepted_q <= '0;
+      done_q     <= '0;
+    end else begin
+      accepted_q <= accepted_q + 2'(start_i);
+      done_q     <= done_q + 2'(done_o);
+    end
+  end
+
+  // ---- walkers: two loaders, two feeders, the drain ----------------------------------
+  localparam int unsigned WalkA = 0, WalkB = 1, WalkWeight = 2, WalkRow = 3, WalkDrain = 4, Walks = 5;
+
+  logic [Walks-1:0] w_valid, w_next, w_end, w_free, w_first_k, w_last_k;
+  logic [31:0] w_src1 [Walks], w_src2 [Walks], w_dst [Walks];
+  dim_t w_m0 [Walks], w_k0 [Walks], w_n0 [Walks], w_mb [Walks], w_kb [Walks], w_nb [Walks];
+  logic [1:0] w_flat [Walks], w_ended_q [Walks];
+  matrix_command_t w_command [Walks];
+  logic a_idle, b_idle;
+
+  // Loaders take the next command when all of the last one's operands have come, so that a bus error has one owner;
+  // the drain takes it when the last one's results are in memory.
+  assign w_free = {w_ended_q[WalkDrain] == done_q, 1'b1, 1'b1, b_idle, a_idle};
+
+  for (genvar i = 0; i < Walks; i++) begin : g_walk
+    // The command at work, or to come.
+    assign w_command[i] = command_q[w_ended_q[i][0]];
+
+    block_iterator #(
+        .Tile       (Tile),
+        .BlockM     (BlockM),
+        .BlockKTiles(BlockKTiles),
+        .BlockNTiles(BlockNTiles),
+        .AccEntries (AccEntries),
+        .WholeK     (i == WalkDrain)
+    ) u_iterator (
+        .clk_i,
+        .rst_ni,
+        .abort_i,
+        .start_i    (!w_valid[i] && w_ended_q[i] != accepted_q && w_free[i]),
+        .command_i  (w_command[i]),
+        .next_i     (w_next[i]),
+        .valid_o    (w_valid[i]),
+        .end_o      (w_end[i]),
+        .src1_addr_o(w_src1[i]),
+        .src2_addr_o(w_src2[i]),
+        .dst_addr_o (w_dst[i]),
+        .m0_o       (w_m0[i]),
+        .k0_o       (w_k0[i]),
+        .n0_o       (w_n0[i]),
+        .mb_o       (w_mb[i]),
+        .kb_o       (w_kb[i]),
+        .nb_o       (w_nb[i]),
+        .first_k_o  (w_first_k[i]),
+        .last_k_o   (w_last_k[i]),
+        .flat_o     (w_flat[i])
+    );
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_i) w_ended_q[i] <= '0;
+      else w_ended_q[i] <= w_ended_q[i] + 2'(w_end[i]);
+    end
+  end
+
+  // A loader works for the command that it walks, and for the last one until all of that has come.
+  assign a_next_o = 2'(w_ended_q[WalkA] - 2'(!w_valid[WalkA])) != done_q;
+  assign b_next_o = 2'(w_ended_q[WalkB] - 2'(!w_valid[WalkB])) != done_q;
+
+  logic [Walks-1:0] w_wide;
+  for (genvar i = 0; i < Walks; i++) begin : g_wide
+    assign w_wide[i] = BlockKTiles > 1 && w_flat[i] == 2'd2;
+  end
+
+  // ---- first panels ---------------------------------------------------------------------
+  // Of a product that is not wider than high the first panel of B comes before the first of A: the array can start on
+  // the first rows of A, but not before it has its weights. Then A's comes before the next of B.
+  logic [1:0] first_q;   // the walker's command has its first panel yet to ask for
+  logic [1:0] asking_q;  // the first panel's bursts are not yet all on their way
+  logic [1:0] desc_ready, preceded;  // the other one's first panel has been asked for
+  logic a_go, b_go;
+  assign desc_ready    = {b_desc_ready_i, a_desc_ready_i};
+  // With a block of its own to walk, a walker is at most one command ahead of the other, and at most two behind.
+  assign preceded[WalkA] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkB]
+                                                                  : w_ended_q[WalkA] != w_ended_q[WalkB] + 2'd1;
+  assign preceded[WalkB] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkA]
+                                                                  : w_ended_q[WalkB] != w_ended_q[WalkA] + 2'd1;
+  assign a_go = !first_q[WalkA] || w_command[WalkA].m < w_command[WalkA].n || (preceded[WalkA] && !asking_q[WalkB]);
+  assign b_go = first_q[WalkB] || w_command[WalkB].m < w_command[WalkB].n || (preceded[WalkB] && !asking_q[WalkA]);
+
+  for (genvar i = 0; i < 2; i++) begin : g_first
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_i) asking_q[i] <= 1'b0;
+      else if (w_next[i] && first_q[i]) asking_q[i] <= 1'b1;
+      else if (desc_ready[i]) asking_q[i] <= 1'b0;
+    end
+    always_ff @(posedge clk_i) begin
+      if (!w_valid[i] || w_end[i]) first_q[i] <= 1'b1;
+      else if (w_next[i]) first_q[i] <= 1'b0;
+    end
+  end
+
+  // ---- operands --------------------------------------------------------------------------
+  logic a_read, b_read, a_free, b_free;
+  logic [1:0] a_write, b_write;
+  logic [3:0] a_write_bytes, b_write_bytes;
+  logic [AAddrBits-1:0] a_write_addr, a_read_addr;
+  logic [BAddrBits-1:0] b_write_addr, b_read_addr;
+  logic [EntryBits-1:0] a_write_data [2], b_write_data [2], a_read_data, b_read_data;
+  logic [7:0] a_loaded, b_loaded;
+  dim_t a_rows, b_rows;
+
+  panel_loader #(
+      .DataWidth  (DataWidth),
+      .Tile       (Tile),
+      .BlockX     (BlockM),
+      .AddrBits   (AAddrBits)
+  ) u_loader_a (
+      .clk_i,
+      .rst_ni,
+      .abort_i,
+      .panel_valid_i  (w_valid[WalkA] && a_go),
+      .panel_next_o   (w_next[WalkA]),
+      .kind_i         (w_command[WalkA].kind),
+      .k_rows_i       (w_command[WalkA].trans_a),
+      .wide_i         (1'b0),
+      .base_i         (w_src1[WalkA]),
+      .stride_i       (w_command[WalkA].src1.row_stride),
+      .depth_i        (w_command[WalkA].k),
+      .k0_i           (w_k0[WalkA]),
+      .kb_i           (w_kb[WalkA]),
+      .x0_i           (w_m0[WalkA]),
+      .xb_i           (w_mb[WalkA]),
+      .desc_valid_o   (a_desc_valid_o),
+      .desc_ready_i   (a_desc_ready_i),
+      .desc_o         (a_desc_o),
+      .data_valid_i   (a_valid_i),
+      .data_ready_o   (a_ready_o),
+      .data_i         (a_data_i),
+      .data_row_last_i(a_row_last_i),
+      .write_o        (a_write),
+      .write_addr_o   (a_write_addr),
+      .write_data_o   (a_write_data),
+      .write_bytes_o  (a_write_bytes),
+      .idle_o         (a_idle),
+      .loaded_o       (a_loaded),
+      .rows_o         (a_rows),
+      .free_i         (a_free)
+  );
+
+  panel_loader #(
+      .DataWidth  (DataWidth),
+      .Tile       (Tile),
+      .BlockX     (BlockN),
+      .AddrBits   (BAddrBits)
+  ) u_loader_b (
+      .clk_i,
+      .rst_ni,
+      .abort_i,
+      .panel_valid_i  (w_valid[WalkB] && b_go),
+      .panel_next_o   (w_next[WalkB]),
+      .kind_i         (w_command[WalkB].kind),
+      .k_rows_i       (!w_command[WalkB].trans_b),
+      .wide_i         (w_wide[WalkB]),
+      .base_i         (w_src2[WalkB]),
+      .stride_i       (w_command[WalkB].src2.row_stride),
+      .depth_i        (w_command[WalkB].k),
+      .k0_i           (w_k0[WalkB]),
+      .kb_i           (w_kb[WalkB]),
+      .x0_i           (w_n0[WalkB]),
+      .xb_i           (w_nb[WalkB]),
+      .desc_valid_o   (b_desc_valid_o),
+      .desc_ready_i   (b_desc_ready_i),
+      .desc_o         (b_desc_o),
+      .data_valid_i   (b_valid_i),
+      .data_ready_o   (b_ready_o),
+      .data_i         (b_data_i),
+      .data_row_last_i(b_row_last_i),
+      .write_o        (b_write),
+      .write_addr_o   (b_write_addr),
+      .write_data_o   (b_write_data),
+      .write_bytes_o  (b_write_bytes),
+      .idle_o         (b_idle),
+      .loaded_o       (b_loaded),
+      .rows_o         (b_rows),
+      .free_i         (b_free)
+  );
+
+  panel_memory #(
+      .Tile    (Tile),
+      .AddrBits(AAddrBits)
+  ) u_memory_a (
+      .clk_i,
+      .write_i      (a_write),
+      .write_addr_i (a_write_addr),
+      .write_data_i (a_write_data),
+      .write_bytes_i(a_write_bytes),
+      .read_i       (a_read),
+      .read_addr_i  (a_read_addr),
+      .read_data_o  (a_read_data)
+  );
+
+  panel_memory #(
+      .Tile    (Tile),
+      .AddrBits(BAddrBits)
+  ) u_memory_b (
+      .clk_i,
+      .write_i      (b_write),
+      .write_addr_i (b_write_addr),
+      .write_data_i (b_write_data),
+      .write_bytes_i(b_write_bytes),
+      .read_i       (b_read),
+      .read_addr_i  (b_read_addr),
+      .read_data_o  (b_read_data)
+  );
+
+  // ---- feeders ------------------------------------------------------------------------------
+  logic shadow_free, shadow_start, shadow_pending_q;
+  logic weight_write;
+  logic [LaneBits-1:0] weight_row;
+  logic [EntryBits-1:0] weight;
+
+  weight_feeder #(
+      .Tile    (Tile),
+      .BlockN  (BlockN),
+      .AddrBits(BAddrBits),
+      .ManyRows(ManyRows)
+  ) u_weights (
+      .clk_i,
+      .rst_ni,
+      .abort_i,
+      .panel_valid_i (w_valid[WalkWeight]),
+      .panel_next_o  (w_next[WalkWeight]),
+      .k_rows_i      (!w_command[WalkWeight].trans_b),
+      .wide_i        (w_wide[WalkWeight]),
+      .mb_i          (w_mb[WalkWeight]),
+      .kb_i          (w_kb[WalkWeight]),
+      .nb_i          (w_nb[WalkWeight]),
+      .last_k_i      (w_last_k[WalkWeight]),
+      .loaded_i      (b_loaded),
+      .rows_i        (b_rows),
+      .free_o        (b_free),
+      .read_o        (b_read),
+      .read_addr_o   (b_read_addr),
+      .read_data_i   (b_read_data),
+      .shadow_free_i (shadow_free),
+      .shadow_start_o(shadow_start),
+      .weight_write_o(weight_write),
+      .weight_row_o  (weight_row),
+      .weight_o      (weight)
+  );
+
+  // What travels with a row through the array.
+  typedef struct packed {
+    logic                 valid;
+    logic [CAddrBits-1:0] acc_addr;
+    logic                 first;
+    logic                 last;
+    logic                 tile_last;
+  } token_t;
+
+  logic row_valid, row_issue, row_integer, row_first, row_last, row_tile_first, row_tile_last, row_many;
+  logic [EntryBits-1:0] row;
+  logic [CAddrBits-1:0] row_acc_addr;
+  logic [LaneBits+2:0] row_k;
+  logic [LaneBits:0] row_n;
+  dim_t row_n_tiles;
+
+  activation_feeder #(
+      .Tile       (Tile),
+      .BlockM     (BlockM),
+      .AddrBits   (AAddrBits),
+      .AccAddrBits(CAddrBits),
+      .ManyRows   (ManyRows)
+  ) u_rows (
+      .clk_i,
+      .rst_ni,
+      .abort_i,
+      .panel_valid_i    (w_valid[WalkRow]),
+      .panel_next_o     (w_next[WalkRow]),
+      .kind_i           (w_command[WalkRow].kind),
+      .k_rows_i         (w_command[WalkRow].trans_a),
+      .depth_i          (w_command[WalkRow].k),
+      .k0_i             (w_k0[WalkRow]),
+      .mb_i             (w_mb[WalkRow]),
+      .kb_i             (w_kb[WalkRow]),
+      .nb_i             (w_nb[WalkRow]),
+      .first_k_i        (w_first_k[WalkRow]),
+      .last_k_i         (w_last_k[WalkRow]),
+      .flat_i           (w_flat[WalkRow]),
+      .loaded_i         (a_loaded),
+      .rows_i           (a_rows),
+      .free_o           (a_free),
+      .read_o           (a_read),
+      .read_addr_o      (a_read_addr),
+      .read_data_i      (a_read_data),
+      .row_valid_o      (row_valid),
+      .row_next_i       (row_issue),
+      .row_o            (row),
+      .row_acc_addr_o   (row_acc_addr),
+      .row_integer_o    (row_integer),
+      .row_first_o      (row_first),
+      .row_last_o       (row_last),
+      .row_tile_first_o (row_tile_first),
+      .row_tile_last_o  (row_tile_last),
+      .row_k_o          (row_k),
+      .row_n_o          (row_n),
+      .row_many_o       (row_many),
+      .row_n_tiles_o    (row_n_tiles)
+  );
+
+  // ---- issue -----------------------------------------------------------------------------------
+  // A row enters the array when its weights are there, when the sums it adds to
+  // have left the array (with fewer than ManyRows rows a tile of columns meets
+  // its accumulators again after n_tiles tiles), and when its results have room.
+  localparam int unsigned Last = Tile + 2;  // token stage at which sums leave the array
+  token_t [Last:0] pipe_q;
+  logic [7:0] tiles_started_q, tiles_done_q, tiles_inside;
+  logic [CAddrBits:0] results_q, written_q, read_count;  // issued, written to the ring, read from it
+  logic weights_ok, sums_ok, room_ok;
+
+  assign tiles_inside = tiles_started_q - tiles_done_q;
+  assign weights_ok   = !row_tile_first || shadow_pending_q;
+  assign sums_ok      = !row_tile_first || row_many || dim_t'(tiles_inside) < row_n_tiles;
+  assign room_ok      = !row_last || (CAddrBits + 1)'(results_q - read_count) != (CAddrBits + 1)'(AccEntries);
+  assign row_issue    = row_valid && weights_ok && sums_ok && room_ok;
+  // Row 0 takes its weights over one clock after the issue, so the next ones may
+  // start to come then, and not sooner.
+  assign shadow_free  = !shadow_pending_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) shadow_pending_q <= 1'b0;
+    else if (shadow_start) shadow_pending_q <= 1'b1;
+    else if (row_issue && row_tile_first) shadow_pending_q <= 1'b0;
+  end
+
+  logic result_write;
+  assign result_write = pipe_q[Last].valid && pipe_q[Last].last;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) begin
+      pipe_q          <= '0;
+      tiles_started_q <= '0;
+      tiles_done_q    <= '0;
+      results_q       <= '0;
+      written_q       <= '0;
+    end else begin
+      pipe_q[0] <= '{
+          valid: row_issue,
+          acc_addr: row_acc_addr,
+          first: row_first,
+          last: row_last,
+          tile_last: row_tile_last
+      };
+      for (int unsigned i = 1; i <= Last; i++) pipe_q[i] <= pipe_q[i-1];
+      if (row_issue && row_tile_first) tiles_started_q <= tiles_started_q + 8'd1;
+      if (pipe_q[Last].valid && pipe_q[Last].tile_last) tiles_done_q <= tiles_done_q + 8'd1;
+      results_q <= results_q + (CAddrBits + 1)'(row_issue && row_last);
+      written_q <= written_q + (CAddrBits + 1)'(result_write);
+    end
+  end
+
+  logic [EntryBits-1:0] sum_in, sum_out, acc_data, result_data;
+  assign sum_in = pipe_q[2].first ? '0 : acc_data;
+
+  systolic_array #(
+      .Tile(Tile)
+  ) u_array (
+      .clk_i,
+      .rst_ni,
+      .weight_write_i(weight_write),
+      .weight_row_i  (weight_row),
+      .weight_i      (weight),
+      .valid_i       (row_issue),
+      .integer_i     (row_integer),
+      .swap_i        (row_tile_first),
+      .data_i        (row),
+      .sum_i         (sum_in),
+      .sum_o         (sum_out)
+  );
+
+  // ---- accumulators and results ---------------------------------------------------------------------
+  logic drain_read;
+
+  tile_memory #(
+      .Width(EntryBits),
+      .Depth(AccEntries)
+  ) u_accumulators (
+      .clk_i,
+      .write_i     (pipe_q[Last].valid && !pipe_q[Last].last),
+      .write_addr_i(pipe_q[Last].acc_addr),
+      .write_data_i(sum_out),
+      .read_i      (pipe_q[1].valid && !pipe_q[1].first),
+      .read_addr_i (pipe_q[1].acc_addr),
+      .read_data_o (acc_data)
+  );
+
+  tile_memory #(
+      .Width(EntryBits),
+      .Depth(AccEntries)
+  ) u_results (
+      .clk_i,
+      .write_i     (result_write),
+      .write_addr_i(written_q[CAddrBits-1:0]),
+      .write_data_i(sum_out),
+      .read_i      (drain_read),
+      .read_addr_i (read_count[CAddrBits-1:0]),
+      .read_data_o (result_data)
+  );
+
+  result_drain #(
+      .DataWidth(DataWidth),
+      .Tile     (Tile),
+      .BlockM   (BlockM),
+      .BlockN   (WideBlockN),
+      .RingBits (CAddrBits)
+  ) u_drain (
+      .clk_i,
+      .rst_ni,
+      .abort_i,
+      .block_valid_i(w_valid[WalkDrain]),
+      .block_next_o (w_next[WalkDrain]),
+      .command_i    (w_command[WalkDrain]),
+      .base_i       (w_dst[WalkDrain]),
+      .m0_i         (w_m0[WalkDrain]),
+      .mb_i         (w_mb[WalkDrain]),
+      .n0_i         (w_n0[WalkDrain]),
+      .nb_i         (w_nb[WalkDrain]),
+      .written_i    (written_q),
+      .read_o       (read_count),
+      .read_valid_o (drain_read),
+      .read_data_i  (result_data),
+      .e_desc_valid_o,
+      .e_desc_ready_i,
+      .e_desc_o,
+      .e_valid_i,
+      .e_ready_o,
+      .e_data_i,
+      .e_row_last_i,
+      .desc_valid_o (c_desc_valid_o),
+      .desc_ready_i (c_desc_ready_i),
+      .desc_o       (c_desc_o),
+      .data_valid_o (c_valid_o),
+      .data_ready_i (c_ready_i),
+      .data_o       (c_data_o)
+  );
+
+  assign done_o = w_ended_q[WalkDrain] != done_q && c_idle_i;
+
+  assign macs_o        = row_issue ? 16'(row_k) * 16'(row_n) : 16'd0;
+  assign stall_write_o = row_valid && weights_ok && !(sums_ok && room_ok);
+  assign stall_read_o  = w_valid[WalkRow] && !row_issue && !stall_write_o;
+
+  logic unused;
+  assign unused = &{1'b0, w_first_k[WalkA], w_first_k[WalkB], w_first_k[WalkWeight], w_first_k[WalkDrain],
+                    w_last_k[WalkA], w_last_k[WalkB], w_last_k[WalkDrain], w_wide[WalkA], w_wide[WalkRow],
+                    w_wide[WalkDrain]};
+endmodule

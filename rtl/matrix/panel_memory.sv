@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
+// On-chip memory of an operand's panels: entries of Tile 32-bit words, in two
+// banks by the parity of their tile, so that two neighbouring tiles can be
+// written in a clock. A write may be limited to some bytes of every word. The
+// read is registered: data follows its address by one clock. Contents are
+// undefined until written.
+module panel_memory #(
+    parameter int unsigned Tile     = 16,  // rows and columns of the array, a power of two from 4 to 64
+    parameter int unsigned AddrBits = 10   // of an entry, at least $clog2(Tile) + 2: a tile for each bank and parity
+) (
+    input  logic                clk_i,
+    input  logic [1:0]          write_i,       // entry at write_addr_i, and its neighbour one tile on
+    input  logic [AddrBits-1:0] write_addr_i,
+    input  logic [Tile*32-1:0]  write_data_i [2],
+    input  logic [3:0]          write_bytes_i, // of each word
+    input  logic                read_i,
+    input  logic [AddrBits-1:0] read_addr_i,
+    output logic [Tile*32-1:0]  read_data_o
+);
+  localparam int unsigned LaneBits = $clog2(Tile);
+
+  logic [Tile*32-1:0] read_data [2];
+  logic read_bank_q;
+
+  always_ff @(posedge clk_i) begin
+    if (read_i) read_bank_q <= read_addr_i[LaneBits];
+  end
+  assign read_data_o = read_data[read_bank_q];
+
+  for (genvar bank = 0; bank < 2; bank++) begin : g_bank
+    logic write;
+    logic [Tile*32-1:0] data;
+    // The neighbour of an entry in bank 0 has the same address in bank 1.
+    assign write = (write_i[0] && write_addr_i[LaneBits] == 1'(bank)) || (bank == 1 && write_i[1]);
+    assign data  = (bank == 1 && write_i[1]) ? write_data_i[1] : write_data_i[0];
+
+    masked_memory #(
+        .Words(Tile),
+        .Depth(1 << (AddrBits - 1))
+    ) u_memory (
+        .clk_i,
+        .write_i      (write),
+        .write_addr_i ({write_addr_i[AddrBits-1:LaneBits+1], write_addr_i[LaneBits-1:0]}),
+        .write_data_i (data),
+        .write_bytes_i,
+        .read_i       (read_i && read_addr_i[LaneBits] == 1'(bank)),
+        .read_addr_i  ({read_addr_i[AddrBits-1:LaneBits+1], read_addr_i[LaneBits-1:0]}),
+        .read_data_o  (read_data[bank])
+    );
+  end
+endmodule

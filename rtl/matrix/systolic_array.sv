@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
+// Tile x Tile multiply-add array, weights held in place. A cell takes one float32
+// product a clock, or four of int8.
+//
+// Row r holds the weights of one k, column c those of one n. A row of
+// activations (one m, Tile values of k) enters the rows of the array one clock
+// apart; each value is shared by its row. Partial sums enter at the top and
+// move down one row a clock, so every sum takes its products in ascending k. A
+// row works in three clocks: take over new weights, multiply, add.
+//
+//   clock  0: data_i           3: row 0 adds (sum_i is read)
+//          1: row 0 weights    3 + r: row r adds
+//          2: row 0 multiplies 3 + Tile: sum_o
+//
+// A second set of weights is written while the first one works; the first
+// activation that carries swap_i takes the new set with it, row after row.
+// Reset state: nothing under way.
+module systolic_array
+  import fp32_pkg::*;
+#(
+    parameter int unsigned Tile = 16  // rows and columns, a power of two from 2
+) (
+    input  logic                    clk_i,
+    input  logic                    rst_ni,
+
+    input  logic                    weight_write_i,
+    input  logic [$clog2(Tile)-1:0] weight_row_i,
+    input  logic [Tile*32-1:0]      weight_i,
+
+    input  logic                    valid_i,
+    input  logic                    integer_i, // with valid_i: each word is four int8 of consecutive k
+    input  logic                    swap_i,   // this and the following rows use the new weights
+    input  logic [Tile*32-1:0]      data_i,
+    input  logic [Tile*32-1:0]      sum_i,    // three clocks after the row's data_i
+    output logic [Tile*32-1:0]      sum_o     // Tile clocks after sum_i
+);
+  typedef fp32_t row_t [Tile];
+  typedef fp32_t skew_t [Tile*(Tile+1)];
+
+  row_t data, weight;
+  row_t sum [Tile+1];                 // [r]: into row r
+  skew_t skew_q;                      // level d: the activations of d clocks ago
+  logic [Tile:0] valid_q;             // bit d: level d holds a row
+  logic [Tile-1:0] swap_q, add_q, add_integer_q;
+  logic [Tile:0] integer_q;
+
+  for (genvar c = 0; c < Tile; c++) begin : g_lanes
+    assign data[c]         = data_i[c*32+:32];
+    assign weight[c]       = weight_i[c*32+:32];
+    assign sum[0][c]       = sum_i[c*32+:32];
+    assign sum_o[c*32+:32] = sum[Tile][c];
+  end
+
+  function automatic skew_t enter(input row_t top, input skew_t skew);
+    for (int unsigned r = 0; r < Tile; r++) enter[r] = top[r];
+    for (int unsigned i = Tile; i < Tile * (Tile + 1); i++) enter[i] = skew[i-Tile];
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      valid_q <= '0;
+      swap_q  <= '0;
+      add_q   <= '0;
+      integer_q     <= '0;
+      add_integer_q <= '0;
+    end else begin
+      valid_q <= {valid_q[Tile-1:0], valid_i};
+      swap_q  <= {swap_q[Tile-2:0], valid_i && swap_i};
+      add_q   <= valid_q[Tile:1];
+      integer_q     <= {integer_q[Tile-1:0], integer_i};
+      add_integer_q <= integer_q[Tile:1];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (valid_i || valid_q != '0) skew_q <= enter(data, skew_q);
+  end
+
+  for (genvar r = 0; r < Tile; r++) begin : g_rows
+    systolic_row #(
+        .Cols(Tile)
+    ) u_row (
+        .clk_i,
+        .write_i     (weight_write_i && weight_row_i == ($clog2(Tile))'(r)),
+        .write_data_i(weight),
+        .swap_i      (swap_q[r]),
+        .multiply_i  (valid_q[r+1]),
+        .multiply_integer_i(integer_q[r+1]),
+        .activation_i(skew_q[(r+1)*Tile+r]),
+        .add_i       (add_q[r]),
+        .add_integer_i(add_integer_q[r]),
+        .sum_i       (sum[r]),
+        .sum_o       (sum[r+1])
+    );
+  end
+
+  if (Tile < 2 || (Tile & (Tile - 1)) != 0) begin : g_bad_tile
+    $fatal(1, "systolic_array: Tile must be a power of two of at least 2");
+  end
+endmodule

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
+// One row of the systolic array: Cols cells that share an activation. Each cell
+// holds a weight and its successor, multiplies, and adds the product to the
+// partial sum from above: one float32 product, or the sum of four of int8, and
+// an int32 sum. Every step has its own enable, so a row with nothing in it, and
+// the arithmetic of the other kind, costs nothing.
+//
+// The cells are unpacked arrays that change as a whole through functions, which
+// a simulator can evaluate with vector instructions.
+// No reset: the enables say when a register's contents mean something.
+module systolic_row
+  import fp32_pkg::*;
+#(
+    parameter int unsigned Cols = 16  // cells, at least 1
+) (
+    input  logic  clk_i,
+    input  logic  write_i,        // next weights
+    input  fp32_t write_data_i [Cols],
+    input  logic  swap_i,         // the next weights become the weights
+    input  logic  multiply_i,
+    input  logic  multiply_integer_i,  // with multiply_i: int8
+    input  fp32_t activation_i,
+    input  logic  add_i,          // one clock after multiply_i
+    input  logic  add_integer_i,
+    input  fp32_t sum_i [Cols],
+    output fp32_t sum_o [Cols]
+);
+  // One compiled row serves as all of them.
+  /* verilator no_inline_module */
+
+  typedef fp32_t row_t [Cols];
+
+  row_t next_q, weight_q, product_q, sum_q;
+
+  function automatic row_t multiply(input fp32_t activation, input row_t weight);
+    for (int unsigned c = 0; c < Cols; c++) multiply[c] = fp32_mul(activation, weight[c]);
+  endfunction
+
+  function automatic row_t add(input row_t sum, input row_t product);
+    for (int unsigned c = 0; c < Cols; c++) add[c] = fp32_add(sum[c], product[c]);
+  endfunction
+
+  function automatic logic [31:0] widen(input logic [7:0] value);
+    widen = {{24{value[7]}}, value};
+  endfunction
+
+  function automatic row_t multiply_integer(input logic [31:0] activation, input row_t weight);
+    for (int unsigned c = 0; c < Cols; c++) begin
+      logic [31:0] sum;
+      sum = '0;
+      for (int unsigned i = 0; i < 4; i++) begin
+        sum = sum + widen(activation[i*8+:8]) * widen(weight[c][i*8+:8]);
+      end
+      multiply_integer[c] = sum;
+    end
+  endfunction
+
+  function automatic row_t add_integer(input row_t sum, input row_t product);
+    for (int unsigned c = 0; c < Cols; c++) add_integer[c] = sum[c] + product[c];
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (write_i) next_q <= write_data_i;
+    if (swap_i) weight_q <= next_q;
+    if (multiply_i) begin
+      if (multiply_integer_i) product_q <= multiply_integer(activation_i, weight_q);
+      else product_q <= multiply(activation_i, weight_q);
+    end
+    if (add_i) begin
+      if (add_integer_i) sum_q <= add_integer(sum_i, product_q);
+      else sum_q <= add(sum_i, product_q);
+    end
+  end
+
+  assign sum_o = sum_q;
+endmodule

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+`include "npu_assert.svh"
+
+// The host's writes between its window and the memory controller. An address goes on only when all data of its burst
+// is here, and there is always room for the response: once the controller has taken an address, it never waits for
+// the host.
+//
+// Data may come before its address. As many bursts may be under way as the window lets through; DataBeats bounds the
+// data that waits.
+// Reset and idle state: empty, no valid is high, every ready towards the window is.
+module host_write_buffer #(
+    parameter int unsigned DataWidth      = 256,  // bits of a beat, a multiple of 8
+    parameter int unsigned AddressWidth   = 32,   // bits of the whole address channel: ID, address and attributes
+    parameter int unsigned IdWidth        = 4,    // bits of an ID, at least 1
+    parameter int unsigned MaxBurst       = 256,  // beats of the longest burst, 1 to 256
+    parameter int unsigned DataBeats      = 512,  // beats that may wait, a power of two, at least MaxBurst
+    parameter int unsigned MaxOutstanding = 16    // bursts without a response, a power of two from 2
+) (
+    input  logic                    clk_i,
+    input  logic                    rst_ni,
+    // from the host window
+    input  logic                    awvalid_i,
+    output logic                    awready_o,
+    input  logic [AddressWidth-1:0] aw_i,
+    input  logic                    wvalid_i,
+    output logic                    wready_o,
+    input  logic [DataWidth-1:0]    wdata_i,
+    input  logic [DataWidth/8-1:0]  wstrb_i,
+    input  logic                    wlast_i,
+    output logic                    bvalid_o,
+    input  logic                    bready_i,
+    output logic [IdWidth-1:0]      bid_o,
+    output logic [1:0]              bresp_o,
+    // to the memory controller
+    output logic                    awvalid_o,
+    input  logic                    awready_i,
+    output logic [AddressWidth-1:0] aw_o,
+    output logic                    wvalid_o,   // always, while a beat of a burst whose address was taken is left
+    input  logic                    wready_i,
+    output logic [DataWidth-1:0]    wdata_o,
+    output logic [DataWidth/8-1:0]  wstrb_o,
+    output logic                    wlast_o,
+    input  logic                    bvalid_i,   // always taken
+    input  logic [IdWidth-1:0]      bid_i,
+    input  logic [1:0]              bresp_i
+);
+  localparam int unsigned CountBits = $clog2(MaxOutstanding) + 1;
+
+  logic aw_full, aw_empty, b_full, b_empty;
+  logic [CountBits-1:0] aw_count, b_count;
+  // Bursts whose last beat is here and whose address has not gone on. Data waits for its address as well as the other
+  // way round, so there may be more of these than addresses.
+  logic [$clog2(DataBeats)+1:0] whole_q;
+
+  assign awready_o = !aw_full;
+  assign awvalid_o = !aw_empty && whole_q != '0;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) whole_q <= '0;
+    else
+      whole_q <= whole_q + ($clog2(DataBeats) + 2)'(wvalid_i && wready_o && wlast_i)
+                 - ($clog2(DataBeats) + 2)'(awvalid_o && awready_i);
+  end
+
+  sync_fifo #(
+      .Width(AddressWidth),
+      .Depth(MaxOutstanding)
+  ) u_aw (
+      .clk_i,
+      .rst_ni,
+      .clear_i(1'b0),
+      .push_i (awvalid_i && awready_o),
+      .data_i (aw_i),
+      .pop_i  (awvalid_o && awready_i),
+      .data_o (aw_o),
+      .full_o (aw_full),
+      .empty_o(aw_empty),
+      .count_o(aw_count)
+  );
+
+  ram_queue #(
+      .Width(DataWidth + DataWidth / 8 + 1),
+      .Depth(DataBeats)
+  ) u_w (
+      .clk_i,
+      .rst_ni,
+      .valid_i(wvalid_i),
+      .ready_o(wready_o),
+      .data_i ({wdata_i, wstrb_i, wlast_i}),
+      .valid_o(wvalid_o),
+      .ready_i(wready_i),
+      .data_o ({wdata_o, wstrb_o, wlast_o})
+  );
+
+  sync_fifo #(
+      .Width(IdWidth + 2),
+      .Depth(MaxOutstanding)
+  ) u_b (
+      .clk_i,
+      .rst_ni,
+      .clear_i(1'b0),
+      .push_i (bvalid_i),
+      .data_i ({bid_i, bresp_i}),
+      .pop_i  (bvalid_o && bready_i),
+      .data_o ({bid_o, bresp_o}),
+      .full_o (b_full),
+      .empty_o(b_empty),
+      .count_o(b_count)
+  );
+  assign bvalid_o = !b_empty;
+
+  logic unused;
+  assign unused = &{1'b0, aw_count, b_count, b_full};
+
+  if (DataBeats < MaxBurst) begin : g_bad_beats
+    $fatal(1, "host_write_buffer: DataBeats must be at least MaxBurst: a burst waits until all of it is here");
+  end
+
+  `NPU_ASSERT_HANDSHAKE(HostBHolds, bvalid_o, bready_i, {bid_o, bresp_o},
+                        "a write response changed or was withdrawn before the window took it")
+  `NPU_ASSERT_HANDSHAKE(AwHolds, awvalid_o, awready_i, aw_o,
+                        "a write address changed or was withdrawn before it was taken")
+  `NPU_ASSERT_KNOWN(AddressKnown, (awvalid_o ? aw_o : '0))
+  `NPU_ASSERT_KNOWN(ResponseKnown, bvalid_i)
+  `NPU_ASSERT(RoomForResponse, !(bvalid_i && b_full), "a write response came for which there is no room")
+endmodule

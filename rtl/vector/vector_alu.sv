@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
+// The arithmetic of all lanes, one clock an instruction word, and the
+// accumulators, whose sixteen partial results each belong to one lane.
+//
+// One fused multiply-add a lane serves all sums and products, behind a choice
+// of operands: a + b is a * 1 + b, a * b is a * b + -0.
+// Reset and clear state: all accumulators zero.
+module vector_alu
+  import fp32_pkg::*;
+  import vector_alu_pkg::*;
+  import vector_pkg::*;
+#(
+    parameter int unsigned Lanes    = 16,             // a power of two from 2 to 16
+    parameter int unsigned LaneBits = $clog2(Lanes),  // of a lane's number; not to be set
+    parameter int unsigned WordBits = 6 - LaneBits    // of an accumulator word's number; not to be set
+) (
+    input  logic                   clk_i,
+    input  logic                   clear_i,       // zero the accumulators
+
+    input  logic                   execute_i,
+    input  logic [6:0]             opcode_i,
+    input  logic                   accumulate_i,  // into the accumulator word: result = op(word, a)
+    input  logic                   fold_i,        // lane 0: result = op(result before, a)
+    input  logic                   fold_first_i,  // with fold_i: result = a
+    input  logic [WordBits-1:0]    word_i,        // accumulator word
+    input  logic [LaneBits:0]      count_i,       // lanes at work; the others keep the accumulator
+    input  logic [Lanes*32-1:0]    a_i,
+    input  logic [Lanes*32-1:0]    b_i,
+    input  logic [Lanes*32-1:0]    c_i,
+    output logic [Lanes*32-1:0]    result_o,      // one clock after execute_i
+
+    input  logic [5:0]             partial_i,     // {accumulator, partial result} to look at
+    output logic [31:0]            partial_o
+);
+  localparam int unsigned Words    = Accumulators * Partials / Lanes;
+
+  localparam fp32_t One       = 32'h3F80_0000;
+  localparam fp32_t MinusZero = 32'h8000_0000;
+
+  typedef logic [31:0] vector_t [Lanes];
+
+  // ---- maps over the lanes ----------------------------------------------------------------
+  function automatic vector_t map_fma(input vector_t a, input vector_t b, input vector_t c, input vector_t power);
+    for (int unsigned l = 0; l < Lanes; l++) map_fma[l] = alu_fma(a[l], b[l], c[l], power[l]);
+  endfunction
+  function automatic vector_t map_min(input vector_t a, input vector_t b);
+    for (int unsigned l = 0; l < Lanes; l++) map_min[l] = alu_min(a[l], b[l]);
+  endfunction
+  function automatic vector_t map_max(input vector_t a, input vector_t b);
+    for (int unsigned l = 0; l < Lanes; l++) map_max[l] = alu_max(a[l], b[l]);
+  endfunction
+  function automatic vector_t map_compare(input vector_t a, input vector_t b, input compare_t kind);
+    for (int unsigned l = 0; l < Lanes; l++) map_compare[l] = alu_compare(a[l], b[l], kind);
+  endfunction
+  function automatic vector_t map_select(input vector_t a, input vector_t b, input vector_t c);
+    for (int unsigned l = 0; l < Lanes; l++) map_select[l] = (a[l] != 0) ? b[l] : c[l];
+  endfunction
+  function automatic vector_t map_class(input vector_t a, input vector_t b);
+    for (int unsigned l = 0; l < Lanes; l++) map_class[l] = alu_class(a[l], b[l]);
+  endfunction
+  function automatic vector_t map_getmant(input vector_t a);
+    for (int unsigned l = 0; l < Lanes; l++) map_getmant[l] = alu_getmant(a[l]);
+  endfunction
+  function automatic vector_t map_getexp(input vector_t a);
+    for (int unsigned l = 0; l < Lanes; l++) map_getexp[l] = alu_getexp(a[l]);
+  endfunction
+  function automatic vector_t map_f2i(input vector_t a, input logic truncate);
+    for (int unsigned l = 0; l < Lanes; l++) map_f2i[l] = alu_f2i(a[l], truncate);
+  endfunction
+  function automatic vector_t map_i2f(input vector_t a);
+    for (int unsigned l = 0; l < Lanes; l++) map_i2f[l] = alu_i2f(a[l]);
+  endfunction
+  function automatic vector_t map_f2h(input vector_t a);
+    for (int unsigned l = 0; l < Lanes; l++) map_f2h[l] = alu_f2h(a[l]);
+  endfunction
+  function automatic vector_t map_h2f(input vector_t a);
+    for (int unsigned l = 0; l < Lanes; l++) map_h2f[l] = alu_h2f(a[l]);
+  endfunction
+  function automatic vector_t map_f2b(input vector_t a);
+    for (int unsigned l = 0; l < Lanes; l++) map_f2b[l] = alu_f2b(a[l]);
+  endfunction
+  function automatic vector_t map_integer(input vector_t a, input vector_t b, input integer_op_t operation);
+    for (int unsigned l = 0; l < Lanes; l++) map_integer[l] = alu_integer(a[l], b[l], operation);
+  endfunction
+
+  vop_e opcode;
+  assign opcode = vop_e'(opcode_i);
+
+  // ---- operands ---------------------------------------------------------------------------
+  vector_t lanes_a, lanes_b, lanes_c, accumulator, result_q, left, right;
+  for (genvar l = 0; l < Lanes; l++) begin : g_lanes
+    assign lanes_a[l] = a_i[l*32+:32];
+    assign lanes_b[l] = b_i[l*32+:32];
+    assign lanes_c[l] = c_i[l*32+:32];
+    assign result_o[l*32+:32] = result_q[l];
+  end
+
+  logic [Lanes*32-1:0] partials_q [Words];
+  logic [Lanes*32-1:0] stored, looked_at;
+  logic forward_q;  // the result is still to be stored in word forward_word_q
+  logic [WordBits-1:0] forward_word_q;
+
+  assign stored    = partials_q[word_i];
+  assign looked_at = partials_q[partial_i[5:LaneBits]];
+  assign partial_o = 32'(looked_at >> {partial_i[LaneBits-1:0], 5'd0});
+  for (genvar l = 0; l < Lanes; l++) begin : g_accumulator
+    assign accumulator[l] = (fold_i || (forward_q && forward_word_q == word_i)) ? result_q[l] : stored[l*32+:32];
+  end
+
+  // With two operands an accumulation is op(accumulator, a).
+  logic with_accumulator;
+  assign with_accumulator = accumulate_i || fold_i;
+  for (genvar l = 0; l < Lanes; l++) begin : g_operands
+    assign left[l]  = with_accumulator ? accumulator[l] : lanes_a[l];
+    assign right[l] = with_accumulator ? lanes_a[l] : lanes_b[l];
+  end
+
+  compare_t compare;
+  integer_op_t integer_op;
+  always_comb begin
+    unique case (opcode)
+      VopCmpLt:  compare = CompareLess;
+      VopCmpLe:  compare = CompareLessEqual;
+      VopCmpUn:  compare = CompareUnordered;
+      VopIcmpEq: compare = CompareIntEqual;
+      VopIcmpLt: compare = CompareIntLess;
+      default:   compare = CompareEqual;
+    endcase
+    unique case (opcode)
+      VopIsub:              integer_op = IntSub;
+      VopAnd:               integer_op = IntAnd;
+      VopOr:                integer_op = IntOr;
+      VopXor:               integer_op = IntXor;
+      VopShl:               integer_op = IntShl;
+      VopShr:               integer_op = IntShr;
+      VopSar:               integer_op = IntSar;
+      VopImin, VopFoldImin: integer_op = IntMin;
+      VopImax, VopFoldImax: integer_op = IntMax;
+      default:              integer_op = IntAdd;
+    endcase
+  end
+
+  // ---- operands of the multiply-add ---------------------------------------------------------
+  vector_t factor_a, factor_b, addend, exponent;
+  logic sums, scales, multiplies;
+  fp32_t sign_a, sign_c;  // masks of the sign bit
+  assign sums       = opcode == VopAdd || opcode == VopFoldAdd;
+  assign scales     = opcode == VopScale;
+  assign multiplies = opcode == VopMul || opcode == VopFma || opcode == VopFnma || opcode == VopFms;
+  assign sign_a     = (opcode == VopFnma) ? SignBit : '0;
+  assign sign_c     = (opcode == VopSub || opcode == VopFms) ? SignBit : '0;
+  for (genvar l = 0; l < Lanes; l++) begin : g_multiply_add
+    assign factor_a[l] = (sums ? left[l] : lanes_a[l]) ^ sign_a;
+    assign factor_b[l] = multiplies ? lanes_b[l] : One;
+    assign exponent[l] = scales ? lanes_b[l] : '0;
+    always_comb begin
+      addend[l] = accumulate_i ? accumulator[l] : lanes_c[l];
+      if (sums) addend[l] = right[l];
+      else if (opcode == VopSub) addend[l] = lanes_b[l];
+      addend[l] = addend[l] ^ sign_c;
+      if (scales || opcode == VopMul) addend[l] = MinusZero;
+    end
+  end
+
+  // Lanes not at work keep the accumulator.
+  function automatic vector_t keep(input vector_t value, input vector_t old, input logic [31:0] from);
+    for (int unsigned l = 0; l < Lanes; l++) keep[l] = (l < from) ? value[l] : old[l];
+  endfunction
+
+  logic [31:0] at_work;
+  assign at_work = accumulate_i ? 32'(count_i) : 32'(Lanes);
+
+  always_ff @(posedge clk_i) begin
+    if (execute_i) begin
+      if (fold_i && fold_first_i) result_q <= lanes_a;
+      else
+        unique case (opcode)
+          VopAdd, VopFoldAdd, VopSub, VopMul, VopScale, VopFma, VopFnma, VopFms:
+          result_q <= keep(map_fma(factor_a, factor_b, addend, exponent), accumulator, at_work);
+          VopMin, VopFoldMin: result_q <= keep(map_min(left, right), accumulator, at_work);
+          VopMax, VopFoldMax: result_q <= keep(map_max(left, right), accumulator, at_work);
+          VopCmpEq, VopCmpLt, VopCmpLe, VopCmpUn, VopIcmpEq, VopIcmpLt: result_q <= map_compare(lanes_a, lanes_b, compare);
+          VopSel: result_q <= map_select(lanes_a, lanes_b, lanes_c);
+          VopClass: result_q <= map_class(lanes_a, lanes_b);
+          VopGetMant: result_q <= map_getmant(lanes_a);
+          VopGetExp: result_q <= map_getexp(lanes_a);
+          VopF2i, VopF2iz: result_q <= map_f2i(lanes_a, opcode == VopF2iz);
+          VopI2f: result_q <= map_i2f(lanes_a);
+          VopF2h: result_q <= map_f2h(lanes_a);
+          VopH2f: result_q <= map_h2f(lanes_a);
+          VopF2b: result_q <= map_f2b(lanes_a);
+          VopMov, VopSwap, VopAset: result_q <= lanes_a;
+          default: result_q <= keep(map_integer(left, right, integer_op), accumulator, at_work);
+        endcase
+    end
+  end
+
+  // ---- accumulators --------------------------------------------------------------------------
+  always_ff @(posedge clk_i) begin
+    if (clear_i) begin
+      forward_q <= 1'b0;
+    end else begin
+      forward_q      <= execute_i && (accumulate_i || opcode == VopAset);
+      forward_word_q <= word_i;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (clear_i) for (int unsigned w = 0; w < Words; w++) partials_q[w] <= '0;
+    else if (forward_q) partials_q[forward_word_q] <= result_o;
+  end
+endmodule

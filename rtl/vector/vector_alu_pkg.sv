@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+
+// The arithmetic of one lane of the vector engine: what every opcode of its
+// programs computes on 32-bit words.
+//
+// IEEE-754 binary32, round to nearest even, subnormals kept, every NaN result
+// canonical (0x7FC00000); a mask is all ones or zero. As in fp32_pkg nothing
+// branches, so that a simulator evaluates all lanes with vector instructions.
+// An argument that chooses among operations is a constant of the caller's.
+package vector_alu_pkg;
+  import fp32_pkg::fp32_t;
+  import fp32_pkg::CanonicalNan;
+  import fp32_pkg::PlusInfinity;
+
+  typedef enum logic [2:0] {
+    CompareEqual,
+    CompareLess,
+    CompareLessEqual,
+    CompareUnordered,
+    CompareIntEqual,
+    CompareIntLess
+  } compare_t;
+
+  typedef enum logic [3:0] {
+    IntAdd,
+    IntSub,
+    IntAnd,
+    IntOr,
+    IntXor,
+    IntShl,
+    IntShr,
+    IntSar,
+    IntMin,
+    IntMax
+  } integer_op_t;
+
+  localparam fp32_t SignBit = 32'h8000_0000;
+
+  // A number other than 0 moved left until its leading one is bit 31; above it,
+  // in bits 63:32, the number of places.
+  function automatic logic [63:0] normalize32(input logic [31:0] significand);
+    logic [31:0] moved, places, shift;
+    moved  = significand;
+    shift  = (moved[31:16] == 0) ? 32'd16 : 32'd0;
+    moved  = moved << shift;
+    places = shift;
+    shift  = (moved[31:24] == 0) ? 32'd8 : 32'd0;
+    moved  = moved << shift;
+    places = places + shift;
+    shift  = (moved[31:28] == 0) ? 32'd4 : 32'd0;
+    moved  = moved << shift;
+    places = places + shift;
+    shift  = (moved[31:30] == 0) ? 32'd2 : 32'd0;
+    moved  = moved << shift;
+    places = places + shift;
+    shift  = (moved[31] == 0) ? 32'd1 : 32'd0;
+    moved  = moved << shift;
+    places = places + shift;
+    return {places, moved};
+  endfunction
+
+  // a * b * 2^exponent + c, rounded once; exponent is an int32. The other
+  // sums and products are cases of it: c = -0 gives the bare product.
+  function automatic fp32_t alu_fma(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent);
+    // Exponents carry this offset on top of the format's own, so that they
+    // stay positive; beyond +-Limit nothing changes any more.
+    localparam logic [31:0] Offset = 32'd2048;
+    localparam logic [31:0] Limit  = 32'd1024;
+    logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale;
+    logic [31:0] sign, result, top, sticky, shift, mantissa, round;
+    logic [63:0] product, addend, greater, lesser, moved, sum;
+    logic swap, subtract, negative, infinite_p, infinite_c, zero_p, nan;
+
+    abs_a  = a & 32'h7FFF_FFFF;
+    abs_b  = b & 32'h7FFF_FFFF;
+    abs_c  = c & 32'h7FFF_FFFF;
+    sign_p = (a ^ b) & SignBit;
+    sign_c = c & SignBit;
+    // A subnormal has the exponent of the smallest normal and no hidden one.
+    exp_a = abs_a >> 23;
+    exp_b = abs_b >> 23;
+    exp_c = abs_c >> 23;
+    sig_a = (a & 32'h007F_FFFF) | ((exp_a != 0) ? 32'h0080_0000 : 32'h0);
+    sig_b = (b & 32'h007F_FFFF) | ((exp_b != 0) ? 32'h0080_0000 : 32'h0);
+    sig_c = (c & 32'h007F_FFFF) | ((exp_c != 0) ? 32'h0080_0000 : 32'h0);
+    exp_a = exp_a + ((exp_a == 0) ? 32'd1 : 32'd0);
+    exp_b = exp_b + ((exp_b == 0) ? 32'd1 : 32'd0);
+    exp_c = exp_c + ((exp_c == 0) ? 32'd1 : 32'd0) + Offset;
+
+    // With the sign bit flipped the order of int32 is that of unsigned words.
+    scale = exponent ^ SignBit;
+    scale = (scale < SignBit - Limit) ? (SignBit - Limit) : scale;
+    scale = (scale > SignBit + Limit) ? (SignBit + Limit) : scale;
+    scale = scale - (SignBit - Offset);
+
+    // The product's leading one goes to bit 61; exp_p is the exponent of that bit.
+    product = (64'(sig_a) * 64'(sig_b)) << 14;
+    exp_p   = exp_a + exp_b + scale - 32'd126;
+    zero_p  = product == 0;
+    shift   = (product[61:38] == 0) ? 32'd24 : 32'd0;
+    product = product << shift;
+    exp_p   = exp_p - shift;
+    shift   = (product[61:50] == 0) ? 32'd12 : 32'd0;
+    product = product << shift;
+    exp_p   = exp_p - shift;
+    shift   = (product[61:56] == 0) ? 32'd6 : 32'd0;
+    product = product << shift;
+    exp_p   = exp_p - shift;
+    shift   = (product[61:59] == 0) ? 32'd3 : 32'd0;
+    product = product << shift;
+    exp_p   = exp_p - shift;
+    shift   = (product[61:60] == 0) ? 32'd2 : ((product[61] == 0) ? 32'd1 : 32'd0);
+    product = product << shift;
+    exp_p   = exp_p - shift;
+    exp_p   = zero_p ? 32'd0 : exp_p;
+    addend  = 64'(sig_c) << 38;
+
+    // The one with the lesser exponent moves right; what it loses stays as a
+    // sticky bit. Nothing is lost at a distance of 0 or 1, and beyond that the
+    // difference has its leading one at bit 60 at least. A subnormal addend
+    // need not be normalized: no bit below its last one survives rounding.
+    swap     = exp_c > exp_p;
+    greater  = swap ? addend : product;
+    lesser   = swap ? product : addend;
+    shift    = swap ? (exp_c - exp_p) : (exp_p - exp_c);
+    shift    = (shift > 32'd63) ? 32'd63 : shift;
+    moved    = lesser >> shift;
+    lesser   = moved | (((moved << shift) != lesser) ? 64'd1 : 64'd0);
+    subtract = sign_p != sign_c;
+    sum      = subtract ? (greater - lesser) : (greater + lesser);
+    negative = sum[63];
+    sum      = negative ? (64'd0 - sum) : sum;
+    sign     = (swap ? sign_c : sign_p) ^ (negative ? SignBit : 32'd0);
+    // x + -x is +0; -0 + -0 is -0.
+    sign     = (sum == 0 && subtract) ? 32'd0 : sign;
+
+    // The leading one goes to bit 62, of which exp_p becomes the exponent.
+    exp_p = (swap ? exp_c : exp_p) + 32'd1;
+    shift = (sum[62:31] == 0) ? 32'd32 : 32'd0;
+    sum   = sum << shift;
+    exp_p = exp_p - shift;
+    shift = (sum[62:47] == 0) ? 32'd16 : 32'd0;
+    sum   = sum << shift;
+    exp_p = exp_p - shift;
+    shift = (sum[62:55] == 0) ? 32'd8 : 32'd0;
+    sum   = sum << shift;
+    exp_p = exp_p - shift;
+    shift = (sum[62:59] == 0) ? 32'd4 : 32'd0;
+    sum   = sum << shift;
+    exp_p = exp_p - shift;
+    shift = (sum[62:61] == 0) ? 32'd2 : 32'd0;
+    sum   = sum << shift;
+    exp_p = exp_p - shift;
+    shift = (sum[62] == 0) ? 32'd1 : 32'd0;
+    sum   = sum << shift;
+    exp_p = exp_p - shift;
+
+    // 24 bits to keep, a guard bit, one below it, the rest in a sticky bit.
+    top    = 32'(sum >> 37) & 32'h03FF_FFFF;
+    sticky = (sum[36:0] != 0) ? 32'd1 : 32'd0;
+    // Below the normal range the significand moves right; 26 places and more
+    // leave only the sticky bit.
+    shift    = (exp_p <= Offset) ? (Offset + 32'd1 - exp_p) : 32'd0;
+    shift    = (shift > 32'd26) ? 32'd26 : shift;
+    sticky   = sticky | (((top & ((32'd1 << shift) - 32'd1)) != 0) ? 32'd1 : 32'd0);
+    top      = top >> shift;
+    mantissa = top >> 2;
+    round    = (top >> 1) & (top | sticky | mantissa) & 32'd1;
+    // The hidden one adds itself to the exponent, and so does a carry.
+    exp_p    = (exp_p <= Offset || sum == 0) ? 32'd0 : (exp_p - (Offset + 32'd1));
+    result   = (exp_p << 23) + mantissa + round;
+    result   = (exp_p > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
+
+    infinite_p = abs_a >= PlusInfinity || abs_b >= PlusInfinity;
+    infinite_c = abs_c >= PlusInfinity;
+    nan        = abs_a > PlusInfinity || abs_b > PlusInfinity || abs_c > PlusInfinity ||
+                 (infinite_p && zero_p) || (infinite_p && infinite_c && subtract);
+    result     = (infinite_p || infinite_c) ? PlusInfinity : result;
+    sign       = infinite_p ? sign_p : (infinite_c ? sign_c : sign);
+    return nan ? CanonicalNan : (result | sign);
+  endfunction
+
+  // A number whose unsigned order is the order of the floats, -0 below +0.
+  function automatic logic [31:0] float_order(input fp32_t a);
+    return a ^ (((a & SignBit) != 0) ? 32'hFFFF_FFFF : SignBit);
+  endfunction
+
+  function automatic logic is_nan(input fp32_t a);
+    return (a & 32'h7FFF_FFFF) > PlusInfinity;
+  endfunction
+
+  // The lesser of a and b; NaN if either is.
+  function automatic fp32_t alu_min(input fp32_t a, input fp32_t b);
+    fp32_t lesser;
+    lesser = (float_order(a) < float_order(b)) ? a : b;
+    return (is_nan(a) || is_nan(b)) ? CanonicalNan : lesser;
+  endfunction
+
+  // The greater of a and b; NaN if either is.
+  function automatic fp32_t alu_max(input fp32_t a, input fp32_t b);
+    fp32_t greater;
+    greater = (float_order(a) > float_order(b)) ? a : b;
+    return (is_nan(a) || is_nan(b)) ? CanonicalNan : greater;
+  endfunction
+
+  // The mask of one comparison.
+  function automatic logic [31:0] alu_compare(input logic [31:0] a, input logic [31:0] b, input compare_t kind);
+    logic unordered, zeros, equal, less, int_equal, int_less, holds;
+    unordered = is_nan(a) || is_nan(b);
+    zeros     = ((a | b) & 32'h7FFF_FFFF) == 0;
+    int_equal = a == b;
+    int_less  = (a ^ SignBit) < (b ^ SignBit);
+    equal     = !unordered && (int_equal || zeros);
+    less      = !unordered && !zeros && float_order(a) < float_order(b);
+    holds     = (kind == CompareEqual)     ? equal :
+                (kind == CompareLess)      ? less :
+                (kind == CompareLessEqual) ? (less || equal) :
+                (kind == CompareUnordered) ? unordered :
+                (kind == CompareIntEqual)  ? int_equal : int_less;
+    return holds ? 32'hFFFF_FFFF : 32'd0;
+  endfunction
+
+  // Mask: a's class is one of `bits`. 0 -inf, 1 -normal, 2 -subnormal, 3 -0,
+  // 4 +0, 5 +subnormal, 6 +normal, 7 +inf, 8 NaN.
+  function automatic logic [31:0] alu_class(input fp32_t a, input logic [31:0] bits);
+    logic [31:0] abs_a, size, index;
+    abs_a = a & 32'h7FFF_FFFF;
+    size  = ((abs_a != 0) ? 32'd1 : 32'd0) + ((abs_a >= 32'h0080_0000) ? 32'd1 : 32'd0) +
+            ((abs_a >= PlusInfinity) ? 32'd1 : 32'd0);
+    index = ((a & SignBit) != 0) ? (32'd3 - size) : (32'd4 + size);
+    index = (abs_a > PlusInfinity) ? 32'd8 : index;
+    return (((bits >> index) & 32'd1) != 0) ? 32'hFFFF_FFFF : 32'd0;
+  endfunction
+
+  // a scaled into [1, 2) or (-2, -1]; zeros and infinities themselves.
+  function automatic fp32_t alu_getmant(input fp32_t a);
+    logic [31:0] abs_a, mantissa, result;
+    abs_a    = a & 32'h7FFF_FFFF;
+    mantissa = 32'(normalize32(abs_a) >> 8);
+    mantissa = (abs_a < 32'h0080_0000) ? mantissa : abs_a;
+    result   = (a & SignBit) | 32'h3F80_0000 | (mantissa & 32'h007F_FFFF);
+    result   = (abs_a == 0 || abs_a == PlusInfinity) ? a : result;
+    return is_nan(a) ? CanonicalNan : result;
+  endfunction
+
+  // floor(log2(abs a)) as int32; zero: -512; infinity, NaN: 512.
+  function automatic logic [31:0] alu_getexp(input fp32_t a);
+    logic [31:0] abs_a, places, result;
+    abs_a  = a & 32'h7FFF_FFFF;
+    places = 32'(normalize32(abs_a) >> 32);
+    // Bit 31 of a subnormal's integer stands for 2^(31 - 149).
+    result = (abs_a < 32'h0080_0000) ? (32'd0 - 32'd118 - places) : ((abs_a >> 23) - 32'd127);
+    result = (abs_a == 0) ? (32'd0 - 32'd512) : result;
+    return (abs_a >= PlusInfinity) ? 32'd512 : result;
+  endfunction
+
+  // int32 of a, to nearest even or toward zero, saturating; NaN: 0.
+  function automatic logic [31:0] alu_f2i(input fp32_t a, input logic truncate);
+    logic [31:0] exponent, significand, left, right, lost, kept, round, magnitude, result, sign;
+    exponent    = (a & 32'h7FFF_FFFF) >> 23;
+    significand = ((a & 32'h007F_FFFF) | ((exponent != 0) ? 32'h0080_0000 : 32'h0)) << 1;  // a guard bit below
+    left        = (exponent > 32'd150) ? (exponent - 32'd150) : 32'd0;
+    left        = (left > 32'd7) ? 32'd7 : left;
+    right       = (exponent < 32'd150) ? (32'd150 - exponent) : 32'd0;
+    right       = (right > 32'd25) ? 32'd25 : right;
+    lost        = significand & ((32'd1 << right) - 32'd1);
+    kept        = significand >> right;
+    round       = kept & ((lost != 0) ? 32'd1 : (kept >> 1)) & (truncate ? 32'd0 : 32'd1);
+    magnitude   = ((kept >> 1) + round) << left;
+    sign        = a & SignBit;
+    result      = (sign != 0) ? (32'd0 - magnitude) : magnitude;
+    result      = (exponent > 32'd157) ? ((sign != 0) ? SignBit : 32'h7FFF_FFFF) : result;
+    return is_nan(a) ? 32'd0 : result;
+  endfunction
+
+  // float32 of an int32.
+  function automatic fp32_t alu_i2f(input logic [31:0] a);
+    logic [31:0] sign, magnitude, places, moved, round, result;
+    logic [63:0] normalized;
+    sign       = a & SignBit;
+    magnitude  = (sign != 0) ? (32'd0 - a) : a;
+    normalized = normalize32(magnitude);
+    moved      = 32'(normalized);
+    places     = 32'(normalized >> 32);
+    round      = (moved >> 7) & (((moved[6:0] != 0) ? 32'd1 : 32'd0) | (moved >> 8)) & 32'd1;
+    // The hidden one adds itself to the exponent, and so does a carry.
+    result     = ((32'd157 - places) << 23) + (moved >> 8) + round;
+    return (magnitude == 0) ? 32'd0 : (result | sign);
+  endfunction
+
+  // Bits of the float16 of a; NaN: 0x7E00.
+  function automatic logic [31:0] alu_f2h(input fp32_t a);
+    logic [31:0] exponent, significand, shift, lost, kept, round, result;
+    exponent    = (a & 32'h7FFF_FFFF) >> 23;
+    significand = ((a & 32'h007F_FFFF) | ((exponent != 0) ? 32'h0080_0000 : 32'h0)) << 1;  // a guard bit below
+    // 13 places in float16's normal range, more below it.
+    shift    = (exponent < 32'd113) ? (32'd126 - exponent) : 32'd13;
+    shift    = (shift > 32'd25) ? 32'd25 : shift;
+    lost     = significand & ((32'd1 << shift) - 32'd1);
+    kept     = significand >> shift;
+    round    = kept & (((lost != 0) ? 32'd1 : 32'd0) | (kept >> 1)) & 32'd1;
+    // The hidden one adds itself to the exponent, and so does a carry.
+    exponent = (exponent < 32'd113) ? 32'd0 : (exponent - 32'd113);
+    result   = (exponent << 10) + (kept >> 1) + round;
+    result   = (exponent > 32'd29) ? 32'h7C00 : result;
+    result   = result | ((a >> 16) & 32'h8000);
+    return is_nan(a) ? 32'h7E00 : result;
+  endfunction
+
+  // float32 of the float16 in bits 15:0.
+  function automatic fp32_t alu_h2f(input logic [31:0] a);
+    logic [31:0] abs_a, moved, places, result;
+    logic [63:0] normalized;
+    abs_a      = a & 32'h7FFF;
+    normalized = normalize32(abs_a);
+    moved      = 32'(normalized);
+    places     = 32'(normalized >> 32);
+    result     = (abs_a << 13) + 32'h3800_0000;
+    // Bit 31 of a subnormal's integer stands for 2^(31 - 24).
+    result = (abs_a < 32'h0400) ? (((32'd133 - places) << 23) + (moved >> 8)) : result;
+    result = (abs_a == 0) ? 32'd0 : result;
+    result = (abs_a >= 32'h7C00) ? PlusInfinity : result;
+    result = result | ((a & 32'h8000) << 16);
+    return (abs_a > 32'h7C00) ? CanonicalNan : result;
+  endfunction
+
+  // Bits of the bfloat16 of a; NaN: 0x7FC0.
+  function automatic logic [31:0] alu_f2b(input fp32_t a);
+    return is_nan(a) ? 32'h7FC0 : ((a + 32'h7FFF + ((a >> 16) & 32'd1)) >> 16);
+  endfunction
+
+  // Arithmetic modulo 2^32, bits, and signed order of int32.
+  function automatic logic [31:0] alu_integer(input logic [31:0] a, input logic [31:0] b, input integer_op_t operation);
+    logic [31:0] places, right, less_a, less_b, result;
+    logic less;
+    places = b & 32'd31;
+    right  = a >> places;
+    less   = (a ^ SignBit) < (b ^ SignBit);
+    less_a = less ? a : b;
+    less_b = less ? b : a;
+    result = (operation == IntAdd) ? (a + b) :
+             (operation == IntSub) ? (a - b) :
+             (operation == IntAnd) ? (a & b) :
+             (operation == IntOr)  ? (a | b) :
+             (operation == IntXor) ? (a ^ b) :
+             (operation == IntShl) ? (a << places) :
+             (operation == IntShr) ? right :
+             (operation == IntSar) ? (right | (((a & SignBit) != 0) ? ~(32'hFFFF_FFFF >> places) : 32'd0)) :
+             (operation == IntMin) ? less_a : less_b;
+    return result;
+  endfunction
+endpackage

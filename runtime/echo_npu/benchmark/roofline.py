@@ -1,0 +1,73 @@
+"""The fewest cycles that a matrix product can take: the definitions of docs/performance.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from echo_npu.driver.capabilities import Capabilities
+from echo_npu.spec.data_types import DataType, OutType
+
+
+def macs_per_element(dtype: DataType) -> int:
+    """Multiply-accumulates that one processing element does in a cycle."""
+    return 4 if dtype == DataType.INT8 else 1
+
+
+def peak_macs(capabilities: Capabilities, dtype: DataType) -> int:
+    """Multiply-accumulates a cycle that the array does at its best."""
+    return capabilities.array_rows * capabilities.array_cols * macs_per_element(dtype)
+
+
+def bus_bytes(capabilities: Capabilities) -> int:
+    """Bytes a cycle, in each direction, that the memory bus moves at its best."""
+    return capabilities.data_width // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Cycles that a product takes at least, by what it uses.
+
+    Attributes:
+        compute: macs / peak.
+        read: bytes of both operands, each once, / bytes that the bus reads in a cycle.
+        write: bytes of the result, once, / bytes that the bus writes in a cycle.
+    """
+
+    compute: float
+    read: float
+    write: float
+
+    @property
+    def cycles(self) -> float:
+        """The largest of the three."""
+        return max(self.compute, self.read, self.write)
+
+    @property
+    def limit(self) -> str:
+        """Which of the three it is: "compute", "read" or "write"."""
+        limits = {"compute": self.compute, "read": self.read, "write": self.write}
+        return max(limits, key=limits.__getitem__)
+
+
+def product_bound(
+    capabilities: Capabilities,
+    dtype: DataType,
+    m: int,
+    k: int,
+    n: int,
+    *,
+    out: OutType = OutType.FLOAT32,
+    batch: int = 1,
+) -> Bound:
+    """The bound of `batch` products [m, k] @ [k, n], each with operands of its own.
+
+    Args:
+        dtype: of the operands.
+        out: of the results.
+    """
+    width = bus_bytes(capabilities)
+    return Bound(
+        compute=batch * m * k * n / peak_macs(capabilities, dtype),
+        read=batch * (m * k + k * n) * dtype.itemsize / width,
+        write=batch * m * n * out.itemsize(dtype) / width,
+    )

@@ -1,0 +1,57 @@
+"""`echo-npu doctor` and `echo-npu cache`: what simulations need, and what they keep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from echo_npu.cli.support import AsJson, table_console
+from echo_sim import cache as kept_builds
+from echo_sim.doctor import findings
+from echo_sim.places import SIM_BUILD
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Say what building and running the RTL needs, what of it is missing, and how to get that.
+
+    Exit status 1 if anything is missing.
+    """
+    found = findings()
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        table = Table(show_header=False, box=None)
+        for each in found:
+            table.add_row("ok" if each.found else "[bold red]MISSING[/]", each.name, escape(each.detail))
+        table_console().print(table)
+    if not all(each.found for each in found):
+        raise typer.Exit(1)
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False, as_json: AsJson = False
+) -> None:
+    """Show the simulators that were built and kept, or remove them."""
+    entries = kept_builds.kept()
+    freed = kept_builds.clear() if clear else 0
+    if as_json:
+        facts = {"folder": str(SIM_BUILD), "kept": [asdict(each) for each in entries], "freed": freed}
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    table = Table(show_header=False, box=None)
+    for each in entries:
+        table.add_row(each.name, f"{each.nbytes / 1e6:,.1f} MB", "simulator" if each.simulator else "")
+    table_console().print(table)
+    total = sum(each.nbytes for each in entries)
+    typer.echo(f"{'removed' if clear else 'kept'} {total / 1e6:,.1f} MB in {SIM_BUILD}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `echo-npu`."""
+    app.command()(doctor)
+    app.command()(cache)

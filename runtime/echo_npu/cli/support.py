@@ -1,0 +1,70 @@
+"""What the commands of `echo-npu` share: options, and how they report what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import echo_npu
+
+Backend = Annotated[
+    str | None,
+    typer.Option("--backend", help="cmodel or rtlmodel. Default: ECHO_NPU_BACKEND, else rtlmodel."),
+]
+Config = Annotated[
+    str,
+    typer.Option(
+        "--config", help="Hardware configuration: a name in rtl/configs, random-<seed>, or a TOML file."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Latency = Annotated[int | None, typer.Option("--latency", help="Memory latency, cycles (rtlmodel).")]
+Bandwidth = Annotated[
+    float | None, typer.Option("--bandwidth", help="Memory bandwidth, bytes a cycle each way (rtlmodel).")
+]
+Stalls = Annotated[
+    float | None,
+    typer.Option("--stalls", help="Chance 0..0.9 that a memory channel stalls in a cycle (rtlmodel)."),
+]
+
+Trace = Annotated[
+    str | None,
+    typer.Option("--trace", help="Write a timeline for Perfetto to this file (rtlmodel); .gz compresses it."),
+]
+
+
+@contextlib.contextmanager
+def reported(*more: type[Exception]) -> Iterator[None]:
+    """What went wrong as one message and an exit status: 2 for wrong arguments, 1 for a failure.
+
+    Args:
+        more: exceptions that mean wrong arguments, beside ValueError and TypeError.
+    """
+    expected: tuple[type[Exception], ...] = (ValueError, TypeError, echo_npu.NpuError, *more)
+    try:
+        yield
+    except expected as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        usage = not isinstance(error, echo_npu.NpuError) or isinstance(error, echo_npu.BackendError)
+        raise typer.Exit(2 if usage else 1) from None
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given; a backend refuses those that it does not have."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def table_console() -> Console:
+    """Standard output, wide enough for a whole table where it is piped."""
+    console = Console()
+    return console if console.is_terminal else Console(width=140)
+
+
+def shown(value: float | None, form: str) -> str:
+    """A figure in a table, a dash for one that there is not."""
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,1 @@
+"""Commands: their packets, what a checked one means, and how they are shown."""

@@ -1,0 +1,295 @@
+"""What the device checks in a command before it touches memory, in the device's order.
+
+    opcode, flags (param[7] counts as one), extension (magic, reserved words, counts), dimensions, the
+    program's entry, alignment of the sources and dst, strides, range of the sources and dst, protected range,
+    overlap
+
+The first check that fails decides the error code and the address. All sizes are exact Python integers, so
+nothing here can overflow; the hardware's arithmetic is wide enough to give the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
+from echo_npu.commands.packets import (
+    EPILOGUE_FLAGS,
+    EXTENSION_MAGIC,
+    FENCES,
+    LEGAL_FLAGS,
+    MAX_BATCH,
+    MAX_COUNT,
+    MAX_MATMUL_DIM,
+    MAX_ROWS,
+    MAX_TABLE,
+    OUT_SHIFT,
+    VECTOR_OPERAND_FLAGS,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+)
+from echo_npu.spec.contract import PARAM_RESERVED
+from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.memory_map import REGISTERS, Region, region_of
+from echo_npu.spec.status import ErrorCode
+from echo_npu.vector.checks import check_vector_alignment, check_vector_strides, in_place, vector_shape
+from echo_npu.vector.command import VectorExtension
+from echo_npu.vector.memory import ProgramMemory
+
+Extension = ExtensionPacket | VectorExtension
+
+
+def unpack_extension(slots: Sequence[bytes]) -> Extension | None:
+    """What a command's extension packets say: one, or the three of a VECTOR command. None for none."""
+    if not slots:
+        return None
+    return ExtensionPacket.unpack(slots[0]) if len(slots) == 1 else VectorExtension.unpack(slots)
+
+
+def check_head(packet: NpuCommandPacket) -> None:
+    """The checks that need no extension packet: opcode and flags."""
+    legal = LEGAL_FLAGS.get(packet.opcode)
+    if legal is None:
+        raise PacketFault(ErrorCode.BAD_OPCODE)
+    is_matmul = packet.opcode == Opcode.MATMUL
+    if packet.flags & ~legal or packet.param[PARAM_RESERVED] or (is_matmul and not _out_fits(packet)):
+        raise PacketFault(ErrorCode.BAD_FLAGS)
+    needs_extension = packet.opcode == Opcode.VECTOR or (is_matmul and packet.flags & VECTOR_OPERAND_FLAGS)
+    if needs_extension and not packet.flags & Flags.EXT:
+        raise PacketFault(ErrorCode.BAD_EXTENSION)
+
+
+def _out_fits(packet: NpuCommandPacket) -> bool:
+    """Whether the OUT flags of a MATMUL name a type that its operands and its other flags allow."""
+    out = (packet.flags & Flags.OUT) >> OUT_SHIFT
+    if out == OutType.INT32:
+        return packet.data_type == DataType.INT8 and not packet.flags & EPILOGUE_FLAGS
+    return out in (OutType.FLOAT32, OutType.OWN)
+
+
+def check_command(
+    packet: NpuCommandPacket,
+    extension: Extension | None = None,
+    programs: ProgramMemory | None = None,
+    guard: Region | None = None,
+) -> CheckedCommand:
+    """The command that a packet, and the extension that its EXT flag announced, stand for.
+
+    Args:
+        extension: of a VECTOR command a VectorExtension, of others an ExtensionPacket.
+        programs: what program memory holds (None: there is none).
+        guard: the range that no command may write to (None: there is none).
+
+    Raises: PacketFault with what the device reports.
+    """
+    check_head(packet)
+    if packet.opcode in FENCES:
+        return CheckedCommand(packet)
+    if packet.opcode == Opcode.VECTOR:
+        if not isinstance(extension, VectorExtension):
+            raise PacketFault(ErrorCode.BAD_EXTENSION)
+        command = vector_shape(packet, extension, 0 if programs is None else programs.loaded)
+    else:
+        ext = ExtensionPacket()
+        if packet.flags & Flags.EXT and isinstance(extension, ExtensionPacket):
+            ext = extension
+            _check_extension(packet, ext)
+        command = _shape(packet, ext, 0 if programs is None else programs.size)
+    _check_alignment(command)
+    _check_strides(command, extension)
+    _check_ranges(command)
+    _check_guard(command, guard)
+    _check_overlap(command)
+    return command
+
+
+def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket) -> None:
+    must_be_zero = [ext.reserved]
+    if packet.opcode == Opcode.MATMUL:
+        must_be_zero.append(ext.rows)
+    else:
+        must_be_zero += [ext.src2_row_stride, ext.src2_batch0_stride, ext.src2_batch1_stride]
+    # No other opcode that gets here has these flags.
+    if not packet.flags & (Flags.COL_SCALE | Flags.BIAS):
+        must_be_zero.append(ext.column_vectors)
+    if not packet.flags & Flags.ROW_SCALE:
+        must_be_zero.append(ext.row_scales)
+    if (
+        ext.magic != EXTENSION_MAGIC
+        or any(must_be_zero)
+        or ext.batch0 > MAX_BATCH
+        or ext.batch1 > MAX_BATCH
+        or ext.rows > MAX_ROWS
+    ):
+        raise PacketFault(ErrorCode.BAD_EXTENSION)
+
+
+def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> CheckedCommand:
+    """The command's operands; checks the dimensions."""
+    m, k, n = packet.m, packet.k, packet.n
+    src1, src2, dst = packet.src1_addr, packet.src2_addr, packet.dst_addr
+    batch = (e.batch0 or 1, e.batch1 or 1)
+    strides1 = (e.src1_batch0_stride, e.src1_batch1_stride)
+    strides_dst = (e.dst_batch0_stride, e.dst_batch1_stride)
+
+    if packet.opcode == Opcode.MATMUL:
+        if not all(1 <= size <= MAX_MATMUL_DIM for size in (m, k, n)):
+            raise PacketFault(ErrorCode.BAD_DIMENSION)
+        return _product(packet, e, batch)
+
+    if packet.opcode == Opcode.GATHER:
+        if not (1 <= m <= MAX_ROWS and 1 <= k <= MAX_TABLE and 1 <= n <= MAX_TABLE):
+            raise PacketFault(ErrorCode.BAD_DIMENSION)
+        return CheckedCommand(
+            packet, batch, (MemoryOperand(src1, k, n, n), _linear(src2, 4 * m)), MemoryOperand(dst, m, n, n)
+        )
+
+    if packet.opcode == Opcode.LOAD_PROGRAM:
+        if m < 1 or k < 0 or k + m > program_words:
+            raise PacketFault(ErrorCode.BAD_DIMENSION)
+        return CheckedCommand(packet, batch, (_linear(src1, 8 * m),))
+
+    count = m * max(k, 1) * max(n, 1)
+    if m < 1 or k < 0 or n < 0 or max(m, k, n, count) > MAX_COUNT:
+        raise PacketFault(ErrorCode.BAD_DIMENSION)
+    if packet.opcode == Opcode.ADD_TENSOR:
+        return CheckedCommand(
+            packet, batch, (_linear(src1, 4 * count), _linear(src2, 4 * count)), _linear(dst, 4 * count)
+        )
+    rows = e.rows or 1
+    return CheckedCommand(
+        packet,
+        batch,
+        (MemoryOperand(src1, rows, count, e.src1_row_stride or count, strides1),),
+        MemoryOperand(dst, rows, count, e.dst_row_stride or count, strides_dst),
+    )
+
+
+def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> CheckedCommand:
+    """The operands of a MATMUL."""
+    m, k, n, flags = packet.m, packet.k, packet.n, packet.flags
+    size = packet.data_type.itemsize
+    rows1, bytes1 = (k, size * m) if flags & Flags.TRANS_A else (m, size * k)
+    rows2, bytes2 = (n, size * k) if flags & Flags.TRANS_B else (k, size * n)
+    bytes_dst = packet.out_type.itemsize(packet.data_type) * n
+    src1 = MemoryOperand(
+        packet.src1_addr,
+        rows1,
+        bytes1,
+        e.src1_row_stride or bytes1,
+        (e.src1_batch0_stride, e.src1_batch1_stride),
+    )
+    src2 = MemoryOperand(
+        packet.src2_addr,
+        rows2,
+        bytes2,
+        e.src2_row_stride or bytes2,
+        (e.src2_batch0_stride, e.src2_batch1_stride),
+    )
+    dst = MemoryOperand(
+        packet.dst_addr,
+        m,
+        bytes_dst,
+        e.dst_row_stride or bytes_dst,
+        (e.dst_batch0_stride, e.dst_batch1_stride),
+    )
+    vectors = bool(flags & Flags.COL_SCALE) + bool(flags & Flags.BIAS)
+    columns = MemoryOperand(e.column_vectors, vectors, 4 * n, 4 * n) if vectors else None
+    row_scales = _linear(e.row_scales, 4 * m) if flags & Flags.ROW_SCALE else None
+    sources = (src1, src2, *(each for each in (columns, row_scales) if each is not None))
+    return CheckedCommand(packet, batch, sources, dst, column_vectors=columns, row_scales=row_scales)
+
+
+def _linear(address: int, nbytes: int) -> MemoryOperand:
+    return MemoryOperand(address, 1, nbytes, nbytes)
+
+
+def _check_alignment(command: CheckedCommand) -> None:
+    if command.vector is not None:
+        check_vector_alignment(command.vector)
+        return
+    packet, dst = command.packet, command.dst
+    first, second = (packet.src1_addr, 4), (packet.src2_addr, 4)
+    addresses: list[tuple[int, int]] = []
+    if packet.opcode == Opcode.ADD_TENSOR:
+        addresses = [first, second, (packet.dst_addr, 4)]
+    elif packet.opcode == Opcode.GATHER:
+        addresses = [second]
+    elif packet.opcode == Opcode.LOAD_PROGRAM:
+        addresses = [(packet.src1_addr, 8)]
+    elif packet.opcode == Opcode.MATMUL:
+        assert dst is not None
+        size = packet.data_type.itemsize
+        addresses = [(source.address, size) for source in command.sources[:2]]
+        addresses += [(vector.address, 4) for vector in command.sources[2:]]
+        addresses.append((dst.address, packet.out_type.itemsize(packet.data_type)))
+    for address, multiple in addresses:
+        if address % multiple:
+            raise PacketFault(ErrorCode.MISALIGNED, address)
+
+
+def _check_strides(command: CheckedCommand, extension: Extension | None) -> None:
+    if command.vector is not None:
+        check_vector_strides(command.vector)
+        return
+    if not isinstance(extension, ExtensionPacket) or not command.packet.flags & Flags.EXT:
+        return
+    dst = command.dst
+    assert dst is not None
+    bad = any(
+        count > 1 and not stride for count, stride in zip(command.batch, dst.batch_strides, strict=True)
+    )
+    if command.packet.opcode == Opcode.MATMUL:
+        src1, src2 = command.sources[:2]
+        size = command.packet.data_type.itemsize
+        for operand, row_stride, multiple in (
+            (src1, extension.src1_row_stride, size),
+            (src2, extension.src2_row_stride, size),
+            (dst, extension.dst_row_stride, command.packet.out_type.itemsize(command.packet.data_type)),
+        ):
+            bad |= any(stride % multiple for stride in (row_stride, *operand.batch_strides))
+            bad |= operand.row_stride < operand.row_bytes
+    else:
+        bad |= dst.rows > 1 and dst.row_stride < dst.row_bytes
+    if bad:
+        raise PacketFault(ErrorCode.BAD_EXTENSION)
+
+
+def _check_ranges(command: CheckedCommand) -> None:
+    for operand in (*command.sources, command.dst):
+        if operand is None:
+            continue
+        if REGISTERS.contains(operand.address):
+            raise PacketFault(ErrorCode.REGISTER_WINDOW, operand.address)
+        if region_of(operand.address, operand.extent(command.batch)) is None:
+            raise PacketFault(ErrorCode.OUT_OF_RANGE, operand.address)
+
+
+def _check_guard(command: CheckedCommand, guard: Region | None) -> None:
+    dst = command.dst
+    if dst is None or guard is None:
+        return
+    if dst.address < guard.end and guard.base < dst.address + dst.extent(command.batch):
+        raise PacketFault(ErrorCode.PROTECTED, dst.address)
+
+
+def _check_overlap(command: CheckedCommand) -> None:
+    dst = command.dst
+    if dst is None:
+        return
+    allowed = [False] * len(command.sources)
+    if command.packet.opcode == Opcode.ADD_TENSOR:
+        allowed = [source.address == dst.address for source in command.sources]
+    if command.vector is not None:
+        enabled = [stream for stream in command.vector.inputs if stream is not None]
+        allowed = [in_place(command.vector, stream) for stream in enabled]
+    size = dst.extent(command.batch)
+    for source, same in zip(command.sources, allowed, strict=True):
+        apart = (
+            dst.address + size <= source.address
+            or source.address + source.extent(command.batch) <= dst.address
+        )
+        if not apart and not same:
+            raise PacketFault(ErrorCode.OVERLAP, dst.address)

@@ -1,0 +1,1 @@
+"""What `Device` drives the hardware with: memory allocation, queues, transfers and recording."""

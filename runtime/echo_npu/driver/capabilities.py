@@ -1,0 +1,71 @@
+"""What the hardware says about itself. The runtime knows its size from here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from echo_npu.backends.base import Backend, ReadReg
+from echo_npu.errors import NpuError
+from echo_npu.spec import registers as regs
+from echo_npu.spec.data_types import DataType
+
+_SUPPORTED_MAJOR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The capability registers. `data_width` is bits, `scratch_*` are bytes, `data_types` are what operands
+    of a matrix product can be, as labels of `DataType`.
+
+    Of the vector engine: `vector_length` and `row_elements` are elements of a vector and of a row register,
+    `program_words` the instructions that program memory holds.
+    """
+
+    version: tuple[int, int]
+    array_rows: int
+    array_cols: int
+    vector_lanes: int
+    data_width: int
+    data_types: tuple[str, ...]
+    queue_depth: int
+    ring_max_slots: int
+    scratch_a: int
+    scratch_b: int
+    scratch_acc: int
+    vector_length: int
+    row_elements: int
+    program_words: int
+
+
+def read_capabilities(backend: Backend) -> Capabilities:
+    """Read them; NpuError if this is no ECHO NPU, or one of another major version."""
+    offsets = (
+        regs.ID, regs.VERSION, regs.CAP_ARRAY, regs.CAP_VECTOR, regs.CAP_TYPES, regs.CAP_QUEUE,
+        regs.CAP_SCRATCH_A, regs.CAP_SCRATCH_B, regs.CAP_SCRATCH_ACC,
+        regs.CAP_VECTOR_LENGTH, regs.CAP_VECTOR_ROW, regs.CAP_PROGRAM,
+    )  # fmt: skip
+    ident, version, array, vector, types, queue, *sizes = backend.run([ReadReg(offset) for offset in offsets])
+    expected = regs.REGISTERS["ID"].reset
+    if ident != expected:
+        raise NpuError(f"register ID reads 0x{ident:08x}; an ECHO NPU has 0x{expected:08x}")
+    major, minor = regs.VERSION_MAJOR.get(version), regs.VERSION_MINOR.get(version)
+    if major != _SUPPORTED_MAJOR:
+        raise NpuError(
+            f"the device has version {major}.{minor}; this runtime knows version {_SUPPORTED_MAJOR}"
+        )
+    return Capabilities(
+        version=(major, minor),
+        array_rows=regs.CAP_ARRAY_ROWS.get(array),
+        array_cols=regs.CAP_ARRAY_COLS.get(array),
+        vector_lanes=regs.CAP_VECTOR_LANES.get(vector),
+        data_width=regs.CAP_VECTOR_DATA_WIDTH.get(vector),
+        data_types=tuple(dtype.label for dtype in DataType if types >> dtype & 1),
+        queue_depth=regs.CAP_QUEUE_DEPTH.get(queue),
+        ring_max_slots=(1 << regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.get(queue)) - 1,
+        scratch_a=sizes[0],
+        scratch_b=sizes[1],
+        scratch_acc=sizes[2],
+        vector_length=sizes[3],
+        row_elements=sizes[4],
+        program_words=sizes[5],
+    )

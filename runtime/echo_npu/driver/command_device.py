@@ -1,0 +1,315 @@
+"""The part of a device that operations are made of: memory, copies, tensors, commands, vector programs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from echo_npu import debug
+from echo_npu.commands.packets import Command, Submission, as_commands, gather_command, memcpy_command
+from echo_npu.driver.base import DeviceDriver
+from echo_npu.driver.hardware import HardwareDriver
+from echo_npu.driver.locking import Locked, locked
+from echo_npu.driver.transfer import HostBuffer, MemcpyKind, device_address, host_bytes, resolve_kind
+from echo_npu.errors import NpuPointerError, NpuRecordingError
+from echo_npu.spec.memory_map import memory_region, region_of
+from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.program import Program
+
+
+class CommandDevice(Locked, ABC):
+    """What the operations see of a device, and what `Device` inherits through them.
+
+    Attributes:
+        backend: the five primitives.
+        capabilities: what the device can do.
+        driver: what carries out the methods: the hardware's, or the recording's while one is under way.
+    """
+
+    def __init__(self, hardware: HardwareDriver) -> None:
+        super().__init__()
+        self.backend = hardware.backend
+        self.capabilities = hardware.capabilities
+        self.driver: DeviceDriver = hardware
+        self._hardware = hardware
+        # What finalizers, which run on any thread, want done with an address.
+        self._dropped: deque[tuple[Callable[[int], None], int]] = deque()
+
+    @contextmanager
+    def driven_by(self, make_driver: Callable[[HardwareDriver], DeviceDriver]) -> Iterator[None]:
+        """Hand everything over to another driver until the block ends; NpuRecordingError inside another one.
+
+        Args:
+            make_driver: makes that driver, once everything submitted is finished.
+        """
+        with self.held():
+            if self.driver is not self._hardware:
+                raise NpuRecordingError("a recording is under way on this device; one cannot hold another")
+            self._free_dropped()
+            self._hardware.settle()
+            self.driver = make_driver(self._hardware)
+        try:
+            yield
+        finally:
+            self.driver = self._hardware
+
+    def _check_usable(self) -> None:
+        super()._check_usable()
+        self.driver.check_thread()
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    @locked
+    def malloc(self, nbytes: SupportsIndex, region: str = "activation") -> int:
+        """The physical address of a new block, a multiple of 64 and never 0.
+
+        Args:
+            nbytes: at least 1.
+            region: "activation" or "weight".
+
+        Raises:
+            NpuOutOfMemoryError: the region has no free block of that size.
+            ValueError, TypeError: a wrong size or region name.
+        """
+        self._free_dropped()
+        name = memory_region(region).name
+        if isinstance(nbytes, bool) or not isinstance(nbytes, SupportsIndex):
+            raise TypeError(f"nbytes must be an integer, got {nbytes!r} ({type(nbytes).__name__})")
+        return self.driver.malloc(name, nbytes.__index__())
+
+    @locked
+    def free(self, ptr: SupportsIndex) -> None:
+        """Give a block back; NpuPointerError unless `ptr` came from `malloc` and is not free yet."""
+        self._free_dropped()
+        self.driver.free(ptr.__index__())
+
+    def free_later(self, address: int) -> None:
+        """Free a block with the next allocation: for the finalizer of a tensor, on whatever thread."""
+        self._dropped.append((lambda block: self.driver.free(block), address))
+
+    def release_later(self, addresses: Sequence[int]) -> None:
+        """Release blocks that a recorded program retained: for its finalizer, on whatever thread."""
+        self._dropped.extend((self._hardware.release, address) for address in addresses)
+
+    def _free_dropped(self) -> None:
+        while self._dropped:
+            give_back, address = self._dropped.popleft()
+            give_back(address)
+
+    @locked
+    def memcpy(
+        self,
+        dst: SupportsIndex | DeviceTensor | HostBuffer,
+        src: SupportsIndex | DeviceTensor | HostBuffer,
+        nbytes: SupportsIndex,
+        kind: MemcpyKind = MemcpyKind.DEFAULT,
+    ) -> None:
+        """Copy `nbytes` bytes after everything submitted before; they have arrived when it returns.
+
+        An integer or a DeviceTensor is a device end, a C-contiguous numpy array or a bytes-like object a host
+        end. Between two device ends the NPU copies.
+
+        Raises:
+            TypeError: an end that is neither, read-only where it is written, or `kind` contradicts the ends.
+            ValueError: a host end with fewer bytes.
+            NpuPointerError: a device range that is not inside one memory region.
+        """
+        count = nbytes.__index__()
+        if count < 0:
+            raise ValueError(f"nbytes is {count}; it must not be negative")
+        found = resolve_kind(dst, src, kind)
+        debug.copy(f"{found.name.lower()} {count} bytes")
+        to_device = found in (MemcpyKind.HOST_TO_DEVICE, MemcpyKind.DEVICE_TO_DEVICE)
+        from_device = found in (MemcpyKind.DEVICE_TO_HOST, MemcpyKind.DEVICE_TO_DEVICE)
+        target = (
+            self._device_range("dst", dst, count)
+            if to_device
+            else host_bytes("dst", dst, count, writable=True)
+        )
+        source = (
+            self._device_range("src", src, count)
+            if from_device
+            else host_bytes("src", src, count, writable=False)
+        )
+        if count == 0:
+            return
+        if isinstance(target, int):
+            if isinstance(source, int):
+                self.driver.settle()
+                self.execute(memcpy_command(source, target, count))
+            else:
+                self.driver.write(target, source)
+        elif isinstance(source, int):
+            target[...] = self.driver.read(source, count)
+        else:
+            self.driver.settle()
+            np.copyto(target, source)
+
+    def _device_range(self, name: str, end: Any, nbytes: int) -> int:
+        address = device_address(name, end, nbytes)
+        if region_of(address, nbytes) is None:
+            raise NpuPointerError(
+                f"{name}: [0x{address:08x}, 0x{address + nbytes:08x}) is not inside one region of memory"
+            )
+        return address
+
+    @locked
+    def memset(self, ptr: SupportsIndex, value: int, nbytes: SupportsIndex) -> None:
+        """Set `nbytes` bytes to `value` (0..255) after everything submitted before."""
+        count = nbytes.__index__()
+        if not 0 <= value <= 255:
+            raise ValueError(f"value is {value}; a byte lies in 0..255")
+        if count < 0:
+            raise ValueError(f"nbytes is {count}; it must not be negative")
+        address = self._device_range("ptr", ptr, count)
+        debug.copy(f"memset {count} bytes")
+        if count:
+            self.driver.write(address, np.full(count, value, dtype=np.uint8))
+
+    # --- tensors --------------------------------------------------------------------------------------------
+
+    def empty(
+        self, shape: int | Sequence[int], dtype: DTypeLike = np.float32, *, region: str = "activation"
+    ) -> DeviceTensor:
+        """A new contiguous tensor on the device, its content undefined; freed when nothing refers to it."""
+        return DeviceTensor.allocate(self, shape, np.dtype(dtype), region)
+
+    def tensor(self, values: Any, *, region: str = "activation") -> DeviceTensor:
+        """A new tensor on the device with the shape, dtype and content of a numpy array."""
+        given = np.asarray(values)
+        with self.driver.constants():
+            made = self.empty(given.shape, given.dtype, region=region)  # before a copy of what may not fit
+        array = np.ascontiguousarray(given).reshape(given.shape)
+        self.memcpy(made, array, array.nbytes, MemcpyKind.HOST_TO_DEVICE)
+        return made
+
+    @abstractmethod
+    def copy(self, src: Any, *, out: DeviceTensor | None = None) -> Any:
+        """A copy of an array or tensor, made by the device: `echo_npu.ops.copy.copy`."""
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    @locked
+    def submit(self, commands: Submission) -> None:
+        """Submit a command or a packet, or several in order, through the command window.
+
+        Does not wait for them. The packet of a command with the EXT flag is submitted together with its
+        extension: `[command, extension]`.
+
+        Raises:
+            NpuDeviceError: the device already is in state ERROR.
+            TypeError, ValueError: something that is no packet.
+        """
+        self.driver.submit(_logged(as_commands(commands)))
+
+    @locked
+    def submit_batch(self, commands: Submission) -> None:
+        """Submit any number of commands or packets in order through the ring, one doorbell for a ring full.
+
+        Does not wait for them, except where they do not fit the ring.
+
+        Raises: as `submit`, and NpuOutOfMemoryError on first use if there is no room for the ring.
+        """
+        self.driver.submit_batch(_logged(as_commands(commands)))
+
+    @locked
+    def execute(self, commands: Submission, timeout_cycles: int | None = None) -> None:
+        """`submit` and `wait`; a sequence longer than the command queue goes through the ring."""
+        listed = _logged(as_commands(commands))
+        if sum(len(each.slots) for each in listed) > self.capabilities.queue_depth:
+            self.driver.submit_batch(listed)
+        else:
+            self.driver.submit(listed)
+        self.wait(timeout_cycles)
+
+    @locked
+    def wait(self, timeout_cycles: int | None = None) -> None:
+        """Let the device run until everything submitted is finished.
+
+        Args:
+            timeout_cycles: at most so many cycles (of the device's clock) from now. None: as long as
+                something moves.
+
+        Raises:
+            NpuDeviceError: the device stopped in state ERROR.
+            NpuTimeoutError: not finished in time; the device is still running, `wait()` or `reset()` it.
+        """
+        if timeout_cycles is not None and timeout_cycles < 0:
+            raise ValueError(f"timeout_cycles is {timeout_cycles}; it must not be negative")
+        self.driver.wait(timeout_cycles)
+
+    @locked
+    def gather(
+        self, table: int, indices: int, dst: int, *, rows: int, row_bytes: int, table_rows: int
+    ) -> None:
+        """Row `indices[i]` of a table to row i of dst, and wait for it. See `packets.gather_packets`."""
+        debug.npu(f"GATHER {rows} of {table_rows} rows of {row_bytes} bytes")
+        self.execute(gather_command(table, indices, dst, rows, row_bytes, table_rows))
+
+    # --- vector programs ------------------------------------------------------------------------------------
+
+    def load_program(self, program: Program) -> int:
+        """The entry of `program` in program memory, into which it is loaded if it is not there.
+
+        The entry is good until the next submission: ask again for the next command.
+
+        Raises:
+            NpuProgramMemoryError: it does not fit, together with those asked for since the last submission.
+        """
+        return self.load_programs([program])[0]
+
+    @locked
+    def load_programs(self, programs: Sequence[Program]) -> list[int]:
+        """The entries of several programs, loaded with as few commands as possible. As `load_program`."""
+        return self.driver.entries(programs)
+
+    @locked
+    def vector(
+        self,
+        program: Program,
+        *,
+        rows: int,
+        cols: int,
+        inputs: Sequence[Stream | None] = (),
+        output: Stream,
+        params: Sequence[float | np.floating[Any] | np.integer[Any]] = (),
+        repeats: int = 1,
+        batch: Sequence[int] = (1, 1),
+    ) -> None:
+        """Run a vector program once for each row of each batch, and wait for it.
+
+        The arguments are those of `echo_npu.vector.command.vector_command`.
+
+        Raises:
+            TypeError, ValueError: an argument that no command can have, with its name and value.
+            NpuProgramMemoryError: the program is larger than program memory.
+        """
+        entry = self.load_program(program)
+        command = vector_command(
+            entry,
+            rows=rows,
+            cols=cols,
+            inputs=inputs,
+            output=output,
+            params=params,
+            repeats=repeats,
+            batch=batch,
+            passes=program.passes,
+        )
+        debug.npu(f"VECTOR {program.name} rows={rows} cols={cols}")
+        self.execute(command.command())
+
+
+def _logged(commands: list[Command]) -> list[Command]:
+    """The same commands, printed where that is asked for."""
+    if debug.level() >= 3:
+        for command in commands:
+            debug.packet(f"submit {command}")
+    return commands

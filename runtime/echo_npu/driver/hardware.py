@@ -1,0 +1,266 @@
+"""The driver that carries out at once what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu import debug
+from echo_npu.backends.base import Backend, ReadReg, WaitIrq, WriteReg
+from echo_npu.commands.packets import PACKET_BYTES, Command, load_program_command
+from echo_npu.driver.allocator import RegionAllocator
+from echo_npu.driver.base import DeviceDriver
+from echo_npu.driver.capabilities import Capabilities, read_capabilities
+from echo_npu.driver.queues import Ring, WindowQueue
+from echo_npu.driver.status import (
+    read_counters,
+    read_error,
+    read_progress,
+    read_state,
+    read_status,
+    state_of,
+)
+from echo_npu.errors import NpuPointerError, NpuProgramMemoryError, NpuTimeoutError
+from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import MEMORY_REGIONS, region_of
+from echo_npu.spec.status import State
+from echo_npu.vector.kernels.library import kernel_library
+from echo_npu.vector.library import ProgramLibrary, Run
+from echo_npu.vector.program import Program
+
+NO_PROGRESS_CYCLES: Final = 1_000_000
+"""`wait()` without a time-out gives up when nothing moved for this many cycles."""
+
+_IRQ_BITS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
+_POLLS: Final = 10_000
+
+
+class HardwareDriver(DeviceDriver):
+    """Drives a backend: allocators, queues, program memory.
+
+    Args:
+        backend: the five primitives. The kernel library is loaded into its program memory.
+        ring_slots: length of the command ring, 4..65535.
+
+    Raises:
+        ValueError: `ring_slots` is out of range.
+    """
+
+    def __init__(self, backend: Backend, ring_slots: int) -> None:
+        self.backend = backend
+        self.capabilities: Capabilities = read_capabilities(backend)
+        if not 4 <= ring_slots <= self.capabilities.ring_max_slots:
+            raise ValueError(
+                f"ring_slots is {ring_slots}; it must lie in 4..{self.capabilities.ring_max_slots}"
+            )
+        self.allocators = {name: RegionAllocator(region) for name, region in MEMORY_REGIONS.items()}
+        self._ring_slots = ring_slots
+        self._epoch = 0
+        self._window = WindowQueue(backend, self.capabilities.queue_depth, self._drain)
+        self._ring: Ring | None = None
+        self._pending: WindowQueue | Ring | None = None  # where the unfinished commands went
+        self._library = ProgramLibrary(self.capabilities.program_words, self._load)
+        self._enable_interrupts()
+        self._load_library()
+        backend.ready()
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def malloc(self, region: str, nbytes: int) -> int:
+        return self.allocators[region].malloc(nbytes)
+
+    def free(self, address: int) -> None:
+        region = region_of(address)
+        if region is None:
+            raise NpuPointerError(f"pointer 0x{address:08x} is not in device memory")
+        self.allocators[region.name].free(address)
+
+    def release(self, address: int) -> None:
+        """Release a block that a recorded program retained."""
+        region = region_of(address)
+        assert region is not None
+        self.allocators[region.name].release(address)
+
+    def write(self, address: int, data: NDArray[np.uint8]) -> None:
+        self.settle()
+        self.backend.write_mem(address, data)
+
+    def read(self, address: int, nbytes: int) -> NDArray[np.uint8]:
+        self.settle()
+        return self.backend.read_mem(address, nbytes)
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    def submit(self, commands: Sequence[Command]) -> None:
+        self._submit(self._window, commands)
+
+    def submit_batch(self, commands: Sequence[Command]) -> None:
+        self._submit(self._made_ring(), commands)
+
+    def _made_ring(self) -> Ring:
+        if self._ring is None:
+            # At the top, out of the way of a program that places its data by hand.
+            base = self.allocators["activation"].malloc(self._ring_slots * PACKET_BYTES, from_top=True)
+            self._ring = Ring(self.backend, base, self._ring_slots, self._drain)
+        return self._ring
+
+    def _submit(self, queue: WindowQueue | Ring, commands: Sequence[Command]) -> None:
+        if not commands:
+            return
+        if self._pending not in (None, queue):
+            self.wait(None)  # the order between window and ring is not defined
+        if read_state(self.backend) == State.ERROR:
+            raise read_error(self.backend)
+        self._pending = queue
+        queue.submit(commands)
+        self._library.submitted()
+
+    def wait(self, timeout_cycles: int | None) -> None:
+        if self._pending is None:
+            state = read_state(self.backend)
+            if state != State.BUSY:
+                self._finish(state)
+                return
+        waited = 0
+        progress: list[int] = []
+        while True:
+            step = NO_PROGRESS_CYCLES if timeout_cycles is None else timeout_cycles - waited
+            step = min(step, NO_PROGRESS_CYCLES)
+            # The interrupt may be an old one: it is cleared first, and the state read after that decides.
+            irq, _, status = self.backend.run(
+                [WaitIrq(step), WriteReg(regs.IRQ_STATUS, _IRQ_BITS), ReadReg(regs.STATUS)]
+            )
+            state = state_of(status)
+            if state != State.BUSY:
+                self._finish(state)
+                return
+            if irq:
+                continue
+            waited += step
+            before, progress = progress, read_progress(self.backend)
+            if waited >= timeout_cycles if timeout_cycles is not None else progress == before:
+                raise self._timeout(waited)
+
+    def settle(self) -> None:
+        if self._pending is not None:
+            self.wait(None)
+
+    def limit(self, watchdog_cycles: int, *, protect_ring: bool) -> None:
+        self.settle()
+        base, size = self._made_ring().memory if protect_ring else (0, 0)
+        self.backend.run(
+            [
+                WriteReg(regs.WATCHDOG, watchdog_cycles),
+                WriteReg(regs.GUARD_BASE, base),
+                WriteReg(regs.GUARD_SIZE, size),
+            ]
+        )
+
+    def clear_error(self) -> None:
+        """Leave state ERROR, if the device is in it: what was submitted is dropped."""
+        if read_state(self.backend) != State.ERROR:
+            return
+        self._control(regs.CONTROL_CLEAR_ERROR.mask | self._ring_enable)
+        self._forget(reset=False)
+
+    def clear_counters(self) -> None:
+        """Set every performance counter to 0."""
+        self.backend.run([WriteReg(regs.CONTROL, regs.CONTROL_CLEAR_COUNTERS.mask | self._ring_enable)])
+
+    def reset(self) -> None:
+        self._epoch += 1
+        self._soft_reset()
+        self._library.forget()
+        self._load_library()
+
+    def _drain(self) -> None:
+        self.wait(None)
+
+    def _finish(self, state: State) -> None:
+        self._pending = None
+        if state == State.ERROR:
+            raise read_error(self.backend)
+
+    def _timeout(self, waited: int) -> NpuTimeoutError:
+        status, counters = read_status(self.backend), read_counters(self.backend)
+        return NpuTimeoutError(waited, status, counters, self.backend.waves_hint)
+
+    @property
+    def _ring_enable(self) -> int:
+        """The bit of CONTROL that a write to it has to keep."""
+        return regs.CONTROL_RING_ENABLE.mask if self._ring is not None and self._ring.enabled else 0
+
+    def _enable_interrupts(self) -> None:
+        self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, _IRQ_BITS)])
+
+    def _soft_reset(self) -> None:
+        self._control(regs.CONTROL_SOFT_RESET.mask)
+        self._enable_interrupts()
+        self._forget(reset=True)
+
+    def _control(self, value: int) -> None:
+        """Write CONTROL and let the device come to rest."""
+        self.backend.run([WriteReg(regs.CONTROL, value)])
+        for _ in range(_POLLS):
+            if read_state(self.backend) == State.IDLE:
+                self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7)])
+                return
+        raise self._timeout(0)
+
+    def _forget(self, *, reset: bool) -> None:
+        self._pending = None
+        self._window.forget()
+        if self._ring is not None:
+            self._ring.forget(reset=reset)
+
+    # --- vector programs ------------------------------------------------------------------------------------
+
+    def entries(self, programs: Sequence[Program]) -> list[int]:
+        return self._library.entries(programs)
+
+    def entries_for_run(self, programs: Sequence[Program]) -> list[int]:
+        try:
+            return self._library.entries(programs)
+        except NpuProgramMemoryError:
+            self._library.forget()
+            return self._library.entries(programs)
+
+    def forget_programs(self) -> None:
+        self._library.forget()
+
+    def _load_library(self) -> None:
+        """Fill program memory with the kernel library, as far as it has room. Leaves the device IDLE."""
+        room = self.capabilities.program_words
+        chosen: list[Program] = []
+        for program in kernel_library():
+            room -= len(program)
+            if room < 0:
+                break
+            chosen.append(program)
+        if chosen:
+            self.entries(chosen)
+            self._library.submitted()
+            self._soft_reset()
+
+    def _load(self, run: Run) -> None:
+        at, programs = run
+        code = np.frombuffer(b"".join(program.code for program in programs), dtype=np.uint8)
+        words = code.size // 8
+        debug.npu(f"LOAD_PROGRAM {', '.join(program.name for program in programs)}: {words} words at {at}")
+        if self.backend.timeline is not None:
+            self.backend.timeline.describe(programs)
+        staging = self.allocators["weight"].malloc(code.size, from_top=True)
+        try:
+            debug.copy(f"host_to_device {code.size} bytes")
+            self.write(staging, code)
+            self.submit([load_program_command(staging, words, at)])
+            self.wait(None)
+        finally:
+            self.free(staging)

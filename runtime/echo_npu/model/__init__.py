@@ -1,0 +1,1 @@
+"""The functional model: what each command does to memory and registers, to the bit."""

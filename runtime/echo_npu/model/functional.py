@@ -1,0 +1,460 @@
+"""The functional model: every register, rule and result of the device, without its timing.
+
+It stands where the hardware stands, below the registers: packets reach it through the command window or the
+ring in device memory, are checked as the hardware checks them, and leave the same bytes in the same places.
+
+It has no clock, so its watchdog ends the commands that no hardware could finish in time, and lets the others
+finish. Submitted work waits until the host lets time pass: each register read ends with one command
+executed, `wait_irq` executes until the interrupt rises. So a doorbell returns with the device busy, as on
+hardware, and reading a result without waiting for it reads the old bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import DTypeLike, NDArray
+
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
+from echo_npu.commands.checks import check_command, check_head, unpack_extension
+from echo_npu.commands.packets import (
+    PACKET_BYTES,
+    Command,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+)
+from echo_npu.errors import NpuBusError
+from echo_npu.model.epilogue import Epilogue, store, widen
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
+from echo_npu.model.watchdog import least_clocks
+from echo_npu.spec import registers as regs
+from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.memory_map import MEMORY_REGIONS, Region
+from echo_npu.spec.status import ErrorCode, State
+from echo_npu.vector.memory import ProgramMemory
+from echo_npu.vector.model import ProgramFault, ProgramOverdue, VectorModel
+from echo_sim.config import NpuConfig
+
+EXTENSION_TIMEOUT_CYCLES: Final = 1 << 16
+"""An announced extension that has not come by then never will: BAD_EXTENSION."""
+
+_WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES
+_STORED: Final = {
+    regs.IRQ_ENABLE: 0x7,
+    regs.WATCHDOG: 0xFFFF_FFFF,
+    regs.AXI_PROT: regs.AXI_PROT_PROT.mask,
+    regs.RING_BASE: 0xFFFF_FFFF,
+    regs.RING_SIZE: regs.RING_SIZE_SLOTS.mask,
+    regs.GUARD_BASE: regs.GUARD_BASE_ADDRESS.mask,
+    regs.GUARD_SIZE: regs.GUARD_SIZE_BLOCKS.mask,
+}
+"""Plain configuration registers, and the bits that they have."""
+_WIDE: Final = {r.offset for r in regs.REGISTERS.values() if r.width == 64}
+_READABLE: Final = {
+    r.offset + i * r.stride + half
+    for r in regs.REGISTERS.values()
+    if r.readable
+    for i in range(r.count)
+    for half in range(0, r.width // 8, 4)
+}
+
+
+class ExecutionFault(PacketFault):
+    """A command that was begun and stopped: its destination is undefined."""
+
+
+class FunctionalModel:
+    """The device as its host sees it: registers by offset, memory by physical address, one interrupt.
+
+    Args:
+        config: what the capability registers show, and the depth of the command queue.
+        memory: device memory.
+    """
+
+    def __init__(self, config: NpuConfig, memory: DeviceMemory) -> None:
+        if np.float32(2.0**-126) * np.float32(0.5) == 0:
+            raise RuntimeError("this process flushes float32 subnormals to zero (some library set FTZ)")
+        self.memory = memory
+        self._config = config
+        self._depth = config.queue_depth
+        self._constants = {
+            regs.ID: 0x4543484F,
+            regs.VERSION: regs.VERSION_MAJOR.put(1) | regs.VERSION_MINOR.put(0),
+            regs.CAP_ARRAY: regs.CAP_ARRAY_ROWS.put(config.array_rows)
+            | regs.CAP_ARRAY_COLS.put(config.array_cols),
+            regs.CAP_VECTOR: regs.CAP_VECTOR_LANES.put(config.vector_lanes)
+            | regs.CAP_VECTOR_DATA_WIDTH.put(config.data_width),
+            regs.CAP_TYPES: sum(1 << dtype for dtype in DataType),
+            regs.CAP_QUEUE: regs.CAP_QUEUE_DEPTH.put(config.queue_depth)
+            | regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.put(16),
+            regs.CAP_SCRATCH_A: 4 * config.block_m * config.block_k_tiles * config.array_rows,
+            regs.CAP_SCRATCH_B: 4
+            * config.block_k_tiles
+            * config.array_rows
+            * config.block_n_tiles
+            * config.array_cols,
+            regs.CAP_SCRATCH_ACC: 4 * config.acc_entries * config.array_cols,
+            regs.CAP_VECTOR_LENGTH: config.vector_length,
+            regs.CAP_VECTOR_ROW: config.row_elements,
+            regs.CAP_PROGRAM: config.program_words,
+        }
+        self._stored = dict.fromkeys(_STORED, 0)
+        self._latched = dict.fromkeys(
+            _WIDE, 0
+        )  # high words, of the last read of the low one; no reset clears them
+        self.programs = ProgramMemory(config.program_words)
+        self._vector = VectorModel(memory.bytes, self.programs, config.vector_length, config.row_elements)
+        self._return_to_reset()
+
+    def _return_to_reset(self) -> None:
+        self._ring_enabled = False
+        self._window = bytearray(PACKET_BYTES)
+        self._queue: deque[bytes] = deque()
+        # A command that waits for its extensions; from the ring? those that have come.
+        self._held: tuple[Command, bool] | None = (
+            None  # a command that lacks extensions, from the ring or not
+        )
+        self._waited = 0  # cycles that it has waited for the next one
+        self._head = self._tail = self._tail_register = 0
+        self._ring = (0, 0)  # base and size that the last good doorbell found
+        self._submitted = False
+        self._error = ErrorCode.NONE
+        self._error_index = self._error_address = 0
+        self._taken = self._retired = 0
+        self._irq_status = 0
+        self._clear_counters()
+
+    def _clear_counters(self) -> None:
+        self._counters = dict.fromkeys((getattr(regs, name) for name in regs.COUNTERS), 0)
+
+    # --- registers ------------------------------------------------------------------------------------------
+
+    def read_reg(self, offset: int) -> int:
+        """The 32-bit register at `offset`; then one waiting command is executed."""
+        if offset not in _READABLE:
+            raise NpuBusError(offset, "read")
+        value = self._value(offset)
+        self._step()
+        return value
+
+    def _value(self, offset: int) -> int:
+        if offset in self._constants:
+            return self._constants[offset]
+        if offset in self._stored:
+            return self._stored[offset]
+        if regs.CMD_WINDOW <= offset < _WINDOW_END:
+            start = offset - regs.CMD_WINDOW
+            return int.from_bytes(self._window[start : start + 4], "little")
+        if offset in _WIDE:  # the low word latches the high word
+            wide = self._error_address if offset == regs.ERROR_ADDR else self._counters[offset]
+            self._latched[offset] = wide >> 32
+            return wide & 0xFFFF_FFFF
+        if offset - 4 in _WIDE:
+            return self._latched[offset - 4]
+        if offset == regs.STATUS:
+            level = len(self._queue)
+            full = int(level == self._depth)
+            return self.state | regs.STATUS_QUEUE_LEVEL.put(level) | regs.STATUS_QUEUE_FULL.put(full)
+        return {
+            regs.CONTROL: regs.CONTROL_RING_ENABLE.put(int(self._ring_enabled)),
+            regs.ERROR_CODE: int(self._error),
+            regs.ERROR_INDEX: self._error_index,
+            regs.RETIRED: self._retired,
+            regs.IRQ_STATUS: self._irq_status,
+            regs.RING_HEAD: self._head,
+            regs.RING_TAIL: self._tail_register,
+        }[offset]
+
+    def write_reg(self, offset: int, value: int) -> None:
+        """Write the 32-bit register at `offset`. No command is executed by this."""
+        if offset in self._stored:
+            self._stored[offset] = value & _STORED[offset]
+        elif regs.CMD_WINDOW <= offset < _WINDOW_END:
+            start = offset - regs.CMD_WINDOW
+            self._window[start : start + 4] = value.to_bytes(4, "little")
+        elif offset == regs.DOORBELL:
+            self._ring_doorbell_of_window()
+        elif offset == regs.RING_TAIL:
+            self._ring_doorbell_of_ring(value & regs.RING_TAIL_SLOT.mask)
+        elif offset == regs.IRQ_STATUS:
+            self._irq_status &= ~value
+        elif offset == regs.CONTROL:
+            self._control(value)
+        else:
+            raise NpuBusError(offset, "write")
+
+    def _control(self, value: int) -> None:
+        self._ring_enabled = bool(value & regs.CONTROL_RING_ENABLE.mask)
+        if value & regs.CONTROL_CLEAR_COUNTERS.mask:
+            self._clear_counters()
+        if value & regs.CONTROL_CLEAR_ERROR.mask and self._error:
+            self._queue.clear()
+            self._held = None
+            self._head = self._tail_register = self._tail
+            self._submitted = False
+            self._error = ErrorCode.NONE
+            self._error_index = self._error_address = 0
+        if value & regs.CONTROL_SOFT_RESET.mask:
+            self._return_to_reset()
+
+    @property
+    def state(self) -> State:
+        """STATUS.state."""
+        if self._error:
+            return State.ERROR
+        if self._queue or self._held or self._head != self._tail:
+            return State.BUSY
+        return State.DONE if self._submitted else State.IDLE
+
+    @property
+    def irq(self) -> bool:
+        """The interrupt output."""
+        return bool(self._irq_status & self._stored[regs.IRQ_ENABLE])
+
+    # --- submission -----------------------------------------------------------------------------------------
+
+    def _ring_doorbell_of_window(self) -> None:
+        if self._error:
+            return
+        if len(self._queue) == self._depth:
+            self._fail(ErrorCode.QUEUE_FULL)
+            return
+        self._queue.append(bytes(self._window))
+        self._submitted = True
+
+    def _ring_doorbell_of_ring(self, tail: int) -> None:
+        self._tail_register = tail
+        refusal = self._refusal(tail)
+        if refusal is None:
+            self._tail = tail
+            self._ring = (self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE])
+            self._submitted |= tail != self._head
+        elif not self._error:
+            self._fail(refusal)
+
+    def _refusal(self, tail: int) -> ErrorCode | None:
+        """Why a new tail of the ring is refused; None if it is good."""
+        base, size = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
+        inside = any(region.contains(base, size * PACKET_BYTES) for region in MEMORY_REGIONS.values())
+        guard = self._guard
+        inside &= guard is None or guard.contains(base, size * PACKET_BYTES)
+        busy = self._head != self._tail
+        moved = self._head >= size or (busy and self._ring != (base, size))
+        if not self._ring_enabled or base % PACKET_BYTES or size < 2 or not inside or moved:
+            return ErrorCode.RING_CONFIG
+        # What is submitted is not taken back.
+        back = busy and (tail - self._head) % size < (self._tail - self._head) % size
+        return ErrorCode.RING_INDEX if tail >= size or back else None
+
+    @property
+    def _guard(self) -> Region | None:
+        """The range that holds the ring and that no command writes to."""
+        base, size = self._stored[regs.GUARD_BASE], self._stored[regs.GUARD_SIZE]
+        return Region("guard", base, size) if size else None
+
+    def _fail(self, code: ErrorCode, address: int = 0, index: int | None = None) -> None:
+        self._error = code
+        self._error_index = (self._taken if index is None else index) & 0xFFFF_FFFF
+        self._error_address = address
+        self._irq_status |= regs.IRQ_STATUS_ERROR.mask
+
+    # --- execution ------------------------------------------------------------------------------------------
+
+    def wait_irq(self, timeout_cycles: int) -> bool:
+        """Execute until the interrupt is high or nothing is left that can run; whether it is high.
+
+        The cycles count only for a command whose announced extension does not come.
+        """
+        while not self.irq and self._step():
+            pass
+        if not self.irq and self._held is not None:
+            self._waited += timeout_cycles
+            if self._waited >= EXTENSION_TIMEOUT_CYCLES:
+                self._held = None
+                self._fail(ErrorCode.BAD_EXTENSION, index=self._taken - 1)
+        return self.irq
+
+    def _step(self) -> bool:
+        """Execute one command, if there is one that can run; whether there was."""
+        if self._error:
+            return False
+        if self._held is None:
+            from_ring = not self._queue
+            slot = self._take(from_ring)
+            if slot is None:
+                return False
+            command = Command((slot,))
+            self._taken += 1
+        else:
+            command, from_ring = self._held
+        packet = command.packet
+        try:
+            if packet.flags & Flags.EXT:
+                check_head(packet)
+            while not command.complete:
+                slot = self._take(from_ring)
+                if slot is None:
+                    return self._hold(command, from_ring)
+                command = Command((*command.slots, slot))
+            self._held = None
+            extension = unpack_extension(command.slots[1:])
+            self._execute(check_command(packet, extension, self.programs, self._guard))
+        except ExecutionFault as fault:
+            self._fail(fault.code, fault.address, self._taken - 1)
+            return True
+        except PacketFault as fault:
+            self._held = None
+            self._fail(fault.code, fault.address, self._taken - 1)
+            return True
+        self._retire(packet)
+        return True
+
+    def _hold(self, command: Command, from_ring: bool) -> bool:
+        """Wait for an extension; whether anything has come since the last time."""
+        if self._held is not None and len(self._held[0].slots) == len(command.slots):
+            return False
+        self._held, self._waited = (command, from_ring), 0
+        return True
+
+    def _take(self, from_ring: bool) -> bytes | None:
+        if not from_ring:
+            return self._queue.popleft() if self._queue else None
+        if self._head == self._tail:
+            return None
+        base, size = self._ring
+        slot = self.memory.read(base + self._head * PACKET_BYTES, PACKET_BYTES)
+        self._head = 0 if self._head + 1 >= size else self._head + 1
+        return slot.tobytes()
+
+    def _retire(self, packet: NpuCommandPacket) -> None:
+        self._retired = (self._retired + 1) & 0xFFFF_FFFF
+        self._counters[regs.COMMANDS] += 1
+        if packet.flags & Flags.IRQ:
+            self._irq_status |= regs.IRQ_STATUS_COMMAND.mask
+        if self.state == State.DONE:
+            self._irq_status |= regs.IRQ_STATUS_DONE.mask
+
+    def _execute(self, command: CheckedCommand) -> None:
+        packet, batch, dst = command.packet, command.batch, command.dst
+        # Programs and indices may be found wrong before time is up.
+        if command.vector is None and packet.opcode != Opcode.GATHER:
+            self._watch(command)
+        if packet.opcode == Opcode.LOAD_PROGRAM:
+            words = self._bytes(command.sources[0], batch).reshape(-1)
+            self.programs.load(packet.k, words.view(np.uint64))
+        if dst is None:
+            return
+        if command.vector is not None:
+            self._run_program(command)
+            return
+        if packet.opcode == Opcode.GATHER:
+            self._gather(command)
+            return
+        if packet.opcode == Opcode.MEMCPY:
+            target, source = self._bytes(dst, batch), self._bytes(command.sources[0], batch)
+            # The rows of a batch are apart; where batches are not, the later one wins.
+            for index in np.ndindex(target.shape[:2]) if dst.overlaps_itself(batch) else (...,):
+                target[index] = source[index]
+            return
+        if packet.opcode == Opcode.MATMUL:
+            self._matmul(command)
+            return
+        src1, src2 = command.sources
+        a, b, c = (self._elements(each, batch, np.float32) for each in (src1, src2, dst))
+        c[...] = add_fp32(a, b, _alpha(packet))
+
+    def _watch(self, command: CheckedCommand, clocks: int | None = None) -> None:
+        """End a command that takes more clocks than it may: so many, or what it takes if all is good."""
+        if clocks is None:
+            clocks = least_clocks(command, self._config)
+        if 0 < self._stored[regs.WATCHDOG] < clocks:
+            if command.packet.opcode == Opcode.LOAD_PROGRAM:
+                self.programs.give_up(command.packet.k, command.packet.m)
+            raise ExecutionFault(ErrorCode.TIMEOUT)
+
+    def _matmul(self, command: CheckedCommand) -> None:
+        packet, batch, dst = command.packet, command.batch, command.dst
+        assert dst is not None
+        dtype, out = packet.data_type, packet.out_type
+        a, b = (self._elements(each, batch, dtype.storage) for each in command.sources[:2])
+        c = self._elements(dst, batch, out.storage(dtype))
+        if packet.flags & Flags.TRANS_A:
+            a = a.swapaxes(-1, -2)
+        if packet.flags & Flags.TRANS_B:
+            b = b.swapaxes(-1, -2)
+        epilogue = self._epilogue(command)
+        for index in np.ndindex(c.shape[:2]):
+            if dtype == DataType.INT8:
+                sums: NDArray[Any] = matmul_int8(a[index], b[index])
+            else:
+                sums = matmul_fp32(widen(a[index], dtype), widen(b[index], dtype))
+            c[index] = sums if out == OutType.INT32 else store(epilogue.apply(sums), dtype, out)
+        self._counters[regs.MACS] += command.macs
+
+    def _epilogue(self, command: CheckedCommand) -> Epilogue:
+        flags = command.packet.flags
+        row_scale: NDArray[np.float32] | None = None
+        if command.row_scales is not None:
+            row_scale = self._elements(command.row_scales, (1, 1), np.float32)[0, 0, 0]
+        columns: list[NDArray[np.float32]] = []
+        if command.column_vectors is not None:
+            columns = list(self._elements(command.column_vectors, (1, 1), np.float32)[0, 0])
+        return Epilogue(
+            alpha=_alpha(command.packet) if flags & Flags.USE_ALPHA else None,
+            row_scale=row_scale,
+            column_scale=columns[0] if flags & Flags.COL_SCALE else None,
+            bias=columns[-1] if flags & Flags.BIAS else None,
+            relu=bool(flags & Flags.RELU),
+        )
+
+    def _run_program(self, command: CheckedCommand) -> None:
+        assert command.vector is not None
+        try:
+            limit = self._stored[regs.WATCHDOG]
+            self._vector.execute(command.vector, limit, least_clocks(command, self._config))
+        except ProgramFault as fault:
+            raise ExecutionFault(ErrorCode.BAD_PROGRAM, fault.number) from None
+        except ProgramOverdue:
+            raise ExecutionFault(ErrorCode.TIMEOUT) from None
+
+    def _gather(self, command: CheckedCommand) -> None:
+        table, indices = command.sources
+        dst = command.dst
+        assert dst is not None
+        wanted = self._bytes(indices, command.batch).reshape(-1).view(np.int32)
+        wrong = np.flatnonzero((wanted < 0) | (wanted >= table.rows))
+        if wrong.size:
+            self._watch(command, int(wrong[0]) * table.row_bytes // (self._config.data_width // 8))
+            raise ExecutionFault(ErrorCode.BAD_INDEX, indices.address + 4 * int(wrong[0]))
+        self._watch(command)
+        self._bytes(dst, command.batch)[0, 0] = self._bytes(table, command.batch)[0, 0, wanted]
+
+    def _bytes(self, operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.uint8]:
+        """The operand in memory as uint8 [outer, inner, rows, row bytes]."""
+        inner, outer = operand.batch_strides
+        return as_strided(
+            self.memory.bytes[operand.address :],
+            (batch[1], batch[0], operand.rows, operand.row_bytes),
+            (outer, inner, operand.row_stride, 1),
+        )
+
+    def _elements(self, operand: MemoryOperand, batch: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
+        """The operand in memory as [outer, inner, rows, row elements] of `dtype`."""
+        inner, outer = operand.batch_strides
+        size = np.dtype(dtype).itemsize
+        return as_strided(
+            self.memory.bytes.view(dtype)[operand.address // size :],
+            (batch[1], batch[0], operand.rows, operand.row_bytes // size),
+            (outer, inner, operand.row_stride, size),
+        )
+
+
+def _alpha(packet: NpuCommandPacket) -> np.float32:
+    """The alpha of a packet, with its bits as they are."""
+    alpha: np.float32 = np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0]
+    return alpha

@@ -1,0 +1,99 @@
+"""Device memory in the host's RAM: sparse, anonymous, and shareable with a simulator."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.errors import NpuHostError, NpuPointerError
+from echo_npu.spec.memory_map import MEMORY_SIZE
+
+
+class DeviceMemory:
+    """512 MiB that read as zero and take host memory only where they were written.
+
+    It is an anonymous memory file: another process that maps `share_path` sees the same bytes with no copy,
+    and nothing is left behind when the last user ends, however it ends. It cannot be cut or lengthened.
+
+    Raises:
+        NpuHostError: the host does not grant it.
+    """
+
+    def __init__(self, size: int = MEMORY_SIZE) -> None:
+        self.size = size
+        try:
+            self.fd = os.memfd_create("echo-npu", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            try:
+                os.ftruncate(self.fd, size)
+                # Nobody may cut it: touching what is gone would kill every process that maps it.
+                fcntl.fcntl(
+                    self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+                )
+                mapping = mmap.mmap(self.fd, size, mmap.MAP_SHARED)
+            except BaseException:
+                os.close(self.fd)
+                raise
+        except OSError as error:
+            raise NpuHostError("device memory", error) from None
+        self._finalizer = weakref.finalize(self, os.close, self.fd)
+        self.bytes: NDArray[np.uint8] = np.frombuffer(mapping, dtype=np.uint8)
+        """All of it, as one writable array; the index is the physical address."""
+
+    @property
+    def share_path(self) -> str:
+        """A path by which a child process can map the same memory while this one lives."""
+        return f"/proc/{os.getpid()}/fd/{self.fd}"
+
+    def check(self, address: int, nbytes: int) -> None:
+        """NpuPointerError unless all of `[address, address + nbytes)` is memory."""
+        if nbytes < 0 or address < 0 or address + nbytes > self.size:
+            raise NpuPointerError(
+                f"[0x{address:08x}, 0x{address + nbytes:08x}) leaves memory, which ends at 0x{self.size:08x}"
+            )
+
+    def read(self, address: int, nbytes: int) -> NDArray[np.uint8]:
+        """A copy of `nbytes` bytes from physical `address`."""
+        self.check(address, nbytes)
+        return self.bytes[address : address + nbytes].copy()
+
+    def write(self, address: int, data: NDArray[np.uint8]) -> None:
+        """Store the bytes of a one-dimensional uint8 array at physical `address`."""
+        self.check(address, data.size)
+        self.bytes[address : address + data.size] = data
+
+    def extents(self) -> Iterator[tuple[int, int]]:
+        """`(start, end)` of the ranges that the host holds; everything else is zero."""
+        position = 0
+        while position < self.size:
+            try:
+                start = os.lseek(self.fd, position, os.SEEK_DATA)
+            except OSError:  # no data behind `position`
+                return
+            position = os.lseek(self.fd, start, os.SEEK_HOLE)
+            yield start, position
+
+    def differences(self, other: DeviceMemory) -> list[tuple[int, int, int]]:
+        """Up to 16 `(address, byte here, byte there)` where two memories differ; all of both is compared."""
+        found: list[tuple[int, int, int]] = []
+        for start, end in [*self.extents(), *other.extents()]:
+            for index in np.flatnonzero(self.bytes[start:end] != other.bytes[start:end])[: 16 - len(found)]:
+                address = start + int(index)
+                entry = (address, int(self.bytes[address]), int(other.bytes[address]))
+                if entry not in found:
+                    found.append(entry)
+            if len(found) >= 16:
+                break
+        return sorted(found)
+
+    def close(self) -> None:
+        """Give the memory back, as soon as no array looks into it any more."""
+        self._finalizer()
+        self.fd = -1
+        self.size = 0
+        self.bytes = np.empty(0, dtype=np.uint8)

@@ -1,0 +1,28 @@
+"""What a command takes at least, for the functional model's watchdog."""
+
+from __future__ import annotations
+
+from echo_npu.commands.checked import CheckedCommand
+from echo_npu.commands.packets import Opcode
+from echo_npu.spec.data_types import DataType
+from echo_sim.config import NpuConfig
+
+_MACS_OF_INT8 = 4
+"""Products that a processing element adds in a clock, where the operands are int8; one for other types."""
+
+
+def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
+    """Clocks that a command takes at least, whatever the memory.
+
+    A clock moves one beat of the result, or of a program that is loaded, and has each processing element busy
+    once. What a VECTOR command's program takes is counted where the program is executed.
+    """
+    packet = command.packet
+    moved = command.dst or (command.sources[0] if packet.opcode == Opcode.LOAD_PROGRAM else None)
+    if moved is None:
+        return 0
+    inner, outer = command.batch
+    size = moved.segments * moved.rows * moved.row_bytes * inner * outer
+    beats = -(-size // (config.data_width // 8))
+    each = _MACS_OF_INT8 if packet.opcode == Opcode.MATMUL and packet.data_type == DataType.INT8 else 1
+    return max(beats, command.macs // (config.array_rows * config.array_cols * each))

@@ -1,0 +1,29 @@
+"""What the device reports about itself: its state, its error codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from echo_npu.spec.contract import ErrorCode, State
+
+__all__ = ["ErrorCode", "NpuStatus", "State", "error_name"]
+
+
+def error_name(code: int) -> str:
+    """The name of an error code; "code 77" for one that this version does not know."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"code {code}"
+
+
+@dataclass(frozen=True, slots=True)
+class NpuStatus:
+    """A snapshot: state, error code, and the 64-bit cycle counter (0 where a backend has no cycles)."""
+
+    state: State
+    error_code: int
+    cycle_count: int
+
+    def __str__(self) -> str:
+        return f"state {self.state.name}, error {error_name(self.error_code)}, cycle {self.cycle_count}"

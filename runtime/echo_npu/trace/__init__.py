@@ -1,0 +1,1 @@
+"""Timelines of what the device did, in the format that Perfetto opens."""

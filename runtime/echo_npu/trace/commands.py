@@ -1,0 +1,118 @@
+"""Which commands a device was given, from the register writes that it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from echo_npu.backends.base import RegisterOp, WriteReg
+from echo_npu.commands.listing import Listed, list_command
+from echo_npu.commands.packets import FENCES, PACKET_BYTES, Command, NpuCommandPacket, Opcode
+from echo_npu.spec import registers as regs
+from echo_npu.vector.command import entry_of
+from echo_npu.vector.program import Program
+
+_WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCommand:
+    """A command on its way through the device.
+
+    Attributes:
+        listed: what it is.
+        engine: 0 matrix, 1 vector, None for a fence, which needs none.
+    """
+
+    listed: Listed
+    engine: int | None
+
+
+class CommandWatcher:
+    """Follows the command window, the doorbell and the ring.
+
+    Args:
+        read: device memory, `read(address, nbytes)`, for the packets in the ring.
+        on_command: called for each command that is complete, in order.
+        on_clear: called where the device drops what it was given: at a soft reset (True) or when an error is
+            cleared (False).
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int, int], bytes],
+        on_command: Callable[[SeenCommand], None],
+        on_clear: Callable[[bool], None],
+    ) -> None:
+        self._read = read
+        self._on_command = on_command
+        self._on_clear = on_clear
+        self._window = bytearray(PACKET_BYTES)
+        self._base = self._size = self._tail = 0
+        self._open: dict[str, list[bytes]] = {"window": [], "ring": []}  # commands that lack extensions
+        self._images: dict[bytes, list[tuple[int, str]]] = {}
+        self._names: dict[int, str] = {}  # of the vector programs, by their entry
+
+    def describe(self, programs: Sequence[Program]) -> None:
+        """Give the names of vector programs that one LOAD_PROGRAM loads, one behind the other."""
+        at, places = 0, []
+        for program in programs:
+            places.append((at, program.name))
+            at += len(program)
+        self._images[b"".join(program.code for program in programs)] = places
+
+    def see(self, ops: Sequence[RegisterOp]) -> None:
+        """Register operations that the device is about to get."""
+        for op in ops:
+            if not isinstance(op, WriteReg):
+                continue
+            if regs.CMD_WINDOW <= op.offset < _WINDOW_END:
+                start = op.offset - regs.CMD_WINDOW
+                self._window[start : start + 4] = op.value.to_bytes(4, "little")
+            elif op.offset == regs.DOORBELL:
+                self._slot("window", bytes(self._window))
+            elif op.offset == regs.RING_BASE:
+                self._base = op.value
+            elif op.offset == regs.RING_SIZE:
+                self._size = regs.RING_SIZE_SLOTS.get(op.value)
+            elif op.offset == regs.RING_TAIL and op.value < self._size:
+                while self._tail != op.value:
+                    self._slot("ring", self._read(self._base + self._tail * PACKET_BYTES, PACKET_BYTES))
+                    self._tail = (self._tail + 1) % self._size
+            elif op.offset == regs.CONTROL:
+                self._control(op.value)
+
+    def _control(self, value: int) -> None:
+        reset = bool(value & regs.CONTROL_SOFT_RESET.mask)
+        if reset:
+            self._tail = 0
+        if reset or value & regs.CONTROL_CLEAR_ERROR.mask:
+            for slots in self._open.values():
+                slots.clear()
+            self._on_clear(reset)
+
+    def _slot(self, source: str, slot: bytes) -> None:
+        slots = self._open[source]
+        slots.append(slot)
+        command = Command(tuple(slots))
+        if not command.complete:
+            return
+        slots.clear()
+        head, program = command.packet, None
+        if head.opcode == Opcode.LOAD_PROGRAM:
+            self._load(head)
+        elif (entry := entry_of(command)) is not None:
+            program = self._names.get(entry)
+        engine = None if head.opcode in FENCES else int(head.opcode != Opcode.MATMUL)
+        self._on_command(SeenCommand(list_command(command, program), engine))
+
+    def _load(self, packet: NpuCommandPacket) -> None:
+        try:
+            image = self._read(packet.src1_addr, 8 * packet.m)
+        except ValueError:  # outside of memory: the device refuses it too
+            return
+        for entry in range(packet.k, packet.k + packet.m):
+            self._names.pop(entry, None)
+        for at, name in self._images.get(image, ()):
+            self._names[packet.k + at] = name

@@ -1,0 +1,1 @@
+"""Builds, starts and serves simulations of the NPU's RTL."""

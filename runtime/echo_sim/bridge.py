@@ -1,0 +1,119 @@
+"""Serves the primitives of the backend rtlmodel from inside the simulator, until its client is gone.
+
+While a request is awaited this process sleeps in the kernel and no simulated time passes: what a program
+measures in cycles depends on its requests alone. Device memory is shared with the client and needs none.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.handle import HierarchyObject
+from cocotb.triggers import Timer
+
+from echo_sim import protocol
+from echo_sim.host_window import HostWindow
+from echo_sim.native import Dram
+from echo_sim.protocol import OPERATION
+from echo_sim.registers import CLOCK_NS, RegisterPort, RegisterRefusedError
+from echo_sim.trace_recorder import TraceRecorder
+
+_RESET_CYCLES = 10
+
+
+class Server:
+    """What each request does; a reply is a head and bytes."""
+
+    def __init__(self, dut: HierarchyObject) -> None:
+        self._dut: Any = dut
+        self._dram = Dram()
+        self._registers = RegisterPort(dut)
+        self._window = HostWindow(dut)
+        self._trace = TraceRecorder(dut)
+        self._simulating = 0.0
+
+    async def reset(self) -> None:
+        """Hold the device in reset for a few cycles."""
+        self._dut.rst_n.value = 0
+        await Timer(_RESET_CYCLES * CLOCK_NS, "ns")
+        self._dut.rst_n.value = 1
+        await Timer(_RESET_CYCLES * CLOCK_NS, "ns")
+
+    async def answer(self, head: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], bytes]:
+        """The reply to one request, whatever goes wrong."""
+        started = time.perf_counter()
+        try:
+            handler = getattr(self, f"_{head['do']}")
+            reply: tuple[dict[str, Any], bytes] = await handler(head, data)
+        except RegisterRefusedError as error:
+            reply = {"error": str(error), "kind": "bus", "offset": error.offset, "access": error.access}, b""
+        except ValueError as error:
+            reply = {"error": str(error), "kind": "value"}, b""
+        except Exception as error:  # whatever it is, the client has to hear of it
+            cocotb.log.exception("the request %r failed", head)
+            reply = {"error": f"{type(error).__name__}: {error}", "kind": "internal"}, b""
+        self._simulating += time.perf_counter() - started
+        return reply
+
+    async def _run(self, _head: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], bytes]:
+        results = (await self._registers.perform(np.frombuffer(data, OPERATION))).tobytes()
+        if self._trace.running:
+            return {"cycle": self._trace.cycle}, results + self._trace.take()
+        return {}, results
+
+    async def _read(self, head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        response = await self._window.front_read(head["address"], head["nbytes"])
+        _check_response("read", head["address"], response.resp)
+        return {}, bytes(response.data)
+
+    async def _write(self, head: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], bytes]:
+        response = await self._window.front_write(head["address"], bytes(data))
+        _check_response("write", head["address"], response.resp)
+        return {}, b""
+
+    async def _memory_timing(self, head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        self._dram.configure(head["set"])
+        return {}, b""
+
+    async def _trace_start(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        return self._trace.start(), b""
+
+    async def _trace_stop(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        self._trace.stop()
+        return {"cycle": self._trace.cycle}, self._trace.take()
+
+    async def _statistics(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+        figures = {
+            "cycles": int(self._dut.cycle.value),
+            "wall_s": self._simulating,
+            **self._dram.statistics(),
+        }
+        return {"statistics": figures, "violations": self._dram.violations()}, b""
+
+
+def _check_response(access: str, address: int, response: Any) -> None:
+    if int(response):
+        raise ValueError(f"the host window answered a {access} at 0x{address:08x} with {response!r}")
+
+
+@cocotb.test()
+async def serve(dut: HierarchyObject) -> None:
+    """Not a test of anything: cocotb's way to run a coroutine."""
+    server = Server(dut)
+    await server.reset()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+        link.connect("\0" + os.environ["ECHO_NPU_BRIDGE"])
+        while True:
+            try:
+                head, data = protocol.receive(link)
+                protocol.send(link, *await server.answer(head, data))
+            except protocol.LinkClosedError:
+                return
+            except protocol.GarbledMessageError as error:
+                cocotb.log.error("the client cannot be understood any more: %s", error)
+                return

@@ -1,0 +1,307 @@
+"""Builds simulators: a design once for each kind, kept until a source, a flag or a tool changes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import cocotb_tools.runner
+
+from echo_sim.cocotb_commands import Planned, plan
+from echo_sim.designs import Design, npu_design
+from echo_sim.places import PACKAGE, SIM_BUILD
+from echo_sim.processes import run_bounded
+from echo_sim.progress import Progress
+from echo_sim.tools import Verilator, compiler_version, find_libpython, find_verilator
+
+Kind = Literal["fast", "waves", "coverage"]
+KINDS: tuple[Kind, ...] = ("fast", "waves", "coverage")
+
+# Through make: the same flags through Verilator's -CFLAGS would also reach its symbol tables, one of which
+# then compiles for minutes.
+MAKE_FLAGS = {"OPT_FAST": "-O3 -march=native", "OPT_GLOBAL": "-O2 -march=native", "OPT_SLOW": "-O0"}
+
+VERILATOR_ARGS = (
+    "--no-public-flat-rw",
+    "--timing",
+    "--assert",
+    "-Wall",
+    "--x-initial",
+    "unique",
+    # Loops over lanes and array cells stay loops in C++: the compiler turns them into vector instructions,
+    # and there is far less code to compile.
+    "--unroll-count",
+    "1",
+    "--output-split",
+    "8000",
+    "--output-split-cfuncs",
+    "2000",
+    "-LDFLAGS",
+    "-rdynamic",  # Python finds the memory model's functions in the running program
+)
+KIND_ARGS: dict[str, tuple[str, ...]] = {
+    "fast": (),
+    "waves": ("--trace-structs", "-DNPU_TB_CLOCK"),
+    # Line (with branches) and toggle; expression coverage on top is an internal error of Verilator 5.48.
+    "coverage": ("--coverage-line", "--coverage-toggle", "--coverage-user"),
+}
+
+KIND_CONTROL: dict[str, tuple[Path, ...]] = {
+    "fast": (),
+    "waves": (PACKAGE / "waves" / "trace.vlt",),
+    "coverage": (),
+}
+
+COVERAGE_VARIABLE = "ECHO_NPU_COVERAGE"
+"""Names a folder: every simulator that would be of the kind "fast" is of the kind "coverage" then, and leaves
+the points that it reached there, in a file of its own."""
+
+BUILD_TIMEOUT_S = 1200.0
+
+
+class BuildError(RuntimeError):
+    """Verilator or the compiler refused; the message ends with the log's last lines and says where the log
+    is."""
+
+
+def as_kind(text: str) -> Kind:
+    """`text` as a Kind. ValueError when it is none."""
+    if text not in KINDS:
+        raise ValueError(f"kind {text!r}: it must be one of {', '.join(KINDS)}")
+    return text
+
+
+def _cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("flags"):
+                return hashlib.sha256(line.encode()).hexdigest()
+    return platform.processor()
+
+
+def _inputs(design: Design, kind: Kind) -> list[Path]:
+    headers = [
+        path
+        for folder in design.includes
+        for pattern in ("*.svh", "*.vh")
+        for path in sorted(folder.glob(pattern))
+    ]
+    cpp = (*design.cpp, *((design.main,) if design.main else ()))
+    headers += [path for source in cpp for path in sorted(source.parent.glob("*.hpp"))]
+    return sorted({*design.sources, *design.control, *KIND_CONTROL[kind], *cpp, *headers})
+
+
+def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
+    """Everything that the simulator depends on, as one hash."""
+    digest = hashlib.sha256()
+    facts = [
+        design.top,
+        sorted((name, str(value)) for name, value in design.parameters.items()),
+        sorted(design.defines.items()),
+        design.public,
+        design.verilator_args,
+        [str(path) for path in design.sources],
+        [str(design.main), design.cocotb],
+        kind,
+        VERILATOR_ARGS,
+        KIND_ARGS[kind],
+        sorted(MAKE_FLAGS.items()),
+        str(verilator.program),
+        verilator.version,
+        compiler_version(),
+        importlib.metadata.version("cocotb"),
+        sys.version,
+        _cpu_model(),
+    ]
+    digest.update(json.dumps(facts).encode())
+    for path in _inputs(design, kind):
+        digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def as_design(design: Design | str) -> Design:
+    """A design, or that of the configuration of this name."""
+    return npu_design(design) if isinstance(design, str) else design
+
+
+def as_asked(kind: Kind) -> Kind:
+    """The kind that is built and run where `kind` is meant."""
+    return "coverage" if kind == "fast" and os.environ.get(COVERAGE_VARIABLE) else kind
+
+
+def build_directory(design: Design | str, kind: Kind = "fast") -> Path:
+    """Where `build` puts the simulator of this design and kind."""
+    target = as_design(design)
+    return SIM_BUILD / f"{target.name}-{kind}-{target.top}"
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Held by one builder at a time, across processes; released by the kernel if its holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _host_refusals(name: str) -> Iterator[None]:
+    """What the host refuses to a build, room on the disk for one, is a BuildError."""
+    try:
+        yield
+    except OSError as error:
+        raise BuildError(f"building {name} failed: {error}") from error
+
+
+def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool = False) -> Path:
+    """Build the simulator unless it is there and up to date; return the build directory. With
+    $ECHO_NPU_COVERAGE set, "coverage" is built in place of "fast".
+
+    `design` is a Design or the name of a configuration. Building is serialised across processes.
+
+    Raises:
+        ToolMissingError: compiler, make, perl, libpython or Verilator is not there.
+        ConfigError: no such configuration, or an illegal one.
+        BuildError: Verilator or the compiler refused the sources (a warning is an error), or took too long,
+            or the disk is full.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind {kind!r}: it must be one of {', '.join(KINDS)}")
+    kind = as_asked(kind)
+    target = as_design(design)
+    directory = build_directory(target, kind)
+    if any(character.isspace() for character in str(directory)):
+        raise BuildError(f"GNU make cannot build in a path with a space in it: {directory}")
+    verilator = find_verilator()
+    find_libpython()
+    stamp = directory / "fingerprint"
+    with _host_refusals(directory.name), _exclusive(SIM_BUILD / f".{directory.name}.lock"):
+        fingerprint = _fingerprint(target, kind, verilator)
+        if (directory / target.top).exists() and stamp.exists() and stamp.read_text() == fingerprint:
+            return directory
+        directory.mkdir(parents=True, exist_ok=True)
+        stamp.unlink(missing_ok=True)
+        for header in directory.glob("*.gch"):
+            header.unlink()  # a compiler that was killed leaves half of one, newer than its source
+        progress = Progress(directory.name, directory, quiet)
+        _compile(target, kind, verilator, directory, progress.tick)
+        stamp.write_text(fingerprint)
+        progress.finish()
+    return directory
+
+
+def _compile(
+    design: Design, kind: Kind, verilator: Verilator, directory: Path, tick: Callable[[float], None]
+) -> None:
+    environment = {
+        "PATH": f"{verilator.program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        **verilator.environment,
+    }
+    planned = (_plan_cocotb if design.cocotb else _plan_plain)(design, kind, directory, environment)
+    translate, compile_ = planned.commands
+    variables = {**MAKE_FLAGS, **verilator.make_variables}
+    if "OBJCACHE" not in os.environ:  # a user's ccache does the same and more
+        tool = Path(__file__).with_name("object_cache.py")
+        variables["OBJCACHE"] = f"{sys.executable} {tool} {SIM_BUILD / 'objects'} $(VERILATOR_ROOT)/include"
+    compile_ += [f"{name}={value}" for name, value in variables.items()]
+    log = directory / "build.log"
+    for step, command in enumerate((translate, compile_)):
+        try:
+            status = run_bounded(
+                command,
+                env=planned.environment,
+                cwd=directory,
+                log=log,
+                append=step > 0,
+                timeout=BUILD_TIMEOUT_S,
+                tick=tick,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BuildError(
+                f"building {directory.name} took more than {error.timeout:.0f} s; log: {log}"
+            ) from None
+        if status != 0:
+            tail = _complaints(log.read_text(encoding="utf-8", errors="replace"))
+            raise BuildError(f"building {directory.name} failed:\n{tail}\nfull log: {log}")
+
+
+def _verilator_args(design: Design, kind: Kind) -> list[str]:
+    return [
+        *VERILATOR_ARGS,
+        *(("--public-flat-rw",) if design.public else ()),
+        *KIND_ARGS[kind],
+        *design.verilator_args,
+        *(str(path) for path in design.cpp),
+    ]
+
+
+def _plan_cocotb(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> Planned:
+    """The commands that build a simulator which runs cocotb."""
+    planned = plan(
+        environment,
+        "build",
+        sources=[
+            *(
+                cocotb_tools.runner.VerilatorControlFile(path)
+                for path in (*design.control, *KIND_CONTROL[kind])
+            ),
+            *(cocotb_tools.runner.Verilog(path) for path in design.sources),
+        ],
+        includes=design.includes,
+        defines=design.defines,
+        parameters=design.parameters,
+        hdl_toplevel=design.top,
+        build_args=_verilator_args(design, kind),
+        build_dir=directory,
+        timescale=("1ns", "1ps"),
+        waves=kind == "waves",
+    )
+    if design.main:
+        ours = str(design.main)
+        translate, compile_ = planned.commands
+        translate = [ours if Path(word).name == "verilator.cpp" else word for word in translate]
+        planned = dataclasses.replace(planned, commands=[translate, compile_])
+    return planned
+
+
+def _plan_plain(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> Planned:
+    """The commands that build a simulator without cocotb."""
+    translate = [
+        "verilator",
+        "--cc",
+        "--exe",
+        *("-Mdir", str(directory), "--prefix", "Vtop", "--top-module", design.top, "-o", design.top),
+        *("--timescale", "1ns/1ps"),
+        *_verilator_args(design, kind),
+        *(f"-D{name}={value}" for name, value in design.defines.items()),
+        *(f"-I{folder}" for folder in design.includes),
+        *(f"-G{name}={value}" for name, value in design.parameters.items()),
+        *(str(path) for path in (*design.control, *KIND_CONTROL[kind], *design.sources)),
+        str(design.main),
+    ]
+    compile_ = ["make", "-j", str(os.cpu_count() or 1), "-C", str(directory), "-f", "Vtop.mk"]
+    return Planned([translate, compile_], {**os.environ, **environment})
+
+
+def _complaints(text: str) -> str:
+    """The lines of a build log that say what is wrong, or its end."""
+    lines = text.splitlines()
+    wanted = [
+        i for i, line in enumerate(lines) if re.search(r"%(Error|Warning)|\berror:|undefined reference", line)
+    ]
+    if not wanted:
+        return "\n".join(lines[-30:])
+    keep = sorted({j for i in wanted[:12] for j in range(i, min(i + 4, len(lines)))})
+    return "\n".join(lines[i] for i in keep)

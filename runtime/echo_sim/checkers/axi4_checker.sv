@@ -1,0 +1,245 @@
+// Protocol checker of an AXI4 port. Passive: it looks at the clock edge, and a broken rule is an error with its name, in
+// the manner of Arm's protocol assertions: AXI4_ERRM_... is a rule of the manager, AXI4_ERRS_... one of the subordinate,
+// AXI4_REC... a bounded response that the port's contract promises, AXI4_AUX... a bound on what may be outstanding.
+//
+// Nothing is checked before the first reset.
+module axi4_checker #(
+    parameter string       Manager            = "manager",      // what messages call both sides
+    parameter string       Subordinate        = "subordinate",
+    parameter int unsigned AddrWidth          = 32,             // at least 12
+    parameter int unsigned DataWidth          = 64,             // bits
+    parameter int unsigned IdWidth            = 4,
+    parameter int unsigned MaxWrites          = 16,             // bursts without a response
+    parameter int unsigned MaxReads           = 16,             // unfinished bursts of one ID; a power of two
+    parameter int unsigned MaxEarly           = 256,            // beats of write data before their address
+    parameter int          ManagerMaxWait     = -1,             // clocks a response waits; negative: no bound
+    parameter int          SubordinateMaxWait = -1,             // clocks an address or write data waits
+    parameter int          DataMaxWait        = -1,             // clocks without write data whose address was taken
+    parameter bit          CheckBursts        = 1'b1            // 0: the manager may ask for bursts that AXI4 forbids
+) (
+    input logic                   clk_i,
+    input logic                   rst_ni,
+    input logic                   awvalid_i,
+    input logic                   awready_i,
+    input logic [    IdWidth-1:0] awid_i,
+    input logic [  AddrWidth-1:0] awaddr_i,
+    input logic [            7:0] awlen_i,
+    input logic [            2:0] awsize_i,
+    input logic [            1:0] awburst_i,
+    input logic                   awlock_i,
+    input logic [            3:0] awcache_i,
+    input logic [            2:0] awprot_i,
+    input logic [            3:0] awqos_i,
+    input logic                   wvalid_i,
+    input logic                   wready_i,
+    input logic [  DataWidth-1:0] wdata_i,
+    input logic [DataWidth/8-1:0] wstrb_i,
+    input logic                   wlast_i,
+    input logic                   bvalid_i,
+    input logic                   bready_i,
+    input logic [    IdWidth-1:0] bid_i,
+    input logic [            1:0] bresp_i,
+    input logic                   arvalid_i,
+    input logic                   arready_i,
+    input logic [    IdWidth-1:0] arid_i,
+    input logic [  AddrWidth-1:0] araddr_i,
+    input logic [            7:0] arlen_i,
+    input logic [            2:0] arsize_i,
+    input logic [            1:0] arburst_i,
+    input logic                   arlock_i,
+    input logic [            3:0] arcache_i,
+    input logic [            2:0] arprot_i,
+    input logic [            3:0] arqos_i,
+    input logic                   rvalid_i,
+    input logic                   rready_i,
+    input logic [    IdWidth-1:0] rid_i,
+    input logic [  DataWidth-1:0] rdata_i,
+    input logic [            1:0] rresp_i,
+    input logic                   rlast_i,
+    // Somebody behind the receiver makes it wait: the clock does not count against its bound.
+    input logic                   b_excused_i,
+    input logic                   r_excused_i,
+    input logic                   request_excused_i
+);
+  localparam int unsigned AttributeWidth = IdWidth + 8 + 3 + 2 + 1 + 4 + 3 + 4;
+
+  logic aw_first, w_first, b_first, ar_first, r_first;
+
+  axi_channel_checker #(
+      .Channel     ("AW"),
+      .Manager     (Manager),
+      .Subordinate (Subordinate),
+      .ControlWidth(AttributeWidth),
+      .DataWidth   (AddrWidth),
+      .MaxWait     (SubordinateMaxWait)
+  ) aw (
+      .clk_i,
+      .rst_ni,
+      .valid_i  (awvalid_i),
+      .ready_i  (awready_i),
+      .control_i({awid_i, awlen_i, awsize_i, awburst_i, awlock_i, awcache_i, awprot_i, awqos_i}),
+      .data_i   (awaddr_i),
+      .excused_i(request_excused_i),
+      .first_o  (aw_first)
+  );
+
+  axi_channel_checker #(
+      .Channel     ("W"),
+      .Manager     (Manager),
+      .Subordinate (Subordinate),
+      .ControlWidth(DataWidth / 8 + 1),
+      .DataWidth   (DataWidth),
+      .MaxWait     (SubordinateMaxWait)
+  ) w (
+      .clk_i,
+      .rst_ni,
+      .valid_i  (wvalid_i),
+      .ready_i  (wready_i),
+      .control_i({wstrb_i, wlast_i}),
+      .data_i   (wdata_i),
+      .excused_i(request_excused_i),
+      .first_o  (w_first)
+  );
+
+  axi_channel_checker #(
+      .Channel     ("B"),
+      .FromManager (1'b0),
+      .Manager     (Manager),
+      .Subordinate (Subordinate),
+      .ControlWidth(IdWidth),
+      .DataWidth   (2),
+      .MaxWait     (ManagerMaxWait)
+  ) b (
+      .clk_i,
+      .rst_ni,
+      .valid_i  (bvalid_i),
+      .ready_i  (bready_i),
+      .control_i(bid_i),
+      .data_i   (bresp_i),
+      .excused_i(b_excused_i),
+      .first_o  (b_first)
+  );
+
+  axi_channel_checker #(
+      .Channel     ("AR"),
+      .Manager     (Manager),
+      .Subordinate (Subordinate),
+      .ControlWidth(AttributeWidth),
+      .DataWidth   (AddrWidth),
+      .MaxWait     (SubordinateMaxWait)
+  ) ar (
+      .clk_i,
+      .rst_ni,
+      .valid_i  (arvalid_i),
+      .ready_i  (arready_i),
+      .control_i({arid_i, arlen_i, arsize_i, arburst_i, arlock_i, arcache_i, arprot_i, arqos_i}),
+      .data_i   (araddr_i),
+      .excused_i(request_excused_i),
+      .first_o  (ar_first)
+  );
+
+  axi_channel_checker #(
+      .Channel     ("R"),
+      .FromManager (1'b0),
+      .Manager     (Manager),
+      .Subordinate (Subordinate),
+      .ControlWidth(IdWidth + 2 + 1),
+      .DataWidth   (DataWidth),
+      .MaxWait     (ManagerMaxWait)
+  ) r (
+      .clk_i,
+      .rst_ni,
+      .valid_i  (rvalid_i),
+      .ready_i  (rready_i),
+      .control_i({rid_i, rresp_i, rlast_i}),
+      .data_i   (rdata_i),
+      .excused_i(r_excused_i),
+      .first_o  (r_first)
+  );
+
+  // Before the first reset everything is random.
+  logic active_q;
+  initial active_q = 1'b0;
+  always @(posedge clk_i) if (!rst_ni) active_q <= 1'b1;
+
+  if (CheckBursts) begin : g_bursts
+    axi_burst_checker #(
+        .Channel  ("AW"),
+        .Manager  (Manager),
+        .AddrWidth(AddrWidth),
+        .DataWidth(DataWidth)
+    ) aw_burst (
+        .clk_i,
+        .check_i(aw_first && rst_ni && active_q),
+        .addr_i (awaddr_i),
+        .len_i  (awlen_i),
+        .size_i (awsize_i),
+        .burst_i(awburst_i),
+        .lock_i (awlock_i),
+        .cache_i(awcache_i)
+    );
+    axi_burst_checker #(
+        .Channel  ("AR"),
+        .Manager  (Manager),
+        .AddrWidth(AddrWidth),
+        .DataWidth(DataWidth)
+    ) ar_burst (
+        .clk_i,
+        .check_i(ar_first && rst_ni && active_q),
+        .addr_i (araddr_i),
+        .len_i  (arlen_i),
+        .size_i (arsize_i),
+        .burst_i(arburst_i),
+        .lock_i (arlock_i),
+        .cache_i(arcache_i)
+    );
+  end
+
+  axi_write_checker #(
+      .Manager    (Manager),
+      .Subordinate(Subordinate),
+      .DataWidth  (DataWidth),
+      .IdWidth    (IdWidth),
+      .MaxWrites  (MaxWrites),
+      .MaxEarly   (MaxEarly),
+      .DataMaxWait(DataMaxWait),
+      .CheckLanes (CheckBursts)
+  ) write (
+      .clk_i,
+      .rst_ni    (rst_ni && active_q),
+      .aw_taken_i(awvalid_i && awready_i),
+      .awid_i,
+      .awaddr_i  (awaddr_i[11:0]),
+      .awlen_i,
+      .awsize_i,
+      .awburst_i,
+      .wvalid_i,
+      .w_taken_i (wvalid_i && wready_i),
+      .wstrb_i,
+      .wlast_i,
+      .b_first_i (b_first),
+      .b_taken_i (bvalid_i && bready_i),
+      .bid_i,
+      .bresp_i
+  );
+
+  axi_read_checker #(
+      .Subordinate(Subordinate),
+      .IdWidth    (IdWidth),
+      .MaxReads   (MaxReads)
+  ) read (
+      .clk_i,
+      .rst_ni    (rst_ni && active_q),
+      .ar_taken_i(arvalid_i && arready_i),
+      .arid_i,
+      .arlen_i,
+      .r_first_i (r_first),
+      .r_taken_i (rvalid_i && rready_i),
+      .rid_i,
+      .rresp_i,
+      .rlast_i
+  );
+
+  logic unused;
+  assign unused = w_first;
+endmodule

@@ -1,0 +1,166 @@
+// Counts at the board what each performance counter says it counts (docs/performance.md has the equations), and asserts
+// that a read of a counter takes exactly that: so any test that reads a counter is a test of all clocks before it.
+//
+// Beats are those of the ports. What no port shows comes from the blocks that have it, ahead of the events that the
+// device makes of it.
+module counter_checker
+  import npu_pkg::*;
+(
+    input logic               clk_i,
+    input logic               rst_ni,
+    input logic               clear_i,           // all counts become 0; nothing of this clock counts
+    // the device
+    input logic [1:0]         state_i,           // as in STATUS
+    input logic [31:0]        retired_i,         // as in RETIRED
+    input logic               abort_i,           // the commands under way are given up
+    input logic [Engines-1:0] start_i,           // a command begins in an engine
+    input logic [Engines-1:0] done_i,            // the oldest one of an engine has its result in memory
+    input matrix_command_t    matrix_i,          // the product that begins
+    input logic               matrix_walks_i,    // rows of a product are yet to enter the array
+    input logic               matrix_fed_i,      // a row and its weights are at the array
+    input logic               matrix_room_i,     // so is room for its sums and results
+    input logic               vector_starved_i,  // the lanes, or a copy, wait for operand data
+    input logic               vector_blocked_i,  // the lanes, or a copy, wait for room behind them
+    // s_axi
+    input logic               host_wvalid_i,
+    input logic               host_wready_i,
+    input logic               host_rvalid_i,
+    input logic               host_rready_i,
+    // m_axi
+    input logic               awvalid_i,
+    input logic               awready_i,
+    input logic               wvalid_i,
+    input logic               wready_i,
+    input logic               arvalid_i,
+    input logic               arready_i,
+    input logic               rvalid_i,
+    input logic               rready_i,
+    // registers: a read takes its value in this clock
+    input logic               sample_i,
+    input logic [15:0]        sample_addr_i,
+    input logic [31:0]        sample_data_i
+);
+  // Their order in the register map.
+  typedef enum int unsigned {
+    Cycles, BusyCycles, MatrixBusy, VectorBusy, Macs, ReadBeats, WriteBeats, StallRead, StallWrite, StallBus, HostBeats,
+    Commands, Counters
+  } counter_e;
+  localparam logic [15:0] First = 16'h200, End = First + 16'(8 * Counters);
+
+  logic [63:0] count_q [Counters];
+  logic [1:0] inside_q [Engines];  // commands in an engine
+  logic matrix_busy, host_read, host_write;
+  assign matrix_busy = inside_q[EngineMatrix] != '0;
+  assign host_read   = host_rvalid_i && host_rready_i;
+  assign host_write  = host_wvalid_i && host_wready_i;
+
+  always @(posedge clk_i) begin
+    if (!rst_ni || clear_i) begin
+      for (int unsigned i = 0; i < Counters; i++) count_q[i] <= '0;
+    end else begin
+      count_q[Cycles] <= count_q[Cycles] + 64'd1;
+      if (state_i == StateBusy) count_q[BusyCycles] <= count_q[BusyCycles] + 64'd1;
+      if (matrix_busy) count_q[MatrixBusy] <= count_q[MatrixBusy] + 64'd1;
+      if (inside_q[EngineVector] != '0) count_q[VectorBusy] <= count_q[VectorBusy] + 64'd1;
+      if (rvalid_i && rready_i) count_q[ReadBeats] <= count_q[ReadBeats] + 64'd1;
+      if (wvalid_i && wready_i) count_q[WriteBeats] <= count_q[WriteBeats] + 64'd1;
+      if ((matrix_busy && matrix_walks_i && !matrix_fed_i) || vector_starved_i)
+        count_q[StallRead] <= count_q[StallRead] + 64'd1;
+      if ((matrix_busy && matrix_fed_i && !matrix_room_i) || vector_blocked_i)
+        count_q[StallWrite] <= count_q[StallWrite] + 64'd1;
+      if ((arvalid_i && !arready_i) || (awvalid_i && !awready_i) || (wvalid_i && !wready_i))
+        count_q[StallBus] <= count_q[StallBus] + 64'd1;
+      if (host_read || host_write)
+        count_q[HostBeats] <= count_q[HostBeats] + 64'(host_read) + 64'(host_write);
+    end
+  end
+
+  always @(posedge clk_i) begin
+    for (int unsigned i = 0; i < Engines; i++) begin
+      if (!rst_ni || abort_i) inside_q[i] <= '0;
+      else if (start_i[i] != done_i[i]) inside_q[i] <= start_i[i] ? inside_q[i] + 2'd1 : inside_q[i] - 2'd1;
+    end
+  end
+
+  // COMMANDS is how far RETIRED went since the clear: the value behind the clear's edge is the first one.
+  logic [31:0] retired_before_q, commands;
+  logic cleared_q;
+  always @(posedge clk_i) begin
+    cleared_q <= !rst_ni || clear_i;
+    if (cleared_q) retired_before_q <= retired_i;
+  end
+  assign commands = cleared_q ? '0 : retired_i - retired_before_q;
+
+  // ---- products: M * K * N * batch of every command that is complete -----------------------
+  // A command under way has counted any part of its own by now, and so had one that was given up, or that a clear met.
+  typedef struct packed {
+    logic [63:0] macs;
+    logic        partly;
+  } product_t;
+  product_t product_q [2];  // by the lowest bit of their numbers
+  logic [1:0] accepted_q, finished_q;
+  logic [63:0] complete_q, partial_q;  // sums of commands that count in full, and of those that may in part
+  logic [63:0] under_way;
+  assign under_way = ((inside_q[EngineMatrix] != '0) ? product_q[finished_q[0]].macs : '0)
+                     + ((inside_q[EngineMatrix] == 2'd2) ? product_q[!finished_q[0]].macs : '0);
+
+  always @(posedge clk_i) begin
+    if (start_i[EngineMatrix]) begin
+      product_q[accepted_q[0]] <= '{macs: 64'(matrix_i.m) * 64'(matrix_i.k) * 64'(matrix_i.n)
+                                          * 64'(matrix_i.batch0) * 64'(matrix_i.batch1), partly: 1'b0};
+      accepted_q <= accepted_q + 2'd1;
+    end
+    if (done_i[EngineMatrix]) begin
+      finished_q <= finished_q + 2'd1;
+      if (product_q[finished_q[0]].partly) partial_q <= partial_q + product_q[finished_q[0]].macs;
+      else complete_q <= complete_q + product_q[finished_q[0]].macs;
+    end
+    if (!rst_ni || abort_i) begin
+      accepted_q <= '0;
+      finished_q <= '0;
+      partial_q  <= partial_q + under_way;
+    end
+    if (!rst_ni || clear_i) begin
+      complete_q <= '0;
+      partial_q  <= '0;
+      for (int unsigned i = 0; i < 2; i++) begin
+        if (!(start_i[EngineMatrix] && accepted_q[0] == 1'(i))) product_q[i].partly <= 1'b1;
+      end
+    end
+  end
+
+  // ---- reads ---------------------------------------------------------------------------------
+  // The low word keeps the high one; no reset forgets it.
+  logic [31:0] high_q [Counters];
+  logic [Counters-1:0] kept_q;
+
+  initial kept_q = '0;
+
+  always @(posedge clk_i) begin
+    if (sample_i && sample_addr_i >= First && sample_addr_i < End) begin
+      automatic int unsigned which = 32'(sample_addr_i - First) >> 3;
+      automatic logic [63:0] expected = (which == Commands) ? 64'(commands) : count_q[which];
+      if (which == Macs) begin
+        // The one number within the bounds that has this low word.
+        expected = complete_q + 64'(32'(sample_data_i - complete_q[31:0]));
+        if (rst_ni && !sample_addr_i[2])
+          MacsExact : assert (expected - complete_q <= partial_q + under_way)
+          else $error("MACS is %0d, of products that make %0d, and %0d of those that count in part", sample_data_i,
+                      complete_q, partial_q + under_way);
+      end
+      if (!sample_addr_i[2]) begin
+        kept_q[which] <= rst_ni;  // a read that meets the reset has no answer
+        high_q[which] <= expected[63:32];
+        if (rst_ni)
+          LowExact : assert (sample_data_i == expected[31:0])
+          else $error("counter %0d is %0d, but the board counted %0d", which, sample_data_i, expected[31:0]);
+      end else if (rst_ni && kept_q[which]) begin
+        HighExact : assert (sample_data_i == high_q[which])
+        else $error("the high word of counter %0d is %0d, but the board counted %0d", which, sample_data_i, high_q[which]);
+      end
+    end
+  end
+
+  logic unused;
+  assign unused = &{1'b0, matrix_i};
+endmodule

@@ -1,0 +1,88 @@
+"""Hardware configurations: `rtl/configs/<name>.toml`, validated before any tool sees them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+
+from echo_sim.parameters import LEGAL, RULES, ConfigError, NpuConfig, check, legal_values
+from echo_sim.places import CONFIGS
+from echo_sim.random_config import random_config
+
+__all__ = [
+    "LEGAL",
+    "RULES",
+    "ConfigError",
+    "NpuConfig",
+    "absolute",
+    "check",
+    "config_names",
+    "load_config",
+    "parse_config",
+]
+
+
+def config_names() -> list[str]:
+    """Names of the configurations that exist, sorted."""
+    return sorted(path.stem for path in CONFIGS.glob("*.toml"))
+
+
+def parse_config(name: str, text: str, where: str) -> NpuConfig:
+    """Validate the TOML `text` of the configuration `name`; `where` names the source in messages.
+
+    Raises:
+        ConfigError: unknown or missing keys, a wrong type, an illegal value or combination.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where}: not TOML: {error}") from error
+    unknown = sorted(set(table) - set(LEGAL))
+    if unknown:
+        raise ConfigError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(LEGAL)}")
+    missing = [key for key in LEGAL if key not in table]
+    if missing:
+        raise ConfigError(f"{where}: missing key {', '.join(missing)}")
+    for key, value in table.items():
+        if type(value) is not int:
+            raise ConfigError(
+                f"{where}: {key} = {value!r} is a {type(value).__name__}; it must be {legal_values(key)}"
+            )
+    config = NpuConfig(name=name, **table)
+    check(config, where)
+    return config
+
+
+def load_config(config: str) -> NpuConfig:
+    """The configuration that a user names.
+
+    Args:
+        config: the name of a file in `rtl/configs`; `random-<seed>`, which `echo_sim.random_config` draws; or
+            the path of a TOML file, whose configuration has the file's name and a hash of its values.
+
+    Raises:
+        ConfigError: no such configuration (the message lists those that exist), or `parse_config` refuses it.
+    """
+    if config in config_names():
+        path = CONFIGS / f"{config}.toml"
+        return parse_config(config, path.read_text(encoding="utf-8"), f"rtl/configs/{path.name}")
+    if drawn := re.fullmatch(r"random-(\d+)", config):
+        return random_config(int(drawn[1]))
+    path = Path(config)
+    if path.suffix == ".toml" and path.is_file():
+        read = parse_config(path.stem, path.read_text(encoding="utf-8"), config)
+        values = str(sorted(read.parameters().items())).encode()
+        stem = re.sub(r"[^A-Za-z0-9]+", "-", path.stem)
+        return dataclasses.replace(read, name=f"{stem}-{hashlib.sha256(values).hexdigest()[:8]}")
+    raise ConfigError(
+        f"no configuration {config!r}; those that exist: {', '.join(config_names())}, random-<seed>, and any"
+        " TOML file"
+    )
+
+
+def absolute(config: str) -> str:
+    """What names the same configuration from any directory: the path of a file becomes absolute."""
+    return str(Path(config).resolve()) if config.endswith(".toml") else config

@@ -1,0 +1,157 @@
+"""What can be built: the whole board for a named configuration, or one module with a testbench of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from echo_sim.config import load_config
+from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
+
+
+class FileListError(ValueError):
+    """A file list that names a missing file or holds a line nobody understands."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """Sources, parameters and top level of one simulator.
+
+    `control` are Verilator control files (.vlt), `cpp` are C++ sources of DPI functions, `public` makes
+    every signal visible to Python (slow; for small blocks). `main` is a C++ main program in place of
+    cocotb's; with `cocotb` False it is one that knows neither VPI nor Python.
+    """
+
+    name: str
+    top: str
+    sources: tuple[Path, ...]
+    parameters: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    includes: tuple[Path, ...] = ()
+    control: tuple[Path, ...] = ()
+    cpp: tuple[Path, ...] = ()
+    defines: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    public: bool = False
+    verilator_args: tuple[str, ...] = ()
+    main: Path | None = None
+    cocotb: bool = True
+
+
+def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Sources and include directories of a file list (.f); its paths are relative to the list's own
+    directory.
+
+    Raises:
+        FileListError: a file that does not exist, or an option other than +incdir+.
+    """
+    sources: list[Path] = []
+    includes: list[Path] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        entry = line.split("//")[0].split("#")[0].strip()
+        if not entry:
+            continue
+        if entry.startswith("+incdir+"):
+            includes.append((path.parent / entry.removeprefix("+incdir+")).resolve())
+        elif entry.startswith(("+", "-")):
+            raise FileListError(f"{path}:{number}: {entry}: only +incdir+ and file names are understood")
+        else:
+            source = (path.parent / entry).resolve()
+            if not source.exists():
+                raise FileListError(f"{path}:{number}: {entry} does not exist")
+            sources.append(source)
+    return tuple(sources), tuple(includes)
+
+
+AXI_CHECKERS = tuple(
+    CHECKERS / f"{name}.sv"
+    for name in (
+        "axi_channel_checker",
+        "axi_burst_checker",
+        "axi_write_checker",
+        "axi_read_checker",
+        "axi4_checker",
+        "axil_checker",
+    )
+)
+"""The protocol checkers axi4_checker and axil_checker, with their parts."""
+
+
+def tree_tag(rtl: Path) -> str:
+    """What keeps simulators of other sources apart from those of rtl/."""
+    return "" if rtl == OWN_RTL else f"-{rtl.name}"
+
+
+def npu_design(config: str, rtl: Path = RTL) -> Design:
+    """The board (npu_tb) around the NPU in the configuration `config`, with the sources in the folder `rtl`.
+
+    Raises:
+        ConfigError: an unknown configuration, or an illegal one.
+    """
+    hardware = load_config(config)
+    sources, includes = read_file_list(rtl / "npu.f")
+    checkers = [CHECKERS / f"{name}_checker.sv" for name in ("axi_prot", "turn", "counter")]
+    board = [
+        BOARD / name
+        for name in (
+            "dram_model.sv",
+            "axil_bfm.sv",
+            "axil_monitor.sv",
+            "npu_trace.sv",
+            "npu_cover.sv",
+            "npu_tb.sv",
+        )
+    ]
+    return Design(
+        name=f"{hardware.name}{tree_tag(rtl)}",
+        top="npu_tb",
+        sources=(*sources, *AXI_CHECKERS, *checkers, *board),
+        parameters=hardware.parameters(),
+        includes=(rtl, BOARD, CHECKERS, *includes),
+        control=(WAIVERS, BOARD / "public.vlt"),
+        cpp=tuple(
+            BOARD / name
+            for name in (
+                "dram.cpp",
+                "axil_queue.cpp",
+                "axil_monitor.cpp",
+                "npu_trace.cpp",
+                "npu_cover.cpp",
+                "lifeline.cpp",
+                "cases.cpp",
+            )
+        ),
+        verilator_args=("--no-timing",),
+        main=BOARD / "main.cpp",
+    )
+
+
+def bare_design(config: str, main: Path) -> Design:
+    """The same board with the C++ main program `main`, without Python, VPI and visible signals.
+
+    Raises: as `npu_design`.
+    """
+    return dataclasses.replace(
+        npu_design(config),
+        name=f"{load_config(config).name}-bare",
+        control=(WAIVERS,),
+        main=main,
+        cocotb=False,
+    )
+
+
+def public_design(config: str) -> Design:
+    """npu_top alone with every signal public, under cocotb's own main program: as cocotb's users start out.
+
+    Raises: as `npu_design`.
+    """
+    sources, includes = read_file_list(RTL / "npu.f")
+    return Design(
+        name=f"{load_config(config).name}-public",
+        top="npu_top",
+        sources=sources,
+        parameters=load_config(config).parameters(),
+        includes=(RTL, *includes),
+        control=(WAIVERS,),
+        cpp=(BOARD / "lifeline.cpp",),
+        public=True,
+    )

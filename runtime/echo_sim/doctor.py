@@ -1,0 +1,70 @@
+"""What a simulation needs of this machine: what is there, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+from collections.abc import Callable
+
+from echo_sim import places, tools
+
+PACKAGES = ("cocotb", "cocotbext-axi", "pytest")
+"""Python packages that the simulator imports; the extra `sim` has them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that is needed: what it is, whether it is there, and where, or how to get it."""
+
+    name: str
+    found: bool
+    detail: str
+
+
+def findings() -> list[Finding]:
+    """Everything that is needed, found or not."""
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("C++ compiler", lambda: f"{tools.find_compiler()}: {tools.compiler_version()}"),
+        ("make", tools.find_make),
+        ("perl", tools.find_perl),
+        ("Verilator", _verilator),
+        ("libpython", tools.find_libpython),
+        *((f"Python package {name}", _package(name)) for name in PACKAGES),
+        ("sources", _sources),
+        ("builds", _builds),
+    ]
+    return [_finding(name, check) for name, check in checks]
+
+
+def _finding(name: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, check())
+    except (tools.ToolMissingError, OSError) as error:
+        return Finding(name, False, str(error))
+    except ImportError as error:
+        return Finding(name, False, f"{error.name} is not installed: pip install 'echo-npu[sim]'")
+
+
+def _verilator() -> str:
+    found = tools.find_verilator()
+    return f"{found.program}: {found.version[0]}.{found.version[1]:03d}"
+
+
+def _package(name: str) -> Callable[[], str]:
+    return lambda: importlib.metadata.version(name)
+
+
+def _sources() -> str:
+    if not (places.RTL / "npu.f").is_file():
+        raise FileNotFoundError(f"{places.RTL} has no npu.f; ${places.RTL_VARIABLE} names the folder")
+    return str(places.RTL)
+
+
+def _builds() -> str:
+    places.SIM_BUILD.mkdir(parents=True, exist_ok=True)
+    if not os.access(places.SIM_BUILD, os.W_OK):
+        raise PermissionError(
+            f"{places.SIM_BUILD} cannot be written; ${places.CACHE_VARIABLE} names another folder"
+        )
+    return str(places.SIM_BUILD)

@@ -1,0 +1,134 @@
+"""The parameters of a hardware configuration, and which values the RTL can be built with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A configuration that does not exist or that the RTL cannot be built with."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NpuConfig:
+    """One complete hardware configuration. Units: elements are float32, widths are bits."""
+
+    name: str
+    array_rows: int
+    array_cols: int
+    vector_lanes: int
+    vector_length: int
+    row_elements: int
+    program_words: int
+    data_width: int
+    block_m: int
+    block_k_tiles: int
+    block_n_tiles: int
+    acc_entries: int
+    queue_depth: int
+
+    @property
+    def bus_bytes(self) -> int:
+        """Bytes of one beat on the AXI4 data buses."""
+        return self.data_width // 8
+
+    def parameters(self) -> dict[str, int]:
+        """The parameters of `npu_top`: UpperCamelCase names and their values."""
+        return {
+            "".join(part.capitalize() for part in field.name.split("_")): getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name != "name"
+        }
+
+
+def _powers(least: int, most: int) -> tuple[int, ...]:
+    return tuple(1 << bits for bits in range(least.bit_length() - 1, most.bit_length()))
+
+
+LEGAL: Mapping[str, tuple[int, ...]] = {
+    "array_rows": _powers(4, 64),
+    "array_cols": _powers(4, 64),
+    "vector_lanes": _powers(2, 16),
+    "vector_length": _powers(16, 4096),
+    "row_elements": _powers(16, 65536),
+    "program_words": _powers(1024, 65536),  # the runtime keeps the programs of a whole model there
+    "data_width": _powers(64, 512),
+    "block_m": _powers(8, 1024),
+    "block_k_tiles": _powers(1, 64),
+    "block_n_tiles": _powers(1, 64),
+    "acc_entries": _powers(16, 65536),
+    "queue_depth": _powers(16, 128),
+}
+"""The values of each key that are legal with some values of the others: powers of two."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What values of several keys must keep together, as the RTL's own checks and its memories demand.
+
+    `key` is the one that is blamed, `text` says what it must be, `holds` decides.
+    """
+
+    key: str
+    text: str
+    holds: Callable[[NpuConfig], bool]
+
+    def legal(self, config: NpuConfig) -> list[int]:
+        """The values of the key that keep it beside the other values of `config`."""
+        others: list[tuple[int, dict[str, Any]]] = [(value, {self.key: value}) for value in LEGAL[self.key]]
+        return [value for value, change in others if self.holds(dataclasses.replace(config, **change))]
+
+
+def _beats(words: int, data_width: int, least: int) -> bool:
+    return least * data_width <= 32 * words <= 8 * data_width
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("array_cols", "array_rows: the array is square", lambda c: c.array_cols == c.array_rows),
+    Rule(
+        "array_cols",
+        "2 to 8 beats of data_width: of 32-bit words, a row of a tile",
+        lambda c: _beats(c.array_cols, c.data_width, 2),
+    ),
+    Rule(
+        "vector_lanes",
+        "1 to 8 beats of data_width: of 32-bit words, a word of the vector engine",
+        lambda c: _beats(c.vector_lanes, c.data_width, 1),
+    ),
+    Rule(
+        "vector_length",
+        "at least two words of vector_lanes, at most row_elements",
+        lambda c: 2 * c.vector_lanes <= c.vector_length <= c.row_elements,
+    ),
+    Rule("block_m", "at least two tiles of array_rows", lambda c: c.block_m >= 2 * c.array_rows),
+    Rule(
+        "block_n_tiles",
+        "2 or more, times block_k_tiles: a panel of the right operand has two banks of tiles",
+        lambda c: c.block_k_tiles * c.block_n_tiles >= 2,
+    ),
+    Rule(
+        "acc_entries",
+        "a multiple of block_m, at most block_n_tiles of them",
+        lambda c: c.acc_entries % c.block_m == 0 and c.acc_entries // c.block_m <= c.block_n_tiles,
+    ),
+)
+
+
+def check(config: NpuConfig, where: str) -> None:
+    """Refuse values that are not legal, alone or together: ConfigError with `where`, and what is legal."""
+    for key, values in LEGAL.items():
+        value = getattr(config, key)
+        if value not in values:
+            raise ConfigError(f"{where}: {key} = {value}; it must be {legal_values(key)}")
+    for rule in RULES:
+        if not rule.holds(config):
+            legal = ", ".join(map(str, rule.legal(config))) or "none, with these values of the other keys"
+            raise ConfigError(
+                f"{where}: {rule.key} = {getattr(config, rule.key)}; it must be {rule.text}. Legal: {legal}"
+            )
+
+
+def legal_values(key: str) -> str:
+    return f"a power of two from {LEGAL[key][0]} to {LEGAL[key][-1]}"

@@ -1,0 +1,39 @@
+"""Random hardware configurations, each of a seed: what the validator accepts must elaborate and work."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from echo_sim.parameters import LEGAL, RULES, NpuConfig
+
+MOST: Mapping[str, int] = {
+    "vector_length": 256,
+    "block_m": 64,
+    "block_k_tiles": 8,
+    "block_n_tiles": 16,
+    "acc_entries": 512,
+}
+"""Bounds of what `random_config` draws: it is built and simulated, which larger ones make slow."""
+
+
+def draw_config(rng: random.Random, name: str, most: Mapping[str, int]) -> NpuConfig:
+    """A legal configuration; the keys in `most` are at most what it says."""
+    values = {key: [each for each in legal if each <= most.get(key, each)] for key, legal in LEGAL.items()}
+    while True:
+        drawn = {key: _any(rng, each) for key, each in values.items()}
+        config = NpuConfig(name, **(drawn | {"array_cols": drawn["array_rows"]}))
+        if all(rule.holds(config) for rule in RULES):
+            return config
+
+
+def _any(rng: random.Random, values: Sequence[int]) -> int:
+    # The ends more often than the rest: widths that follow from them become 0 or 1 there.
+    return rng.choice((values[0], values[-1]) if rng.random() < 0.3 else values)
+
+
+def random_config(seed: int) -> NpuConfig:
+    """The configuration `random-<seed>`, of a size that builds in minutes."""
+    rng = random.Random(f"config {seed}")
+    most = {**MOST, "array_rows": rng.choice((8, 8, 8, 16))}  # the wide buses need the larger array
+    return draw_config(rng, f"random-{seed}", most)

@@ -1,0 +1,48 @@
+"""What the simulation records of the device: events of one layout, in the order of their cycles.
+
+    kind        cycle        channel            a            b                     c
+    LEVELS      of a change  -                  Level bits   -                     -
+    START, DONE of a pulse   engine             -            -                     -
+    RETIRE      of a pulse   -                  -            -                     -
+    QUEUE       of a change  -                  in window    in ring               -
+    TRANSFER    end          write << 8 | client  start      beats | bursts << 32  first address
+    WINDOW      start        -                  read beats   write beats           multiply-accumulates
+    CUT         of the end   -                  the record was full: nothing behind it was kept
+
+runtime/echo_sim/board/npu_trace.cpp writes them.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+EVENT: Final = np.dtype(
+    [("cycle", "<u8"), ("kind", "<u4"), ("channel", "<u4"), ("a", "<u8"), ("b", "<u8"), ("c", "<u8")]
+)
+
+
+class TraceEventKind(IntEnum):
+    """Kinds of events."""
+
+    LEVELS = 0
+    START = 1
+    DONE = 2
+    RETIRE = 3
+    QUEUE = 4
+    TRANSFER = 5
+    WINDOW = 6
+    CUT = 7
+
+
+LEVELS: Final = (
+    "device busy",
+    "matrix engine busy",
+    "vector engine busy",
+    "stall: operand data",
+    "stall: room for results",
+    "stall: memory bus",
+)
+"""What the bits of LEVELS say, from bit 0 on. Each is a performance counter too."""

@@ -1,0 +1,1 @@
+"""The contract between programs and the NPU, and what is generated from it."""

@@ -1,0 +1,70 @@
+"""The contract as a C++ header of the simulated board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from systemrdl.node import AddrmapNode
+
+from spec.contract import Contract
+from spec.registers import registers_of
+from spec.systemverilog import camel
+
+
+def _enum(name: str, prefix: str, entries: Iterable[tuple[str, int]]) -> list[str]:
+    return [
+        f"enum {name} : uint32_t {{",
+        *(f"    {prefix}{camel(each)} = {code}," for each, code in entries),
+        "};",
+    ]
+
+
+def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
+    """`board/contract.hpp`."""
+    out = [
+        f"// {notice}",
+        "#pragma once",
+        "",
+        "#include <cstddef>",
+        "#include <cstdint>",
+        "",
+        "namespace echo {",
+        "",
+    ]
+    out += ["// Device memory begins at physical address 0: an offset into it is an address."]
+    out += [f"constexpr uint64_t kMemoryBytes = 0x{contract.memory_bytes:X};", ""]
+    for region in contract.regions:
+        out.append(
+            f"constexpr uint32_t k{camel(region.name)}Base = 0x{region.base:08X};  // {region.meaning}"
+        )
+    out += ["", "// Registers: offsets in their window."]
+    out += [
+        f"constexpr uint32_t kReg{camel(each.inst_name)} = 0x{each.raw_address_offset:03X};"
+        for each in registers_of(top)
+    ]
+    out += ["constexpr uint32_t kPacketWords = 16;", ""]
+    out += _enum("DeviceState", "kState", ((each.name, each.code) for each in contract.states))
+    out += ["", *_enum("ErrorCode", "kErr", ((each.name, each.code) for each in contract.errors))]
+    out += ["", *_enum("Opcode", "kOpcode", ((each.name, each.code) for each in contract.opcodes))]
+
+    out += ["", "// ---- the memory model ----", ""]
+    out += _enum("Channel", "kChannel", ((each, place) for place, each in enumerate(contract.channels)))
+    out += _names("kChannelNames", contract.channels)
+    out += ["", "// Defaults are native: chances and bandwidths in units of 1/65536."]
+    out += _enum("Knob", "kKnob", ((each.name, place) for place, each in enumerate(contract.knobs)))
+    out += _names("kKnobNames", (each.name for each in contract.knobs))
+    defaults = [round((each.default or 0) * each.scale) for each in contract.knobs]
+    out += ["constexpr uint64_t kKnobDefaults[] = {", *(f"    {value}," for value in defaults), "};"]
+    out += [
+        "",
+        *_enum("Statistic", "kStat", ((each, place) for place, each in enumerate(contract.statistics))),
+    ]
+    out += _names("kStatisticNames", contract.statistics)
+
+    out += ["", "// ---- the player of native cases ----", ""]
+    out += _enum("Operation", "k", ((each, place) for place, each in enumerate(contract.operations)))
+    return "\n".join([*out, "", "}  // namespace echo"]) + "\n"
+
+
+def _names(name: str, values: Iterable[str]) -> list[str]:
+    return [f"constexpr const char* {name}[] = {{", *(f'    "{value}",' for value in values), "};"]

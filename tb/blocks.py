@@ -1,0 +1,178 @@
+"""One module of the RTL with a testbench of its own: as a design, and as a pytest test."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from echo_sim.build import Kind
+from echo_sim.designs import Design, tree_tag
+from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
+from echo_sim.run import RUN_TIMEOUT_S, run
+from tb.repository import ROOT
+
+PARAMETERS_VARIABLE = "ECHO_NPU_MODULE_PARAMETERS"
+"""What `parameter` reads: the module's parameters as JSON."""
+
+_FOLDERS = (OWN_RTL, CHECKERS, ROOT / "tests" / "rtl")
+_UNIT = re.compile(r"^\s*(?:module|package|interface)\s+(?:automatic\s+)?(\w+)", re.MULTILINE)
+_USE = re.compile(r"\b(\w+)(?=::|\s*#\s*\(|\s+\w+\s*(?:\[[^\]]*\]\s*)?\()")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+@functools.cache
+def _text(path: Path) -> str:
+    return _COMMENT.sub("", path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _units() -> dict[str, Path]:
+    """The file of each module, interface and package, by name."""
+    files = [path for folder in _FOLDERS for path in sorted(folder.rglob("*.sv"))]
+    return {name: path for path in files for name in _UNIT.findall(_text(path))}
+
+
+def sources_of(*files: Path | str) -> list[Path]:
+    """These files and all that they use and do not define, directly or not, each behind what it uses.
+
+    Args:
+        files: absolute, or relative to the repository.
+    """
+    found: dict[Path, None] = {}
+    given = [(ROOT / file).resolve() for file in files]
+    own = {name for path in given for name in _UNIT.findall(_text(path))}
+
+    def add(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+        if path in found or path in above:
+            return
+        for name in _USE.findall(_text(path)):
+            if name in _units() and name not in own:
+                yield from add(_units()[name], (*above, path))
+        found[path] = None
+        yield path
+
+    return [path for file in given for path in add(file, ())]
+
+
+def parameter(name: str) -> int:
+    """In the simulator: a parameter that `run_module` gave the module, or a value for its tests alone."""
+    return int(json.loads(os.environ[PARAMETERS_VARIABLE])[name])
+
+
+def run_module(
+    test_file: str,
+    tests: str = "",
+    *,
+    rules: Sequence[str] = (),
+    for_tests: Mapping[str, int] | None = None,
+    verilator_args: Sequence[str] = (),
+    **parameters: int,
+) -> None:
+    """Run the cocotb tests beside a pytest file on the module that its folder is named after.
+
+    The top level is the testbench `<module>_tb.sv` of that folder, or without one the module itself; its
+    sources are all that it uses.
+
+    Args:
+        test_file: the pytest file, `__file__`.
+        tests: the cocotb tests, a module in the same folder; `cocotb_<module>` if not given.
+        rules: further sources of that folder, which bind checkers.
+        for_tests: values that `parameter` returns besides the parameters.
+        parameters: of the top level.
+
+    Raises: as `run_block`.
+    """
+    folder = Path(test_file).resolve().parent
+    module = folder.name
+    testbench = folder / f"{module}_tb.sv"
+    top = testbench.stem if testbench.exists() else module
+    design = block_design(
+        top,
+        sources_of(_units()[top], *(folder / rule for rule in rules)),
+        parameters=parameters,
+        # Packages are more than one module needs.
+        verilator_args=("-Wno-UNUSEDPARAM", *verilator_args),
+    )
+    name = ".".join([*folder.relative_to(ROOT).parts, tests or f"cocotb_{module}"])
+    values = json.dumps({**parameters, **(for_tests or {})})
+    run_block(design, name, environment={PARAMETERS_VARIABLE: values})
+
+
+def _simulated(path: Path | str) -> Path:
+    absolute = ROOT / path
+    return RTL / absolute.relative_to(OWN_RTL) if absolute.is_relative_to(OWN_RTL) else absolute
+
+
+def block_design(
+    top: str,
+    sources: Sequence[Path | str],
+    *,
+    parameters: Mapping[str, int | str] | None = None,
+    cpp: Sequence[Path | str] = (),
+    includes: Sequence[Path | str] = (),
+    control: Sequence[Path | str] = (WAIVERS,),
+    defines: Mapping[str, str] | None = None,
+    verilator_args: Sequence[str] = (),
+    public: bool = True,
+) -> Design:
+    """One module as top level. Paths are absolute or relative to the repository; every signal of it is
+    visible. Sources of rtl/ are those of the folder that `RTL_VARIABLE` names."""
+
+    def absolute(paths: Sequence[Path | str]) -> tuple[Path, ...]:
+        return tuple(_simulated(path).resolve() for path in paths)
+
+    values = dict(parameters or {})
+    tag = "".join(f"-{name}{value}" for name, value in sorted(values.items()))
+    if len(tag) > 60:
+        tag = "-" + hashlib.sha256(tag.encode()).hexdigest()[:12]
+    return Design(
+        name=f"block{tree_tag(RTL)}{tag}",
+        top=top,
+        sources=absolute(sources),
+        parameters=values,
+        includes=(RTL, BOARD, CHECKERS, *absolute(includes)),
+        control=absolute(control),
+        cpp=(*absolute(cpp), BOARD / "lifeline.cpp"),
+        defines=dict(defines or {}),
+        public=public,
+        verilator_args=tuple(verilator_args),
+    )
+
+
+def run_block(
+    design: Design,
+    test_module: str,
+    *,
+    seed: int | None = None,
+    kind: Kind = "fast",
+    timeout: float = RUN_TIMEOUT_S,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run the testbench of one module from a pytest test.
+
+    Raises:
+        AssertionError: with every failed test, the seed and the command that replays it; and as `run`.
+    """
+    if os.environ.get("WAVES", "") not in ("", "0"):
+        kind = "waves"
+    name = f"{test_module.rsplit('.', 2)[-2]}-{design.name}"
+    folder = "/".join(test_module.split(".")[:-1])
+    result = run(
+        # Its inputs are random at time 0: no rule holds then (rtl/npu_assert.svh).
+        dataclasses.replace(design, defines={**design.defines, "NPU_BENCH": "1"}),
+        test_module,
+        kind,
+        name=name,
+        replay=f"pytest {folder}",
+        env=environment,
+        seed=seed,
+        timeout=timeout,
+    )
+    failures = result.failures()
+    assert not failures, failures

@@ -1,0 +1,324 @@
+"""The one command line of all that looks for bugs: `python -m tb COMMAND`.
+
+Exit status: 0 all right, 1 something was found, 2 wrong arguments or a missing tool.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from echo_sim.build import BuildError
+from echo_sim.processes import stop_all
+from echo_sim.run import SimulationError, choose_seed
+from echo_sim.tools import ToolMissingError
+from tb.repository import ROOT
+from tb.results import CampaignResult, UnjudgedError, failures
+from tb.shard import WHOLE, parse_shard
+
+REPORTS = ROOT / "reports"
+INTERRUPTED = 130
+
+
+def _first_seed() -> int:
+    try:
+        return choose_seed()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Seed = Annotated[
+    int, typer.Option(default_factory=_first_seed, help="First seed. Default: $SEED, else random.")
+]
+Config = Annotated[str, typer.Option(help="Hardware configuration: a name, random-<seed>, or a TOML file.")]
+Count = Annotated[int, typer.Option(min=1, help="How many.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Simulators at a time.")]
+Json = Annotated[Path | None, typer.Option(help="Write the result to this file.")]
+Part = Annotated[str, typer.Option("--shard", help="I/N: part I of N, which differ in what they draw.")]
+Replay = Annotated[Path | None, typer.Option(help="Play again what was kept in this file.")]
+Kind = Annotated[Literal["fast", "coverage"], typer.Option(help="Kind of simulator.")]
+Html = Annotated[Path | None, typer.Option(help="Where the page goes.")]
+JOBS = os.cpu_count() or 1
+
+app = typer.Typer(
+    help="Look for bugs of the NPU. Exit status: 0 all right, 1 something was found, 2 wrong arguments.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+def command(body: Callable[..., CampaignResult | bool]) -> Callable[..., None]:
+    """Make a command of a function that returns what it found, or whether all is right.
+
+    The seed it has to use is printed, and its result goes to the file that --json names.
+    """
+
+    @app.command()
+    @functools.wraps(body)
+    def reported(**options: Any) -> None:
+        raise typer.Exit(_status(body, options))
+
+    return reported
+
+
+def _status(body: Callable[..., CampaignResult | bool], options: dict[str, Any]) -> int:
+    try:
+        if "seed" in options:
+            print(f"seed {options['seed']}", flush=True)
+        result = body(**options)
+    except (UnjudgedError, SimulationError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (BuildError, ToolMissingError, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        stop_all()
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    if isinstance(result, bool):
+        return int(not result)
+    if options["json"]:
+        result.save(options["json"])
+    return int(not result.passed)
+
+
+def _printed(result: CampaignResult) -> CampaignResult:
+    """The result, what did not pass printed."""
+    if text := failures(result):
+        print(text)
+    return result
+
+
+@command
+def rtl(
+    seed: Seed,
+    test: Annotated[str, typer.Option(help="A suite, or a test of it: matmul, matmul.test_alpha.")] = "",
+    config: Annotated[str, typer.Option(help="As for others, or all.")] = "default",
+    waves: Annotated[bool, typer.Option("--waves", help="Write waves/<test>.vcd.")] = False,
+    jobs: Jobs = JOBS,
+    json: Json = None,
+) -> CampaignResult:
+    """Run the RTL regression: every command on the device, with and without memory stalls."""
+    from tb import suites
+
+    return suites.play(test, config, "waves" if waves else "fast", seed, jobs)
+
+
+@command
+def uvm(
+    seed: Seed,
+    sequence: Annotated[str, typer.Option(help="What kind of programs.")] = "mixed",
+    config: Config = "default",
+    count: Count = 50,
+    hours: Annotated[float | None, typer.Option(help="Go on for so long, whatever the count.")] = None,
+    replay: Replay = None,
+    json: Json = None,
+) -> CampaignResult:
+    """Play random programs on all ports at once; keep and shorten those that fail."""
+    from tb.uvm import program_campaign
+    from tb.uvm.sequences import SEQUENCES
+
+    if sequence not in SEQUENCES:
+        raise ValueError(f"SEQUENCE={sequence}: there are {', '.join(SEQUENCES)}")
+    if hours is not None and hours <= 0:
+        raise ValueError(f"HOURS={hours}: it must be more than 0")
+    if replay:
+        return _printed(program_campaign.replay(replay, config, seed))
+    return program_campaign.play(config, sequence, seed, count=None if hours else count, hours=hours)
+
+
+def _cases(
+    name: Literal["faults", "fuzz"],
+    config: str,
+    seed: int,
+    count: int,
+    shard: str,
+    kind: Literal["fast", "coverage"],
+    replay: Path | None,
+) -> CampaignResult:
+    from tb.faults import case_campaign
+
+    if replay:
+        return _printed(case_campaign.replay(replay, name, seed))
+    part = parse_shard(shard)
+    return _printed(case_campaign.play(name, config, seed, count, part, kind))
+
+
+@command
+def faults(
+    seed: Seed,
+    config: Config = "small",
+    count: Count = 10_000,
+    kind: Kind = "fast",
+    shard: Part = str(WHOLE),
+    replay: Replay = None,
+    json: Json = None,
+) -> CampaignResult:
+    """Inject faults: bus errors, resets, flipped bits, late and lost responses."""
+    return _cases("faults", config, seed, count, shard, kind, replay)
+
+
+@command
+def fuzz(
+    seed: Seed,
+    config: Config = "small",
+    count: Count = 100_000,
+    kind: Kind = "fast",
+    shard: Part = str(WHOLE),
+    replay: Replay = None,
+    json: Json = None,
+) -> CampaignResult:
+    """Send random packets and random register traffic."""
+    return _cases("fuzz", config, seed, count, shard, kind, replay)
+
+
+@command
+def mutate(
+    seed: Seed,
+    count: Count = 300,
+    jobs: Jobs = JOBS,
+    shard: Part = str(WHOLE),
+    only: Annotated[str, typer.Option(help="Numbers of mutants, separated by commas.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="First trials and block testbenches only.")] = False,
+    refute: Annotated[
+        bool, typer.Option("--refute", help="Run equivalent ones as well: none may be found.")
+    ] = False,
+    json: Json = REPORTS / "mutation.json",
+) -> CampaignResult:
+    """Draw mutants of the RTL and demand that the regression finds them."""
+    from tb.mutation import mutant_campaign
+
+    part = parse_shard(shard)
+    result = mutant_campaign.play(count, seed, jobs, part, only, quick=quick, refute=refute)
+    print(mutant_campaign.report(result))
+    return _printed(result)
+
+
+@command
+def bugs(
+    seed: Seed,
+    jobs: Jobs = JOBS,
+    only: Annotated[str, typer.Option(help="The name of one bug.")] = "",
+    searches: Annotated[
+        bool, typer.Option("--searches", help="By the random campaigns that the patches name.")
+    ] = False,
+    named: Annotated[
+        bool, typer.Option("--named", help="By no other tests than those that the patches name.")
+    ] = False,
+    json: Json = REPORTS / "bugs.json",
+) -> CampaignResult:
+    """Put each known bug into the RTL and demand that the regression finds it."""
+    from tb.mutation import bugs as known
+
+    result = known.search(seed, only) if searches else known.play(seed, jobs, only, named=named)
+    print(known.report(result))
+    return _printed(result)
+
+
+@command
+def coverage(
+    seed: Seed,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Add these up, data or folders of *.dat, and run nothing.")
+    ] = None,
+    jobs: Jobs = JOBS,
+    html: Html = REPORTS / "coverage",
+    write: Annotated[Path | None, typer.Option(help="Keep the sum in this file.")] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Judge neither goals nor exclusions.")] = False,
+    json: Json = REPORTS / "coverage.json",
+) -> CampaignResult:
+    """Measure the code coverage of the RTL: lines, branches, toggles."""
+    from tb.coverage import code
+
+    result = _printed(code.play(files or (), seed, jobs, html=html, write=write, partial=partial))
+    for page in result.pages:
+        print(f"report: {page}")
+    return result
+
+
+@command
+def functional(
+    seed: Seed,
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Merge what is in these, and run nothing.")
+    ] = None,
+    count: Count = 200,
+    jobs: Jobs = JOBS,
+    html: Html = REPORTS / "functional" / "index.html",
+    json: Json = REPORTS / "functional.json",
+) -> CampaignResult | bool:
+    """Measure the functional coverage of regression and random programs."""
+    from tb.functional import merged, runs
+
+    good = bool(folders) or runs.play(runs.FOLDER, seed, count, jobs)
+    rows, result = merged.report(folders or [runs.FOLDER], html)
+    merged.show(rows, result)
+    if json:
+        result.save(json)
+    return good and result.passed
+
+
+@command
+def configurations(
+    seed: Seed,
+    name: Annotated[str, typer.Argument(help="Build random-<seed>, and play programs and suites.")] = "",
+    count: Count = 12,
+    json: Json = None,
+) -> CampaignResult:
+    """Lint random configurations, or play random programs and a few suites on one."""
+    from tb import configurations as drawn
+
+    return _printed(drawn.play(name, seed, count) if name else drawn.lint_many(seed, count))
+
+
+@command
+def formal(
+    proofs: Annotated[list[str] | None, typer.Argument(help="Which proofs. Default: all.")] = None,
+    json: Json = None,
+) -> CampaignResult:
+    """Prove properties of RTL blocks."""
+    from tb import formal as proving
+
+    return proving.play(proofs or ())
+
+
+@command
+def regress(
+    seed: Seed,
+    level: Annotated[Literal["quick", "full"], typer.Option(help="How much.")] = "quick",
+    executor: Annotated[
+        str, typer.Option(help="processes, or a Dask scheduler: tcp://host:port.")
+    ] = "processes",
+    jobs: Jobs = JOBS,
+    only: Annotated[str, typer.Option(help="Campaigns to run, a regular expression.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="Show the tasks and run nothing.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Put the summary into the docs.")] = False,
+    json: Json = None,
+) -> bool:
+    """Run everything of a level, and write one report."""
+    from tb.regress import run
+    from tb.regress.levels import LEVELS
+
+    if listed:
+        for task in run.planned(LEVELS[level], seed, only):
+            print(f"{task.name:40} {task.replay}")
+        return True
+    return run.play(LEVELS[level], seed, jobs, where=executor, only=only, json=json, update=update)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; its exit status."""
+    try:
+        app(args=arguments, prog_name="python -m tb")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -1,0 +1,244 @@
+"""The fault campaign and the fuzz campaign: draws cases batch by batch, runs them natively, judges them, and
+keeps those that fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final, Literal
+
+from echo_npu.spec.status import ErrorCode
+from echo_sim.build import Kind
+from echo_sim.config import absolute, load_config
+from tb.faults.fault_case import KINDS, FaultCase, FaultProgram, calibration, draw_program, traffic
+from tb.faults.fuzz_case import FuzzCase
+from tb.faults.predicted_case import PredictedCase
+from tb.faults.prediction import PredictedDevice
+from tb.faults.runner import CaseRunner, Record, judge
+from tb.faults.stage import FaultStage
+from tb.repository import ROOT
+from tb.results import CampaignResult, Item
+from tb.shard import WHOLE, Shard
+
+Name = Literal["faults", "fuzz"]
+NAMES: Final[tuple[Name, ...]] = ("faults", "fuzz")
+FAILURES: Final = ROOT / "failures"
+MOST_FAILURES: Final = 20
+"""Where a campaign ends early: more would not tell more."""
+
+CASE_PACKETS: Final = 60
+"""Packets of a case of the fuzz campaign."""
+BATCH_PACKETS: Final = 15_000
+BATCH_FAULTS: Final = 1_500
+PROGRAM_FAULTS: Final = 30
+"""How many faults hit one program."""
+POOL: Final = 200
+"""Legal commands that a batch has to choose from."""
+
+
+@dataclasses.dataclass
+class FailedCase:
+    """A case that failed: its batch, its number in it, and what was wrong."""
+
+    batch: int
+    case: int
+    wrong: list[str]
+    notes: list[str]
+
+
+class CaseCampaign:
+    """Cases of one kind on one configuration.
+
+    Args:
+        name: "faults" or "fuzz".
+        config: hardware configuration.
+        seed: with the number of a batch it decides everything in that batch.
+        runner: where cases are executed.
+    """
+
+    def __init__(self, name: Name, config: str, seed: int, runner: CaseRunner) -> None:
+        self.name, self.config, self.seed = name, config, seed
+        self._label = load_config(config).name
+        self._runner = runner
+        self._device = PredictedDevice(config)
+        self.figures: Counter[str] = Counter()
+        self.failures: list[FailedCase] = []
+
+    def run(self, count: int, shard: Shard = WHOLE) -> None:
+        """So many faults or packets, or a part of them."""
+        size = BATCH_FAULTS if self.name == "faults" else BATCH_PACKETS
+        batch = shard.part - 1
+        wanted = -(-count // shard.parts)
+        what = "faults" if self.name == "faults" else "packets"
+        while self.figures[what] < wanted and len(self.failures) < MOST_FAILURES:
+            self.batch(batch, min(size, wanted - self.figures[what]))
+            print(
+                f"batch {batch}: {self.figures[what]} {what}, {self.figures['cycles']} cycles,"
+                f" {len(self.failures)} cases failed",
+                flush=True,
+            )
+            batch += shard.parts
+
+    def batch(self, number: int, size: int, only: int | None = None) -> None:
+        """One batch of at least `size` faults or packets; of it, with `only`, one case."""
+        rng = random.Random(f"{self.name} {self.config} {self.seed} {number}")
+        stage = FaultStage(self.config, rng, POOL, self._device)
+        seed = rng.getrandbits(30)
+        if self.name == "fuzz":
+            self._fuzz(stage, rng, number, size, seed, only)
+        else:
+            self._faults(stage, rng, number, size, seed, only)
+
+    def _fuzz(
+        self, stage: FaultStage, rng: random.Random, number: int, size: int, seed: int, only: int | None
+    ) -> None:
+        cases: list[FuzzCase] = []
+        packets = 0
+        while packets < size or (only is not None and len(cases) <= only):
+            case = FuzzCase(stage, rng.getrandbits(64), CASE_PACKETS)
+            cases.append(case)
+            packets += case.packets + case.dropped
+        chosen = range(len(cases)) if only is None else [only]
+        records = self._runner.run(
+            stage.images, stage.routines, stage.first, [cases[index].script for index in chosen], seed
+        )
+        for index, record in zip(chosen, records, strict=True):
+            case = cases[index]
+            self._count(case, record)
+            self.figures["packets"] += case.packets + case.dropped
+            self.figures["packets_answered"] += case.packets
+            self.figures["accesses"] += case.accesses
+            self._blame(number, index, judge(case.script, record), case.notes)
+
+    def _faults(
+        self, stage: FaultStage, rng: random.Random, number: int, size: int, seed: int, only: int | None
+    ) -> None:
+        programs: list[FaultProgram] = []
+        routines = list(stage.routines)
+        for _ in range(-(-BATCH_FAULTS // PROGRAM_FAULTS)):
+            program = draw_program(stage, rng, len(routines))
+            programs.append(program)
+            routines += [program.submit, program.compare]
+        trials = [calibration(stage, program) for program in programs]
+        records = self._runner.run(stage.images, routines, stage.first, trials, seed)
+        usual = []
+        for trial, record in zip(trials, records, strict=True):
+            wrong = judge(trial, record)
+            if wrong:
+                self._blame(number, -1, wrong, ["a program without a fault"])
+                return
+            usual.append(traffic(record))
+        kinds, weights = list(KINDS), list(KINDS.values())
+        cases: list[FaultCase] = []
+        for index in range(size if only is None else only + 1):
+            kind = rng.choices(kinds, weights)[0]
+            at = index % len(programs)
+            cases.append(FaultCase(stage, rng.getrandbits(64), kind, programs[at], usual[at]))
+        chosen = range(len(cases)) if only is None else [only]
+        records = self._runner.run(
+            stage.images, routines, stage.first, [cases[index].script for index in chosen], seed + 1
+        )
+        for index, record in zip(chosen, records, strict=True):
+            case = cases[index]
+            wrong, outcome = case.judge(record)
+            self._count(case, record)
+            self.figures[outcome] += 1
+            if outcome != "missed":
+                self.figures["faults"] += 1
+                self.figures[f"faults_{case.kind}"] += 1
+            self._blame(number, index, wrong, [case.kind, *case.notes])
+
+    def _count(self, case: PredictedCase, record: Record) -> None:
+        self.figures["cases"] += 1
+        self.figures["cycles"] += record.cycles
+        self.figures["stray_writes"] += record.stray_writes
+        for code, count in case.errors.items():
+            self.figures[f"errors_{ErrorCode(code).name}"] += count
+
+    def _blame(self, batch: int, case: int, wrong: list[str], notes: list[str]) -> None:
+        self.figures["hangs"] += any(each.startswith("hang") for each in wrong)
+        self.figures["wrong"] += any(each.startswith(("wrong", "and", "the case")) for each in wrong)
+        self.figures["crashes"] += any(each.startswith(("crash", "protocol")) for each in wrong)
+        self.figures["stray_writes"] += sum(each.startswith("stray write: burst") for each in wrong)
+        if wrong:
+            self.failures.append(FailedCase(batch, case, wrong, notes))
+
+    # --- what stays of it ---
+
+    def keep(self, failure: FailedCase, folder: Path = FAILURES) -> Path:
+        """Write down where a failing case comes from."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}-{self._label}-{self.seed}-{failure.batch}-{failure.case}.json"
+        where = {"campaign": self.name, "config": self.config, "seed": self.seed}
+        path.write_text(json.dumps(where | dataclasses.asdict(failure), indent=1) + "\n", encoding="utf-8")
+        return path
+
+    def result(self, seconds: float, shard: Shard = WHOLE) -> CampaignResult:
+        """In the form that reports read."""
+        items = [
+            Item(
+                f"{self.name}-{self._label}-{self.seed}-{failure.batch}-{failure.case}",
+                "fail",
+                message="; ".join(failure.wrong),
+                replay=f"make {self.name} REPLAY={self.keep(failure).relative_to(ROOT)}",
+                detail="; ".join(failure.notes),
+            )
+            for failure in self.failures
+        ]
+        if not items:
+            items = [Item(f"{self.name}-{self._label}-{self.seed}-part-{shard}", "pass", seconds)]
+        return CampaignResult(self.name, self.seed, seconds, dict(sorted(self.figures.items())), items)
+
+
+def replayed(path: Path, runner_name: str) -> list[str]:
+    """Play a kept case again: alone, and if that passes with all before it. What is wrong, in words.
+
+    Raises:
+        ValueError: the file is none that `CaseCampaign.keep` wrote.
+    """
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        name, config, seed = kept["campaign"], kept["config"], int(kept["seed"])
+        batch, case = int(kept["batch"]), int(kept["case"])
+        if name not in NAMES:
+            raise ValueError(name)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a kept case: {error}") from None
+    runner = CaseRunner(config, runner_name)
+    size = BATCH_FAULTS if name == "faults" else BATCH_PACKETS
+    for only in ([case] if case >= 0 else []) + [None]:
+        campaign = CaseCampaign(name, config, seed, runner)
+        campaign.batch(batch, size, only)
+        for failure in campaign.failures:
+            if failure.case == case:
+                print("\n".join(failure.notes))
+                return failure.wrong
+    return []
+
+
+def play(name: Name, config: str, seed: int, count: int, shard: Shard, kind: Kind) -> CampaignResult:
+    """Draw and judge `count` faults or packets, or a part of them, and keep the cases that fail.
+
+    Raises: as `echo_sim.build.build`.
+    """
+    config = absolute(config)
+    part = f"{shard.part}-of-{shard.parts}"
+    runner = CaseRunner(config, f"{name}-{load_config(config).name}-{seed}-{part}", kind)
+    campaign = CaseCampaign(name, config, seed, runner)
+    started = time.monotonic()
+    campaign.run(count, shard)
+    result = campaign.result(time.monotonic() - started, shard)
+    print(", ".join(f"{figure.replace('_', ' ')} {value}" for figure, value in result.figures.items()))
+    return result
+
+
+def replay(path: Path, name: Name, seed: int) -> CampaignResult:
+    """Play a kept case again. Raises as `replayed` and `play`."""
+    started = time.monotonic()
+    wrong = replayed(path, f"{name}-replay")
+    item = Item(path.stem, "fail" if wrong else "pass", time.monotonic() - started, "; ".join(wrong))
+    return CampaignResult(name, seed, item.seconds, {}, [item])

@@ -1,0 +1,129 @@
+"""Draws mutants of the RTL, runs the regression on each, and says which were found."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
+from tb.mutation.judge import Case, Judge, MutantFinding
+from tb.mutation.operators import CLASSES, mutants_of, sample
+from tb.mutation.schemata import Mutant
+from tb.mutation.syntax import RtlSource
+from tb.mutation.tree import sources, usable
+from tb.results import CampaignResult, Item
+from tb.shard import Shard
+
+
+def result_of(
+    mutants: Mapping[int, Mutant],
+    findings: Mapping[int, MutantFinding],
+    equivalents: Mapping[str, str],
+    refused: Mapping[int, str],
+    seed: int,
+    count: int,
+    seconds: float,
+) -> CampaignResult:
+    """The campaign's result; a mutant that was not found is an item that failed. Of each class there are the
+    figures `<class> killed` and `<class> survived`."""
+    figures: Counter[str] = Counter(mutants=0, killed=0, survived=0, equivalent=0, illegal=0)
+    items = []
+    for number, mutant in mutants.items():
+        replay = f"make mutate SEED={seed} N={count} MUTANT={number}"
+        figures["mutants"] += 1
+        if number in refused:
+            figures["illegal"] += 1
+            detail = f"illegal: {refused[number]}"
+            items.append(Item(mutant.identity, "pass", detail=detail, replay=replay))
+        elif number in findings and findings[number].killed:
+            finding = findings[number]
+            figures["killed"] += 1
+            figures[f"{mutant.operator} killed"] += 1
+            detail = f"killed by {finding.killer}: {finding.how}"
+            items.append(Item(mutant.identity, "pass", finding.seconds, detail=detail, replay=replay))
+        elif mutant.identity in equivalents:
+            figures["equivalent"] += 1
+            detail = f"equivalent: {equivalents[mutant.identity]}"
+            items.append(Item(mutant.identity, "pass", detail=detail, replay=replay))
+        elif number in findings:
+            figures["survived"] += 1
+            figures[f"{mutant.operator} survived"] += 1
+            where = f"line {mutant.line}, {mutant.operator}"
+            seconds_of = findings[number].seconds
+            items.append(Item(mutant.identity, "fail", seconds_of, f"no test finds it ({where})", replay))
+    return CampaignResult("mutation", seed, seconds, dict(figures), items)
+
+
+def report(result: CampaignResult) -> str:
+    """The result as text: a line for each file and each class, the sums."""
+    rows: dict[str, Counter[str]] = {}
+    for item in result.items:
+        row = rows.setdefault(item.name.partition(":")[0], Counter())
+        state = "survived" if item.status == "fail" else item.detail.split(":")[0].split()[0]
+        row["mutants"] += 1
+        row[state] += 1
+    lines = [f"{'file':26}{'mutants':>9}{'killed':>9}{'survived':>10}{'equivalent':>12}"]
+    for name, row in sorted(rows.items()):
+        lines.append(
+            f"{name:26}{row['mutants']:9}{row['killed']:9}{row['survived']:10}{row['equivalent']:12}"
+        )
+    figures = result.figures
+    lines += ["", f"{'class':26}{'killed':>9}{'survived':>10}{'share':>9}"]
+    for name in CLASSES:
+        killed, survived = figures.get(f"{name} killed", 0), figures.get(f"{name} survived", 0)
+        if killed + survived:
+            share = f"{100 * killed / (killed + survived):.0f} %"
+            lines.append(f"{name:26}{killed:9}{survived:10}{share:>9}")
+    able = figures["killed"] + figures["survived"]
+    share = f"{100 * figures['killed'] / able:.1f} %" if able else "none"
+    lines.append(
+        f"{figures['mutants']} mutants: {figures['killed']} killed, {figures['survived']} survived,"
+        f" {figures['equivalent']} equivalent, {figures['illegal']} illegal; {share} of those that can be"
+        f" found, in {result.seconds:.0f} s, seed {result.seed}"
+    )
+    return "\n".join(lines)
+
+
+def play(
+    count: int, seed: int, jobs: int, shard: Shard, only: str, *, quick: bool, refute: bool
+) -> CampaignResult:
+    """Draw `count` mutants and judge those of the shard, or those whose numbers `only` lists.
+
+    Args:
+        quick: first trials and block testbenches only.
+        refute: judge the equivalent ones as well: none may be found.
+
+    Raises:
+        UnjudgedError: a list or a file of the RTL is not as it has to be, or the unchanged RTL fails.
+        ValueError: more mutants than there are. BuildError, ToolMissingError: as `build`.
+    """
+    started = time.monotonic()
+    files = sources()
+    equivalents = load_equivalents()
+    check_known(equivalents, (mutant for path in files for mutant in mutants_of(RtlSource(path))))
+    drawn = dict(enumerate(sample(files, count, seed), 1))
+    name = f"seed{seed}-{count}"
+    folder, refused = usable(name, {number: mutant.edits for number, mutant in drawn.items()})
+    mine = {
+        number: mutant for number, mutant in drawn.items() if number % shard.parts == shard.part % shard.parts
+    }
+    if only:
+        wanted = {int(number) for number in only.split(",")}
+        mine = {number: mutant for number, mutant in drawn.items() if number in wanted}
+    cases = [
+        Case(number, mutant.file, reset=mutant.of_reset)
+        for number, mutant in mine.items()
+        if number not in refused and (refute or mutant.identity not in equivalents)
+    ]
+    part = f"mutation-{name}-{shard.part}of{shard.parts}"
+    judge = Judge(folder, seed, jobs, part, lambda text: print(text, flush=True))
+    findings = judge.judge(cases, whole=not quick)
+    seconds = time.monotonic() - started
+    for number, finding in findings.items():
+        if finding.killed and drawn[number].identity in equivalents:
+            raise EquivalentsError(
+                f"{drawn[number].identity} is listed as equivalent, but {finding.killer} finds it:"
+                f" {finding.how}"
+            )
+    return result_of(mine, findings, equivalents, refused, seed, count, seconds)

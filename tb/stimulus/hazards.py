@@ -1,0 +1,441 @@
+"""Pairs of commands of which one writes what the other one uses, in every role that an operand can have.
+
+The first of a pair takes long, several blocks of a product and several batches, so that the second one can do
+harm if it does not wait; operands meet in their first bytes, their last ones, or between. The functional
+model executes commands one behind the other, so a pair that was not kept apart shows in its results.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import (
+    NpuCommandPacket,
+    Packet,
+    add_packets,
+    gather_packets,
+    load_program_packets,
+    matmul_packets,
+    memcpy_packets,
+    packet_bytes,
+)
+from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.memory import ProgramMemory
+from echo_npu.vector.program import Builder, Program
+from echo_sim.config import NpuConfig
+from tb.scoreboards.accuracy import addresses
+
+Slots = list[Packet]
+Place = Literal["first", "middle", "last"]
+
+ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "matmul": ("src1", "src2", "columns", "rows", "dst"),
+    "add": ("src1", "src2", "dst"),
+    "memcpy": ("src1", "dst"),
+    "vector": ("s0", "s1", "s2", "s3", "dst"),
+    "gather": ("table", "indices", "dst"),
+    "load": ("code",),
+}
+"""Operands by the kind of command."""
+PLACES: Final[tuple[Place, ...]] = ("first", "middle", "last")
+
+
+class Meeting(NamedTuple):
+    """Where an operand of the first command meets one of the second."""
+
+    first: str
+    first_role: str
+    second: str
+    second_role: str
+
+
+MEETINGS: Final = tuple(
+    Meeting(first, first_role, second, second_role)
+    for first, first_roles in ROLES.items()
+    for second, second_roles in ROLES.items()
+    for first_role in first_roles
+    for second_role in second_roles
+    # One of the two writes; the vector engine has one command at a time.
+    if "dst" in (first_role, second_role) and "matmul" in (first, second)
+)
+
+_PITCH: Final = 1 << 21
+"""Bytes from one operand to the next: what meets one meets no other."""
+_FIRST: Final = 1 << 22
+_TABLE_ROWS: Final = 40
+"""More than a product of zeros and ones can count."""
+_LOADED_AT: Final = 64
+"""Where in program memory programs are loaded that others have just written."""
+
+
+def fold() -> Program:
+    """o = ((s0 + s1) * p0 + s2) + s3."""
+    b = Builder("fold")
+    streams = [b.stream(i) for i in range(4)]
+    v = b.vector()
+    with b.chunks(advance=streams):
+        b.add(v, streams[0], streams[1])
+        b.fma(v, v, b.param(0), streams[2])
+        b.add(b.out, v, streams[3])
+    return b.build()
+
+
+def doubled() -> Program:
+    """o = s0 + s0."""
+    b = Builder("doubled")
+    x = b.stream(0)
+    with b.chunks(advance=[x]):
+        b.add(b.out, x, x)
+    return b.build()
+
+
+def squared() -> Program:
+    """o = s0 * s0."""
+    b = Builder("squared")
+    x = b.stream(0)
+    with b.chunks(advance=[x]):
+        b.mul(b.out, x, x)
+    return b.build()
+
+
+FOLD, DOUBLED, SQUARED = fold(), doubled(), squared()
+
+
+class Draft(NamedTuple):
+    """A command without its addresses: what makes its packets from them, by role, and what makes so many
+    bytes of an operand, by role; floats where nothing is said."""
+
+    kind: str
+    packets: Callable[[Mapping[str, int]], Slots]
+    contents: Mapping[str, Callable[[int], bytes]]
+
+
+class HazardMaker:
+    """Draws pairs of commands. `images` is what must be in device memory before the first of them."""
+
+    def __init__(self, rng: random.Random, config: NpuConfig) -> None:
+        self._random = rng
+        self._config = config
+        self._values = np.random.default_rng(rng.getrandbits(64))
+        self._wide = config.data_width // 64
+        self._programs = ProgramMemory(config.program_words)
+        self._programs.loaded = config.program_words
+        self._count = 0
+        self.images: dict[int, bytes] = {}
+
+    def forget(self) -> None:
+        """What was drawn has been executed: its memory is free again."""
+        self._count = 0
+        self.images.clear()
+
+    def loads(self) -> Slots:
+        """The command that loads what VECTOR commands run; it comes before all others."""
+        at = self._fresh()
+        self.images[at] = FOLD.code
+        return list(load_program_packets(at, len(FOLD), 0))
+
+    def pair(self, meeting: Meeting, place: Place | None = None, meets: Place | None = None) -> Slots:
+        """The two commands of a meeting, perhaps behind and around others that have nothing to do with them.
+        `place`: of the first one's operand, `meets`: of the second one's."""
+        pick = self._random
+        at: Place = place if place is not None else pick.choice(PLACES)
+        other: Place = meets if meets is not None else pick.choice(PLACES)
+        while True:
+            slots: Slots = []
+            images = dict(self.images)
+            count = self._count
+            for _ in range(pick.choice((0, 0, 1))):
+                slots += self._placed(self._draft("matmul", slow=True), {})[0]
+            try:
+                slots += self._meeting(meeting, at, other)
+            except PacketFault:  # an operand met another one of its own command
+                self.images, self._count = images, count
+                continue
+            return slots
+
+    def _meeting(self, meeting: Meeting, place: Place, meets: Place) -> Slots:
+        pick = self._random
+        if meeting.first == "load":
+            return self._code_is_overwritten()
+        if meeting.second == "load":
+            return self._code_is_written()
+        indices = "indices" in (meeting.first_role, meeting.second_role)
+        first = self._draft(meeting.first, slow=True, role=meeting.first_role, counts=indices)
+        second = self._draft(meeting.second, slow=False, role=meeting.second_role, counts=indices)
+        slots, operands, command = self._placed(first, {})
+        at = _byte(operands[meeting.first_role], command.batch, place, pick)
+        for _ in range(pick.choice((0, 0, 0, 1, 2))):
+            slots += self._placed(self._draft(pick.choice(("matmul", "memcpy")), slow=False), {})[0]
+        shape, command = self._shape(second)
+        offset = _byte(shape[meeting.second_role], command.batch, meets, pick)
+        unit = 4
+        address = at // unit * unit - (offset - shape[meeting.second_role].address) // unit * unit
+        return slots + self._placed(second, {meeting.second_role: address})[0]
+
+    # --- commands ---
+
+    def _draft(self, kind: str, *, slow: bool, role: str = "", counts: bool = False) -> Draft:
+        made: Draft = getattr(self, f"_{kind}")(slow, role, counts)
+        return made
+
+    def _matmul(self, slow: bool, role: str, counts: bool) -> Draft:
+        """Several blocks, in some dimensions at least, if `slow`. `counts`: of zeros and ones, in int32."""
+        pick, config = self._random, self._config
+        tile = config.array_rows
+        if slow:
+            while True:
+                m = pick.choice((tile + 1, config.block_m + pick.randint(1, tile)))
+                k = pick.choice(
+                    (tile + 1, (config.block_k_tiles + 1) * tile + 1, 4 * config.block_k_tiles * tile)
+                )
+                n = pick.choice((tile + 1, config.block_n_tiles * tile + pick.randint(1, tile)))
+                batch = pick.choice(((1, 1), (1, 2), (2, 1), (2, 2), (3, 2)))
+                work = m * k * n * batch[0] * batch[1] // tile**2
+                if 1500 < work < 12000:
+                    break
+        else:
+            m, k, n = (pick.randint(1, tile + 2) for _ in range(3))
+            batch = pick.choice(((1, 1), (1, 1), (1, 2), (2, 2)))
+        dtype = DataType.INT8 if counts else pick.choice((DataType.FP32, DataType.FP32, *DataType))
+        if counts:
+            k = min(k, _TABLE_ROWS - 1)
+        vectors = not counts and (role in ("columns", "rows") or pick.random() < 0.3)
+        out = OutType.INT32 if counts else pick.choice((OutType.FLOAT32, OutType.OWN))
+        trans_a, trans_b = pick.random() < 0.5, pick.random() < 0.5
+        size, out_size = dtype.itemsize, out.itemsize(dtype)
+        stored = [(k, m) if trans_a else (m, k), (n, k) if trans_b else (k, n), (m, n)]
+        strides = [
+            self._strides(rows, columns * each, batch, each, written=each_is == 2)
+            for each_is, ((rows, columns), each) in enumerate(
+                zip(stored, (size, size, out_size), strict=True)
+            )
+        ]
+
+        def packets(at: Mapping[str, int]) -> Slots:
+            return list(
+                matmul_packets(
+                    at["src1"],
+                    at["src2"],
+                    at["dst"],
+                    m,
+                    k,
+                    n,
+                    dtype=dtype,
+                    out=out,
+                    trans_a=trans_a,
+                    trans_b=trans_b,
+                    alpha=None if counts else 0.5,
+                    row_scales=at["rows"] if vectors else None,
+                    column_vectors=at["columns"] if vectors else None,
+                    column_scale=vectors,
+                    bias=vectors,
+                    row_strides=tuple(each[0] for each in strides),
+                    batch=batch,
+                    src1_batch_strides=strides[0][1:],
+                    src2_batch_strides=strides[1][1:],
+                    dst_batch_strides=strides[2][1:],
+                )
+            )
+
+        elements = self._bits if counts else (lambda nbytes: self._elements(dtype, nbytes))
+        contents = {"src1": elements, "src2": elements}
+        return Draft("matmul", packets, contents | ({"dst": self._indices} if counts else {}))
+
+    def _add(self, slow: bool, role: str, counts: bool) -> Draft:
+        elements = 1500 * self._wide if slow else self._random.randint(1, 20)
+        return Draft(
+            "add", lambda at: list(add_packets(at["src1"], at["src2"], at["dst"], elements, alpha=0.25)), {}
+        )
+
+    def _memcpy(self, slow: bool, role: str, counts: bool) -> Draft:
+        pick = self._random
+        rows = 60 * self._wide if slow else pick.randint(1, 3)
+        nbytes = 4 * pick.randint(1, 10)
+        batch = pick.choice(((1, 3), (2, 2), (3, 1))) if slow else pick.choice(((1, 1), (1, 2)))
+        source = self._strides(rows, nbytes, batch, 4)
+        result = self._strides(rows, nbytes, batch, 4, written=True)
+        return Draft(
+            "memcpy",
+            lambda at: list(
+                memcpy_packets(
+                    at["src1"],
+                    at["dst"],
+                    nbytes,
+                    rows=rows,
+                    row_strides=(source[0], result[0]),
+                    batch=batch,
+                    src_batch_strides=source[1:],
+                    dst_batch_strides=result[1:],
+                )
+            ),
+            {},
+        )
+
+    def _vector(self, slow: bool, role: str, counts: bool) -> Draft:
+        pick = self._random
+        rows, cols = (12 * self._wide, 40) if slow else (pick.randint(1, 3), pick.randint(1, 12))
+        batch = pick.choice(((1, 2), (2, 1), (2, 2))) if slow else pick.choice(((1, 1), (1, 2)))
+        strides = [self._strides(rows, 4 * cols, batch, 4, written=i == 4) for i in range(5)]
+        strides = [(row or 4 * cols, inner, outer) for row, inner, outer in strides]
+
+        def packets(at: Mapping[str, int]) -> Slots:
+            streams = [
+                Stream(at[name], row_stride=row, batch_strides=(inner, outer))
+                for name, (row, inner, outer) in zip(ROLES["vector"], strides, strict=True)
+            ]
+            command = vector_command(
+                0,
+                rows=rows,
+                cols=cols,
+                batch=batch,
+                inputs=streams[:4],
+                output=streams[4],
+                params=[0.5],
+                passes=FOLD.passes,
+            )
+            return command.packets()
+
+        return Draft("vector", packets, {})
+
+    def _gather(self, slow: bool, role: str, counts: bool) -> Draft:
+        pick = self._random
+        rows, nbytes = (
+            (150 * self._wide, 4 * pick.randint(1, 4))
+            if slow
+            else (pick.randint(1, 6), 4 * pick.randint(1, 4))
+        )
+        return Draft(
+            "gather",
+            lambda at: list(gather_packets(at["table"], at["indices"], at["dst"], rows, nbytes, _TABLE_ROWS)),
+            {"indices": self._indices},
+        )
+
+    # --- programs as operands ---
+
+    def _code_is_written(self) -> Slots:
+        """A product writes a program that a LOAD_PROGRAM reads."""
+        code, source = SQUARED.code, self._fresh()
+        self.images[source] = DOUBLED.code
+        load = load_program_packets(source, len(SQUARED), _LOADED_AT)
+        return [*self._written(code, source, slow=True), *load, *self._run()]
+
+    def _code_is_overwritten(self) -> Slots:
+        """A product writes over a program that a LOAD_PROGRAM still reads."""
+        words = self._config.program_words - _LOADED_AT - 8
+        source = self._fresh()
+        end = source + 8 * words
+        code = DOUBLED.code
+        self.images[source] = bytes(8 * words - len(code)) + code
+        load = load_program_packets(source, words, _LOADED_AT)
+        written = self._written(SQUARED.code, end - len(SQUARED.code), slow=False)
+        return [*load, *written, *self._run(_LOADED_AT + words - len(DOUBLED))]
+
+    def _written(self, data: bytes, at: int, *, slow: bool) -> Slots:
+        """An int8 product whose result is `data`: all but its last products are zero."""
+        rows, depth = len(data), 2000 if slow else 1
+        left = np.zeros((rows, depth), np.int8)
+        left[:, -1] = np.frombuffer(data, np.int8)
+        right = np.zeros((depth, 1), np.int8)
+        right[-1] = 1
+        src1, src2 = self._fresh(), self._fresh()
+        self.images[src1], self.images[src2] = left.tobytes(), right.tobytes()
+        return list(matmul_packets(src1, src2, at, rows, depth, 1, dtype="int8", out=OutType.OWN))
+
+    def _run(self, entry: int = _LOADED_AT) -> Slots:
+        """A VECTOR of what was loaded."""
+        source, dst = self._fresh(), self._fresh()
+        self.images[source] = self._elements(DataType.FP32, 80)
+        return vector_command(
+            entry, rows=1, cols=20, inputs=[Stream(source)], output=Stream(dst), passes=DOUBLED.passes
+        ).packets()
+
+    # --- places ---
+
+    def _strides(
+        self, rows: int, nbytes: int, batch: tuple[int, int], unit: int, *, written: bool = False
+    ) -> tuple[int, int, int]:
+        """Strides of rows, inner and outer batches; what is `written` lies apart."""
+        pick = self._random
+        row = pick.choice((0, -(-nbytes // unit) * unit + unit * pick.randint(0, 9)))
+        matrix = rows * (row or nbytes) + unit * pick.randint(0, 20)
+        if written:
+            if pick.random() < 0.5:
+                return row, matrix, matrix * batch[0]
+            return row, matrix * batch[1], matrix
+        steps = (0, unit * pick.randint(1, 20), matrix)
+        return row, pick.choice(steps), pick.choice(steps)
+
+    def _fresh(self) -> int:
+        """An address with room on both sides."""
+        region = self._random.choice((WEIGHT, ACTIVATION))
+        self._count += 1
+        assert _FIRST + (self._count + 1) * _PITCH < region.size, "more commands than memory has room for"
+        return region.base + _FIRST + self._count * _PITCH + 64 * self._random.randrange(64)
+
+    def _shape(self, draft: Draft) -> tuple[dict[str, MemoryOperand], CheckedCommand]:
+        """The operands by role, as they are when each begins at a place of its own."""
+        at = {role: _FIRST + i * _PITCH for i, role in enumerate(ROLES[draft.kind])}
+        return self._operands(draft, draft.packets(at))
+
+    def _operands(
+        self, draft: Draft, slots: Sequence[Packet]
+    ) -> tuple[dict[str, MemoryOperand], CheckedCommand]:
+        raw = [packet_bytes(packet) for packet in slots]
+        command = check_command(NpuCommandPacket.unpack(raw[0]), unpack_extension(raw[1:]), self._programs)
+        assert command.dst is not None
+        roles = [role for role in ROLES[draft.kind] if role != "dst"]
+        return dict(zip(roles, command.sources, strict=False)) | {"dst": command.dst}, command
+
+    def _placed(
+        self, draft: Draft, where: Mapping[str, int]
+    ) -> tuple[Slots, dict[str, MemoryOperand], CheckedCommand]:
+        """A draft with operands `where` it is said, or at fresh places; they are filled.
+
+        PacketFault: it is not legal there.
+        """
+        at = {role: where.get(role) or self._fresh() for role in ROLES[draft.kind]}
+        slots = draft.packets(at)
+        operands, command = self._operands(draft, slots)
+        for role, operand in operands.items():
+            # A result that is read before it is written must show, too.
+            contents = draft.contents.get(role, self._floats)
+            data = contents(operand.extent(command.batch) + 3 & ~3)
+            # What begins at the same place and is longer keeps its end.
+            self.images[operand.address] = data + self.images.get(operand.address, b"")[len(data) :]
+        return slots, operands, command
+
+    def _floats(self, nbytes: int) -> bytes:
+        return self._elements(DataType.FP32, nbytes)
+
+    def _indices(self, nbytes: int) -> bytes:
+        return self._values.integers(0, _TABLE_ROWS, nbytes // 4).astype("<i4").tobytes()
+
+    def _bits(self, nbytes: int) -> bytes:
+        return self._values.integers(0, 2, nbytes).astype(np.int8).tobytes()
+
+    def _elements(self, kind: DataType, nbytes: int) -> bytes:
+        """Random elements: normally distributed, or any int8."""
+        if kind == DataType.INT8:
+            return self._values.bytes(nbytes)
+        values = self._values.standard_normal(nbytes // kind.itemsize, dtype=np.float32)
+        if kind == DataType.BF16:
+            return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+        return values.astype(kind.storage).tobytes()
+
+
+def _byte(operand: MemoryOperand, batch: tuple[int, int], place: Place, rng: random.Random) -> int:
+    """The address of a byte of an operand."""
+    runs = addresses(operand, batch).reshape(-1)
+    if place == "first":
+        return int(runs.min())
+    if place == "last":
+        return int(runs.max()) + operand.row_bytes - 1
+    return int(rng.choice(runs)) + rng.randrange(operand.row_bytes)

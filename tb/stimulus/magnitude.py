@@ -1,0 +1,253 @@
+"""Commands of which one count or one stride is large and all else is small: they take counters, indices and
+addresses to where no shape of a network does, in few clock cycles."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.checks import check_command
+from echo_npu.commands.packets import (
+    ExtensionPacket,
+    NpuCommandPacket,
+    Packet,
+    add_packets,
+    matmul_packets,
+    memcpy_packets,
+)
+from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region
+from tb.scoreboards.accuracy import addresses
+
+COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "matmul": ("m", "k", "n", "batch0", "batch1"),
+    "memcpy": ("bytes", "rows", "batch0", "batch1"),
+    "add": ("elements",),
+}
+"""What can be large, by the kind of command."""
+LEVELS: Final = ("row", "batch0", "batch1")
+STRIDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "matmul": ("src1", "src2", "dst"),
+    "memcpy": ("src1", "dst"),
+}
+"""Operands with strides."""
+MOST_STRIDE_BITS: Final = 27
+"""Two rows so far apart still lie in one region."""
+
+FIRST: Final = 0x0040_0000
+"""Where operands begin in each region: behind what other stimulus uses."""
+_DENSE_BYTES: Final = 1 << 23
+"""Operands up to here are filled as a whole, gaps and all."""
+
+Slots = list[Packet]
+Strides = tuple[int, int, int]
+
+
+class LargeMaker:
+    """Draws legal commands on fresh operands.
+
+    `images` is what must be in device memory before the first of them, bytes by address; it grows with each.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self._random = rng
+        self._values = np.random.default_rng(rng.getrandbits(64))
+        self._next = {region: region.base + FIRST for region in (WEIGHT, ACTIVATION)}
+        self.images: dict[int, bytes] = {}
+
+    def forget(self) -> None:
+        """What was drawn has been executed: its memory is free again."""
+        self._next = {region: region.base + FIRST for region in (WEIGHT, ACTIVATION)}
+        self.images.clear()
+
+    def long(self, kind: str, count: str, size: int, **fields: Any) -> Slots:
+        """A command whose `count`, one of COUNTS[kind], is `size`. `fields` as the method of that kind."""
+        if kind == "add":
+            return self.add(size)
+        pick = self._random
+        inner = size if count == "batch0" else 1
+        outer = size if count == "batch1" else 1
+        if kind == "memcpy":
+            nbytes = size if count == "bytes" else pick.randint(1, 3)
+            return self.copy(nbytes, rows=size if count == "rows" else 1, batch=(inner, outer))
+        m, k, n = (size if name == count else pick.randint(1, 2) for name in "mkn")
+        return self.product(m, k, n, batch=(inner, outer), **fields)
+
+    def far(self, kind: str, operand: str, level: str, stride: int) -> Slots:
+        """A command two of whose rows or batches are `stride` bytes apart in one operand."""
+        strides = {name: [0, 0, 0] for name in ("src1", "src2", "dst")}
+        at = LEVELS.index(level)
+        strides[operand][at] = stride
+        batch = tuple(2 if level == name else 1 for name in LEVELS[1:])
+        if kind == "memcpy":
+            nbytes = self._random.randint(1, min(stride, 40))
+            if level != "row" and operand != "dst":
+                strides["dst"][at] = nbytes
+            return self.copy(nbytes, rows=2 if level == "row" else 1, batch=batch, strides=strides)
+        m, k, n = (self._random.randint(2, 2 if stride >> (MOST_STRIDE_BITS - 1) else 3) for _ in range(3))
+        if level != "row" and operand != "dst":
+            strides["dst"][at] = 4 * m * n
+        return self.product(m, k, n, dtype=DataType.FP32, out=OutType.FLOAT32, batch=batch, strides=strides)
+
+    def product(
+        self,
+        m: int,
+        k: int,
+        n: int,
+        *,
+        dtype: DataType | None = None,
+        out: OutType | None = None,
+        trans_a: bool | None = None,
+        trans_b: bool | None = None,
+        vectors: bool | None = None,
+        batch: Sequence[int] = (1, 1),
+        strides: Mapping[str, Sequence[int]] | None = None,
+    ) -> Slots:
+        """A MATMUL; what is None is drawn. `vectors`: with scales of rows and columns and a bias. Batches lie
+        side by side where `strides` (row, batch0, batch1 of each operand) does not say otherwise."""
+        pick = self._random
+        dtype = pick.choice(list(DataType)) if dtype is None else dtype
+        trans_a = pick.random() < 0.5 if trans_a is None else trans_a
+        trans_b = pick.random() < 0.5 if trans_b is None else trans_b
+        vectors = pick.random() < 0.5 if vectors is None else vectors
+        if out is None:
+            outs = (
+                tuple(OutType) if dtype == DataType.INT8 and not vectors else (OutType.FLOAT32, OutType.OWN)
+            )
+            out = pick.choice(outs)
+        size, out_size = dtype.itemsize, out.itemsize(dtype)
+        if strides is None:
+            sizes = (size * m * k, size * k * n, out_size * m * n)
+            strides = {
+                name: self._side_by_side(nbytes, batch)
+                for name, nbytes in zip(("src1", "src2", "dst"), sizes, strict=True)
+            }
+
+        def packets(src1: int, src2: int, dst: int, rows: int, columns: int) -> Slots:
+            return list(
+                matmul_packets(
+                    src1,
+                    src2,
+                    dst,
+                    m,
+                    k,
+                    n,
+                    dtype=dtype,
+                    out=out,
+                    trans_a=trans_a,
+                    trans_b=trans_b,
+                    row_scales=rows if vectors else None,
+                    column_vectors=columns if vectors else None,
+                    column_scale=vectors,
+                    bias=vectors,
+                    row_strides=tuple(strides[name][0] for name in ("src1", "src2", "dst")),
+                    batch=batch,
+                    src1_batch_strides=tuple(strides["src1"][1:]),
+                    src2_batch_strides=tuple(strides["src2"][1:]),
+                    dst_batch_strides=tuple(strides["dst"][1:]),
+                )
+            )
+
+        return self._placed(packets, (dtype, dtype, DataType.FP32, DataType.FP32), out_size)
+
+    def copy(
+        self,
+        nbytes: int,
+        *,
+        rows: int = 1,
+        batch: Sequence[int] = (1, 1),
+        strides: Mapping[str, Sequence[int]] | None = None,
+    ) -> Slots:
+        """A MEMCPY; batches lie side by side where `strides` does not say otherwise."""
+        if strides is None:
+            strides = {name: self._side_by_side(rows * nbytes, batch) for name in ("src1", "dst")}
+
+        def packets(src: int, _: int, dst: int, *__: int) -> Slots:
+            return list(
+                memcpy_packets(
+                    src,
+                    dst,
+                    nbytes,
+                    rows=rows,
+                    row_strides=(strides["src1"][0], strides["dst"][0]),
+                    batch=batch,
+                    src_batch_strides=tuple(strides["src1"][1:]),
+                    dst_batch_strides=tuple(strides["dst"][1:]),
+                )
+            )
+
+        return self._placed(packets, (DataType.INT8,), 1)
+
+    def add(self, elements: int) -> Slots:
+        """An ADD_TENSOR."""
+
+        def packets(src1: int, src2: int, dst: int, *_: int) -> Slots:
+            return list(add_packets(src1, src2, dst, elements, alpha=self._random.choice((1.0, -0.37))))
+
+        return self._placed(packets, (DataType.FP32, DataType.FP32), 4)
+
+    def _side_by_side(self, nbytes: int, batch: Sequence[int]) -> Strides:
+        """Strides of dense batches of so many bytes."""
+        return 0, nbytes, nbytes * batch[0]
+
+    def _placed(self, packets: Callable[..., Slots], types: Sequence[DataType], unit: int) -> Slots:
+        """The packets, given what makes them from the addresses of src1, src2, dst, row scales and column
+        vectors; with images of its sources, whose elements are of `types`. `unit`: bytes of a result."""
+        sources, results = self._random.sample((WEIGHT, ACTIVATION), 2)
+        first, last = sources.base + FIRST, results.base + FIRST
+        shape = _command(packets(first, first, last, first, first))
+        assert shape.dst is not None
+        at = [
+            self._place(sources, operand.extent(shape.batch), kind.itemsize)
+            for operand, kind in zip(shape.sources, types, strict=False)
+        ]
+        src1, src2, columns, rows = (*at, *[0] * (4 - len(at)))
+        dst = self._place(results, shape.dst.extent(shape.batch), unit)
+        made = packets(src1, src2, dst, rows, columns)
+        command = _command(made)
+        for operand, kind in zip(command.sources, types, strict=False):
+            self._fill(operand, kind, command.batch)
+        return made
+
+    def _place(self, region: Region, extent: int, unit: int) -> int:
+        """An address at any multiple of `unit` bytes; of what is sparse, anywhere."""
+        offset = unit * self._random.randrange(64 // unit)
+        room = region.size - FIRST - 0x2_0000 - extent - 64
+        assert room >= 0, "an operand is larger than memory"
+        if extent > _DENSE_BYTES:
+            return region.base + FIRST + self._random.randrange(room + 1) // 64 * 64 + offset
+        address = self._next[region]
+        self._next[region] = address + -(-(extent + 128) // 64) * 64
+        assert self._next[region] < region.end - 0x2_0000, "the operands are larger than memory"
+        return address + offset
+
+    def _fill(self, operand: MemoryOperand, kind: DataType, batch: tuple[int, int]) -> None:
+        extent = operand.extent(batch)
+        if extent <= _DENSE_BYTES:
+            self.images[operand.address] = self._elements(kind, extent)
+            return
+        for start in np.unique(addresses(operand, batch)).tolist():
+            self.images[start] = self._elements(kind, operand.row_bytes)
+
+    def _elements(self, kind: DataType, nbytes: int) -> bytes:
+        """Random elements: normally distributed, or any int8."""
+        count = nbytes // kind.itemsize
+        if kind == DataType.INT8:
+            return self._values.bytes(count)
+        values = self._values.standard_normal(count, dtype=np.float32)
+        if kind == DataType.BF16:
+            return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+        return values.astype(kind.storage).tobytes()
+
+
+def _command(packets: Slots) -> CheckedCommand:
+    """The command as the device takes it."""
+    head, *rest = packets
+    assert isinstance(head, NpuCommandPacket)
+    extension = rest[0] if rest else None
+    assert extension is None or isinstance(extension, ExtensionPacket)
+    return check_command(head, extension)

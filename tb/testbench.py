@@ -1,0 +1,305 @@
+"""The testbench around one NPU: everything a test drives, watches and is judged by.
+
+    @npu_test()
+    async def test_something(testbench: NpuTestbench) -> None:
+        a = testbench.place(values)
+        ...
+        await testbench.run(packets)
+
+After the test body the testbench is closed: every command must have been checked, the bus must have kept the
+protocol, and the device must still work.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import Timer
+from numpy.typing import NDArray
+
+from echo_npu.backends.base import ReadReg
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, load_program_packets
+from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import MEMORY_REGIONS
+from echo_npu.spec.status import ErrorCode, State
+from echo_npu.vector.command import vector_command
+from echo_npu.vector.program import Program
+from echo_sim.config import load_config
+from echo_sim.contract import CHANNELS, KNOBS
+from echo_sim.native import Dram
+from tb.drivers.commands import CommandDriver, Path
+from tb.drivers.memory import MemoryDriver
+from tb.drivers.registers import CLOCK_NS, RegisterDriver
+from tb.functional import FOLDER_VARIABLE
+from tb.monitors.axi_monitor import AxiMonitor
+from tb.monitors.register_monitor import RegisterMonitor
+from tb.scoreboards.commands import STATE_REGISTERS, CommandScoreboard, DeviceState, device_state
+
+if TYPE_CHECKING:
+    from tb.functional.collector import Collector
+
+CONFIG_VARIABLE = "ECHO_NPU_CONFIG"
+STALLS_VARIABLE = "ECHO_NPU_STALLS"
+
+DEFAULT_TIMING: Mapping[str, float] = {
+    name: knob.default for name, knob in KNOBS.items() if knob.default is not None
+}
+_STALLS = tuple(f"stall_{channel}" for channel in CHANNELS)
+
+RING_BASE = 0x1FFF_0000  # at the end of activation memory, away from what the tests place
+RING_SLOTS = 64
+
+
+def stalled() -> bool:
+    """Whether this run is one with memory stalls."""
+    return os.environ.get(STALLS_VARIABLE, "0") == "1"
+
+
+def random_timing(rng: random.Random) -> dict[str, float]:
+    """A memory that holds back on every channel, each by its own chance, with a latency of its own."""
+    stalls = {name: rng.choice((0.0, 0.1, 0.3, 0.6)) for name in _STALLS}
+    stalls[rng.choice(sorted(stalls))] = 0.7
+    return {
+        **DEFAULT_TIMING,
+        **stalls,
+        "read_latency": rng.choice((1, 3, 17, 90)),
+        "write_latency": rng.choice((1, 3, 17, 90)),
+        "max_reads": rng.choice((1, 4, 64)),
+        "max_writes": rng.choice((1, 4, 64)),
+        "seed": rng.getrandbits(32),
+    }
+
+
+class NpuTestbench:
+    """Drivers, monitors and scoreboard of one NPU, and the short ways through them."""
+
+    def __init__(self, dut: Any) -> None:
+        self.dut = dut
+        self.config = load_config(os.environ.get(CONFIG_VARIABLE, "default"))
+        # cocotb seeds the global generators from COCOTB_RANDOM_SEED for each test.
+        self.random = random.Random(random.getrandbits(64))
+        self.rng = np.random.default_rng(random.getrandbits(64))
+        self.dram = Dram()
+        self.scoreboard = CommandScoreboard(self.config)
+        self.monitor = RegisterMonitor(self.scoreboard.observe)
+        self.registers = RegisterDriver(dut)
+        self.memory = MemoryDriver(dut, self.dram, self._host_writes)
+        self.commands = CommandDriver(self.registers, self.memory, self.config.queue_depth)
+        self.axi = AxiMonitor(self.dram)
+        self.functional = self._collector()
+        self.held = False
+        """The functional model is not shown commands yet: it has to be told first how they end. What the host
+        writes until then must be no business of theirs."""
+        self._next = {name: region.base for name, region in MEMORY_REGIONS.items()}
+        self._entries: dict[bytes, int] = {}
+        self._program_end = 0
+
+    async def start(self) -> None:
+        """Reset the device, empty its memory, set the memory's timing, enable the ring."""
+        dut = self.dut
+        dut.rst_n.value = 0
+        self.registers.forget()
+        self.dram.clear_faults()
+        self.dram.configure(random_timing(self.random) if stalled() else DEFAULT_TIMING)
+        self.memory.shared.clear()
+        await Timer(5 * CLOCK_NS, "ns")
+        dut.rst_n.value = 1
+        await Timer(5 * CLOCK_NS, "ns")
+        await self.commands.setup_ring(RING_BASE, RING_SLOTS)
+
+    # ---- stimulus ----
+
+    def alloc(self, nbytes: int, region: str = "activation", *, align: int = 64, offset: int = 0) -> int:
+        """A fresh address in `region`: a multiple of `align`, plus `offset`; with a gap behind it."""
+        self._next[region] += -self._next[region] % align
+        address = self._next[region] + offset
+        self._next[region] = address + nbytes + 64
+        if self._next[region] > MEMORY_REGIONS[region].end - 0x20000:
+            raise MemoryError(f"the test uses more than the {region} region")
+        return address
+
+    def place(
+        self, data: NDArray[Any], region: str = "activation", *, align: int = 64, offset: int = 0
+    ) -> int:
+        """Store an array in fresh memory; its address."""
+        address = self.alloc(data.nbytes, region, align=align, offset=offset)
+        self.memory.write(address, data)
+        return address
+
+    def destination(
+        self, nbytes: int, region: str = "activation", *, align: int = 64, offset: int = 0
+    ) -> int:
+        """Fresh memory for a result, filled with random bytes: a byte that is not written shows, around it
+        too."""
+        address = self.alloc(nbytes + 64, region, align=align, offset=offset + 32)
+        self.memory.write(address - 32, self.rng.integers(0, 256, nbytes + 64, dtype=np.uint8))
+        return address
+
+    def floats(self, *shape: int) -> NDArray[np.float32]:
+        """Normally distributed float32."""
+        return self.rng.standard_normal(shape, dtype=np.float32)
+
+    # ---- running and checking ----
+
+    async def run(
+        self, packets: Sequence[Packet], via: Path = "window", *, timeout_cycles: int = 2_000_000
+    ) -> State:
+        """Submit, wait, check everything; the state afterwards."""
+        await self.commands.submit(packets, via)
+        return await self.check(timeout_cycles)
+
+    async def check(self, timeout_cycles: int = 2_000_000) -> State:
+        """Wait until nothing runs any more and compare memory and state with the functional model."""
+        state = await self.commands.wait(timeout_cycles)
+        self.monitor.sync()
+        self.scoreboard.check(self.memory.shared, await self.state())
+        return state
+
+    # ---- vector programs ----
+
+    async def load_programs(self, *programs: Program) -> None:
+        """Bring programs that are not there yet into program memory, one behind the other; when it is full,
+        all others are given up."""
+        missing = {program.code: program for program in programs if program.code not in self._entries}
+        words = sum(len(program) for program in missing.values())
+        if self._program_end + words > self.config.program_words:
+            self._entries.clear()
+            self._program_end = 0
+            missing = {program.code: program for program in programs}
+            words = sum(len(program) for program in missing.values())
+        if not missing:
+            return
+        at = self._program_end
+        for program in missing.values():
+            self._entries[program.code] = self._program_end
+            self._program_end += len(program)
+        code = self.place(np.frombuffer(b"".join(missing), dtype=np.uint8), "weight")
+        assert await self.run(load_program_packets(code, words, at)) == State.DONE
+
+    def vector_packets(self, program: Program, **fields: Any) -> list[Packet]:
+        """A command that runs a program that `load_programs` has loaded; `fields` as `vector_command`."""
+        command = vector_command(self._entries[program.code], passes=program.passes, **fields)
+        return command.packets()
+
+    async def vector(self, program: Program, via: Path = "window", **fields: Any) -> None:
+        """Load a program if need be, run it once and check everything; `fields` as `vector_command`."""
+        await self.load_programs(program)
+        assert await self.run(self.vector_packets(program, **fields), via) == State.DONE
+
+    # ---- registers ----
+
+    async def state(self) -> DeviceState:
+        """State, error and progress registers."""
+        return device_state(await self.registers.run([ReadReg(offset) for offset in STATE_REGISTERS]))
+
+    async def counters(self) -> dict[str, int]:
+        """All performance counters by name."""
+        operations = [ReadReg(getattr(regs, name) + half) for name in regs.COUNTERS for half in (0, 4)]
+        values = await self.registers.run(operations)
+        return {name: values[2 * i] | values[2 * i + 1] << 32 for i, name in enumerate(regs.COUNTERS)}
+
+    async def check_bus_error(self, code: ErrorCode, command: int | None) -> None:
+        """Check everything, given that command number `command` since reset (None: the fetch of a ring slot)
+        fails with the address of the first burst that memory refused."""
+        address = self.dram.statistic("first_error_address")
+        assert self.dram.statistic("error_responses"), "no burst was refused"
+        self.scoreboard.expect_fault(code, address, command=command)
+        self.monitor.sync()
+        self.scoreboard.check(self.memory.shared, await self.state())
+
+    async def recover(self) -> None:
+        """Clear the error and prove that the device works: a copy goes through."""
+        await self.commands.clear_error()
+        await self.probe()
+
+    async def hard_reset(self) -> None:
+        """Reset the device through its pin, and set up the ring again. No register access may be under
+        way."""
+        # Apart from the clock's edges: the master on s_axi, which wakes at them, must not see another reset
+        # than the device does.
+        await Timer(CLOCK_NS // 2, "ns")
+        self.dut.rst_n.value = 0
+        await Timer(5 * CLOCK_NS, "ns")
+        self.dut.rst_n.value = 1
+        await Timer(5 * CLOCK_NS, "ns")
+        await self.commands.setup_ring(RING_BASE, RING_SLOTS)
+
+    async def restart(self) -> None:
+        """Reset the device through its register, and set up the ring again."""
+        await self.commands.soft_reset()
+        await self.commands.setup_ring(RING_BASE, RING_SLOTS)
+
+    async def probe(self) -> None:
+        """A small copy by each way of submission, checked."""
+        data = self.rng.integers(0, 256, 100, dtype=np.uint8)
+        paths: tuple[Path, ...] = ("window", "ring")
+        for via in paths:
+            packet = NpuCommandPacket(
+                Opcode.MEMCPY, src1_addr=self.place(data), dst_addr=self.destination(100), m=100
+            )
+            assert await self.run([packet], via) == State.DONE, "the device does not work after an error"
+
+    async def finish(self) -> None:
+        """End of a test: see the module's text."""
+        self.monitor.sync()
+        if (await self.registers.read(regs.STATUS)) & 3 == State.ERROR:
+            await self.recover()
+        await self.counters()  # checkers/counter_checker.sv compares each with what it counted
+        self.scoreboard.finish()
+        self.axi.finish()
+        if self.functional is not None:
+            self.functional.commit()
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.scoreboard.close()
+
+    def _collector(self) -> Collector | None:
+        """The functional coverage of this test, if somebody asks for it."""
+        folder = os.environ.get(FOLDER_VARIABLE)
+        if not folder:
+            return None
+        from tb.functional.collector import Collector  # its library is there for campaigns only
+
+        collector = Collector(self.config, self.dram.knobs, FilePath(folder))
+        self.scoreboard.on_checked = collector.commands
+        return collector
+
+    def _host_writes(self, address: int, data: NDArray[np.uint8]) -> None:
+        if not self.held:
+            self.monitor.sync()  # what was submitted before saw memory as it was before
+        self.scoreboard.mirror(address, data)
+
+
+TestBody = Callable[..., Awaitable[None]]
+
+
+def npu_test(**parameters: Sequence[Any]) -> Callable[[TestBody], Any]:
+    """Makes a cocotb test of an `async def body(testbench, **values)`: one test for each combination of
+    `parameters`.
+
+    The test fails when it takes more than ten million device cycles of simulated time.
+    """
+
+    def decorate(body: TestBody) -> Any:
+        @functools.wraps(body)
+        async def test(dut: Any, **values: Any) -> None:
+            tb = NpuTestbench(dut)
+            try:
+                await tb.start()
+                await body(tb, **values)
+                await tb.finish()
+            finally:
+                tb.close()
+
+        generator = cocotb.parametrize(**parameters)(test) if parameters else test
+        return cocotb.test(timeout_time=10_000_000 * CLOCK_NS, timeout_unit="ns")(generator)
+
+    return decorate

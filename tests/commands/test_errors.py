@@ -1,0 +1,595 @@
+"""Bad input: every class of it, at packet level. The device reports it, memory stays as it was, and the
+device works on."""
+
+import dataclasses
+import enum
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from cocotb.triggers import Timer
+
+from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
+from echo_npu.commands.checked import PacketFault
+from echo_npu.commands.checks import check_command
+from echo_npu.commands.packets import (
+    DTYPE_SHIFT,
+    EPILOGUE_FLAGS,
+    LEGAL_FLAGS,
+    OUT_SHIFT,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    extension_count,
+    matmul_packets,
+)
+from echo_npu.spec import registers as regs
+from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.status import ErrorCode, State
+from tb.drivers.commands import Path
+from tb.drivers.registers import CLOCK_NS
+from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
+
+W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
+REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
+
+Slots = list[Packet]
+
+
+def copy(src: int = W, dst: int = A, m: int = 64, k: int = 0, n: int = 0, flags: int = 0) -> NpuCommandPacket:
+    return NpuCommandPacket(Opcode.MEMCPY, flags, src, 0, dst, m=m, k=k, n=n)
+
+
+def add(
+    a: int = W, b: int = W + 64, dst: int = A, m: int = 16, k: int = 0, n: int = 0, flags: int = 0
+) -> NpuCommandPacket:
+    return NpuCommandPacket(Opcode.ADD_TENSOR, flags, a, b, dst, m=m, k=k, n=n, alpha=1.0)
+
+
+def matmul(
+    a: int = W, b: int = W + 4096, dst: int = A, m: int = 4, k: int = 4, n: int = 4, flags: int = 0
+) -> NpuCommandPacket:
+    return NpuCommandPacket(Opcode.MATMUL, flags, a, b, dst, m=m, k=k, n=n)
+
+
+def typed(
+    dtype: DataType, out: int = 0, flags: int = 0, a: int = W, b: int = W + 4096, dst: int = A
+) -> NpuCommandPacket:
+    """A MATMUL of 4 x 4 x 4; `out` may be the reserved type of results."""
+    return matmul(a, b, dst, flags=flags | dtype << DTYPE_SHIFT | out << OUT_SHIFT)
+
+
+def full(flags: int = 0, a: int = W, b: int = W + 4096, dst: int = A, **fields: int) -> Slots:
+    """An int8 MATMUL with every step."""
+    packet = typed(DataType.INT8, OutType.OWN, flags | EPILOGUE_FLAGS, a, b, dst)
+    return extended(packet, **({"column_vectors": W + 8192, "row_scales": W + 12288} | fields))
+
+
+def extended(packet: NpuCommandPacket, **fields: object) -> Slots:
+    """The packet with an extension behind it."""
+    with_flag = NpuCommandPacket(
+        packet.opcode,
+        packet.flags | Flags.EXT,
+        packet.src1_addr,
+        packet.src2_addr,
+        packet.dst_addr,
+        packet.param,
+    )
+    return [with_flag, ExtensionPacket(**fields)]  # type: ignore[arg-type]
+
+
+def word7(packet: NpuCommandPacket) -> NpuCommandPacket:
+    """The packet with its reserved parameter word set."""
+    words = [*packet.param[:7], 1]
+    return NpuCommandPacket(
+        packet.opcode, packet.flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words
+    )
+
+
+HUGE = 1 << 62
+CASES: dict[ErrorCode, dict[str, Slots]] = {
+    ErrorCode.BAD_OPCODE: {
+        "7": [NpuCommandPacket(7)],
+        "0xFE": [NpuCommandPacket(0xFE)],
+        "upper bytes": [NpuCommandPacket(0x0100_0001)],
+        "all ones": [NpuCommandPacket(0xFFFF_FFFF)],
+        "all ones everywhere": [b"\xff" * 64],
+        "extended": [NpuCommandPacket(0x55, Flags.EXT)],
+    },
+    ErrorCode.BAD_FLAGS: {
+        **{
+            f"{opcode.name} bit {bit}": [NpuCommandPacket(opcode, 1 << bit, W, W + 4096, A, m=4, k=4, n=4)]
+            for opcode in Opcode
+            for bit in (0, 2, 3, 4, 6, 7, 8, 10, 12, 13, 14, 15, 29, 31)
+            if not LEGAL_FLAGS[opcode] & (1 << bit)
+        },
+        **{
+            f"{opcode.name} word 7": [word7(NpuCommandPacket(opcode, 0, W, W + 4096, A, m=4, k=4, n=4))]
+            for opcode in Opcode
+        },
+        **{f"reserved result of {dtype.label}": [typed(dtype, 3)] for dtype in DataType},
+        **{f"int32 of {dtype.label}": [typed(dtype, 2)] for dtype in DataType if dtype != DataType.INT8},
+        **{
+            f"int32 with {step.name}": extended(typed(DataType.INT8, 2, step))
+            for step in (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
+        },
+    },
+    ErrorCode.BAD_DIMENSION: {
+        "copy of nothing": [copy(m=0)],
+        "copy of -1": [copy(m=-1)],
+        "copy with k -1": [copy(k=-1)],
+        "copy of 2**62": [copy(m=HUGE)],
+        "copy that wraps 64 bits": [copy(m=1 << 32, k=1 << 32)],
+        "copy that wraps 32 bits": [copy(m=1 << 31, k=2)],
+        "add of nothing": [add(m=0)],
+        "add of -5": [add(m=-5)],
+        "add that wraps": [add(m=1 << 31, k=1 << 31, n=4)],
+        "matmul m 0": [matmul(m=0)],
+        "matmul k 0": [matmul(k=0)],
+        "matmul n 0": [matmul(n=0)],
+        "matmul m -1": [matmul(m=-1)],
+        "matmul k -2**63": [matmul(k=-(1 << 63))],
+        "matmul n 2**24+1": [matmul(n=(1 << 24) + 1)],
+        "matmul m 2**32": [matmul(m=1 << 32)],
+        "matmul k 2**32+4": [matmul(k=(1 << 32) + 4)],
+    },
+    ErrorCode.MISALIGNED: {
+        "add src1": [add(a=W + 1)],
+        "add src2": [add(b=W + 2)],
+        "add dst": [add(dst=A + 3)],
+        "matmul src1": [matmul(a=W + 2)],
+        "matmul src2": [matmul(b=W + 1)],
+        "matmul dst": [matmul(dst=A + 2)],
+        **{
+            f"{dtype.label} {name}": [typed(dtype, OutType.OWN, **{name: address + 1})]
+            for dtype in (DataType.BF16, DataType.FP16)
+            for name, address in (("a", W), ("b", W + 4096), ("dst", A))
+        },
+        "float32 of int8": [typed(DataType.INT8, dst=A + 2)],
+        "int32 of int8": [typed(DataType.INT8, 2, dst=A + 1)],
+        "column vectors": full(column_vectors=W + 8194),
+        "row scales": full(row_scales=W + 12289),
+    },
+    ErrorCode.OUT_OF_RANGE: {
+        "reserved source": [copy(src=RESERVED)],
+        "reserved destination": [copy(dst=RESERVED)],
+        "unmapped": [copy(src=UNMAPPED)],
+        "above 4 GiB": [copy(src=(1 << 32) + W)],
+        "top of 64 bits": [copy(dst=(1 << 64) - 64)],
+        "wraps 64 bits": [copy(dst=(1 << 64) - 32)],
+        "leaves weight memory": [copy(src=0x1000_0000 - 63)],
+        "leaves activation memory": [copy(dst=0x2000_0000 - 63)],
+        "larger than a region": [copy(src=0, dst=A, m=0x1000_0001)],
+        "add src1": [add(a=0x1000_0000 - 60)],
+        "add src2": [add(b=UNMAPPED)],
+        "add dst": [add(dst=0x2000_0000 - 60)],
+        "matmul src1": [matmul(a=0x1000_0000 - 60)],
+        "matmul src2": [matmul(b=RESERVED)],
+        "matmul dst": [matmul(dst=0x2000_0000 - 60)],
+        "matmul too large": [matmul(a=0, b=0x100, m=1 << 24, k=1 << 24, n=1)],
+        "matmul dst too large": [matmul(m=1 << 24, k=1, n=1 << 24)],
+        "column scales": full(column_vectors=0x1000_0000 - 28),
+        "row scales": full(row_scales=UNMAPPED),
+        "row stride leaves": extended(copy(), rows=0x1000, src1_row_stride=0x10_0000),
+        "batch stride leaves": extended(
+            matmul(), batch0=2, src2_batch0_stride=0x1000_0000, dst_batch0_stride=64
+        ),
+        "outer batch leaves": extended(
+            copy(), batch1=65535, src1_batch1_stride=0xFFFF_FFFF, dst_batch1_stride=64
+        ),
+    },
+    ErrorCode.REGISTER_WINDOW: {
+        "source": [copy(src=REGISTER_WINDOW)],
+        "destination": [copy(dst=REGISTER_WINDOW)],
+        "first byte": [copy(dst=0x2000_0000)],
+        "last byte": [copy(src=0x2000_FFFF, m=1)],
+        "add src2": [add(b=REGISTER_WINDOW)],
+        "matmul dst": [matmul(dst=REGISTER_WINDOW)],
+        "column vectors": full(column_vectors=REGISTER_WINDOW),
+        "row scales": full(row_scales=0x2000_FFFC),
+    },
+    ErrorCode.OVERLAP: {
+        "copy onto itself": [copy(src=A, dst=A)],
+        "copy one byte behind": [copy(src=A, dst=A + 63)],
+        "copy one byte before": [copy(src=A + 63, dst=A)],
+        "add shifted": [add(a=A, dst=A + 4)],
+        "add shifted src2": [add(b=A + 60, dst=A)],
+        "matmul src1": [matmul(a=A)],
+        "matmul src2": [matmul(b=A + 60)],
+        "int8 next to its operand": [typed(DataType.INT8, OutType.OWN, a=A, dst=A + 15)],
+        "bf16 next to its operand": [typed(DataType.BF16, a=A + 62, dst=A)],
+        "biases": full(column_vectors=A - 28),
+        "row scales": full(row_scales=A + 12),
+        "strided rows": extended(copy(src=A, dst=A + 64, m=16), rows=4, src1_row_stride=32),
+        "batches": extended(matmul(a=A, dst=A + 64), batch0=2, src1_batch0_stride=64, dst_batch0_stride=64),
+    },
+    ErrorCode.BAD_EXTENSION: {
+        "magic": extended(copy(), magic=0x31545844),
+        "no extension at all": extended(copy(), magic=0),
+        "column vectors without a flag": extended(matmul(), column_vectors=64),
+        "row scales without a flag": extended(matmul(), row_scales=64),
+        "column vectors of a copy": extended(copy(), column_vectors=64),
+        "w15": extended(copy(), reserved=1 << 31),
+        "row scales without an extension": [typed(DataType.FP32, flags=Flags.ROW_SCALE)],
+        "column scales without an extension": [typed(DataType.INT8, flags=Flags.COL_SCALE)],
+        "bias without an extension": [typed(DataType.BF16, flags=Flags.BIAS)],
+        "column vectors beside row scales": extended(
+            typed(DataType.INT8, flags=Flags.ROW_SCALE), row_scales=W, column_vectors=W
+        ),
+        "row scales beside biases": extended(
+            typed(DataType.INT8, flags=Flags.BIAS), row_scales=W, column_vectors=W
+        ),
+        "w15 of a full product": full(reserved=1),
+        "row of 3": full(src1_row_stride=3),
+        "odd row of fp16": extended(typed(DataType.FP16), src1_row_stride=9),
+        "odd batch stride of bf16": extended(typed(DataType.BF16), src2_batch0_stride=9),
+        "dst row of int8 in float32": extended(typed(DataType.INT8), dst_row_stride=18),
+        "rows of a matmul": extended(matmul(), rows=1),
+        "src2 of a copy": extended(copy(), src2_row_stride=64),
+        "src2 batch of a copy": extended(copy(), src2_batch0_stride=64),
+        "rows": extended(copy(m=1), rows=(1 << 24) + 1),
+        "batch0": extended(copy(m=1), batch0=65536, dst_batch0_stride=1),
+        "batch1": extended(matmul(), batch1=1 << 20, dst_batch1_stride=64),
+        "short row": extended(matmul(), src1_row_stride=12),
+        "odd row": extended(matmul(), src2_row_stride=18),
+        "short dst row": extended(matmul(), dst_row_stride=8),
+        "odd batch stride": extended(matmul(), batch0=2, src1_batch0_stride=66, dst_batch0_stride=64),
+        "dst rows overlap": extended(copy(), rows=2, dst_row_stride=63),
+        "dst batches in one place": extended(matmul(), batch0=2),
+        "outer dst batches in one place": extended(copy(), batch1=2),
+    },
+}
+
+
+@npu_test(code=list(CASES), via=["window", "ring"])
+async def test_bad_packets(tb: NpuTestbench, code: ErrorCode, via: Path) -> None:
+    """Every case: the right code; what comes before it is done, what comes behind it is not; and the device
+    recovers."""
+    for name, slots in CASES[code].items():
+        before = copy(tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8)), tb.destination(64))
+        behind = copy(before.src1_addr, tb.destination(64))
+        state = await tb.run([before, *slots, behind], via)
+        assert state == State.ERROR, f"{name}: accepted"
+        reported = await tb.state()
+        assert reported.error_code == code, f"{name}: {reported}"
+        await tb.recover()
+
+
+@npu_test()
+async def test_errors_and_soft_reset(tb: NpuTestbench) -> None:
+    """A soft reset ends the ERROR state as well, and starts the counts of commands anew."""
+    assert await tb.run([copy(), NpuCommandPacket(0x99)]) == State.ERROR
+    await tb.restart()
+    assert (await tb.state()).retired == 0
+    await tb.probe()
+
+
+def _random_words(tb: NpuTestbench) -> bytes:
+    return tb.rng.integers(0, 256, 64, dtype=np.uint8).tobytes()
+
+
+def _nearly_right(tb: NpuTestbench) -> Slots:
+    """A legal command in which one word, of packet or extension, has become something else."""
+    pick = tb.random
+    legal: list[Callable[[], Slots]] = [
+        lambda: [copy(m=pick.randint(1, 100))],
+        lambda: [add(m=pick.randint(1, 30))],
+        lambda: [matmul(m=pick.randint(1, 9), k=pick.randint(1, 9), n=pick.randint(1, 9))],
+        lambda: extended(copy(m=8), rows=3, src1_row_stride=8, dst_row_stride=20),
+        lambda: extended(matmul(), batch0=2, dst_batch0_stride=64, src1_batch0_stride=64),
+        lambda: [typed(pick.choice(list(DataType)), pick.choice((0, 1)))],
+        lambda: [typed(DataType.INT8, 2)],
+        lambda: full(),
+        lambda: [NpuCommandPacket(Opcode.SYNC)],
+    ]
+    slots = pick.choice(legal)()
+    at = pick.randrange(len(slots))
+    slot = slots[at]
+    assert not isinstance(slot, bytes)
+    words = list(struct.unpack("<16I", slot.pack()))
+    word = pick.randrange(16)
+    words[word] = pick.choice(
+        (0, 1, words[word] ^ (1 << pick.randrange(32)), 0xFFFF_FFFF, 0x8000_0000, pick.getrandbits(32))
+    )
+    slots[at] = struct.pack("<16I", *words)
+    return slots
+
+
+def _is_long(slots: Slots) -> bool:
+    """Whether the device would accept the command and take long over it."""
+    raw = [slot if isinstance(slot, bytes) else slot.pack() for slot in slots]
+    packet = NpuCommandPacket.unpack(raw[0])
+    extension = ExtensionPacket.unpack(raw[1]) if len(raw) > 1 else None
+    try:
+        command = check_command(packet, extension)
+    except PacketFault:
+        return False
+    moved = sum(o.rows * o.row_bytes for o in (*command.sources, command.dst) if o is not None)
+    return moved * command.batch[0] * command.batch[1] > 100_000 or command.macs > 100_000
+
+
+@npu_test()
+async def test_no_packet_hangs(tb: NpuTestbench) -> None:
+    """Random bytes, and legal commands with one word gone wrong: each ends as the functional model says."""
+    for number in range(400):
+        slots: Slots = [_random_words(tb)] if number % 4 == 0 else _nearly_right(tb)
+        if _is_long(slots):
+            continue
+        raw = slots[0] if isinstance(slots[0], bytes) else slots[0].pack()
+        opcode, flags = struct.unpack_from("<II", raw)
+        while len(slots) <= extension_count(opcode, flags):
+            slots.append(_random_words(tb))  # it announces an extension: something comes
+        if await tb.run(slots, tb.random.choice(("window", "ring"))) == State.ERROR:
+            await tb.commands.clear_error()
+    await tb.probe()
+
+
+@npu_test()
+async def test_extension_never_comes(tb: NpuTestbench) -> None:
+    """An announced extension that is not submitted is an error in the end: a packet must not hang the
+    device."""
+    await tb.commands.submit(extended(copy())[:1])
+    assert await tb.commands.wait(200_000) == State.ERROR
+    state = await tb.state()
+    assert (state.error_code, state.error_index) == (ErrorCode.BAD_EXTENSION, 0)
+    tb.monitor.sync()
+    tb.scoreboard.expect_no_extension()
+    tb.scoreboard.check(tb.memory.shared, state)
+    await tb.commands.clear_error()
+    await tb.probe()
+
+
+SIZE = 40
+OPERAND_BYTES = 4 * SIZE * SIZE
+
+
+def _operation(tb: NpuTestbench, op: str) -> tuple[int, int, Slots]:
+    """One command over SIZE x SIZE operands: where its last source and its destination are, its packets."""
+    a, b = tb.place(tb.floats(SIZE, SIZE)), tb.place(tb.floats(SIZE, SIZE), "weight")
+    dst = tb.destination(OPERAND_BYTES)
+    packets: Slots = {
+        "memcpy": [copy(b, dst, m=OPERAND_BYTES)],
+        "add": [add(a, b, dst, m=SIZE * SIZE)],
+        "matmul": list(matmul_packets(a, b, dst, SIZE, SIZE, SIZE)),
+        # b holds what the products are scaled by and moved by.
+        "biased": list(
+            matmul_packets(
+                a,
+                tb.place(tb.floats(SIZE * SIZE // 8)),
+                dst,
+                8,
+                1,
+                SIZE * SIZE // 2,
+                dtype="int8",
+                out=OutType.OWN,
+                column_vectors=b,
+                column_scale=True,
+                bias=True,
+            )
+        ),
+        "scaled": list(
+            matmul_packets(a, tb.place(tb.floats(SIZE)), dst, SIZE * SIZE, 1, 1, dtype="bf16", row_scales=b)
+        ),
+    }[op]
+    return b, dst, packets
+
+
+@npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul", "biased", "scaled"])
+async def test_read_error(tb: NpuTestbench, via: Path, op: str) -> None:
+    """SLVERR or DECERR on an operand: READ_RESPONSE with the burst's address; a later run of the same
+    works."""
+    source, _, packets = _operation(tb, op)
+    for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
+        tb.dram.clear_statistics()
+        tb.dram.add_fault(source + hit, source + hit + 4, read=True, decode=tb.random.random() < 0.5)
+        index = (await tb.state()).retired + 1
+        await tb.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
+        assert await tb.commands.wait(1_000_000) == State.ERROR
+        await tb.check_bus_error(ErrorCode.READ_RESPONSE, index)
+        tb.dram.clear_faults()
+        await tb.recover()
+        await tb.restart()
+    assert await tb.run(packets, via) == State.DONE
+
+
+@npu_test(via=["window", "ring"], op=["memcpy", "add", "matmul"])
+async def test_write_error(tb: NpuTestbench, via: Path, op: str) -> None:
+    """An error response to a result: WRITE_RESPONSE, even when it comes with the last burst."""
+    _, dst, packets = _operation(tb, op)
+    for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
+        tb.dram.clear_statistics()
+        tb.dram.add_fault(dst + hit, dst + hit + 4, write=True)
+        index = (await tb.state()).retired + 1
+        await tb.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
+        assert await tb.commands.wait(1_000_000) == State.ERROR
+        await tb.check_bus_error(ErrorCode.WRITE_RESPONSE, index)
+        tb.dram.clear_faults()
+        await tb.recover()
+        await tb.restart()
+    assert await tb.run(packets, via) == State.DONE
+
+
+@npu_test()
+async def test_ring_fetch_error(tb: NpuTestbench) -> None:
+    """A slot that cannot be read: what came before it is done, then READ_RESPONSE with an address in the
+    ring."""
+    tb.dram.clear_statistics()
+    good = copy(tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8)), tb.destination(64))
+    base = await tb.registers.read(regs.RING_BASE)
+    tb.dram.add_fault(base, base + 64, read=True)
+    await tb.commands.submit([good], "window")
+    assert await tb.check() == State.DONE
+    await tb.commands.submit([good], "ring")
+    assert await tb.commands.wait(100_000) == State.ERROR
+    await tb.check_bus_error(ErrorCode.READ_RESPONSE, None)
+    tb.dram.clear_faults()
+    await tb.recover()
+
+
+@dataclasses.dataclass(frozen=True)
+class RingSetup:
+    """Register values for a ring doorbell, and what is wrong with them."""
+
+    base: int = RING_BASE
+    size: int = RING_SLOTS
+    tail: int = 1
+    enable: bool = True
+    code: ErrorCode = ErrorCode.RING_CONFIG
+
+
+class RingCase(enum.Enum):
+    """Doorbells that the device must refuse."""
+
+    MISALIGNED = RingSetup(base=0x1FFF_0020)
+    IN_THE_REGISTERS = RingSetup(base=0x2000_0000)
+    RESERVED = RingSetup(base=0x3000_0000)
+    UNMAPPED = RingSetup(base=0xFFFF_FFC0)
+    LEAVES_WEIGHT_MEMORY = RingSetup(base=0x0FFF_FFC0, size=2)
+    LEAVES_ACTIVATION_MEMORY = RingSetup(base=0x1FFF_FFC0, size=2)
+    NO_SLOTS = RingSetup(size=0)
+    ONE_SLOT = RingSetup(size=1)
+    NOT_ENABLED = RingSetup(enable=False)
+    TAIL_IS_SIZE = RingSetup(tail=RING_SLOTS, code=ErrorCode.RING_INDEX)
+    TAIL_FAR_OUT = RingSetup(tail=0xFFFF, code=ErrorCode.RING_INDEX)
+
+
+@npu_test(case=list(RingCase))
+async def test_ring_doorbell(tb: NpuTestbench, case: RingCase) -> None:
+    """A tail that is out of range, or a ring that is wrong itself, when the doorbell rings."""
+    setup = case.value
+    await tb.registers.run(
+        [
+            WriteReg(regs.RING_BASE, setup.base),
+            WriteReg(regs.RING_SIZE, setup.size),
+            WriteReg(regs.CONTROL, regs.CONTROL_RING_ENABLE.put(int(setup.enable))),
+            WriteReg(regs.RING_TAIL, setup.tail),
+        ]
+    )
+    assert await tb.check() == State.ERROR
+    assert (await tb.state()).error_code == setup.code
+    await tb.commands.clear_error()
+    await tb.restart()
+    await tb.probe()
+
+
+async def _overflow(tb: NpuTestbench, *then: RegisterOp) -> tuple[list[NpuCommandPacket], int]:
+    """Ring the doorbell at a full queue behind a long copy, then do `then`; all copies, and what the last
+    access read."""
+    nbytes = 200_000
+    src = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
+    copies = [copy(src, tb.destination(nbytes), m=nbytes)]
+    copies += [copy(src, tb.destination(64)) for _ in range(tb.config.queue_depth + 4)]
+    batch = [write for packet in copies for write in tb.commands.window_writes(packet.pack())]
+    return copies, (await tb.registers.run([*batch, *then]))[-1]
+
+
+def _forget(tb: NpuTestbench, copies: Sequence[NpuCommandPacket]) -> None:
+    """How many of the copies were done is the device's business."""
+    tb.monitor.sync()
+    places = [(packet.dst_addr, packet.dst_addr + packet.m) for packet in copies]
+    tb.scoreboard.resynchronise(tb.memory.shared, places)
+
+
+@npu_test()
+async def test_ring_that_is_changed_while_it_is_used(tb: NpuTestbench) -> None:
+    """The device keeps to the ring that the doorbell found. A smaller one must have the head in it."""
+    await tb.commands.submit([NpuCommandPacket(Opcode.NOP)] * 10, "ring")
+    await tb.registers.write(regs.RING_SIZE, 4)
+    await tb.registers.write(regs.RING_BASE, RING_BASE + 64)
+    assert await tb.check() == State.DONE
+    await tb.registers.write(regs.RING_TAIL, 3)
+    assert await tb.check() == State.ERROR
+    assert (await tb.state()).error_code == ErrorCode.RING_CONFIG
+    await tb.commands.clear_error()
+    await tb.restart()
+    await tb.probe()
+
+
+@npu_test()
+async def test_queue_full(tb: NpuTestbench) -> None:
+    """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is
+    harmed."""
+    copies, status = await _overflow(tb, ReadReg(regs.STATUS))
+    assert regs.STATUS_QUEUE_LEVEL.get(status) == tb.config.queue_depth
+    assert regs.STATUS_QUEUE_FULL.get(status) == 1
+    assert await tb.commands.wait(1_000_000) == State.ERROR
+    state = await tb.state()
+    assert state.error_code == ErrorCode.QUEUE_FULL
+    assert state.error_index == state.retired
+    await tb.commands.soft_reset()
+    _forget(tb, copies)
+    await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+    await tb.probe()
+
+
+@npu_test()
+async def test_reset_forgets_a_full_queue(tb: NpuTestbench) -> None:
+    """A soft reset drops the error of a doorbell at a full queue that is not reported yet."""
+    copies, status = await _overflow(tb, ReadReg(regs.STATUS))
+    assert regs.STATUS_STATE.get(status) == State.BUSY
+    await tb.commands.soft_reset()
+    _forget(tb, copies)
+    await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+    await tb.probe()
+    assert (await tb.state()).error_code == ErrorCode.NONE
+
+
+@npu_test()
+async def test_doorbells_in_error(tb: NpuTestbench) -> None:
+    """In the ERROR state doorbells of both kinds do nothing, and what they announced stays undone after the
+    clear."""
+    assert await tb.run([NpuCommandPacket(0x42)]) == State.ERROR
+    data = tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8))
+    await tb.registers.run(tb.commands.window_writes(copy(data, tb.destination(64)).pack()))
+    await tb.registers.write(regs.RING_TAIL, 3)
+    await Timer(500 * CLOCK_NS, "ns")
+    assert await tb.check() == State.ERROR
+    await tb.commands.clear_error()
+    assert await tb.check() == State.IDLE
+    await tb.probe()
+
+
+@npu_test()
+async def test_soft_reset_in_the_middle(tb: NpuTestbench) -> None:
+    """A soft reset while engines are at work ends cleanly: no bus traffic is left behind, and the device
+    works."""
+    size = 64
+    for wait in (20, 150, 700, 2500):
+        a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size), "weight")
+        dst = tb.destination(4 * size * size)
+        await tb.commands.submit(list(matmul_packets(a, b, dst, size, size, size)))
+        await Timer(wait * CLOCK_NS, "ns")
+        await tb.commands.soft_reset()
+        assert tb.dram.statistic("outstanding") == 0
+        tb.monitor.sync()
+        tb.scoreboard.resynchronise(tb.memory.shared, [(dst, dst + 4 * size * size)])
+        await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+        await tb.probe()
+
+
+@npu_test(when=["idle", "busy", "done", "error"])
+async def test_hard_reset(tb: NpuTestbench, when: str) -> None:
+    """The reset pin takes back everything but memory: the device is idle, with no error, nothing retired and
+    no interrupt, and works."""
+    if when == "busy":
+        tb.scoreboard.keep_history()
+        size = 64
+        a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size), "weight")
+        product = matmul_packets(a, b, tb.destination(4 * size * size), size, size, size)
+        await tb.commands.submit(list(product))
+        await Timer(tb.random.randint(1, 1500) * CLOCK_NS, "ns")
+    elif when == "done":
+        await tb.probe()
+    elif when == "error":
+        assert await tb.run([NpuCommandPacket(0x42)]) == State.ERROR
+    tb.monitor.sync()
+    await tb.hard_reset()
+    tb.scoreboard.after_reset(tb.memory.shared, hard=True)
+    tb.monitor.sync()
+    assert await tb.check() == State.IDLE
+    state = await tb.state()
+    assert (state.error_code, state.retired) == (ErrorCode.NONE, 0)
+    assert await tb.registers.read(regs.IRQ_STATUS) == 0
+    await tb.probe()

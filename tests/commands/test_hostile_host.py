@@ -1,0 +1,60 @@
+"""A host that AXI4 allows and that is of no help: whatever its port leaves undone, commands end, and so
+does a soft reset."""
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles
+from cocotbext.axi import AxiResp
+
+from echo_npu.commands.packets import NpuCommandPacket, Opcode
+from echo_npu.spec.status import State
+from tb.testbench import NpuTestbench, npu_test
+
+BURSTS = 20  # more than the window lets through
+
+
+async def copy(tb: NpuTestbench, nbytes: int) -> None:
+    """One copy, checked."""
+    source = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8))
+    packet = NpuCommandPacket(Opcode.MEMCPY, src1_addr=source, dst_addr=tb.destination(nbytes), m=nbytes)
+    assert await tb.run([packet], timeout_cycles=20_000) == State.DONE
+
+
+@npu_test(held=["w", "b", "r"])
+async def test_commands_and_a_soft_reset_end(tb: NpuTestbench, held: str) -> None:
+    """Write data that never comes, or responses or read data that are never taken, for bursts of every length
+    that a page allows; afterwards the port goes on where it stood."""
+    longest = min(256 * tb.config.bus_bytes, 4096)
+    # All responses have room to come only where the bursts before them are short.
+    usual = 64 if held == "b" else longest
+    sizes = [*(tb.random.randint(1, usual) for _ in range(BURSTS - 1)), longest]
+    # What is written is there already: memory is the same whenever it arrives.
+    contents = [tb.rng.integers(0, 256, nbytes, dtype=np.uint8) for nbytes in sizes]
+    places = [tb.place(data, align=4096) for data in contents]
+    async with tb.memory.front_door() as master:
+        tb.memory.hold(held)
+        if held == "r":
+            tasks = [cocotb.start_soon(master.read(*each)) for each in zip(places, sizes, strict=True)]
+        else:
+            tasks = [
+                cocotb.start_soon(master.write(place, data.tobytes()))
+                for place, data in zip(places, contents, strict=True)
+            ]
+        await ClockCycles(tb.dut.bus_clk, 200)
+        await copy(tb, 500)
+        await tb.restart()
+        tb.monitor.sync()
+        tb.scoreboard.after_reset(tb.memory.shared, hard=False)
+        await copy(tb, 500)
+        assert not any(task.done() for task in tasks[-2:]), "the port did not stand still"
+        tb.memory.hold(())
+        for task, data in zip(tasks, contents, strict=True):
+            answer = await task
+            assert answer.resp == AxiResp.OKAY
+            if held == "r":
+                assert bytes(answer.data) == data.tobytes()
+    # A soft reset clears the counters; some of what is only not answered has passed before.
+    beats = sum(-(-nbytes // tb.config.bus_bytes) for nbytes in sizes)
+    assert held == "b" or (await tb.counters())["HOST_BEATS"] == beats
+    tb.scoreboard.check_memory(tb.memory.shared)
+    await tb.probe()

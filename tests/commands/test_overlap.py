@@ -1,0 +1,159 @@
+"""Products one behind the other: the matrix engine takes the second while it works on the first."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.spec import registers as regs
+from echo_npu.spec.data_types import DataType
+from echo_npu.spec.status import ErrorCode, State
+from tb.drivers.commands import Path
+from tb.testbench import NpuTestbench, npu_test
+from tests.commands.cycles import compare_cycles, timed
+from tests.commands.products import Product, run_all
+
+SIZE = 40
+
+
+async def ring_cycles(tb: NpuTestbench, packets: Sequence[Packet]) -> int:
+    """Run packets through the ring, check them; the clocks of state BUSY that they took."""
+    before = (await tb.counters())["BUSY_CYCLES"]
+    assert await tb.run(packets, "ring") == State.DONE
+    return (await tb.counters())["BUSY_CYCLES"] - before
+
+
+def products(tb: NpuTestbench, count: int) -> list[Product]:
+    return [Product(tb, SIZE, SIZE, SIZE) for _ in range(count)]
+
+
+@npu_test()
+async def test_independent_products_overlap(tb: NpuTestbench) -> None:
+    """Three products are quicker than three runs of one, unless each reads the result of the one before."""
+    source = tb.place(tb.floats(SIZE, SIZE))
+    weights = tb.place(tb.floats(SIZE, SIZE), "weight")
+    independent: list[Packet] = []
+    dependent: list[Packet] = []
+    previous = source
+    for _ in range(3):
+        dst = tb.alloc(4 * SIZE * SIZE)
+        independent += matmul_packets(source, weights, dst, SIZE, SIZE, SIZE)
+        dst = tb.alloc(4 * SIZE * SIZE)
+        dependent += matmul_packets(previous, weights, dst, SIZE, SIZE, SIZE)
+        previous = dst
+    alone = await ring_cycles(tb, independent[:1])
+    overlapped, chained = await ring_cycles(tb, independent), await ring_cycles(tb, dependent)
+    if timed(tb.config.name):
+        assert overlapped < chained <= 3 * alone
+    compare_cycles(
+        tb.config.name,
+        {"three products": overlapped, "three products, each on the one before": chained},
+    )
+
+
+@npu_test(via=["window", "ring"])
+async def test_types_back_to_back(tb: NpuTestbench, via: Path) -> None:
+    """High and wide, of one panel and of many, in every type: the operands of one command run ahead of the
+    other's by as much as they like."""
+    rows, columns = tb.config.array_rows, tb.config.array_cols
+    sizes = (1, columns - 1, 2 * columns, 3 * columns + 1)
+    chosen = [
+        Product(
+            tb,
+            tb.random.choice(sizes),
+            tb.random.choice((1, rows, 4 * rows, 9 * rows + 1)),
+            tb.random.choice(sizes),
+            dtype=tb.random.choice(tuple(DataType)),
+            trans_a=tb.random.random() < 0.5,
+            trans_b=tb.random.random() < 0.5,
+        )
+        for _ in range(80)
+    ]
+    await run_all(tb, chosen, via)
+
+
+@npu_test(failing=["first", "second"], operand=["a", "b"])
+async def test_read_error_has_an_owner(tb: NpuTestbench, failing: str, operand: str) -> None:
+    """Of two products under way the one that cannot be read is reported; one before it is complete."""
+    pair = products(tb, 2)
+    victim = pair[failing == "second"]
+    source = victim.src1 if operand == "a" else victim.src2
+    for hit in (0, 4 * SIZE * SIZE - 4):
+        tb.dram.clear_statistics()
+        tb.dram.add_fault(source + hit, source + hit + 4, read=True)
+        index = (await tb.state()).retired + (failing == "second")
+        packets = [*pair[0].packets, *pair[1].packets, NpuCommandPacket(Opcode.NOP)]
+        await tb.commands.submit(packets, "ring")
+        assert await tb.commands.wait(1_000_000) == State.ERROR
+        await tb.check_bus_error(ErrorCode.READ_RESPONSE, index)
+        tb.dram.clear_faults()
+        await tb.recover()
+        await tb.restart()
+    await run_all(tb, pair, "ring")
+
+
+@npu_test(dtype=list(DataType), operand=["a", "b"])
+async def test_product_after_an_error(tb: NpuTestbench, dtype: DataType, operand: str) -> None:
+    """What has come of a product that could not be read is not in the next one's way, without any reset."""
+    for failed in range(4):
+        broken, good = (Product(tb, SIZE, SIZE, SIZE, dtype=dtype) for _ in range(2))
+        source = broken.src1 if operand == "a" else broken.src2
+        hit = source + tb.random.randrange(SIZE * SIZE)
+        tb.dram.clear_statistics()
+        tb.dram.add_fault(hit, hit + 1, read=True)
+        index = (await tb.state()).retired + failed
+        await tb.commands.submit(broken.packets, "ring")
+        assert await tb.commands.wait(1_000_000) == State.ERROR
+        await tb.check_bus_error(ErrorCode.READ_RESPONSE, index)
+        tb.dram.clear_faults()
+        await tb.commands.clear_error()
+        await run_all(tb, [good], "ring")
+
+
+@npu_test()
+async def test_head_behind_the_command_that_failed(tb: NpuTestbench) -> None:
+    """RING_HEAD counts no packet that was only looked at behind it."""
+    broken, *others = products(tb, 4)
+    hit = broken.src1 + 4 * SIZE * SIZE - 4
+    tb.dram.clear_statistics()
+    tb.dram.add_fault(hit, hit + 4, read=True)
+    index = (await tb.state()).retired
+    packets = [packet for product in (broken, *others) for packet in product.packets]
+    await tb.commands.submit(packets, "ring")
+    assert await tb.commands.wait(1_000_000) == State.ERROR
+    assert await tb.registers.read(regs.RING_HEAD) == len(broken.packets)
+    await tb.check_bus_error(ErrorCode.READ_RESPONSE, index)
+    tb.dram.clear_faults()
+    await tb.recover()
+
+
+@npu_test()
+async def test_write_error_of_the_first(tb: NpuTestbench) -> None:
+    """A result that cannot be written is reported for its own command, though the next one is under way."""
+    pair = products(tb, 2)
+    tb.dram.clear_statistics()
+    tb.dram.add_fault(pair[0].dst, pair[0].dst + 4, write=True)
+    index = (await tb.state()).retired
+    await tb.commands.submit([*pair[0].packets, *pair[1].packets], "ring")
+    assert await tb.commands.wait(1_000_000) == State.ERROR
+    await tb.check_bus_error(ErrorCode.WRITE_RESPONSE, index)
+    tb.dram.clear_faults()
+    await tb.recover()
+
+
+@npu_test(of=["operand", "result"], end=["first", "last"], copy=["reads", "writes"])
+async def test_one_byte_in_common(tb: NpuTestbench, of: str, end: str, copy: str) -> None:
+    """A copy behind a product that meets its operand or its result in a single byte waits for it."""
+    nbytes, around = 4 * SIZE * SIZE, 64
+    margin = np.frombuffer(tb.random.randbytes(around), np.uint8)
+    places = {}
+    for name, values in (("operand", tb.floats(SIZE, SIZE)), ("result", tb.floats(SIZE, SIZE))):
+        inside = values.view(np.uint8).reshape(-1)
+        places[name] = tb.place(np.concatenate([margin, inside, margin])) + around
+    weights = tb.place(tb.floats(SIZE, SIZE), "weight")
+    product = matmul_packets(places["operand"], weights, places["result"], SIZE, SIZE, SIZE)
+    meets = places[of] - around + 1 if end == "first" else places[of] + nbytes - 1
+    other = tb.place(np.frombuffer(tb.random.randbytes(around), np.uint8))
+    source, destination = (meets, other) if copy == "reads" else (other, meets)
+    packet = NpuCommandPacket(Opcode.MEMCPY, src1_addr=source, dst_addr=destination, m=around)
+    assert await tb.run([*product, packet]) == State.DONE

@@ -1,0 +1,155 @@
+"""The watchdog: a command that takes too long ends with TIMEOUT, and the device works on."""
+
+import numpy as np
+
+from echo_npu.commands.packets import (
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    gather_packets,
+    load_program_packets,
+    matmul_packets,
+)
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ErrorCode, State
+from echo_npu.vector.command import Stream
+from echo_npu.vector.program import Builder, Program
+from tb.drivers.commands import Path
+from tb.testbench import NpuTestbench, npu_test, stalled
+
+
+def runaway() -> Program:
+    """Adds an element to an accumulator as often as the command says, and stores the sum."""
+    builder = Builder("runaway")
+    source = builder.stream(0)
+    total = builder.accumulator()
+    value = builder.scalar()
+    builder.aset(total, 0.0)
+    with builder.repeat():
+        builder.add(total, source, one=True)
+    builder.foldadd(value, total)
+    builder.mov(builder.out, value, one=True)
+    return builder.build()
+
+
+def long_commands(tb: NpuTestbench) -> dict[str, list[Packet]]:
+    """Commands of every kind that take more than a thousand cycles on any memory."""
+    beat = tb.config.data_width // 8
+    nbytes = 1500 * beat
+    data = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
+    words = min(tb.config.program_words, 1500 * beat // 8)
+    indices = tb.place(np.zeros(1500, dtype=np.int32))
+    size = 4 * tb.config.array_rows
+    return {
+        "memcpy": [NpuCommandPacket(Opcode.MEMCPY, 0, data, 0, tb.destination(nbytes), m=nbytes)],
+        "add": [
+            NpuCommandPacket(
+                Opcode.ADD_TENSOR, 0, data, data, tb.destination(nbytes), m=nbytes // 4, alpha=1.0
+            )
+        ],
+        "matmul": list(matmul_packets(data, data, tb.destination(4 * size * size), size, 32 * size, size)),
+        "gather": list(gather_packets(data, indices, tb.destination(1500 * beat), 1500, beat, 1)),
+        "load": list(load_program_packets(data, words, 0)),
+    }
+
+
+async def _watch(tb: NpuTestbench, cycles: int) -> None:
+    await tb.registers.write(regs.WATCHDOG, cycles)
+
+
+@npu_test(op=["memcpy", "add", "matmul", "gather", "load"], via=["window", "ring"])
+async def test_a_long_command_ends(tb: NpuTestbench, op: str, via: Path) -> None:
+    """TIMEOUT, whenever it comes; behind it the same command does its work without a watchdog."""
+    packets = long_commands(tb)[op]
+    for limit in (1, 2, 30, 100, 800):
+        await _watch(tb, limit)
+        index = tb.scoreboard.taken
+        tb.scoreboard.expect_fault(ErrorCode.TIMEOUT, 0, command=index)
+        assert await tb.run(packets, via) == State.ERROR
+        state = await tb.state()
+        assert (state.error_code, state.error_index) == (ErrorCode.TIMEOUT, index)
+        assert tb.dram.statistic("outstanding") == 0
+        await _watch(tb, 0)
+        await tb.recover()
+        assert await tb.run(packets, via) == State.DONE
+
+
+@npu_test()
+async def test_a_program_that_runs_away(tb: NpuTestbench) -> None:
+    """2^24 repetitions take longer than 500 cycles: the model knows that, too."""
+    source, dst = tb.place(tb.floats(16)), tb.destination(64)
+    await tb.load_programs(runaway())
+    fields = {"cols": 1, "inputs": [Stream(source)]}
+    endless = tb.vector_packets(runaway(), rows=1, repeats=1 << 24, output=Stream(dst), **fields)
+    await _watch(tb, 500)
+    assert await tb.run(endless) == State.ERROR
+    assert (await tb.state()).error_code == ErrorCode.TIMEOUT
+    await tb.recover()
+    short = tb.vector_packets(runaway(), rows=1, repeats=3, output=Stream(dst), **fields)
+    assert await tb.run(short) == State.DONE
+
+
+@npu_test()
+async def test_long_times_are_counted(tb: NpuTestbench) -> None:
+    """Beyond 2^16 cycles, too: a copy that takes longer ends, and one that does not is done."""
+    limit = (1 << 16) + 500
+    nbytes = 2 * limit * tb.config.data_width // 8
+    source = tb.alloc(nbytes, "weight")
+    dst = tb.alloc(nbytes)
+    await _watch(tb, limit)
+    tb.scoreboard.expect_fault(ErrorCode.TIMEOUT, 0, command=tb.scoreboard.taken)
+    assert await tb.run([NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, dst, m=nbytes)]) == State.ERROR
+    assert (await tb.state()).error_code == ErrorCode.TIMEOUT
+    await tb.recover()
+    assert await tb.run([NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, dst, m=4096)]) == State.DONE
+    await _watch(tb, 0)
+
+
+@npu_test()
+async def test_each_command_has_its_own_time(tb: NpuTestbench) -> None:
+    """The time of a command begins when it is the oldest: many together take longer than one may."""
+    for op in ("memcpy", "matmul"):
+        packets = long_commands(tb)[op]
+        await _watch(tb, 0)
+        before = (await tb.counters())["BUSY_CYCLES"]
+        assert await tb.run(packets) == State.DONE
+        alone = (await tb.counters())["BUSY_CYCLES"] - before
+        await _watch(tb, 3 * alone)
+        assert await tb.run(packets * 6, "ring") == State.DONE
+
+
+@npu_test()
+async def test_time_that_suffices(tb: NpuTestbench) -> None:
+    """Below the time that a command takes it ends with TIMEOUT, from there on it is done."""
+    data = tb.place(tb.rng.integers(0, 256, 256, dtype=np.uint8))
+    packets = [NpuCommandPacket(Opcode.MEMCPY, 0, data, 0, tb.destination(256), m=256)]
+    outcomes = []
+    for limit in range(20, 400):
+        await _watch(tb, limit)
+        await tb.commands.submit(packets)
+        state = await tb.commands.settle(100_000)
+        outcomes.append(state)
+        if state == State.ERROR:
+            tb.scoreboard.expect_fault(ErrorCode.TIMEOUT, 0, command=tb.scoreboard.taken)
+        tb.monitor.sync()
+        assert await tb.check() == state
+        if state == State.ERROR:
+            assert (await tb.state()).error_code == ErrorCode.TIMEOUT
+            await tb.commands.clear_error()
+        elif outcomes[-20:] == [State.DONE] * 20:
+            break
+    assert outcomes[0] == State.ERROR
+    assert outcomes[-1] == State.DONE
+    if not stalled():
+        assert outcomes == sorted(outcomes, reverse=True)
+
+
+@npu_test()
+async def test_a_soft_reset_keeps_it(tb: NpuTestbench) -> None:
+    await _watch(tb, 50)
+    await tb.restart()
+    assert await tb.registers.read(regs.WATCHDOG) == 50
+    packets = long_commands(tb)["memcpy"]
+    assert await tb.run(packets) == State.ERROR
+    assert (await tb.state()).error_code == ErrorCode.TIMEOUT
+    await _watch(tb, 0)

@@ -1,0 +1,20 @@
+"""A class's name says what it is, so no two have the same."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from tb.repository import ROOT
+
+FOLDERS = ("benchmarks", "runtime", "tb")
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(ROOT)))
+    assert len(found) > 300
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

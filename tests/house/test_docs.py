@@ -1,0 +1,243 @@
+"""What the documentation says is there, is there; what it shows, runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import echo_npu
+from echo_npu import DataType, ErrorCode, Flags, Opcode, OutType
+from echo_npu.spec.registers import COUNTERS
+from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Op, form_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?:    .*\n)+")
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def _prose(page: Path) -> str:
+    """A page without its fenced code."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings} | set(
+        re.findall(r'<a (?:id|name)="([^"]+)"', page.read_text(encoding="utf-8"))
+    )
+
+
+def _commands(page: Path) -> list[list[str]]:
+    """Every `make ...` and `echo-npu ...` of a page, as words."""
+    blocks = [
+        body for language, body in FENCE.findall(page.read_text(encoding="utf-8")) if language in ("", "sh")
+    ]
+    lines = [line for block in [*blocks, *INDENTED.findall(_prose(page))] for line in block.splitlines()]
+    found = []
+    for line in [*lines, *CODE.findall(_prose(page))]:
+        command = line.partition(" # ")[0].strip()
+        if command.split(" ")[0] in ("make", "echo-npu"):
+            found.append(shlex.split(command))
+    return found
+
+
+def test_pages_exist() -> None:
+    names = {_name(page) for page in PAGES}
+    assert names >= {
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/architecture.md",
+        "docs/packets.md",
+        "docs/registers.md",
+        "docs/numerics.md",
+        "docs/running.md",
+        "docs/performance.md",
+        "docs/own_rtl.md",
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_resolve(page: Path) -> None:
+    for target in LINK.findall(_prose(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{_name(page)} links to {target}"
+        assert file.is_relative_to(ROOT), f"{_name(page)} links out of the repository: {target}"
+        if anchor:
+            assert anchor in _anchors(file), f"{_name(page)} links to {target}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    for word in CODE.findall(_prose(page)):
+        if re.fullmatch(r"(rtl|tb|runtime|tests|docs|scripts|benchmarks|examples)/[\w./-]*", word):
+            assert word in ("rtl/x.sv", "tests/rtl/x/") or (ROOT / word).exists(), (
+                f"{_name(page)} names {word}"
+            )
+
+
+def _snippets() -> list[tuple[str, str]]:
+    return [
+        (_name(page), body)
+        for page in PAGES
+        for language, body in FENCE.findall(page.read_text(encoding="utf-8"))
+        if language == "python"
+    ]
+
+
+@pytest.mark.parametrize(("page", "code"), _snippets(), ids=[page for page, _ in _snippets()])
+def test_snippets_run(page: str, code: str) -> None:
+    """On the functional model: the same program, in no time."""
+    exec(compile(code.replace('"rtlmodel"', '"cmodel"'), page, "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_exist(page: Path) -> None:
+    makefile = _text("Makefile")
+    targets = set(re.findall(r"^([\w-]+)\s*:(?!=)", makefile, re.MULTILINE))
+    from echo_npu.cli import app
+
+    group = typer.main.get_group(app)
+    for words in _commands(page):
+        said = f"{_name(page)} says {shlex.join(words)}"
+        if words[0] == "make":
+            for word in words[1:]:
+                variable, is_setting, _ = word.partition("=")
+                if is_setting:
+                    assert re.search(rf"\b{variable}\b", makefile), f"{said}: no variable {variable}"
+                else:
+                    assert word in targets, f"{said}: no target {word}"
+        elif len(words) > 1:
+            command, rest = group, words[1:]
+            while hasattr(command, "commands") and rest:  # a command may be a group of others
+                assert rest[0] in command.commands, f"{said}: no command {rest[0]}"
+                command, rest = command.commands[rest[0]], rest[1:]
+            options = {option for parameter in command.params for option in parameter.opts}
+            for word in rest:
+                if word.startswith("--"):
+                    assert word.partition("=")[0] in options, f"{said}: no option {word}"
+
+
+def _rows(name: str, first: str) -> list[list[str]]:
+    """The cells of the table in page `name` whose head begins with the column `first`."""
+    lines = _text(name).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def test_packet_page_has_the_real_numbers() -> None:
+    assert {row[1]: int(row[0], 16) for row in _rows("docs/packets.md", "opcode")} == {
+        opcode.name: opcode.value for opcode in Opcode
+    }
+    assert {row[0]: 1 << int(row[1]) for row in _rows("docs/packets.md", "flag")} == {
+        flag.name: flag.value for flag in Flags if flag
+    }
+    types, outs = _rows("docs/packets.md", "field")
+    assert types[2:] == [dtype.label for dtype in DataType]
+    assert outs[2:].index("reserved") == len(OutType)
+    for row, flags in ((types, Flags.DTYPE), (outs, Flags.OUT)):
+        high, low = (int(bit) for bit in row[1].split(":"))
+        assert flags == (2 << high) - (1 << low)
+    assert {row[1].partition(":")[0]: int(row[0]) for row in _rows("docs/packets.md", "code")} == {
+        code.name: code.value for code in ErrorCode
+    }
+
+
+def test_performance_page_has_every_counter() -> None:
+    named = {name for row in _rows("docs/performance.md", "counter") for name in CODE.findall(row[0])}
+    assert named == {name.lower() for name in COUNTERS}
+
+
+def test_architecture_page_names_real_modules() -> None:
+    named = {name for row in _rows("docs/architecture.md", "module") for name in CODE.findall(row[0])}
+    for name in named:
+        assert [*(ROOT / "rtl").rglob(f"{name}.sv")], f"there is no module {name}"
+
+
+def test_architecture_page_has_the_real_configurations() -> None:
+    from echo_sim.config import LEGAL, load_config
+
+    rows = _rows("docs/architecture.md", "key")
+    assert [row[0].strip("`") for row in rows] == list(LEGAL)
+    for key, default, small, legal, _ in rows:
+        name = key.strip("`")
+        assert legal == f"{LEGAL[name][0]} to {LEGAL[name][-1]}"
+        assert int(default) == getattr(load_config("default"), name)
+        assert int(small) == getattr(load_config("small"), name)
+
+
+def test_running_page_names_every_backend() -> None:
+    assert {row[0].strip("`") for row in _rows("docs/running.md", "name")} == set(echo_npu.list_backends())
+
+
+def _every_row(name: str, first: str) -> list[list[str]]:
+    """The rows of all tables in page `name` whose head begins with the column `first`."""
+    lines = _text(name).splitlines()
+    rows = []
+    for start, line in enumerate(lines):
+        if line.startswith(f"| {first} |"):
+            for row in lines[start + 2 :]:
+                if not row.startswith("|"):
+                    break
+                rows.append([cell.strip() for cell in row.strip("|").split("|")])
+    return rows
+
+
+def test_vector_page_has_the_real_opcodes() -> None:
+    """Numbers, mnemonics, and how many sources each takes."""
+    rows = [row for row in _every_row("docs/vector.md", "opcode") if not row[1].isupper()]
+    assert {row[1].split()[0]: int(row[0], 16) for row in rows} == {op.mnemonic: op.value for op in Op}
+    for number, syntax, *_ in rows:
+        op = Op(int(number, 16))
+        if form_of(op) == Form.ALU:
+            assert len(Instruction(op).sources) == syntax.count(","), syntax
+
+
+def test_vector_page_has_the_real_operands() -> None:
+    named: dict[str, int] = {}
+    for names, codes, *_ in _rows("docs/vector.md", "operand"):
+        first, _, last = codes.partition("..")
+        numbers = list(range(int(first), int(last) + 1)) if last else [int(code) for code in codes.split(",")]
+        bank = re.fullmatch(r"([a-z])0\.\.[a-z]\d+", names)
+        listed = [f"{bank[1]}{i}" for i in range(len(numbers))] if bank else names.split(", ")
+        named.update(zip(listed, numbers, strict=True))
+    assert named == OPERAND_CODES
+
+
+def test_vector_page_has_the_real_fields() -> None:
+    """Each field of an instruction lies where the page says."""
+    for bits, what in _rows("docs/vector.md", "bits"):
+        high, _, low = bits.partition(":")
+        width = int(high) - int(low or high) + 1
+        name = {"opcode": "op"}.get(what.split(":")[0], what.split(":")[0])
+        value = (1 << width) - 1
+        if name == "op":
+            assert all(op < 1 << width for op in Op)
+            continue
+        blank = Instruction(Op.ADD)
+        filled = dataclasses.replace(blank, **{name: bool(value) if name == "one" else value})
+        assert filled.encode() ^ blank.encode() == value << int(low or high), what

@@ -1,0 +1,91 @@
+"""What imports what: no circles, and nothing by a string past the rules that `make lint` checks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("echo_npu", "echo_sim", "tb")
+STRANGERS = {"echo_npu": ("tb",), "echo_sim": ("tb", "echo_npu")}
+
+
+def cycle(imports: Mapping[str, Set[str]]) -> list[str]:
+    """Modules each of which imports the next, the last one the first; empty if there is no such circle."""
+    done: set[str] = set()
+
+    def follow(path: list[str]) -> list[str]:
+        for imported in sorted(imports[path[-1]]):
+            if imported in path:
+                return path[path.index(imported) :]
+            if imported not in done and (found := follow([*path, imported])):
+                return found
+        done.add(path[-1])
+        return []
+
+    return next((found for module in sorted(imports) if (found := follow([module]))), [])
+
+
+def strings(text: str) -> Iterator[str]:
+    """The strings of a Python file that are no docstrings."""
+    tree = ast.parse(text)
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
+def names_module(text: str, package: str) -> bool:
+    """Whether a string names a package or a module in it, as an import by name would."""
+    return bool(re.search(rf"(?<![\w./-]){package}(?:\.[a-z_]\w*)+\b(?!/)|^{package}$", text))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_itself_over_others(package: str) -> None:
+    graph = grimp.build_graph(package, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert not cycle(imports)
+
+
+def test_a_circle_is_found() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert not cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+
+
+@pytest.mark.parametrize(("package", "stranger"), [(p, s) for p, all_ in STRANGERS.items() for s in all_])
+def test_nothing_is_imported_by_a_string(package: str, stranger: str) -> None:
+    named = [
+        (str(file.relative_to(ROOT)), text)
+        for file in (ROOT / "runtime" / package).rglob("*.py")
+        for text in strings(file.read_text(encoding="utf-8"))
+        if names_module(text, stranger)
+    ]
+    assert not named
+
+
+def test_a_module_in_a_string_is_found() -> None:
+    assert names_module("tb.bench", "tb")
+    assert names_module("import tb.bench", "tb")
+    assert names_module("tb", "tb")
+    assert not names_module("tb/bench.py", "tb")
+    assert not names_module("npu_tb.sv", "tb")
+    assert list(strings('"""tb.bench"""\nx = "tb.bench"')) == ["tb.bench"]
+
+
+def test_the_architecture_page_draws_the_layers() -> None:
+    """The table of docs/architecture.md has the layers of pyproject.toml, in their order."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    for contract in contracts["contracts"]:
+        if contract["type"] != "layers":
+            continue
+        (container,) = contract["containers"]
+        table = page.split(f"Layers of `{container}`", 1)[1].split("\n\n", 2)[1]
+        drawn = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+        assert drawn == [re.findall(r"\w+", layer) for layer in contract["layers"]]

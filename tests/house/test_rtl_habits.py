@@ -1,0 +1,113 @@
+"""Every hand-written file of the RTL keeps the habits that CONTRIBUTING.md lists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tb.repository import ROOT
+
+RTL = ROOT / "rtl"
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+GENERATED = ("npu_regs.sv", "npu_regs_pkg.sv", "npu_contract.svh", "vector_contract.svh")
+FILES = sorted(path for path in RTL.rglob("*.*") if path.is_file() and path.name not in GENERATED)
+
+PARAMETER = re.compile(r"^ +parameter [^\n]*$", re.MULTILINE)
+STRUCT = re.compile(r"typedef struct packed \{[^}]*\} (\w+);")
+UNUSED = re.compile(r"unused\w* *= *&\{(.*?)\};", re.DOTALL)
+OFFERED = re.compile(r"^ +output +logic +(\w*valid_o)\b", re.MULTILINE)
+ASSERTION = re.compile(r"`NPU_(?:ASSERT|CHECK)\w*\((?:[^`]*?)\)\n", re.DOTALL)
+
+
+def struct_types() -> set[str]:
+    """The names of all structs that the RTL declares."""
+    return {name for path in RTL.rglob("*.sv*") for name in STRUCT.findall(path.read_text("utf-8"))}
+
+
+def faults(name: str, text: str, structs: set[str]) -> list[str]:
+    """What the file `name` with this text does against the habits; empty if nothing.
+
+    Args:
+        name: its last suffix says which habits are asked of it.
+        text: what it holds.
+        structs: types of which no whole value may stand among the unused.
+    """
+    found = []
+    lines = text.splitlines()
+    if LICENCE not in lines[0]:
+        found.append("line 1 does not name the licence")
+    if not name.endswith(".sv"):
+        return found
+    if lines[1] != "`default_nettype none":
+        found.append("line 2 is not `default_nettype none")
+    found += [f"no comment: {line.strip()}" for line in PARAMETER.findall(text) if " // " not in line]
+    for listed in UNUSED.findall(text):
+        for signal in re.findall(
+            r"[a-z]\w*", " ".join(word for word in listed.split(",") if word.strip().isidentifier())
+        ):
+            kind = re.search(rf"\b(\w+)(?: +\[[^\]]*\])? +(?:\w+, )*{signal}\b", text)
+            if kind and kind[1] in structs:
+                found.append(f"a whole {kind[1]} is unused: {signal}")
+    asserted = "".join(ASSERTION.findall(text))
+    for port in OFFERED.findall(text):
+        partners = "|".join(port.replace("valid", each)[:-1] for each in ("ready", "next", "take"))
+        if not re.search(rf"^ +input +logic +(?:{partners})i\b", text, re.MULTILINE):
+            continue  # no handshake: taken at once
+        connected = re.search(rf"\.\w+ *\({port}\b|^ +\.{port}\b", text, re.MULTILINE)
+        if not connected and not re.search(rf"\b{port}\b", asserted):
+            found.append(f"no assertion of the handshake, and no module inside that has it: {port}")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RTL)))
+def test_the_file_keeps_the_habits(path: Path) -> None:
+    assert not faults(path.name, path.read_text("utf-8"), struct_types())
+
+
+GOOD = f"""// {LICENCE}
+`default_nettype none
+
+module example #(
+    parameter int unsigned Width = 8  // bits, at least 1
+) (
+    input  logic             clk_i,
+    input  logic             valid_i,
+    output logic             ready_o,
+    input  logic [Width-1:0] data_i,
+    input  pair_t            pair_i,
+    output logic             valid_o,
+    input  logic             ready_i,
+    output logic             left_valid_o,
+    input  logic             left_ready_i
+);
+  inner u_inner (
+      .clk_i,
+      .valid_o,
+      .ready_i
+  );
+  logic unused;
+  assign unused = &{{1'b0, pair_i.left, pair_i.right[3:0]}};
+  `NPU_ASSERT_HANDSHAKE(LeftHolds, left_valid_o, left_ready_i, data_i, "an element changed")
+endmodule
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "fault"),
+    [
+        (LICENCE, "No licence", "line 1 does not name the licence"),
+        ("`default_nettype none\n", "", "line 2 is not `default_nettype none"),
+        ("  // bits, at least 1", "", "no comment: parameter int unsigned Width = 8"),
+        ("pair_i.left, pair_i.right[3:0]", "pair_i.left, pair_i", "a whole pair_t is unused: pair_i"),
+        ("LeftHolds, left_valid_o", "LeftHolds, other_o", "no assertion of the handshake.*: left_valid_o"),
+        ("      .valid_o,\n", "", "no assertion of the handshake.*: valid_o"),
+    ],
+)
+def test_a_broken_habit_is_found(right: str, wrong: str, fault: str) -> None:
+    structs = {"pair_t"}
+    assert not faults("example.sv", GOOD, structs)
+    assert GOOD.count(right) == 1
+    (found,) = faults("example.sv", GOOD.replace(right, wrong), structs)
+    assert re.fullmatch(fault, found)

@@ -1,0 +1,38 @@
+"""ram_queue: order, throughput, and how much it holds."""
+
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from tests.rtl.queues import INPUTS, keeps_order, keeps_pace
+from tests.rtl.stimulus import CHANCES, offer, reset, take
+
+DEPTH = 8
+
+
+@cocotb.test()
+@cocotb.parametrize(sending=CHANCES, taking=CHANCES)
+async def random_stalls(dut: Any, sending: float, taking: float) -> None:
+    """Nothing is lost, doubled or exchanged, whichever side waits; then it is empty."""
+    await keeps_order(dut, sending, taking)
+
+
+@cocotb.test()
+async def throughput(dut: Any) -> None:
+    """One element a clock."""
+    await keeps_pace(dut, 2)
+
+
+@cocotb.test()
+async def holds_all_that_it_promises(dut: Any) -> None:
+    """While nothing is taken, `Depth` elements go in and one more, which stands at the output."""
+    await reset(dut, *INPUTS)
+    source = cocotb.start_soon(offer(dut, "valid_i", "ready_o", "data_i", list(range(DEPTH + 2)), 1.0))
+    for _ in range(DEPTH + 5):
+        await RisingEdge(dut.clk_i)
+    assert not dut.ready_o.value
+    assert not source.done()
+    taken = await take(dut, "valid_o", "ready_i", ["data_o"], DEPTH + 2, 1.0)
+    await source
+    assert taken == [(value,) for value in range(DEPTH + 2)]

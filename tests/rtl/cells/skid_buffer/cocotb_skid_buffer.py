@@ -1,0 +1,42 @@
+"""skid_buffer: order, throughput, and that no output depends on an input of the same clock."""
+
+import random
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge, Timer
+
+from tests.rtl.queues import INPUTS, keeps_order, keeps_pace
+from tests.rtl.stimulus import CHANCES, reset
+
+
+@cocotb.test()
+@cocotb.parametrize(sending=CHANCES, taking=CHANCES)
+async def random_stalls(dut: Any, sending: float, taking: float) -> None:
+    """Nothing is lost, doubled or exchanged, whichever side waits; then it is empty."""
+    await keeps_order(dut, sending, taking)
+
+
+@cocotb.test()
+async def throughput(dut: Any) -> None:
+    """One element a clock."""
+    await keeps_pace(dut, 1)
+
+
+@cocotb.test()
+async def outputs_are_registers(dut: Any) -> None:
+    """In the midst of a clock, no input moves an output."""
+    await reset(dut, *INPUTS)
+    for _ in range(300):
+        await RisingEdge(dut.clk_i)
+        valid = int(dut.valid_i.value) and not int(dut.ready_o.value)  # what waits must stay
+        seen = set()
+        for choice in range(4):
+            dut.ready_i.value = choice & 1
+            dut.valid_i.value = int(valid or choice >> 1)
+            await Timer(1, "ns")
+            seen.add((int(dut.valid_o.value), int(dut.ready_o.value), int(dut.data_o.value)))
+        assert len(seen) == 1
+        dut.ready_i.value = random.getrandbits(1)
+        if not valid:
+            dut.valid_i.value, dut.data_i.value = random.getrandbits(1), random.getrandbits(16)

@@ -1,0 +1,60 @@
+"""Runs command_processor with native surroundings, and a model of what it must do."""
+
+import dataclasses
+import os
+import subprocess
+
+import pytest
+
+from echo_sim.build import build
+from echo_sim.designs import Design
+from echo_sim.run import choose_seed
+from tb.blocks import block_design
+from tb.repository import ROOT
+
+pytestmark = pytest.mark.sim
+
+HERE = "tests/rtl/command/command_processor"
+CLOCKS = 3_000_000
+
+
+def design() -> Design:
+    """The testbench, a program of its own without cocotb."""
+    return dataclasses.replace(
+        block_design(
+            "command_processor_tb",
+            (
+                "rtl/npu_pkg.sv",
+                "rtl/vector/vector_pkg.sv",
+                "rtl/cells/sync_fifo.sv",
+                "rtl/command/ring_fetcher.sv",
+                "rtl/command/packet_checker.sv",
+                "rtl/command/command_processor.sv",
+                f"{HERE}/command_processor_tb.sv",
+            ),
+            cpp=(f"{HERE}/command_processor_check.cpp",),
+            includes=("rtl",),
+            public=False,
+            verilator_args=("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM"),
+        ),
+        main=ROOT / "tests" / "sim" / "clock.cpp",
+        cocotb=False,
+    )
+
+
+def test_command_processor() -> None:
+    """Random traffic, in which any two events meet in one clock: nothing is lost, mixed up or blamed on
+    another."""
+    block = design()
+    program = build(block) / block.top
+    seed = choose_seed()
+    done = subprocess.run(
+        [str(program), "+verilator+rand+reset+2", f"+verilator+seed+{seed % 0x7FFFFFFF + 1}"],
+        env={**os.environ, "COMMAND_PROCESSOR_SEED": str(seed), "COMMAND_PROCESSOR_CLOCKS": str(CLOCKS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"seed {seed}\n{done.stdout[-3000:]}"

@@ -1,0 +1,164 @@
+"""What packet_checker must answer, in exact integers: the checks of the model and the operands it finds."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, extension_count
+from echo_npu.spec.memory_map import Region
+from echo_npu.vector.command import Descriptor
+from echo_npu.vector.memory import ProgramMemory
+
+PROGRAM_WORDS = 4096
+PACKET_WORDS = 64
+CASE_WORDS = PACKET_WORDS + 3
+OPERANDS, DST = 5, 4
+
+# Words of an answer, as packet_checker_main.cpp has them.
+ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N = range(12)
+HEAD_WORDS = 12
+(
+    USED,
+    FIRST,
+    LAST,
+    ADDR,
+    ROW_STRIDE,
+    STRIDE0,
+    STRIDE1,
+    SEG_STRIDE,
+    SEG_BYTES,
+    SEG_LEN,
+    SEGS,
+    LENGTH,
+    SEGMENTS,
+    GRANULES,
+) = range(14)
+OPERAND_WORDS = 14
+ANSWER_WORDS = HEAD_WORDS + OPERANDS * OPERAND_WORDS
+GRANULE = 16
+
+_PROGRAMS = ProgramMemory(PROGRAM_WORDS)
+
+
+def expected(case: Sequence[int]) -> dict[int, int]:
+    """The words of the answer that are defined."""
+    raw = struct.pack(f"<{PACKET_WORDS}I", *case[:PACKET_WORDS])
+    packet = NpuCommandPacket.unpack(raw[:64])
+    count = extension_count(packet.opcode, packet.flags)
+    extension = unpack_extension([raw[64 * i : 64 * (i + 1)] for i in range(1, count + 1)])
+    _PROGRAMS.loaded, base, size = case[PACKET_WORDS:]
+    guard = Region("protected", base, size) if size else None
+    try:
+        command = check_command(packet, extension, _PROGRAMS, guard)
+    except PacketFault as fault:
+        return {
+            ERROR: fault.code,
+            ADDRESS_LOW: fault.address & 0xFFFF_FFFF,
+            ADDRESS_HIGH: fault.address >> 32,
+        }
+    answer = {ERROR: 0, ADDRESS_LOW: 0, ADDRESS_HIGH: 0}
+    if packet.opcode in (Opcode.NOP, Opcode.SYNC):
+        return answer
+    _operands(command, answer)
+    if packet.opcode == Opcode.VECTOR:
+        _vector(command, answer)
+    elif packet.opcode == Opcode.MEMCPY:
+        assert command.dst is not None
+        for place, operand in ((0, command.sources[0]), (DST, command.dst)):
+            _copied(answer, place, operand, command.batch)
+        answer |= {BATCH0: command.batch[0], BATCH1: command.batch[1]}
+    elif packet.opcode == Opcode.ADD_TENSOR:
+        assert command.dst is not None
+        answer[COLS] = command.dst.row_bytes // 4
+        for place in (0, 1, DST):
+            answer[_at(place, LENGTH)] = answer[_at(place, SEG_LEN)] = answer[COLS]
+            answer[_at(place, GRANULES)] = -(-answer[COLS] // GRANULE)
+    elif packet.opcode == Opcode.LOAD_PROGRAM:
+        answer |= {ENTRY: packet.k, _at(0, SEG_BYTES): 8 * packet.m}
+    elif packet.opcode == Opcode.GATHER:
+        answer |= {COLS: packet.k, _at(DST, SEGS): packet.m, _at(0, SEG_BYTES): packet.n}
+    else:
+        turned = packet.n == 1 and packet.m != 1
+        answer |= {K: packet.k, BATCH0: command.batch[0], BATCH1: command.batch[1]}
+        if not turned:
+            answer |= {M: packet.m, N: packet.n}
+    # Of a product the batches are the matrix engine's.
+    if packet.opcode == Opcode.MATMUL:
+        del answer[BATCH0], answer[BATCH1]
+    return answer
+
+
+def _at(operand: int, word: int) -> int:
+    return HEAD_WORDS + operand * OPERAND_WORDS + word
+
+
+def _operands(command: CheckedCommand, answer: dict[int, int]) -> None:
+    """Which operands there are, from their first to their last byte."""
+    places: dict[int, MemoryOperand] = {}
+    sources = list(command.sources)
+    if command.vector is not None:
+        places = {i: sources.pop(0) for i, stream in enumerate(command.vector.inputs) if stream is not None}
+    elif command.packet.opcode == Opcode.MATMUL:
+        places = {0: sources[0], 1: sources[1]}
+        if command.column_vectors is not None:
+            places[2] = command.column_vectors
+        if command.row_scales is not None:
+            places[3] = command.row_scales
+    else:
+        places = dict(enumerate(sources))
+    if command.dst is not None:
+        places[DST] = command.dst
+    for i in range(OPERANDS):
+        answer[_at(i, USED)] = int(i in places)
+    for i, operand in places.items():
+        batch = (1, 1) if operand in (command.column_vectors, command.row_scales) else command.batch
+        answer[_at(i, FIRST)] = operand.address
+        answer[_at(i, LAST)] = operand.address + operand.extent(batch) - 1
+
+
+def _vector(command: CheckedCommand, answer: dict[int, int]) -> None:
+    vector = command.vector
+    assert vector is not None
+    answer |= {
+        ROWS: vector.rows,
+        COLS: vector.cols,
+        REPEATS: vector.repeats,
+        ENTRY: vector.entry,
+        BATCH0: vector.batch[0],
+        BATCH1: vector.batch[1],
+    }
+    for i, stream in enumerate((*vector.inputs, vector.output)):
+        if stream is not None:
+            _stream(answer, i, stream)
+
+
+def _stream(answer: dict[int, int], place: int, stream: Descriptor) -> None:
+    words = {
+        ADDR: stream.address,
+        ROW_STRIDE: stream.row_stride,
+        STRIDE0: stream.batch_strides[0],
+        STRIDE1: stream.batch_strides[1],
+        SEG_STRIDE: stream.seg_stride,
+        SEG_BYTES: stream.segment_bytes,
+        SEG_LEN: stream.seg_len,
+        SEGS: stream.segs,
+        LENGTH: stream.length,
+        SEGMENTS: stream.segments,
+        GRANULES: stream.segments * -(-stream.length // GRANULE),
+    }
+    answer |= {_at(place, word): value for word, value in words.items()}
+
+
+def _copied(answer: dict[int, int], place: int, operand: MemoryOperand, batch: tuple[int, int]) -> None:
+    words = {
+        ADDR: operand.address,
+        SEG_BYTES: operand.row_bytes,
+        SEGS: operand.rows,
+        SEG_STRIDE: operand.row_stride if operand.rows > 1 else 0,
+        STRIDE0: operand.batch_strides[0] if batch[0] > 1 else 0,
+        STRIDE1: operand.batch_strides[1] if batch[1] > 1 else 0,
+    }
+    answer |= {_at(place, word): value for word, value in words.items()}

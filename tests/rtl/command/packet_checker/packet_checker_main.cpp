@@ -1,0 +1,111 @@
+// Plays packets against packet_checker as the command processor does, in a native loop.
+//
+// Usage: packet_checker_tb CASES ANSWERS. A case is 67 words of 32 bits: a packet and its extensions, zeros where there
+// are none, how many words of program memory are loaded, base and size of the protected range. An answer is kAnswer words; after the error code and the
+// two of its address they are zero where the packet is refused.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "Vtop.h"
+#include "verilated.h"
+
+namespace {
+
+constexpr int kPacketWords = 64, kCase = 67, kOperands = 5, kOperandWords = 14, kHead = 12;
+constexpr int kAnswer = kHead + kOperands * kOperandWords;
+constexpr int kMostClocks = 64;
+constexpr uint32_t kNop = 0, kVector = 4, kSync = 0xFF, kExt = 1u << 31;
+
+class Checker {
+  public:
+    Checker() {
+        for (int i = 0; i < 4; ++i) clock();
+        top_.rst_ni = 1;
+        clock();
+    }
+    ~Checker() { top_.final(); }
+
+    void play(const uint32_t* words, uint32_t* answer) {
+        for (int i = 0; i < kPacketWords; ++i) top_.words_i[i] = words[i];
+        top_.program_words_i = words[kPacketWords];
+        top_.guard_base_i = words[kPacketWords + 1];
+        top_.guard_size_i = words[kPacketWords + 2];
+        top_.eval();
+        answer[0] = top_.head_error_o;
+        if (answer[0] || words[0] == kNop || words[0] == kSync) return;
+        if (words[1] & kExt) {
+            answer[0] = top_.extension_error_o;
+            if (answer[0]) return;
+        }
+        top_.start_i = 1;
+        clock();
+        top_.start_i = 0;
+        top_.eval();
+        for (int clocks = 0; !top_.done_o; ++clocks) {
+            if (clocks == kMostClocks) {
+                fprintf(stderr, "the checker does not end\n");
+                exit(1);
+            }
+            clock();
+        }
+        answer[0] = top_.error_o;
+        if (answer[0]) answer[1] = uint32_t(top_.error_addr_o);
+        if (answer[0]) answer[2] = uint32_t(top_.error_addr_o >> 32);
+        if (!answer[0]) {
+            clock();
+            results(answer + 3);
+            top_.taken_i = 1;
+        }
+        clock();
+        top_.taken_i = 0;
+        top_.eval();
+    }
+
+  private:
+    void results(uint32_t* answer) {
+        for (uint32_t value : {top_.rows_o, top_.cols_o, top_.repeats_o, top_.entry_o, uint32_t(top_.batch0_o),
+                               uint32_t(top_.batch1_o), top_.m_o, top_.k_o, top_.n_o})
+            *answer++ = value;
+        for (int operand = 0; operand < kOperands; ++operand) {
+            top_.operand_i = operand;
+            top_.eval();
+            for (uint32_t value :
+                 {uint32_t(top_.used_o), top_.first_o, top_.last_o, top_.addr_o, top_.row_stride_o, top_.batch0_stride_o,
+                  top_.batch1_stride_o, top_.seg_stride_o, top_.seg_bytes_o, top_.seg_len_o, top_.segs_o, top_.length_o,
+                  top_.segments_o, top_.row_granules_o})
+                *answer++ = value;
+        }
+    }
+
+    void clock() {
+        top_.clk_i = 1;
+        top_.eval();
+        top_.clk_i = 0;
+        top_.eval();
+    }
+
+    Vtop top_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Verilated::commandArgs(argc, argv);
+    FILE* cases = argc > 2 ? fopen(argv[1], "rb") : nullptr;
+    FILE* answers = cases ? fopen(argv[2], "wb") : nullptr;
+    if (!answers) {
+        fprintf(stderr, "usage: packet_checker_tb CASES ANSWERS\n");
+        return 1;
+    }
+    Checker checker;
+    uint32_t words[kCase];
+    while (fread(words, sizeof words, 1, cases) == 1) {
+        std::vector<uint32_t> answer(kAnswer);
+        checker.play(words, answer.data());
+        fwrite(answer.data(), sizeof(uint32_t), answer.size(), answers);
+    }
+    return fclose(answers) == 0 ? 0 : 1;
+}

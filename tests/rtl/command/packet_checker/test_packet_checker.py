@@ -1,0 +1,78 @@
+"""packet_checker, natively: packets of any magnitude, thousands a second, against the checks of the model."""
+
+import dataclasses
+import random
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from echo_sim.build import build
+from echo_sim.designs import Design
+from echo_sim.run import choose_seed
+from tb.blocks import block_design
+from tb.repository import ROOT
+from tests.rtl.command.packet_checker.oracle import ANSWER_WORDS, CASE_WORDS, expected
+from tests.rtl.command.packet_checker.packets import draw
+
+HERE = "tests/rtl/command/packet_checker"
+COUNT = 40_000
+TIMEOUT_S = 300.0
+
+
+def design(checker: Path | str = "rtl/command/packet_checker.sv", suffix: str = "") -> Design:
+    """The testbench around the checker, with its own main program."""
+    block = block_design(
+        "packet_checker_tb",
+        ("rtl/npu_pkg.sv", "rtl/vector/vector_pkg.sv", checker, f"{HERE}/packet_checker_tb.sv"),
+        public=False,
+        verilator_args=("-Wno-UNUSEDPARAM", "-Wno-UNUSEDSIGNAL"),  # the packages are more than it needs
+    )
+    main = ROOT / HERE / "packet_checker_main.cpp"
+    return dataclasses.replace(block, name=f"{block.name}{suffix}", main=main, cocotb=False)
+
+
+def check(block: Design, seed: int, count: int, folder: Path) -> str:
+    """Play `count` packets of the seed; what is wrong with the first wrong answer, or nothing."""
+    rng = random.Random(seed)
+    cases = [draw(rng) for _ in range(count)]
+    np.array(cases, dtype="<u4").tofile(folder / "cases")
+    program = build(block, quiet=True) / block.top
+    subprocess.run([program, folder / "cases", folder / "answers"], check=True, timeout=TIMEOUT_S)
+    answers = np.fromfile(folder / "answers", dtype="<u4").reshape(-1, ANSWER_WORDS).tolist()
+    assert len(answers) == count
+    assert len(cases[0]) == CASE_WORDS
+    for number, (case, answer) in enumerate(zip(cases, answers, strict=True)):
+        wanted = expected(case)
+        wrong = [place for place, value in wanted.items() if answer[place] != value]
+        if wrong:
+            place = wrong[0]
+            words = " ".join(f"{word:08x}" for word in case)
+            return (
+                f"seed {seed}, packet {number}: word {place} of the answer is 0x{answer[place]:x}, it must be"
+                f" 0x{wanted[place]:x}; error {answer[0]}, address 0x{answer[2] << 32 | answer[1]:x}\n{words}"
+            )
+    return ""
+
+
+def test_packet_checker(tmp_path: Path) -> None:
+    """Random and extreme packets of all opcodes: code, address, extents and what the engines get."""
+    wrong = check(design(), choose_seed(), COUNT, tmp_path)
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("length << (2'd2 - current_stream.size);", "64'(52'(length << (2'd2 - current_stream.size)));"),
+        ("products + 64'(current.seg_bytes);", "64'(40'(products)) + 64'(current.seg_bytes);"),
+    ],
+)
+def test_a_cut_width_is_found(line: str, broken: str, tmp_path: Path) -> None:
+    """The comparison can fail: a width that some packet overflows is found without a packet made for it."""
+    text = (ROOT / "rtl/command/packet_checker.sv").read_text()
+    assert text.count(line) == 1
+    source = tmp_path / "packet_checker.sv"
+    source.write_text(text.replace(line, broken))
+    assert check(design(source, "-broken"), 1, COUNT // 4, tmp_path)

@@ -1,0 +1,398 @@
+"""Cocotb tests of axi_slave: random AXI4 traffic of every burst kind against a model of the memory."""
+
+import dataclasses
+import itertools
+import random
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.handle import SimHandleBase
+from cocotb.triggers import ClockCycles, Event, ReadOnly, RisingEdge
+from cocotbext.axi import AxiBurstType, AxiBus, AxiResp, AxiSlave
+from cocotbext.axi.axi_channels import (
+    AxiARSource,
+    AxiARTransaction,
+    AxiAWSource,
+    AxiAWTransaction,
+    AxiBSink,
+    AxiRSink,
+    AxiWSource,
+    AxiWTransaction,
+)
+
+from tb.blocks import parameter
+
+LANES = parameter("DataWidth") // 8
+MAX_OUTSTANDING = parameter("MaxOutstanding")
+FULL_SIZE = LANES.bit_length() - 1
+PAGE = 4096
+MEMORY_END = 0x2000_0000
+# Random traffic stays on these pages: reads and writes apart, so that their order does not matter.
+WRITE_PAGES = (0x0000_0000, 0x0FFF_F000, 0x1000_0000, 0x1FFF_F000)
+READ_PAGES = (0x0000_2000, 0x0FFF_D000, 0x1000_3000, 0x1FFF_C000)
+FAULTY_PAGE = 0x0800_0000  # the memory answers with an error
+OUTSIDE = (0x2000_0000, 0x2000_F000, 0x2001_0000, 0x3FFF_F000, 0x4000_0000, 0x8000_0000, 0xFFFF_F000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Burst:
+    """One AXI4 transaction as its address channel says it."""
+
+    axi_id: int
+    address: int
+    length: int  # beats
+    size: int
+    kind: int  # burst code, also the reserved 3
+
+    def addresses(self) -> list[int]:
+        """Start address of each beat, aligned to the beat's size."""
+        step = 1 << self.size
+        first = self.address // step * step
+        if self.kind == AxiBurstType.FIXED:
+            return [first] * self.length
+        if self.kind == AxiBurstType.INCR:
+            return [first + step * beat for beat in range(self.length)]
+        total = step * self.length
+        base = self.address // total * total
+        return [base + (first - base + step * beat) % total for beat in range(self.length)]
+
+    def legal(self) -> bool:
+        """Whether AXI4 allows it on this bus."""
+        if self.size > FULL_SIZE:
+            return False
+        step = 1 << self.size
+        if self.kind == AxiBurstType.FIXED:
+            return self.length <= 16
+        if self.kind == AxiBurstType.INCR:
+            return self.address % PAGE // step * step + step * self.length <= PAGE
+        return self.kind == AxiBurstType.WRAP and self.length in (2, 4, 8, 16) and self.address % step == 0
+
+    def response(self) -> AxiResp:
+        """What the host must be answered."""
+        if self.address >= MEMORY_END or not self.legal():
+            return AxiResp.DECERR
+        return AxiResp.SLVERR if self.address // PAGE * PAGE == FAULTY_PAGE else AxiResp.OKAY
+
+
+def random_good(pages: tuple[int, ...]) -> Burst:
+    """A legal burst within one of the pages."""
+    size = random.choice((FULL_SIZE, FULL_SIZE, random.randint(0, FULL_SIZE)))
+    step = 1 << size
+    kind = random.choice((AxiBurstType.INCR, AxiBurstType.INCR, AxiBurstType.WRAP, AxiBurstType.FIXED))
+    page = random.choice(pages)
+    if kind == AxiBurstType.INCR:
+        length = random.choice((1, random.randint(1, 16), random.randint(1, min(64, PAGE // step))))
+        offset = random.randrange(0, PAGE - step * length + 1, step) + random.randrange(step)
+    elif kind == AxiBurstType.WRAP:
+        length = random.choice((2, 4, 8, 16))
+        offset = random.randrange(0, PAGE, step)
+    else:
+        length = random.randint(1, 16)
+        offset = random.randrange(PAGE)
+    return Burst(random.randrange(4), page + offset, length, size, int(kind))
+
+
+def random_bad() -> Burst:
+    """A burst that must be refused."""
+    axi_id = random.randrange(4)
+    inside = random.choice(WRITE_PAGES)
+    choice = random.randrange(6)
+    if choice == 0:
+        return Burst(axi_id, inside + PAGE - LANES, random.randint(2, 9), FULL_SIZE, int(AxiBurstType.INCR))
+    if choice == 1:
+        return Burst(axi_id, inside, random.randint(1, 9), FULL_SIZE, 3)
+    if choice == 2:
+        return Burst(axi_id, inside, random.choice((1, 3, 5, 17)), FULL_SIZE, int(AxiBurstType.WRAP))
+    if choice == 3:
+        return Burst(axi_id, inside, random.randint(17, 30), FULL_SIZE, int(AxiBurstType.FIXED))
+    if choice == 4:
+        return Burst(axi_id, inside, random.randint(1, 4), FULL_SIZE + 1, int(AxiBurstType.INCR))
+    good = random_good((random.choice(OUTSIDE),))
+    return dataclasses.replace(good, axi_id=axi_id)
+
+
+def random_faulty() -> Burst:
+    """A legal burst that the memory answers with an error."""
+    return random_good((FAULTY_PAGE,))
+
+
+class Memory:
+    """Target of the AXI slave model: sparse bytes; one page raises, which the model turns into SLVERR."""
+
+    def __init__(self) -> None:
+        self.bytes: dict[int, int] = {}
+
+    async def read(self, address: int, length: int) -> bytes:
+        """Bytes at an address."""
+        self._check(address)
+        return bytes(self.bytes.get(address + i, 0) for i in range(length))
+
+    async def write(self, address: int, data: bytes) -> None:
+        """Store bytes."""
+        self._check(address)
+        for i, byte in enumerate(data):
+            self.bytes[address + i] = byte
+
+    @staticmethod
+    def _check(address: int) -> None:
+        assert address < MEMORY_END, f"the window let 0x{address:X} through"
+        if address // PAGE * PAGE == FAULTY_PAGE:
+            raise ValueError("faulty page")
+
+
+def pauses(probability: float) -> Iterator[bool]:
+    """Endless random pause decisions."""
+    return (random.random() < probability for _ in itertools.count())
+
+
+class Bench:
+    """Host channels, memory, and the check of every response."""
+
+    def __init__(self, dut: SimHandleBase) -> None:
+        self.dut = dut
+        self.target = Memory()
+        self.golden: dict[int, int] = {}
+        self.writes: defaultdict[int, deque[Burst]] = defaultdict(deque)  # by id: what waits for its response
+        self.reads: defaultdict[int, deque[tuple[Burst, list[int]]]] = defaultdict(deque)
+        self.waiting = 0
+        self.checked = 0
+        self.all_done = Event()
+
+    async def start(self, idle: float = 0.0, backpressure: float = 0.0, memory_stall: float = 0.0) -> None:
+        """Clock, reset, models on both sides."""
+        dut = self.dut
+        reset = {"reset": dut.rst_ni, "reset_active_level": False}
+        dut.rst_ni.value = 0
+        host = AxiBus.from_prefix(dut, "s_axi")
+        self.aw = AxiAWSource(host.write.aw, dut.clk_i, **reset)
+        self.w = AxiWSource(host.write.w, dut.clk_i, **reset)
+        self.b = AxiBSink(host.write.b, dut.clk_i, **reset)
+        self.ar = AxiARSource(host.read.ar, dut.clk_i, **reset)
+        self.r = AxiRSink(host.read.r, dut.clk_i, **reset)
+        self.memory = AxiSlave(AxiBus.from_prefix(dut, "m_axi"), dut.clk_i, target=self.target, **reset)
+        Clock(dut.clk_i, 10, unit="ns").start()
+        await ClockCycles(dut.clk_i, 4)
+        dut.rst_ni.value = 1
+        await ClockCycles(dut.clk_i, 2)
+        write, read = self.memory.write_if, self.memory.read_if
+        for probability, channels in (
+            (idle, (self.aw, self.w, self.ar)),
+            (backpressure, (self.b, self.r)),
+            (
+                memory_stall,
+                (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel),
+            ),
+        ):
+            for channel in channels if probability else ():
+                channel.set_pause_generator(pauses(probability))
+        cocotb.start_soon(self._check_writes())
+        cocotb.start_soon(self._check_reads())
+
+    def write(self, burst: Burst) -> None:
+        """Queue a write of random data with random strobes; what it must do to memory goes into the model."""
+        transaction = AxiAWTransaction(
+            awid=burst.axi_id,
+            awaddr=burst.address,
+            awlen=burst.length - 1,
+            awsize=burst.size,
+            awburst=burst.kind,
+        )
+        self.aw.send_nowait(transaction)
+        good = burst.response() == AxiResp.OKAY
+        addresses = burst.addresses() if burst.legal() else [burst.address] * burst.length
+        for beat, address in enumerate(addresses):
+            data = random.getrandbits(8 * LANES)
+            word = address // LANES * LANES
+            first = max(burst.address, address) if beat == 0 or burst.kind == AxiBurstType.FIXED else address
+            lanes = list(range(first - word, min(LANES, address - word + (1 << burst.size))))
+            # The memory model only fails a burst of which it stores something.
+            density = 1.0 if burst.response() == AxiResp.SLVERR else 0.9
+            strobe = sum(1 << lane for lane in lanes if random.random() < density)
+            self.w.send_nowait(AxiWTransaction(wdata=data, wstrb=strobe, wlast=int(beat == burst.length - 1)))
+            for lane in range(LANES):
+                if good and strobe >> lane & 1:
+                    self.golden[word + lane] = data >> 8 * lane & 0xFF
+        self.writes[burst.axi_id].append(burst)
+        self.waiting += 1
+
+    def read(self, burst: Burst) -> None:
+        """Queue a read and what each beat must bring."""
+        self.ar.send_nowait(
+            AxiARTransaction(
+                arid=burst.axi_id,
+                araddr=burst.address,
+                arlen=burst.length - 1,
+                arsize=burst.size,
+                arburst=burst.kind,
+            )
+        )
+        expected = [0] * burst.length
+        if burst.response() == AxiResp.OKAY:
+            for beat, address in enumerate(burst.addresses()):
+                word = address // LANES * LANES
+                expected[beat] = sum(self.golden.get(word + lane, 0) << 8 * lane for lane in range(LANES))
+        self.reads[burst.axi_id].append((burst, expected))
+        self.waiting += 1
+
+    def fill(self, pages: tuple[int, ...]) -> None:
+        """Random bytes behind the window's back, known to the model."""
+        for page in pages:
+            for address in range(page, page + PAGE):
+                self.target.bytes[address] = self.golden[address] = random.getrandbits(8)
+
+    def _finished(self) -> None:
+        self.waiting -= 1
+        self.checked += 1
+        if self.waiting == 0:
+            self.all_done.set()
+
+    async def _check_writes(self) -> None:
+        while True:
+            answer = await self.b.recv()
+            axi_id = int(answer.bid)
+            assert self.writes[axi_id], f"a write response for id {axi_id} that nobody waits for"
+            burst = self.writes[axi_id].popleft()
+            assert int(answer.bresp) == burst.response(), f"{burst}: response {int(answer.bresp)}"
+            self._finished()
+
+    async def _check_reads(self) -> None:
+        beats: defaultdict[int, int] = defaultdict(int)
+        while True:
+            answer = await self.r.recv()
+            axi_id = int(answer.rid)
+            assert self.reads[axi_id], f"read data for id {axi_id} that nobody waits for"
+            burst, expected = self.reads[axi_id][0]
+            beat = beats[axi_id]
+            last = beat == burst.length - 1
+            assert int(answer.rresp) == burst.response(), (
+                f"{burst}: response {int(answer.rresp)} in beat {beat}"
+            )
+            assert int(answer.rdata) == expected[beat], f"{burst}: beat {beat}"
+            assert bool(answer.rlast) == last, f"{burst}: last in beat {beat}"
+            beats[axi_id] = 0 if last else beat + 1
+            if last:
+                self.reads[axi_id].popleft()
+                self._finished()
+
+    async def drain(self) -> None:
+        """Wait until everything is answered, then compare all of memory with the model."""
+        if self.waiting:
+            self.all_done.clear()
+            await self.all_done.wait()
+        assert self.checked > 0
+        assert {a: b for a, b in self.target.bytes.items() if b} == {
+            a: b for a, b in self.golden.items() if b
+        }
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.4], backpressure=[0.0, 0.4], memory_stall=[0.0, 0.4])
+async def random_traffic(dut: SimHandleBase, idle: float, backpressure: float, memory_stall: float) -> None:
+    """Reads and writes of every kind with refused and failing ones in between, all outstanding at once."""
+    bench = Bench(dut)
+    bench.fill(READ_PAGES)
+    await bench.start(idle, backpressure, memory_stall)
+    for _ in range(150):
+        for action, pages in ((bench.write, WRITE_PAGES), (bench.read, READ_PAGES)):
+            dice = random.random()
+            action(random_bad() if dice < 0.2 else random_faulty() if dice < 0.3 else random_good(pages))
+    await bench.drain()
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def only_refused(dut: SimHandleBase) -> None:
+    """Nothing but refused traffic: all answered, nothing reaches the memory, good traffic works after it."""
+    bench = Bench(dut)
+    await bench.start()
+    for _ in range(40):
+        bench.write(random_bad())
+        bench.read(random_bad())
+    bench.write(
+        Burst(1, 0x2000_0000, 256, FULL_SIZE, int(AxiBurstType.INCR)) if LANES <= 16 else random_bad()
+    )
+    await bench.drain()
+    assert not bench.target.bytes
+    page = WRITE_PAGES[0]
+    bench.write(Burst(0, page, 16, FULL_SIZE, int(AxiBurstType.INCR)))
+    await bench.drain()
+    bench.read(Burst(0, page, 16, FULL_SIZE, int(AxiBurstType.INCR)))
+    await bench.drain()
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def long_stalls(dut: SimHandleBase) -> None:
+    """Each channel on either side stands still for long; nothing is lost and nothing overruns."""
+    bench = Bench(dut)
+    bench.fill(READ_PAGES)
+    await bench.start()
+    write, read = bench.memory.write_if, bench.memory.read_if
+    for channel in (
+        write.aw_channel,
+        write.w_channel,
+        write.b_channel,
+        read.ar_channel,
+        read.r_channel,
+        bench.aw,
+        bench.w,
+        bench.b,
+        bench.ar,
+        bench.r,
+    ):
+        channel.pause = True
+        for _ in range(2 * MAX_OUTSTANDING):
+            bench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=int(AxiBurstType.INCR)))
+            bench.read(dataclasses.replace(random_good(READ_PAGES), length=1, kind=int(AxiBurstType.INCR)))
+        await ClockCycles(dut.clk_i, 500)
+        assert bench.waiting > 0
+        channel.pause = False
+        await bench.drain()
+
+
+async def _gaps(dut: SimHandleBase, valid: str, ready: str, beats: int) -> int:
+    """Cycles without a transfer between the first and the last of `beats` transfers on a channel."""
+    seen, gaps = 0, 0
+    while seen < beats:
+        await RisingEdge(dut.clk_i)
+        await ReadOnly()
+        if getattr(dut, valid).value and getattr(dut, ready).value:
+            seen += 1
+        elif seen:
+            gaps += 1
+    return gaps
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def throughput(dut: SimHandleBase) -> None:
+    """Long bursts pass at one beat a cycle, and single-beat bursts follow each other without a pause."""
+    bench = Bench(dut)
+    bench.fill(READ_PAGES)
+    await bench.start()
+    beats = min(256, PAGE // LANES)
+    task = cocotb.start_soon(_gaps(dut, "s_axi_rvalid", "s_axi_rready", beats))
+    bench.read(Burst(0, READ_PAGES[0], beats, FULL_SIZE, int(AxiBurstType.INCR)))
+    assert await task == 0, "the read burst had gaps"
+    await bench.drain()
+
+    task = cocotb.start_soon(_gaps(dut, "m_axi_wvalid", "m_axi_wready", beats))
+    bench.write(Burst(0, WRITE_PAGES[0], beats, FULL_SIZE, int(AxiBurstType.INCR)))
+    assert await task == 0, "the write burst had gaps"
+    await bench.drain()
+
+    # Addresses alone: as many as may be outstanding leave back to back, and no more than that.
+    bench.memory.read_if.r_channel.pause = True
+    bench.memory.read_if.ar_channel.queue_occupancy_limit = -1
+    task = cocotb.start_soon(_gaps(dut, "m_axi_arvalid", "m_axi_arready", MAX_OUTSTANDING))
+    for index in range(2 * MAX_OUTSTANDING):
+        bench.read(Burst(index % 4, READ_PAGES[1] + LANES * index, 1, FULL_SIZE, int(AxiBurstType.INCR)))
+    assert await task == 0, "read addresses had gaps"
+    for _ in range(50):
+        await RisingEdge(dut.clk_i)
+        await ReadOnly()
+        assert not (dut.m_axi_arvalid.value and dut.m_axi_arready.value), (
+            "more bursts outstanding than allowed"
+        )
+    await RisingEdge(dut.clk_i)
+    bench.memory.read_if.r_channel.pause = False
+    await bench.drain()

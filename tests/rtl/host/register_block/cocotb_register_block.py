@@ -1,0 +1,446 @@
+"""Cocotb tests of register_block: every register through AXI4-Lite, with idle cycles and back-pressure."""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.handle import SimHandleBase
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+
+from echo_npu.spec import registers as regs
+
+WINDOW_BYTES = 1 << 16
+# As in the pytest file that builds the block.
+CAPABILITIES = {
+    "CAP_ARRAY": 8 | 4 << 16,
+    "CAP_VECTOR": 4 | 128 << 16,
+    "CAP_QUEUE": 16 | 16 << 16,
+    "CAP_SCRATCH_A": 0x1234,
+    "CAP_SCRATCH_B": 0x23456,
+    "CAP_SCRATCH_ACC": 0x345678,
+    "CAP_VECTOR_LENGTH": 0x456,
+    "CAP_VECTOR_ROW": 0x56789A,
+    "CAP_PROGRAM": 0x6789,
+}
+STATUS_INPUTS = ("state_i", "queue_level_i", "queue_full_i", "error_code_i", "error_index_i", "error_addr_i")
+# Members of perf_events_t from the most significant bit, with their widths, and the counter that each moves.
+EVENTS = (
+    ("BUSY_CYCLES", 1),
+    ("MATRIX_BUSY", 1),
+    ("VECTOR_BUSY", 1),
+    ("MACS", 16),
+    ("READ_BEATS", 1),
+    ("WRITE_BEATS", 1),
+    ("STALL_READ", 1),
+    ("STALL_WRITE", 1),
+    ("STALL_BUS", 1),
+    ("HOST_BEATS", 2),
+    ("COMMANDS", 1),
+)
+
+
+def pauses(probability: float) -> Iterator[bool]:
+    """Endless random pause decisions."""
+    return (random.random() < probability for _ in itertools.count())
+
+
+class Bench:
+    """The block, its AXI4-Lite master, and a record of every pulse that it gives."""
+
+    def __init__(self, dut: SimHandleBase) -> None:
+        self.dut = dut
+        self.master: AxiLiteMaster
+        self.pulses: list[tuple[str, int]] = []  # name, value that goes with it
+        self.cycle = 0
+
+    async def start(self, idle: float = 0.0, backpressure: float = 0.0) -> None:
+        """Clock, reset, idle inputs."""
+        dut = self.dut
+        for name in (
+            *STATUS_INPUTS,
+            "retired_i",
+            "ring_head_i",
+            "ring_enable_clear_i",
+            "ring_tail_clear_i",
+            "ring_tail_set_i",
+            "ring_tail_value_i",
+            "irq_done_i",
+            "irq_error_i",
+            "irq_command_i",
+            "events_i",
+        ):
+            getattr(dut, name).value = 0
+        dut.rst_ni.value = 0
+        Clock(dut.clk_i, 10, unit="ns").start()
+        self.master = AxiLiteMaster(
+            AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk_i, dut.rst_ni, reset_active_level=False
+        )
+        await ClockCycles(dut.clk_i, 4)
+        dut.rst_ni.value = 1
+        await ClockCycles(dut.clk_i, 2)
+        write, read = self.master.write_if, self.master.read_if
+        if idle:
+            for channel in (write.aw_channel, write.w_channel, read.ar_channel):
+                channel.set_pause_generator(pauses(idle))
+        if backpressure:
+            for channel in (write.b_channel, read.r_channel):
+                channel.set_pause_generator(pauses(backpressure))
+        cocotb.start_soon(self._watch())
+
+    async def _watch(self) -> None:
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk_i)
+            await ReadOnly()
+            self.cycle += 1
+            if dut.soft_reset_o.value:
+                self.pulses.append(("soft_reset", 0))
+            if dut.clear_error_o.value:
+                self.pulses.append(("clear_error", 0))
+            if dut.cmd_doorbell_o.value:
+                self.pulses.append(("doorbell", dut.cmd_packet_o.value.to_unsigned()))
+            if dut.ring_tail_write_o.value:
+                self.pulses.append(("tail", dut.ring_tail_o.value.to_unsigned()))
+
+    def taken_pulses(self) -> list[tuple[str, int]]:
+        """The pulses since the last call."""
+        taken, self.pulses = self.pulses, []
+        return taken
+
+    async def read(self, offset: int, response: AxiResp = AxiResp.OKAY) -> int:
+        """One 32-bit read; the response must be as told."""
+        answer = await self.master.read(offset, 4)
+        assert answer.resp == response, f"read of 0x{offset:X}: {answer.resp!r}"
+        return int.from_bytes(answer.data, "little")
+
+    async def read64(self, offset: int) -> int:
+        """A 64-bit read, low word first."""
+        low = await self.read(offset)
+        return low | await self.read(offset + 4) << 32
+
+    async def write(self, offset: int, value: int, size: int = 4, response: AxiResp = AxiResp.OKAY) -> None:
+        """One write of `size` bytes within a word; the response must be as told."""
+        answer = await self.master.write(offset, value.to_bytes(size, "little"))
+        assert answer.resp == response, f"write of 0x{offset:X}: {answer.resp!r}"
+
+    async def pulse(self, name: str) -> None:
+        """One cycle of 1 on an input; returns when its effect can be seen."""
+        signal = getattr(self.dut, name)
+        signal.value = 1
+        await RisingEdge(self.dut.clk_i)
+        signal.value = 0
+        await RisingEdge(self.dut.clk_i)
+
+
+def words() -> dict[int, tuple[str, regs.Register]]:
+    """Every 32-bit offset that holds a register, and which."""
+    return {
+        register.offset + 4 * index: (name, register)
+        for name, register in regs.REGISTERS.items()
+        for index in range(register.count * register.width // 32)
+    }
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.5], backpressure=[0.0, 0.5])
+async def reset_values(dut: SimHandleBase, idle: float, backpressure: float) -> None:
+    """Every register reads as the map says after reset; write-only ones refuse the read."""
+    bench = Bench(dut)
+    await bench.start(idle, backpressure)
+    for offset, (name, register) in words().items():
+        if not register.readable:
+            assert await bench.read(offset, AxiResp.SLVERR) == 0, name
+        elif name == "CYCLES":
+            assert await bench.read(offset) < 10_000
+        else:
+            assert await bench.read(offset) == CAPABILITIES.get(name, register.reset), name
+    assert not bench.taken_pulses()
+    assert not dut.irq_o.value
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.5], backpressure=[0.0, 0.5])
+async def access_types(dut: SimHandleBase, idle: float, backpressure: float) -> None:
+    """Plain registers take writes in any byte combination; read-only ones refuse them."""
+    bench = Bench(dut)
+    await bench.start(idle, backpressure)
+    masks = {
+        "IRQ_ENABLE": regs.IRQ_ENABLE_DONE.mask | regs.IRQ_ENABLE_ERROR.mask | regs.IRQ_ENABLE_COMMAND.mask,
+        "WATCHDOG": 0xFFFF_FFFF,
+        "AXI_PROT": 0x7,
+        "RING_BASE": 0xFFFF_FFFF,
+        "RING_SIZE": 0xFFFF,
+        "RING_TAIL": 0xFFFF,
+        "GUARD_BASE": 0xFFFF_FFC0,
+        "GUARD_SIZE": 0xFFFF_FFC0,
+        "CMD_WINDOW": 0xFFFF_FFFF,
+    }
+    expected = {}
+    for offset, (name, register) in words().items():
+        if name in masks:
+            value = 0
+            for _ in range(6):
+                size = random.choice((1, 2, 4))
+                byte = random.randrange(0, 4, size)
+                part = random.getrandbits(8 * size)
+                await bench.write(offset + byte, part, size)
+                lanes = ((1 << 8 * size) - 1) << 8 * byte
+                value = (value & ~lanes | part << 8 * byte) & masks[name]
+                assert await bench.read(offset) == value, name
+            expected[offset] = value
+        elif not register.writable:
+            before = 0 if name == "CYCLES" else await bench.read(offset)
+            await bench.write(offset, random.getrandbits(32), response=AxiResp.SLVERR)
+            if name != "CYCLES":
+                assert await bench.read(offset) == before, name
+    # No write went to a neighbour.
+    for offset, value in expected.items():
+        assert await bench.read(offset) == value
+    assert dut.ring_base_o.value.to_unsigned() == expected[regs.RING_BASE]
+    assert dut.ring_size_o.value.to_unsigned() == expected[regs.RING_SIZE]
+    assert dut.ring_tail_o.value.to_unsigned() == expected[regs.RING_TAIL]
+    assert dut.guard_base_o.value.to_unsigned() == expected[regs.GUARD_BASE]
+    assert dut.guard_size_o.value.to_unsigned() == expected[regs.GUARD_SIZE]
+    assert dut.watchdog_o.value.to_unsigned() == expected[regs.WATCHDOG]
+    assert dut.axi_prot_o.value.to_unsigned() == expected[regs.AXI_PROT]
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def bad_offsets(dut: SimHandleBase) -> None:
+    """An offset without a register answers SLVERR, reads 0 and changes nothing, anywhere in the window."""
+    bench = Bench(dut)
+    await bench.start()
+    mapped = words()
+    near = [offset for offset in range(0, 0x300, 4) if offset not in mapped]
+    # Aliases: a mapped offset with one higher address bit set.
+    aliases = [offset | 1 << bit for offset in (0x40, 0x60, 0x100) for bit in range(10, 16)]
+    far = [random.randrange(0x300, WINDOW_BYTES, 4) for _ in range(64)]
+    for offset in [*near, *aliases, *far, WINDOW_BYTES - 4]:
+        assert await bench.read(offset, AxiResp.SLVERR) == 0
+        await bench.write(offset, 0xFFFF_FFFF, response=AxiResp.SLVERR)
+    assert not bench.taken_pulses()
+    assert await bench.read(regs.IRQ_ENABLE) == 0
+    assert await bench.read(regs.RING_BASE) == 0
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def status_fields(dut: SimHandleBase) -> None:
+    """Status inputs appear in their fields; the error address is one moment's value."""
+    bench = Bench(dut)
+    await bench.start()
+    for _ in range(20):
+        state, level, full = random.getrandbits(2), random.getrandbits(8), random.getrandbits(1)
+        code, index, address = random.getrandbits(8), random.getrandbits(32), random.getrandbits(64)
+        retired, head = random.getrandbits(32), random.getrandbits(16)
+        values = (state, level, full, code, index, address)
+        for name, value in zip(STATUS_INPUTS, values, strict=True):
+            getattr(dut, name).value = value
+        dut.retired_i.value = retired
+        dut.ring_head_i.value = head
+        await RisingEdge(dut.clk_i)
+        status = await bench.read(regs.STATUS)
+        assert regs.STATUS_STATE.get(status) == state
+        assert regs.STATUS_QUEUE_LEVEL.get(status) == level
+        assert regs.STATUS_QUEUE_FULL.get(status) == full
+        assert await bench.read(regs.ERROR_CODE) == code
+        assert await bench.read(regs.ERROR_INDEX) == index
+        assert await bench.read(regs.RETIRED) == retired
+        assert await bench.read(regs.RING_HEAD) == head
+        low = await bench.read(regs.ERROR_ADDR)
+        dut.error_addr_i.value = ~address & (1 << 64) - 1
+        await RisingEdge(dut.clk_i)
+        assert low | await bench.read(regs.ERROR_ADDR + 4) << 32 == address
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(idle=[0.0, 0.5], backpressure=[0.0, 0.5])
+async def doorbell(dut: SimHandleBase, idle: float, backpressure: float) -> None:
+    """Each doorbell write of any size is one pulse, and the packet stands with it."""
+    bench = Bench(dut)
+    await bench.start(idle, backpressure)
+    for size in (1, 2, 4, 1):
+        packet = [random.getrandbits(32) for _ in range(16)]
+        # Posted together: the order on the bus alone must make the packet whole before the doorbell.
+        tasks = [
+            cocotb.start_soon(bench.write(regs.CMD_WINDOW + 4 * index, word))
+            for index, word in enumerate(packet)
+        ]
+        byte = random.randrange(0, 4, size)
+        tasks.append(cocotb.start_soon(bench.write(regs.DOORBELL + byte, random.getrandbits(8 * size), size)))
+        for task in tasks:
+            await task
+        await ClockCycles(dut.clk_i, 3)
+        whole = sum(word << 32 * index for index, word in enumerate(packet))
+        assert bench.taken_pulses() == [("doorbell", whole)]
+        for index, word in enumerate(packet):
+            assert await bench.read(regs.CMD_WINDOW + 4 * index) == word
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def control_and_ring(dut: SimHandleBase) -> None:
+    """Control bits pulse once and read 0; ring enable and tail follow software and the hardware's clears."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)
+    assert await bench.read(regs.CONTROL) == 0
+    assert bench.taken_pulses() == [("clear_error", 0)]
+
+    await bench.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+    assert await bench.read(regs.CONTROL) == regs.CONTROL_RING_ENABLE.mask
+    assert dut.ring_enable_o.value
+    await bench.pulse("ring_enable_clear_i")
+    assert await bench.read(regs.CONTROL) == 0
+    assert not dut.ring_enable_o.value
+
+    for tail in (1, 0xFFFF, 0xFFFF, 0):
+        await bench.write(regs.RING_TAIL, tail)
+        await ClockCycles(dut.clk_i, 2)
+        assert bench.taken_pulses() == [("tail", tail)]
+    await bench.write(regs.RING_TAIL, 77)
+    await bench.pulse("ring_tail_clear_i")
+    assert await bench.read(regs.RING_TAIL) == 0
+    dut.ring_tail_value_i.value = 0xFEDC
+    await bench.pulse("ring_tail_set_i")
+    assert await bench.read(regs.RING_TAIL) == 0xFEDC
+    assert bench.taken_pulses() == [("tail", 77)]  # what the device sets is no doorbell
+
+    # Soft reset: configuration stays, everything else of the block goes back.
+    await bench.write(regs.RING_BASE, 0x1000_0040)
+    await bench.write(regs.RING_SIZE, 32)
+    await bench.write(regs.IRQ_ENABLE, 7)
+    await bench.write(regs.CMD_WINDOW + 60, 0xDEAD_BEEF)
+    await bench.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+    await bench.pulse("irq_error_i")
+    assert dut.irq_o.value
+    await bench.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask | regs.CONTROL_RING_ENABLE.mask)
+    await ClockCycles(dut.clk_i, 2)
+    assert bench.taken_pulses() == [("soft_reset", 0)]
+    assert await bench.read(regs.CONTROL) == 0
+    assert await bench.read(regs.CMD_WINDOW + 60) == 0
+    assert await bench.read(regs.IRQ_STATUS) == 0
+    assert not dut.irq_o.value
+    assert await bench.read(regs.RING_BASE) == 0x1000_0040
+    assert await bench.read(regs.RING_SIZE) == 32
+    assert await bench.read(regs.IRQ_ENABLE) == 7
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def interrupts(dut: SimHandleBase) -> None:
+    """Status bits collect events, clear by writing 1, and reach the pin only when enabled."""
+    bench = Bench(dut)
+    await bench.start()
+    inputs = ("irq_done_i", "irq_error_i", "irq_command_i")
+    for bit, name in enumerate(inputs):
+        await bench.write(regs.IRQ_ENABLE, 0)
+        await bench.pulse(name)
+        assert await bench.read(regs.IRQ_STATUS) == 1 << bit
+        assert not dut.irq_o.value
+        for enabled in range(8):
+            await bench.write(regs.IRQ_ENABLE, enabled)
+            assert bool(dut.irq_o.value) == bool(enabled >> bit & 1)
+        await bench.write(regs.IRQ_STATUS, ~(1 << bit) & 7)
+        assert await bench.read(regs.IRQ_STATUS) == 1 << bit, "a 0 cleared the bit"
+        await bench.write(regs.IRQ_STATUS, 1 << bit)
+        assert await bench.read(regs.IRQ_STATUS) == 0
+        assert not dut.irq_o.value
+    # An event in the very cycle of the clear is kept.
+    dut.irq_done_i.value = 1
+    await bench.write(regs.IRQ_STATUS, 7)
+    dut.irq_done_i.value = 0
+    assert await bench.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_DONE.mask
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(bit=[0, 1, 2])
+async def events_beside_a_clear(dut: SimHandleBase, bit: int) -> None:
+    """One event at each clock around a clear: lost up to a clock, kept from it on, and that does not depend
+    on whether the flag was set before."""
+    bench = Bench(dut)
+    await bench.start()
+    name = ("irq_done_i", "irq_error_i", "irq_command_i")[bit]
+    kept: dict[bool, list[bool]] = {False: [], True: []}
+    for flagged, runs in kept.items():
+        for delay in range(1, 14):
+            await bench.write(regs.IRQ_STATUS, 7)
+            if flagged:
+                await bench.pulse(name)
+            clear = cocotb.start_soon(bench.write(regs.IRQ_STATUS, 7))
+            await ClockCycles(dut.clk_i, delay)
+            await bench.pulse(name)
+            await clear
+            runs.append(await bench.read(regs.IRQ_STATUS) == 1 << bit)
+    assert kept[False] == kept[True], "whether an event is kept depends on the flag"
+    assert kept[True] == sorted(kept[True])
+    ends = (kept[True][0], kept[True][-1])
+    assert ends == (False, True), "the clear is not among the clocks tried"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(name=["irq_done_i", "irq_error_i", "irq_command_i"])
+async def events_at_a_reset(dut: SimHandleBase, name: str) -> None:
+    """An event in the very clock of a soft reset, or of its completion, sets no flag."""
+    bench = Bench(dut)
+    await bench.start()
+    event = getattr(dut, name)
+
+    async def coincide() -> None:
+        await RisingEdge(dut.soft_reset_o)
+        event.value = 1
+        await RisingEdge(dut.clk_i)
+        event.value = 0
+
+    at_request = cocotb.start_soon(coincide())
+    await bench.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+    await at_request
+    assert await bench.read(regs.IRQ_STATUS) == 0
+    dut.ring_enable_clear_i.value = 1
+    event.value = 1
+    await RisingEdge(dut.clk_i)
+    dut.ring_enable_clear_i.value = 0
+    event.value = 0
+    assert await bench.read(regs.IRQ_STATUS) == 0
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def counters_count(dut: SimHandleBase) -> None:
+    """Every counter adds its own event and no other; a clear zeroes all of them."""
+    bench = Bench(dut)
+    await bench.start()
+    total = dict.fromkeys((name for name, _ in EVENTS), 0)
+    for _ in range(400):
+        packed = 0
+        for name, width in EVENTS:
+            value = random.getrandbits(width)
+            total[name] += value
+            packed = packed << width | value
+        dut.events_i.value = packed
+        await RisingEdge(dut.clk_i)
+    dut.events_i.value = 0
+    for name, count in total.items():
+        assert await bench.read64(regs.REGISTERS[name].offset) == count, name
+    await bench.write(regs.CONTROL, regs.CONTROL_CLEAR_COUNTERS.mask)
+    for name in regs.COUNTERS:
+        value = await bench.read64(regs.REGISTERS[name].offset)
+        assert value < 1000 if name == "CYCLES" else value == 0, name
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(backpressure=[0.0, 0.5])
+async def counters_are_atomic(dut: SimHandleBase, backpressure: float) -> None:
+    """Around the carry into the high word the two halves of a read belong together."""
+    bench = Bench(dut)
+    await bench.start(backpressure=backpressure)
+    carry = 5 << 32
+    start = carry - 64
+    seen = set()
+    for lead in range(40, 70):
+        # CYCLES is the most significant member of the counts.
+        dut.u_perf_counters.counts_q.value = start << 64 * (len(regs.COUNTERS) - 1)
+        await ClockCycles(dut.clk_i, lead)
+        value = await bench.read64(regs.CYCLES)
+        assert start < value < start + 1000, f"torn read: 0x{value:X}"
+        seen.add(value >> 32)
+    assert seen == {4, 5}, "the carry was not crossed"

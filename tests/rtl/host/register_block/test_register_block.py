@@ -1,0 +1,33 @@
+"""Runs the tests of register_block with odd capability values."""
+
+import pytest
+
+from tb.blocks import run_module
+
+RULES = ["register_block_rules.sv"]
+# Every value differs from the default, so that a constant in their place would be seen.
+PARAMETERS = {
+    "ArrayRows": 8,
+    "ArrayCols": 4,
+    "VectorLanes": 4,
+    "DataWidth": 128,
+    "QueueDepth": 16,
+    "ScratchABytes": 0x1234,
+    "ScratchBBytes": 0x23456,
+    "ScratchAccBytes": 0x345678,
+    "VectorLength": 0x456,
+    "RowElements": 0x56789A,
+    "ProgramWords": 0x6789,
+}
+
+
+def test_register_block() -> None:
+    """Registers, pulses, interrupts and counters."""
+    run_module(__file__, rules=RULES, **PARAMETERS)
+
+
+def test_a_broken_rule_of_the_bus_fails() -> None:
+    """The report names the rule, who broke it, and what it says."""
+    with pytest.raises(AssertionError) as caught:
+        run_module(__file__, "cocotb_broken_rule", rules=RULES, **PARAMETERS)
+    assert "AXI4LITE_ERRM_AWVALID_STABLE: the host: VALID must stay high until READY" in str(caught.value)

@@ -1,0 +1,198 @@
+"""activation_feeder: random panels, a loader and an array of any pace, aborts."""
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from echo_npu.spec.data_types import DataType
+from tests.rtl.matrix.panels import BLOCK_X, K_TILES, TILE, Panel, PanelMemory, draw_size, draw_words
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import CHANCES, reset
+
+MANY_ROWS, ACC_ENTRIES, BLOCK_M = 12, 128, BLOCK_X
+INPUTS = ("abort_i", "panel_valid_i", "row_next_i")
+
+
+class Promised(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    K_OUTER = "several K tiles of several N tiles, K outside"
+    N_OUTER = "several K tiles of several N tiles, N outside"
+    TURNED = "a panel whose rows run along M"
+    STRAIGHT = "a panel whose rows run along K"
+    HALF = "tiles of columns that take half of the accumulators' rows"
+    QUARTER = "tiles of columns that take a quarter of them"
+    SHORT_K = "lanes past the end of K"
+    SHORT_M = "a group of rows that is not whole"
+    PARTS = "a last word of int8 that is not whole"
+    EARLY = "a read of a panel that is not complete"
+    WAITING = "rows that wait for the array"
+    ABORT = "an abort in the middle"
+
+
+@dataclass(frozen=True)
+class RowPanel(Panel):
+    """A panel of rows, and what the rest of its product makes of it."""
+
+    kind: DataType
+    depth: int
+    k0: int
+    nb: int
+    first_k: bool
+    last_k: bool
+    flat: int
+
+    @property
+    def many(self) -> bool:
+        return self.xb >= MANY_ROWS
+
+    @property
+    def n_outer(self) -> bool:
+        return self.last_k and self.many
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the array gets with a row."""
+
+    words: list[int]
+    acc_addr: int
+    integer: bool
+    first: bool
+    last: bool
+    tile_first: bool
+    tile_last: bool
+    k: int
+    n: int
+    many: bool
+    n_tiles: int
+
+
+def rows_of(panel: RowPanel) -> Iterator[Row]:
+    """All rows, in the one order."""
+    k_tiles, n_tiles = range(0, panel.kb, TILE), range(0, panel.nb, TILE)
+    if panel.n_outer:
+        tiles = [(k, n) for n in n_tiles for k in k_tiles]
+    else:
+        tiles = [(k, n) for k in k_tiles for n in n_tiles]
+    for k, n in tiles:
+        words = min(TILE, panel.kb - k)
+        elements = min(4 * TILE, panel.depth - 4 * (panel.k0 + k)) if panel.kind == DataType.INT8 else words
+        for m in range(panel.xb):
+            yield Row(
+                [panel.words[k + lane][m] if lane < words else 0 for lane in range(TILE)],
+                n // TILE * (BLOCK_M >> panel.flat) + m,
+                panel.kind == DataType.INT8,
+                panel.first_k and k == 0,
+                panel.last_k and k + TILE >= panel.kb,
+                m == 0,
+                m == panel.xb - 1,
+                elements,
+                min(TILE, panel.nb - n),
+                panel.many,
+                len(n_tiles),
+            )
+
+
+def draw() -> RowPanel:
+    """A random panel that fits."""
+    flat = random.randrange(3)
+    kb, mb = draw_size(TILE * K_TILES // (2 if flat == 2 else 1)), draw_size(BLOCK_M >> flat)
+    nb = draw_size(TILE * min(ACC_ENTRIES // (BLOCK_M >> flat), 16 if flat == 2 else 8))
+    k0, kind = random.randrange(1000), random.choice(list(DataType))
+    last_k = random.random() < 0.5
+    depth = (k0 + kb) * (4 if kind == DataType.INT8 else 1)
+    if not last_k:
+        depth += random.randint(1, 100)
+    elif kind == DataType.INT8:
+        depth -= random.randrange(4)
+    first_k = random.random() < 0.5
+    words = draw_words(kb, mb)
+    return RowPanel(random.random() < 0.5, False, kb, mb, words, kind, depth, k0, nb, first_k, last_k, flat)
+
+
+def shown(dut: Any) -> Row:
+    """The row at the ports."""
+    bits = int(dut.row_o.value)
+    flags = ("row_integer_o", "row_first_o", "row_last_o", "row_tile_first_o", "row_tile_last_o")
+    return Row(
+        [bits >> 32 * lane & 0xFFFF_FFFF for lane in range(TILE)],
+        int(dut.row_acc_addr_o.value),
+        *(bool(getattr(dut, name).value) for name in flags),
+        int(dut.row_k_o.value),
+        int(dut.row_n_o.value),
+        bool(dut.row_many_o.value),
+        int(dut.row_n_tiles_o.value),
+    )
+
+
+@cocotb.test()
+async def random_panels(dut: Any) -> None:
+    """Every row reaches the array in the one order, with all that travels with it."""
+    situations = Situations(Promised)
+    await reset(dut, *INPUTS)
+    memory: PanelMemory[RowPanel] = PanelMemory(dut)
+    expected: deque[Row] = deque()
+    pace = 1.0
+    quiet = waiting = panels = 0
+    for turn in range(25_000):
+        if turn % 300 == 0:
+            memory.vary()
+            pace = random.choice((*CHANCES, 0.02))
+        while len(memory.panels) < 3:
+            panel = draw()
+            memory.panels.append(panel)
+            expected.extend(rows_of(panel))
+        panel = memory.panels[0]
+        valid = random.random() < 0.9
+        abort = random.random() < 0.001
+        memory.drive()
+        dut.panel_valid_i.value, dut.abort_i.value = int(valid), int(abort)
+        dut.kind_i.value, dut.k_rows_i.value, dut.flat_i.value = panel.kind, panel.k_rows, panel.flat
+        dut.depth_i.value, dut.k0_i.value, dut.kb_i.value = panel.depth, panel.k0, panel.kb
+        dut.mb_i.value, dut.nb_i.value = panel.xb, panel.nb
+        dut.first_k_i.value, dut.last_k_i.value = panel.first_k, panel.last_k
+        # A row is taken only where one is offered, which does not depend on the taking.
+        dut.row_next_i.value = 0
+        await FallingEdge(dut.clk_i)
+        offered = bool(dut.row_valid_o.value)
+        take = offered and random.random() < pace
+        dut.row_next_i.value = int(take)
+        await RisingEdge(dut.clk_i)
+        assert valid or not dut.read_o.value
+        if offered:
+            assert shown(dut) == expected[0]
+        if take:
+            expected.popleft()
+        quiet = 0 if offered else quiet + 1
+        waiting = 0 if take or not offered else waiting + 1
+        assert quiet < 3000, "no rows come"
+        situations.saw(Promised.WAITING, waiting > 20)
+        if (done := memory.follow()) is not None:
+            panels += 1
+            many = done.kb > TILE and done.nb > TILE
+            situations.saw(Promised.N_OUTER, many and done.n_outer)
+            situations.saw(Promised.K_OUTER, many and not done.n_outer)
+            situations.saw(Promised.TURNED, done.k_rows)
+            situations.saw(Promised.STRAIGHT, not done.k_rows)
+            situations.saw(Promised.HALF, done.flat == 1 and done.nb > TILE)
+            situations.saw(Promised.QUARTER, done.flat == 2 and done.nb > TILE)
+            situations.saw(Promised.SHORT_K, done.kb % TILE)
+            situations.saw(Promised.SHORT_M, done.xb % TILE)
+            situations.saw(
+                Promised.PARTS, done.kind == DataType.INT8 and done.depth < 4 * (done.k0 + done.kb)
+            )
+        if abort:
+            situations.saw(Promised.ABORT, expected)
+            memory.forget()
+            expected.clear()
+            quiet = 0
+    situations.saw(Promised.EARLY, memory.early)
+    situations.check()
+    assert panels > 100

@@ -1,0 +1,66 @@
+"""Matrix commands as the parts of the matrix engine get them, for their testbenches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from echo_npu.spec.data_types import DataType, OutType
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix, repeated over two batch dimensions; all in bytes."""
+
+    addr: int = 0
+    row_stride: int = 0
+    batch0_stride: int = 0
+    batch1_stride: int = 0
+
+
+@dataclass(frozen=True)
+class MatrixCommand:
+    """matrix_command_t: its members in their order, so that `bits` is the value of a port of that type."""
+
+    src1: Operand = field(default_factory=Operand)
+    src2: Operand = field(default_factory=Operand)
+    dst: Operand = field(default_factory=Operand)
+    batch0: int = 1
+    batch1: int = 1
+    m: int = 1
+    k: int = 1
+    n: int = 1
+    trans_a: bool = False
+    trans_b: bool = False
+    kind: DataType = DataType.FP32
+    result: OutType = OutType.FLOAT32
+    use_alpha: bool = False
+    row_scale: bool = False
+    col_scale: bool = False
+    bias: bool = False
+    relu: bool = False
+    alpha: int = 0
+    row_scales: int = 0
+    columns: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of a result element."""
+        return self.result.itemsize(self.kind)
+
+    def bits(self, width: int) -> int:
+        """The command as a number. AssertionError: the port is not `width` bits wide."""
+        members: list[tuple[int, int]] = []
+        for operand in (self.src1, self.src2, self.dst):
+            parts = operand.addr, operand.row_stride, operand.batch0_stride, operand.batch1_stride
+            members += [(part, 32) for part in parts]
+        members += [(self.batch0, 16), (self.batch1, 16), (self.m, 25), (self.k, 25), (self.n, 25)]
+        members += [(self.trans_a, 1), (self.trans_b, 1), (self.kind, 2), (self.result, 2)]
+        steps = self.use_alpha, self.row_scale, self.col_scale, self.bias, self.relu
+        members += [(step, 1) for step in steps]
+        members += [(self.alpha, 32), (self.row_scales, 32), (self.columns, 32)]
+        assert sum(bits for _, bits in members) == width, "matrix_command_t has other members"
+        word = 0
+        for value, bits in members:
+            assert 0 <= value < 1 << bits
+            word = word << bits | value
+        return word

@@ -1,0 +1,139 @@
+"""epilogue_loader: blocks of random commands, a memory of any pace, aborts."""
+
+import random
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from tests.rtl.matrix.arithmetic import as_words
+from tests.rtl.matrix.commands import MatrixCommand
+from tests.rtl.matrix.epilogues import draw_epilogue
+from tests.rtl.matrix.vectors import VectorChannel, Vectors
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import reset
+
+TILE, BLOCK_M, BLOCK_N = 4, 32, 64
+INPUTS = ("abort_i", "block_valid_i", "block_next_i", "command_i", "desc_ready_i", "data_valid_i")
+
+
+class Promised(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    NOTHING = "a block that needs nothing"
+    SCALES = "scales of columns alone"
+    BIAS = "a bias alone"
+    BOTH = "scales of columns and a bias behind them"
+    ROWS = "scales of rows alone"
+    ALL = "all three"
+    WHOLE = "as many rows and columns as a block may have"
+    INSIDE = "a block that begins inside the vectors"
+    NEXT = "a block right behind another one"
+    ABORT = "an abort with data on its way"
+
+
+def draw() -> tuple[MatrixCommand, tuple[int, int, int, int]]:
+    """A command, and one of its blocks: m0, mb, n0, nb."""
+    mb = random.choice((1, BLOCK_M, random.randint(1, BLOCK_M)))
+    nb = random.choice((1, BLOCK_N, random.randint(1, BLOCK_N)))
+    m0, n0 = random.choice((0, BLOCK_M)), random.choice((0, BLOCK_N))
+    command = replace(
+        draw_epilogue(MatrixCommand()),
+        m=m0 + mb + random.choice((0, 7)),
+        n=n0 + nb + random.choice((0, 9)),
+        row_scales=random.randrange(0, 1 << 28, 4),
+        columns=random.randrange(0, 1 << 28, 4),
+    )
+    return command, (m0, mb, n0, nb)
+
+
+def count(situations: Situations, command: MatrixCommand, block: tuple[int, int, int, int]) -> None:
+    """Note what a block needs."""
+    combinations = {
+        (False, False, False): Promised.NOTHING,
+        (True, False, False): Promised.SCALES,
+        (False, True, False): Promised.BIAS,
+        (True, True, False): Promised.BOTH,
+        (False, False, True): Promised.ROWS,
+        (True, True, True): Promised.ALL,
+    }
+    needs = combinations.get((command.col_scale, command.bias, command.row_scale))
+    if needs:
+        situations.saw(needs)
+    situations.saw(Promised.WHOLE, needs is Promised.ALL and block[1] == BLOCK_M and block[3] == BLOCK_N)
+    situations.saw(Promised.INSIDE, needs is Promised.ALL and block[0] and block[2])
+
+
+async def look(
+    dut: Any, channel: VectorChannel, command: MatrixCommand, vectors: Vectors, block: Any
+) -> None:
+    """Compare all that the block needs; nothing more is asked for meanwhile."""
+    m0, mb, n0, nb = block
+    for index in range(max(mb, -(-nb // TILE))):
+        row, tile = index % mb, index % -(-nb // TILE)
+        dut.row_i.value, dut.column_tile_i.value, dut.bias_tile_i.value = row, tile, tile
+        channel.drive()
+        await RisingEdge(dut.clk_i)
+        channel.follow()
+        assert dut.ready_o.value
+        first = n0 + tile * TILE
+        columns = slice(first, min(first + TILE, n0 + nb))
+        used = columns.stop - first
+        if command.row_scale:
+            assert int(dut.row_scale_o.value) == vectors.row_scales[m0 + row]
+        if command.col_scale:
+            shown = as_words(int(dut.column_scales_o.value), TILE)[:used]
+            assert np.array_equal(shown, vectors.column_scales[columns])
+        if command.bias:
+            shown = as_words(int(dut.bias_o.value), TILE)[:used]
+            assert np.array_equal(shown, vectors.bias[columns])
+
+
+@cocotb.test()
+async def random_blocks(dut: Any) -> None:
+    """All that a block needs is asked for once, in order, and is there when the loader says so."""
+    situations = Situations(Promised)
+    await reset(dut, *INPUTS)
+    channel = VectorChannel(dut, "")
+    for _ in range(250):
+        command, block = draw()
+        count(situations, command, block)
+        vectors = Vectors(command)
+        channel.wanted.extend(vectors.transfers(*block))
+        channel.accepting, channel.bringing = random.choice((1.0, 0.2)), random.choice((1.0, 0.4))
+        dut.command_i.value = command.bits(len(dut.command_i))
+        dut.m0_i.value, dut.mb_i.value, dut.n0_i.value, dut.nb_i.value = block
+        gap = random.choice((0, 0, 3))
+        aborting = random.randrange(40) if random.random() < 0.2 else -1
+        for clock in range(2000):
+            valid = clock >= gap
+            abort = clock == aborting
+            dut.block_valid_i.value, dut.abort_i.value = int(valid), int(abort)
+            was_idle = channel.idle
+            channel.drive(abort=abort)
+            await RisingEdge(dut.clk_i)
+            # With all data here the loader is ready, a clock later at most.
+            if not valid or not was_idle:
+                assert not dut.ready_o.value
+            channel.follow()
+            if abort:
+                situations.saw(Promised.ABORT, channel.on_its_way)
+                channel.forget()
+                break
+            if dut.ready_o.value:
+                break
+            assert not was_idle or clock <= gap + 1 or not valid, "the loader is not ready"
+        else:
+            raise AssertionError(f"the loader never becomes ready: {command}")
+        if not dut.abort_i.value:
+            await look(dut, channel, command, vectors, block)
+            dut.block_next_i.value = 1
+            situations.saw(Promised.NEXT, gap == 0)
+            await RisingEdge(dut.clk_i)
+            dut.block_next_i.value = 0
+        # The next block comes at once, or after a gap: then the one that is done is gone.
+        dut.block_valid_i.value = dut.abort_i.value = 0
+    situations.check()

@@ -1,0 +1,55 @@
+"""panel_memory: random reads, and writes of one entry or of two neighbours, against a list."""
+
+import random
+from enum import Enum
+from typing import Any
+
+import cocotb
+
+from tests.rtl.memories import ALL_BYTES, Write, random_accesses
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import start_clock
+
+TILE, ADDRESS_BITS = 4, 6
+DEPTH = 1 << ADDRESS_BITS
+
+
+class Promised(Enum):
+    """The writes that the module's header promises."""
+
+    EVEN = "an entry of an even tile alone"
+    ODD = "an entry of an odd tile alone"
+    BOTH = "an entry of an even tile and its neighbour"
+    SOME_BYTES = "some bytes of both"
+
+
+@cocotb.test()
+async def random_traffic(dut: Any) -> None:
+    """A write touches its entries and no others, in both banks; a read gives what was there before."""
+    situations = Situations(Promised)
+    await start_clock(dut, "write_i")
+
+    def write(address: int, enabled: int = ALL_BYTES) -> Write:
+        return Write(address, random.randbytes(4 * TILE), enabled)
+
+    def draw() -> list[Write]:
+        first = write(random.randrange(DEPTH), random.choice((ALL_BYTES, random.randrange(ALL_BYTES + 1))))
+        odd = first.address // TILE % 2
+        situations.saw(Promised.ODD, odd)
+        if odd or random.random() < 0.5:
+            situations.saw(Promised.EVEN, not odd)
+            return [first]
+        situations.saw(Promised.BOTH)
+        situations.saw(Promised.SOME_BYTES, first.enabled != ALL_BYTES)
+        return [first, write(first.address + TILE, first.enabled)]
+
+    def drive(writes: list[Write]) -> None:
+        dut.write_i.value = (1 << len(writes)) - 1
+        # Inputs mean nothing without a write.
+        shown = [*writes, *(write(random.randrange(DEPTH)) for _ in range(2 - len(writes)))]
+        dut.write_addr_i.value, dut.write_bytes_i.value = shown[0].address, shown[0].enabled
+        for place, each in enumerate(shown):
+            dut.write_data_i[place].value = int.from_bytes(each.data, "little")
+
+    await random_accesses(dut, DEPTH, write, draw, drive)
+    situations.check()

@@ -1,0 +1,103 @@
+"""result_epilogue: every step on random sums and corners, with gaps and aborts."""
+
+import random
+from collections import deque
+from enum import Enum
+from typing import Any
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from echo_npu.spec.data_types import DataType, OutType
+from tests.rtl.matrix.arithmetic import as_number, draw_words
+from tests.rtl.matrix.commands import MatrixCommand
+from tests.rtl.matrix.epilogues import draw_epilogue, stored
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import reset
+
+TILE, STAGES = 4, 5
+ROWS, TILES = 8, 4
+INPUTS = ("abort_i", "valid_i", "command_i")
+
+
+class Promised(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    ALPHA = "alpha"
+    ROW_SCALE = "a scale for each row"
+    COL_SCALE = "a scale for each column"
+    BIAS = "a bias"
+    RELU = "relu"
+    ALL_STEPS = "all steps on int8"
+    NO_STEP = "no step at all"
+    FP32 = "results of float32"
+    BF16 = "results of bfloat16"
+    FP16 = "results of float16"
+    INT8 = "results of int8"
+    FLOAT32 = "float32 of int8"
+    INT32 = "sums of int8 as they are"
+    FULL = "an entry in every clock for as long as one stays inside"
+    ABORT = "an abort with entries inside"
+
+
+def count(situations: Situations, command: MatrixCommand) -> None:
+    """Note what a command asks for."""
+    steps = {
+        Promised.ALPHA: command.use_alpha,
+        Promised.ROW_SCALE: command.row_scale,
+        Promised.COL_SCALE: command.col_scale,
+        Promised.BIAS: command.bias,
+        Promised.RELU: command.relu,
+    }
+    for step, asked in steps.items():
+        situations.saw(step, asked)
+    situations.saw(Promised.NO_STEP, not any(steps.values()))
+    situations.saw(Promised.ALL_STEPS, all(steps.values()) and command.kind == DataType.INT8)
+    if command.result == OutType.OWN:
+        situations.saw(Promised[command.kind.name])
+    elif command.kind == DataType.INT8:
+        situations.saw(Promised[command.result.name])
+
+
+@cocotb.test()
+async def random_entries(dut: Any) -> None:
+    """Every entry leaves after so many clocks, in the bits that its command means."""
+    situations = Situations(Promised)
+    await reset(dut, *INPUTS)
+    for _ in range(150):
+        command = draw_epilogue(MatrixCommand())
+        count(situations, command)
+        dut.command_i.value = command.bits(len(dut.command_i))
+        row_scales = [int(word) for word in draw_words(ROWS)]
+        columns, biases = ([draw_words(TILE) for _ in range(TILES)] for _ in range(2))
+        expected: deque[tuple[int, bytes]] = deque()
+        pace = random.choice((1.0, 0.5, 0.1))
+        streak = 0
+        for clock in range(60 + STAGES):
+            # Numbers of scales come out of registers, early in the clock.
+            dut.valid_i.value = valid = int(clock < 60 and random.random() < pace)
+            sums, row, tile = draw_words(TILE), random.randrange(ROWS), random.randrange(TILES)
+            dut.sums_i.value, dut.row_i.value, dut.tile_i.value = as_number(sums), row, tile
+            abort = clock < 60 and random.random() < 0.003
+            dut.abort_i.value = int(abort)
+            await FallingEdge(dut.clk_i)
+            dut.row_scale_i.value = row_scales[int(dut.scale_row_o.value) % ROWS]
+            dut.column_scales_i.value = as_number(columns[int(dut.scale_tile_o.value) % TILES])
+            dut.bias_i.value = as_number(biases[int(dut.bias_tile_o.value) % TILES])
+            await RisingEdge(dut.clk_i)
+            due = bool(expected) and expected[0][0] == clock
+            assert bool(dut.valid_o.value) == due
+            if due:
+                result = expected.popleft()[1]
+                shown = int(dut.result_o.value).to_bytes(4 * TILE, "little")
+                assert shown == result.ljust(4 * TILE, b"\0"), command
+            if valid:
+                result = stored(command, sums, row_scales[row], columns[tile], biases[tile])
+                expected.append((clock + STAGES, result))
+            streak = streak + 1 if valid else 0
+            situations.saw(Promised.FULL, streak > STAGES)
+            if abort:
+                situations.saw(Promised.ABORT, expected)
+                expected.clear()
+        assert not expected
+    situations.check()

@@ -1,0 +1,88 @@
+"""systolic_row: every step with its own enable, float32 and int8, to the bit."""
+
+import random
+from enum import Enum
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from tests.rtl.matrix.arithmetic import Words, draw_words, products, sums
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import start_clock
+
+COLS = 4
+INPUTS = ("write_i", "swap_i", "multiply_i", "add_i")
+
+
+class Promised(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    FLOAT = "a float32 product added"
+    INTEGER = "products of int8 added"
+    CHANGE = "a product of one kind right behind one of the other"
+    SUCCESSOR = "new weights written while the old ones work"
+    SAME_CLOCK = "a swap in the clock of the next weights' write"
+    IDLE = "a sum that holds while nothing is added"
+
+
+def show(ports: Any, words: Words) -> None:
+    """Set the elements of an unpacked port."""
+    for column, word in enumerate(words):
+        ports[column].value = int(word)
+
+
+@cocotb.test()
+async def random_steps(dut: Any) -> None:
+    """Weights change when they are told to, products meet the sums of their clock, nothing else moves."""
+    situations = Situations(Promised)
+    await start_clock(dut, *INPUTS)
+    successor: Words | None = None
+    weights: Words | None = None
+    product: Words | None = None
+    total: Words | None = None
+    was_integer = False
+    multiplied = False  # in the last clock
+    used_since_write = True
+    busy = 0.5
+    for turn in range(12_000):
+        if turn % 100 == 0:
+            busy = random.choice((1.0, 0.5, 0.1))
+        write, swap = random.random() < 0.2, successor is not None and random.random() < 0.2
+        multiply = weights is not None and random.random() < busy
+        integer, add = random.random() < 0.5, multiplied
+        activation = int(draw_words(1)[0])
+        written, above = draw_words(COLS), draw_words(COLS)
+        dut.write_i.value, dut.swap_i.value = int(write), int(swap)
+        dut.multiply_i.value, dut.multiply_integer_i.value, dut.activation_i.value = (
+            multiply,
+            integer,
+            activation,
+        )
+        dut.add_i.value, dut.add_integer_i.value = int(add), int(was_integer)
+        show(dut.write_data_i, written)
+        show(dut.sum_i, above)
+        await RisingEdge(dut.clk_i)
+        if total is not None:
+            shown = np.array([int(dut.sum_o[column].value) for column in range(COLS)], np.uint32)
+            assert np.array_equal(shown, total), f"{shown} instead of {total}"
+            situations.saw(Promised.IDLE, not add)
+        if add:
+            assert product is not None
+            total = sums(above, product, integer=was_integer)
+            situations.saw(Promised.INTEGER if was_integer else Promised.FLOAT)
+            situations.saw(Promised.CHANGE, multiply and integer != was_integer)
+        if multiply:
+            assert weights is not None
+            product = products(activation, weights, integer=integer)
+            situations.saw(Promised.SUCCESSOR, not used_since_write)
+            used_since_write = True
+        multiplied, was_integer = multiply, integer
+        if swap:
+            weights = successor
+            situations.saw(Promised.SAME_CLOCK, write)
+        if write:
+            successor = written
+            used_since_write = False
+    situations.check()

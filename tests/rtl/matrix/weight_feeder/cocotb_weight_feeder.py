@@ -1,0 +1,144 @@
+"""weight_feeder: random panels, a loader and an array of any pace, aborts."""
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from tests.rtl.matrix.panels import BLOCK_X, K_TILES, TILE, Panel, PanelMemory, draw_size, draw_words
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import reset
+
+MANY_ROWS = 12
+INPUTS = ("abort_i", "panel_valid_i", "shadow_free_i")
+
+
+class Promised(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    K_OUTER = "several K tiles of several N tiles, K outside"
+    N_OUTER = "several K tiles of several N tiles, N outside"
+    TURNED = "a panel whose rows run along K"
+    STRAIGHT = "a panel whose rows run along N"
+    WIDE = "a wide panel with more columns than another may have"
+    SHORT_K = "rows past the end of K, which weigh nothing"
+    EARLY = "a read of a panel that is not complete"
+    WAITING = "a block that waits for the array"
+    NEXT = "blocks of two panels one behind the other"
+    ABORT = "an abort in the middle"
+
+
+@dataclass(frozen=True)
+class WeightPanel(Panel):
+    """A panel of weights, and what decides the order of its blocks."""
+
+    mb: int
+    last_k: bool
+
+    @property
+    def n_outer(self) -> bool:
+        return self.last_k and self.mb >= MANY_ROWS
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """First row and column of each block, in order."""
+        k_tiles, n_tiles = range(0, self.kb, TILE), range(0, self.xb, TILE)
+        if self.n_outer:
+            yield from ((k, n) for n in n_tiles for k in k_tiles)
+        else:
+            yield from ((k, n) for k in k_tiles for n in n_tiles)
+
+
+@dataclass(frozen=True)
+class WeightRow:
+    """What the array gets in a clock: the row of the block, and its words of the columns in use."""
+
+    row: int
+    words: list[int]
+
+
+def rows_of(panel: WeightPanel) -> Iterator[WeightRow]:
+    """All rows of all blocks."""
+    for k, n in panel.blocks():
+        count = min(TILE, panel.xb - n)
+        for row in range(TILE):
+            words = panel.words[k + row][n : n + count] if k + row < panel.kb else [0] * count
+            yield WeightRow(row, words)
+
+
+def draw() -> WeightPanel:
+    """A random panel that fits."""
+    wide = random.random() < 0.4
+    kb, nb = draw_size(TILE * K_TILES // (2 if wide else 1)), draw_size(BLOCK_X * (2 if wide else 1))
+    mb = random.choice((1, MANY_ROWS - 1, MANY_ROWS, 32))
+    return WeightPanel(random.random() < 0.5, wide, kb, nb, draw_words(kb, nb), mb, random.random() < 0.5)
+
+
+@cocotb.test()
+async def random_panels(dut: Any) -> None:
+    """Every block reaches the array in the one order, each row once, when the array has room for it."""
+    situations = Situations(Promised)
+    await reset(dut, *INPUTS)
+    memory: PanelMemory[WeightPanel] = PanelMemory(dut)
+    expected: deque[WeightRow] = deque()
+    room = 1.0
+    quiet = 0
+    panels = 0
+    for turn in range(20_000):
+        if turn % 300 == 0:
+            memory.vary()
+            room = random.choice((1.0, 0.3, 0.02))
+        while len(memory.panels) < 3:
+            panel = draw()
+            memory.panels.append(panel)
+            expected.extend(rows_of(panel))
+        panel = memory.panels[0]
+        valid = random.random() < 0.9
+        free = random.random() < room
+        abort = random.random() < 0.001
+        memory.drive()
+        dut.panel_valid_i.value, dut.shadow_free_i.value, dut.abort_i.value = (
+            int(valid),
+            int(free),
+            int(abort),
+        )
+        dut.k_rows_i.value, dut.wide_i.value, dut.last_k_i.value = panel.k_rows, panel.wide, panel.last_k
+        dut.mb_i.value, dut.kb_i.value, dut.nb_i.value = panel.mb, panel.kb, panel.xb
+        await RisingEdge(dut.clk_i)
+        assert valid or not dut.read_o.value
+        begins = bool(dut.weight_write_o.value) and not int(dut.weight_row_o.value)
+        assert bool(dut.shadow_start_o.value) == begins
+        assert free or not begins, "a block began while the last one waits"
+        quiet += 1
+        if dut.weight_write_o.value:
+            row = expected.popleft()
+            bits = int(dut.weight_o.value)
+            words = [bits >> 32 * lane & 0xFFFF_FFFF for lane in range(len(row.words))]
+            assert WeightRow(int(dut.weight_row_o.value), words) == row
+            quiet = 0
+        assert quiet < 2000, "no weights come"
+        situations.saw(Promised.WAITING, quiet > 20 and memory.pace == 1.0 and not free)
+        if (done := memory.follow()) is not None:
+            panels += 1
+            many = done.kb > TILE and done.xb > TILE
+            situations.saw(Promised.N_OUTER, many and done.n_outer)
+            situations.saw(Promised.K_OUTER, many and not done.n_outer)
+            situations.saw(Promised.TURNED, not done.k_rows)
+            situations.saw(Promised.STRAIGHT, done.k_rows)
+            situations.saw(Promised.WIDE, done.xb > BLOCK_X)
+            situations.saw(Promised.SHORT_K, done.kb % TILE)
+            situations.saw(
+                Promised.NEXT, len(expected) > sum(1 for rest in memory.panels for _ in rows_of(rest))
+            )
+        if abort:
+            situations.saw(Promised.ABORT, expected)
+            memory.forget()
+            expected.clear()
+            quiet = 0
+    situations.saw(Promised.EARLY, memory.early)
+    situations.check()
+    assert panels > 100

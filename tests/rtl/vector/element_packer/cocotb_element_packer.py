@@ -1,0 +1,107 @@
+"""element_packer: random segments in beats, against the words that programs must see."""
+
+import random
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge, with_timeout
+
+from tb.blocks import parameter
+from tests.rtl.elements import as_beats, as_number, start
+from tests.rtl.stimulus import clocks
+
+BUS = parameter("DataWidth") // 8
+LANES = parameter("Lanes")
+SIZES = (4, 2, 1)
+
+
+def as_words(values: np.ndarray, length: int) -> list[tuple[int, bool]]:
+    """Elements in segments of `length` as words of all lanes, the last one of each filled up with zeros; and
+    whether it is the last one."""
+    words = []
+    for segment in values.astype(np.int32).reshape(-1, length):
+        filled = np.zeros(-(-length // LANES) * LANES, np.int32)
+        filled[:length] = segment
+        for first in range(0, length, LANES):
+            words.append((as_number(filled[first : first + LANES]), first + LANES >= length))
+    return words
+
+
+async def feed(dut: Any, beats: list[int], chance: float) -> None:
+    """Offer beats, each with a chance of being there in a clock."""
+    for beat in beats:
+        while random.random() > chance:
+            dut.beat_valid_i.value = 0
+            await RisingEdge(dut.clk_i)
+        dut.beat_valid_i.value = 1
+        dut.beat_i.value = beat
+        await RisingEdge(dut.clk_i)
+        while not dut.beat_ready_o.value:
+            await RisingEdge(dut.clk_i)
+    dut.beat_valid_i.value = 0
+
+
+async def drain(dut: Any, count: int, chance: float) -> list[tuple[int, bool]]:
+    """Take words, each with a chance of there being room in a clock."""
+    taken: list[tuple[int, bool]] = []
+    while len(taken) < count:
+        dut.word_ready_i.value = int(random.random() < chance)
+        await RisingEdge(dut.clk_i)
+        if dut.word_ready_i.value and dut.word_valid_o.value:
+            taken.append((int(dut.word_o.value), bool(dut.word_last_o.value)))
+    dut.word_ready_i.value = 0
+    return taken
+
+
+async def count_rows(dut: Any, counted: list[int]) -> None:
+    """Count the memory rows that are taken."""
+    while True:
+        await RisingEdge(dut.clk_i)
+        counted[0] += int(dut.row_taken_o.value)
+
+
+@cocotb.test()
+async def random_segments(dut: Any) -> None:
+    """Every element size, packed rows or not, with and without gaps on either side."""
+    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    dut.beat_valid_i.value = dut.word_ready_i.value = 0
+    counted = [0]
+    cocotb.start_soon(count_rows(dut, counted))
+    for trial in range(400):
+        size = random.choice(SIZES)
+        seg_len = random.choice((1, 2, LANES, LANES + 1, random.randint(1, 8 * LANES)))
+        segments = random.randint(1, 12)
+        length = seg_len * segments if random.random() < 0.5 else seg_len
+        values = np.random.default_rng(random.getrandbits(32)).integers(
+            -(1 << 8 * size - 1), 1 << 8 * size - 1, segments * seg_len
+        )
+        dut.seg_len_i.value, dut.length_i.value, dut.size_i.value = seg_len, length, SIZES.index(size)
+        await start(dut, reset=trial == 0)
+        before = counted[0]
+        beats, words = as_beats(values, size, seg_len, BUS), as_words(values, length)
+        feeder = cocotb.start_soon(feed(dut, beats, random.choice((1.0, 0.7, 0.2))))
+        drained = drain(dut, len(words), random.choice((1.0, 0.7, 0.2)))
+        got = await with_timeout(cocotb.start_soon(drained), 1, "ms")
+        await feeder
+        assert got == words, f"trial {trial}: {segments} x {seg_len} of {size} bytes, length {length}"
+        await RisingEdge(dut.clk_i)
+        assert counted[0] - before == segments
+
+
+@cocotb.test()
+async def throughput(dut: Any) -> None:
+    """Whole words of 32-bit elements: a beat a clock."""
+    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    length = 64 * LANES
+    values = np.arange(length)
+    dut.beat_valid_i.value = dut.word_ready_i.value = 0
+    dut.seg_len_i.value, dut.length_i.value, dut.size_i.value = length, length, 0
+    await start(dut, reset=True)
+    beats = as_beats(values, 4, length, BUS)
+    cocotb.start_soon(drain(dut, 64, 1.0))
+    await RisingEdge(dut.clk_i)
+    begun = clocks()
+    await feed(dut, beats, 1.0)
+    assert clocks() - begun <= len(beats) + 1

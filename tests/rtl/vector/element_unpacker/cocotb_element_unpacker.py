@@ -1,0 +1,98 @@
+"""element_unpacker: words of any number of elements, against the beats that memory must get."""
+
+import random
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge, with_timeout
+
+from tb.blocks import parameter
+from tests.rtl.elements import as_beats, as_number, start
+from tests.rtl.stimulus import clocks
+
+BUS = parameter("DataWidth") // 8
+LANES = parameter("Lanes")
+SIZES = (4, 2, 1)
+
+
+def as_words(values: np.ndarray) -> list[tuple[int, int]]:
+    """Elements cut into words of 1 to all lanes: (bits, number of elements). Anything may be behind them."""
+    rng = np.random.default_rng(random.getrandbits(32))
+    full = random.random() < 0.5
+    words = []
+    first = 0
+    while first < len(values):
+        count = min(LANES if full else random.randint(1, LANES), len(values) - first)
+        word = rng.integers(-(1 << 31), 1 << 31, LANES).astype(np.int32)
+        word[:count] = values[first : first + count]
+        words.append((as_number(word), count))
+        first += count
+    return words
+
+
+async def feed(dut: Any, words: list[tuple[int, int]], chance: float) -> None:
+    """Offer words, each with a chance of being there in a clock."""
+    for word, count in words:
+        while random.random() > chance:
+            dut.word_valid_i.value = 0
+            await RisingEdge(dut.clk_i)
+        dut.word_valid_i.value = 1
+        dut.word_i.value, dut.count_i.value = word, count
+        await RisingEdge(dut.clk_i)
+        while not dut.word_ready_o.value:
+            await RisingEdge(dut.clk_i)
+    dut.word_valid_i.value = 0
+
+
+async def drain(dut: Any, count: int, chance: float) -> list[int]:
+    """Take beats, each with a chance of there being room in a clock."""
+    taken: list[int] = []
+    while len(taken) < count:
+        dut.beat_ready_i.value = int(random.random() < chance)
+        await RisingEdge(dut.clk_i)
+        if dut.beat_ready_i.value and dut.beat_valid_o.value:
+            taken.append(int(dut.beat_o.value))
+    dut.beat_ready_i.value = 0
+    return taken
+
+
+@cocotb.test()
+async def random_words(dut: Any) -> None:
+    """Every element size, words that end anywhere, segments that begin a beat each; idle when all is out."""
+    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    dut.word_valid_i.value = dut.beat_ready_i.value = 0
+    for trial in range(400):
+        size = random.choice(SIZES)
+        seg_len = random.choice((1, 2, LANES, LANES + 1, random.randint(1, 8 * LANES)))
+        values = np.random.default_rng(random.getrandbits(32)).integers(
+            -(1 << 31), 1 << 31, random.randint(1, 12) * seg_len
+        )
+        dut.seg_len_i.value, dut.size_i.value = seg_len, SIZES.index(size)
+        await start(dut, reset=trial == 0)
+        beats, words = as_beats(values, size, seg_len, BUS), as_words(values)
+        feeder = cocotb.start_soon(feed(dut, words, random.choice((1.0, 0.7, 0.2))))
+        drained = drain(dut, len(beats), random.choice((1.0, 0.7, 0.2)))
+        got = await with_timeout(cocotb.start_soon(drained), 1, "ms")
+        await feeder
+        assert got == beats, f"trial {trial}: {len(values)} elements of {size} bytes in segments of {seg_len}"
+        await RisingEdge(dut.clk_i)
+        assert dut.idle_o.value
+
+
+@cocotb.test()
+async def throughput(dut: Any) -> None:
+    """Whole words of 32-bit elements: a beat a clock."""
+    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    length = 64 * LANES
+    dut.word_valid_i.value = dut.beat_ready_i.value = 0
+    dut.seg_len_i.value, dut.size_i.value = length, 0
+    await start(dut, reset=True)
+    words = [(as_number(np.full(LANES, i, np.int32)), LANES) for i in range(64)]
+    count = 4 * length // BUS
+    cocotb.start_soon(feed(dut, words, 1.0))
+    await RisingEdge(dut.clk_i)
+    begun = clocks()
+    await drain(dut, count, 1.0)
+    assert clocks() - begun <= count + 2

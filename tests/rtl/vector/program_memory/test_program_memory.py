@@ -1,0 +1,20 @@
+"""Runs the tests of program_memory, and shows that it is a RAM."""
+
+from tb.blocks import run_module
+from tests.rtl.synthesis import holds
+
+
+def test_program_memory() -> None:
+    """Random loads and reads, limits, the built-in program."""
+    run_module(__file__)
+
+
+def test_it_is_a_ram() -> None:
+    """A synthesis tool finds one memory, whose read port has a clock of its own."""
+    sources = ("rtl/vector/vector_pkg.sv", "rtl/vector/program_memory.sv")
+    ram = "t:$mem_v2"
+    commands = ["memory -nomap", f"select -assert-count 1 {ram}"]
+    assert not holds(
+        "program_memory", sources, [*commands, f"select -assert-count 1 {ram} r:RD_CLK_ENABLE=1'1 %i"]
+    )
+    assert holds("program_memory", sources, [*commands, f"select -assert-count 1 {ram} r:RD_CLK_ENABLE=0 %i"])

@@ -1,0 +1,128 @@
+"""row_gatherer: the transfers of random row numbers, bad numbers, aborts."""
+
+import random
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge, with_timeout
+
+from tb.blocks import parameter
+from tests.rtl.stimulus import CHANCES, offer, pulse, reset, take
+
+BUS = parameter("DataWidth") // 8
+PER_BEAT = BUS // 4
+INPUTS = ("abort_i", "start_i", "beat_valid_i", "desc_ready_i")
+DESC = ("desc_addr_o", "desc_row_bytes_o", "desc_rows_o")
+
+
+def as_beats(numbers: list[int]) -> list[int]:
+    """Row numbers as beats; what fills up the last one is no row number."""
+    filled = numbers + [0xFFFF_FFFF] * (-len(numbers) % PER_BEAT)
+    raw = b"".join(number.to_bytes(4, "little") for number in filled)
+    return [int.from_bytes(raw[at : at + BUS], "little") for at in range(0, len(raw), BUS)]
+
+
+async def begin(dut: Any, count: int) -> dict[str, int]:
+    """Start on `count` rows of a random table."""
+    fields = {
+        "table_address": random.randrange(1 << 28),
+        "table_rows": random.randint(1, 5000),
+        "row_bytes": random.randint(1, 5000),
+        "index_address": random.randrange(1 << 28),
+    }
+    for name, value in fields.items():
+        getattr(dut, f"{name}_i").value = value
+    dut.count_i.value = count
+    await pulse(dut, "start_i")
+    return fields
+
+
+def transfer(table: dict[str, int], number: int) -> tuple[int, int, int]:
+    """Where a row of the table is, its bytes, and that it is one."""
+    return table["table_address"] + number * table["row_bytes"], table["row_bytes"], 1
+
+
+async def watch(dut: Any, faults: list[int]) -> None:
+    """Collect the addresses of bad row numbers."""
+    while True:
+        await RisingEdge(dut.clk_i)
+        if dut.fault_o.value:
+            faults.append(int(dut.fault_address_o.value))
+
+
+async def gather(dut: Any, count: int) -> None:
+    """A table and row numbers inside it: a transfer for each, in their order, and then no more."""
+    table = await begin(dut, count)
+    last = table["table_rows"] - 1
+    numbers = [random.choice((0, last, random.randint(0, last))) for _ in range(count)]
+    beats = as_beats(numbers)
+    sending = cocotb.start_soon(
+        offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", beats, random.choice(CHANCES))
+    )
+    taking = take(dut, "desc_valid_o", "desc_ready_i", DESC, count, random.choice(CHANCES))
+    taken = await with_timeout(cocotb.start_soon(taking), 1, "ms")
+    await with_timeout(sending, 1, "ms")
+    assert taken == [transfer(table, number) for number in numbers]
+    await RisingEdge(dut.clk_i)
+    assert not dut.busy_o.value
+    assert not dut.desc_valid_o.value
+
+
+@cocotb.test()
+async def random_rows(dut: Any) -> None:
+    """Any count, whole beats of numbers and not; what lies behind the last number is not looked at."""
+    await reset(dut, *INPUTS)
+    faults: list[int] = []
+    cocotb.start_soon(watch(dut, faults))
+    for _ in range(80):
+        await gather(dut, random.choice((1, PER_BEAT, random.randint(1, 5 * PER_BEAT))))
+    assert not faults
+
+
+@cocotb.test()
+async def bad_numbers(dut: Any) -> None:
+    """The rows before a bad number are transferred; its place is named, once; then all is idle."""
+    await reset(dut, *INPUTS)
+    faults: list[int] = []
+    cocotb.start_soon(watch(dut, faults))
+    for _ in range(60):
+        count = random.randint(1, 4 * PER_BEAT)
+        table = await begin(dut, count)
+        numbers = [random.randrange(table["table_rows"]) for _ in range(count)]
+        place = random.randrange(count)
+        numbers[place] = random.choice((table["table_rows"], 0xFFFF_FFFF, 0x8000_0000))
+        sending = cocotb.start_soon(
+            offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", as_beats(numbers), random.choice(CHANCES))
+        )
+        taking = take(dut, "desc_valid_o", "desc_ready_i", DESC, place, random.choice(CHANCES))
+        taken = await with_timeout(cocotb.start_soon(taking), 1, "ms")
+        assert taken == [transfer(table, number) for number in numbers[:place]]
+        dut.desc_ready_i.value = 1
+        for _ in range(200):  # the beat with the bad number may come late
+            await RisingEdge(dut.clk_i)
+            assert not dut.desc_valid_o.value
+        assert faults == [table["index_address"] + 4 * place]
+        assert not dut.busy_o.value
+        faults.clear()
+        sending.cancel()
+        dut.beat_valid_i.value = dut.desc_ready_i.value = 0
+        await RisingEdge(dut.clk_i)
+
+
+@cocotb.test()
+async def abort(dut: Any) -> None:
+    """An abort ends it at once; the next one is not disturbed."""
+    await reset(dut, *INPUTS)
+    for _ in range(30):
+        await begin(dut, 20)
+        dut.beat_i.value = as_beats([0] * PER_BEAT)[0]
+        dut.beat_valid_i.value = 1
+        for _ in range(random.randrange(6)):
+            dut.desc_ready_i.value = random.getrandbits(1)
+            await RisingEdge(dut.clk_i)
+        dut.beat_valid_i.value = dut.desc_ready_i.value = 0
+        await pulse(dut, "abort_i")
+        await RisingEdge(dut.clk_i)
+        assert not dut.busy_o.value
+        assert not dut.desc_valid_o.value
+        await gather(dut, random.randint(1, 3 * PER_BEAT))

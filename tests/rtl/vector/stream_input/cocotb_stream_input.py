@@ -1,0 +1,250 @@
+"""stream_input: from elements in memory to the words that a program sees, for random streams."""
+
+import itertools
+import random
+from collections import deque
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from tb.blocks import parameter
+from tests.rtl.elements import DTYPES
+from tests.rtl.stimulus import CHANCES, pulse, reset
+from tests.rtl.windows import Shape, use_row
+
+BUS = parameter("DataWidth") // 8
+LANES = parameter("Lanes")
+ROW_ELEMENTS = parameter("RowElements")
+VECTOR_LENGTH = parameter("VectorLength")
+SPACE = 1 << 14
+SIZES = (4, 2, 1)
+INPUTS = (
+    "abort_i",
+    "start_i",
+    "drain_i",
+    "desc_ready_i",
+    "beat_valid_i",
+    "window_beat_i",
+    "window_advance_i",
+    "window_granules_i",
+    "row_end_i",
+)
+
+Stream = dict[str, int]
+
+
+class Memory:
+    """Accepts transfers and hands over their rows as dense beats, each with a chance in a clock.
+
+    Attributes: data (its bytes), bytes_asked.
+    """
+
+    def __init__(self, dut: Any) -> None:
+        self.data = random.randbytes(SPACE)
+        self.accepting = self.answering = 1.0
+        self.bytes_asked = 0
+        self._dut = dut
+        self._beats: deque[int] = deque()
+        cocotb.start_soon(self._run())
+
+    async def _run(self) -> None:
+        dut = self._dut
+        offering = False
+        while True:
+            dut.desc_ready_i.value = int(random.random() < self.accepting)
+            offering = bool(self._beats) and (offering or random.random() < self.answering)
+            dut.beat_valid_i.value = int(offering)
+            if offering:
+                dut.beat_i.value = self._beats[0]
+            await RisingEdge(dut.clk_i)
+            if offering and dut.beat_ready_o.value:
+                self._beats.popleft()
+                offering = False
+            if dut.desc_ready_i.value and dut.desc_valid_o.value:
+                for row in range(int(dut.desc_rows_o.value)):
+                    start = int(dut.desc_addr_o.value) + row * int(dut.desc_stride_o.value)
+                    self._queue(start, int(dut.desc_row_bytes_o.value))
+
+    def _queue(self, start: int, nbytes: int) -> None:
+        assert start + nbytes <= SPACE
+        self.bytes_asked += nbytes
+        row = self.data[start : start + nbytes]
+        row += bytes(-len(row) % BUS)
+        self._beats += [int.from_bytes(row[at : at + BUS], "little") for at in range(0, len(row), BUS)]
+
+
+def draw() -> tuple[Stream, Shape, dict[str, int]]:
+    """A random stream inside the memory, how a program sees it, and the counts of rows and batches."""
+    while True:
+        size = random.choice(SIZES)
+        bcast = random.random() < 0.15
+        seg_len = 1 if bcast else random.choice((1, LANES, random.randint(1, 2 * ROW_ELEMENTS)))
+        segs = 1 if bcast else random.choice((1, 1, 2, 3, 5))
+        packed = not bcast and random.random() < 0.5
+        counts = {name: random.choice((1, 1, 2, 3)) for name in ("rows", "batch0", "batch1")}
+        length, segments = (seg_len * segs, 1) if packed else (seg_len, segs)
+        shape = Shape(LANES, VECTOR_LENGTH, length, segments, random.randint(1, 3), bcast)
+        stream = {
+            "addr": size * random.randrange(50),
+            "seg_stride": size * random.randrange(2 * seg_len) if segs > 1 else 0,
+            "seg_bytes": size * seg_len,
+            "seg_len": seg_len,
+            "segs": segs,
+            "length": length,
+            "segments": segments,
+            "row_granules": shape.row_granules,
+            "passes": shape.passes,
+            "size": SIZES.index(size),
+            "bcast": int(bcast),
+        }
+        steps = (("row_stride", "rows"), ("batch0_stride", "batch0"), ("batch1_stride", "batch1"))
+        still = random.random() < 0.3
+        for stride, count in steps:
+            stream[stride] = 0 if still or counts[count] == 1 else size * random.randrange(400)
+        end = stream["addr"] + (segs - 1) * stream["seg_stride"] + stream["seg_bytes"]
+        end += sum((counts[count] - 1) * stream[stride] for stride, count in steps)
+        if end <= SPACE and length * segments * counts["rows"] * counts["batch0"] * counts["batch1"] < 2000:
+            return stream, shape, counts
+
+
+def rows_of(memory: Memory, stream: Stream, shape: Shape, counts: dict[str, int]) -> list[np.ndarray]:
+    """The rows of a stream as int32 [segments, length], from memory."""
+    dtype = DTYPES[SIZES[stream["size"]]]
+    rows = []
+    for places in itertools.product(*(range(counts[name]) for name in ("batch1", "batch0", "rows"))):
+        strides = (stream["batch1_stride"], stream["batch0_stride"], stream["row_stride"])
+        start = stream["addr"] + sum(place * step for place, step in zip(places, strides, strict=True))
+        segments = [
+            np.frombuffer(memory.data, dtype, stream["seg_len"], start + i * stream["seg_stride"])
+            for i in range(stream["segs"])
+        ]
+        rows.append(np.concatenate(segments).astype(np.int32).reshape(shape.segments, shape.length))
+    return rows
+
+
+async def begin(dut: Any, stream: Stream, counts: dict[str, int], *, program: bool) -> None:
+    """Start on a stream."""
+    for name, value in {**stream, **counts, "program": int(program)}.items():
+        getattr(dut, f"{name}_i").value = value
+    await pulse(dut, "start_i")
+
+
+async def until_idle(dut: Any) -> None:
+    """Wait until all that was asked for has come."""
+    for _ in range(20_000):
+        await RisingEdge(dut.clk_i)
+        if dut.idle_o.value:
+            return
+    raise AssertionError("the stream does not become idle")
+
+
+async def run(dut: Any, memory: Memory, *, whole: bool) -> None:
+    """A command: a program uses all rows, not all of their passes and words unless `whole`, and ends."""
+    stream, shape, counts = draw()
+    memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
+    await begin(dut, stream, counts, program=True)
+    for row in rows_of(memory, stream, shape, counts):
+        passes = shape.passes if whole else random.randint(0, shape.passes)
+        await use_row(dut, row, shape, looking=1.0 if whole else random.choice((1.0, 0.3)), passes=passes)
+    dut.drain_i.value = 1
+    await until_idle(dut)
+    dut.drain_i.value = 0
+
+
+@cocotb.test()
+async def whole_rows(dut: Any) -> None:
+    """Every element size, strides, segments, packed or not, on chip or not, broadcast; every word."""
+    await reset(dut, *INPUTS)
+    memory = Memory(dut)
+    for _ in range(50):
+        await run(dut, memory, whole=True)
+
+
+@cocotb.test()
+async def parts_of_rows(dut: Any) -> None:
+    """A program that leaves passes and words out; what still comes is dropped at its end."""
+    await reset(dut, *INPUTS)
+    memory = Memory(dut)
+    for _ in range(60):
+        await run(dut, memory, whole=False)
+
+
+@cocotb.test()
+async def transfers(dut: Any) -> None:
+    """A row that fits on chip is fetched once for all passes, one that is the same throughout once for all
+    rows, a longer one for each pass."""
+    await reset(dut, *INPUTS)
+    memory = Memory(dut)
+    for _ in range(50):
+        stream, shape, counts = draw()
+        rows = counts["rows"] * counts["batch0"] * counts["batch1"]
+        fits = 16 * shape.row_granules <= ROW_ELEMENTS
+        still = not (stream["row_stride"] or stream["batch0_stride"] or stream["batch1_stride"])
+        before = memory.bytes_asked
+        dut.drain_i.value = 1
+        await begin(dut, stream, counts, program=True)
+        await until_idle(dut)
+        dut.drain_i.value = 0
+        times = 1 if fits and still else rows if fits else rows * shape.passes
+        asked = memory.bytes_asked - before
+        assert asked == times * stream["segs"] * stream["seg_bytes"], (stream, counts)
+
+
+@cocotb.test()
+async def idle_when_stored(dut: Any) -> None:
+    """What finds no room on chip has not come, even if it is the last word alone, all beats of which have
+    been taken: not idle until a row makes room."""
+    await reset(dut, *INPUTS)
+    Memory(dut)
+    seg_len, segs = 5, 7  # with sixteen lanes three words, the last of which begins in the last beat
+    shape = Shape(LANES, VECTOR_LENGTH, seg_len * segs, 1, 1)
+    stream = {"addr": 0, "row_stride": 4, "batch0_stride": 0, "batch1_stride": 0, "seg_stride": 40}
+    stream |= {"seg_bytes": 4 * seg_len, "seg_len": seg_len, "segs": segs, "bcast": 0, "size": 0, "passes": 1}
+    stream |= {"length": shape.length, "segments": 1, "row_granules": shape.row_granules}
+    await begin(dut, stream, {"rows": 3, "batch0": 1, "batch1": 1}, program=True)
+    for _ in range(500):
+        await RisingEdge(dut.clk_i)
+        assert not dut.idle_o.value
+    for _ in range(2):
+        await pulse(dut, "row_end_i")
+    await until_idle(dut)
+
+
+@cocotb.test()
+async def no_program(dut: Any) -> None:
+    """For a command without a program all rows are asked for, and none of their beats is waited for."""
+    await reset(dut, *INPUTS)
+    for _ in range(30):
+        stream, _, counts = draw()
+        stream["passes"] = 1
+        asked = 0
+        await begin(dut, stream, counts, program=False)
+        dut.beat_valid_i.value = dut.desc_ready_i.value = 1
+        while True:
+            await RisingEdge(dut.clk_i)
+            if not dut.desc_valid_o.value:
+                break
+            asked += int(dut.desc_rows_o.value) * int(dut.desc_row_bytes_o.value)
+        assert dut.idle_o.value
+        dut.beat_valid_i.value = dut.desc_ready_i.value = 0
+        rows = counts["rows"] * counts["batch0"] * counts["batch1"]
+        assert asked == rows * stream["segs"] * stream["seg_bytes"]
+
+
+@cocotb.test()
+async def abort(dut: Any) -> None:
+    """An abort at any moment; the next command is not disturbed."""
+    await reset(dut, *INPUTS)
+    for _ in range(20):
+        stream, _, counts = draw()
+        await begin(dut, stream, counts, program=True)
+        dut.desc_ready_i.value = dut.beat_valid_i.value = 1
+        for _ in range(random.randrange(30)):
+            await RisingEdge(dut.clk_i)
+        dut.desc_ready_i.value = dut.beat_valid_i.value = 0
+        await pulse(dut, "abort_i")
+        await RisingEdge(dut.clk_i)
+        assert dut.idle_o.value
+    await run(dut, Memory(dut), whole=True)

@@ -1,0 +1,250 @@
+"""stream_window: rows that fit, rows that do not and one row for all, as programs see them."""
+
+import random
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge, with_timeout
+
+from tb.blocks import parameter
+from tests.rtl.stimulus import CHANCES, clocks, offer, pulse, reset
+from tests.rtl.windows import Shape, advance, look, use_row, word
+
+LANES = parameter("Lanes")
+ROW_ELEMENTS = parameter("RowElements")
+VECTOR_LENGTH = parameter("VectorLength")
+KINDS = ("resident", "constant", "queue", "bcast")
+INPUTS = (
+    "abort_i",
+    "start_i",
+    "drain_i",
+    "word_valid_i",
+    "word_i",
+    "window_beat_i",
+    "window_advance_i",
+    "window_granules_i",
+    "row_end_i",
+)
+
+Rows = list[np.ndarray]
+
+
+def draw(kind: str) -> Shape:
+    """A random shape of the kind: a row longer than the memory is a queue."""
+    while True:
+        length = random.choice((1, LANES, LANES + 1, VECTOR_LENGTH, random.randint(1, ROW_ELEMENTS)))
+        if kind == "queue":
+            length = random.choice((length, random.randint(ROW_ELEMENTS, 2 * ROW_ELEMENTS)))
+        segments = random.choice((1, 1, 2, 3))
+        shape = Shape(LANES, VECTOR_LENGTH, length, segments, random.randint(1, 3))
+        if kind == "bcast":
+            return Shape(LANES, VECTOR_LENGTH, 1, 1, random.randint(1, 3), bcast=True)
+        if (16 * shape.row_granules > ROW_ELEMENTS) == (kind == "queue"):
+            return shape
+
+
+async def begin(dut: Any, shape: Shape, kind: str) -> None:
+    """Start on a stream."""
+    dut.length_i.value, dut.segments_i.value = shape.length, shape.segments
+    dut.row_granules_i.value, dut.passes_i.value = shape.row_granules, shape.passes
+    dut.bcast_i.value = int(shape.bcast)
+    dut.resident_i.value, dut.constant_i.value = int(kind != "queue"), int(kind == "constant")
+    await pulse(dut, "start_i")
+
+
+def fed(rows: Rows, shape: Shape, kind: str) -> list[int]:
+    """The words that come for these rows: once each, of a queue for every pass, of a constant one once."""
+    words = []
+    for row in rows[:1] if kind == "constant" else rows:
+        for _ in range(shape.passes if kind == "queue" else 1):
+            for segment in row:
+                for first in range(0, shape.length, LANES):
+                    lanes = Shape(LANES, VECTOR_LENGTH, shape.length, 1, 1)
+                    last = first + LANES >= shape.length
+                    words.append(word(segment, lanes, first) | int(last) << 32 * LANES)
+    return words
+
+
+def some_rows(shape: Shape, kind: str) -> Rows:
+    """Random rows; the same one again where it is constant."""
+    count = random.randint(1, 4)
+    size = (count, shape.segments, shape.length)
+    rows = list(
+        np.random.default_rng(random.getrandbits(32)).integers(-(1 << 31), 1 << 31, size).astype(np.int32)
+    )
+    return [rows[0]] * count if kind == "constant" else rows
+
+
+async def run(dut: Any, kind: str, *, whole: bool) -> None:
+    """A command: its words come while a program uses its rows, some of them not to the end unless `whole`."""
+    shape = draw(kind)
+    rows = some_rows(shape, kind)
+    await begin(dut, shape, kind)
+    words = fed(rows, shape, kind)
+    feeding = cocotb.start_soon(
+        offer(dut, "word_valid_i", "word_ready_o", "word_i", words, random.choice(CHANCES))
+    )
+    for row in rows:
+        passes = shape.passes if whole else random.randint(0, shape.passes)
+        await use_row(dut, row, shape, looking=1.0 if whole else random.choice((1.0, 0.3)), passes=passes)
+    await with_timeout(feeding, 1, "ms")
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=KINDS)
+async def whole_rows(dut: Any, kind: str) -> None:
+    """Every word of every pass; behind the elements of a segment there are zeros."""
+    await reset(dut, *INPUTS)
+    for _ in range(8):
+        await run(dut, kind, whole=True)
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=KINDS)
+async def parts_of_rows(dut: Any, kind: str) -> None:
+    """Passes that are not made and words that are not looked at change nothing for the rows behind."""
+    await reset(dut, *INPUTS)
+    for _ in range(15):
+        await run(dut, kind, whole=False)
+
+
+@cocotb.test()
+async def room(dut: Any) -> None:
+    """Words come until the memory is full; a row that is done with makes room for as many."""
+    await reset(dut, *INPUTS)
+    held = ROW_ELEMENTS // LANES
+    shape = Shape(LANES, VECTOR_LENGTH, 16, 1, 1)
+    await begin(dut, shape, "resident")
+    dut.word_valid_i.value, dut.word_i.value = 1, 1 << 32 * LANES if LANES == 16 else 0
+    taken = 0
+    for _ in range(2 * held):
+        await RisingEdge(dut.clk_i)
+        taken += int(dut.word_ready_o.value)
+    assert taken == held
+    await pulse(dut, "row_end_i")
+    for _ in range(2 * held):
+        await RisingEdge(dut.clk_i)
+        taken += int(dut.word_ready_o.value)
+    assert taken == held + 16 // LANES
+
+
+@cocotb.test()
+async def drain(dut: Any) -> None:
+    """When the program has ended, everything that still comes is dropped."""
+    await reset(dut, *INPUTS)
+    for _ in range(5):
+        shape = draw("queue")
+        rows = some_rows(shape, "queue")
+        await begin(dut, shape, "queue")
+        dut.drain_i.value = 1
+        words = fed(rows, shape, "queue")
+        begun = clocks()
+        await offer(dut, "word_valid_i", "word_ready_o", "word_i", words, 1.0)
+        assert clocks() - begun == len(words)
+        dut.drain_i.value = 0
+        await run(dut, "resident", whole=True)
+
+
+@cocotb.test()
+async def abort(dut: Any) -> None:
+    """An abort empties it; the next command is not disturbed."""
+    await reset(dut, *INPUTS)
+    for _ in range(10):
+        shape = draw("resident")
+        await begin(dut, shape, "resident")
+        words = fed(some_rows(shape, "resident")[:1], shape, "resident")
+        await offer(dut, "word_valid_i", "word_ready_o", "word_i", words, 1.0)
+        await pulse(dut, "abort_i")
+        dut.window_beat_i.value = 0
+        await RisingEdge(dut.clk_i)
+        assert not dut.window_ready_o.value
+        await run(dut, random.choice(KINDS), whole=True)
+
+
+LARGEST = (1 << 32) - 1
+
+
+def long_shape() -> Shape:
+    """A queue of any magnitude, up to the longest segment and row that a command may have."""
+    bits = random.randint(12, 32)
+    length = random.choice(
+        (LARGEST, (1 << bits) - random.randint(1, 40), random.randint(1 << bits - 1, LARGEST))
+    )
+    most = max(1, LARGEST // length)
+    segments = random.choice((1, most, random.randint(1, most)))
+    return Shape(LANES, VECTOR_LENGTH, length, segments, random.randint(1, 15))
+
+
+def some_words(count: int) -> list[int]:
+    """Random words, none the last of a segment."""
+    return [random.getrandbits(32 * LANES) for _ in range(count)]
+
+
+async def give(dut: Any, words: list[int]) -> None:
+    """Bring words, as fast as they are taken."""
+    await with_timeout(offer(dut, "word_valid_i", "word_ready_o", "word_i", words, 1.0), 100, "us")
+
+
+async def shows(dut: Any, words: list[int]) -> None:
+    """The window begins with these words."""
+    for beat, expected in enumerate(words):
+        assert await look(dut, beat) == expected, f"word {beat}"
+
+
+@cocotb.test()
+async def far_rows(dut: Any) -> None:
+    """The next row may be behind 2^32 words and more, of all passes: the window waits until exactly those
+    have come."""
+    await reset(dut, *INPUTS)
+    shown = VECTOR_LENGTH // LANES
+    for _ in range(40):
+        shape = long_shape()
+        await begin(dut, shape, "queue")
+        first = some_words(shown)
+        await give(dut, first)
+        await shows(dut, first)
+        await pulse(dut, "row_end_i")
+        dut.window_beat_i.value = random.randrange(shown)
+        behind = shape.row_granules * (16 // LANES) * shape.passes
+        for _ in range(3):
+            await give(dut, some_words(2 * shown))
+            assert not dut.window_ready_o.value
+            # As if so many had come.
+            dut.dut.write_q.value = random.randrange(shown, behind - 8 * shown)
+            await RisingEdge(dut.clk_i)
+        missing = random.randint(1, 5)
+        dut.dut.write_q.value = behind - missing
+        await RisingEdge(dut.clk_i)
+        await give(dut, some_words(missing))
+        assert not dut.window_ready_o.value
+        second = some_words(shown)
+        await give(dut, second)
+        await shows(dut, second)
+
+
+@cocotb.test()
+async def ends_of_long_segments(dut: Any) -> None:
+    """The last words of a segment of any length, zeros behind them, and the first words of what follows."""
+    await reset(dut, *INPUTS)
+    shown, granule = VECTOR_LENGTH // LANES, 16 // LANES
+    for _ in range(40):
+        shape = long_shape()
+        await begin(dut, shape, "queue")
+        whole = (shape.length - 1) // LANES + 1
+        place = (whole - 1) // granule * granule - granule * random.randrange(shown // granule)
+        # As if all words before these had come and gone.
+        for name in ("offset_q", "keep_q", "write_q"):
+            getattr(dut.dut, name).value = place
+        await RisingEdge(dut.clk_i)
+        left = some_words(whole - place)
+        await give(dut, [*left[:-1], left[-1] | 1 << 32 * LANES])
+        await shows(dut, [*left, *[0] * (shown - len(left))])
+        await advance(dut, -(-len(left) // granule))
+        await RisingEdge(dut.clk_i)
+        used_up = shape.segments == 1 and shape.passes == 1
+        assert bool(dut.window_used_up_o.value) == used_up
+        if not used_up:
+            after = some_words(shown)
+            await give(dut, after)
+            await shows(dut, after)

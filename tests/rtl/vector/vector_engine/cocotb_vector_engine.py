@@ -1,0 +1,203 @@
+"""vector_engine: LOAD_PROGRAM on a bus of any width, with stalls, and aborted; the end of a copy."""
+
+import random
+from typing import Any
+
+import cocotb
+from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
+
+from tb.blocks import parameter
+from tests.rtl.stimulus import CHANCES, pulse, reset
+
+BEAT_BITS = parameter("DataWidth")
+BEAT_WORDS = BEAT_BITS // 64
+PROGRAM_WORDS = 64
+ILLEGAL = (1 << 64) - 1
+INPUTS = (
+    "abort_i",
+    "start_i",
+    "retire_i",
+    "copy_i",
+    "address_i",
+    "bytes_i",
+    "entry_i",
+    "desc_ready_i",
+    "beat_valid_i",
+    "beat_i",
+    "dst_desc_ready_i",
+    "dst_ready_i",
+    "dst_idle_i",
+    "look_i",
+)
+
+
+async def take_transfer(dut: Any) -> tuple[int, int]:
+    """Accept the command's transfer some time; its address and bytes."""
+    while True:
+        dut.desc_ready_i.value = int(random.random() < 0.5)
+        await RisingEdge(dut.clk_i)
+        if dut.desc_valid_o.value and dut.desc_ready_i.value:
+            asked = int(dut.desc_address_o.value), int(dut.desc_bytes_o.value)
+            dut.desc_ready_i.value = 0
+            return asked
+
+
+async def bring(dut: Any, words: list[int], chance: float) -> None:
+    """The words in beats; what is no word of the program, or no beat, is noise."""
+    for first in range(0, len(words), BEAT_WORDS):
+        part = words[first : first + BEAT_WORDS]
+        noise = [random.getrandbits(64) for _ in range(BEAT_WORDS - len(part))]
+        beat = sum(word << 64 * place for place, word in enumerate((*part, *noise)))
+        while True:
+            valid = random.random() < chance
+            dut.beat_valid_i.value = int(valid)
+            dut.beat_i.value = beat if valid else random.getrandbits(BEAT_BITS)
+            await RisingEdge(dut.clk_i)
+            if valid:
+                while not dut.beat_ready_o.value:
+                    await RisingEdge(dut.clk_i)
+                break
+    dut.beat_valid_i.value = 0
+    dut.beat_i.value = random.getrandbits(BEAT_BITS)
+
+
+async def until_done(dut: Any) -> None:
+    """Wait for the end of the command."""
+    while True:
+        await ReadOnly()
+        done = bool(dut.done_o.value)
+        await RisingEdge(dut.clk_i)
+        if done:
+            return
+
+
+async def look(dut: Any) -> list[int]:
+    """All of program memory."""
+    words = []
+    for address in range(PROGRAM_WORDS):
+        dut.look_i.value = address
+        await RisingEdge(dut.clk_i)
+        words.append(int(dut.word_o.value))
+    return words
+
+
+@cocotb.test()
+async def random_loads(dut: Any) -> None:
+    """Words go where they belong, others stay, those between become illegal; they count as loaded when the
+    command retires."""
+    await reset(dut, *INPUTS)
+    memory, loaded = await look(dut), 0
+    for turn in range(60):
+        count = random.choice((1, BEAT_WORDS, BEAT_WORDS + 1, random.randint(1, PROGRAM_WORDS)))
+        entry = random.randrange(PROGRAM_WORDS - count + 1)
+        words = [random.getrandbits(64) for _ in range(count)]
+        place = 8 * random.getrandbits(26)
+        dut.address_i.value, dut.bytes_i.value, dut.entry_i.value = place, 8 * count, entry
+        await pulse(dut, "start_i")
+        end = cocotb.start_soon(until_done(dut))
+        assert await with_timeout(take_transfer(dut), 100, "us") == (place, 8 * count)
+        await with_timeout(bring(dut, words, CHANCES[turn % len(CHANCES)]), 100, "us")
+        await with_timeout(end, 100, "us")
+        await RisingEdge(dut.clk_i)
+        assert not dut.busy_o.value
+        assert int(dut.program_words_o.value) == loaded
+        await pulse(dut, "retire_i")
+        await RisingEdge(dut.clk_i)
+        memory[loaded:entry] = [ILLEGAL] * (entry - loaded)
+        memory[entry : entry + count] = words
+        loaded = max(loaded, entry + count)
+        assert int(dut.program_words_o.value) == loaded
+        assert await look(dut) == memory
+        assert not dut.fault_o.value
+
+
+@cocotb.test()
+async def aborted_loads(dut: Any) -> None:
+    """After an abort the words of the load become illegal, as far as they are loaded, nothing more counts as
+    loaded, and the next load is whole."""
+    await reset(dut, *INPUTS)
+    for _ in range(20):
+        words = [random.getrandbits(64) for _ in range(PROGRAM_WORDS)]
+        dut.address_i.value, dut.bytes_i.value, dut.entry_i.value = 0, 8 * PROGRAM_WORDS, 0
+        await pulse(dut, "start_i")
+        await with_timeout(take_transfer(dut), 100, "us")
+        bringing = cocotb.start_soon(bring(dut, words, 1.0))
+        for _ in range(random.randrange(PROGRAM_WORDS)):
+            await RisingEdge(dut.clk_i)
+        bringing.cancel()
+        before = int(dut.program_words_o.value)
+        await pulse(dut, "abort_i")
+        dut.beat_valid_i.value = 0
+        for _ in range(PROGRAM_WORDS):
+            await RisingEdge(dut.clk_i)
+        assert await look(dut) == [ILLEGAL] * before + (await look(dut))[before:]
+        assert not dut.busy_o.value
+        assert int(dut.program_words_o.value) == before
+        await pulse(dut, "start_i")
+        await with_timeout(take_transfer(dut), 100, "us")
+        end = cocotb.start_soon(until_done(dut))
+        await with_timeout(bring(dut, words, 1.0), 100, "us")
+        await with_timeout(end, 100, "us")
+        await pulse(dut, "retire_i")
+        assert await look(dut) == words
+
+
+async def clocks(dut: Any, count: int) -> None:
+    """Wait so many clocks."""
+    for _ in range(count):
+        await RisingEdge(dut.clk_i)
+
+
+async def take_results(dut: Any, beats: int, chance: float) -> list[int]:
+    """What a write DMA does: it takes the transfer after a while, its data then, and is idle when all of it
+    is in memory."""
+    await clocks(dut, random.randrange(60))
+    dut.dst_desc_ready_i.value = 1
+    await RisingEdge(dut.clk_i)
+    while not dut.dst_desc_valid_o.value:
+        await RisingEdge(dut.clk_i)
+    dut.dst_desc_ready_i.value = 0
+    dut.dst_idle_i.value = 0
+    assert int(dut.dst_desc_address_o.value) == int(dut.address_i.value) ^ 0xFFFF_FFFF
+    assert int(dut.dst_desc_bytes_o.value) == int(dut.bytes_i.value)
+    taken: list[int] = []
+    while len(taken) < beats:
+        dut.dst_ready_i.value = int(random.random() < chance)
+        await RisingEdge(dut.clk_i)
+        if dut.dst_valid_o.value and dut.dst_ready_i.value:
+            taken.append(int(dut.dst_data_o.value))
+    dut.dst_ready_i.value = 0
+    await clocks(dut, random.randrange(20))
+    return taken
+
+
+@cocotb.test()
+async def a_copy_ends_with_its_last_write(dut: Any) -> None:
+    """However late the write DMA takes the transfer or its data, the copy does not end before the DMA is
+    idle again."""
+    await reset(dut, *INPUTS)
+    dut.copy_i.value = 1
+    dut.dst_idle_i.value = 1
+    for turn in range(60):
+        chance = CHANCES[turn % len(CHANCES)]
+        words = [random.getrandbits(64) for _ in range(BEAT_WORDS * random.randint(1, 9))]
+        beats = len(words) // BEAT_WORDS
+        dut.address_i.value, dut.bytes_i.value = 8 * random.getrandbits(26), 8 * len(words)
+        await pulse(dut, "start_i")
+        results = cocotb.start_soon(take_results(dut, beats, chance))
+        end = cocotb.start_soon(until_done(dut))
+        transfer = cocotb.start_soon(take_transfer(dut))
+        bringing = cocotb.start_soon(bring(dut, words, chance))
+        taken = await with_timeout(results, 100, "us")
+        assert not end.done(), "the copy ended before its result was in memory"
+        dut.dst_idle_i.value = 1
+        await with_timeout(end, 100, "us")
+        await with_timeout(transfer, 100, "us")
+        await with_timeout(bringing, 100, "us")
+        expected = [
+            sum(word << 64 * place for place, word in enumerate(words[first : first + BEAT_WORDS]))
+            for first in range(0, len(words), BEAT_WORDS)
+        ]
+        assert taken == expected
+        await RisingEdge(dut.clk_i)
+        assert not dut.busy_o.value

@@ -1,0 +1,126 @@
+"""The report of the benchmarks, from results that are made up."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from benchmarks.page import render
+from benchmarks.run import write_report
+from tests.runtime.benchmark.canned import BATCHES, SINGLE, TRANSPOSED, results
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Page(HTMLParser):
+    """What a page consists of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.images: dict[str, str] = {}
+        self.links: list[str] = []
+        self.headings: list[str] = []
+        self.cells = 0
+        self._heading = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "img":
+            self.images[given["alt"] or ""] = given["src"] or ""
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        self.cells += tag == "td"
+        self._heading = tag in ("h1", "h2")
+
+    def handle_data(self, data: str) -> None:
+        if self._heading:
+            self.headings.append(data)
+            self._heading = False
+
+
+def pictures(page: Page) -> dict[str, ET.Element]:
+    """The page's pictures, parsed."""
+    prefix = "data:image/svg+xml;base64,"
+    return {
+        alt: ET.fromstring(base64.b64decode(source.removeprefix(prefix)))
+        for alt, source in page.images.items()
+    }
+
+
+def texts(picture: ET.Element) -> str:
+    return " ".join("".join(each.itertext()) for each in picture.iter(f"{SVG}text"))
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures that take no time."""
+    monkeypatch.setattr("tb.report.pictures.svg", lambda figure: "<svg/>")
+
+
+def test_the_report_has_every_part_and_needs_no_other_file() -> None:
+    page = Page(render(results()))
+    assert page.headings == [
+        "ECHO NPU benchmarks",
+        "Goals",
+        "Matrix products",
+        "Right operand stored as [N, K]",
+        "Attention",
+        "A transformer layer: tiny",
+        "Vector operations",
+        "Simulation speed",
+    ]
+    assert all(link.startswith(("data:", "#")) for link in page.links)
+    found = pictures(page)
+    assert len(found) == 5  # by title: both groups of products call theirs the same
+    assert "q <projection>" in texts(found["Cycles of each operation of the layer"])
+    assert "3,000 together" in texts(found["Cycles of each operation of the layer"])
+    assert "150,000" in texts(found["Simulated cycles a second"])
+    for name in ("fp32", "bf16", "fp16", "int8", "1024 MACs a cycle: int8", "32 bytes a cycle"):
+        assert name in texts(found["Multiply-accumulates a cycle against intensity"])
+    assert page.cells == 16 * 4 * (len(SINGLE) + len(TRANSPOSED) + len(BATCHES)) + 6 * 2 + 5 * len(
+        results()["goals"]
+    )
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_figures_are_those_of_the_results() -> None:
+    text = render(results())
+    first = results()["gemm"]["products"][0]
+    for figure in (f"<td>{first['cycles']:,}</td>", f"<td>{first['roofline']:.3f}</td>", "abc1234"):
+        assert figure in text
+    assert "Single rows reach at least 0.79" in text
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_a_short_run_says_so() -> None:
+    text = render({**results(), "quick": True, "goals": []})
+    assert "A short run" in text
+    assert "Goals" not in text
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_the_simulation_may_be_left_out() -> None:
+    assert "Simulation speed" not in render({**results(), "simulation": None})
+    assert "A short run" not in render(results())
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_a_failure_is_shown() -> None:
+    content = results()
+    content["layer"]["passed"] = False
+    assert "FAILED" in render(content)
+    assert "FAILED" not in render(results())
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_report(results(), tmp_path / "bench")
+    assert json.loads((tmp_path / "bench/results.json").read_text(encoding="utf-8")) == results()
+    assert "<!doctype html>" in (tmp_path / "bench/report.html").read_text(encoding="utf-8")
+    assert "report.html" in re.sub(r"\s", "", capsys.readouterr().out)

@@ -1,0 +1,460 @@
+"""What the device refuses: each rule alone, each pair of rules in order, and the edges of the address map."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from echo_npu.commands.checked import PacketFault
+from echo_npu.commands.checks import check_command
+from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode
+from echo_npu.spec.data_types import DataType
+from echo_npu.spec.status import ErrorCode
+
+A, B, C = 0x0000_1000, 0x0010_0000, 0x1000_0000
+V, R = 0x0020_0000, 0x0030_0000  # column vectors and row scales
+
+
+@dataclasses.dataclass
+class Case:
+    """A command whose fields a test spoils one after another."""
+
+    opcode: int = Opcode.MATMUL
+    flags: int = 0
+    src1: int = A
+    src2: int = B
+    dst: int = C
+    m: int = 8
+    k: int = 8
+    n: int = 8
+    reserved: int = 0
+    ext: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def verdict(self) -> tuple[ErrorCode, int]:
+        """Error code and address; (NONE, 0) if the device takes it."""
+        words = (0, 0, 0, 0, 0, 0, 0, self.reserved)
+        packet = NpuCommandPacket(
+            self.opcode, self.flags, self.src1, self.src2, self.dst, words, m=self.m, k=self.k, n=self.n
+        )
+        extension = ExtensionPacket(**self.ext) if self.flags & Flags.EXT else None
+        try:
+            check_command(packet, extension)
+        except PacketFault as fault:
+            return fault.code, fault.address
+        return ErrorCode.NONE, 0
+
+
+def spoil(**fields: int) -> Callable[[Case], None]:
+    def change(case: Case) -> None:
+        for name, value in fields.items():
+            setattr(case, name, value)
+
+    return change
+
+
+def spoil_ext(**fields: int) -> Callable[[Case], None]:
+    return lambda case: case.ext.update(fields)
+
+
+# In the order in which the device checks. Two of different fields can be joined.
+STAGES: list[tuple[str, Callable[[Case], None], ErrorCode, int]] = [
+    ("opcode", spoil(opcode=0x44), ErrorCode.BAD_OPCODE, 0),
+    ("flags", spoil(reserved=1), ErrorCode.BAD_FLAGS, 0),
+    ("extension", spoil_ext(reserved=1), ErrorCode.BAD_EXTENSION, 0),
+    ("dimension", spoil(k=0), ErrorCode.BAD_DIMENSION, 0),
+    ("src1 alignment", spoil(src1=A + 2), ErrorCode.MISALIGNED, A + 2),
+    ("src2 alignment", spoil(src2=B + 1), ErrorCode.MISALIGNED, B + 1),
+    ("dst alignment", spoil(dst=C + 3), ErrorCode.MISALIGNED, C + 3),
+    ("stride", spoil_ext(src2_row_stride=4), ErrorCode.BAD_EXTENSION, 0),
+    ("src1 range", spoil(src1=0x2000_0000), ErrorCode.REGISTER_WINDOW, 0x2000_0000),
+    ("src2 range", spoil(src2=0x3000_0000), ErrorCode.OUT_OF_RANGE, 0x3000_0000),
+    ("dst range", spoil(dst=0x1FFF_FFFC), ErrorCode.OUT_OF_RANGE, 0x1FFF_FFFC),
+    ("overlap", spoil(dst=A + 64), ErrorCode.OVERLAP, A + 64),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "code", "address"), STAGES, ids=[stage[0] for stage in STAGES])
+def test_each_rule_alone(name: str, change: Callable[[Case], None], code: ErrorCode, address: int) -> None:
+    case = Case(flags=Flags.EXT)
+    assert case.verdict() == (ErrorCode.NONE, 0)
+    change(case)
+    assert case.verdict() == (code, address)
+
+
+def test_of_two_faults_the_earlier_rule_is_reported() -> None:
+    checked = 0
+    for first, second in itertools.combinations(STAGES, 2):
+        same_field = {first[0], second[0]} & {"src1 alignment", "src2 alignment", "dst alignment"} and (
+            first[0].split()[0] == second[0].split()[0] or second[0] == "overlap"
+        )
+        if same_field or (first[0], second[0]) in {("src1 range", "overlap"), ("dst range", "overlap")}:
+            continue  # one address cannot have both faults
+        case = Case(flags=Flags.EXT)
+        second[1](case)
+        first[1](case)
+        assert case.verdict() == first[2:], f"{first[0]} before {second[0]}"
+        checked += 1
+    assert checked > 50
+
+
+@pytest.mark.parametrize("opcode", [7, 8, 0xFE, 0x100, 0x101, 0xFFFF_FFFF, 0x8000_0001])
+def test_unknown_opcodes(opcode: int) -> None:
+    assert Case(opcode=opcode).verdict() == (ErrorCode.BAD_OPCODE, 0)
+
+
+@pytest.mark.parametrize("opcode", list(Opcode), ids=lambda opcode: opcode.name)
+@pytest.mark.parametrize("bit", range(32))
+def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
+    legal = {
+        Opcode.NOP: {30},
+        Opcode.SYNC: {30},
+        Opcode.ADD_TENSOR: {30},
+        Opcode.MEMCPY: {30, 31},
+        Opcode.MATMUL: {0, 1, 2, 4, 5, 8, 10, 11, 12, 13, 30, 31},
+        Opcode.VECTOR: {30, 31},
+        Opcode.GATHER: {30},
+        Opcode.LOAD_PROGRAM: {30},
+    }[opcode]
+    # The next rule that a case with no vector extension and no program memory breaks.
+    accepted = {Opcode.VECTOR: ErrorCode.BAD_EXTENSION, Opcode.LOAD_PROGRAM: ErrorCode.BAD_DIMENSION}
+    expected = accepted.get(opcode, ErrorCode.NONE) if bit in legal else ErrorCode.BAD_FLAGS
+    if opcode == Opcode.MATMUL and 1 << bit in (Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS):
+        expected = ErrorCode.BAD_EXTENSION  # which is missing
+    assert Case(opcode=opcode, flags=1 << bit).verdict()[0] == expected
+    assert Case(opcode=opcode, flags=1 << bit, reserved=1).verdict()[0] == ErrorCode.BAD_FLAGS
+
+
+DTYPES = {dtype: dtype << 4 for dtype in DataType}
+OUTS = {0: 0, 1: 1 << 8, 2: 2 << 8, 3: 3 << 8}
+STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
+
+
+@pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
+@pytest.mark.parametrize("out", OUTS)
+def test_every_pair_of_types_with_every_step(dtype: DataType, out: int) -> None:
+    types = DTYPES[dtype] | OUTS[out]
+    legal = out in (0, 1) or (out == 2 and dtype == DataType.INT8)
+    expected = ErrorCode.NONE if legal else ErrorCode.BAD_FLAGS
+    assert Case(flags=types).verdict() == (expected, 0)
+    for count in range(1, len(STEPS) + 1):
+        for steps in itertools.combinations(STEPS, count):
+            flags = types | sum(steps)
+            legal_steps = ErrorCode.NONE if out in (0, 1) else ErrorCode.BAD_FLAGS
+            vectors = any(step in (Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS) for step in steps)
+            bare = ErrorCode.BAD_EXTENSION if vectors and not legal_steps else legal_steps
+            assert Case(flags=flags).verdict() == (bare, 0)
+            columns = Flags.COL_SCALE in steps or Flags.BIAS in steps
+            ext = {"column_vectors": V if columns else 0, "row_scales": R if Flags.ROW_SCALE in steps else 0}
+            assert Case(flags=flags | Flags.EXT, ext=ext).verdict() == (legal_steps, 0)
+
+
+# Everything that a MATMUL can read and write, of two bytes each element but the vectors.
+FULL_FLAGS = (
+    Flags.EXT | DTYPES[DataType.FP16] | OUTS[1] | Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS | Flags.RELU
+)
+FULL_STAGES: list[tuple[str, Callable[[Case], None], ErrorCode, int]] = [
+    ("flags", lambda case: setattr(case, "flags", case.flags | 3 << 8), ErrorCode.BAD_FLAGS, 0),
+    ("extension", spoil_ext(reserved=1), ErrorCode.BAD_EXTENSION, 0),
+    ("dimension", spoil(n=0), ErrorCode.BAD_DIMENSION, 0),
+    ("src1 alignment", spoil(src1=A + 1), ErrorCode.MISALIGNED, A + 1),
+    ("src2 alignment", spoil(src2=B + 1), ErrorCode.MISALIGNED, B + 1),
+    ("columns alignment", spoil_ext(column_vectors=V + 2), ErrorCode.MISALIGNED, V + 2),
+    ("rows alignment", spoil_ext(row_scales=R + 1), ErrorCode.MISALIGNED, R + 1),
+    ("dst alignment", spoil(dst=C + 1), ErrorCode.MISALIGNED, C + 1),
+    ("stride", spoil_ext(src1_row_stride=17), ErrorCode.BAD_EXTENSION, 0),
+    ("src1 range", spoil(src1=0x2000_0000), ErrorCode.REGISTER_WINDOW, 0x2000_0000),
+    ("src2 range", spoil(src2=0x3000_0000), ErrorCode.OUT_OF_RANGE, 0x3000_0000),
+    ("columns range", spoil_ext(column_vectors=0x0FFF_FFE0), ErrorCode.OUT_OF_RANGE, 0x0FFF_FFE0),
+    ("rows range", spoil_ext(row_scales=0x2000_0040), ErrorCode.REGISTER_WINDOW, 0x2000_0040),
+    ("dst range", spoil(dst=0x1FFF_FFFE), ErrorCode.OUT_OF_RANGE, 0x1FFF_FFFE),
+    ("overlap", spoil(dst=R + 2), ErrorCode.OVERLAP, R + 2),
+]
+
+
+def full_case() -> Case:
+    return Case(flags=FULL_FLAGS, ext={"column_vectors": V, "row_scales": R})
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "code", "address"), FULL_STAGES, ids=[stage[0] for stage in FULL_STAGES]
+)
+def test_each_rule_of_a_full_product(
+    name: str, change: Callable[[Case], None], code: ErrorCode, address: int
+) -> None:
+    case = full_case()
+    assert case.verdict() == (ErrorCode.NONE, 0)
+    change(case)
+    assert case.verdict() == (code, address)
+
+
+def test_of_two_faults_of_a_full_product_the_earlier_is_reported() -> None:
+    checked = 0
+    for first, second in itertools.combinations(FULL_STAGES, 2):
+        one_field = first[0].split()[0] == second[0].split()[0] and " " in first[0]
+        if one_field or (second[0] == "overlap" and first[0].startswith(("dst", "rows"))):
+            continue  # one address cannot have both faults
+        case = full_case()
+        second[1](case)
+        first[1](case)
+        assert case.verdict() == first[2:], f"{first[0]} before {second[0]}"
+        checked += 1
+    assert checked > 80
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out"), [*itertools.product(DataType, (0, 1)), (DataType.INT8, 2)], ids=str
+)
+def test_alignment_and_strides_follow_the_types(dtype: DataType, out: int) -> None:
+    size = {"src1": dtype.itemsize, "src2": dtype.itemsize, "dst": dtype.itemsize if out == 1 else 4}
+    base = Case(flags=DTYPES[dtype] | OUTS[out] | Flags.EXT)
+    for name, address in (("src1", A), ("src2", B), ("dst", C)):
+        for offset in range(1, 5):
+            wrong = offset % size[name]
+            expected = (ErrorCode.MISALIGNED, address + offset) if wrong else (ErrorCode.NONE, 0)
+            assert dataclasses.replace(base, **{name: address + offset}).verdict() == expected
+            stride = 8 * size[name] + offset
+            code = ErrorCode.BAD_EXTENSION if wrong else ErrorCode.NONE
+            for field in (f"{name}_row_stride", f"{name}_batch0_stride", f"{name}_batch1_stride"):
+                assert dataclasses.replace(base, ext={field: stride}).verdict() == (code, 0)
+        short = 7 * size[name]
+        assert dataclasses.replace(base, ext={f"{name}_row_stride": short}).verdict() == (
+            ErrorCode.BAD_EXTENSION,
+            0,
+        )
+
+
+@pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
+def test_extents_follow_the_types(dtype: DataType) -> None:
+    """The last element of each operand may be the last of its region, and not one byte behind it."""
+    end, operand = 0x1000_0000, 64 * dtype.itemsize
+    base = Case(flags=DTYPES[dtype] | OUTS[1])
+    for name in ("src1", "src2", "dst"):
+        elsewhere = {"src1": A, "src2": B, "dst": C} | {name: end - operand}
+        assert dataclasses.replace(base, **elsewhere).verdict() == (ErrorCode.NONE, 0)
+        elsewhere[name] += dtype.itemsize
+        assert dataclasses.replace(base, **elsewhere).verdict() == (ErrorCode.OUT_OF_RANGE, elsewhere[name])
+
+
+@pytest.mark.parametrize(
+    ("flags", "columns", "rows"),
+    [
+        (Flags.COL_SCALE, 32, None),
+        (Flags.BIAS, 32, None),
+        (Flags.COL_SCALE | Flags.BIAS, 64, None),
+        (Flags.ROW_SCALE, None, 20),
+    ],
+)
+def test_extents_of_the_vectors(flags: Flags, columns: int | None, rows: int | None) -> None:
+    field, nbytes = ("column_vectors", columns) if columns is not None else ("row_scales", rows)
+    assert nbytes is not None
+    end = 0x1000_0000
+    for slack, code in ((0, ErrorCode.NONE), (4, ErrorCode.OUT_OF_RANGE)):
+        address = end - nbytes + slack
+        case = Case(flags=flags | Flags.EXT, m=5, ext={field: address})
+        assert case.verdict() == (code, address if code else 0)
+    # dst may touch either end, and nothing more; batches read the vectors again
+    for dst, code in ((V + nbytes, 0), (V + nbytes - 4, ErrorCode.OVERLAP), (V - 160, 0), (V - 156, 7)):
+        case = Case(flags=flags | Flags.EXT, m=5, dst=dst, ext={field: V})
+        assert case.verdict() == (code, dst if code else 0)
+    batches = {field: V, "batch0": 9, "dst_batch0_stride": 160}
+    assert Case(flags=flags | Flags.EXT, m=5, ext=batches).verdict() == (ErrorCode.NONE, 0)
+
+
+def test_vectors_may_lie_in_one_another_and_in_the_operands() -> None:
+    case = full_case()
+    case.ext |= {"column_vectors": A, "row_scales": A + 4}
+    assert case.verdict() == (ErrorCode.NONE, 0)
+
+
+def test_vector_addresses_without_their_flags() -> None:
+    for flags, ext in (
+        (Flags.ROW_SCALE, {"column_vectors": V, "row_scales": R}),
+        (Flags.COL_SCALE, {"column_vectors": V, "row_scales": R}),
+        (Flags.BIAS | Flags.RELU, {"row_scales": 4}),
+        (Flags.RELU, {"column_vectors": 4}),
+    ):
+        assert Case(flags=flags | Flags.EXT, ext=ext).verdict() == (ErrorCode.BAD_EXTENSION, 0)
+
+
+def test_nop_and_sync_ignore_everything_else() -> None:
+    for opcode in (Opcode.NOP, Opcode.SYNC):
+        assert Case(opcode=opcode, src1=3, src2=1 << 63, dst=0x2000_0000, m=-1, k=-5, n=0).verdict() == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["m", "k", "n"])
+@pytest.mark.parametrize("value", [0, -1, -(2**63), 2**24 + 1, 2**32, 2**63 - 1])
+def test_matmul_dimensions(name: str, value: int) -> None:
+    case = Case()
+    setattr(case, name, value)
+    assert case.verdict() == (ErrorCode.BAD_DIMENSION, 0)
+
+
+@pytest.mark.parametrize("opcode", [Opcode.MEMCPY, Opcode.ADD_TENSOR])
+@pytest.mark.parametrize(
+    ("dims", "code"),
+    [
+        ((1, 0, 0), ErrorCode.NONE),
+        ((3, 5, 0), ErrorCode.NONE),
+        ((3, 0, 7), ErrorCode.NONE),
+        ((3, 5, 7), ErrorCode.NONE),
+        ((0, 5, 7), ErrorCode.BAD_DIMENSION),
+        ((-1, 1, 1), ErrorCode.BAD_DIMENSION),
+        ((1, -1, 1), ErrorCode.BAD_DIMENSION),
+        ((1, 1, -(2**63)), ErrorCode.BAD_DIMENSION),
+        ((2**32, 1, 1), ErrorCode.BAD_DIMENSION),
+        ((1, 2**40, 1), ErrorCode.BAD_DIMENSION),
+        ((2**16, 2**16, 1), ErrorCode.BAD_DIMENSION),
+        ((2**31, 2**31, 4), ErrorCode.BAD_DIMENSION),
+        ((2**16, 2**16 - 1, 1), ErrorCode.OUT_OF_RANGE),
+        ((2**32 - 1, 1, 1), ErrorCode.OUT_OF_RANGE),
+    ],
+)
+def test_linear_dimensions(opcode: Opcode, dims: tuple[int, int, int], code: ErrorCode) -> None:
+    m, k, n = dims
+    assert Case(opcode=opcode, m=m, k=k, n=n).verdict()[0] == code
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_alignment(offset: int) -> None:
+    for opcode in (Opcode.MATMUL, Opcode.ADD_TENSOR):
+        for name, address in (("src1", A), ("src2", B), ("dst", C)):
+            case = Case(opcode=opcode, m=4, k=4, n=4)
+            setattr(case, name, address + offset)
+            assert case.verdict() == (ErrorCode.MISALIGNED, address + offset)
+    assert Case(opcode=Opcode.MEMCPY, src1=A + offset, dst=C + 3 - offset).verdict() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("src", "nbytes", "code"),
+    [
+        (0, 1, ErrorCode.NONE),
+        (0, 0x1000_0000, ErrorCode.NONE),
+        (0, 0x1000_0001, ErrorCode.OUT_OF_RANGE),
+        (0x0FFF_FFFF, 1, ErrorCode.NONE),
+        (0x0FFF_FFFF, 2, ErrorCode.OUT_OF_RANGE),
+        (0x1FFF_FFFF, 1, ErrorCode.NONE),
+        (0x1FFF_FFFF, 2, ErrorCode.OUT_OF_RANGE),
+        (0x2000_0000, 1, ErrorCode.REGISTER_WINDOW),
+        (0x2000_FFFF, 1, ErrorCode.REGISTER_WINDOW),
+        (0x2001_0000, 1, ErrorCode.OUT_OF_RANGE),
+        (0x3FFF_FFFF, 1, ErrorCode.OUT_OF_RANGE),
+        (0x4000_0000, 1, ErrorCode.OUT_OF_RANGE),
+        (0x1_0000_0000, 1, ErrorCode.OUT_OF_RANGE),
+        (0x1_2000_0000, 1, ErrorCode.OUT_OF_RANGE),
+        (0xFFFF_FFFF_FFFF_FFFF, 1, ErrorCode.OUT_OF_RANGE),
+        (0xFFFF_FFFF_FFFF_FFFF, 2, ErrorCode.OUT_OF_RANGE),
+    ],
+)
+def test_the_edges_of_the_address_map(src: int, nbytes: int, code: ErrorCode) -> None:
+    dst = 0x1000_0000 if src < 0x1000_0000 else 0
+    assert Case(opcode=Opcode.MEMCPY, src1=src, dst=dst, m=nbytes, k=0, n=0).verdict() == (
+        code,
+        src if code else 0,
+    )
+    # as a destination it is judged the same, and src2 of a MEMCPY is not looked at
+    swapped = Case(opcode=Opcode.MEMCPY, src1=dst, src2=0x2000_0000, dst=src, m=nbytes, k=0, n=0)
+    assert swapped.verdict() == (
+        code if nbytes <= 0x1000_0000 else ErrorCode.OUT_OF_RANGE,
+        src if code and nbytes <= 0x1000_0000 else dst if code else 0,
+    )
+
+
+def test_strides_and_batches_count_towards_the_range() -> None:
+    region_end = 0x1000_0000
+    base = Case(flags=Flags.EXT, src1=region_end - 4096, m=8, k=8, n=8)
+    for ext, extent in (
+        ({"src1_row_stride": 64}, 7 * 64 + 32),
+        ({"batch0": 3, "src1_batch0_stride": 512, "dst_batch0_stride": 512}, 2 * 512 + 256),
+        ({"batch1": 4, "src1_batch1_stride": 1024, "dst_batch1_stride": 512}, 3 * 1024 + 256),
+        (
+            {"batch0": 2, "batch1": 2, "src1_batch0_stride": 256, "src1_batch1_stride": 1000,
+             "dst_batch0_stride": 256, "dst_batch1_stride": 512, "src1_row_stride": 40},
+            256 + 1000 + 7 * 40 + 32,
+        ),
+    ):  # fmt: skip
+        for slack, code in ((0, ErrorCode.NONE), (-4, ErrorCode.OUT_OF_RANGE)):
+            case = dataclasses.replace(base, src1=region_end - extent - slack, ext=dict(ext))
+            assert case.verdict()[0] == code
+
+
+@pytest.mark.parametrize(
+    "ext",
+    [
+        {"magic": 0},
+        {"magic": 0x31545844},
+        {"column_vectors": 1},
+        {"row_scales": 1 << 31},
+        {"reserved": 64},
+        {"batch0": 65536},
+        {"batch1": 0xFFFF_FFFF},
+        {"rows": 1},
+        {"src1_row_stride": 28},
+        {"src1_row_stride": 34},
+        {"dst_row_stride": 4},
+        {"src2_batch0_stride": 2},
+        {"dst_batch1_stride": 1},
+        {"batch0": 2},
+        {"batch1": 2, "dst_batch0_stride": 4096},
+    ],
+    ids=str,
+)
+def test_bad_extensions_of_matmul(ext: dict) -> None:
+    assert Case(flags=Flags.EXT, ext=ext).verdict() == (ErrorCode.BAD_EXTENSION, 0)
+
+
+@pytest.mark.parametrize(
+    ("ext", "code"),
+    [
+        ({}, ErrorCode.NONE),
+        ({"rows": 1 << 24}, ErrorCode.OUT_OF_RANGE),
+        ({"rows": (1 << 24) + 1}, ErrorCode.BAD_EXTENSION),
+        ({"src2_row_stride": 1}, ErrorCode.BAD_EXTENSION),
+        ({"src2_batch0_stride": 1}, ErrorCode.BAD_EXTENSION),
+        ({"src2_batch1_stride": 1}, ErrorCode.BAD_EXTENSION),
+        ({"rows": 2, "dst_row_stride": 511}, ErrorCode.BAD_EXTENSION),
+        ({"rows": 1, "dst_row_stride": 511}, ErrorCode.NONE),
+        ({"rows": 2, "dst_row_stride": 512, "src1_row_stride": 1}, ErrorCode.NONE),
+        ({"batch0": 2}, ErrorCode.BAD_EXTENSION),
+        ({"batch0": 2, "dst_batch0_stride": 1}, ErrorCode.NONE),
+        ({"column_vectors": 64}, ErrorCode.BAD_EXTENSION),
+        ({"row_scales": 64}, ErrorCode.BAD_EXTENSION),
+        ({"reserved": 64}, ErrorCode.BAD_EXTENSION),
+    ],
+    ids=str,
+)
+def test_extensions_of_memcpy(ext: dict, code: ErrorCode) -> None:
+    assert Case(opcode=Opcode.MEMCPY, flags=Flags.EXT, ext=ext).verdict()[0] == code
+
+
+def test_zero_counts_mean_one() -> None:
+    assert Case(flags=Flags.EXT, ext={"batch0": 0, "batch1": 0}).verdict() == (0, 0)
+    assert Case(opcode=Opcode.MEMCPY, flags=Flags.EXT, ext={"rows": 0}).verdict() == (0, 0)
+
+
+@pytest.mark.parametrize("opcode", [Opcode.MATMUL, Opcode.MEMCPY])
+def test_overlap_by_one_element_is_seen_and_touching_is_not(opcode: Opcode) -> None:
+    size = 256 if opcode == Opcode.MATMUL else 512
+    step = 4 if opcode == Opcode.MATMUL else 1
+    for distance, code in (
+        (0, ErrorCode.OVERLAP),
+        (size - step, ErrorCode.OVERLAP),
+        (size, ErrorCode.NONE),
+        (step - size, ErrorCode.OVERLAP),
+        (-size, ErrorCode.NONE),
+    ):
+        dst = A + distance
+        assert Case(opcode=opcode, dst=dst).verdict() == (code, dst if code else 0)
+
+
+def test_add_may_work_in_place_but_not_shifted() -> None:
+    case = Case(opcode=Opcode.ADD_TENSOR, m=64, k=0, n=0)
+    assert dataclasses.replace(case, dst=A).verdict() == (0, 0)
+    assert dataclasses.replace(case, dst=B).verdict() == (0, 0)
+    assert dataclasses.replace(case, src2=A, dst=A).verdict() == (0, 0)
+    assert dataclasses.replace(case, dst=A + 4).verdict() == (ErrorCode.OVERLAP, A + 4)
+    assert dataclasses.replace(case, dst=B - 4).verdict() == (ErrorCode.OVERLAP, B - 4)
+    # in place for one source, shifted against the other
+    assert dataclasses.replace(case, src2=A + 4, dst=A).verdict() == (ErrorCode.OVERLAP, A)

@@ -1,0 +1,303 @@
+"""Packets: the bytes that they make, and the arguments that they refuse."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import numpy as np
+import pytest
+
+from echo_npu.commands.packets import (
+    EXTENSION_MAGIC,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    add_packets,
+    matmul_packets,
+    memcpy_packets,
+    nop_packet,
+    packet_bytes,
+    sync_packet,
+)
+from echo_npu.spec.data_types import DataType, OutType
+
+
+def test_command_layout_is_the_documented_one() -> None:
+    packet = NpuCommandPacket(
+        Opcode.MATMUL, 0x8000_0005, 0x1122_3344_5566_7788, 2, 3, m=-2, k=5, n=1 << 40, alpha=1.5
+    )
+    raw = packet.pack()
+    assert len(raw) == 64
+    assert struct.unpack_from("<II", raw, 0) == (1, 0x8000_0005)
+    assert struct.unpack_from("<QQQ", raw, 8) == (0x1122_3344_5566_7788, 2, 3)
+    assert struct.unpack_from("<qqq", raw, 32) == (-2, 5, 1 << 40)
+    assert struct.unpack_from("<fI", raw, 56) == (1.5, 0)
+    assert (packet.m, packet.k, packet.n, packet.alpha) == (-2, 5, 1 << 40, 1.5)
+    assert NpuCommandPacket.unpack(raw) == packet
+
+
+def test_command_takes_plain_parameter_words() -> None:
+    packet = NpuCommandPacket(
+        opcode=3, flags=0, src1_addr=64, src2_addr=0, dst_addr=128, param=[7, 0, 1, 0, 2, 0, 0, 9]
+    )
+    assert packet.m == 7
+    assert packet.param == (7, 0, 1, 0, 2, 0, 0, 9)
+
+
+def test_extension_layout_is_the_documented_one() -> None:
+    names = [
+        "batch0", "src1_row_stride", "src2_row_stride", "dst_row_stride", "rows", "src1_batch0_stride",
+        "src2_batch0_stride", "dst_batch0_stride", "batch1", "src1_batch1_stride", "src2_batch1_stride",
+        "dst_batch1_stride", "column_vectors", "row_scales", "reserved",
+    ]  # fmt: skip
+    packet = ExtensionPacket(**{name: index for index, name in enumerate(names, 1)})
+    assert struct.unpack("<16I", packet.pack()) == (0x31545845, *range(1, 16))
+    assert EXTENSION_MAGIC.to_bytes(4, "little") == b"EXT1"
+    assert ExtensionPacket.unpack(packet.pack()) == packet
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_64_bytes_survive_a_round_trip(seed: int) -> None:
+    raw = np.random.default_rng(seed).bytes(64)
+    assert NpuCommandPacket.unpack(raw).pack() == raw
+    assert ExtensionPacket.unpack(raw).pack() == raw
+    assert packet_bytes(raw) == raw
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"opcode": 1 << 32}, ValueError, ["opcode", str(1 << 32)]),
+        ({"opcode": -1}, ValueError, ["opcode", "-1"]),
+        ({"opcode": "MATMUL"}, TypeError, ["opcode", "'MATMUL'"]),
+        ({"opcode": True}, TypeError, ["opcode", "True"]),
+        ({"opcode": 1, "flags": 1 << 40}, ValueError, ["flags", str(1 << 40)]),
+        ({"opcode": 1, "src1_addr": 1 << 64}, ValueError, ["src1_addr", str(1 << 64)]),
+        ({"opcode": 1, "dst_addr": -4}, ValueError, ["dst_addr", "-4"]),
+        ({"opcode": 1, "src2_addr": 1.5}, TypeError, ["src2_addr", "1.5"]),
+        ({"opcode": 1, "param": [0] * 7}, ValueError, ["param", "7"]),
+        ({"opcode": 1, "param": [0] * 7 + [1 << 32]}, ValueError, ["param[7]"]),
+        ({"opcode": 1, "m": 1 << 63}, ValueError, ["m is"]),
+        ({"opcode": 1, "k": 2.0}, TypeError, ["k must", "2.0"]),
+        ({"opcode": 1, "alpha": 1e60}, ValueError, ["alpha", "1e+60"]),
+        ({"opcode": 1, "alpha": "1"}, TypeError, ["alpha", "'1'"]),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(
+    arguments: dict, error: type[Exception], words: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        NpuCommandPacket(**arguments)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_extension_fields_are_checked() -> None:
+    with pytest.raises(ValueError, match="batch0 is -1"):
+        ExtensionPacket(batch0=-1)
+    with pytest.raises(TypeError, match="rows"):
+        ExtensionPacket(rows=1.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="column_vectors is 4294967296"):
+        ExtensionPacket(column_vectors=1 << 32)
+
+
+@pytest.mark.parametrize("bad", [b"", bytes(63), bytes(65)])
+def test_raw_packets_have_64_bytes(bad: bytes) -> None:
+    with pytest.raises(ValueError, match=str(len(bad))):
+        packet_bytes(bad)
+    with pytest.raises(ValueError, match=str(len(bad))):
+        NpuCommandPacket.unpack(bad)
+    with pytest.raises(TypeError, match="str"):
+        packet_bytes("x" * 64)  # type: ignore[arg-type]
+
+
+def test_matmul_needs_no_extension_when_dense() -> None:
+    (packet,) = matmul_packets(64, 128, 192, 2, 3, 4)
+    assert packet == NpuCommandPacket(Opcode.MATMUL, 0, 64, 128, 192, m=2, k=3, n=4)
+    (packet,) = matmul_packets(64, 128, 192, 2, 3, 4, trans_a=True, trans_b=True, alpha=0.5, irq=True)
+    assert isinstance(packet, NpuCommandPacket)
+    assert packet.flags == Flags.TRANS_A | Flags.TRANS_B | Flags.USE_ALPHA | Flags.IRQ
+    assert packet.alpha == 0.5
+
+
+def test_matmul_strides_and_batches_go_into_the_extension() -> None:
+    command, extension = matmul_packets(
+        64, 128, 192, 2, 3, 4,
+        trans_a=True,
+        row_strides=(8, 16, 64),
+        batch=(5, 6),
+        src1_batch_strides=(100, 104),
+        src2_batch_strides=(0, 108),
+        dst_batch_strides=(256, 512),
+    )  # fmt: skip
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == Flags.TRANS_A | Flags.EXT
+    assert extension == ExtensionPacket(
+        batch0=5, batch1=6, src1_row_stride=8, src2_row_stride=16, dst_row_stride=64, src1_batch0_stride=100,
+        src1_batch1_stride=104, src2_batch0_stride=0, src2_batch1_stride=108, dst_batch0_stride=256,
+        dst_batch1_stride=512,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "bits"),
+    [
+        ("fp32", OutType.FLOAT32, 0),
+        (DataType.FP32, OutType.OWN, 1 << 8),
+        ("bf16", OutType.FLOAT32, 1 << 4),
+        (DataType.BF16, OutType.OWN, 1 << 4 | 1 << 8),
+        ("fp16", OutType.OWN, 2 << 4 | 1 << 8),
+        ("int8", OutType.FLOAT32, 3 << 4),
+        ("int8", OutType.OWN, 3 << 4 | 1 << 8),
+        ("int8", OutType.INT32, 3 << 4 | 2 << 8),
+    ],
+)
+def test_matmul_types_are_flags(dtype: DataType | str, out: OutType, bits: int) -> None:
+    (packet,) = matmul_packets(64, 128, 192, 2, 3, 4, dtype=dtype, out=out)
+    assert packet == NpuCommandPacket(Opcode.MATMUL, bits, 64, 128, 192, m=2, k=3, n=4)
+    assert isinstance(packet, NpuCommandPacket)
+    assert (packet.data_type, packet.out_type) == (DataType.of(dtype), out)
+
+
+def test_matmul_vectors_go_into_the_extension() -> None:
+    command, extension = matmul_packets(
+        64, 128, 192, 2, 3, 4,
+        dtype="int8", row_scales=0, column_vectors=36, column_scale=True, bias=True, relu=True,
+    )  # fmt: skip
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == 3 << 4 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 31
+    assert extension == ExtensionPacket(batch0=1, batch1=1, column_vectors=36, row_scales=0)
+    command, extension = matmul_packets(64, 128, 192, 2, 3, 4, row_scales=40)
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == 1 << 10 | 1 << 31
+    assert extension == ExtensionPacket(batch0=1, batch1=1, row_scales=40)
+    command, extension = matmul_packets(64, 128, 192, 2, 3, 4, column_vectors=40, bias=True)
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == 1 << 12 | 1 << 31
+    assert extension == ExtensionPacket(batch0=1, batch1=1, column_vectors=40)
+    assert len(matmul_packets(64, 128, 192, 2, 3, 4, relu=True)) == 1
+
+
+def test_alignment_and_strides_follow_the_types() -> None:
+    assert len(matmul_packets(66, 130, 194, 2, 3, 4, dtype="fp16", out=OutType.OWN)) == 1
+    assert len(matmul_packets(65, 131, 197, 2, 3, 4, dtype="int8", out=OutType.OWN)) == 1
+    _, extension = matmul_packets(
+        65, 131, 197, 2, 3, 4, dtype="int8", out=OutType.OWN, row_strides=(3, 5, 7),
+        batch=(2, 1), src1_batch_strides=(7, 0), dst_batch_strides=(15, 0),
+    )  # fmt: skip
+    assert isinstance(extension, ExtensionPacket)
+    assert (extension.src1_row_stride, extension.src2_row_stride, extension.dst_row_stride) == (3, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"dtype": "fp64"}, ValueError, ["dtype is 'fp64'", "fp32, bf16, fp16, int8"]),
+        ({"dtype": np.float32}, TypeError, ["dtype must be", "float32"]),
+        ({"out": "int32"}, TypeError, ["out must be", "'int32'"]),
+        ({"dtype": "bf16", "src1": 65}, ValueError, ["src1", "0x41", "multiple of 2"]),
+        ({"dtype": "bf16", "src2": 129}, ValueError, ["src2", "multiple of 2"]),
+        ({"dtype": "bf16", "dst": 194}, ValueError, ["dst", "multiple of 4"]),
+        ({"dtype": "fp16", "out": OutType.OWN, "dst": 193}, ValueError, ["dst", "multiple of 2"]),
+        ({"dtype": "int8", "dst": 193}, ValueError, ["dst", "multiple of 4"]),
+        ({"out": OutType.INT32}, ValueError, ["out is int32", "dtype is fp32"]),
+        ({"dtype": "int8", "out": OutType.INT32, "alpha": 1.0}, ValueError, ["out is int32", "alpha"]),
+        ({"dtype": "int8", "out": OutType.INT32, "row_scales": 64}, ValueError, ["out is int32"]),
+        ({"dtype": "int8", "out": OutType.INT32, "relu": True}, ValueError, ["out is int32"]),
+        ({"bias": True}, ValueError, ["column_vectors is None", "bias is True"]),
+        ({"column_scale": True}, ValueError, ["column_vectors is None", "column_scale is True"]),
+        ({"column_vectors": 64}, ValueError, ["column_vectors is 64", "bias is False"]),
+        ({"column_vectors": 66, "bias": True}, ValueError, ["column_vectors is 0x42", "multiple of 4"]),
+        ({"row_scales": 65}, ValueError, ["row_scales is 0x41", "multiple of 4"]),
+        ({"row_scales": 1 << 32}, ValueError, ["row_scales is 4294967296"]),
+        ({"dtype": "fp16", "row_strides": (5, 0, 0)}, ValueError, ["row_strides[0] is 5", "multiple of 2"]),
+        ({"dtype": "fp16", "row_strides": (4, 0, 0)}, ValueError, ["row_strides[0] is 4", "6 bytes"]),
+        ({"dtype": "int8", "row_strides": (0, 0, 17)}, ValueError, ["row_strides[2] is 17", "multiple of 4"]),
+        (
+            {"dtype": "bf16", "src2_batch_strides": (3, 0)},
+            ValueError,
+            ["src2_batch_strides[0] is 3", "multiple of 2"],
+        ),
+    ],
+)
+def test_matmul_builder_names_what_a_type_refuses(
+    change: dict, error: type[Exception], words: list[str]
+) -> None:
+    arguments = {"src1": 64, "src2": 128, "dst": 192, "m": 2, "k": 3, "n": 4} | change
+    with pytest.raises(error) as caught:
+        matmul_packets(**arguments)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"m": 0}, ["m is 0"]),
+        ({"k": -3}, ["k is -3"]),
+        ({"n": (1 << 24) + 1}, ["n is 16777217"]),
+        ({"src1": 2}, ["src1", "0x2", "multiple of 4"]),
+        ({"dst": 7}, ["dst", "0x7"]),
+        ({"row_strides": (8, 0, 0)}, ["row_strides[0] is 8", "12"]),
+        ({"row_strides": (0, 0, 18)}, ["row_strides[2] is 18", "multiple of 4"]),
+        ({"row_strides": (0, 0)}, ["row_strides", "2"]),
+        ({"batch": (0, 1)}, ["batch[0] is 0"]),
+        ({"batch": (1, 65536)}, ["batch[1] is 65536"]),
+        ({"batch": (2, 1)}, ["dst_batch_strides[0] is 0", "batch[0] is 2"]),
+        ({"src2_batch_strides": (2, 0)}, ["src2_batch_strides[0] is 2"]),
+    ],
+)
+def test_matmul_builder_names_what_it_refuses(change: dict, words: list[str]) -> None:
+    arguments = {"src1": 64, "src2": 128, "dst": 192, "m": 2, "k": 3, "n": 4} | change
+    with pytest.raises(ValueError, match=re.escape(words[0])) as caught:
+        matmul_packets(**arguments)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_memcpy_builder() -> None:
+    assert memcpy_packets(65, 131, 7) == [NpuCommandPacket(Opcode.MEMCPY, 0, 65, 0, 131, m=7)]
+    command, extension = memcpy_packets(
+        1,
+        1000,
+        7,
+        rows=3,
+        row_strides=(5, 9),
+        batch=(2, 1),
+        src_batch_strides=(0, 0),
+        dst_batch_strides=(27, 0),
+    )
+    assert isinstance(command, NpuCommandPacket)
+    assert command.flags == Flags.EXT
+    assert extension == ExtensionPacket(
+        batch0=2, batch1=1, rows=3, src1_row_stride=5, dst_row_stride=9, dst_batch0_stride=27
+    )
+    with pytest.raises(ValueError, match="nbytes is 0"):
+        memcpy_packets(0, 64, 0)
+    with pytest.raises(ValueError, match=r"row_strides\[1\] is 6"):
+        memcpy_packets(0, 64, 7, rows=2, row_strides=(0, 6))
+    with pytest.raises(TypeError, match="rows"):
+        memcpy_packets(0, 64, 7, rows="2")  # type: ignore[arg-type]
+
+
+def test_add_builder() -> None:
+    assert add_packets(64, 128, 64, 9) == [
+        NpuCommandPacket(Opcode.ADD_TENSOR, 0, 64, 128, 64, m=9, alpha=1.0)
+    ]
+    with pytest.raises(ValueError, match="src2 is 0x82"):
+        add_packets(64, 130, 64, 9)
+    with pytest.raises(ValueError, match="elements is 0"):
+        add_packets(64, 128, 64, 0)
+
+
+def test_fences() -> None:
+    assert nop_packet().pack() == bytes(64)
+    assert sync_packet(irq=True) == NpuCommandPacket(0xFF, 1 << 30)
+
+
+def test_packets_describe_themselves() -> None:
+    assert "MATMUL" in str(matmul_packets(64, 128, 192, 2, 3, 4)[0])
+    assert "0x77" in str(NpuCommandPacket(0x77))
+    assert str(ExtensionPacket(rows=3)) == "EXT rows=3"

@@ -1,0 +1,618 @@
+"""A random trial of every operation: its operands as views, the call, and numpy's result."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.ops.quantized_linear import QuantizedLinear
+from echo_npu.reference import (
+    attention,
+    elementwise,
+    norm,
+    pool,
+    rope,
+    softmax,
+    training,
+)
+from tests.runtime.ops.random_views import Draw, View
+
+Array = NDArray[Any]
+ROUNDINGS = 2.0**-20
+"""Where roundings depend on a formula or an order, the error is so little of the sum of magnitudes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """An operation to be called.
+
+    Attributes:
+        views: its arrays.
+        call: of the device, the arrays, and `out` as a keyword where `out_shape` is one.
+        truth: of the arrays: one result, or several as a tuple.
+        scale: of the arrays: what ROUNDINGS of are allowed, for each result; None: the bits are numpy's.
+        stable: whether the bits are those of dense operands; a sum's order may follow the layout.
+        out: shape and dtype of `out`; None: the operation has none.
+        out_dense: how many axes of `out` must be dense.
+        meets: whether `out` may overlap the operands.
+    """
+
+    views: Sequence[View]
+    call: Callable[..., Any]
+    truth: Callable[..., Any]
+    scale: Callable[..., Any] | None = None
+    stable: bool = True
+    out: tuple[tuple[int, ...], Any] | None = None
+    out_dense: int = 0
+    meets: bool = True
+
+
+def _ones(*arrays: Array) -> float:
+    return 8.0
+
+
+def _elementwise(
+    draw: Draw, call: Callable[..., Any], truth: Callable[..., Any], count: int, scale: Any = None
+) -> Trial:
+    shape = draw.shape()
+    views = [draw.view(shape)] + [draw.view(draw.broadcast(shape)) for _ in range(count - 1)]
+    return Trial(views, call, truth, scale, out=(shape, np.float32))
+
+
+def _unary(name: str) -> Callable[[Draw], Trial]:
+    exact = {"neg": np.negative, "abs": np.abs, "relu": lambda x: np.maximum(x, np.float32(0))}
+    if name in exact:
+        return lambda draw: _elementwise(draw, lambda d, x, **k: getattr(d, name)(x, **k), exact[name], 1)
+    function = elementwise.FUNCTIONS[name].truth
+
+    def truth(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return function(x.astype(np.float64))
+
+    return lambda draw: _elementwise(
+        draw, lambda d, x, **k: getattr(d, name)(x, **k), truth, 1, lambda x: np.abs(truth(x)) + 1
+    )
+
+
+def _binary(name: str, function: Callable[..., Any]) -> Callable[[Draw], Trial]:
+    def truth(a: Array, b: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(a, b), np.float32)
+
+    return lambda draw: _elementwise(draw, lambda d, a, b, **k: getattr(d, name)(a, b, **k), truth, 2)
+
+
+def _gelu(draw: Draw) -> Trial:
+    name, truth = draw.random.choice((("none", elementwise.gelu), ("tanh", elementwise.gelu_tanh)))
+    return _elementwise(
+        draw, lambda d, x, **k: d.gelu(x, name, **k), lambda x: truth(x.astype(np.float64)), 1, _ones
+    )
+
+
+def _clamp(draw: Draw) -> Trial:
+    if draw.random.random() < 0.5:
+        return _elementwise(
+            draw,
+            lambda d, x, low, high, **k: d.clamp(x, low, high, **k),
+            lambda x, low, high: np.minimum(np.maximum(x, low), high),
+            3,
+        )
+    return _elementwise(
+        draw, lambda d, x, **k: d.clamp(x, max=0.5, **k), lambda x: np.minimum(x, np.float32(0.5)), 1
+    )
+
+
+def _power(draw: Draw) -> Trial:
+    exponent = draw.random.choice((-1.0, 0.0, 0.5, 2.0, 3.0, 7.0))
+
+    def truth(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return (
+                np.sqrt(x.astype(np.float64)) if exponent == 0.5 else np.power(x.astype(np.float64), exponent)
+            )
+
+    return _elementwise(
+        draw, lambda d, x, **k: d.pow(x, exponent, **k), truth, 1, lambda x: np.abs(truth(x)) + 1
+    )
+
+
+def _flags(rng: np.random.Generator, count: int) -> Array:
+    return rng.integers(0, 2, count)
+
+
+def _where(draw: Draw) -> Trial:
+    shape, dtype = draw.shape(), draw.random.choice((bool, np.int8, np.int16, np.int32, np.float32))
+    views = [
+        draw.view(draw.broadcast(shape), dtype, _flags),
+        draw.view(shape),
+        draw.view(draw.broadcast(shape)),
+    ]
+    return Trial(
+        views,
+        lambda d, c, a, b, **k: d.where(c, a, b, **k),
+        lambda c, a, b: np.where(c != 0, a, b),
+        out=(shape, np.float32),
+    )
+
+
+def _masked_fill(draw: Draw) -> Trial:
+    shape = draw.shape()
+    return Trial(
+        [draw.view(shape), draw.view(draw.broadcast(shape), bool, _flags)],
+        lambda d, x, m, **k: d.masked_fill(x, m, -3.5, **k),
+        lambda x, m: np.where(m, np.float32(-3.5), x),
+        out=(shape, np.float32),
+    )
+
+
+def _three(name: str, function: Callable[..., Any]) -> Callable[[Draw], Trial]:
+    def truth(x: Array, a: Array, b: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return x + 0.5 * function(a.astype(np.float64), b.astype(np.float64))
+
+    return lambda draw: _elementwise(
+        draw,
+        lambda d, x, a, b, **k: getattr(d, name)(x, a, b, 0.5, **k),
+        truth,
+        3,
+        lambda x, a, b: np.abs(x) + np.abs(truth(x, a, b) - x) + 1,
+    )
+
+
+def _any_bits(rng: np.random.Generator, count: int) -> Array:
+    return rng.integers(-100, 100, count)
+
+
+def _cast(draw: Draw) -> Trial:
+    source = draw.random.choice((np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8, bool))
+    target = draw.random.choice((np.float32, np.float16, np.int32))
+    shape = draw.shape()
+    return Trial(
+        [draw.view(shape, source, _any_bits)],
+        lambda d, x, **k: d.cast(x, target, **k),
+        lambda x: x.astype(target),
+        out=(shape, target),
+    )
+
+
+def _quantize(draw: Draw) -> Trial:
+    def truth(x: Array) -> tuple[Array, Array]:
+        scales = np.abs(x).max(axis=-1) / np.float32(127)
+        with np.errstate(all="ignore"):
+            q = np.nan_to_num(np.round(x / scales[..., None]))
+        return np.clip(q, -127, 127).astype(np.int8), scales
+
+    return Trial([draw.view(draw.shape())], lambda d, x: d.quantize(x), truth)
+
+
+def _dequantize(draw: Draw) -> Trial:
+    shape = draw.shape()
+    return Trial(
+        [draw.view(shape, np.int8, _any_bits), draw.view(shape[:-1])],
+        lambda d, q, s, **k: d.dequantize(q, s, **k),
+        lambda q, s: q.astype(np.float32) * s[..., None],
+        out=(shape, np.float32),
+    )
+
+
+def _reduction(name: str) -> Callable[[Draw], Trial]:
+    def make(draw: Draw) -> Trial:
+        shape = draw.shape()
+        axes = sorted(draw.random.sample(range(len(shape)), draw.random.randint(1, len(shape))))
+        axis = draw.random.choice((tuple(axes), axes[0], None))
+        keep = draw.random.random() < 0.5
+        result = np.sum(np.zeros(shape), axis=axis, keepdims=keep).shape
+        exact = name in ("max", "min")
+        return Trial(
+            [draw.view(shape)],
+            lambda d, x, **k: getattr(d, name)(x, axis, keep, **k),
+            lambda x: getattr(np, name)(x if exact else x.astype(np.float64), axis=axis, keepdims=keep),
+            None if exact else lambda x: np.sum(np.abs(x), axis=axis, keepdims=keep),
+            stable=exact,
+            out=(result, np.float32),
+        )
+
+    return make
+
+
+def _argmax(draw: Draw) -> Trial:
+    shape = draw.shape()
+    axis = draw.random.choice((None, draw.random.randrange(len(shape))))
+    keep = draw.random.random() < 0.5
+    return Trial(
+        [draw.view(shape)],
+        lambda d, x, **k: d.argmax(x, axis, keep, **k),
+        lambda x: np.argmax(x, axis=axis, keepdims=keep).astype(np.int32),
+        out=(np.argmax(np.zeros(shape), axis=axis, keepdims=keep).shape, np.int32),
+    )
+
+
+def _softmax(draw: Draw) -> Trial:
+    shape, options = draw.shape(), {"scale": draw.random.choice((1.0, 0.5, -0.3))}
+    axis, causal = draw.random.randrange(len(shape)), False
+    masked = axis == len(shape) - 1 and draw.random.random() < 0.5
+    if axis == len(shape) - 1 and len(shape) > 1 and shape[-1] >= shape[-2]:
+        causal = draw.random.random() < 0.5
+    views = [draw.view(shape)] + [draw.view(draw.broadcast(shape))] * masked
+    return Trial(
+        views,
+        lambda d, x, mask=None, **k: d.softmax(x, axis, causal=causal, mask=mask, **options, **k),
+        lambda x, mask=None: softmax.softmax(x, axis, options["scale"], causal, mask),
+        _ones,
+        stable=False,
+        out=(shape, np.float32),
+    )
+
+
+def _normalised(name: str, function: Callable[..., Any], most: int) -> Callable[[Draw], Trial]:
+    def make(draw: Draw) -> Trial:
+        shape = draw.shape()
+        views = [draw.view(shape)]
+        views += [draw.view(shape[-1:]) for _ in range(draw.random.randint(0, most))]
+        return Trial(
+            views,
+            lambda d, *arrays, **k: getattr(d, name)(*arrays, eps=0.01, **k),
+            lambda *arrays: function(*arrays, eps=0.01),
+            lambda x, *vectors: 64 * (1 + sum(np.abs(each) for each in vectors)),
+            out=(shape, np.float32),
+        )
+
+    return make
+
+
+def _angles(rng: np.random.Generator, count: int) -> Array:
+    return rng.uniform(-1, 1, count)
+
+
+def _rope(draw: Draw) -> Trial:
+    shape = (*draw.shape(1, 4, budget=200), 2 * draw.random.randint(1, 9))
+    axis = 0 if len(shape) == 2 else draw.random.randrange(len(shape) - 1)
+    pairs = draw.random.random() < 0.5
+    tables = [draw.view((shape[axis], shape[-1] // 2), values=_angles) for _ in range(2)]
+
+    def truth(x: Array, cos: Array, sin: Array) -> Array:
+        ones = (None,) * (len(shape) - axis - 2)
+        cos, sin = (each.astype(np.float64)[(slice(None), *ones)] for each in (cos, sin))
+        half = shape[-1] // 2
+        first, second = (x[..., ::2], x[..., 1::2]) if pairs else (x[..., :half], x[..., half:])
+        pair = first * cos - second * sin, second * cos + first * sin
+        return np.stack(pair, -1).reshape(shape) if pairs else np.concatenate(pair, -1)
+
+    return Trial(
+        [draw.view(shape), *tables],
+        lambda d, x, c, s, **k: d.rope(x, c, s, interleaved=pairs, token_axis=axis, **k),
+        truth,
+        _ones,
+        out=(shape, np.float32),
+        out_dense=0 if pairs else 1,
+    )
+
+
+def _rope_tables(draw: Draw) -> Trial:
+    tokens, width = draw.random.randint(1, 9), 2 * draw.random.randint(1, 9)
+
+    def truth() -> tuple[Array, Array]:
+        angle = rope.angles(np.arange(tokens), width)
+        return np.cos(angle), np.sin(angle)
+
+    return Trial([], lambda d: d.rope_tables(tokens, width), truth, _ones)
+
+
+def _matmul(draw: Draw) -> Trial:
+    batch = draw.shape(0, 3, budget=12)
+    m, k, n = (draw.random.choice((1, 2, 5, 9, draw.random.randint(1, 30))) for _ in range(3))
+    trans_a, trans_b = draw.random.random() < 0.3, draw.random.random() < 0.3
+    dtype = draw.random.choice((np.float32, np.float32, np.float16, np.int8))
+    a = draw.view((*draw.broadcast(batch), *((k, m) if trans_a else (m, k))), dtype, _any_bits, dense=2)
+    b = draw.view((*batch, *((n, k) if trans_b else (k, n))), dtype, _any_bits, dense=2)
+
+    def wide(a: Array, b: Array) -> tuple[Array, Array]:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        return a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b
+
+    return Trial(
+        [a, b],
+        lambda d, a, b, **o: d.matmul(a, b, trans_a=trans_a, trans_b=trans_b, **o),
+        lambda a, b: np.matmul(*wide(a, b)),
+        lambda a, b: np.matmul(*map(np.abs, wide(a, b))),
+        out=((*batch, m, n), np.float32),
+        out_dense=2,
+        meets=False,
+    )
+
+
+def _attention(draw: Draw) -> Trial:
+    batch = draw.shape(0, 2, budget=4)
+    group, kv_heads = draw.random.randint(1, 3), draw.random.randint(1, 3)
+    tokens, keys, width, values = (draw.random.randint(1, 9) for _ in range(4))
+    causal = keys >= tokens and draw.random.random() < 0.5
+    shapes = (
+        (*batch, group * kv_heads, tokens, width),
+        (*batch, kv_heads, keys, width),
+        (*batch, kv_heads, keys, values),
+    )
+    return Trial(
+        [draw.view(shape, dense=2) for shape in shapes],
+        lambda d, q, k, v, **o: d.attention(q, k, v, causal=causal, **o),
+        lambda q, k, v: attention.attention(q, k, v, causal),
+        _ones,
+        stable=False,
+        out=((*batch, group * kv_heads, tokens, values), np.float32),
+        out_dense=2,
+    )
+
+
+def _embedding(draw: Draw) -> Trial:
+    rows, shape = draw.random.randint(1, 9), draw.shape(0, 3, budget=60)
+    dtype = draw.random.choice((np.float32, np.int8, np.float64))
+    table = draw.view((rows, *shape), dtype, _any_bits, dense=1 + len(shape))
+
+    def ids(rng: np.random.Generator, count: int) -> Array:
+        return rng.integers(0, rows, count)
+
+    places = draw.shape(1, 2, budget=20)
+    return Trial(
+        [table, draw.view(places, np.int32, ids)],
+        lambda d, t, i, **k: d.embedding(t, i, **k),
+        lambda t, i: t[i],
+        out=((*places, *shape), dtype),
+    )
+
+
+def _moved(name: str) -> Callable[[Draw], Trial]:
+    def make(draw: Draw) -> Trial:
+        shape = draw.shape(2 if name == "transpose" else 1)
+        axes = tuple(range(len(shape)))
+        if name == "permute":
+            axes = tuple(draw.random.sample(axes, len(axes)))
+        if name == "transpose":
+            axes = (*axes[:-2], axes[-1], axes[-2])
+        words = (axes,) if name == "permute" else ()
+        dtype = draw.random.choice((np.float32, np.uint8, np.int16, np.float64))
+        return Trial(
+            [draw.view(shape, dtype, _any_bits)],
+            lambda d, x, **k: getattr(d, name)(x, *words, **k),
+            lambda x: x.transpose(axes),
+            out=(tuple(shape[axis] for axis in axes), dtype),
+            meets=False,
+        )
+
+    return make
+
+
+def _cat(draw: Draw) -> Trial:
+    shape, dtype = list(draw.shape(budget=500)), draw.random.choice((np.float32, np.uint8, np.float64))
+    axis = draw.random.randrange(len(shape))
+    views = []
+    for _ in range(draw.random.randint(1, 4)):
+        shape[axis] = draw.random.randint(1, 6)
+        views.append(draw.view(shape, dtype, _any_bits))
+    shape[axis] = sum(view.shape[axis] for view in views)
+    return Trial(
+        views,
+        lambda d, *arrays, **k: d.cat(arrays, axis, **k),
+        lambda *arrays: np.concatenate(arrays, axis),
+        out=(tuple(shape), dtype),
+    )
+
+
+def _full(draw: Draw) -> Trial:
+    shape, value = draw.shape(), draw.random.choice((0.0, -2.5, math.inf))
+    return Trial([], lambda d: d.full(shape, value), lambda: np.full(shape, value, np.float32))
+
+
+def _images(draw: Draw) -> tuple[tuple[int, ...], tuple[int, int], tuple[int, int], tuple[int, int]]:
+    r = draw.random
+    shape = (r.randint(1, 2), r.randint(1, 3), r.randint(1, 9), r.randint(1, 9))
+    padding = r.randint(0, 1), r.randint(0, 1)
+    kernel = r.randint(1, min(4, shape[2] + 2 * padding[0])), r.randint(1, min(6, shape[3] + 2 * padding[1]))
+    return shape, kernel, (r.randint(1, 3), r.randint(1, 3)), padding
+
+
+def _result(
+    shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> Any:
+    return tuple((shape[i + 2] + 2 * padding[i] - kernel[i]) // stride[i] + 1 for i in (0, 1))
+
+
+def _im2col(draw: Draw) -> Trial:
+    sizes = shape, kernel, stride, padding = _images(draw)
+    high, wide = _result(*sizes)
+    made = (shape[0], shape[1] * kernel[0] * kernel[1], high * wide)
+    return Trial(
+        [draw.view(shape)],
+        lambda d, x, **k: d.im2col(x, kernel, stride=stride, padding=padding, **k),
+        lambda x: (
+            pool.windows(x, kernel, stride, padding).transpose(0, 1, 4, 5, 2, 3).reshape(made).astype(x.dtype)
+        ),
+        out=(made, np.float32),
+    )
+
+
+def _conv2d(draw: Draw) -> Trial:
+    sizes = shape, kernel, stride, padding = _images(draw)
+    filters, biased = draw.random.randint(1, 5), draw.random.random() < 0.5
+    views = [draw.view(shape), draw.view((filters, shape[1], *kernel), dense=4)]
+    return Trial(
+        views + [draw.view((filters,))] * biased,
+        lambda d, x, w, b=None, **k: d.conv2d(x, w, b, stride=stride, padding=padding, **k),
+        lambda x, w, b=None: pool.conv2d(x, w, b, stride, padding),
+        lambda x, w, b=None: pool.conv2d(
+            np.abs(x), np.abs(w), np.abs(b) if biased else None, stride, padding
+        ),
+        out=((shape[0], filters, *_result(*sizes)), np.float32),
+    )
+
+
+def _pool(name: str, function: Callable[..., Any], scale: Any) -> Callable[[Draw], Trial]:
+    def make(draw: Draw) -> Trial:
+        sizes = shape, kernel, stride, padding = _images(draw)
+        return Trial(
+            [draw.view(shape)],
+            lambda d, x, **k: getattr(d, name)(x, kernel, stride=stride, padding=padding, **k),
+            lambda x: function(x, kernel, stride, padding).astype(np.float64 if scale else np.float32),
+            scale,
+            out=((*shape[:2], *_result(*sizes)), np.float32),
+        )
+
+    return make
+
+
+def _gradient(name: str, function: Callable[..., Any], vectors: int = 0) -> Callable[[Draw], Trial]:
+    def make(draw: Draw) -> Trial:
+        shape = draw.shape()
+        views = [draw.view(shape), draw.view(shape)] + [draw.view(shape[-1:])] * vectors
+        many = vectors > 0
+        return Trial(
+            views,
+            lambda d, *arrays, **k: getattr(d, name)(*arrays, **({"eps": 0.01} if many else {}), **k),
+            lambda *arrays: function(*arrays, **({"eps": 0.01} if many else {})),
+            lambda dy, x, *rest: (
+                64 * (1 + np.abs(dy).sum()) * (1 + np.abs(x).max()) * (1 + sum(np.abs(w).max() for w in rest))
+            ),
+            stable=not many,
+            out=None if many else (shape, np.float32),
+        )
+
+    return make
+
+
+def _logits(draw: Draw) -> tuple[tuple[int, ...], list[View]]:
+    shape = draw.shape()
+
+    def targets(rng: np.random.Generator, count: int) -> Array:
+        return rng.integers(0, shape[-1], count)
+
+    return shape, [draw.view(shape), draw.view(shape[:-1], np.int32, targets)]
+
+
+def _cross_entropy(draw: Draw) -> Trial:
+    _, views = _logits(draw)
+    return Trial(
+        views,
+        lambda d, x, t, **k: d.cross_entropy(x, t, **k),
+        lambda x, t: np.asarray(training.cross_entropy(x, t)),
+        _ones,
+        out=((), np.float32),
+    )
+
+
+def _cross_entropy_backward(draw: Draw) -> Trial:
+    shape, views = _logits(draw)
+    return Trial(
+        views,
+        lambda d, x, t, **k: d.cross_entropy_backward(x, t, dy=0.5, **k),
+        lambda x, t: training.cross_entropy_backward(x, t, 0.5),
+        _ones,
+        out=(shape, np.float32),
+    )
+
+
+def _positive(rng: np.random.Generator, count: int) -> Array:
+    return rng.uniform(0.5, 2, count)
+
+
+def _adamw_step(draw: Draw) -> Trial:
+    shape = draw.shape(budget=300)
+    arrays = [draw.view(shape, values=_positive, dense=len(shape)).numpy() for _ in range(4)]
+    return Trial(
+        [],  # what it is given on the device it overwrites
+        lambda d: d.adamw_step(*arrays, step=3),
+        lambda: training.adamw_step(*arrays, step=3),
+        _ones,
+    )
+
+
+def _linear(draw: Draw) -> Trial:
+    shape, outputs = draw.shape(1, 4, budget=300), draw.random.randint(1, 9)
+    biased = draw.random.random() < 0.5
+    views = [
+        draw.view(shape),
+        draw.view((outputs, shape[-1]), np.int8, _any_bits),
+        draw.view((outputs,)),
+    ] + [draw.view((outputs,))] * biased
+
+    def truth(x: Array, w: Array, s: Array, b: Any = 0.0) -> Array:
+        scales = np.abs(x).max(axis=-1, keepdims=True) / np.float32(127)
+        with np.errstate(all="ignore"):
+            q = np.clip(np.nan_to_num(np.round(x / scales)), -127, 127)
+        return (q @ w.T.astype(np.float64)) * scales * s + b
+
+    return Trial(
+        views,
+        lambda d, x, w, s, b=None: QuantizedLinear(d, w, s, b)(x),
+        truth,
+        lambda x, w, s, b=0.0: 16 * (1 + np.abs(x).max() * 128 * w.shape[1]) * (1 + np.abs(s)) + np.abs(b),
+    )
+
+
+EVERY: dict[str, Callable[[Draw], Trial]] = {
+    **{
+        name: _unary(name)
+        for name in ("neg", "abs", "relu", "reciprocal", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tanh")
+    },
+    **{name: _unary(name) for name in ("sigmoid", "silu")},
+    "gelu": _gelu,
+    **{
+        name: _binary(name, function)
+        for name, function in (
+            ("add", np.add),
+            ("sub", np.subtract),
+            ("mul", np.multiply),
+            ("div", np.divide),
+            ("minimum", np.minimum),
+            ("maximum", np.maximum),
+            ("eq", np.equal),
+            ("ne", np.not_equal),
+            ("lt", np.less),
+            ("le", np.less_equal),
+            ("gt", np.greater),
+            ("ge", np.greater_equal),
+        )
+    },
+    "clamp": _clamp,
+    "pow": _power,
+    "where": _where,
+    "masked_fill": _masked_fill,
+    "addcmul": _three("addcmul", np.multiply),
+    "addcdiv": _three("addcdiv", np.divide),
+    "cast": _cast,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    **{name: _reduction(name) for name in ("sum", "mean", "max", "min")},
+    "argmax": _argmax,
+    "softmax": _softmax,
+    "rms_norm": _normalised("rms_norm", norm.rms_norm, 1),
+    "layer_norm": _normalised("layer_norm", norm.layer_norm, 2),
+    "rope": _rope,
+    "rope_tables": _rope_tables,
+    "matmul": _matmul,
+    "attention": _attention,
+    "embedding": _embedding,
+    "copy": _moved("copy"),
+    "clone": _moved("clone"),
+    "contiguous": _moved("contiguous"),
+    "permute": _moved("permute"),
+    "transpose": _moved("transpose"),
+    "cat": _cat,
+    "full": _full,
+    "im2col": _im2col,
+    "conv2d": _conv2d,
+    "max_pool2d": _pool("max_pool2d", pool.max_pool2d, None),
+    "avg_pool2d": _pool("avg_pool2d", pool.avg_pool2d, _ones),
+    "softmax_backward": _gradient("softmax_backward", training.softmax_backward),
+    "silu_backward": _gradient("silu_backward", training.silu_backward),
+    "gelu_backward": _gradient("gelu_backward", training.gelu_backward),
+    "rms_norm_backward": _gradient("rms_norm_backward", training.rms_norm_backward, 1),
+    "layer_norm_backward": _gradient("layer_norm_backward", training.layer_norm_backward, 1),
+    "cross_entropy": _cross_entropy,
+    "cross_entropy_backward": _cross_entropy_backward,
+    "adamw_step": _adamw_step,
+    "QuantizedLinear": _linear,
+}
+"""By the name of the method of `Device`, or of the class."""

@@ -1,0 +1,119 @@
+"""Every operation against numpy on random views: any strides and 0, offsets, operands that overlap."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import echo_npu.ops
+from echo_npu import Device, DeviceTensor
+from echo_npu.ops.methods import OpMethods
+from echo_npu.spec.status import State
+from tests.runtime.ops.every_operation import EVERY, ROUNDINGS, Trial
+from tests.runtime.ops.random_views import Draw, View
+
+FIRST = int(os.environ.get("SEED") or 1)
+TRIALS = 12
+SEEDS = range(FIRST, FIRST + TRIALS)
+
+
+@pytest.fixture(autouse=True)
+def _works_again(npu: Device) -> Iterator[None]:
+    """A device that a trial left in state ERROR works for the next one."""
+    yield
+    if npu.status().state == State.ERROR:
+        npu.clear_error()
+
+
+def arrays(results: Any) -> list[Any]:
+    """Every result as a numpy array."""
+    listed = results if isinstance(results, tuple) else (results,)
+    return [each.to_numpy() if isinstance(each, DeviceTensor) else np.asarray(each) for each in listed]
+
+
+def same_bits(ours: Any, theirs: Any) -> bool:
+    return (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype) and ours.tobytes() == theirs.tobytes()
+
+
+def judge(trial: Trial, results: list[Any]) -> None:
+    """Compare results with numpy's."""
+    given = [view.numpy() for view in trial.views]
+    with np.errstate(all="ignore"):
+        truths = trial.truth(*given)
+        allowed = None if trial.scale is None else trial.scale(*given)
+    for result, truth in zip(results, truths if isinstance(truths, tuple) else (truths,), strict=True):
+        assert result.shape == np.shape(truth)
+        if allowed is None:
+            assert result.dtype == truth.dtype
+            assert np.array_equal(result, truth, equal_nan=truth.dtype.kind == "f")
+            continue
+        bound = ROUNDINGS * np.broadcast_to(allowed, result.shape)
+        finite = np.isfinite(truth) & (np.abs(truth) < 3.4e38)
+        assert np.array_equal(np.isnan(result), np.isnan(truth))
+        assert np.all(np.abs(result[finite] - truth[finite]) <= bound[finite])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", EVERY)
+def test_against_numpy(npu: Device, name: str, seed: int) -> None:
+    """Again: SEED=<seed> python -m pytest tests/runtime/ops/test_random_views.py -k "<name>-<seed>"."""
+    draw = Draw(f"{name} {seed}")
+    trial = EVERY[name](draw)
+    out = None if trial.out is None else _out(draw, trial)
+    tensors = [view.on(npu) for view in trial.views]
+    results = arrays(trial.call(npu, *tensors))
+    judge(trial, results)
+    dense = [view.numpy() for view in trial.views]
+    if trial.stable:
+        for ours, theirs in zip(results, arrays(trial.call(npu, *dense)), strict=True):
+            assert same_bits(ours, theirs)
+    if out is not None:
+        written = out.on(npu)
+        before = out.buffer.on(npu).to_numpy()
+        assert trial.call(npu, *tensors, out=written) is written
+        after = out.buffer.on(npu).to_numpy()
+        assert same_bits(np.array(out.of(after)), results[0])
+        out.of(after)[...] = out.of(before)
+        assert same_bits(after, before), "bytes beside out were written"
+
+
+def _out(draw: Draw, trial: Trial) -> View:
+    """Where the result is to go: among the operands, or where it may not meet them in a buffer of its own."""
+    assert trial.out is not None
+    shape, dtype = trial.out
+
+    def zeros(rng: np.random.Generator, count: int) -> Any:
+        return rng.integers(0, 2, count)
+
+    known = {view.buffer.values.dtype: view.buffer for view in trial.views}
+    meets = trial.meets and np.dtype(dtype) in known and draw.random.random() < 0.5
+    if not meets:
+        return draw.view(shape, dtype, zeros, own=True, dense=trial.out_dense)
+    return draw.among(known[np.dtype(dtype)], shape, dense=trial.out_dense)
+
+
+def test_every_operation_has_its_trial() -> None:
+    """The operations are what the package has: methods of Device, and classes that are called."""
+    methods = {name for name in vars(OpMethods) if not name.startswith("_")}
+    classes = {
+        name
+        for module in pkgutil.iter_modules(echo_npu.ops.__path__)
+        for name, each in vars(importlib.import_module(f"echo_npu.ops.{module.name}")).items()
+        if inspect.isclass(each) and each.__module__.startswith("echo_npu.ops.") and "__call__" in vars(each)
+    }
+    assert methods | classes == set(EVERY)
+
+
+def test_the_comparison_sees_a_wrong_element(npu: Device) -> None:
+    trial = EVERY["neg"](Draw("neg 1"))
+    results = arrays(trial.call(npu, *(view.on(npu) for view in trial.views)))
+    results[0].flat[-1] += 1
+    with pytest.raises(AssertionError):
+        judge(trial, results)

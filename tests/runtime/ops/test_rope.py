@@ -1,0 +1,109 @@
+"""Rotary position embedding, both conventions, against float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echo_npu import Device, DeviceTensor
+from echo_npu.reference.rope import angles, rope
+from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, normal
+
+SHAPES = [(1, 1, 2), (3, 2, 4), (5, 3, 16), (5, 1, 64), (2, 4, 3, 32), (4, 2, 100), (3, 2, 200)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("token_axis", [-3, -2])
+def test_rope(npu: Device, shape: tuple[int, ...], interleaved: bool, token_axis: int) -> None:
+    x = normal(*shape)
+    tokens, width = shape[token_axis], shape[-1]
+    angle = angles(np.arange(tokens), width)
+    cos, sin = npu.rope_tables(tokens, width)
+    result = npu.rope(x, cos, sin, interleaved=interleaved, token_axis=token_axis)
+    moved = x if token_axis == -2 else x.swapaxes(-2, -3)
+    expected = rope(moved, angle, interleaved)
+    magnitude = np.abs(rope(np.abs(moved), np.zeros_like(angle), interleaved))
+    pairs = magnitude + partner(magnitude, interleaved)
+    if token_axis == -3:
+        expected, pairs = expected.swapaxes(-2, -3), pairs.swapaxes(-2, -3)
+    assert_within(result, expected, 3 * UNIT * pairs + 2 * TINY)
+
+
+def partner(x: np.ndarray, interleaved: bool) -> np.ndarray:
+    """The other one of each pair."""
+    if interleaved:
+        return x.reshape(*x.shape[:-1], -1, 2)[..., ::-1].reshape(x.shape)
+    return np.roll(x, x.shape[-1] // 2, axis=-1)
+
+
+def test_expanded_tables_give_the_same(npu: Device) -> None:
+    x = normal(7, 3, 12)
+    wide = npu.rope_tables(7, 12, interleaved=True)
+    assert wide[0].shape == (7, 12)
+    narrow = npu.rope_tables(7, 12)
+    assert np.array_equal(wide[0][:, ::2], narrow[0])
+    assert np.array_equal(npu.rope(x, *wide, interleaved=True), npu.rope(x, *narrow, interleaved=True))
+
+
+def test_positions(npu: Device) -> None:
+    cos, sin = npu.rope_tables(np.array([5, 0, 30000]), 8, base=500.0)
+    angle = angles([5, 0, 30000], 8, 500.0)
+    assert np.array_equal(cos, np.cos(angle).astype(np.float32))
+    assert np.array_equal(sin, np.sin(angle).astype(np.float32))
+    x = normal(3, 8)
+    assert np.array_equal(npu.rope(x, cos, sin), npu.rope(x[:, None], cos, sin)[:, 0])
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_position_zero_changes_nothing(npu: Device, interleaved: bool) -> None:
+    x = normal(1, 4, 32)
+    assert np.array_equal(npu.rope(x, *npu.rope_tables(1, 32), interleaved=interleaved), x)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_corners(npu: Device, interleaved: bool) -> None:
+    x = normal(3, 2, 8)
+    x[1, 0, 2] = np.nan
+    x[1, 1, 5] = np.inf
+    x[2, 0, 0] = -np.inf
+    with np.errstate(invalid="ignore"):
+        expected = rope(x.swapaxes(0, 1), angles(np.arange(3), 8), interleaved).swapaxes(0, 1)
+    result = npu.rope(x, *npu.rope_tables(3, 8), interleaved=interleaved)
+    assert_within(result, expected, 1e-6)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_views_and_out(npu: Device, interleaved: bool) -> None:
+    """Query and key heads side by side, into a cache with gaps."""
+    values = normal(6, 5, 16)
+    tensor, cache = npu.tensor(values), npu.tensor(np.zeros((6, 2, 3, 16), np.float32))
+    tables = npu.rope_tables(6, 16)
+    expected = npu.rope(np.ascontiguousarray(values[:, 2:]), *tables, interleaved=interleaved)
+    result = npu.rope(tensor[:, 2:], *tables, interleaved=interleaved, out=cache[:, 1])
+    assert isinstance(result, DeviceTensor)
+    assert np.array_equal(cache.to_numpy()[:, 1], expected)
+    assert not cache.to_numpy()[:, 0].any()
+    npu.rope(tensor, *tables, interleaved=interleaved, out=tensor)
+    assert np.array_equal(tensor.to_numpy()[:, 2:], expected)
+
+
+def test_errors(npu: Device) -> None:
+    tables = npu.rope_tables(4, 8)
+    with pytest.raises(ValueError, match=r"cos has shape \(4, 4\).*x of shape \(5, 2, 8\).*\(5, 4\)"):
+        npu.rope(normal(5, 2, 8), *tables)
+    with pytest.raises(ValueError, match=r"must be \(4, 4\) or \(4, 8\)"):
+        npu.rope(normal(4, 2, 8), tables[0][:2], tables[1], interleaved=True)
+    with pytest.raises(ValueError, match=r"\(4, 2, 7\).*even"):
+        npu.rope(normal(4, 2, 7), *tables)
+    with pytest.raises(TypeError, match="sin is ndarray of float64"):
+        npu.rope(normal(4, 2, 8), tables[0], tables[1].astype(np.float64))
+    with pytest.raises(ValueError, match="head_dim is 7"):
+        npu.rope_tables(4, 7)
+    with pytest.raises(ValueError, match=r"positions has shape \(2, 2\)"):
+        npu.rope_tables(np.zeros((2, 2)), 8)
+    with pytest.raises(ValueError, match="out has strides"):
+        npu.rope(normal(4, 2, 8), *tables, out=npu.empty((4, 2, 16))[..., ::2])
+    half = npu.capabilities.row_elements + 1
+    with pytest.raises(ValueError, match="half a head"):
+        npu.rope(normal(1, 1, 2 * half), np.ones((1, half), np.float32), np.ones((1, half), np.float32))

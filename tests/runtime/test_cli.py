@@ -1,0 +1,168 @@
+"""The command line, on the functional model."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from echo_npu.benchmark import measure
+from echo_npu.cli import app
+from echo_npu.device import Device
+
+KEYS = {
+    "m", "k", "n", "dtype", "cycles", "macs", "utilisation", "roofline", "bit_exact", "max_rel_error",
+    "wall_s", "cycles_per_s",
+}  # fmt: skip
+
+
+def call(*words: str) -> tuple[int, str, str]:
+    """Exit status, standard output, standard error."""
+    result = CliRunner().invoke(app, list(words), env={"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_matmul_json() -> None:
+    status, out, _ = call("matmul", "5", "6", "7", "--backend", "cmodel", "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert set(report) == KEYS
+    assert (report["m"], report["k"], report["n"], report["dtype"], report["macs"]) == (5, 6, 7, "fp32", 210)
+    assert report["bit_exact"] is True
+    assert 0 <= report["max_rel_error"] < 1e-6
+    for key in ("cycles", "utilisation", "roofline", "cycles_per_s"):  # the functional model has no cycles
+        assert report[key] is None
+
+
+@pytest.mark.parametrize("flags", [["--trans-a"], ["--trans-b"], ["--trans-a", "--trans-b"], ["--seed", "9"]])
+def test_matmul_flags(flags: list[str]) -> None:
+    status, out, _ = call(
+        "matmul", "5", "6", "7", "--backend", "cmodel", "--config", "small", "--json", *flags
+    )
+    assert status == 0
+    assert json.loads(out)["bit_exact"] is True
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype"),
+    [
+        ("bf16", "fp32"),
+        ("bf16", "bf16"),
+        ("fp16", "fp32"),
+        ("fp16", "fp16"),
+        ("int8", "fp32"),
+        ("int8", "int8"),
+        ("int8", "int32"),
+    ],
+)
+def test_matmul_of_every_type(dtype: str, out_dtype: str) -> None:
+    words = ["matmul", "9", "300", "20", "--trans-b", "--backend", "cmodel", "--json"]
+    status, out, _ = call(*words, "--dtype", dtype, "--out-dtype", out_dtype)
+    assert status == 0
+    report = json.loads(out)
+    assert set(report) == KEYS
+    assert (report["dtype"], report["macs"], report["bit_exact"]) == (dtype, 9 * 300 * 20, True)
+    unit = {"bf16": 2.0**-8, "fp16": 2.0**-11, "int8": 2.0**-6, "int32": 0, "fp32": 2.0**-16}[out_dtype]
+    assert report["max_rel_error"] <= unit
+
+
+def test_matmul_table() -> None:
+    status, out, _ = call("matmul", "5", "6", "7", "--backend", "cmodel")
+    assert status == 0
+    assert "utilisation" in out
+    assert "yes" in out
+
+
+@pytest.mark.parametrize(
+    "types", [[], ["--dtype", "bf16", "--out-dtype", "bf16"], ["--dtype", "int8", "--out-dtype", "int32"]]
+)
+def test_a_result_that_differs_in_one_bit_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, types: list[str]
+) -> None:
+    matmul = Device.matmul
+
+    def wrong(self: Device, *args: object, **kwargs: object) -> object:
+        result = matmul(self, *args, **kwargs)  # type: ignore[arg-type]
+        raw = bytearray(4)
+        self.memcpy(raw, result.ptr, 4)
+        self.memcpy(result.ptr, bytes([raw[0] ^ 1, *raw[1:]]), 4)
+        return result
+
+    monkeypatch.setattr(Device, "matmul", wrong)
+    status, out, _ = call("matmul", "5", "6", "7", "--backend", "cmodel", "--json", *types)
+    assert status == 1
+    assert json.loads(out)["bit_exact"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["matmul", "0", "6", "7"], 2, "m is 0"),
+        (["matmul", "1", "6", "99999999"], 2, "n is 99999999"),
+        (["matmul", "1", "-6", "7"], 2, "k is -6"),
+        (["matmul", "1", "x", "7"], 2, "valid integer"),
+        (["matmul", "1", "2"], 2, "Missing argument"),
+        (["matmul", "1", "2", "3", "--foo"], 2, "--foo"),
+        (
+            ["matmul", "1", "2", "3", "--dtype", "fp64"],
+            2,
+            "dtype is 'fp64'; the device has fp32, bf16, fp16, int8",
+        ),
+        (
+            ["matmul", "1", "2", "3", "--dtype", "bf16", "--out-dtype", "int32"],
+            2,
+            "out_dtype is 'int32'; of bf16 operands it can be fp32, bf16",
+        ),
+        (["matmul", "1", "2", "3", "--config", "giant"], 2, "default, small"),
+        (["matmul", "1", "2", "3", "--latency", "9"], 2, "no option 'latency'"),
+        (["matmul", "1", "2", "3", "--waves"], 2, "no option 'waves'"),
+        (["matmul", "9000", "9000", "1"], 1, "out of memory in the activation region"),
+        (["matmul", "100000", "100000", "100000"], 1, "out of memory in the activation region: asked for"),
+        (["matmul", "1", "100000", "100000"], 1, "out of memory in the weight region: asked for 40000000000"),
+        (["matmul", "100000", "1", "100000", "--dtype", "int8"], 1, "out of memory in the activation region"),
+        (["info", "--config", "giant"], 2, "default, small"),
+        (["sing"], 2, "sing"),
+    ],
+)
+def test_wrong_arguments_are_explained(words: list[str], status: int, message: str) -> None:
+    backend = ["--backend", "cmodel"] if words[0] in ("matmul", "info") else []
+    got, out, err = call(*words, *backend)
+    assert got == status
+    assert message in err
+    assert "Traceback" not in out + err
+
+
+def test_an_unknown_backend_is_named() -> None:
+    for command in (["info"], ["matmul", "1", "2", "3"], ["bench", "gemm"]):
+        status, _, err = call(*command, "--backend", "fpga")
+        assert status == 2
+        assert "the backends are cmodel, rtlmodel" in err
+
+
+def test_info() -> None:
+    status, out, _ = call("info", "--backend", "cmodel", "--config", "small")
+    assert status == 0
+    assert "array rows" in out
+    status, out, _ = call("info", "--backend", "cmodel", "--config", "small", "--json")
+    facts = json.loads(out)
+    assert facts["backends"] == ["cmodel", "rtlmodel"]
+    assert facts["capabilities"]["array_rows"] == 4
+
+
+def test_help_defines_the_figures() -> None:
+    status, out, _ = call("matmul", "--help")
+    text = " ".join(out.split())
+    assert status == 0
+    assert "macs / (cycles * peak), with peak = array rows * array columns, four times that for int8" in text
+    assert "bound / cycles" in text
+    assert {"info", "matmul", "bench", "layer"} <= set(call("--help")[1].split())
+
+
+def test_relative_error_is_relative_to_the_terms() -> None:
+    a, b = np.array([[1.0, -1.0]], np.float32), np.array([[1.0], [1.0]], np.float32)
+    assert measure.relative_error(np.array([[0.5]], np.float32), a, b) == 0.25
+    assert measure.relative_error(np.zeros((1, 1), np.float32), 0 * a, b) == 0

@@ -1,0 +1,268 @@
+"""What a timeline makes of register writes and of recorded events, without a simulator."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from echo_npu import matmul_packets, memcpy_packets, nop_packet
+from echo_npu.backends.base import ReadReg, WriteReg
+from echo_npu.commands.packets import Packet, load_program_packets, packet_bytes
+from echo_npu.spec import registers as regs
+from echo_npu.trace.file import TraceFile
+from echo_npu.trace.timeline import Timeline, TraceCutWarning
+from echo_npu.vector import Builder, Program
+from echo_npu.vector.command import Stream, vector_command
+from echo_sim.trace_events import EVENT, TraceEventKind
+
+RING = 0x1000_0000
+FACTS = {"cycle": 100, "beat_bytes": 32, "window": 256, "readers": ["host", "A"], "writers": ["host", "C"]}
+
+
+class Board:
+    """A timeline, and what is around it: memory and the register writes of a host."""
+
+    def __init__(self, path: Path, limit: int = 1000) -> None:
+        self.path = path
+        self.memory: dict[int, bytes] = {}
+        self.timeline = Timeline(path, "test", self.read, limit=limit)
+        self.tail = 0
+        self.timeline.start(FACTS)
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        return self.memory[address][:nbytes]
+
+    def window(self, *packets: Packet) -> None:
+        for packet in packets:
+            words = np.frombuffer(packet_bytes(packet), "<u4").tolist()
+            self.timeline.see(
+                [WriteReg(regs.CMD_WINDOW + 4 * index, word) for index, word in enumerate(words)]
+            )
+            self.timeline.see([WriteReg(regs.DOORBELL, 1), ReadReg(regs.STATUS)])
+
+    def ring(self, *packets: Packet, size: int = 8) -> None:
+        self.timeline.see([WriteReg(regs.RING_BASE, RING), WriteReg(regs.RING_SIZE, size)])
+        for packet in packets:
+            self.memory[RING + 64 * self.tail] = packet_bytes(packet)
+            self.tail = (self.tail + 1) % size
+        self.timeline.see([WriteReg(regs.RING_TAIL, self.tail)])
+
+    def events(self, *events: tuple[int, ...], cycle: int = 5000) -> None:
+        padded = [(*each, *(0,) * (6 - len(each))) for each in events]
+        self.timeline.add(np.array(padded, EVENT).tobytes(), cycle)
+
+    def written(self) -> list[dict[str, Any]]:
+        self.timeline.close()
+        found: list[dict[str, Any]] = json.loads(self.path.read_text())
+        return found
+
+    def slices(self) -> list[dict[str, Any]]:
+        return [event for event in self.written() if event["ph"] == "X"]
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return Board(tmp_path / "timeline.json")
+
+
+def run(first: int, *engines: int | None) -> list[tuple[int, ...]]:
+    """The events of commands one after another, ten cycles each; engine None is a fence."""
+    found: list[tuple[int, ...]] = []
+    for number, engine in enumerate(engines):
+        start = first + 10 * number
+        if engine is not None:
+            found += [(start, TraceEventKind.START, engine), (start + 7, TraceEventKind.DONE, engine)]
+        found.append((start + 8, TraceEventKind.RETIRE))
+    return found
+
+
+def test_commands_by_the_window_and_by_the_ring(board: Board) -> None:
+    board.window(*matmul_packets(0, 0x1000, 0x2000, 4, 5, 6), nop_packet())
+    board.events(*run(200, 0, None))
+    for number in range(3):  # round the ring
+        board.ring(*memcpy_packets(0, 0x1000, 4, rows=2, row_strides=(8, 8)), nop_packet())
+        board.events(*run(300 + 100 * number, 1, None))
+    found = [(each["name"], each["ts"], each["dur"], each["args"]["index"]) for each in board.slices()]
+    assert found[:2] == [("MATMUL 4x5x6", 100, 9, 0), ("NOP", 118, 1, 1)]
+    assert found[2::2] == [("MEMCPY 2x4 bytes", 200 + 100 * i, 9, 2 + 2 * i) for i in range(3)]
+    assert board.slices()[0]["args"]["engine cycles"] == 8
+
+
+def fill(name: str) -> Program:
+    b = Builder(name)
+    with b.chunks():
+        b.mov(b.out, float(len(name)))
+    return b.build()
+
+
+def test_vector_programs_by_their_names(board: Board) -> None:
+    one, three = fill("a"), fill("abc")
+    board.timeline.describe([one, three])
+    board.memory[0x400] = one.code + three.code
+
+    def command(entry: int) -> list[Packet]:
+        return vector_command(entry, rows=1, cols=9, output=Stream(RING)).packets()
+
+    board.window(*load_program_packets(0x400, len(one) + len(three), 5))
+    board.window(*command(5), *command(5 + len(one)), *command(6))
+    board.events(*run(200, 1, 1, 1, 1))
+    names = [each["name"] for each in board.slices()]
+    assert names[1:] == ["a 1x9", "abc 1x9", "program at 6 1x9"]
+
+
+def test_commands_of_one_engine_that_overlap_have_rows_of_their_own(board: Board) -> None:
+    board.window(*(packet for _ in range(3) for packet in matmul_packets(0, 0x1000, 0x2000, 4, 4, 4)))
+    board.events(
+        (200, TraceEventKind.START, 0),
+        (210, TraceEventKind.START, 0),
+        (220, TraceEventKind.DONE, 0),
+        (221, TraceEventKind.RETIRE),
+        (222, TraceEventKind.START, 0),
+        (230, TraceEventKind.DONE, 0),
+        (231, TraceEventKind.RETIRE),
+        (240, TraceEventKind.DONE, 0),
+        (241, TraceEventKind.RETIRE),
+    )
+    tracks = {
+        event["tid"]: event["args"]["name"] for event in board.written() if event["name"] == "thread_name"
+    }
+    found = [(tracks[each["tid"]], each["ts"], each["dur"]) for each in board.slices()]
+    assert found == [
+        ("matrix commands", 100, 22),
+        ("matrix commands 2", 110, 22),
+        ("matrix commands", 122, 20),
+    ]
+
+
+def test_a_clear_drops_what_was_under_way(board: Board) -> None:
+    board.window(*matmul_packets(0, 0x1000, 0x2000, 4, 4, 4), *matmul_packets(0, 0x1000, 0x2000, 8, 8, 8))
+    board.window(memcpy_packets(0, 0x1000, 4, rows=2)[0])  # lacks its extension
+    board.events((200, TraceEventKind.START, 0), cycle=260)
+    board.timeline.see([WriteReg(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)])
+    board.window(nop_packet())
+    board.events((300, TraceEventKind.RETIRE))
+    board.timeline.see([WriteReg(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
+    board.window(nop_packet())
+    board.events((400, TraceEventKind.RETIRE))
+    found = [(each["name"], each["ts"], each["args"]["index"]) for each in board.slices()]
+    assert found == [("MATMUL 4x4x4", 100, 0), ("NOP", 200, 1), ("NOP", 300, 0)]
+    assert board.slices()[0]["args"]["stopped"] is True
+
+
+def test_levels_transfers_and_windows(board: Board) -> None:
+    board.events(
+        (200, TraceEventKind.LEVELS, 0, 0b000011),
+        (210, TraceEventKind.LEVELS, 0, 0b001001),
+        (256, TraceEventKind.WINDOW, 0, 10, 0, 99),
+        (300, TraceEventKind.TRANSFER, 1, 220, 10 | 2 << 32, 0x40),
+        (310, TraceEventKind.TRANSFER, 1 << 8 | 1, 305, 3 | 1 << 32, 0x80),
+        (320, TraceEventKind.QUEUE, 0, 3, 14),
+        cycle=400,
+    )
+    written = board.written()
+    found = [(each["name"], each["ts"], each["dur"]) for each in written if each["ph"] == "X"]
+    assert sorted(found) == [
+        ("A", 120, 80),
+        ("C", 205, 5),
+        ("device busy", 100, 200),  # until the end
+        ("matrix engine busy", 100, 10),
+        ("stall: operand data", 110, 190),
+    ]
+    (read,) = [each["args"] for each in written if each["name"] == "A"]
+    assert read == {"beats": 10, "bytes": 320, "bursts": 2, "first address": "0x00000040"}
+    curves = {each["name"]: each["args"] for each in written if each["ph"] == "C"}
+    assert curves["read bytes in a window of 256 cycles"] == {"bytes": 320}
+    assert curves["multiply-accumulates in a window of 256 cycles"] == {"macs": 99}
+    assert curves["packets waiting"] == {"queue": 3, "ring": 14}
+
+
+def test_spans(board: Board) -> None:
+    def fail() -> None:
+        with board.timeline.span("inner"):
+            board.events(cycle=190)
+            raise KeyError
+
+    with board.timeline.span("outer"):
+        board.events(cycle=150)
+        with pytest.raises(KeyError):
+            fail()
+    found = [(each["name"], each["ts"], each["dur"]) for each in board.slices()]
+    assert found == [("inner", 50, 40), ("outer", 0, 90)]
+
+
+def test_a_full_record_is_cut(board: Board) -> None:
+    with pytest.warns(TraceCutWarning, match="cut at cycle 200: more happened"):
+        board.events(
+            (200, TraceEventKind.LEVELS, 0, 1), (300, TraceEventKind.CUT), (310, TraceEventKind.LEVELS, 0, 0)
+        )
+    board.events((400, TraceEventKind.LEVELS, 0, 1))
+    assert board.timeline.cut
+    assert [(each["ts"], each["dur"]) for each in board.slices()] == [(100, 100)]
+
+
+def test_a_file_is_whole_at_every_flush_but_for_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "events.json"
+    file = TraceFile(path)
+    for number in range(3):
+        file.add({"number": number})
+        file.flush()
+        assert json.loads(path.read_text() + "]")[-1] == {"number": number}
+    file.close()
+    file.close()
+    file.add({"number": 4})
+    file.flush()
+    assert json.loads(path.read_text()) == [{"number": number} for number in range(3)]
+
+
+def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
+    TraceFile(tmp_path / "empty.json").close()
+    assert json.loads((tmp_path / "empty.json").read_text()) == []
+    file = TraceFile(tmp_path / "events.json.gz")
+    file.add({"name": "µ"})
+    file.close()
+    assert json.loads(gzip.decompress((tmp_path / "events.json.gz").read_bytes())) == [{"name": "µ"}]
+    with pytest.raises(ValueError, match="cannot be written"):
+        TraceFile(tmp_path)
+
+
+# --- a disk that is full ------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_at_the_start_is_named() -> None:
+    """The path is in the message, and the reason."""
+    with pytest.raises(ValueError, match="/dev/full: No space left"):
+        TraceFile(Path("/dev/full"))
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_a_disk_that_fills_up_cuts_the_timeline_and_nothing_else(tmp_path: Path, name: str) -> None:
+    """One warning says so; adding, closing and ending go on without a word."""
+    board = Board(tmp_path / name, limit=1_000_000)
+    queue = [
+        (cycle, TraceEventKind.QUEUE, 0, cycle * 77777 % 65536, cycle * 33333 % 65521, 0)
+        for cycle in range(40_000)
+    ]
+    events = np.array(queue, dtype=EVENT).tobytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+
+    def go_on() -> None:
+        for _ in range(3):
+            board.timeline.add(events, 50_000)
+        board.timeline.close()
+        board.timeline.close()
+
+    try:
+        with pytest.warns(TraceCutWarning, match="cannot be written: File too large") as warned:
+            go_on()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(warned) == 1
+    assert board.timeline.cut
+    assert (tmp_path / name).stat().st_size <= 4096

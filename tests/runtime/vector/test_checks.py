@@ -1,0 +1,367 @@
+"""The checks of VECTOR, GATHER and LOAD_PROGRAM: which rule is hit, and which one first."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from echo_npu.commands.checked import PacketFault
+from echo_npu.commands.checks import check_command
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
+from echo_npu.spec.status import ErrorCode
+from echo_npu.vector.command import VectorExtension
+from echo_npu.vector.memory import ProgramMemory
+
+S0, S1, S2, S3, DST = 0x1000_0000, 0x1010_0000, 0x0000_1000, 0x0010_0000, 0x1020_0000
+ROWS, COLS = 3, 8
+LOADED = 10
+ENABLE, BCAST, PACK = 1 << 28, 1 << 27, 1 << 26
+END = 1 << 28  # bytes of a memory region
+
+
+def last_word(segs: int = 1, passes: int = 1, size: int = 0, flags: int = ENABLE, reserved: int = 0) -> int:
+    return segs | passes << 20 | size << 24 | flags | reserved
+
+
+@dataclasses.dataclass
+class Case:
+    """A VECTOR command whose words a test spoils one after another."""
+
+    flags: int = int(Flags.EXT)
+    addresses: list[int] = dataclasses.field(default_factory=lambda: [S0, S1, S2, S3, DST])
+    m: int = ROWS
+    k: int = 2
+    n: int = COLS
+    words: list[int] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        descriptors: list[int] = []
+        for stream in range(5):
+            descriptors += [4 * COLS, 0, 0, 0, COLS, last_word(passes=0 if stream == 4 else 1)]
+        head = [0x31584556, 3, 0, 0, 0, 0, *range(7), 0, 0, 0]
+        self.words = [*head, 0x32584556, *descriptors[:15], 0x33584556, *descriptors[15:]]
+
+    def put(self, stream: int, word: int, value: int) -> None:
+        """Change a word of a stream's descriptor."""
+        index = 6 * stream + word
+        self.words[17 + index if index < 15 else 33 + index - 15] = value
+
+    def verdict(self, loaded: int = LOADED) -> tuple[ErrorCode, int]:
+        words = [*self.words]
+        words[4], words[5] = self.addresses[2], self.addresses[3]
+        packet = NpuCommandPacket(
+            Opcode.VECTOR,
+            self.flags,
+            self.addresses[0],
+            self.addresses[1],
+            self.addresses[4],
+            m=self.m,
+            k=self.k,
+            n=self.n,
+        )
+        extension = VectorExtension(tuple(words)) if self.flags & Flags.EXT else None
+        programs = ProgramMemory(64)
+        programs.load(0, np.zeros(loaded, dtype=np.uint64))
+        try:
+            check_command(packet, extension, programs)
+        except PacketFault as fault:
+            return fault.code, fault.address
+        return ErrorCode.NONE, 0
+
+
+Change = Callable[[Case], None]
+
+
+def word(index: int, value: int) -> Change:
+    return lambda case: case.words.__setitem__(index, value)
+
+
+def descriptor(stream: int, index: int, value: int) -> Change:
+    return lambda case: case.put(stream, index, value)
+
+
+def address(stream: int, value: int) -> Change:
+    return lambda case: case.addresses.__setitem__(stream, value)
+
+
+def attribute(**values: int) -> Change:
+    def change(case: Case) -> None:
+        for name, value in values.items():
+            setattr(case, name, value)
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    def change(case: Case) -> None:
+        for each in changes:
+            each(case)
+
+    return change
+
+
+BAD = ErrorCode.BAD_EXTENSION
+RULE1: list[tuple[str, Change]] = [
+    *((f"magic {i}", word(16 * i, 0x31584557)) for i in range(3)),
+    *((f"reserved word {i}", word(i, 1)) for i in (13, 14, 15)),
+    *((f"batch{i}", word(2 + i, 65536)) for i in (0, 1)),
+    *((f"no segments, {s}", descriptor(s, 5, last_word(0, 0 if s == 4 else 1))) for s in range(5)),
+    *((f"seg_len 0, {s}", descriptor(s, 4, 0)) for s in range(5)),
+    *((f"size 3, {s}", descriptor(s, 5, last_word(1, 0 if s == 4 else 1, 3))) for s in range(5)),
+    *(
+        (f"reserved bit {bit}, {s}", descriptor(s, 5, last_word(1, 0 if s == 4 else 1, reserved=1 << bit)))
+        for s in (0, 4)
+        for bit in (29, 30, 31)
+    ),
+    *((f"no passes, {s}", descriptor(s, 5, last_word(passes=0))) for s in range(4)),
+    ("passes of the output", descriptor(4, 5, last_word(passes=1))),
+    ("output not enabled", descriptor(4, 5, last_word(passes=0, flags=0))),
+    ("output bcast", both(descriptor(4, 5, last_word(passes=0, flags=ENABLE | BCAST)), descriptor(4, 4, 1))),
+    ("bcast of a row", descriptor(1, 5, last_word(flags=ENABLE | BCAST))),
+    (
+        "bcast of segments",
+        both(descriptor(1, 5, last_word(2, flags=ENABLE | BCAST)), descriptor(1, 4, 1)),
+    ),
+    (
+        "bcast with pack",
+        both(descriptor(1, 5, last_word(flags=ENABLE | BCAST | PACK)), descriptor(1, 4, 1)),
+    ),
+    ("row of 2^32 bytes", both(descriptor(2, 5, last_word(1 << 10)), descriptor(2, 4, 1 << 20))),
+]
+
+# In the order in which the device checks. Any two can be joined: the earlier one is reported.
+STAGES: list[tuple[str, Change, ErrorCode, int]] = [
+    ("no extension", attribute(flags=0), BAD, 0),
+    ("magic", word(0, 0), BAD, 0),
+    ("rows", attribute(m=0), ErrorCode.BAD_DIMENSION, 0),
+    ("entry", word(1, LOADED), ErrorCode.BAD_PROGRAM, LOADED),
+    ("s0 misaligned", address(0, S0 + 2), ErrorCode.MISALIGNED, S0 + 2),
+    ("s3 misaligned", address(3, S3 + 1), ErrorCode.MISALIGNED, S3 + 1),
+    ("stride", descriptor(1, 0, 4 * COLS + 2), BAD, 0),
+    ("s1 in the registers", address(1, 0x2000_0000), ErrorCode.REGISTER_WINDOW, 0x2000_0000),
+    ("s2 out of range", address(2, END - 4), ErrorCode.OUT_OF_RANGE, END - 4),
+    ("overlap", address(4, S0 + 4), ErrorCode.OVERLAP, S0 + 4),
+]
+
+
+def test_a_right_command_passes() -> None:
+    assert Case().verdict() == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize(("name", "change"), RULE1, ids=[name for name, _ in RULE1])
+def test_descriptors(name: str, change: Change) -> None:
+    case = Case()
+    change(case)
+    assert case.verdict() == (BAD, 0)
+
+
+@pytest.mark.parametrize(("name", "change", "code", "where"), STAGES, ids=[stage[0] for stage in STAGES])
+def test_rules(name: str, change: Change, code: ErrorCode, where: int) -> None:
+    case = Case()
+    change(case)
+    assert case.verdict() == (code, where)
+
+
+def test_the_first_rule_is_reported() -> None:
+    for (_, first, code, where), (_, second, _, _) in itertools.combinations(STAGES, 2):
+        case = Case()
+        # The earlier one is applied last, so that it stands where both change the same field.
+        second(case)
+        first(case)
+        assert case.verdict() == (code, where)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (attribute(m=2**24), ErrorCode.OUT_OF_RANGE),
+        (attribute(m=2**24 + 1), ErrorCode.BAD_DIMENSION),
+        (attribute(m=-1), ErrorCode.BAD_DIMENSION),
+        (attribute(k=0), ErrorCode.NONE),
+        (attribute(k=2**24), ErrorCode.NONE),
+        (attribute(k=2**24 + 1), ErrorCode.BAD_DIMENSION),
+        (attribute(k=-1), ErrorCode.BAD_DIMENSION),
+        (attribute(n=2**32 - 1), ErrorCode.NONE),
+        (attribute(n=2**32), ErrorCode.BAD_DIMENSION),
+        (attribute(n=0), ErrorCode.BAD_DIMENSION),
+    ],
+)
+def test_dimensions(change: Change, code: ErrorCode) -> None:
+    case = Case()
+    change(case)
+    assert case.verdict()[0] == code
+
+
+def test_a_stream_that_is_not_there_is_not_looked_at() -> None:
+    case = Case()
+    for index in range(5):
+        case.put(2, index, 0xFFFFFFFF)
+    case.put(2, 5, 0xFFFFFFFF & ~ENABLE)
+    case.addresses[2] = 0xFFFFFFFF
+    assert case.verdict() == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize("stream", [0, 4])
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_alignment_is_that_of_the_element(stream: int, size: int) -> None:
+    element = 4 >> size
+    case = Case()
+    case.put(stream, 5, last_word(passes=0 if stream == 4 else 1, size=size))
+    base = case.addresses[stream]
+    for offset in range(1, 4):
+        case.addresses[stream] = base + offset
+        wrong = offset % element != 0
+        assert case.verdict() == ((ErrorCode.MISALIGNED, base + offset) if wrong else (ErrorCode.NONE, 0))
+
+
+def test_strides_count_where_they_are_stepped() -> None:
+    for index, more in ((0, attribute(m=2)), (1, word(2, 2)), (2, word(3, 2)), (3, None)):
+        case = Case()
+        case.m = 1
+        case.put(0, index, 2)  # no multiple of 4
+        assert case.verdict() == (ErrorCode.NONE, 0)
+        if more is not None:
+            more(case)
+        else:
+            case.put(0, 5, last_word(2))
+        if index in (1, 2):
+            case.put(4, index, 4096)
+        assert case.verdict() == (BAD, 0)
+
+
+def test_the_output_goes_on() -> None:
+    for index, more in ((0, attribute(m=2)), (1, word(2, 2)), (2, word(3, 2))):
+        case = Case()
+        case.m = 1
+        case.put(4, 0, 0)
+        assert case.verdict() == (ErrorCode.NONE, 0)
+        more(case)
+        case.put(4, 0, 4 * COLS if index else 0)
+        assert case.verdict() == (BAD, 0)
+    case = Case()
+    case.m = 1
+    case.put(4, 5, last_word(2, 0))
+    for stride, code in ((0, BAD), (4 * COLS - 4, BAD), (4 * COLS, ErrorCode.NONE)):
+        case.put(4, 3, stride)
+        assert case.verdict()[0] == code
+
+
+def test_range_is_of_rows_batches_and_segments_together() -> None:
+    """The last byte decides: one more of anything is out of range."""
+    case = Case()
+    case.words[2], case.words[3] = 2, 3
+    for index, value in enumerate((64, 0x1000, 0x4000, 256)):
+        case.put(1, index, value)
+        case.put(4, index, (256, 0x1000, 0x4000, 64)[index])
+    case.put(1, 5, last_word(5))
+    case.put(4, 5, last_word(4, 0))
+    extent = 2 * 64 + 0x1000 + 2 * 0x4000 + 4 * 256 + 4 * COLS
+    case.addresses[1] = 2 * END - extent
+    assert case.verdict() == (ErrorCode.NONE, 0)
+    case.addresses[1] += 4
+    assert case.verdict() == (ErrorCode.OUT_OF_RANGE, 2 * END - extent + 4)
+
+
+IN_PLACE: list[tuple[str, Change, bool]] = [
+    ("the same", both(), True),
+    ("one row", both(attribute(m=1), descriptor(0, 0, 0)), True),
+    ("another address", address(4, S0 + 4), False),
+    ("two passes", descriptor(0, 5, last_word(passes=2)), False),
+    ("batches", both(word(2, 2), descriptor(0, 1, 128), descriptor(4, 1, 128)), False),
+    ("another row stride", descriptor(0, 0, 8 * COLS), False),
+    ("rows over one another", both(descriptor(0, 0, 16), descriptor(4, 0, 16)), False),
+    ("another length", descriptor(0, 4, COLS - 1), False),
+    ("another size", descriptor(0, 5, last_word(size=1)), False),
+    ("segments", both(descriptor(0, 5, last_word(2)), descriptor(0, 3, 4 * COLS)), False),
+    ("pack of one segment", descriptor(0, 5, last_word(flags=ENABLE | PACK)), True),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "legal"), IN_PLACE, ids=[each[0] for each in IN_PLACE])
+def test_in_place(name: str, change: Change, legal: bool) -> None:
+    case = Case()
+    case.addresses[4] = S0
+    change(case)
+    expected = (ErrorCode.NONE, 0) if legal else (ErrorCode.OVERLAP, case.addresses[4])
+    assert case.verdict() == expected
+
+
+def test_any_input_may_overlap_another() -> None:
+    case = Case()
+    case.addresses[:4] = [S0, S0 + 4, S0, S0 + 8]
+    assert case.verdict() == (ErrorCode.NONE, 0)
+
+
+# --- GATHER and LOAD_PROGRAM --------------------------------------------------------------------------------
+
+
+def linear(opcode: Opcode, **fields: int) -> tuple[ErrorCode, int]:
+    values = {"src1": S0, "src2": S1, "dst": DST, "m": 4, "k": 8, "n": 6, **fields}
+    packet = NpuCommandPacket(
+        opcode,
+        0,
+        values["src1"],
+        values["src2"],
+        values["dst"],
+        m=values["m"],
+        k=values["k"],
+        n=values["n"],
+    )
+    try:
+        check_command(packet, None, ProgramMemory(64))
+    except PacketFault as fault:
+        return fault.code, fault.address
+    return ErrorCode.NONE, 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({}, (ErrorCode.NONE, 0)),
+        ({"src1": S0 + 1, "dst": DST + 3}, (ErrorCode.NONE, 0)),
+        ({"src2": S1 + 2}, (ErrorCode.MISALIGNED, S1 + 2)),
+        ({"m": 0}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"m": 2**24 + 1}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"k": 0}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"k": 2**31 + 1}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"k": 2**31}, (ErrorCode.OUT_OF_RANGE, S0)),
+        ({"n": 0}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"n": -1}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"n": 2**31 + 1}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"src1": 2 * END - 48}, (ErrorCode.NONE, 0)),
+        ({"src1": 2 * END - 47}, (ErrorCode.OUT_OF_RANGE, 2 * END - 47)),
+        ({"src2": END - 12}, (ErrorCode.OUT_OF_RANGE, END - 12)),
+        ({"dst": 2 * END - 23}, (ErrorCode.OUT_OF_RANGE, 2 * END - 23)),
+        ({"dst": 0x2000_0010}, (ErrorCode.REGISTER_WINDOW, 0x2000_0010)),
+        ({"dst": S0 + 47}, (ErrorCode.OVERLAP, S0 + 47)),
+        ({"dst": S0 + 48}, (ErrorCode.NONE, 0)),
+        ({"dst": S1 + 15}, (ErrorCode.OVERLAP, S1 + 15)),
+        ({"dst": S1 - 24}, (ErrorCode.NONE, 0)),
+    ],
+)
+def test_gather(fields: dict[str, int], verdict: tuple[ErrorCode, int]) -> None:
+    assert linear(Opcode.GATHER, **fields) == verdict
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"m": 64, "k": 0}, (ErrorCode.NONE, 0)),
+        ({"m": 1, "k": 63}, (ErrorCode.NONE, 0)),
+        ({"m": 65, "k": 0}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"m": 1, "k": 64}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"m": 2, "k": -1}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"m": 0, "k": 0}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"m": 2**63 - 1, "k": 2**63 - 1}, (ErrorCode.BAD_DIMENSION, 0)),
+        ({"src1": S0 + 4}, (ErrorCode.MISALIGNED, S0 + 4)),
+        ({"src1": END - 24}, (ErrorCode.OUT_OF_RANGE, END - 24)),
+        ({"src1": 0x2000_0000}, (ErrorCode.REGISTER_WINDOW, 0x2000_0000)),
+        ({"src2": 3, "dst": 5, "n": -1}, (ErrorCode.NONE, 0)),  # not looked at
+    ],
+)
+def test_load_program(fields: dict[str, int], verdict: tuple[ErrorCode, int]) -> None:
+    assert linear(Opcode.LOAD_PROGRAM, **fields) == verdict

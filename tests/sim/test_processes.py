@@ -1,0 +1,80 @@
+"""A build belongs to its builder: it ends with it, however that goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from echo_sim.processes import run_bounded
+
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
+BUILDER = """
+import os, sys
+from pathlib import Path
+from echo_sim.processes import run_bounded
+run_bounded(["sh", "-c", "sleep 600 & echo $! > pids; echo $$ >> pids; wait"], env=os.environ,
+            cwd=Path(sys.argv[1]), log=Path(sys.argv[1]) / "log", timeout=600)
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def _until(condition: object, seconds: float = 10.0) -> bool:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_builder_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+    """The command and what it started in the background are gone within seconds."""
+    pids = tmp_path / "pids"
+    builder = subprocess.Popen(
+        [sys.executable, "-c", BUILDER, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert _until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    family = [int(word) for word in pids.read_text().split()]
+    assert all(_alive(pid) for pid in family)
+    builder.send_signal(number)
+    builder.wait()
+    assert _until(lambda: not any(_alive(pid) for pid in family))
+
+
+def test_the_exit_status_passes_through(tmp_path: Path) -> None:
+    """Success, failure, and death by a signal as a shell reports it."""
+    for command, status in (("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)):
+        run = run_bounded(
+            ["sh", "-c", command], env=os.environ, cwd=tmp_path, log=tmp_path / "log", timeout=30
+        )
+        assert run == status
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    """The time-out is an exception, and the command is gone."""
+    pids = tmp_path / "pids"
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_bounded(
+            ["sh", "-c", "echo $$ > pids; sleep 600"],
+            env=os.environ,
+            cwd=tmp_path,
+            log=tmp_path / "log",
+            timeout=1,
+        )
+    assert _until(lambda: not _alive(int(pids.read_text())))

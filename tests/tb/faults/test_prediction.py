@@ -1,0 +1,170 @@
+"""The functional model as the campaigns use it: byte strobes, on demand, and taken back."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, packet_bytes
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ErrorCode, State
+from tb.faults.packets import edited, flipped, fuzzed, mixed_up, restrided
+from tb.faults.prediction import SLVERR, PredictedDevice, behind, commands, effort
+from tb.faults.script import Script
+from tb.faults.stage import FaultStage
+
+
+@pytest.fixture(scope="module")
+def device() -> PredictedDevice:
+    return PredictedDevice("small")
+
+
+@pytest.fixture(autouse=True)
+def powered(device: PredictedDevice) -> None:
+    device.take_back()
+    device.power()
+
+
+def copy(src: int, dst: int, m: int, flags: int = 0) -> bytes:
+    return NpuCommandPacket(Opcode.MEMCPY, flags, src, 0, dst, m=m).pack()
+
+
+def test_nothing_runs_before_it_is_asked_for(device: PredictedDevice) -> None:
+    device.host_write(0x1000, b"abcd")
+    device.submit(copy(0x1000, 0x1000_0000, 4))
+    assert device.peek(regs.STATUS)[0] & 3 == State.BUSY
+    assert not device.memory.bytes[0x1000_0000]
+    device.drain()
+    assert device.registers() == (State.DONE, 0, 0, 0, 0, 1)
+    assert device.memory.bytes[0x1000_0000:0x1000_0004].tobytes() == b"abcd"
+    assert device.written[0].ranges == [(0x1000_0000, 0x1000_0004)]
+
+
+def test_memory_is_taken_back(device: PredictedDevice) -> None:
+    device.host_write(0x1000, b"abcd")
+    device.submit(copy(0x1000, 0x1002_0000, 4))
+    device.drain()
+    device.take_back()
+    assert not device.memory.bytes[0x1000:0x1004].any()
+    assert not device.memory.bytes[0x1002_0000:0x1002_0004].any()
+
+
+def test_what_is_written_twice_is_predicted_too(device: PredictedDevice) -> None:
+    extension = ExtensionPacket(
+        rows=2, dst_row_stride=8, batch0=2, src1_batch0_stride=16, dst_batch0_stride=4
+    )
+    device.host_write(0x1000, bytes(range(32)))
+    device.submit(copy(0x1000, 0x1000_0000, 8, Flags.EXT))
+    device.submit(extension.pack())
+    device.drain()
+    assert not device.error
+    assert device.written[0].defined
+    assert device.memory.bytes[0x1000_0000:0x1000_0014].tolist() == [*range(4), *range(16, 32)]
+    device.take_back()
+    assert not device.memory.bytes[0x1000_0000:0x1000_0014].any()
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "strobes", "expected"),
+    [
+        (regs.RING_BASE, 0x1234_5678, 0b0101, 0xFF34_FF78),
+        (regs.RING_BASE + 3, 0x1234_5678, 0b1111, 0x1234_5678),
+        (regs.CMD_WINDOW + 4, 0x1234_5678, 0b0010, 0x0000_5600),
+        (regs.RING_SIZE, 0xFFFF_1234, 0b1100, 0x0000_0000),
+    ],
+)
+def test_strobes(device: PredictedDevice, offset: int, value: int, strobes: int, expected: int) -> None:
+    device.write_reg(regs.RING_BASE, 0xFFFF_FFFF)
+    assert device.write_strobed(offset, value, strobes) == 0
+    assert device.peek(offset) == (expected, 0xFFFF_FFFF, 0)
+
+
+def test_a_doorbell_without_a_byte_is_none(device: PredictedDevice) -> None:
+    assert device.write_strobed(regs.DOORBELL, 1, 0) == 0
+    assert device.write_strobed(regs.RING_TAIL, 0x10000, 0b1100) == 0
+    assert device.registers()[0] == State.IDLE
+    assert not device.error
+    device.write_strobed(regs.DOORBELL, 0, 0b1000)
+    assert device.registers()[0] == State.BUSY
+
+
+def test_refused_accesses(device: PredictedDevice) -> None:
+    assert device.write_strobed(regs.ID, 1, 15) == SLVERR
+    assert device.write_strobed(0x3000, 1, 15) == SLVERR
+    assert device.peek(0x3000) == (0, 0xFFFF_FFFF, SLVERR)
+    assert device.peek(regs.DOORBELL) == (0, 0xFFFF_FFFF, SLVERR)
+    assert device.peek(regs.CYCLES)[1] == 0
+
+
+def test_commands_with_their_packets(device: PredictedDevice) -> None:
+    extended = [copy(0x1000, 0x1000_0000, 8, Flags.EXT), ExtensionPacket(rows=2).pack()]
+    bad = NpuCommandPacket(0x77).pack()
+    found = list(commands([*extended, bad, copy(0, 0x2000, 8), extended[0]], device.programs))
+    assert [len(slots) for slots, _ in found] == [2, 1, 1]
+    assert [command is None for _, command in found] == [False, True, False]
+
+
+def test_what_may_be_under_way_behind_a_failed_command(device: PredictedDevice) -> None:
+    product = NpuCommandPacket(Opcode.MATMUL, 0, 0x1000, 0x2000, 0x3000, m=4, k=4, n=4).pack()
+    vector, nop = copy(0x1000, 0x4000, 8), NpuCommandPacket(Opcode.NOP).pack()
+
+    def found(failed: bool, *slots: bytes) -> int:
+        return len(behind(failed, slots, device.programs))
+
+    assert found(False, product, product, product) == 2
+    assert found(True, product, product) == 1
+    assert found(True, vector, product, vector) == 2
+    assert found(False, vector, product) == 0
+    assert found(True, nop, product) == 0
+
+
+def test_effort_grows_with_the_work(device: PredictedDevice) -> None:
+    small, large = (
+        NpuCommandPacket(Opcode.MATMUL, 0, 0, 0x10_0000, 0x1000_0000, m=size, k=size, n=size).pack()
+        for size in (4, 64)
+    )
+    (_, first), (_, second) = commands([small, large], device.programs)
+    assert first is not None
+    assert second is not None
+    assert effort(first) < 200 < 20_000 < effort(second)
+
+
+def test_packets_are_drawn_from_the_seed(device: PredictedDevice) -> None:
+    stage = FaultStage("small", random.Random(3), 20, device)
+    first, second = ([fuzzed(random.Random(seed), stage.pool) for seed in range(40)] for _ in range(2))
+    assert first == second
+    assert len({b"".join(slots) for slots in first}) > 30
+    assert all(len(slot) == 64 for slots in first for slot in slots)
+
+
+def test_mutations_change_what_they_say() -> None:
+    rng, slots = random.Random(1), [bytes(64), bytes(64)]
+    for _ in range(50):
+        one = flipped(rng, slots, 1)
+        assert sum(byte.bit_count() for slot in one for byte in slot) == 1
+        changed = [a != b for slot in edited(rng, slots) for a, b in zip(slot, bytes(64), strict=True)]
+        assert sum(changed) <= 12
+        assert 1 <= len(mixed_up(rng, slots, slots)) <= 3
+
+
+def test_destinations_overlap_themselves(device: PredictedDevice) -> None:
+    """Often enough, in copies, products and vector commands alike."""
+    stage, rng = FaultStage("small", random.Random(5), 200, device), random.Random(6)
+    met: Counter[int] = Counter()
+    for _ in range(400):
+        for _, command in commands(restrided(rng, rng.choice(stage.pool)), device.programs):
+            if command is not None and command.dst is not None:
+                met[command.packet.opcode] += command.dst.overlaps_itself(command.batch)
+    assert min(met[opcode] for opcode in (Opcode.MEMCPY, Opcode.MATMUL, Opcode.VECTOR)) >= 10
+
+
+def test_the_stage_is_legal(device: PredictedDevice) -> None:
+    """Every command of the pool executes without an error."""
+    stage = FaultStage("small", random.Random(9), 60, device)
+    for slots in stage.pool:
+        stage.ready(Script())
+        for slot in slots:
+            device.submit(packet_bytes(slot))
+        device.drain()
+        assert device.error == ErrorCode.NONE
+        device.take_back()

@@ -1,0 +1,69 @@
+"""The parts of a plan: their names, their bins, and what is excluded."""
+
+from __future__ import annotations
+
+import pytest
+
+from tb.functional.model import CoverAxis, CoverGroup, Cross, ExcludedBins
+from tb.functional.plan import PLAN
+
+COLOURS = CoverAxis("colour", ("red", "blue"), "any colour")
+SHAPES = CoverAxis("shape", ("round", "square", "odd"), "any shape")
+NO_RED_SQUARES = ExcludedBins({"colour": ("red",), "shape": ("square",)}, "squares are blue")
+GROUP = CoverGroup(
+    "toys", "a box", (COLOURS, SHAPES), (Cross("both", ("colour", "shape"), "all", (NO_RED_SQUARES,)),)
+)
+
+
+def test_bins_and_reasons() -> None:
+    colour, shape, both = GROUP.counters()
+    assert both.name == "npu.toys.both"
+    assert both.bins()[:3] == [("red", "round"), ("red", "square"), ("red", "odd")]
+    assert [labels for labels in both.bins() if both.reason(labels)] == [("red", "square")]
+    assert both.reason(("red", "square")) == "squares are blue"
+    assert not any(colour.reason(labels) for labels in colour.bins())
+    assert not any(shape.reason(labels) for labels in shape.bins())
+
+
+def test_what_an_axis_excludes_no_cross_can_reach() -> None:
+    nothing_odd = ExcludedBins({"shape": ("odd",)}, "out of production")
+    group = CoverGroup("toys", "a box", GROUP.axes, GROUP.crosses, (nothing_odd,))
+    _, shape, both = group.counters()
+    assert [labels for labels in shape.bins() if shape.reason(labels)] == [("odd",)]
+    assert [labels for labels in both.bins() if both.reason(labels) == nothing_odd.reason] == [
+        ("red", "odd"),
+        ("blue", "odd"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("axes", "cross"),
+    [
+        ((COLOURS,), Cross("both", ("colour", "shape"), "all")),
+        (
+            (COLOURS, CoverAxis("combined", ("a",), "the library would take it for a bin")),
+            Cross("c", ("colour",), "all"),
+        ),
+        ((COLOURS,), Cross("c", ("colour",), "all", (ExcludedBins({"colour": ("green",)}, "no such bin"),))),
+        ((COLOURS,), Cross("c", ("colour",), "all", (ExcludedBins({"shape": ("odd",)}, "no such axis"),))),
+    ],
+)
+def test_wrong_groups(axes: tuple[CoverAxis, ...], cross: Cross) -> None:
+    with pytest.raises(ValueError, match="toys"):
+        CoverGroup("toys", "a box", axes, (cross,))
+
+
+def test_the_plan_is_readable() -> None:
+    """Every counter says why, no bin is there twice, every exclusion has a reason; something can be reached
+    in each counter."""
+    names = [counter.name for group in PLAN for counter in group.counters()]
+    assert len(names) == len(set(names))
+    for group in PLAN:
+        for counter in group.counters():
+            assert counter.why
+            assert len(set(counter.bins())) == len(counter.bins())
+            assert not all(counter.reason(labels) for labels in counter.bins())
+        for cross in group.crosses:
+            for each in (*cross.excluded, *group.excluded):
+                assert each.reason
+                assert each.labels

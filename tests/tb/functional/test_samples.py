@@ -1,0 +1,204 @@
+"""Commands become samples of the plan."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from echo_npu.commands.checked import CheckedCommand
+from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.packets import (
+    NpuCommandPacket,
+    Opcode,
+    Packet,
+    load_program_packets,
+    matmul_packets,
+    memcpy_packets,
+    packet_bytes,
+)
+from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.memory import ProgramMemory
+from echo_sim.config import load_config
+from tb.functional.plan import PLAN
+from tb.functional.samples import (
+    Sample,
+    alignment,
+    command_samples,
+    hazards,
+    memory_pattern,
+    row_class,
+    size_class,
+)
+from tb.stimulus.programs import ProgramMaker, checked
+from tb.testbench import DEFAULT_TIMING
+
+CONFIG = load_config("small")
+W, A = 0x1000, 0x1000_1000
+
+
+def command(*packets: Packet) -> CheckedCommand:
+    programs = ProgramMemory(CONFIG.program_words)
+    programs.loaded = CONFIG.program_words
+    raw = [packet_bytes(packet) for packet in packets]
+    return check_command(NpuCommandPacket.unpack(raw[0]), unpack_extension(raw[1:]), programs)
+
+
+def copy(src: int, dst: int, length: int = 64) -> CheckedCommand:
+    return command(NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, dst, m=length))
+
+
+def of(group: str, *commands: CheckedCommand) -> list[dict[str, object]]:
+    found = command_samples(commands, CONFIG, DEFAULT_TIMING)
+    return [dict(sample.values) for sample in found if sample.group == group]
+
+
+def test_memory_pattern() -> None:
+    assert memory_pattern(DEFAULT_TIMING) == {"steady"}
+    assert memory_pattern({**DEFAULT_TIMING, "stall_w": 0.7, "stall_b": 0.3}) == {"w"}
+    assert memory_pattern({**DEFAULT_TIMING, "reorder": 1, "max_reads": 1, "read_latency": 90}) == {
+        "reorder",
+        "one_read",
+        "slow",
+    }
+    assert memory_pattern({**DEFAULT_TIMING, "max_writes": 1, "read_latency": 1}) == {
+        "steady",
+        "one_write",
+        "quick",
+    }
+
+
+@pytest.mark.parametrize(
+    ("size", "label"), [(1, "one"), (2, "part"), (4, "whole"), (5, "ragged"), (16, "whole"), (17, "blocks")]
+)
+def test_size_class(size: int, label: str) -> None:
+    assert size_class(size, 4, 16) == label
+
+
+@pytest.mark.parametrize(
+    ("address", "length", "label"),
+    [(0, 7, "part"), (8, 8, "beat"), (3, 8, "beat"), (0, 24, "beats"), (0, 25, "ragged"), (4090, 7, "page")],
+)
+def test_row_class(address: int, length: int, label: str) -> None:
+    assert row_class(address, length, 8) == label
+
+
+def test_alignment() -> None:
+    assert [alignment(address, 8) for address in (16, 20, 22, 17)] == ["beat", "word", "odd", "odd"]
+
+
+def test_product() -> None:
+    packets = matmul_packets(
+        W,
+        W + 0x100,
+        A + 4,
+        5,
+        16,
+        1,
+        dtype="int8",
+        trans_b=True,
+        out=OutType.OWN,
+        alpha=2.0,
+        column_vectors=W + 0x200,
+        bias=True,
+        batch=(2, 1),
+        dst_batch_strides=(64, 0),
+        irq=True,
+    )
+    product = command(*packets)
+    assert of("matmul", product) == [
+        {
+            **{"dtype": "int8", "out": "own", "layout": "nt", "steps": "alpha+bias"},
+            **{"m": "ragged", "k": "whole", "n": "one", "places": "inner"},
+            **{"align_a": "beat", "align_b": "beat", "align_c": "element"},
+        }
+    ]
+    assert of("commands", product) == [{"kind": "matmul", "irq": "irq", "memory": frozenset({"steady"})}]
+    strided = command(*matmul_packets(W, W + 0x100, A, 2, 2, 2, row_strides=(64, 0, 0)))
+    assert of("matmul", strided)[0]["places"] == "strided"
+
+
+def test_moves() -> None:
+    assert of("moves", copy(W, A + 1, 9)) == [{"op": "copy", "size": "ragged", "src": "beat", "dst": "odd"}]
+    rows = command(*memcpy_packets(W, A, 16, rows=3, row_strides=(4, 20)))
+    (values,) = of("moves", rows)
+    assert values["op"] == "rows"
+    assert [values[name] for name in ("rows", "batch", "src_rows", "dst_rows")] == [
+        *("several", "none", "again", "gaps")
+    ]
+
+
+def test_vector() -> None:
+    made = vector_command(
+        7,
+        rows=2,
+        cols=40,
+        inputs=[Stream(W, bcast=True, seg_len=1), None, Stream(W + 2, size=2, passes=2, row_stride=80)],
+        output=Stream(A, row_stride=160),
+    )
+    run = command(*made.packets())
+    assert of("vector", run) == [
+        {"inputs": "2", "cols": "row", "rows": "several", "batch": "none", "out_size": "4", "align": "beat"}
+    ]
+    assert of("streams", run) == [
+        {"number": "s0", "size": "4", "form": frozenset({"bcast"}), "align": "beat"},
+        {"number": "s2", "size": "2", "form": frozenset({"passes"}), "align": "element"},
+    ]
+
+
+def test_hazards_of_memory() -> None:
+    first = copy(W, A)
+    assert hazards(first, copy(A + 63, A + 0x100)) == {"raw"}
+    assert hazards(first, copy(A + 0x100, W + 63)) == {"war"}
+    assert hazards(first, copy(A + 0x100, A - 63)) == {"waw"}
+    assert hazards(first, copy(A, W)) == {"raw", "war"}
+    for near in (copy(A + 64, A + 0x100), copy(A + 0x100, A + 64), copy(A + 0x100, W - 64)):
+        assert hazards(first, near) == {"adjacent"}
+    assert hazards(first, copy(W + 64, A + 0x100)) == {"none"}, "two that read side by side"
+    assert hazards(first, copy(W, A + 0x100)) == {"none"}, "two that read the same"
+    assert hazards(first, command(NpuCommandPacket(Opcode.SYNC))) == {"none"}
+
+
+def test_hazards_of_program_memory() -> None:
+    load = command(*load_program_packets(W, 4, 10))
+    run = command(*vector_command(13, rows=1, cols=1, output=Stream(A)).packets())
+    elsewhere = command(*vector_command(20, rows=1, cols=1, output=Stream(A)).packets())
+    assert hazards(load, run) == {"raw"}
+    assert hazards(run, load) == {"war"}
+    assert hazards(load, elsewhere) == {"none"}
+    assert hazards(load, command(*load_program_packets(W, 4, 13))) == {"waw"}
+    assert hazards(load, command(*load_program_packets(W, 4, 14))) == {"adjacent"}
+
+
+def test_neighbours() -> None:
+    products = [
+        command(*matmul_packets(W, W + 64, A + 256 * i, 2, 2, 2, dtype=dtype))
+        for i, dtype in enumerate((DataType.BF16, DataType.INT8))
+    ]
+    assert of("neighbours", *products, copy(W, A)) == [
+        {
+            **{"before": "matmul", "after": "matmul", "hazard": frozenset({"none"})},
+            **{"before_type": "bf16", "after_type": "int8"},
+        },
+        {"before": "matmul", "after": "copy", "hazard": frozenset({"none"})},
+    ]
+
+
+def test_the_plan_has_all_labels() -> None:
+    """Nothing that random programs do is unknown to the plan."""
+    groups = {group.name: group for group in PLAN}
+    maker = ProgramMaker(random.Random(3), CONFIG)
+    programs = ProgramMemory(CONFIG.program_words)
+    programs.loaded = CONFIG.program_words
+    commands = [
+        each
+        for _ in range(200)
+        if (each := checked(maker.draw([*maker.kinds, maker.vector_case], irq=0.2), programs)) is not None
+    ]
+    found: list[Sample] = list(command_samples(commands, CONFIG, DEFAULT_TIMING))
+    assert len(found) > 400
+    for group, values in found:
+        for axis, labels in values.items():
+            for label in labels if isinstance(labels, frozenset) else (labels,):
+                assert label in groups[group].axis(axis).labels, f"{group}.{axis}: {label}"

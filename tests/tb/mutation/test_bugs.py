@@ -1,0 +1,27 @@
+"""Known bugs, each put into the RTL: the regression has to find it."""
+
+import os
+
+import pytest
+
+from tb.cli import main
+from tb.mutation import bugs
+from tb.regress.goals import judge
+from tb.regress.levels import LEVELS
+
+SEED = 1
+
+
+def test_the_regression_finds_every_known_bug() -> None:
+    """One simulator carries them all; with none of them selected it passes the tests that find them."""
+    result = bugs.play(SEED, os.cpu_count() or 1, named=True)
+    assert result.passed, bugs.report(result)
+    goals = [goal for goal in LEVELS["full"].goals if goal.campaign == "bugs"]
+    assert goals
+    for goal in goals:
+        assert judge(goal, {"bugs": result}).met, goal.text
+
+
+def test_an_unknown_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bugs", "--only", "nothing"]) == 2
+    assert "no bug 'nothing'; there are" in capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""The mutation campaign's result and command line."""
+
+import re
+
+import pytest
+
+from tb.cli import main
+from tb.mutation import mutant_campaign
+from tb.mutation.judge import MutantFinding, blocks_of
+from tb.mutation.schemata import Mutant
+from tb.results import failures
+
+
+def mutant(number: int) -> Mutant:
+    return Mutant("m.sv", f"assign a = {number};", "constant", str(number), "0", 1, 10 + number, ())
+
+
+MUTANTS = {number: mutant(number) for number in range(1, 5)}
+FINDINGS = {1: MutantFinding("matmul.test_shapes", "AssertionError", 1.5), 2: MutantFinding("", "", 9.0)}
+
+
+def test_result_and_report() -> None:
+    equivalents = {mutant(3).identity: "Nobody looks."}
+    result = mutant_campaign.result_of(MUTANTS, FINDINGS, equivalents, {4: "not an lvalue"}, 7, 300, 60.0)
+    sums = {"mutants": 4, "killed": 1, "survived": 1, "equivalent": 1, "illegal": 1}
+    assert result.figures == sums | {"constant killed": 1, "constant survived": 1}
+    assert not result.passed
+    assert [item.status for item in result.items] == ["pass", "fail", "pass", "pass"]
+    assert [item.detail.split(":")[0] for item in result.items] == [
+        "killed by matmul.test_shapes",
+        "",
+        "equivalent",
+        "illegal",
+    ]
+    assert result.items[1].replay == "make mutate SEED=7 N=300 MUTANT=2"
+    text = mutant_campaign.report(result)
+    assert re.search(r"^constant +1 +1 +50 %$", text, re.MULTILINE)
+    assert "FAIL  m.sv: assign a = 2; | 2 -> 0: no test finds it (line 12, constant)" in failures(result)
+    assert (
+        "4 mutants: 1 killed, 1 survived, 1 equivalent, 1 illegal; 50.0 % of those that can be found" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--count", "0"], "greater than or equal to 1"),
+        (["--count", "999999"], "there are"),
+        (["--shard", "0/3"], "--shard 0/3"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEED", "1")
+    assert main(["mutate", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_modules_own_testbenches() -> None:
+    assert "tests/rtl/memory/dma_read/test_dma_read.py" in blocks_of("dma_read.sv")
+    assert len(blocks_of("sync_fifo.sv")) > 1
+    assert blocks_of("nothing.sv") == []

@@ -1,0 +1,87 @@
+"""Random campaigns that look for known bugs: what a patch may name, and that one of them finds its bug."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from echo_sim.run import SimulationError
+from tb.mutation import bugs, searches
+from tb.mutation.judge import UnchangedFailsError
+from tb.mutation.patches import load_bugs
+from tb.mutation.searches import Search, SearchError, parse_search, run_search
+from tb.uvm.sequences import SEQUENCES
+
+
+@pytest.mark.parametrize(
+    ("text", "search"),
+    [
+        ("fuzz 10", Search("fuzz", 10)),
+        ("faults 5", Search("faults", 5)),
+        ("uvm host 3", Search("uvm", 3, "host")),
+    ],
+)
+def test_what_a_patch_may_name(text: str, search: Search) -> None:
+    assert parse_search(text) == search
+    assert str(search) == text
+    assert search.arguments[-1] == str(search.count)
+
+
+@pytest.mark.parametrize("text", ["", "fuzz", "fuzz many", "fuzz errors 3", "uvm 3", "formal 3", "fuzz -3"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(SearchError, match="fuzz N, faults N or uvm SEQUENCE N"):
+        parse_search(text)
+
+
+def test_the_patches_name_sequences_that_exist() -> None:
+    named = [bug.search for bug in load_bugs() if bug.search is not None]
+    assert len(named) >= 4
+    assert {search.sequence for search in named} <= {"", *SEQUENCES}
+
+
+@pytest.mark.sim
+def test_a_search_finds_its_bug() -> None:
+    result = bugs.search(20, "fetched_packet_survives_its_slot")
+    assert result.passed, bugs.report(result)
+    assert result.figures == {"bugs": 1, "bugs_found": 1}
+    assert "FAIL" in result.items[0].detail
+
+
+def test_a_search_that_finds_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "run_search", lambda *_: "")
+    result = bugs.search(20, "fetched_packet_survives_its_slot")
+    assert not result.passed
+    assert "fuzz 10000 does not find it" in result.items[0].message
+
+
+def test_a_search_that_fails_without_a_bug_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "run_search", lambda *_: "FAIL something")
+    with pytest.raises(UnchangedFailsError, match="fails without a change"):
+        bugs.search(20, "fetched_packet_survives_its_slot")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("FAIL one\nFAIL two\n", "FAIL one"), ("nothing\n", "it failed"), ("FAIL x\nTraceback (most", "FAIL x")],
+)
+def test_what_a_search_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, found: str) -> None:
+    monkeypatch.setattr(searches, "run_bounded", writer(text))
+    assert run_search(tmp_path, 1, Search("fuzz", 10), 3) == found
+
+
+def test_a_campaign_that_breaks_down_has_found_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(searches, "run_bounded", writer("Traceback (most recent call last):\nKeyError"))
+    with pytest.raises(SimulationError, match="does not run with change 1"):
+        run_search(tmp_path, 1, Search("fuzz", 10), 3)
+
+
+def writer(text: str) -> Callable[..., int]:
+    """Stands for `run_bounded`: a campaign that writes this and finds something."""
+
+    def run(*_: object, log: Path, **__: object) -> int:
+        log.write_text(text, encoding="utf-8")
+        return 1
+
+    return run

@@ -1,0 +1,67 @@
+"""Commands that fail, each in the way that it is drawn for."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import numpy as np
+import pytest
+
+from echo_npu.commands.packets import Packet, load_program_packets, packet_bytes
+from echo_npu.model.functional import FunctionalModel
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ErrorCode, State
+from echo_sim.config import load_config
+from tb.stimulus.errors import CHECKED, ErrorMaker, without_extension
+from tb.stimulus.programs import ProgramMaker
+
+CONFIG = load_config("small")
+
+
+def maker(seed: int) -> tuple[ProgramMaker, ErrorMaker]:
+    rng = random.Random(seed)
+    legal = ProgramMaker(rng, CONFIG)
+    return legal, ErrorMaker(rng, legal, CONFIG.program_words)
+
+
+def reported(legal: ProgramMaker, packets: list[Packet]) -> ErrorCode:
+    """What the functional model says, with all of program memory loaded."""
+    with contextlib.closing(DeviceMemory()) as memory:
+        model = FunctionalModel(CONFIG, memory)
+        for address, data in legal.images.items():
+            memory.bytes[address : address + len(data)] = np.frombuffer(data, dtype=np.uint8)
+        zeros = load_program_packets(0x0300_0000, CONFIG.program_words, 0)
+        for packet in [*zeros, *packets]:
+            raw = packet_bytes(packet)
+            for at in range(0, 64, 4):
+                model.write_reg(regs.CMD_WINDOW + at, int.from_bytes(raw[at : at + 4], "little"))
+            model.write_reg(regs.DOORBELL, 1)
+            model.read_reg(regs.STATUS)
+        assert model.state == State.ERROR
+        return ErrorCode(model.read_reg(regs.ERROR_CODE))
+
+
+@pytest.mark.parametrize("code", CHECKED)
+def test_refused_commands(code: ErrorCode) -> None:
+    """Different ones for each code, and the functional model refuses each with it."""
+    legal, errors = maker(5)
+    drawn = [errors.refused(code) for _ in range(4)]
+    assert len({packet_bytes(packets[0]) for packets in drawn}) == 4
+    for packets in drawn:
+        assert reported(legal, packets) == code
+
+
+def test_commands_that_fail_while_they_run() -> None:
+    legal, errors = maker(6)
+    assert reported(legal, errors.bad_program()) == ErrorCode.BAD_PROGRAM
+    assert reported(legal, errors.bad_index()) == ErrorCode.BAD_INDEX
+
+
+def test_without_extension() -> None:
+    legal, _ = maker(7)
+    vector = legal.draw([legal.vector])
+    assert without_extension(vector) == vector[:-1]
+    copy = legal.draw([legal.copy])
+    assert without_extension(copy) == copy

@@ -69,7 +69,7 @@ async def random_accesses(
     expected: bytes | None = None
     before: list[int] = []
     last_read = -1
-    for _ in range(cycles):
+    for _ in situations.rounds(cycles):
         writes = draw() if random.random() < 0.6 else []
         drive(writes)
         written = [write.address for write in writes]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from enum import Enum
+
+PATIENCE = 10
+"""How many times as long a test may go on to reach what its random choices have missed."""
 
 
 class Situations:
@@ -18,7 +22,17 @@ class Situations:
         if happened:
             self._seen[situation] += 1
 
+    def rounds(self, count: int) -> Iterator[int]:
+        """Number `count` rounds of random traffic, and more of them while a situation is missing."""
+        for number in range(PATIENCE * count):
+            if number >= count and not self._missing():
+                return
+            yield number
+
     def check(self) -> None:
         """Raise AssertionError with all situations that never occurred."""
-        missing = [str(situation.value) for situation in self._promised if not self._seen[situation]]
+        missing = self._missing()
         assert not missing, f"the test never reached: {', '.join(missing)}"
+
+    def _missing(self) -> list[str]:
+        return [str(situation.value) for situation in self._promised if not self._seen[situation]]

@@ -201,7 +201,7 @@ async def random_traffic(dut: Any) -> None:
     situations = Situations(Promised)
     await reset(dut, *INPUTS, "base_i", "size_i", "tail_i")
     bench = Bench(dut, situations)
-    for _ in range(250):
+    for _ in situations.rounds(250):
         bench.taking, bench.accepting, bench.bringing = (random.choice((1.0, 0.5, 0.05)) for _ in range(3))
         bench.failing = random.choice((0.0, 0.0, 0.02, 0.2))
         for _ in range(random.randint(5, 100)):

@@ -141,7 +141,7 @@ async def random_panels(dut: Any) -> None:
     expected: deque[Row] = deque()
     pace = 1.0
     quiet = waiting = panels = 0
-    for turn in range(25_000):
+    for turn in situations.rounds(25_000):
         if turn % 300 == 0:
             memory.vary()
             pace = random.choice((*CHANCES, 0.02))

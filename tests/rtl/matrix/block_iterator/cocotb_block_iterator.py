@@ -141,7 +141,7 @@ async def random_walks(dut: Any) -> None:
     """Every block of every product, then none; aborts."""
     situations = Situations(Promised)
     await reset(dut, *INPUTS)
-    for _ in range(250):
+    for _ in situations.rounds(250):
         command = draw()
         blocks = list(walk(command))
         chance = random.choice((1.0, 0.3))

@@ -98,7 +98,7 @@ async def random_blocks(dut: Any) -> None:
     situations = Situations(Promised)
     await reset(dut, *INPUTS)
     channel = VectorChannel(dut, "")
-    for _ in range(250):
+    for _ in situations.rounds(250):
         command, block = draw()
         count(situations, command, block)
         vectors = Vectors(command)

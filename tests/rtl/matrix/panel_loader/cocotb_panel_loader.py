@@ -265,7 +265,7 @@ async def random_panels(dut: Any) -> None:
     situations.saw(Promised.TWO, 4 * TILE > 2 * BUS)  # a beat makes four beats' worth of words at most
     await reset(dut, *INPUTS)
     bench = Bench(dut, situations)
-    for _ in range(60):
+    for _ in situations.rounds(60):
         bench.accepting = random.choice((1.0, 0.3))
         bench.bringing = random.choice((1.0, 1.0, 0.5))
         bench.freeing = random.choice((1.0, 0.1, 0.01))

@@ -241,7 +241,7 @@ async def random_blocks(dut: Any) -> None:
     situations = Situations(Promised)
     await reset(dut, *INPUTS)
     bench = Bench(dut, situations)
-    for _ in range(60):
+    for _ in situations.rounds(60):
         bench.filling, bench.accepting, bench.taking = (random.choice(CHANCES) for _ in range(3))
         bench.channel.accepting, bench.channel.bringing = random.choice(CHANCES), random.choice(CHANCES)
         for _ in range(random.randint(100, 700)):

@@ -64,7 +64,7 @@ async def random_entries(dut: Any) -> None:
     """Every entry leaves after so many clocks, in the bits that its command means."""
     situations = Situations(Promised)
     await reset(dut, *INPUTS)
-    for _ in range(150):
+    for _ in situations.rounds(150):
         command = draw_epilogue(MatrixCommand())
         count(situations, command)
         dut.command_i.value = command.bits(len(dut.command_i))

@@ -62,7 +62,7 @@ async def random_rows(dut: Any) -> None:
     entered: deque[Entered] = deque()  # of them: those whose sums have not come
     pace, writing = 0.5, 0.5
     last_swap, streak = -10, 0
-    for clock in range(12_000):
+    for clock in situations.rounds(12_000):
         if clock % 80 == 0:
             pace, writing = random.choice((1.0, 0.5, 0.05)), random.choice((1.0, 1.0, 0.3))
         unfinished = 0 < len(successor) < TILE

@@ -46,7 +46,7 @@ async def random_steps(dut: Any) -> None:
     multiplied = False  # in the last clock
     used_since_write = True
     busy = 0.5
-    for turn in range(12_000):
+    for turn in situations.rounds(12_000):
         if turn % 100 == 0:
             busy = random.choice((1.0, 0.5, 0.1))
         write, swap = random.random() < 0.2, successor is not None and random.random() < 0.2

@@ -65,7 +65,7 @@ async def random_traffic(dut: Any) -> None:
     await reset(dut, *INPUTS)
     blocks: deque[Block] = deque()
     index, may_write, writing, reading = 0, True, 1.0, 1.0
-    for turn in range(15_000):
+    for turn in situations.rounds(15_000):
         if turn % 60 == 0:
             writing, reading = (random.choice((1.0, 0.5, 0.1)) for _ in range(2))
         write = may_write and random.random() < writing

@@ -88,7 +88,7 @@ async def random_panels(dut: Any) -> None:
     room = 1.0
     quiet = 0
     panels = 0
-    for turn in range(20_000):
+    for turn in situations.rounds(20_000):
         if turn % 300 == 0:
             memory.vary()
             room = random.choice((1.0, 0.3, 0.02))

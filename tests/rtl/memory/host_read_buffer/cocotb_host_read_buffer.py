@@ -108,7 +108,7 @@ async def random_traffic(dut: Any) -> None:
     situations = Situations(Promised)
     await reset(dut, *INPUTS)
     bench = Bench(dut, situations)
-    for _ in range(150):
+    for _ in situations.rounds(150):
         vary(bench.addresses, bench.data)
         bench.accepting, bench.answering = random.choice((1.0, 0.3)), random.choice((1.0, 0.5, 0.1))
         for _ in range(random.randint(20, 150)):

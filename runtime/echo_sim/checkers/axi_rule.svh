@@ -5,8 +5,15 @@
 `ifndef AXI_RULE_SVH
 `define AXI_RULE_SVH
 
+// A module alone on a bench has random inputs at time 0, clock and reset among them: no rule holds then.
+`ifdef NPU_BENCH
+`define AXI_RULE_TIME $time != 0
+`else
+`define AXI_RULE_TIME 1'b1
+`endif
+
 `define AXI_RULE(Prefix, Name, Side, Condition, Message) \
-  if (!(Condition)) begin \
+  if (!(Condition) && (`AXI_RULE_TIME)) begin \
     Name : assert (1'b0) \
     else $error("%s_%s%s: the %s: %s", Protocol, Prefix, `"Name`", Side, Message); \
   end

@@ -69,14 +69,10 @@ module axi_slave_tb #(
     output logic                   m_axi_rready
 );
 
-  logic rst_n;
-  power_up_reset u_reset (.clk_i, .rst_ni, .rst_no(rst_n));
-
   axi_slave #(
       .DataWidth     (DataWidth),
       .MaxOutstanding(MaxOutstanding)
   ) dut (
-      .rst_ni     (rst_n),
       .m_awid_o   (m_axi_awid),
       .m_awaddr_o (m_axi_awaddr),
       .m_awlen_o  (m_axi_awlen),
@@ -122,7 +118,7 @@ module axi_slave_tb #(
       .CheckBursts  (1'b0)
   ) s_axi_rules (
       .clk_i,
-      .rst_ni           (rst_n),
+      .rst_ni,
       .awvalid_i        (s_axi_awvalid),
       .awready_i        (s_axi_awready),
       .awid_i           (s_axi_awid),
@@ -174,7 +170,7 @@ module axi_slave_tb #(
       .MaxEarly     (1024)
   ) m_axi_rules (
       .clk_i,
-      .rst_ni           (rst_n),
+      .rst_ni,
       .awvalid_i        (m_axi_awvalid),
       .awready_i        (m_axi_awready),
       .awid_i           (m_axi_awid),

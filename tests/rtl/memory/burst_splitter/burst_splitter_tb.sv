@@ -18,16 +18,12 @@ module burst_splitter_tb
     output logic [31:0] burst_addr_o,
     output logic [7:0]  burst_len_o
 );
-  logic rst_n;
-  power_up_reset u_reset (.clk_i, .rst_ni, .rst_no(rst_n));
-
   dma_desc_t desc;
   assign desc = '{addr: desc_addr_i, row_bytes: desc_row_bytes_i, rows: desc_rows_i, stride: desc_stride_i};
 
   burst_splitter #(
       .DataWidth(DataWidth)
   ) dut (
-      .rst_ni(rst_n),
       .desc_i(desc),
       .*
   );

@@ -30,9 +30,6 @@ module dma_read_tb
     output logic                 error_o,
     output logic [31:0]          error_addr_o
 );
-  logic rst_n;
-  power_up_reset u_reset (.clk_i, .rst_ni, .rst_no(rst_n));
-
   dma_desc_t desc;
   assign desc = '{addr: desc_addr_i, row_bytes: desc_row_bytes_i, rows: desc_rows_i, stride: desc_stride_i};
 
@@ -40,7 +37,6 @@ module dma_read_tb
       .DataWidth  (DataWidth),
       .BufferBeats(BufferBeats)
   ) dut (
-      .rst_ni(rst_n),
       .desc_i(desc),
       .*
   );
@@ -52,7 +48,7 @@ module dma_read_tb
       .DataWidth(DataWidth)
   ) burst_rules (
       .clk_i,
-      .check_i(rst_n && ar_valid_o),
+      .check_i(rst_ni && ar_valid_o),
       .addr_i (ar_addr_o),
       .len_i  (ar_len_o),
       .size_i (3'($clog2(DataWidth / 8))),
@@ -66,7 +62,7 @@ module dma_read_tb
       .MaxReads   (64)
   ) read_rules (
       .clk_i,
-      .rst_ni    (rst_n),
+      .rst_ni,
       .ar_taken_i(ar_valid_o && ar_ready_i),
       .arid_i    (1'b0),
       .arlen_i   (ar_len_o),

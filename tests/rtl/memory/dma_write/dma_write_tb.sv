@@ -32,9 +32,6 @@ module dma_write_tb
     output logic                   error_o,
     output logic [31:0]            error_addr_o
 );
-  logic rst_n;
-  power_up_reset u_reset (.clk_i, .rst_ni, .rst_no(rst_n));
-
   dma_desc_t desc;
   assign desc = '{addr: desc_addr_i, row_bytes: desc_row_bytes_i, rows: desc_rows_i, stride: desc_stride_i};
 
@@ -42,7 +39,6 @@ module dma_write_tb
       .DataWidth  (DataWidth),
       .BufferBeats(BufferBeats)
   ) dut (
-      .rst_ni(rst_n),
       .desc_i(desc),
       .*
   );
@@ -54,7 +50,7 @@ module dma_write_tb
       .DataWidth(DataWidth)
   ) burst_rules (
       .clk_i,
-      .check_i(rst_n && aw_valid_o),
+      .check_i(rst_ni && aw_valid_o),
       .addr_i (aw_addr_o),
       .len_i  (aw_len_o),
       .size_i (3'($clog2(DataWidth / 8))),
@@ -71,7 +67,7 @@ module dma_write_tb
       .MaxEarly   (0)
   ) write_rules (
       .clk_i,
-      .rst_ni    (rst_n),
+      .rst_ni,
       .aw_taken_i(aw_valid_o && aw_ready_i),
       .awid_i    (1'b0),
       .awaddr_i  (aw_addr_o[11:0]),

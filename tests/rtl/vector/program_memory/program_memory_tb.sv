@@ -25,13 +25,9 @@ module program_memory_tb
   instruction_t instruction;
   assign instruction_o = instruction;
 
-  logic rst_n;
-  power_up_reset u_reset (.clk_i, .rst_ni, .rst_no(rst_n));
-
   program_memory #(
       .Words(Words)
   ) dut (
-      .rst_ni       (rst_n),
       .instruction_o(instruction),
       .*
   );

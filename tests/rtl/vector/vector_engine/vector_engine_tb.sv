@@ -73,9 +73,6 @@ module vector_engine_tb
   assign dst_desc_bytes_o   = dst_desc.row_bytes;
   assign word_o         = dut.u_programs.memory_q[look_i[$clog2(ProgramWords)-1:0]];
 
-  logic rst_n;
-  power_up_reset u_reset (.clk_i, .rst_ni, .rst_no(rst_n));
-
   vector_engine #(
       .DataWidth   (DataWidth),
       .Lanes       (4),
@@ -84,7 +81,7 @@ module vector_engine_tb
       .ProgramWords(ProgramWords)
   ) dut (
       .clk_i,
-      .rst_ni          (rst_n),
+      .rst_ni,
       .abort_i,
       .start_i,
       .retire_i,

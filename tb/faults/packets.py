@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from echo_npu.commands.packets import LEGAL_FLAGS, Flags, Opcode
+from echo_npu.spec.contract import VECTOR_EXTENSION_WORDS
 
 Slots = list[bytes]
 
@@ -132,6 +133,29 @@ _STRIDES: Final = {2: (16 + 4, 16 + 8, 16 + 12), 4: (48 + 10, 48 + 11, 48 + 12)}
 """Likewise words of the destination's strides: of rows, batch0 and batch1."""
 
 
+def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
+    """The same packets with a stream whose row is a power of two of elements, or nearly so.
+
+    The number is the product of two counts, neither of which may be out of range by itself.
+    """
+    if len(slots) != 4:
+        return list(slots)
+    data = bytearray(b"".join(slots))
+    words = range(64, len(data), 4)
+    places = [
+        *words[VECTOR_EXTENSION_WORDS["descriptors_low"]],
+        *words[VECTOR_EXTENSION_WORDS["descriptors_high"]],
+    ]
+    length, segments = places[6 * rng.randrange(5) :][4:6]
+    (flags,) = struct.unpack_from("<I", data, segments)
+    exponent = rng.randint(30, 51)
+    segment_bits = rng.randint(max(0, exponent - 31), min(19, exponent))
+    near = rng.choice((0, 0, 0, -1, 1))
+    struct.pack_into("<I", data, length, (1 << exponent - segment_bits) + near & 0xFFFF_FFFF)
+    struct.pack_into("<I", data, segments, flags & 0xFFF0_0000 | 1 << segment_bits)
+    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+
+
 def mixed_up(rng: random.Random, slots: Sequence[bytes], others: Sequence[bytes]) -> Slots:
     """The packets of a command cut short, doubled, in another order, or with some of another command's."""
     kind = rng.randrange(4)
@@ -162,4 +186,6 @@ def fuzzed(rng: random.Random, pool: Sequence[Slots]) -> Slots:
         return restrided(rng, slots)
     if draw < 0.95:
         return mixed_up(rng, slots, rng.choice(pool))
+    if draw < 0.96:
+        return multiplied(rng, slots)
     return slots

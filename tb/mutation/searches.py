@@ -1,7 +1,8 @@
 """Lets the random campaigns look for the known bugs, without the tests that were written for them.
 
-A patch in tests/bugs may have a line `Search: fuzz 30000` or `Search: uvm errors 20`: the campaign that must
-find the bug, and how much of it.
+A patch in tests/bugs may have a line `Search: fuzz 30000`, `Search: uvm errors 20` or
+`Search: bench vector/stream_window`: the campaign that must find the bug, and how much of it, or the module
+on whose bench random traffic must find it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tb.repository import ROOT
 
 TIMEOUT_S: Final = 1800.0
 CAMPAIGNS: Final = ("fuzz", "faults", "uvm")
+BENCH: Final = "bench"
 
 
 class SearchError(ValueError):
@@ -33,20 +35,26 @@ class SearchError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A campaign of `count` packets, faults or programs; of pyuvm programs those of `sequence`."""
+    """A campaign of `count` packets, faults or programs; of pyuvm programs those of `sequence`.
+
+    The campaign `bench` is the random traffic on the bench of `module`, a folder below tests/rtl.
+    """
 
     campaign: str
-    count: int
+    count: int = 0
     sequence: str = ""
+    module: str = ""
 
     @property
     def arguments(self) -> list[str]:
         """What Python is called with."""
+        if self.module:
+            return ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/rtl/{self.module}"]
         sequence = ["--sequence", self.sequence] if self.sequence else []
         return ["-m", "tb", self.campaign, *sequence, "--config", CONFIG, "--count", str(self.count)]
 
     def __str__(self) -> str:
-        return " ".join((self.campaign, *filter(None, [self.sequence]), str(self.count)))
+        return " ".join(filter(None, (self.campaign, self.sequence, self.module, str(self.count or ""))))
 
 
 def parse_search(text: str) -> Search:
@@ -54,7 +62,9 @@ def parse_search(text: str) -> Search:
     words = text.split()
     if len(words) == 2 + (words[:1] == ["uvm"]) and words[0] in CAMPAIGNS and words[-1].isdecimal():
         return Search(words[0], int(words[-1]), " ".join(words[1:-1]))
-    raise SearchError(f"Search: {text}: it is fuzz N, faults N or uvm SEQUENCE N")
+    if len(words) == 2 and words[0] == BENCH and (ROOT / "tests" / "rtl" / words[1]).is_dir():
+        return Search(BENCH, module=words[1])
+    raise SearchError(f"Search: {text}: it is fuzz N, faults N, uvm SEQUENCE N or bench BLOCK/MODULE")
 
 
 def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
@@ -64,7 +74,7 @@ def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
     Raises:
         SimulationError: it does not run.
     """
-    name = f"search-{number}-{search}".replace(" ", "-")
+    name = f"search-{number}-{search}".replace(" ", "-").replace("/", "-")
     log = RUNS / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -19,17 +19,20 @@ from tb.uvm.sequences import SEQUENCES
         ("fuzz 10", Search("fuzz", 10)),
         ("faults 5", Search("faults", 5)),
         ("uvm host 3", Search("uvm", 3, "host")),
+        ("bench cells/sync_fifo", Search("bench", module="cells/sync_fifo")),
     ],
 )
 def test_what_a_patch_may_name(text: str, search: Search) -> None:
     assert parse_search(text) == search
     assert str(search) == text
-    assert search.arguments[-1] == str(search.count)
+    assert search.arguments[-1] == (f"tests/rtl/{search.module}" if search.module else str(search.count))
 
 
-@pytest.mark.parametrize("text", ["", "fuzz", "fuzz many", "fuzz errors 3", "uvm 3", "formal 3", "fuzz -3"])
+@pytest.mark.parametrize(
+    "text", ["", "fuzz", "fuzz many", "fuzz errors 3", "uvm 3", "formal 3", "fuzz -3", "bench no/such"]
+)
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(SearchError, match="fuzz N, faults N or uvm SEQUENCE N"):
+    with pytest.raises(SearchError, match="fuzz N, faults N, uvm SEQUENCE N or bench BLOCK/MODULE"):
         parse_search(text)
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
+`include "axi_types.svh"
 
 // The NPU: registers, command processor, matrix and vector engine, and the one
 // memory controller that serves them and the host window.
@@ -414,22 +415,24 @@ module npu_top
 
   // ---- host window and device memory -----------------------------------------------------
   // The window's side of the buffers (window_), and the memory controller's (host_).
-  logic [3:0] window_awid, window_bid, host_awid, host_bid, host_arid, window_rid, host_rid;
-  logic [31:0] window_awaddr, host_awaddr, host_araddr;
-  logic [7:0] window_awlen, host_awlen, host_arlen;
-  logic [2:0] window_awsize, host_awsize, host_arsize, window_awprot, host_awprot, host_arprot;
-  logic [1:0] window_awburst, host_awburst, host_arburst, window_bresp, host_bresp, window_rresp, host_rresp;
+  `AXI_TYPES(4, DataWidth)
+  axi_address_t window_aw, window_ar, host_aw, host_ar;
+  axi_write_data_t window_w, host_w;
+  axi_response_t window_b, host_b;
+  axi_read_data_t window_r, host_r;
   logic window_awvalid, window_awready, host_awvalid, host_awready;
-  logic window_wlast, window_wvalid, window_wready, host_wlast, host_wvalid, host_wready;
+  logic window_wvalid, window_wready, host_wvalid, host_wready;
   logic window_bvalid, window_bready, host_bvalid;
   logic window_arvalid, window_arready, host_arvalid, host_arready;
-  logic window_rlast, window_rvalid, window_rready, host_rlast, host_rvalid;
-  logic [DataWidth-1:0] window_wdata, host_wdata, window_rdata, host_rdata;
-  logic [DataWidth/8-1:0] window_wstrb, host_wstrb;
+  logic window_rvalid, window_rready, host_rvalid;
 
   axi_slave #(
-      .DataWidth     (DataWidth),
-      .MaxOutstanding(HostOutstanding)
+      .DataWidth       (DataWidth),
+      .MaxOutstanding  (HostOutstanding),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) u_host (
       .clk_i (clk),
       .rst_ni(rst_n),
@@ -464,96 +467,75 @@ module npu_top
       .s_axi_rlast,
       .s_axi_rvalid,
       .s_axi_rready,
-      .m_awid_o(window_awid),
-      .m_awaddr_o(window_awaddr),
-      .m_awlen_o(window_awlen),
-      .m_awsize_o(window_awsize),
-      .m_awburst_o(window_awburst),
-      .m_awprot_o(window_awprot),
+      .m_aw_o     (window_aw),
       .m_awvalid_o(window_awvalid),
       .m_awready_i(window_awready),
-      .m_wdata_o(window_wdata),
-      .m_wstrb_o(window_wstrb),
-      .m_wlast_o(window_wlast),
-      .m_wvalid_o(window_wvalid),
-      .m_wready_i(window_wready),
-      .m_bid_i(window_bid),
-      .m_bresp_i(window_bresp),
-      .m_bvalid_i(window_bvalid),
-      .m_bready_o(window_bready),
-      .m_arid_o(host_arid),
-      .m_araddr_o(host_araddr),
-      .m_arlen_o(host_arlen),
-      .m_arsize_o(host_arsize),
-      .m_arburst_o(host_arburst),
-      .m_arprot_o(host_arprot),
+      .m_w_o      (window_w),
+      .m_wvalid_o (window_wvalid),
+      .m_wready_i (window_wready),
+      .m_b_i      (window_b),
+      .m_bvalid_i (window_bvalid),
+      .m_bready_o (window_bready),
+      .m_ar_o     (window_ar),
       .m_arvalid_o(window_arvalid),
       .m_arready_i(window_arready),
-      .m_rid_i(window_rid),
-      .m_rdata_i(window_rdata),
-      .m_rresp_i(window_rresp),
-      .m_rlast_i(window_rlast),
-      .m_rvalid_i(window_rvalid),
-      .m_rready_o(window_rready)
+      .m_r_i      (window_r),
+      .m_rvalid_i (window_rvalid),
+      .m_rready_o (window_rready)
   );
 
   host_write_buffer #(
-      .DataWidth     (DataWidth),
-      .AddressWidth  (4 + 32 + 8 + 3 + 2 + 3),
-      .MaxOutstanding(HostOutstanding)
+      .MaxOutstanding  (HostOutstanding),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t)
   ) u_host_writes (
       .clk_i    (clk),
       .rst_ni   (rst_n),
       .awvalid_i(window_awvalid),
       .awready_o(window_awready),
-      .aw_i     ({window_awid, window_awaddr, window_awlen, window_awsize, window_awburst, window_awprot}),
+      .aw_i     (window_aw),
       .wvalid_i (window_wvalid),
       .wready_o (window_wready),
-      .wdata_i  (window_wdata),
-      .wstrb_i  (window_wstrb),
-      .wlast_i  (window_wlast),
+      .w_i      (window_w),
       .bvalid_o (window_bvalid),
       .bready_i (window_bready),
-      .bid_o    (window_bid),
-      .bresp_o  (window_bresp),
+      .b_o      (window_b),
       .awvalid_o(host_awvalid),
       .awready_i(host_awready),
-      .aw_o     ({host_awid, host_awaddr, host_awlen, host_awsize, host_awburst, host_awprot}),
+      .aw_o     (host_aw),
       .wvalid_o (host_wvalid),
       .wready_i (host_wready),
-      .wdata_o  (host_wdata),
-      .wstrb_o  (host_wstrb),
-      .wlast_o  (host_wlast),
+      .w_o      (host_w),
       .bvalid_i (host_bvalid),
-      .bid_i    (host_bid),
-      .bresp_i  (host_bresp)
+      .b_i      (host_b)
   );
 
   host_read_buffer #(
-      .DataWidth(DataWidth)
+      .axi_address_t  (axi_address_t),
+      .axi_read_data_t(axi_read_data_t)
   ) u_host_reads (
       .clk_i    (clk),
       .rst_ni   (rst_n),
       .arvalid_i(window_arvalid),
       .arready_o(window_arready),
-      .arlen_i  (host_arlen),
+      .ar_i     (window_ar),
       .rvalid_o (window_rvalid),
       .rready_i (window_rready),
-      .rid_o    (window_rid),
-      .rdata_o  (window_rdata),
-      .rresp_o  (window_rresp),
-      .rlast_o  (window_rlast),
+      .r_o      (window_r),
       .arvalid_o(host_arvalid),
       .arready_i(host_arready),
+      .ar_o     (host_ar),
       .rvalid_i (host_rvalid),
-      .rid_i    (host_rid),
-      .rdata_i  (host_rdata),
-      .rresp_i  (host_rresp),
-      .rlast_i  (host_rlast)
+      .r_i      (host_r)
   );
 
   memory_controller #(
-      .DataWidth(DataWidth)
+      .DataWidth       (DataWidth),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) u_memory (
       .clk_i             (clk),
       .rst_ni            (rst_n),
@@ -580,35 +562,19 @@ module npu_top
       .wr_valid_i        (wr_valid),
       .wr_ready_o        (wr_ready),
       .wr_data_i         (wr_data),
-      .host_awid_i(host_awid),
-      .host_awaddr_i(host_awaddr),
-      .host_awlen_i(host_awlen),
-      .host_awsize_i(host_awsize),
-      .host_awburst_i(host_awburst),
-      .host_awprot_i(host_awprot),
-      .host_awvalid_i(host_awvalid),
-      .host_awready_o(host_awready),
-      .host_wdata_i(host_wdata),
-      .host_wstrb_i(host_wstrb),
-      .host_wlast_i(host_wlast),
-      .host_wvalid_i(host_wvalid),
-      .host_wready_o(host_wready),
-      .host_bid_o(host_bid),
-      .host_bresp_o(host_bresp),
-      .host_bvalid_o(host_bvalid),
-      .host_arid_i(host_arid),
-      .host_araddr_i(host_araddr),
-      .host_arlen_i(host_arlen),
-      .host_arsize_i(host_arsize),
-      .host_arburst_i(host_arburst),
-      .host_arprot_i(host_arprot),
-      .host_arvalid_i(host_arvalid),
-      .host_arready_o(host_arready),
-      .host_rid_o(host_rid),
-      .host_rdata_o(host_rdata),
-      .host_rresp_o(host_rresp),
-      .host_rlast_o(host_rlast),
-      .host_rvalid_o(host_rvalid),
+      .host_aw_i         (host_aw),
+      .host_awvalid_i    (host_awvalid),
+      .host_awready_o    (host_awready),
+      .host_w_i          (host_w),
+      .host_wvalid_i     (host_wvalid),
+      .host_wready_o     (host_wready),
+      .host_b_o          (host_b),
+      .host_bvalid_o     (host_bvalid),
+      .host_ar_i         (host_ar),
+      .host_arvalid_i    (host_arvalid),
+      .host_arready_o    (host_arready),
+      .host_r_o          (host_r),
+      .host_rvalid_o     (host_rvalid),
       .m_axi_awid,
       .m_axi_awaddr,
       .m_axi_awlen,

@@ -11,16 +11,19 @@
 //
 // Reset and idle: no valid is high, every ready towards the host is.
 module axi_slave #(
-    parameter int unsigned DataWidth      = 256,  // bits, a power of two from 8 to 1024
-    parameter int unsigned AddrWidth      = 32,   // bits of an address, at least 32
-    parameter int unsigned IdWidth        = 4,    // bits of an ID, at least 1
-    parameter int unsigned MaxOutstanding = 16    // forwarded bursts without a response, each direction; at least 1
+    parameter int unsigned DataWidth        = 256,   // bits, a power of two from 8 to 1024
+    parameter int unsigned IdWidth          = 4,     // bits of an ID, at least 1
+    parameter int unsigned MaxOutstanding   = 16,    // forwarded bursts without a response, each direction; at least 1
+    parameter type         axi_address_t    = logic, // the four of AXI_TYPES(IdWidth, DataWidth)
+    parameter type         axi_write_data_t = logic, // write data
+    parameter type         axi_response_t   = logic, // write response
+    parameter type         axi_read_data_t  = logic  // read data
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
     // from the host
     input  logic [    IdWidth-1:0] s_axi_awid,
-    input  logic [  AddrWidth-1:0] s_axi_awaddr,
+    input  logic [           31:0] s_axi_awaddr,
     input  logic [            7:0] s_axi_awlen,
     input  logic [            2:0] s_axi_awsize,
     input  logic [            1:0] s_axi_awburst,
@@ -37,7 +40,7 @@ module axi_slave #(
     output logic                   s_axi_bvalid,
     input  logic                   s_axi_bready,
     input  logic [    IdWidth-1:0] s_axi_arid,
-    input  logic [  AddrWidth-1:0] s_axi_araddr,
+    input  logic [           31:0] s_axi_araddr,
     input  logic [            7:0] s_axi_arlen,
     input  logic [            2:0] s_axi_arsize,
     input  logic [            1:0] s_axi_arburst,
@@ -51,35 +54,19 @@ module axi_slave #(
     output logic                   s_axi_rvalid,
     input  logic                   s_axi_rready,
     // to the memory controller; write data may be offered before its address is taken
-    output logic [    IdWidth-1:0] m_awid_o,
-    output logic [  AddrWidth-1:0] m_awaddr_o,
-    output logic [            7:0] m_awlen_o,
-    output logic [            2:0] m_awsize_o,
-    output logic [            1:0] m_awburst_o,
-    output logic [            2:0] m_awprot_o,
+    output axi_address_t           m_aw_o,
     output logic                   m_awvalid_o,
     input  logic                   m_awready_i,
-    output logic [  DataWidth-1:0] m_wdata_o,
-    output logic [DataWidth/8-1:0] m_wstrb_o,
-    output logic                   m_wlast_o,
+    output axi_write_data_t        m_w_o,
     output logic                   m_wvalid_o,
     input  logic                   m_wready_i,
-    input  logic [    IdWidth-1:0] m_bid_i,
-    input  logic [            1:0] m_bresp_i,
+    input  axi_response_t          m_b_i,
     input  logic                   m_bvalid_i,
     output logic                   m_bready_o,
-    output logic [    IdWidth-1:0] m_arid_o,
-    output logic [  AddrWidth-1:0] m_araddr_o,
-    output logic [            7:0] m_arlen_o,
-    output logic [            2:0] m_arsize_o,
-    output logic [            1:0] m_arburst_o,
-    output logic [            2:0] m_arprot_o,
+    output axi_address_t           m_ar_o,
     output logic                   m_arvalid_o,
     input  logic                   m_arready_i,
-    input  logic [    IdWidth-1:0] m_rid_i,
-    input  logic [  DataWidth-1:0] m_rdata_i,
-    input  logic [            1:0] m_rresp_i,
-    input  logic                   m_rlast_i,
+    input  axi_read_data_t         m_r_i,
     input  logic                   m_rvalid_i,
     output logic                   m_rready_o
 );
@@ -100,42 +87,12 @@ module axi_slave #(
   if (DataWidth < 8 || DataWidth > 1024 || (DataWidth & (DataWidth - 1)) != 0) begin : gen_bad_data_width
     $fatal(1, "axi_slave: DataWidth must be a power of two from 8 to 1024");
   end
-  if (AddrWidth < 30 || AddrWidth > 64) begin : gen_bad_addr_width
-    $fatal(1, "axi_slave: AddrWidth must be 30 to 64");
-  end
   if (IdWidth < 1) begin : gen_bad_id_width
     $fatal(1, "axi_slave: IdWidth must be at least 1");
   end
   if (MaxOutstanding < 1) begin : gen_bad_max_outstanding
     $fatal(1, "axi_slave: MaxOutstanding must be at least 1");
   end
-
-  typedef struct packed {
-    logic [2:0]           prot;
-    logic [IdWidth-1:0]   id;
-    logic [AddrWidth-1:0] addr;
-    logic [7:0]           len;
-    logic [2:0]           size;
-    logic [1:0]           burst;
-  } request_t;
-
-  typedef struct packed {
-    logic [DataWidth-1:0]   data;
-    logic [DataWidth/8-1:0] strb;
-    logic                   last;
-  } write_data_t;
-
-  typedef struct packed {
-    logic [IdWidth-1:0] id;
-    logic [1:0]         resp;
-  } write_response_t;
-
-  typedef struct packed {
-    logic [IdWidth-1:0]   id;
-    logic [DataWidth-1:0] data;
-    logic [1:0]           resp;
-    logic                 last;
-  } read_data_t;
 
   // Whether the burst is one that AXI4 allows on this bus. `offset` is its start within a 4 KiB page.
   function automatic logic legal_burst(input logic [11:0] offset, input logic [7:0] len, input logic [2:0] size,
@@ -164,9 +121,9 @@ module axi_slave #(
   logic [CountBits-1:0] write_count_q, write_count_d;  // forwarded, no response yet
   logic [CountBits-1:0] data_count_q, data_count_d;    // forwarded, last data beat not passed on yet
 
-  request_t             aw_in;
-  write_data_t          w_in;
-  write_response_t      b_in;
+  axi_address_t           aw_in;
+  axi_write_data_t      w_in;
+  axi_response_t        b_in;
   logic                 aw_valid, aw_legal, aw_pop;
   logic                 aw_out_ready, aw_forward;
   logic                 w_valid, w_pop, w_pass;
@@ -198,14 +155,14 @@ module axi_slave #(
     endcase
   end
 
-  assign aw_legal    = aw_in.addr[AddrWidth-1:MemoryBits] == '0 &&
+  assign aw_legal    = aw_in.addr[31:MemoryBits] == '0 &&
                        legal_burst(aw_in.addr[11:0], aw_in.len, aw_in.size, aw_in.burst);
   assign w_pass      = data_count_q != '0;
   assign m_wvalid_o  = w_valid && w_pass;
   assign w_pop       = (m_wvalid_o && m_wready_i) || (w_valid && write_state_q == WriteDrain);
   assign m_bready_o  = b_ready;
   assign b_push      = write_state_q == WriteRefuse ? b_ready : m_bvalid_i && m_bready_o;
-  assign b_in        = write_state_q == WriteRefuse ? {aw_in.id, RespDecErr} : {m_bid_i, m_bresp_i};
+  assign b_in        = write_state_q == WriteRefuse ? {aw_in.id, RespDecErr} : m_b_i;
 
   assign write_count_d = write_count_q + CountBits'(aw_forward) - CountBits'(m_bvalid_i && m_bready_o);
   assign data_count_d  = data_count_q + CountBits'(aw_forward) - CountBits'(m_wvalid_o && m_wready_i && w_in.last);
@@ -223,11 +180,11 @@ module axi_slave #(
   end
 
   skid_buffer #(
-      .Width($bits(request_t))
+      .Width($bits(axi_address_t))
   ) u_aw_in (
       .clk_i,
       .rst_ni,
-      .data_i ({s_axi_awprot, s_axi_awid, s_axi_awaddr, s_axi_awlen, s_axi_awsize, s_axi_awburst}),
+      .data_i ({s_axi_awid, s_axi_awaddr, s_axi_awlen, s_axi_awsize, s_axi_awburst, s_axi_awprot}),
       .valid_i(s_axi_awvalid),
       .ready_o(s_axi_awready),
       .data_o (aw_in),
@@ -237,21 +194,21 @@ module axi_slave #(
 
   // A second stage, because the memory may take the data before the address: the choice must not wait for m_awready_i.
   skid_buffer #(
-      .Width($bits(request_t))
+      .Width($bits(axi_address_t))
   ) u_aw_out (
       .clk_i,
       .rst_ni,
       .data_i (aw_in),
       .valid_i(aw_forward),
       .ready_o(aw_out_ready),
-      .data_o ({m_awprot_o, m_awid_o, m_awaddr_o, m_awlen_o, m_awsize_o, m_awburst_o}),
+      .data_o (m_aw_o),
       .valid_o(m_awvalid_o),
       .ready_i(m_awready_i)
   );
 
-  assign {m_wdata_o, m_wstrb_o, m_wlast_o} = w_in;
+  assign m_w_o = w_in;
   skid_buffer #(
-      .Width($bits(write_data_t))
+      .Width($bits(axi_write_data_t))
   ) u_w (
       .clk_i,
       .rst_ni,
@@ -264,7 +221,7 @@ module axi_slave #(
   );
 
   skid_buffer #(
-      .Width($bits(write_response_t))
+      .Width($bits(axi_response_t))
   ) u_b (
       .clk_i,
       .rst_ni,
@@ -286,24 +243,24 @@ module axi_slave #(
   logic [CountBits-1:0] read_count_q, read_count_d;  // forwarded, last data beat not here yet
   logic [7:0]           beat_q, beat_d;
 
-  request_t             ar_in;
-  read_data_t           r_in;
+  axi_address_t           ar_in;
+  axi_read_data_t       r_in;
   logic                 ar_valid, ar_legal, ar_pop;
   logic                 r_ready, r_push, refuse_last;
 
-  assign ar_legal    = ar_in.addr[AddrWidth-1:MemoryBits] == '0 &&
+  assign ar_legal    = ar_in.addr[31:MemoryBits] == '0 &&
                        legal_burst(ar_in.addr[11:0], ar_in.len, ar_in.size, ar_in.burst);
   assign refuse_last = beat_q == ar_in.len;
   assign m_arvalid_o = read_state_q == ReadForward && ar_valid && ar_legal && read_count_q != CountMax;
   assign m_rready_o  = r_ready;
-  assign {m_arprot_o, m_arid_o, m_araddr_o, m_arlen_o, m_arsize_o, m_arburst_o} = ar_in;
+  assign m_ar_o      = ar_in;
 
   always_comb begin
     read_state_d = read_state_q;
     beat_d       = beat_q;
     ar_pop       = m_arvalid_o && m_arready_i;
     r_push       = m_rvalid_i && m_rready_o;
-    r_in         = {m_rid_i, m_rdata_i, m_rresp_i, m_rlast_i};
+    r_in         = m_r_i;
     if (read_state_q == ReadForward) begin
       if (ar_valid && !ar_legal && read_count_q == '0) begin
         read_state_d = ReadRefuse;
@@ -323,7 +280,7 @@ module axi_slave #(
   end
 
   assign read_count_d = read_count_q + CountBits'(m_arvalid_o && m_arready_i) -
-                        CountBits'(m_rvalid_i && m_rready_o && m_rlast_i);
+                        CountBits'(m_rvalid_i && m_rready_o && m_r_i.last);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -338,11 +295,11 @@ module axi_slave #(
   end
 
   skid_buffer #(
-      .Width($bits(request_t))
+      .Width($bits(axi_address_t))
   ) u_ar (
       .clk_i,
       .rst_ni,
-      .data_i ({s_axi_arprot, s_axi_arid, s_axi_araddr, s_axi_arlen, s_axi_arsize, s_axi_arburst}),
+      .data_i ({s_axi_arid, s_axi_araddr, s_axi_arlen, s_axi_arsize, s_axi_arburst, s_axi_arprot}),
       .valid_i(s_axi_arvalid),
       .ready_o(s_axi_arready),
       .data_o (ar_in),
@@ -351,7 +308,7 @@ module axi_slave #(
   );
 
   skid_buffer #(
-      .Width($bits(read_data_t))
+      .Width($bits(axi_read_data_t))
   ) u_r (
       .clk_i,
       .rst_ni,
@@ -365,16 +322,16 @@ module axi_slave #(
 
   // ---------------------------------------------------------------- what the neighbours must keep
   `NPU_ASSERT_HANDSHAKE(HostAwHolds, s_axi_awvalid, s_axi_awready,
-                        {s_axi_awprot, s_axi_awid, s_axi_awaddr, s_axi_awlen, s_axi_awsize, s_axi_awburst},
+                        {s_axi_awid, s_axi_awaddr, s_axi_awlen, s_axi_awsize, s_axi_awburst, s_axi_awprot},
                         "the host changed or withdrew a write address before it was taken")
   `NPU_ASSERT_HANDSHAKE(HostWHolds, s_axi_wvalid, s_axi_wready, {s_axi_wdata, s_axi_wstrb, s_axi_wlast},
                         "the host changed or withdrew write data before it was taken")
   `NPU_ASSERT_HANDSHAKE(HostArHolds, s_axi_arvalid, s_axi_arready,
-                        {s_axi_arprot, s_axi_arid, s_axi_araddr, s_axi_arlen, s_axi_arsize, s_axi_arburst},
+                        {s_axi_arid, s_axi_araddr, s_axi_arlen, s_axi_arsize, s_axi_arburst, s_axi_arprot},
                         "the host changed or withdrew a read address before it was taken")
-  `NPU_ASSERT_HANDSHAKE(MemoryBHolds, m_bvalid_i, m_bready_o, {m_bid_i, m_bresp_i},
+  `NPU_ASSERT_HANDSHAKE(MemoryBHolds, m_bvalid_i, m_bready_o, m_b_i,
                         "the memory changed or withdrew a write response before it was taken")
-  `NPU_ASSERT_HANDSHAKE(MemoryRHolds, m_rvalid_i, m_rready_o, {m_rid_i, m_rdata_i, m_rresp_i, m_rlast_i},
+  `NPU_ASSERT_HANDSHAKE(MemoryRHolds, m_rvalid_i, m_rready_o, m_r_i,
                         "the memory changed or withdrew read data before it was taken")
   `NPU_ASSERT(MemoryBExpected, !(m_bvalid_i && write_count_q == '0),
               "the memory answered a write that nobody asked for")
@@ -382,14 +339,12 @@ module axi_slave #(
   `NPU_ASSERT_KNOWN(HostAddressesKnown, ({s_axi_awvalid ? s_axi_awaddr : '0, s_axi_arvalid ? s_axi_araddr : '0}))
 
   // ---------------------------------------------------------------- what this module keeps
-  `NPU_ASSERT_KNOWN(AddressesKnown, ({m_awvalid_o ? m_awaddr_o : '0, m_arvalid_o ? m_araddr_o : '0}))
-  `NPU_ASSERT_HANDSHAKE(AwHolds, m_awvalid_o, m_awready_i,
-                        {m_awprot_o, m_awid_o, m_awaddr_o, m_awlen_o, m_awsize_o, m_awburst_o},
+  `NPU_ASSERT_KNOWN(AddressesKnown, ({m_awvalid_o ? m_aw_o.addr : '0, m_arvalid_o ? m_ar_o.addr : '0}))
+  `NPU_ASSERT_HANDSHAKE(AwHolds, m_awvalid_o, m_awready_i, m_aw_o,
                         "a write address changed or was withdrawn before the memory took it")
-  `NPU_ASSERT_HANDSHAKE(WHolds, m_wvalid_o, m_wready_i, {m_wdata_o, m_wstrb_o, m_wlast_o},
+  `NPU_ASSERT_HANDSHAKE(WHolds, m_wvalid_o, m_wready_i, m_w_o,
                         "write data changed or was withdrawn before the memory took it")
-  `NPU_ASSERT_HANDSHAKE(ArHolds, m_arvalid_o, m_arready_i,
-                        {m_arprot_o, m_arid_o, m_araddr_o, m_arlen_o, m_arsize_o, m_arburst_o},
+  `NPU_ASSERT_HANDSHAKE(ArHolds, m_arvalid_o, m_arready_i, m_ar_o,
                         "a read address changed or was withdrawn before the memory took it")
   `NPU_ASSERT_HANDSHAKE(BHolds, s_axi_bvalid, s_axi_bready, {s_axi_bid, s_axi_bresp},
                         "a write response changed or was withdrawn before the host took it")

@@ -3,35 +3,29 @@
 `include "npu_assert.svh"
 
 // The host's reads between its window and the memory controller. An address goes on only when there is room for all
-// data of its burst beside that of the bursts before it: the controller never waits for the host to take data. The
-// other attributes of an address pass beside this module.
+// data of its burst beside that of the bursts before it: the controller never waits for the host to take data.
 // Reset and idle state: empty, no valid is high.
 module host_read_buffer #(
-    parameter int unsigned DataWidth = 256,  // bits of a beat, a multiple of 8
-    parameter int unsigned IdWidth   = 4,    // bits of an ID, at least 1
-    parameter int unsigned MaxBurst  = 256,  // beats of the longest burst, 1 to 256
-    parameter int unsigned DataBeats = 512   // beats of all bursts under way, a power of two, at least MaxBurst
+    parameter int unsigned MaxBurst        = 256,   // beats of the longest burst, 1 to 256
+    parameter int unsigned DataBeats       = 512,   // beats of all bursts under way, a power of two, at least MaxBurst
+    parameter type         axi_address_t   = logic, // the two of AXI_TYPES that a read has
+    parameter type         axi_read_data_t = logic  // read data
 ) (
-    input  logic                 clk_i,
-    input  logic                 rst_ni,
+    input  logic            clk_i,
+    input  logic            rst_ni,
     // from the host window
-    input  logic                 arvalid_i,
-    output logic                 arready_o,
-    input  logic [7:0]           arlen_i,
-    output logic                 rvalid_o,
-    input  logic                 rready_i,
-    output logic [IdWidth-1:0]   rid_o,
-    output logic [DataWidth-1:0] rdata_o,
-    output logic [1:0]           rresp_o,
-    output logic                 rlast_o,
+    input  logic            arvalid_i,
+    output logic            arready_o,
+    input  axi_address_t    ar_i,
+    output logic            rvalid_o,
+    input  logic            rready_i,
+    output axi_read_data_t  r_o,
     // to the memory controller
-    output logic                 arvalid_o,
-    input  logic                 arready_i,
-    input  logic                 rvalid_i,   // always taken
-    input  logic [IdWidth-1:0]   rid_i,
-    input  logic [DataWidth-1:0] rdata_i,
-    input  logic [1:0]           rresp_i,
-    input  logic                 rlast_i
+    output logic            arvalid_o,
+    output axi_address_t    ar_o,
+    input  logic            arready_i,
+    input  logic            rvalid_i,  // always taken
+    input  axi_read_data_t  r_i
 );
   localparam int unsigned CountBits = $clog2(DataBeats) + 1;
   typedef logic [CountBits-1:0] count_t;
@@ -39,29 +33,30 @@ module host_read_buffer #(
   count_t claimed_q;  // beats of the bursts under way that the host has not taken
   logic room, queue_ready;
 
-  assign room      = 32'(claimed_q) + 32'(arlen_i) < DataBeats;
+  assign room      = 32'(claimed_q) + 32'(ar_i.len) < DataBeats;
   assign arvalid_o = arvalid_i && room;
   assign arready_o = arready_i && room;
+  assign ar_o      = ar_i;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) claimed_q <= '0;
     else
-      claimed_q <= claimed_q + (arvalid_o && arready_i ? count_t'(arlen_i) + count_t'(1) : '0)
+      claimed_q <= claimed_q + (arvalid_o && arready_i ? count_t'(ar_i.len) + count_t'(1) : '0)
                    - count_t'(rvalid_o && rready_i);
   end
 
   ram_queue #(
-      .Width(IdWidth + DataWidth + 2 + 1),
+      .Width($bits(axi_read_data_t)),
       .Depth(DataBeats)
   ) u_r (
       .clk_i,
       .rst_ni,
       .valid_i(rvalid_i),
       .ready_o(queue_ready),
-      .data_i ({rid_i, rdata_i, rresp_i, rlast_i}),
+      .data_i (r_i),
       .valid_o(rvalid_o),
       .ready_i(rready_i),
-      .data_o ({rid_o, rdata_o, rresp_o, rlast_o})
+      .data_o (r_o)
   );
 
   logic unused;
@@ -71,7 +66,7 @@ module host_read_buffer #(
     $fatal(1, "host_read_buffer: DataBeats must be at least MaxBurst: a burst waits until there is room for all of it");
   end
 
-  `NPU_ASSERT_HANDSHAKE(ArHolds, arvalid_o, arready_i, arlen_i,
+  `NPU_ASSERT_HANDSHAKE(ArHolds, arvalid_o, arready_i, ar_o,
                         "a read address changed or was withdrawn before it was taken")
   `NPU_ASSERT_KNOWN(DataKnown, rvalid_i)
   `NPU_ASSERT(RoomForData, !(rvalid_i && !queue_ready), "read data came for which there is no room")

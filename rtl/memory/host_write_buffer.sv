@@ -10,40 +10,34 @@
 // data that waits.
 // Reset and idle state: empty, no valid is high, every ready towards the window is.
 module host_write_buffer #(
-    parameter int unsigned DataWidth      = 256,  // bits of a beat, a multiple of 8
-    parameter int unsigned AddressWidth   = 32,   // bits of the whole address channel: ID, address and attributes
-    parameter int unsigned IdWidth        = 4,    // bits of an ID, at least 1
-    parameter int unsigned MaxBurst       = 256,  // beats of the longest burst, 1 to 256
-    parameter int unsigned DataBeats      = 512,  // beats that may wait, a power of two, at least MaxBurst
-    parameter int unsigned MaxOutstanding = 16    // bursts without a response, a power of two from 2
+    parameter int unsigned MaxBurst         = 256,   // beats of the longest burst, 1 to 256
+    parameter int unsigned DataBeats        = 512,   // beats that may wait, a power of two, at least MaxBurst
+    parameter int unsigned MaxOutstanding   = 16,    // bursts without a response, a power of two from 2
+    parameter type         axi_address_t    = logic, // the three of AXI_TYPES that a write has
+    parameter type         axi_write_data_t = logic, // write data
+    parameter type         axi_response_t   = logic  // write response
 ) (
-    input  logic                    clk_i,
-    input  logic                    rst_ni,
+    input  logic            clk_i,
+    input  logic            rst_ni,
     // from the host window
-    input  logic                    awvalid_i,
-    output logic                    awready_o,
-    input  logic [AddressWidth-1:0] aw_i,
-    input  logic                    wvalid_i,
-    output logic                    wready_o,
-    input  logic [DataWidth-1:0]    wdata_i,
-    input  logic [DataWidth/8-1:0]  wstrb_i,
-    input  logic                    wlast_i,
-    output logic                    bvalid_o,
-    input  logic                    bready_i,
-    output logic [IdWidth-1:0]      bid_o,
-    output logic [1:0]              bresp_o,
+    input  logic            awvalid_i,
+    output logic            awready_o,
+    input  axi_address_t    aw_i,
+    input  logic            wvalid_i,
+    output logic            wready_o,
+    input  axi_write_data_t w_i,
+    output logic            bvalid_o,
+    input  logic            bready_i,
+    output axi_response_t   b_o,
     // to the memory controller
-    output logic                    awvalid_o,
-    input  logic                    awready_i,
-    output logic [AddressWidth-1:0] aw_o,
-    output logic                    wvalid_o,   // always, while a beat of a burst whose address was taken is left
-    input  logic                    wready_i,
-    output logic [DataWidth-1:0]    wdata_o,
-    output logic [DataWidth/8-1:0]  wstrb_o,
-    output logic                    wlast_o,
-    input  logic                    bvalid_i,   // always taken
-    input  logic [IdWidth-1:0]      bid_i,
-    input  logic [1:0]              bresp_i
+    output logic            awvalid_o,
+    input  logic            awready_i,
+    output axi_address_t    aw_o,
+    output logic            wvalid_o,  // always, while a beat of a burst whose address was taken is left
+    input  logic            wready_i,
+    output axi_write_data_t w_o,
+    input  logic            bvalid_i,  // always taken
+    input  axi_response_t   b_i
 );
   localparam int unsigned CountBits = $clog2(MaxOutstanding) + 1;
 
@@ -59,12 +53,12 @@ module host_write_buffer #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni) whole_q <= '0;
     else
-      whole_q <= whole_q + ($clog2(DataBeats) + 2)'(wvalid_i && wready_o && wlast_i)
+      whole_q <= whole_q + ($clog2(DataBeats) + 2)'(wvalid_i && wready_o && w_i.last)
                  - ($clog2(DataBeats) + 2)'(awvalid_o && awready_i);
   end
 
   sync_fifo #(
-      .Width(AddressWidth),
+      .Width($bits(axi_address_t)),
       .Depth(MaxOutstanding)
   ) u_aw (
       .clk_i,
@@ -80,30 +74,30 @@ module host_write_buffer #(
   );
 
   ram_queue #(
-      .Width(DataWidth + DataWidth / 8 + 1),
+      .Width($bits(axi_write_data_t)),
       .Depth(DataBeats)
   ) u_w (
       .clk_i,
       .rst_ni,
       .valid_i(wvalid_i),
       .ready_o(wready_o),
-      .data_i ({wdata_i, wstrb_i, wlast_i}),
+      .data_i (w_i),
       .valid_o(wvalid_o),
       .ready_i(wready_i),
-      .data_o ({wdata_o, wstrb_o, wlast_o})
+      .data_o (w_o)
   );
 
   sync_fifo #(
-      .Width(IdWidth + 2),
+      .Width($bits(axi_response_t)),
       .Depth(MaxOutstanding)
   ) u_b (
       .clk_i,
       .rst_ni,
       .clear_i(1'b0),
       .push_i (bvalid_i),
-      .data_i ({bid_i, bresp_i}),
+      .data_i (b_i),
       .pop_i  (bvalid_o && bready_i),
-      .data_o ({bid_o, bresp_o}),
+      .data_o (b_o),
       .full_o (b_full),
       .empty_o(b_empty),
       .count_o(b_count)
@@ -117,7 +111,7 @@ module host_write_buffer #(
     $fatal(1, "host_write_buffer: DataBeats must be at least MaxBurst: a burst waits until all of it is here");
   end
 
-  `NPU_ASSERT_HANDSHAKE(HostBHolds, bvalid_o, bready_i, {bid_o, bresp_o},
+  `NPU_ASSERT_HANDSHAKE(HostBHolds, bvalid_o, bready_i, b_o,
                         "a write response changed or was withdrawn before the window took it")
   `NPU_ASSERT_HANDSHAKE(AwHolds, awvalid_o, awready_i, aw_o,
                         "a write address changed or was withdrawn before it was taken")

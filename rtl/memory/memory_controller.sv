@@ -13,8 +13,12 @@
 module memory_controller
   import npu_pkg::*;
 #(
-    parameter int unsigned DataWidth   = 256,  // bits of a beat, a power of two from 64 to 512
-    parameter int unsigned WritesAhead = 16    // write bursts whose address may be ahead of their data, a power of two
+    parameter int unsigned DataWidth        = 256,   // bits of a beat, a power of two from 64 to 512
+    parameter int unsigned WritesAhead      = 16,    // writes whose address may be ahead of their data, a power of two
+    parameter type         axi_address_t    = logic, // the four of AXI_TYPES, with IDs of 4 bits
+    parameter type         axi_write_data_t = logic, // write data
+    parameter type         axi_response_t   = logic, // write response
+    parameter type         axi_read_data_t  = logic  // read data
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
@@ -50,34 +54,18 @@ module memory_controller
 
     // the host's accesses: write data is at hand from the clock in which its address is taken on, and there is room
     // for every response and all read data
-    input  logic [3:0]             host_awid_i,
-    input  logic [31:0]            host_awaddr_i,
-    input  logic [7:0]             host_awlen_i,
-    input  logic [2:0]             host_awsize_i,
-    input  logic [1:0]             host_awburst_i,
-    input  logic [2:0]             host_awprot_i,
+    input  axi_address_t           host_aw_i,
     input  logic                   host_awvalid_i,
     output logic                   host_awready_o,
-    input  logic [DataWidth-1:0]   host_wdata_i,
-    input  logic [DataWidth/8-1:0] host_wstrb_i,
-    input  logic                   host_wlast_i,
+    input  axi_write_data_t        host_w_i,
     input  logic                   host_wvalid_i,
     output logic                   host_wready_o,
-    output logic [3:0]             host_bid_o,
-    output logic [1:0]             host_bresp_o,
+    output axi_response_t          host_b_o,
     output logic                   host_bvalid_o,
-    input  logic [3:0]             host_arid_i,
-    input  logic [31:0]            host_araddr_i,
-    input  logic [7:0]             host_arlen_i,
-    input  logic [2:0]             host_arsize_i,
-    input  logic [1:0]             host_arburst_i,
-    input  logic [2:0]             host_arprot_i,
+    input  axi_address_t           host_ar_i,
     input  logic                   host_arvalid_i,
     output logic                   host_arready_o,
-    output logic [3:0]             host_rid_o,
-    output logic [DataWidth-1:0]   host_rdata_o,
-    output logic [1:0]             host_rresp_o,
-    output logic                   host_rlast_o,
+    output axi_read_data_t         host_r_o,
     output logic                   host_rvalid_o,
 
     // DRAM
@@ -188,12 +176,12 @@ module memory_controller
       m_axi_arburst <= BurstIncr;
       m_axi_arprot  <= prot_i;
       if (ar_grant[0]) begin
-        m_axi_arid[3:0] <= host_arid_i;
-        m_axi_araddr    <= host_araddr_i;
-        m_axi_arlen     <= host_arlen_i;
-        m_axi_arsize    <= host_arsize_i;
-        m_axi_arburst   <= host_arburst_i;
-        m_axi_arprot    <= host_arprot_i;
+        m_axi_arid[3:0] <= host_ar_i.id;
+        m_axi_araddr    <= host_ar_i.addr;
+        m_axi_arlen     <= host_ar_i.len;
+        m_axi_arsize    <= host_ar_i.size;
+        m_axi_arburst   <= host_ar_i.burst;
+        m_axi_arprot    <= host_ar_i.prot;
       end
       for (int unsigned i = 0; i < NumReads; i++) begin
         if (ar_grant[i+1]) begin
@@ -206,10 +194,7 @@ module memory_controller
 
   // Every client has room for the data that it asked for.
   assign host_rvalid_o = m_axi_rvalid && m_axi_rid[7:4] == 4'(ClientHost);
-  assign host_rid_o    = m_axi_rid[3:0];
-  assign host_rdata_o  = m_axi_rdata;
-  assign host_rresp_o  = m_axi_rresp;
-  assign host_rlast_o  = m_axi_rlast;
+  assign host_r_o      = '{id: m_axi_rid[3:0], data: m_axi_rdata, resp: m_axi_rresp, last: m_axi_rlast};
   assign m_axi_rready  = 1'b1;
 
   // ---- write channels ------------------------------------------------------------
@@ -305,12 +290,12 @@ module memory_controller
       m_axi_awburst <= BurstIncr;
       m_axi_awprot  <= prot_i;
       if (aw_grant[0]) begin
-        m_axi_awid[3:0] <= host_awid_i;
-        m_axi_awaddr    <= host_awaddr_i;
-        m_axi_awlen     <= host_awlen_i;
-        m_axi_awsize    <= host_awsize_i;
-        m_axi_awburst   <= host_awburst_i;
-        m_axi_awprot    <= host_awprot_i;
+        m_axi_awid[3:0] <= host_aw_i.id;
+        m_axi_awaddr    <= host_aw_i.addr;
+        m_axi_awlen     <= host_aw_i.len;
+        m_axi_awsize    <= host_aw_i.size;
+        m_axi_awburst   <= host_aw_i.burst;
+        m_axi_awprot    <= host_aw_i.prot;
       end
       for (int unsigned i = 0; i < NumWrites; i++) begin
         if (aw_grant[i+1]) begin
@@ -326,9 +311,9 @@ module memory_controller
 
   always_comb begin
     w_valid_out = host_wvalid_i;
-    w_last_out  = host_wlast_i;
-    w_data_out  = host_wdata_i;
-    w_strb_out  = host_wstrb_i;
+    w_last_out  = host_w_i.last;
+    w_data_out  = host_w_i.data;
+    w_strb_out  = host_w_i.strb;
     for (int unsigned i = 0; i < NumWrites; i++) begin
       if (32'(w_owner) == i + 1) begin
         w_valid_out = w_valid[i];
@@ -357,8 +342,7 @@ module memory_controller
   end
 
   assign host_bvalid_o = m_axi_bvalid && m_axi_bid[7:4] == 4'(ClientHost);
-  assign host_bid_o    = m_axi_bid[3:0];
-  assign host_bresp_o  = m_axi_bresp;
+  assign host_b_o      = '{id: m_axi_bid[3:0], resp: m_axi_bresp};
   assign m_axi_bready  = 1'b1;
 
   // ---- state ----------------------------------------------------------------------

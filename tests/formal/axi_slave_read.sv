@@ -2,6 +2,7 @@
 // reaches no memory and gets its beats of zeros with DECERR in its turn; nothing stands still unless a neighbour does.
 `include "formal.svh"
 `include "axi_rules.svh"
+`include "axi_types.svh"
 
 module axi_slave_read_formal #(
     parameter int unsigned DataWidth      = 16,
@@ -28,8 +29,9 @@ module axi_slave_read_formal #(
     input logic                 tag_r
 );
   localparam int unsigned DataBytes = DataWidth / 8;
-  localparam int unsigned ArBits    = 3 + IdWidth + 32 + 8 + 3 + 2;
-  localparam int unsigned RBits     = IdWidth + DataWidth + 2 + 1;
+  `AXI_TYPES(IdWidth, DataWidth)
+  localparam int unsigned ArBits    = $bits(axi_address_t);
+  localparam int unsigned RBits     = $bits(axi_read_data_t);
   localparam logic [1:0]  DecErr    = 2'b11;
 
   localparam int unsigned CountBits = $clog2(MaxOutstanding + 6);
@@ -37,32 +39,30 @@ module axi_slave_read_formal #(
 
   `AXI_FORWARDED_FUNCTION
 
-  function automatic logic forwarded_ar(input logic [ArBits-1:0] payload);
-    return forwarded(payload[44:13], payload[12:5], payload[4:2], payload[1:0]);
+  function automatic logic forwarded_ar(input axi_address_t payload);
+    return forwarded(payload.addr, payload.len, payload.size, payload.burst);
   endfunction
 
   logic                 s_arready, s_rvalid, s_rlast;
-  logic [IdWidth-1:0]   s_rid, m_arid;
+  logic [IdWidth-1:0]   s_rid;
   logic [DataWidth-1:0] s_rdata;
   logic [1:0]           s_rresp;
   logic                 m_arvalid, m_rready;
-  logic [31:0]          m_araddr;
-  logic [7:0]           m_arlen;
-  logic [2:0]           m_arsize;
-  logic [1:0]           m_arburst;
-  logic [2:0]           m_arprot;
-  logic [ArBits-1:0]    s_ar, m_ar;
-  logic [RBits-1:0]     s_r, m_r;
+  axi_address_t         s_ar, m_ar;
+  axi_read_data_t       s_r, m_r;
 
-  assign s_ar = {s_arprot, s_arid, s_araddr, s_arlen, s_arsize, s_arburst};
-  assign m_ar = {m_arprot, m_arid, m_araddr, m_arlen, m_arsize, m_arburst};
+  assign s_ar = {s_arid, s_araddr, s_arlen, s_arsize, s_arburst, s_arprot};
   assign s_r  = {s_rid, s_rdata, s_rresp, s_rlast};
   assign m_r  = {m_rid, m_rdata, m_rresp, m_rlast};
 
   axi_slave #(
-      .DataWidth     (DataWidth),
-      .IdWidth       (IdWidth),
-      .MaxOutstanding(MaxOutstanding)
+      .DataWidth       (DataWidth),
+      .IdWidth         (IdWidth),
+      .MaxOutstanding  (MaxOutstanding),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) dut (
       .clk_i,
       .rst_ni,
@@ -97,35 +97,19 @@ module axi_slave_read_formal #(
       .s_axi_rlast  (s_rlast),
       .s_axi_rvalid (s_rvalid),
       .s_axi_rready (s_rready),
-      .m_awid_o     (),
-      .m_awaddr_o   (),
-      .m_awlen_o    (),
-      .m_awsize_o   (),
-      .m_awburst_o  (),
-      .m_awprot_o   (),
+      .m_aw_o       (),
       .m_awvalid_o  (),
       .m_awready_i  (1'b0),
-      .m_wdata_o    (),
-      .m_wstrb_o    (),
-      .m_wlast_o    (),
+      .m_w_o        (),
       .m_wvalid_o   (),
       .m_wready_i   (1'b0),
-      .m_bid_i      ('0),
-      .m_bresp_i    ('0),
+      .m_b_i        ('0),
       .m_bvalid_i   (1'b0),
       .m_bready_o   (),
-      .m_arid_o     (m_arid),
-      .m_araddr_o   (m_araddr),
-      .m_arlen_o    (m_arlen),
-      .m_arsize_o   (m_arsize),
-      .m_arburst_o  (m_arburst),
-      .m_arprot_o   (m_arprot),
+      .m_ar_o       (m_ar),
       .m_arvalid_o  (m_arvalid),
       .m_arready_i  (m_arready),
-      .m_rid_i      (m_rid),
-      .m_rdata_i    (m_rdata),
-      .m_rresp_i    (m_rresp),
-      .m_rlast_i    (m_rlast),
+      .m_r_i        (m_r),
       .m_rvalid_i   (m_rvalid),
       .m_rready_o   (m_rready)
   );
@@ -197,7 +181,7 @@ module axi_slave_read_formal #(
   logic              good_q, bad_q;  // an address for memory, one that is not
   count_t            good_ahead_q;   // addresses for memory before it
   count_t            bad_ahead_q;    // bursts before it
-  logic [ArBits-1:0] good_ar_q, bad_ar_q;
+  axi_address_t good_ar_q, bad_ar_q;
   logic [8:0]        bad_beats_q;    // of its beats, those that the host has
   logic              beat_q;         // a beat of the memory
   count_t            beat_ahead_q;   // beats before it
@@ -253,8 +237,8 @@ module axi_slave_read_formal #(
     return {id, DataWidth'(0), DecErr, last};
   endfunction
   logic [IdWidth-1:0] bad_id;
-  assign bad_id      = bad_ar_q[ArBits-4-:IdWidth];
-  assign bad_len     = {1'b0, bad_ar_q[12:5]};
+  assign bad_id      = bad_ar_q.id;
+  assign bad_len     = {1'b0, bad_ar_q.len};
   assign place_head  = bad_ahead_q == lasts + count_t'(dut.read_count_q);
   assign tagged0     = bad_q && dut.u_r.valid_q && bad_ahead_q == '0;
   assign tagged1     = bad_q && dut.u_r.spare_valid_q && bad_ahead_q == count_t'(last0);
@@ -294,7 +278,7 @@ module axi_slave_read_formal #(
       BeatsAre  : assert (beats_q == out_r);
       OwedIs    : assert (count_t'(dut.read_count_q) == owed_q && dut.read_count_q <= MaxOutstanding);
       Refuses   : assert (!refusing || (dut.read_count_q == '0 && in_ar != '0 && !legal0 &&
-                                        dut.beat_q <= dut.u_ar.data_q[12:5]));
+                                        dut.beat_q <= dut.u_ar.data_q[15:8]));
       // With nothing owed and nothing begun, the last beat inside ends a burst.
       Whole     : assert (dut.read_count_q != '0 || (refusing && dut.beat_q != '0) || out_r == '0 ||
                           (out_r == count_t'(2) ? last1 : last0));

@@ -1,6 +1,7 @@
 // axi_slave, response times: with neighbours that never make it wait, every burst of up to two beats is answered within
 // `WriteLimit` or `ReadLimit` clocks, forwarded or refused, whatever lies before it.
 `include "formal.svh"
+`include "axi_types.svh"
 
 module axi_slave_response_formal #(
     parameter int unsigned DataWidth  = 16,
@@ -25,13 +26,22 @@ module axi_slave_response_formal #(
   localparam int unsigned MaxOutstanding = 2;
   typedef logic [3:0] count_t;
 
+  `AXI_TYPES(1, DataWidth)
+  axi_write_data_t m_w;
+  logic m_wlast;
+  assign m_wlast = m_w.last;
+
   logic s_awready, s_wready, s_bvalid, s_arready, s_rvalid, s_rlast;
-  logic m_awvalid, m_wvalid, m_wlast, m_bvalid, m_bready, m_arvalid, m_rvalid, m_rready;
+  logic m_awvalid, m_wvalid, m_bvalid, m_bready, m_arvalid, m_rvalid, m_rready;
 
   axi_slave #(
-      .DataWidth     (DataWidth),
-      .IdWidth       (1),
-      .MaxOutstanding(MaxOutstanding)
+      .DataWidth       (DataWidth),
+      .IdWidth         (1),
+      .MaxOutstanding  (MaxOutstanding),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) dut (
       .clk_i,
       .rst_ni,
@@ -66,35 +76,19 @@ module axi_slave_response_formal #(
       .s_axi_rlast  (s_rlast),
       .s_axi_rvalid (s_rvalid),
       .s_axi_rready (1'b1),
-      .m_awid_o     (),
-      .m_awaddr_o   (),
-      .m_awlen_o    (),
-      .m_awsize_o   (),
-      .m_awburst_o  (),
-      .m_awprot_o   (),
+      .m_aw_o       (),
       .m_awvalid_o  (m_awvalid),
       .m_awready_i  (1'b1),
-      .m_wdata_o    (),
-      .m_wstrb_o    (),
-      .m_wlast_o    (m_wlast),
+      .m_w_o        (m_w),
       .m_wvalid_o   (m_wvalid),
       .m_wready_i   (1'b1),
-      .m_bid_i      ('0),
-      .m_bresp_i    ('0),
+      .m_b_i        ('0),
       .m_bvalid_i   (m_bvalid),
       .m_bready_o   (m_bready),
-      .m_arid_o     (),
-      .m_araddr_o   (),
-      .m_arlen_o    (),
-      .m_arsize_o   (),
-      .m_arburst_o  (),
-      .m_arprot_o   (),
+      .m_ar_o       (),
       .m_arvalid_o  (m_arvalid),
       .m_arready_i  (1'b1),
-      .m_rid_i      ('0),
-      .m_rdata_i    ('0),
-      .m_rresp_i    ('0),
-      .m_rlast_i    (m_rlast),
+      .m_r_i        ('{id: '0, data: '0, resp: '0, last: m_rlast}),
       .m_rvalid_i   (m_rvalid),
       .m_rready_o   (m_rready)
   );

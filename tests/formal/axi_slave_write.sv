@@ -2,6 +2,7 @@
 // is not for memory reaches no memory and gets one DECERR in its turn; nothing stands still unless a neighbour does.
 `include "formal.svh"
 `include "axi_rules.svh"
+`include "axi_types.svh"
 
 module axi_slave_write_formal #(
     parameter int unsigned DataWidth      = 16,
@@ -32,9 +33,10 @@ module axi_slave_write_formal #(
     input logic                   tag_b
 );
   localparam int unsigned DataBytes = DataWidth / 8;
-  localparam int unsigned AwBits    = 3 + IdWidth + 32 + 8 + 3 + 2;
-  localparam int unsigned WBits     = DataWidth + DataBytes + 1;
-  localparam int unsigned BBits     = IdWidth + 2;
+  `AXI_TYPES(IdWidth, DataWidth)
+  localparam int unsigned AwBits    = $bits(axi_address_t);
+  localparam int unsigned WBits     = $bits(axi_write_data_t);
+  localparam int unsigned BBits     = $bits(axi_response_t);
   localparam logic [1:0]  DecErr    = 2'b11;
   // The block's states.
   localparam logic [1:0]  Forward   = 2'd0;
@@ -48,39 +50,31 @@ module axi_slave_write_formal #(
 
   `AXI_FORWARDED_FUNCTION
 
-  function automatic logic forwarded_aw(input logic [AwBits-1:0] payload);
-    return forwarded(payload[44:13], payload[12:5], payload[4:2], payload[1:0]);
+  function automatic logic forwarded_aw(input axi_address_t payload);
+    return forwarded(payload.addr, payload.len, payload.size, payload.burst);
   endfunction
 
   logic               s_awready, s_wready, s_bvalid;
   logic [IdWidth-1:0] s_bid;
   logic [1:0]         s_bresp;
-  logic [AwBits-1:0]  s_aw, m_aw;
+  axi_address_t       s_aw, m_aw;
   logic               m_awvalid, m_wvalid, m_bready;
-  logic [WBits-1:0]   s_w, m_w;
-  logic [BBits-1:0]   s_b, m_b;
+  axi_write_data_t    s_w, m_w;
+  axi_response_t      s_b, m_b;
 
-  assign s_aw = {s_awprot, s_awid, s_awaddr, s_awlen, s_awsize, s_awburst};
+  assign s_aw = {s_awid, s_awaddr, s_awlen, s_awsize, s_awburst, s_awprot};
   assign s_w  = {s_wdata, s_wstrb, s_wlast};
   assign s_b  = {s_bid, s_bresp};
   assign m_b  = {m_bid, m_bresp};
 
-  logic [IdWidth-1:0]   m_awid;
-  logic [31:0]          m_awaddr;
-  logic [7:0]           m_awlen;
-  logic [2:0]           m_awsize;
-  logic [1:0]           m_awburst;
-  logic [2:0]           m_awprot;
-  logic [DataWidth-1:0] m_wdata;
-  logic [DataBytes-1:0] m_wstrb;
-  logic                 m_wlast;
-  assign m_aw = {m_awprot, m_awid, m_awaddr, m_awlen, m_awsize, m_awburst};
-  assign m_w  = {m_wdata, m_wstrb, m_wlast};
-
   axi_slave #(
-      .DataWidth     (DataWidth),
-      .IdWidth       (IdWidth),
-      .MaxOutstanding(MaxOutstanding)
+      .DataWidth       (DataWidth),
+      .IdWidth         (IdWidth),
+      .MaxOutstanding  (MaxOutstanding),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) dut (
       .clk_i,
       .rst_ni,
@@ -115,35 +109,19 @@ module axi_slave_write_formal #(
       .s_axi_rlast  (),
       .s_axi_rvalid (),
       .s_axi_rready (1'b0),
-      .m_awid_o     (m_awid),
-      .m_awaddr_o   (m_awaddr),
-      .m_awlen_o    (m_awlen),
-      .m_awsize_o   (m_awsize),
-      .m_awburst_o  (m_awburst),
-      .m_awprot_o   (m_awprot),
+      .m_aw_o       (m_aw),
       .m_awvalid_o  (m_awvalid),
       .m_awready_i  (m_awready),
-      .m_wdata_o    (m_wdata),
-      .m_wstrb_o    (m_wstrb),
-      .m_wlast_o    (m_wlast),
+      .m_w_o        (m_w),
       .m_wvalid_o   (m_wvalid),
       .m_wready_i   (m_wready),
-      .m_bid_i      (m_bid),
-      .m_bresp_i    (m_bresp),
+      .m_b_i        (m_b),
       .m_bvalid_i   (m_bvalid),
       .m_bready_o   (m_bready),
-      .m_arid_o     (),
-      .m_araddr_o   (),
-      .m_arlen_o    (),
-      .m_arsize_o   (),
-      .m_arburst_o  (),
-      .m_arprot_o   (),
+      .m_ar_o       (),
       .m_arvalid_o  (),
       .m_arready_i  (1'b0),
-      .m_rid_i      ('0),
-      .m_rdata_i    ('0),
-      .m_rresp_i    ('0),
-      .m_rlast_i    (1'b0),
+      .m_r_i        ('0),
       .m_rvalid_i   (1'b0),
       .m_rready_o   ()
   );
@@ -184,7 +162,7 @@ module axi_slave_write_formal #(
       owed_data_q    <= '0;
     end else begin
       owed_address_q <= owed_address_q + count_t'(m_aw_go) - count_t'(m_b_go);
-      owed_data_q    <= owed_data_q + count_t'(m_w_go && m_wlast) - count_t'(m_b_go);
+      owed_data_q    <= owed_data_q + count_t'(m_w_go && m_w.last) - count_t'(m_b_go);
     end
   end
   always_comb if (rst_ni) assume (!m_bvalid || (owed_address_q != '0 && owed_data_q != '0));
@@ -236,7 +214,7 @@ module axi_slave_write_formal #(
   logic              good_q, bad_q;  // an address for memory, one that is not
   count_t            good_ahead_q;   // addresses for memory before it
   count_t            bad_ahead_q;    // responses before its own
-  logic [AwBits-1:0] good_aw_q, bad_aw_q;
+  axi_address_t good_aw_q, bad_aw_q;
   logic              beat_q;
   count_t            beat_ahead_q;   // beats before it
   logic [WBits-1:0]  beat_w_q;
@@ -309,7 +287,7 @@ module axi_slave_write_formal #(
   end
 
   logic [BBits-1:0] refusal;
-  assign refusal = {bad_aw_q[AwBits-4-:IdWidth], DecErr};
+  assign refusal = {bad_aw_q.id, DecErr};
 
   always_comb begin
     if (rst_ni) begin

@@ -1,5 +1,6 @@
 // host_read_buffer: all data that the memory sends finds room, whatever the host leaves untaken.
 `include "formal.svh"
+`include "axi_types.svh"
 
 module host_read_buffer_formal #(
     parameter int unsigned MaxBurst  = 4,
@@ -15,34 +16,30 @@ module host_read_buffer_formal #(
     input logic [7:0] rdata_i,
     input logic       rlast_i
 );
+  `AXI_TYPES(1, 8)
   typedef logic [3:0] count_t;
 
   logic arready, rvalid, arvalid;
 
   host_read_buffer #(
-      .DataWidth(8),
-      .IdWidth  (1),
-      .MaxBurst (MaxBurst),
-      .DataBeats(DataBeats)
+      .MaxBurst       (MaxBurst),
+      .DataBeats      (DataBeats),
+      .axi_address_t  (axi_address_t),
+      .axi_read_data_t(axi_read_data_t)
   ) dut (
       .clk_i,
       .rst_ni,
       .arvalid_i,
       .arready_o(arready),
-      .arlen_i,
+      .ar_i     ('{len: arlen_i, default: '0}),
       .rvalid_o (rvalid),
       .rready_i,
-      .rid_o    (),
-      .rdata_o  (),
-      .rresp_o  (),
-      .rlast_o  (),
+      .r_o      (),
       .arvalid_o(arvalid),
+      .ar_o     (),
       .arready_i,
       .rvalid_i,
-      .rid_i    (1'b0),
-      .rdata_i,
-      .rresp_i  (2'b00),
-      .rlast_i
+      .r_i      ('{id: 1'b0, data: rdata_i, resp: 2'b00, last: rlast_i})
   );
 
   // ---------------------------------------------------------------- assumed

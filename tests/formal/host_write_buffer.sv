@@ -1,5 +1,6 @@
 // host_write_buffer: no host, whatever it does or leaves undone, makes the memory controller wait for it.
 `include "formal.svh"
+`include "axi_types.svh"
 
 module host_write_buffer_formal #(
     parameter int unsigned MaxBurst       = 3,
@@ -22,15 +23,18 @@ module host_write_buffer_formal #(
   localparam int unsigned IndexBits = $clog2(DataBeats);
   typedef logic [3:0] count_t;
 
+  `AXI_TYPES(1, 8)
   logic awready, wready, bvalid, awvalid, wvalid, wlast;
+  axi_write_data_t w;
+  assign wlast = w.last;
 
   host_write_buffer #(
-      .DataWidth     (8),
-      .AddressWidth  (2),
-      .IdWidth       (1),
-      .MaxBurst      (MaxBurst),
-      .DataBeats     (DataBeats),
-      .MaxOutstanding(MaxOutstanding)
+      .MaxBurst        (MaxBurst),
+      .DataBeats       (DataBeats),
+      .MaxOutstanding  (MaxOutstanding),
+      .axi_address_t   (logic [1:0]),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t)
   ) dut (
       .clk_i,
       .rst_ni,
@@ -39,24 +43,18 @@ module host_write_buffer_formal #(
       .aw_i,
       .wvalid_i,
       .wready_o (wready),
-      .wdata_i,
-      .wstrb_i  (1'b1),
-      .wlast_i,
+      .w_i      ('{data: wdata_i, strb: 1'b1, last: wlast_i}),
       .bvalid_o (bvalid),
       .bready_i,
-      .bid_o    (),
-      .bresp_o  (),
+      .b_o      (),
       .awvalid_o(awvalid),
       .awready_i,
       .aw_o     (),
       .wvalid_o (wvalid),
       .wready_i,
-      .wdata_o  (),
-      .wstrb_o  (),
-      .wlast_o  (wlast),
+      .w_o      (w),
       .bvalid_i,
-      .bid_i    (1'b0),
-      .bresp_i
+      .b_i      ('{id: 1'b0, resp: bresp_i})
   );
 
   // ---------------------------------------------------------------- assumed

@@ -3,6 +3,7 @@
 // The channels are any that keep their contract: an address that is offered stays, and the data of a write whose
 // address was taken is at hand. Their choices come in with their descriptors.
 `include "formal.svh"
+`include "axi_types.svh"
 
 module dma_read
   import npu_pkg::*;
@@ -116,6 +117,7 @@ module memory_controller_formal
   localparam int unsigned Writes    = NumWrites + 1;
   localparam int unsigned Orders    = 4;              // write bursts whose data is still to come
   typedef logic [4:0] count_t;
+  `AXI_TYPES(4, DataWidth)
 
   logic rd_next [NumReads], rd_desc_valid [NumReads], rd_ready [NumReads];
   logic wr_desc_valid [NumWrites], wr_valid [NumWrites];
@@ -140,8 +142,12 @@ module memory_controller_formal
   assign host_wvalid = host_owed_q != '0;  // proven of host_write_buffer
 
   memory_controller #(
-      .DataWidth  (DataWidth),
-      .WritesAhead(Orders)
+      .DataWidth       (DataWidth),
+      .WritesAhead     (Orders),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) dut (
       .clk_i,
       .rst_ni,
@@ -168,34 +174,18 @@ module memory_controller_formal
       .wr_valid_i        (wr_valid),
       .wr_ready_o        (),
       .wr_data_i         (wr_data),
-      .host_awid_i       ('0),
-      .host_awaddr_i     ('0),
-      .host_awlen_i      ('0),
-      .host_awsize_i     ('0),
-      .host_awburst_i    ('0),
-      .host_awprot_i     ('0),
+      .host_aw_i         ('0),
       .host_awvalid_i    (host_awvalid),
       .host_awready_o    (host_awready),
-      .host_wdata_i      ('0),
-      .host_wstrb_i      ('0),
-      .host_wlast_i      (host_wlast),
+      .host_w_i          ('{data: '0, strb: '0, last: host_wlast}),
       .host_wvalid_i     (host_wvalid),
       .host_wready_o     (host_wready),
-      .host_bid_o        (),
-      .host_bresp_o      (),
+      .host_b_o          (),
       .host_bvalid_o     (),
-      .host_arid_i       ('0),
-      .host_araddr_i     ('0),
-      .host_arlen_i      ('0),
-      .host_arsize_i     ('0),
-      .host_arburst_i    ('0),
-      .host_arprot_i     ('0),
+      .host_ar_i         ('0),
       .host_arvalid_i    (host_arvalid),
       .host_arready_o    (host_arready),
-      .host_rid_o        (),
-      .host_rdata_o      (),
-      .host_rresp_o      (),
-      .host_rlast_o      (),
+      .host_r_o          (),
       .host_rvalid_o     (),
       .m_axi_awid        (),
       .m_axi_awaddr      (),

@@ -1,3 +1,5 @@
+`include "axi_types.svh"
+
 // Bus names for the memory side of axi_slave, so that AXI models bind to it by prefix.
 module axi_slave_tb #(
     parameter int unsigned DataWidth      = 64,
@@ -69,39 +71,34 @@ module axi_slave_tb #(
     output logic                   m_axi_rready
 );
 
+  `AXI_TYPES(4, DataWidth)
+  axi_address_t aw, ar;
+  axi_write_data_t w;
+  assign {m_axi_awid, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awprot} = aw;
+  assign {m_axi_arid, m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst, m_axi_arprot} = ar;
+  assign {m_axi_wdata, m_axi_wstrb, m_axi_wlast} = w;
+
   axi_slave #(
-      .DataWidth     (DataWidth),
-      .MaxOutstanding(MaxOutstanding)
+      .DataWidth       (DataWidth),
+      .MaxOutstanding  (MaxOutstanding),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) dut (
-      .m_awid_o   (m_axi_awid),
-      .m_awaddr_o (m_axi_awaddr),
-      .m_awlen_o  (m_axi_awlen),
-      .m_awsize_o (m_axi_awsize),
-      .m_awburst_o(m_axi_awburst),
-      .m_awprot_o (m_axi_awprot),
+      .m_aw_o     (aw),
       .m_awvalid_o(m_axi_awvalid),
       .m_awready_i(m_axi_awready),
-      .m_wdata_o  (m_axi_wdata),
-      .m_wstrb_o  (m_axi_wstrb),
-      .m_wlast_o  (m_axi_wlast),
+      .m_w_o      (w),
       .m_wvalid_o (m_axi_wvalid),
       .m_wready_i (m_axi_wready),
-      .m_bid_i    (m_axi_bid),
-      .m_bresp_i  (m_axi_bresp),
+      .m_b_i      ({m_axi_bid, m_axi_bresp}),
       .m_bvalid_i (m_axi_bvalid),
       .m_bready_o (m_axi_bready),
-      .m_arid_o   (m_axi_arid),
-      .m_araddr_o (m_axi_araddr),
-      .m_arlen_o  (m_axi_arlen),
-      .m_arsize_o (m_axi_arsize),
-      .m_arburst_o(m_axi_arburst),
-      .m_arprot_o (m_axi_arprot),
+      .m_ar_o     (ar),
       .m_arvalid_o(m_axi_arvalid),
       .m_arready_i(m_axi_arready),
-      .m_rid_i    (m_axi_rid),
-      .m_rdata_i  (m_axi_rdata),
-      .m_rresp_i  (m_axi_rresp),
-      .m_rlast_i  (m_axi_rlast),
+      .m_r_i      ({m_axi_rid, m_axi_rdata, m_axi_rresp, m_axi_rlast}),
       .m_rvalid_i (m_axi_rvalid),
       .m_rready_o (m_axi_rready),
       .*

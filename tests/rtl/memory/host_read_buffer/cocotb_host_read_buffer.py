@@ -65,6 +65,7 @@ class Bench:
         assert bool(dut.arvalid_o.value) == (offered and room), (
             f"{self.claimed} beats claimed, burst of {length}"
         )
+        assert int(dut.arlen_o.value) == length - 1
         self.situations.saw(Promised.NO_ROOM, offered and not room)
         self.situations.saw(Promised.ALL_HERE, len(self.beats) == DATA_BEATS)
         address = self.addresses.taken()

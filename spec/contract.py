@@ -235,6 +235,7 @@ class Contract:
     channels: tuple[str, ...]
     knobs: tuple[Knob, ...]
     statistics: Mapping[str, str]
+    trace_kinds: tuple[str, ...]
     operations: tuple[str, ...]
 
     def packet(self, name: str) -> Packet:
@@ -285,12 +286,13 @@ def parse(text: str) -> Contract:
         raise ContractError(str(error)) from error
     top = {
         *("regions", "opcodes", "flags", "data_types", "out_types", "states", "errors", "limits", "packets"),
-        *("words", "vector", "operands", "instructions", "model", "knobs", "statistics", "player"),
+        *("words", "vector", "operands", "instructions", "model", "knobs", "statistics", "trace", "player"),
     }
     _keys("contract", read, top, top)
     for table, keys in (
         ("vector", {"partials", "inputs"}),
         ("model", {"channels"}),
+        ("trace", {"kinds"}),
         ("player", {"operations"}),
     ):
         _keys(table, read[table], keys, keys)
@@ -312,6 +314,7 @@ def parse(text: str) -> Contract:
         channels=tuple(read["model"]["channels"]),
         knobs=_entries("knobs", read["knobs"], Knob),
         statistics=read["statistics"],
+        trace_kinds=tuple(read["trace"]["kinds"]),
         operations=tuple(read["player"]["operations"]),
     )
     _check(contract)
@@ -502,6 +505,10 @@ def _check_knobs(contract: Contract) -> None:
         raise ContractError(
             f"knobs: the channels are {', '.join(contract.channels)}, the stalls {sorted(stalls)}"
         )
-    for what, names in (("operations", contract.operations), ("channels", contract.channels)):
+    for what, names in (
+        ("operations", contract.operations),
+        ("channels", contract.channels),
+        ("kinds", contract.trace_kinds),
+    ):
         if len(set(names)) < len(names):
             raise ContractError(f"{what}: a name is there twice")

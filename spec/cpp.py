@@ -42,7 +42,12 @@ def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
         f"constexpr uint32_t kReg{camel(each.inst_name)} = 0x{each.raw_address_offset:03X};"
         for each in registers_of(top)
     ]
-    out += ["constexpr uint32_t kPacketWords = 16;", ""]
+    out += ["", "// Packets: words, the first word of an extension, the lowest bits of the flags."]
+    out += ["constexpr uint32_t kPacketWords = 16;"]
+    magic = next(each for each in contract.packet("extension").fields if each.name == "magic")
+    out += [f"constexpr uint32_t kExtensionMagic = 0x{magic.constant:08X};"]
+    out += [f"constexpr uint32_t kFlag{camel(each.name)} = {each.bit};" for each in contract.flags]
+    out += [""]
     out += _enum("DeviceState", "kState", ((each.name, each.code) for each in contract.states))
     out += ["", *_enum("ErrorCode", "kErr", ((each.name, each.code) for each in contract.errors))]
     out += ["", *_enum("Opcode", "kOpcode", ((each.name, each.code) for each in contract.opcodes))]
@@ -60,6 +65,9 @@ def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
         *_enum("Statistic", "kStat", ((each, place) for place, each in enumerate(contract.statistics))),
     ]
     out += _names("kStatisticNames", contract.statistics)
+
+    out += ["", "// ---- the record behind timelines ----", ""]
+    out += _enum("TraceKind", "kTrace", ((each, place) for place, each in enumerate(contract.trace_kinds)))
 
     out += ["", "// ---- the player of native cases ----", ""]
     out += _enum("Operation", "k", ((each, place) for place, each in enumerate(contract.operations)))

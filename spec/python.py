@@ -263,6 +263,10 @@ def simulation_text(contract: Contract, notice: str) -> str:
     out += _constant(
         "STATISTICS", repr(tuple(contract.statistics)), "What the memory model counts, likewise."
     )
-    numbers = ([f"    {name} = {place}"] for place, name in enumerate(contract.operations))
-    out += _class("CaseOperation", "IntEnum", "Operations of native cases (board/cases.cpp).", numbers)
+    for name, meaning, names in (
+        ("TraceEventKind", "Kinds of events in the record behind timelines.", contract.trace_kinds),
+        ("CaseOperation", "Operations of native cases (board/cases.cpp).", contract.operations),
+    ):
+        members = ([f"    {each} = {place}"] for place, each in enumerate(names))
+        out += _class(name, "IntEnum", meaning, members)
     return formatted(out)

@@ -71,6 +71,19 @@ STATISTICS: Final = (
 """What the memory model counts, likewise."""
 
 
+class TraceEventKind(IntEnum):
+    """Kinds of events in the record behind timelines."""
+
+    LEVELS = 0
+    START = 1
+    DONE = 2
+    RETIRE = 3
+    QUEUE = 4
+    TRANSFER = 5
+    WINDOW = 6
+    CUT = 7
+
+
 class CaseOperation(IntEnum):
     """Operations of native cases (board/cases.cpp)."""
 

@@ -14,7 +14,6 @@ runtime/echo_sim/board/npu_trace.cpp writes them.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -22,20 +21,6 @@ import numpy as np
 EVENT: Final = np.dtype(
     [("cycle", "<u8"), ("kind", "<u4"), ("channel", "<u4"), ("a", "<u8"), ("b", "<u8"), ("c", "<u8")]
 )
-
-
-class TraceEventKind(IntEnum):
-    """Kinds of events."""
-
-    LEVELS = 0
-    START = 1
-    DONE = 2
-    RETIRE = 3
-    QUEUE = 4
-    TRANSFER = 5
-    WINDOW = 6
-    CUT = 7
-
 
 LEVELS: Final = (
     "device busy",

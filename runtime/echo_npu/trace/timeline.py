@@ -19,7 +19,8 @@ from echo_npu.backends.base import RegisterOp
 from echo_npu.trace.commands import CommandWatcher, SeenCommand
 from echo_npu.trace.file import TraceFile
 from echo_npu.vector.program import Program
-from echo_sim.trace_events import EVENT, LEVELS, TraceEventKind
+from echo_sim.contract import TraceEventKind
+from echo_sim.trace_events import EVENT, LEVELS
 
 _PID: Final = 1
 # Tracks from top to bottom; those with several rows count on from here.

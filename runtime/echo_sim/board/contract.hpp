@@ -57,7 +57,21 @@ constexpr uint32_t kRegStallWrite = 0x240;
 constexpr uint32_t kRegStallBus = 0x248;
 constexpr uint32_t kRegHostBeats = 0x250;
 constexpr uint32_t kRegCommands = 0x258;
+
+// Packets: words, the first word of an extension, the lowest bits of the flags.
 constexpr uint32_t kPacketWords = 16;
+constexpr uint32_t kExtensionMagic = 0x31545845;
+constexpr uint32_t kFlagTransA = 0;
+constexpr uint32_t kFlagTransB = 1;
+constexpr uint32_t kFlagUseAlpha = 2;
+constexpr uint32_t kFlagDtype = 4;
+constexpr uint32_t kFlagOut = 8;
+constexpr uint32_t kFlagRowScale = 10;
+constexpr uint32_t kFlagColScale = 11;
+constexpr uint32_t kFlagBias = 12;
+constexpr uint32_t kFlagRelu = 13;
+constexpr uint32_t kFlagIrq = 30;
+constexpr uint32_t kFlagExt = 31;
 
 enum DeviceState : uint32_t {
     kStateIdle = 0,
@@ -196,6 +210,19 @@ constexpr const char* kStatisticNames[] = {
     "violations",
     "outstanding",
     "first_error_address",
+};
+
+// ---- the record behind timelines ----
+
+enum TraceKind : uint32_t {
+    kTraceLevels = 0,
+    kTraceStart = 1,
+    kTraceDone = 2,
+    kTraceRetire = 3,
+    kTraceQueue = 4,
+    kTraceTransfer = 5,
+    kTraceWindow = 6,
+    kTraceCut = 7,
 };
 
 // ---- the player of native cases ----

@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "contract.hpp"
+
 namespace {
 
 constexpr size_t kMaxEvents = size_t{1} << 21;
 constexpr uint64_t kWindow = 256;  // cycles over which beats and products are summed
 constexpr unsigned kClients = 16;
 
-// The numbers and the layout that Python reads (runtime/echo_sim/trace_events.py).
-enum Kind : uint32_t { kLevels, kStart, kDone, kRetire, kQueue, kTransfer, kWindowSum, kCut };
-
+// The layout that Python reads (runtime/echo_sim/trace_events.py).
 struct Event {
     uint64_t cycle;
     uint32_t kind, channel;
@@ -66,13 +66,13 @@ class Recorder {
         set_levels(cycle, levels);
         if (waiting != waiting_) {
             waiting_ = waiting;
-            push({cycle, kQueue, 0, waiting >> 16, waiting & 0xFFFF, 0});
+            push({cycle, echo::kTraceQueue, 0, waiting >> 16, waiting & 0xFFFF, 0});
         }
         for (uint32_t engine = 0; engine < 8; ++engine) {
-            if (pulses >> (8 + engine) & 1) push({cycle, kStart, engine, 0, 0, 0});
-            if (pulses >> (16 + engine) & 1) push({cycle, kDone, engine, 0, 0, 0});
+            if (pulses >> (8 + engine) & 1) push({cycle, echo::kTraceStart, engine, 0, 0, 0});
+            if (pulses >> (16 + engine) & 1) push({cycle, echo::kTraceDone, engine, 0, 0, 0});
         }
-        if (pulses & 1) push({cycle, kRetire, 0, 0, 0, 0});
+        if (pulses & 1) push({cycle, echo::kTraceRetire, 0, 0, 0, 0});
         macs_ += macs;
         watch_reads(cycle, read, araddr);
         watch_writes(cycle, write, awaddr);
@@ -98,20 +98,20 @@ class Recorder {
     void push(const Event& event) {
         if (full_) return;
         full_ = events_.size() + 1 == kMaxEvents;
-        if (full_) events_.push_back({event.cycle, kCut, 0, 0, 0, 0});
+        if (full_) events_.push_back({event.cycle, echo::kTraceCut, 0, 0, 0, 0});
         else events_.push_back(event);
     }
 
     void set_levels(uint64_t cycle, uint32_t levels) {
         if (levels == levels_) return;
         levels_ = levels;
-        push({cycle, kLevels, 0, levels, 0, 0});
+        push({cycle, echo::kTraceLevels, 0, levels, 0, 0});
     }
 
     void close_window(uint64_t next) {
         const bool quiet = !read_beats_ && !write_beats_ && !macs_;
-        if (!quiet || !quiet_) push({window_ * kWindow, kWindowSum, 0, read_beats_, write_beats_, macs_});
-        if (!quiet && next > window_ + 1) push({(window_ + 1) * kWindow, kWindowSum, 0, 0, 0, 0});
+        if (!quiet || !quiet_) push({window_ * kWindow, echo::kTraceWindow, 0, read_beats_, write_beats_, macs_});
+        if (!quiet && next > window_ + 1) push({(window_ + 1) * kWindow, echo::kTraceWindow, 0, 0, 0, 0});
         quiet_ = quiet || next > window_ + 1;
         read_beats_ = write_beats_ = macs_ = 0;
         window_ = next;
@@ -126,7 +126,7 @@ class Recorder {
 
     void finish(uint64_t cycle, unsigned write, unsigned client) {
         Transfer& transfer = transfers_[write][client];
-        push({cycle, kTransfer, write << 8 | client, transfer.start, transfer.beats | transfer.bursts << 32,
+        push({cycle, echo::kTraceTransfer, write << 8 | client, transfer.start, transfer.beats | transfer.bursts << 32,
               transfer.address});
         transfer = Transfer{};
     }

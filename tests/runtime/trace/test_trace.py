@@ -19,7 +19,8 @@ from echo_npu.trace.file import TraceFile
 from echo_npu.trace.timeline import Timeline, TraceCutWarning
 from echo_npu.vector import Builder, Program
 from echo_npu.vector.command import Stream, vector_command
-from echo_sim.trace_events import EVENT, TraceEventKind
+from echo_sim.contract import TraceEventKind
+from echo_sim.trace_events import EVENT
 
 RING = 0x1000_0000
 FACTS = {"cycle": 100, "beat_bytes": 32, "window": 256, "readers": ["host", "A"], "writers": ["host", "C"]}

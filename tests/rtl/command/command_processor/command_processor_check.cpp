@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "contract.hpp"
 #include "svdpi.h"
 
 namespace {
@@ -24,9 +25,6 @@ namespace {
 constexpr uint32_t kDepth = 16, kPages = 6, kPage = 0x1000, kBase = 0x100000, kRing = 0x200000, kBeatWords = 8,
                    kBeats = 2;
 constexpr int kPatience = 3000;  // clocks without any progress
-enum State { kIdle, kBusy, kDone, kError };
-enum Code { kBadOpcode = 1, kBadDimension = 3, kMisaligned = 4, kRegisterWindow = 6, kReadResponse = 9,
-            kWriteResponse = 10, kQueueFull = 11, kRingIndex = 13, kBadProgram = 14, kBadIndex = 15, kTimeout = 17 };
 
 uint64_t random_state;
 uint32_t draw(uint32_t below) {  // xorshift64*
@@ -88,45 +86,45 @@ Pointer draw_command() {
     uint32_t from[2];
     for (uint32_t& each : from) each = kBase + (dst + 1 + draw(kPages - 1)) % kPages * kPage + 4 * draw(256);
     c->irq = chance(30);
-    w[1] = uint32_t(c->irq) << 30;
+    w[1] = uint32_t(c->irq) << echo::kFlagIrq;
     if (kind < 3) {
-        w[0] = kind ? 0x00 : 0xFF;
+        w[0] = kind ? echo::kOpcodeNop : echo::kOpcodeSync;
         c->fence = true;
     } else if (kind < 11) {
         const uint32_t k = 1 + draw(256);
         c->matrix = true;
-        w[0] = 1, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = 1, w[10] = k, w[12] = 1;
+        w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = 1, w[10] = k, w[12] = 1;
         c->reads = {{from[0], from[0] + 4 * k - 1}, {from[1], from[1] + 4 * k - 1}};
         c->writes = {to, to + 3};
     } else {
         const uint32_t bytes = 1 + draw(2048);
         c->vector = true;
-        w[0] = 3, w[2] = from[0], w[6] = to, w[8] = bytes;
+        w[0] = echo::kOpcodeMemcpy, w[2] = from[0], w[6] = to, w[8] = bytes;
         c->reads = {{from[0], from[0] + bytes - 1}};
         c->writes = {to, to + bytes - 1};
         c->extended = chance(30);
-        w[1] |= uint32_t(c->extended) << 31;
+        w[1] |= uint32_t(c->extended) << echo::kFlagExt;
     }
     if (chance(2)) {
         switch (draw(4)) {
-            case 0: c->bad = kBadOpcode, w[0] = 0x55, w[1] &= ~(1u << 31); break;
+            case 0: c->bad = echo::kErrBadOpcode, w[0] = 0x55, w[1] &= ~(1u << echo::kFlagExt); break;
             case 1:
-                if (!c->fence) c->bad = kBadDimension, w[8] = 0;
+                if (!c->fence) c->bad = echo::kErrBadDimension, w[8] = 0;
                 break;
             case 2:
-                if (c->matrix) c->bad = kMisaligned, c->bad_addr = w[4] = from[1] + 1;
+                if (c->matrix) c->bad = echo::kErrMisaligned, c->bad_addr = w[4] = from[1] + 1;
                 break;
             default:
-                if (!c->fence) c->bad = kRegisterWindow, c->bad_addr = w[6] = 0x20000000 + 4 * id;
+                if (!c->fence) c->bad = echo::kErrRegisterWindow, c->bad_addr = w[6] = echo::kRegistersBase + 4 * id;
         }
-        if (c->bad == kBadOpcode) c->extended = false;
+        if (c->bad == echo::kErrBadOpcode) c->extended = false;
     }
     return c;
 }
 void words_of(const Slot& slot, uint32_t* words) {
     memset(words, 0, 64);
     if (!slot.command) return;
-    if (slot.extension) words[0] = 0x31545845;
+    if (slot.extension) words[0] = echo::kExtensionMagic;
     else memcpy(words, slot.command->words, 64);
 }
 
@@ -361,7 +359,7 @@ void fails() {
             demand(pending.size() == 1, "a packet was taken behind a bad one");
             expected_code = front.bad, expected_addr = front.bad_addr;
         } else if (!front.whole && front.from_ring && fetch_failed) {
-            expected_code = kReadResponse, expected_addr = fetch_failed_addr;
+            expected_code = echo::kErrReadResponse, expected_addr = fetch_failed_addr;
         } else {
             demand(false, "the device stopped without a reason");
         }
@@ -372,7 +370,7 @@ void fails() {
     if (reason == rSubmission) {
         expected_code = submit_error;
     } else if (reason == rFetch && fetch_failed) {
-        expected_code = kReadResponse, expected_addr = fetch_failed_addr;
+        expected_code = echo::kErrReadResponse, expected_addr = fetch_failed_addr;
     } else {
         demand(false, "the device stopped without a reason");
     }
@@ -411,14 +409,14 @@ void ends() {
         if (!(in.errors >> owner & 1) || work.size() <= at) return;
         Command& command = *work[at].command;
         if (command.error) return;
-        command.error = (in.error_writes >> owner & 1) ? kWriteResponse : kReadResponse;
+        command.error = (in.error_writes >> owner & 1) ? echo::kErrWriteResponse : echo::kErrReadResponse;
         command.error_addr = in.error_addr[owner];
     };
     fail(matrix_work, 0, 0);
     fail(matrix_work, 1, 2);
     fail(vector_work, 0, 1);
     if (in.fault && !vector_work.empty() && !vector_work.front().command->error) {
-        vector_work.front().command->error = in.fault_index ? kBadIndex : kBadProgram;
+        vector_work.front().command->error = in.fault_index ? echo::kErrBadIndex : echo::kErrBadProgram;
         vector_work.front().command->error_addr = in.fault_addr;
     }
     if (in.fault && !vector_work.empty()) vector_work.front().left = 1 << 30;  // it stands still until it is stopped
@@ -430,7 +428,7 @@ void ends() {
         work->pop_front();
     }
     if (was_oldest && watchdog && age >= watchdog && !pending.front()->done && !pending.front()->error)
-        pending.front()->error = kTimeout;
+        pending.front()->error = echo::kErrTimeout;
 }
 
 bool retires(bool vector_retire, bool irq) {
@@ -536,7 +534,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     ++clock_no;
     if (reset_clocks) {
         --reset_clocks;
-        state_before = kIdle;
+        state_before = echo::kStateIdle;
         return 0;
     }
     auto happens = [&](Event event, bool does = true) { events |= uint32_t(does) << event; };
@@ -545,7 +543,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     if (mode == mRun && abort) fails();
     if (mode == mFail && !abort) {
         mode = mError;
-        demand(state == kError, "no state ERROR after a failure");
+        demand(state == echo::kStateError, "no state ERROR after a failure");
     }
     if (mode == mRun || cleared) {
         if (cleared) {
@@ -575,13 +573,13 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     demand(uint32_t(retired_in) == retired || mode == mReset, "retired_o");
     if (mode == mRun) {
         const bool busy = !pending.empty() || !window.empty() || head != tail || submit_error;
-        demand(state == (busy ? kBusy : submitted ? kDone : kIdle), "state_o");
+        demand(state == (busy ? echo::kStateBusy : submitted ? echo::kStateDone : echo::kStateIdle), "state_o");
         demand(full == (level == kDepth), "queue_full_o");
     } else {
-        demand(state == (mode == mError ? kError : kBusy), "state_o while it stops");
+        demand(state == (mode == mError ? echo::kStateError : echo::kStateBusy), "state_o while it stops");
     }
-    demand(irq_done == (state == kDone && state_before == kBusy), "irq_done_o");
-    demand(irq_error == (state == kError && state_before != kError), "irq_error_o");
+    demand(irq_done == (state == echo::kStateDone && state_before == echo::kStateBusy), "irq_done_o");
+    demand(irq_error == (state == echo::kStateError && state_before != echo::kStateError), "irq_error_o");
     if (mode == mError) {
         demand(code == expected_code, "error_code_o");
         demand(uint32_t(index_in) == expected_index, "error_index_o");
@@ -641,7 +639,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     // The host.
     if (in.doorbell && running) {
         if (full) {
-            if (!submit_error) submit_error = kQueueFull;
+            if (!submit_error) submit_error = echo::kErrQueueFull;
             happens(eRefusedDoorbell);
         } else {
             window.push_back(in.packet);
@@ -654,7 +652,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     const bool back = waiting && (in.tail + size - head_now) % size < waiting;
     if (in.tail_write && running) {
         if (in.tail >= size || back) {
-            if (!submit_error) submit_error = kRingIndex;
+            if (!submit_error) submit_error = echo::kErrRingIndex;
             happens(eBadTail);
         } else {
             submitted |= in.tail != head_now;
@@ -688,7 +686,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     if (mode != mRun) forget_host();
     state_before = state;
     abort_seen = mode == mFail || mode == mReset || abort;
-    quiet = (state == kBusy) ? quiet + 1 : 0;
+    quiet = (state == echo::kStateBusy) ? quiet + 1 : 0;
     demand(quiet < kPatience, "nothing moves any more");
     if (events || reset_done) {
         std::string line = "clock " + std::to_string(clock_no) + ":";

@@ -8,6 +8,7 @@ import pytest
 
 from echo_sim.build import build
 from echo_sim.designs import Design
+from echo_sim.places import BOARD
 from echo_sim.run import choose_seed
 from tb.blocks import block_design
 from tb.repository import ROOT
@@ -35,7 +36,7 @@ def design() -> Design:
             cpp=(f"{HERE}/command_processor_check.cpp",),
             includes=("rtl",),
             public=False,
-            verilator_args=("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM"),
+            verilator_args=("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-CFLAGS", f"-I{BOARD}"),
         ),
         main=ROOT / "tests" / "sim" / "clock.cpp",
         cocotb=False,

@@ -170,4 +170,6 @@
   localparam logic [63:0] MaxCount = 64'h0000_0000_FFFF_FFFF;
   localparam logic [63:0] MaxBatch = 64'h0000_0000_0000_FFFF;  // each of the two batch counts
   localparam logic [63:0] MaxTable = 64'h0000_0000_8000_0000;  // rows of a GATHER's table, and bytes of one of them
+  // cycles for which an announced extension is waited for while nothing is submitted; a power of two
+  localparam logic [63:0] MaxExtensionWait = 64'h0000_0000_0001_0000;
   // verilator lint_on UNUSEDPARAM

@@ -84,7 +84,7 @@ module command_processor
     input  logic                  program_ready_i    // for a LOAD_PROGRAM
 );
   // An announced extension that has not been submitted after this many clocks never will be.
-  localparam int unsigned ExtensionTimeoutBits = 16;
+  localparam int unsigned ExtensionTimeoutBits = $clog2(MaxExtensionWait);
 
   typedef enum logic [3:0] {
     PhaseWait,       // for a packet

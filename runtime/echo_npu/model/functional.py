@@ -33,15 +33,13 @@ from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
 from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
+from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import MEMORY_REGIONS, Region
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.model import ProgramFault, ProgramOverdue, VectorModel
 from echo_sim.config import NpuConfig
-
-EXTENSION_TIMEOUT_CYCLES: Final = 1 << 16
-"""An announced extension that has not come by then never will: BAD_EXTENSION."""
 
 _WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES
 _STORED: Final = {
@@ -274,7 +272,7 @@ class FunctionalModel:
             pass
         if not self.irq and self._held is not None:
             self._waited += timeout_cycles
-            if self._waited >= EXTENSION_TIMEOUT_CYCLES:
+            if self._waited >= MAX_EXTENSION_WAIT:
                 self._held = None
                 self._fail(ErrorCode.BAD_EXTENSION, index=self._taken - 1)
         return self.irq

@@ -212,6 +212,9 @@ MAX_BATCH: Final = 0xFFFF
 """The greatest legal value of each of the two batch counts."""
 MAX_TABLE: Final = 0x80000000
 """The greatest legal value of rows of a GATHER's table, and bytes of one of them."""
+MAX_EXTENSION_WAIT: Final = 0x10000
+"""The greatest legal value of cycles for which an announced extension is waited for while nothing is
+submitted; a power of two."""
 
 PACKET_BYTES: Final = 64
 COMMAND_STRUCT: Final = Struct("<IIQQQ8I")

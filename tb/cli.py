@@ -120,6 +120,9 @@ def uvm(
     config: Config = "default",
     count: Count = 50,
     hours: Annotated[float | None, typer.Option(help="Go on for so long, whatever the count.")] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="End at the first failure, and shorten nothing.")
+    ] = False,
     replay: Replay = None,
     json: Json = None,
 ) -> CampaignResult:
@@ -133,7 +136,8 @@ def uvm(
         raise ValueError(f"HOURS={hours}: it must be more than 0")
     if replay:
         return _printed(program_campaign.replay(replay, config, seed))
-    return program_campaign.play(config, sequence, seed, count=None if hours else count, hours=hours)
+    limit = None if hours else count
+    return program_campaign.play(config, sequence, seed, count=limit, hours=hours, first=first)
 
 
 def _cases(

@@ -50,7 +50,7 @@ class Search:
         """What Python is called with."""
         if self.module:
             return ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/rtl/{self.module}"]
-        sequence = ["--sequence", self.sequence] if self.sequence else []
+        sequence = ["--sequence", self.sequence, "--first"] if self.sequence else []
         return ["-m", "tb", self.campaign, *sequence, "--config", CONFIG, "--count", str(self.count)]
 
     def __str__(self) -> str:

@@ -152,8 +152,12 @@ def replay(path: Path, config: str, seed: int) -> CampaignResult:
     return CampaignResult("uvm", seed, item.seconds, figures, [item])
 
 
-def play(config: str, sequence: str, seed: int, *, count: int | None, hours: float | None) -> CampaignResult:
+def play(
+    config: str, sequence: str, seed: int, *, count: int | None, hours: float | None, first: bool = False
+) -> CampaignResult:
     """Play `count` programs of the sequence, or for so long; print and keep each that fails.
+
+    With `first` the campaign ends behind the batch of the first failure, and nothing is kept or shortened.
 
     Figures: uvm_programs, uvm_failed.
 
@@ -170,11 +174,15 @@ def play(config: str, sequence: str, seed: int, *, count: int | None, hours: flo
                 continue
             again = f"make uvm SEQUENCE={sequence} CONFIG={campaign.config} SEED={number} N=1"
             print(f"FAIL  seed {number}: {failure.kind}: {failure.message}\nreplay: {again}", flush=True)
-            path, program = campaign.keep(number, failure)
-            print(f"{program}\nreplay: make uvm REPLAY={path}", flush=True)
+            program = campaign.drawn(number)
+            if not first:
+                path, program = campaign.keep(number, failure)
+                print(f"{program}\nreplay: make uvm REPLAY={path}", flush=True)
             name = f"{sequence} {campaign.config} {number}"
             failed.append(Item(name, "fail", 0.0, f"{failure.kind}: {failure.message}", again, str(program)))
         print(f"{played} programs, {len(failed)} failed, next seed {seeds[-1] + 1}", flush=True)
+        if first and failed:
+            break
     seconds = time.monotonic() - started
     drawn = f"{played} programs of {sequence!r} from seed {seed}"
     print(f"{drawn} in {seconds:.0f} s: {len(failed)} failed")

@@ -64,6 +64,16 @@ def test_failing_programs_are_kept_short(
 
 
 @pytest.mark.usefixtures("device")
+def test_the_first_failure_may_end_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SEED", "10")
+    assert main(["uvm", "--config", "small", "--count", str(3 * BATCH), "--first"]) == 1
+    assert f"{BATCH} programs of 'mixed' from seed 10" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("device")
 def test_passing_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SEED", "10")
     assert main(["uvm", "--config", "small", "--count", "1"]) == 0

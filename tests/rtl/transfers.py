@@ -71,6 +71,24 @@ def beats_of(transfer: Transfer, bus: int) -> list[int]:
     ]
 
 
+def rows_as_one(transfer: Transfer, bus: int) -> Transfer:
+    """The same bytes in one row, if the rows are whole beats and lie one behind the other."""
+    if transfer.stride != transfer.row_bytes or transfer.addr % bus or transfer.row_bytes % bus:
+        return transfer
+    return Transfer(transfer.addr, transfer.rows * transfer.row_bytes, 1, transfer.stride)
+
+
+def bursts_of(start: int, row_bytes: int, bus: int) -> list[tuple[int, int]]:
+    """First address and beats of the bursts that one row is cut into, each as long as the row, its page and
+    the longest burst let it be."""
+    bursts, place, end = [], start - start % bus, start + row_bytes
+    while place < end:
+        beats = min(-(-(end - place) // bus), (PAGE - place % PAGE) // bus, MAX_BURST)
+        bursts.append((place, beats))
+        place += beats * bus
+    return bursts
+
+
 async def submit(dut: Any, transfer: Transfer) -> None:
     """Hand a transfer over."""
     dut.desc_addr_i.value = transfer.addr

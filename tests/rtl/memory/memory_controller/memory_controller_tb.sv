@@ -1,3 +1,5 @@
+`include "axi_types.svh"
+
 // memory_controller with one port for each channel of the bus and of the host, and one bit for each DMA channel's
 // handshakes; between it and the rules of AXI.
 module memory_controller_tb
@@ -85,30 +87,29 @@ module memory_controller_tb
   end
 
   // ---- the host and the bus ----
-  logic [3:0] host_awid_i, host_arid_i, host_bid_o, host_rid_o;
-  logic [31:0] host_awaddr_i, host_araddr_i, m_axi_awaddr, m_axi_araddr;
-  logic [7:0] host_awlen_i, host_arlen_i, m_axi_awlen, m_axi_arlen, m_axi_awid, m_axi_arid, m_axi_bid, m_axi_rid;
-  logic [2:0] host_awsize_i, host_arsize_i, m_axi_awsize, m_axi_arsize;
-  logic [1:0] host_awburst_i, host_arburst_i, m_axi_awburst, m_axi_arburst;
-  logic [2:0] host_awprot_i, host_arprot_i, m_axi_awprot, m_axi_arprot;
-  logic [DataWidth-1:0] host_wdata_i, m_axi_wdata, host_rdata_o, m_axi_rdata;
-  logic [DataWidth/8-1:0] host_wstrb_i, m_axi_wstrb;
-  logic host_wlast_i, m_axi_wlast, host_rlast_o, m_axi_rlast;
-  logic [1:0] host_bresp_o, host_rresp_o, m_axi_bresp, m_axi_rresp;
-  assign {host_awid_i, host_awaddr_i, host_awlen_i, host_awsize_i, host_awburst_i, host_awprot_i} = host_aw_i;
-  assign {host_arid_i, host_araddr_i, host_arlen_i, host_arsize_i, host_arburst_i, host_arprot_i} = host_ar_i;
-  assign {host_wdata_i, host_wstrb_i, host_wlast_i} = host_w_i;
-  assign host_b_o = {host_bid_o, host_bresp_o};
-  assign host_r_o = {host_rid_o, host_rdata_o, host_rresp_o, host_rlast_o};
+  logic [31:0] m_axi_awaddr, m_axi_araddr;
+  logic [7:0] m_axi_awlen, m_axi_arlen, m_axi_awid, m_axi_arid, m_axi_bid, m_axi_rid;
+  logic [2:0] m_axi_awsize, m_axi_arsize;
+  logic [1:0] m_axi_awburst, m_axi_arburst;
+  logic [2:0] m_axi_awprot, m_axi_arprot;
+  logic [DataWidth-1:0] m_axi_wdata, m_axi_rdata;
+  logic [DataWidth/8-1:0] m_axi_wstrb;
+  logic m_axi_wlast, m_axi_rlast;
+  logic [1:0] m_axi_bresp, m_axi_rresp;
   assign m_axi_aw = {m_axi_awid, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awprot};
   assign m_axi_ar = {m_axi_arid, m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst, m_axi_arprot};
   assign m_axi_w  = {m_axi_wdata, m_axi_wstrb, m_axi_wlast};
   assign {m_axi_bid, m_axi_bresp} = m_axi_b;
   assign {m_axi_rid, m_axi_rdata, m_axi_rresp, m_axi_rlast} = m_axi_r;
 
+  `AXI_TYPES(4, DataWidth)
   memory_controller #(
-      .DataWidth  (DataWidth),
-      .WritesAhead(WritesAhead)
+      .DataWidth       (DataWidth),
+      .WritesAhead     (WritesAhead),
+      .axi_address_t   (axi_address_t),
+      .axi_write_data_t(axi_write_data_t),
+      .axi_response_t  (axi_response_t),
+      .axi_read_data_t (axi_read_data_t)
   ) dut (
       .write_idle_o   (write_idle),
       .rd_next_i      (rd_next),

@@ -26,6 +26,8 @@ from tests.rtl.stimulus import CHANCES, reset
 TILE, BLOCK_M = parameter("Tile"), parameter("BlockM")
 BLOCK_K = TILE * parameter("BlockKTiles")
 BLOCK_N = TILE * parameter("BlockNTiles")
+MANY_ROWS = TILE + 8
+"""From so many rows on, a sum is out of the array when its turn comes again."""
 MOST_WORDS = 8000
 """Words of K times rows times columns of a command, so that it is done soon."""
 PATIENCE = 4000
@@ -83,6 +85,7 @@ class Promised(Enum):
     MANY_K = "several K blocks, the last of them not whole"
     MANY_N = "several N blocks, the last of them not whole"
     FLAT = "a product of few rows with many columns and many K blocks"
+    JUST_MANY = "as many rows as the array is deep, several tiles of K and of N"
     ONE = "one element"
     BEHIND = "a command that starts in the clock in which another one is done"
     LEFT_NEXT = "a left operand that is fetched for the younger command"
@@ -108,6 +111,8 @@ def draw(places: Places) -> Product:
             random.choice((1, TILE, TILE + 1, block, block + 1, 2 * block, random.randint(1, 3 * block)))
             for block in (BLOCK_M, BLOCK_K, BLOCK_N)
         )
+        if random.random() < 0.1:
+            m = MANY_ROWS
         batch0, batch1 = random.choice(((1, 1), (1, 1), (1, 3), (2, 1), (2, 2), (3, 2)))
         if random.random() < 0.3:
             m = random.randint(1, BLOCK_M // 4)
@@ -347,6 +352,8 @@ class Bench:
         saw(Promised.MANY_K, depth > BLOCK_K and depth % TILE)
         saw(Promised.MANY_N, command.n > BLOCK_N and command.n % TILE)
         saw(Promised.FLAT, command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K)
+        deep = (depth - 1) % (2 * TILE) >= TILE  # the last K block, which is two tiles at most
+        saw(Promised.JUST_MANY, command.m == MANY_ROWS and depth > 2 * TILE and deep and command.n > TILE)
         saw(Promised.ONE, command.m == command.k == command.n == 1)
 
 

@@ -83,9 +83,9 @@ module block_iterator
       flat   = 2'd1;
       n_step = dim_t'(block_tiles(1) * Tile);
     end
-    // One tile, one more, then two at a time.
+    // One tile, one more, then two at a time, where a panel holds two.
     k_step = k_most;
-    if (first_block_q && BlockKTiles > 1) k_step = (k_q < dim_t'(2 * Tile)) ? dim_t'(Tile) : dim_t'(2 * Tile);
+    if (first_block_q && k_most > dim_t'(Tile)) k_step = (k_q < dim_t'(2 * Tile)) ? dim_t'(Tile) : dim_t'(2 * Tile);
   end
 
   assign m_left    = command_i.m - m_q;

@@ -65,7 +65,7 @@ def depths(length: int, most: int, *, opening: bool) -> Iterator[tuple[int, int]
     while start < length:
         step = most
         if opening:
-            step = TILE if start < 2 * TILE else 2 * TILE
+            step = min(most, TILE if start < 2 * TILE else 2 * TILE)
         if WHOLE_K:
             step = length
         yield start, min(step, length - start)

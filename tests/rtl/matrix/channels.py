@@ -1,0 +1,155 @@
+"""The memory controller's channels as an engine sees them, for testbenches."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from tests.rtl.transfers import Transfer
+
+DEPTH = 4
+"""Transfers that a read channel takes ahead of their data."""
+
+LATENCIES = (0, 0, 3, 40)
+"""Clocks."""
+
+
+@dataclass
+class _Beat:
+    data: int
+    row_last: bool
+    last: bool  # of its transfer
+    wait: int  # clocks before it may come
+
+
+class ReadChannel:
+    """The ports of a read channel. What it brings stays until it is taken.
+
+    Attributes: accepting, bringing (chances in a clock), owners (of the transfers that are not complete, the
+    oldest first), asked (how many transfers were accepted since the last abort).
+    """
+
+    def __init__(self, dut: Any, prefix: str) -> None:
+        names = ("desc_valid_o", "desc_ready_i", "desc_o", "valid_i", "ready_o", "data_i", "row_last_i")
+        self._desc_valid, self._desc_ready, self._desc, self._valid, self._ready, self._data, self._last = (
+            getattr(dut, prefix + name) for name in names
+        )
+        self._bus = len(self._data) // 8
+        self.accepting = self.bringing = 1.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin as after a reset."""
+        self.owners: deque[object] = deque()
+        self.asked = 0
+        self._beats: deque[_Beat] = deque()
+        self._accept = self._offering = False
+
+    def drive(self, *, abort: bool = False) -> None:
+        """Choose the inputs of the coming clock edge."""
+        self._accept = len(self.owners) < DEPTH and not abort and random.random() < self.accepting
+        if self._beats and self._beats[0].wait:
+            self._beats[0].wait -= 1
+        elif self._beats and not self._offering:
+            self._offering = random.random() < self.bringing
+        data, last = random.getrandbits(8 * self._bus), random.getrandbits(1)
+        if self._offering:
+            data, last = self._beats[0].data, int(self._beats[0].row_last)
+        self._desc_ready.value, self._valid.value = int(self._accept), int(self._offering)
+        self._data.value, self._last.value = data, last
+
+    def took(self) -> bool:
+        """Whether a beat was taken at the clock edge just passed."""
+        if not (self._offering and self._ready.value):
+            return False
+        self._offering = False
+        if self._beats.popleft().last:
+            self.owners.popleft()
+        return True
+
+    def wanted(self) -> Transfer | None:
+        """The transfer that was asked for at the clock edge just passed."""
+        return Transfer.of(self._desc) if self._desc_valid.value else None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the transfer that was asked for was accepted."""
+        return self._accept
+
+    def bring(self, owner: object, rows: list[bytes]) -> None:
+        """Bring an accepted transfer's rows: each from its first byte, with zeros behind its last."""
+        self.owners.append(owner)
+        self.asked += 1
+        for row in rows:
+            padded = row + bytes(-len(row) % self._bus)
+            for at in range(0, len(padded), self._bus):
+                beat = int.from_bytes(padded[at : at + self._bus], "little")
+                ends = at + self._bus == len(padded)
+                self._beats.append(_Beat(beat, ends, False, 0))
+        self._beats[-1].last = True
+        self._beats[-sum(-(-len(row) // self._bus) for row in rows)].wait = random.choice(LATENCIES)
+
+
+class WriteChannel:
+    """The ports of a write channel: one transfer at a time, idle when all of it is in memory.
+
+    Attributes: accepting, taking (chances in a clock), idle (as the input of the last clock edge).
+    """
+
+    def __init__(self, dut: Any, prefix: str) -> None:
+        names = ("desc_valid_o", "desc_ready_i", "desc_o", "valid_o", "ready_i", "data_o", "idle_i")
+        self._desc_valid, self._desc_ready, self._desc, self._valid, self._ready, self._data, self._idle = (
+            getattr(dut, prefix + name) for name in names
+        )
+        self._bus = len(self._data) // 8
+        self.accepting = self.taking = 1.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin as after a reset."""
+        self._parts: deque[tuple[int, int]] = deque()  # address and bytes of each beat to come
+        self._accept = self._take = False
+        self._until_idle = 0
+        self.idle = True
+
+    @property
+    def active(self) -> bool:
+        """Whether data of a transfer has yet to come."""
+        return bool(self._parts)
+
+    def drive(self, *, abort: bool = False) -> None:
+        """Choose the inputs of the coming clock edge."""
+        self._accept = not self._parts and not abort and random.random() < self.accepting
+        self._take = bool(self._parts) and not abort and random.random() < self.taking
+        self._until_idle = max(0, self._until_idle - 1)
+        self.idle = not self._parts and not self._until_idle
+        self._desc_ready.value, self._ready.value = int(self._accept), int(self._take)
+        self._idle.value = int(self.idle)
+
+    def follow(self) -> tuple[int, bytes] | None:
+        """What was written at the clock edge just passed: the address and the bytes."""
+        if self._valid.value:
+            assert self._parts, "data before its transfer"
+        if not (self._take and self._valid.value):
+            return None
+        addr, count = self._parts.popleft()
+        if not self._parts:
+            self._until_idle = random.choice(LATENCIES)
+        return addr, int(self._data.value).to_bytes(self._bus, "little")[:count]
+
+    def wanted(self) -> Transfer | None:
+        """The transfer that was announced at the clock edge just passed."""
+        return Transfer.of(self._desc) if self._desc_valid.value else None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the transfer that was announced was accepted."""
+        return self._accept
+
+    def expect(self, transfer: Transfer) -> None:
+        """Take the data of an accepted transfer."""
+        for start in transfer.row_starts():
+            for at in range(0, transfer.row_bytes, self._bus):
+                self._parts.append((start + at, min(self._bus, transfer.row_bytes - at)))

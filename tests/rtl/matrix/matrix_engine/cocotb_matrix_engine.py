@@ -1,0 +1,377 @@
+"""matrix_engine: random products, two at a time, on memory of any pace, and aborted.
+
+The model knows every byte that a command must write and every byte that it may read, and in which order the
+bytes of a destination are written; how the engine cuts a product into blocks it leaves to the engine.
+"""
+
+import random
+from collections import deque
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from echo_npu.spec.data_types import DataType, OutType
+from tb.blocks import parameter
+from tests.rtl.matrix.channels import ReadChannel, WriteChannel
+from tests.rtl.matrix.commands import MatrixCommand
+from tests.rtl.matrix.epilogues import draw_epilogue
+from tests.rtl.matrix.products import Product, draw_product
+from tests.rtl.matrix.regions import Places
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import CHANCES, reset
+
+TILE, BLOCK_M = parameter("Tile"), parameter("BlockM")
+BLOCK_K = TILE * parameter("BlockKTiles")
+BLOCK_N = TILE * parameter("BlockNTiles")
+MANY_ROWS = TILE + 8
+"""From so many rows on, a sum is out of the array when its turn comes again."""
+MOST_WORDS = 8000
+"""Words of K times rows times columns of a command, so that it is done soon."""
+PATIENCE = 4000
+"""Clocks in which something must happen where a command is inside."""
+GAP = 3
+"""Clocks that the array may take from one command to the next."""
+SETTLED = 60
+"""Clocks after which what has come to the chip has come to the array."""
+ENDING = 0.3
+"""The chance that a command starts in a clock in which the only one inside may be done."""
+COUNTED_PANELS = 256
+"""More than a counter of panels can count."""
+CALM, STORMY = 40, 20
+"""Rounds without an abort or a reset, and with, in turn."""
+INPUTS = (
+    "abort_i",
+    "start_i",
+    "command_i",
+    *(f"{channel}_{name}" for channel in "abe" for name in ("desc_ready_i", "valid_i")),
+    "c_desc_ready_i",
+    "c_ready_i",
+    "c_idle_i",
+)
+
+
+class Promised(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    FP32 = "float32"
+    BF16 = "bfloat16"
+    FP16 = "float16"
+    INT8 = "int8"
+    OWN_BF16 = "results of bfloat16"
+    OWN_FP16 = "results of float16"
+    OWN_INT8 = "results of int8"
+    INT32 = "results of int32"
+    NEITHER = "no operand transposed"
+    LEFT = "the left operand transposed"
+    RIGHT = "the right operand transposed"
+    BOTH = "both operands transposed"
+    PART_WORD = "a depth of int8 that is no whole number of words"
+    SPECIAL = "operands at the edges of their type"
+    INNER = "inner batches alone"
+    OUTER = "outer batches alone"
+    BATCHES = "inner and outer batches"
+    SAME_AGAIN = "an operand that all batches share"
+    OVERLAP = "batches of a result that overlap"
+    ALPHA = "alpha"
+    ROW_SCALE = "row scales"
+    COL_SCALE = "column scales"
+    BIAS = "bias"
+    RELU = "relu"
+    ALL_STEPS = "every step of the epilogue"
+    MANY_M = "several M blocks, the last of them not whole"
+    MANY_K = "several K blocks, the last of them not whole"
+    MANY_N = "several N blocks, the last of them not whole"
+    FLAT = "a product of few rows with many columns and many K blocks"
+    JUST_MANY = "as many rows as the array is deep, several tiles of K and of N"
+    ONE = "one element"
+    BEHIND = "a command that starts in the clock in which another one is done"
+    LEFT_NEXT = "a left operand that is fetched for the younger command"
+    RIGHT_NEXT = "a right operand that is fetched for the younger command"
+    RUN_AHEAD = "multiply-adds of the younger command"
+    COMPUTED = "a younger command that is multiplied while the older one cannot drain"
+    UNWRITTEN = "results that are on their way to memory"
+    READ_STALL = "an array that waits for operands"
+    WRITE_STALL = "an array that waits for room"
+    WRAPPED = "more panels than the counters of panels can count"
+    ABORT_READ = "an abort with operands on their way"
+    ABORT_WRITE = "an abort in the midst of a transfer of results"
+    ABORT_TWO = "an abort of two commands"
+    ABORT_IDLE = "an abort of no command"
+    RESET = "a reset with a command inside"
+
+
+def draw(places: Places) -> Product:
+    """A random product of any kind, small enough for many of them."""
+    command = draw_epilogue(MatrixCommand())
+    while True:
+        m, depth, n = (
+            random.choice((1, TILE, TILE + 1, block, block + 1, 2 * block, random.randint(1, 3 * block)))
+            for block in (BLOCK_M, BLOCK_K, BLOCK_N)
+        )
+        if random.random() < 0.1:
+            m = MANY_ROWS
+        batch0, batch1 = random.choice(((1, 1), (1, 1), (1, 3), (2, 1), (2, 2), (3, 2)))
+        if random.random() < 0.3:
+            m = random.randint(1, BLOCK_M // 4)
+            n = random.randint(1, 6 * BLOCK_N)
+        if m * depth * n * batch0 * batch1 <= MOST_WORDS:
+            break
+    k = 4 * depth - random.randrange(4) if command.kind == DataType.INT8 else depth
+    if random.random() < 0.03:
+        m = k = n = 1
+    trans_a, trans_b = (random.random() < 0.5 for _ in range(2))
+    command = replace(command, batch0=batch0, batch1=batch1, m=m, k=k, n=n, trans_a=trans_a, trans_b=trans_b)
+    return draw_product(command, places)
+
+
+class Bench:
+    """The ports, and a model of what the commands inside may do.
+
+    Attributes: starting (the chance that a command starts where one may), blocked (results are not taken).
+    """
+
+    def __init__(self, dut: Any, situations: Situations) -> None:
+        self.dut, self.situations = dut, situations
+        self.left, self.right, self.vectors = (ReadChannel(dut, prefix) for prefix in ("a_", "b_", "e_"))
+        self.results = WriteChannel(dut, "c_")
+        self.starting = 1.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin as after a reset."""
+        for channel in (self.left, self.right, self.vectors, self.results):
+            channel.forget()
+        self.inside: deque[Product] = deque()
+        self.macs = 0  # of the commands inside
+        self.quiet = 0  # clocks in which nothing happened
+        self.idle = 0  # clocks without a multiply-add
+        self.fed = 0  # clocks in which work was left, and no operand asked for or on its way
+        self.nameless = 0  # clocks in which the array neither worked nor waited, with rows on their way
+        self.first_right: set[int] = set()  # commands whose first panel of B, or of A, has been asked for
+        self.first_left: set[int] = set()
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds of all commands inside."""
+        return sum(product.macs for product in self.inside)
+
+    async def clock(self, end: str = "") -> None:
+        """One clock: choose inputs, judge the outputs, follow; all ends with `end` "abort" or "reset"."""
+        dut = self.dut
+        abort = bool(end)
+        ending = len(self.inside) == 1 and not self.inside[0].result.left
+        chance = ENDING if ending else self.starting
+        start = len(self.inside) < 2 and not abort and random.random() < chance
+        width = len(dut.command_i)
+        product = draw(Places(other.places for other in self.inside)) if start else None
+        dut.start_i.value = int(start)
+        dut.abort_i.value, dut.rst_ni.value = int(end == "abort"), int(end != "reset")
+        dut.command_i.value = product.command.bits(width) if product else random.getrandbits(width)
+        for channel in (self.left, self.right, self.vectors, self.results):
+            channel.drive(abort=abort)
+        await RisingEdge(dut.clk_i)
+        if abort:
+            self.note_abort(end)
+            self.forget()
+            return
+        assert bool(dut.ready_o.value) == (len(self.inside) < 2)
+        assert bool(dut.busy_o.value) == bool(self.inside)
+        self.quiet += 1
+        self.follow_macs()
+        done = self.follow_done()
+        self.follow_reads()
+        self.follow_results()
+        if done:
+            self.finish(self.inside.popleft())
+        self.situations.saw(Promised.BEHIND, done and start)
+        if product:
+            self.inside.append(product)
+        if product or not self.results.accepting:
+            self.quiet = 0
+        assert not self.inside or self.quiet < PATIENCE, "nothing happens any more"
+
+    def follow_macs(self) -> None:
+        """Count multiply-adds and stalls."""
+        dut, saw = self.dut, self.situations.saw
+        macs = int(dut.macs_o.value)
+        stalls = bool(dut.stall_read_o.value), bool(dut.stall_write_o.value)
+        assert (macs > 0) + sum(stalls) <= 1, "an array that waits and works"
+        assert self.inside or not any(stalls), "an array that waits for nothing"
+        self.macs += macs
+        assert self.macs <= self.work, "more multiply-adds than the commands have"
+        if macs:
+            self.quiet = 0
+            ahead = self.macs > self.inside[0].macs
+            saw(Promised.RUN_AHEAD, ahead)
+            saw(Promised.COMPUTED, ahead and self.results.accepting == 0)
+        saw(Promised.READ_STALL, stalls[0])
+        saw(Promised.WRITE_STALL, stalls[1])
+        self.check_stalls(*stalls, working=macs > 0)
+
+    def check_stalls(self, read: bool, write: bool, *, working: bool) -> None:
+        """A wait for long enough has the name of what is missing."""
+        channels = self.left, self.right
+        self.idle = 0 if working else self.idle + 1
+        self.nameless = self.nameless + 1 if self.left.owners and not (working or read or write) else 0
+        assert self.nameless <= GAP, "an array that waits for rows and does not say so"
+        fed = self.macs < self.work and not any(channel.owners or channel.wanted() for channel in channels)
+        self.fed = self.fed + 1 if fed else 0
+        if min(self.fed, self.idle) > SETTLED:
+            assert write, "an array that waits for room and does not say so"
+
+    def follow_done(self) -> bool:
+        """Whether the oldest command has ended: when all of it is in memory, and not before."""
+        written = bool(self.inside) and self.inside[0].result.left == 0
+        done = bool(self.dut.done_o.value)
+        assert done == (written and self.results.idle)
+        self.situations.saw(Promised.UNWRITTEN, written and not self.results.idle)
+        return done
+
+    def follow_reads(self) -> None:
+        """Judge what is asked for, and whose it is said to be; bring it."""
+        dut, saw = self.dut, self.situations.saw
+        for channel, following in ((self.left, dut.a_next_o), (self.right, dut.b_next_o)):
+            if channel.owners:
+                younger = channel.owners[0] is not self.inside[0]
+                assert bool(following.value) == younger, "an operand's transfers have another owner"
+        saw(Promised.LEFT_NEXT, self.left.owners and dut.a_next_o.value)
+        saw(Promised.RIGHT_NEXT, self.right.owners and dut.b_next_o.value)
+        for channel in (self.left, self.right, self.vectors):
+            # What comes in this clock belongs to the same command still.
+            self.follow_read(channel)
+            if channel.took():
+                self.quiet = 0
+        saw(Promised.WRAPPED, min(self.left.asked, self.right.asked) > COUNTED_PANELS)
+
+    def follow_read(self, channel: ReadChannel) -> None:
+        """Judge what a channel is asked for."""
+        transfer = channel.wanted()
+        assert transfer is None or self.inside, f"{transfer} of no command"
+        if transfer is None or not channel.accepted:
+            return
+        for product in self.inside:
+            choices = {self.left: (product.left,), self.right: (product.right,)}
+            for source in choices.get(channel, product.vectors):
+                if source.begins(transfer):
+                    rows = source.read(transfer)
+                    break
+            else:
+                continue
+            break
+        else:
+            raise AssertionError(f"{transfer} is of no command")
+        assert all(owner is product for owner in channel.owners), "operands of two commands at a time"
+        if channel is self.vectors:
+            assert product is self.inside[0], "vectors of a command whose turn has not come"
+        self.quiet = 0
+        self.check_order(channel, product)
+        channel.bring(product, rows)
+
+    def check_order(self, channel: ReadChannel, product: Product) -> None:
+        """Of a product that is not wider than high, weights come first."""
+        if product.command.m < product.command.n:
+            return
+        if channel is self.left:
+            assert id(product) in self.first_right, "rows before the first weights"
+            self.first_left.add(id(product))
+        elif channel is self.right:
+            again = id(product) in self.first_right
+            assert not again or id(product) in self.first_left, "more weights before the first rows"
+            self.first_right.add(id(product))
+
+    def follow_results(self) -> None:
+        """Judge the bytes that are written and the transfers that are announced."""
+        written = self.results.follow()
+        if written is not None:
+            self.quiet = 0
+            self.inside[0].result.write(*written)
+        transfer = self.results.wanted()
+        assert transfer is None or self.inside, f"{transfer} of no command"
+        if transfer is None or not self.results.accepted:
+            return
+        self.quiet = 0
+        self.inside[0].result.check(transfer)
+        self.results.expect(transfer)
+
+    def finish(self, product: Product) -> None:
+        """The oldest command has ended."""
+        for channel in (self.left, self.right, self.vectors):
+            assert all(owner is not product for owner in channel.owners), "operands of no use"
+        self.first_left.discard(id(product))
+        self.first_right.discard(id(product))
+        self.macs -= product.macs
+        assert self.macs >= 0, "fewer multiply-adds than the command has"
+        assert self.inside or not self.macs, "more multiply-adds than the command has"
+        self.quiet = 0
+        self.note(product)
+
+    def note_abort(self, end: str) -> None:
+        """Note what an abort or a reset has met."""
+        saw = self.situations.saw
+        saw(Promised.RESET, end == "reset" and self.inside)
+        if end != "abort":
+            return
+        saw(Promised.ABORT_READ, self.left.owners or self.right.owners)
+        saw(Promised.ABORT_WRITE, self.results.active)
+        saw(Promised.ABORT_TWO, len(self.inside) == 2)
+        saw(Promised.ABORT_IDLE, not self.inside)
+
+    def note(self, product: Product) -> None:
+        """Note what a command was that has given its result."""
+        command, saw = product.command, self.situations.saw
+        integer = command.kind == DataType.INT8
+        depth = -(-command.k // 4) if integer else command.k
+        saw(Promised[command.kind.name])
+        if command.result == OutType.OWN and command.kind != DataType.FP32:
+            saw(Promised[f"OWN_{command.kind.name}"])
+        saw(Promised.INT32, command.result == OutType.INT32)
+        sides = (Promised.NEITHER, Promised.RIGHT), (Promised.LEFT, Promised.BOTH)
+        saw(sides[command.trans_a][command.trans_b], min(command.m, depth, command.n) > TILE)
+        saw(Promised.PART_WORD, integer and command.k % 4 and depth > BLOCK_K)
+        saw(Promised.SPECIAL, product.special)
+        saw(Promised.INNER, command.batch0 > 1 and command.batch1 == 1)
+        saw(Promised.OUTER, command.batch0 == 1 and command.batch1 > 1)
+        saw(Promised.BATCHES, command.batch0 > 1 and command.batch1 > 1)
+        strides = command.src1.batch0_stride, command.src2.batch0_stride
+        saw(Promised.SAME_AGAIN, command.batch0 > 1 and 0 in strides)
+        saw(Promised.OVERLAP, product.result.overlapping)
+        steps = {
+            Promised.ALPHA: command.use_alpha,
+            Promised.ROW_SCALE: command.row_scale,
+            Promised.COL_SCALE: command.col_scale,
+            Promised.BIAS: command.bias,
+            Promised.RELU: command.relu,
+        }
+        for step, wanted in steps.items():
+            saw(step, wanted)
+        saw(Promised.ALL_STEPS, all(steps.values()))
+        saw(Promised.MANY_M, command.m > BLOCK_M and command.m % BLOCK_M)
+        saw(Promised.MANY_K, depth > BLOCK_K and depth % TILE)
+        saw(Promised.MANY_N, command.n > BLOCK_N and command.n % TILE)
+        saw(Promised.FLAT, command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K)
+        deep = (depth - 1) % (2 * TILE) >= TILE  # the last K block, which is two tiles at most
+        saw(Promised.JUST_MANY, command.m == MANY_ROWS and depth > 2 * TILE and deep and command.n > TILE)
+        saw(Promised.ONE, command.m == command.k == command.n == 1)
+
+
+@cocotb.test()
+async def random_products(dut: Any) -> None:
+    """Every byte of every result is written in its turn, once; nothing is read but operands, each in the name
+    of its command."""
+    situations = Situations(Promised)
+    await reset(dut, *INPUTS)
+    bench = Bench(dut, situations)
+    for number in situations.rounds(120):
+        bench.starting = random.choice((1.0, 0.1, 0.005, 0.0005))
+        for channel in (bench.left, bench.right, bench.vectors):
+            channel.accepting, channel.bringing = random.choice(CHANCES), random.choice((1.0, *CHANCES))
+        bench.results.accepting, bench.results.taking = random.choice((*CHANCES, 0)), random.choice(CHANCES)
+        for _ in range(random.randint(200, 1500)):
+            await bench.clock()
+        # Counters wrap only in a long time without an end.
+        if number % (CALM + STORMY) >= CALM and random.random() < 0.5:
+            await bench.clock(random.choice(("abort", "abort", "reset")))
+    situations.check()

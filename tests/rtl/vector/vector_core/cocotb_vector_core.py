@@ -159,7 +159,6 @@ class Bench:
         self.loops: list[Op] = []
         self.chunk_loops = 0
         self.failed = False  # a rule has just been broken
-        self.waiting = False
 
     # --- the command ----------------------------------------------------------------------------------------
 
@@ -214,11 +213,8 @@ class Bench:
     async def clock(self, *, start: Job | None = None, abort: bool = False, reset: bool = False) -> None:
         """One clock: choose inputs, judge the outputs, follow."""
         dut = self.dut
-        dut.start_i.value, dut.abort_i.value, dut.rst_ni.value = (
-            int(start is not None),
-            int(abort),
-            int(not reset),
-        )
+        dut.start_i.value, dut.abort_i.value = int(start is not None), int(abort)
+        dut.rst_ni.value = int(not reset)
         if start:
             self.begin(start)
         word = self.words[0] if self.words else None
@@ -242,7 +238,6 @@ class Bench:
             self.fetched = int(dut.fetch_address_o.value)
         self.output.clock(valid=self.pipeline.write is not None and self.pipeline.write.out)
         self.windows.clock()
-        self.waiting = word is not None and issued is None
         self.failed = False
         if abort or reset:
             self.state = State.IDLE

@@ -320,8 +320,9 @@ class _Writer:
         else:
             dst = self._destination()
         one = random.random() < self._ones_share if dst != _OUT else self._style == _Style.SINGLE
-        sources = [self._source(op) for _ in range(source_count(op, dst))]
-        # An accumulator again in the next clocks, where a fold could meet it.
+        # What goes to the output shows what has just been computed.
+        near = 0.8 if dst == _OUT else 0.5
+        sources = [self._source(op, near) for _ in range(source_count(op, dst))]
         self._note(dst)
         return _instruction(op, dst, sources, one)
 
@@ -339,7 +340,7 @@ class _Writer:
         chance = random.random()
         if chance < self._rows_share and self._rows_fit():
             return random.choice((_W0, _W0 + 1))
-        return random.choice(self._scalars if chance > 0.8 else self._vectors)
+        return random.choice(self._scalars if chance > 0.72 else self._vectors)
 
     def _rows_fit(self) -> bool:
         return self._cols <= ROW_ELEMENTS or not self._chunks or self._beyond
@@ -349,11 +350,11 @@ class _Writer:
             self._recent.append(dst)
         return dst
 
-    def _source(self, op: Op) -> int:
+    def _source(self, op: Op, near: float) -> int:
         fits = [code for code in self._recent if self._rows_fit() or kind_of(code) != Kind.ROW_REGISTER]
         if op == Op.SWAP:
             fits = [code for code in fits if kind_of(code) != Kind.SCALAR]
-        if fits and random.random() < 0.55:
+        if fits and random.random() < near:
             return random.choice(fits)
         streams = [_S0 + stream for stream in self._streams]
         rows = [_W0, _W0 + 1] if self._rows_fit() else []

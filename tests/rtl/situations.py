@@ -11,10 +11,10 @@ PATIENCE = 10
 
 
 class Situations:
-    """Count how often each member of an enumeration has occurred; the member's value describes it."""
+    """Count how often each member of some enumerations has occurred; the member's value describes it."""
 
-    def __init__(self, promised: type[Enum]) -> None:
-        self._promised = promised
+    def __init__(self, *promised: type[Enum]) -> None:
+        self._promised = [situation for kind in promised for situation in kind]
         self._seen: Counter[Enum] = Counter()
 
     def saw(self, situation: Enum, happened: object = True) -> None:

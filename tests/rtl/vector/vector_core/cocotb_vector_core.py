@@ -1,0 +1,550 @@
+"""vector_core: random programs, legal and not, clock by clock; windows and output of any pace; aborts."""
+
+import random
+from enum import Enum, auto
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from echo_npu.spec.instructions import INPUTS
+from echo_npu.vector.isa import (
+    CHUNK_MULTIPLE,
+    OPERAND_CODES,
+    OPERAND_NAMES,
+    Form,
+    Instruction,
+    Kind,
+    Op,
+    form_of,
+    kind_of,
+)
+from tests.rtl.elements import as_number
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import reset
+from tests.rtl.vector.vector_core.commands import LANES, VECTOR_LENGTH, Job, Rule, Step, draw
+from tests.rtl.vector.vector_core.pipeline import Pipeline, Place, Word, words_of
+from tests.rtl.windows import word as window_word
+
+BEATS = VECTOR_LENGTH // LANES
+WORD_BITS = 32 * LANES
+MARGIN = 3
+"""Words for which there must be room when one is issued."""
+PACES = (1.0, 1.0, 0.6, 0.15)
+INPUTS_AT_REST = ("abort_i", "start_i", "executable_i", "window_ready_i", "window_used_up_i", "out_room_i")
+
+Executed = Enum("Executed", {op.name: f"{op.mnemonic} executed" for op in Op})
+Read = Enum("Read", {f"CODE{code}": f"{name} read" for code, name in OPERAND_NAMES.items() if name != "o"})
+
+
+class Promised(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    WAIT_VECTOR = "a wait for a word of a vector register"
+    WAIT_SCALAR = "a wait for a scalar"
+    WAIT_ROW = "a wait for a word of a row register, in a later chunk"
+    WAIT_FOLD = "a wait for the sum of a fold"
+    WAIT_ACCUMULATOR = "a fold that waits for its accumulator"
+    GIVEN_A = "a result that goes straight to operand a"
+    GIVEN_B = "a result that goes straight to operand b"
+    GIVEN_C = "a result that goes straight to operand c"
+    GIVEN_SCALAR = "a scalar that goes straight to an instruction"
+    GIVEN_ROW = "a word of a row register that goes straight to an instruction, in a later chunk"
+    GIVEN_MERGED = "a word given straight, of which only some elements are new"
+    GIVEN_SWAPPED = "a result that goes straight to swap"
+    OTHER_WORD = "no wait for another word of the register that is being written"
+    UNWRITTEN_VECTOR = "a vector register of the row before, read as zero"
+    UNWRITTEN_SCALAR = "a scalar of the row before, read as zero"
+    UNWRITTEN_ROW = "a row register of the row before, read as zero"
+    UNWRITTEN_ACCUMULATOR = "an accumulator of the row before, folded"
+    KEPT = "elements that keep their value behind those written"
+    ODD_SWAP = "swap of an odd number of elements"
+    ODD_ACCUMULATION = "an accumulation of fewer elements than lanes"
+    SAME_PARTIALS = "accumulations into the same partial results one behind the other"
+    STARVED = "an instruction that waits for a window"
+    BLOCKED = "an instruction that waits for room in the output"
+    STARVED_LATER = "a wait for a window in the midst of an instruction"
+    BLOCKED_LATER = "a wait for room in the midst of an instruction"
+    BOTH = "a wait for a window and for room"
+    CLOSE = "an output with room for just three words"
+    REPEAT_INSIDE = "a repeat loop in a chunk loop"
+    CHUNKS_INSIDE = "a chunk loop in a repeat loop"
+    CHUNKS_AGAIN = "a second chunk loop, from chunk 0"
+    SHORT_CHUNK = "a last chunk that is shorter"
+    LATER_IOTA = "iota in a later chunk"
+    LATER_REP = "rep in a later iteration"
+    ROW = "the number of a later row, in a later batch"
+    BATCH0 = "the number of a later batch, in a later outer batch"
+    BATCH1 = "the number of a later outer batch"
+    SEGMENTS = "an output of several segments"
+    SHORT_OUT = "an output word with fewer elements than lanes"
+    BROKEN_LATER = "a rule broken in a later chunk or iteration"
+    BROKEN_BUSY = "a rule broken with results on their way to the output"
+    START_AT_ONCE = "a command right after one that broke a rule"
+    WAITS_AT_END = "an END that waits for the lanes"
+    ABORT_BUSY = "an abort with results on their way to the output"
+    ABORT_WAITING = "an abort of an instruction that waits"
+    ABORT_BEGIN = "an abort of a command that begins"
+    RESET_BUSY = "a reset with results on their way to the output"
+
+
+class State(Enum):
+    """Where a command is."""
+
+    IDLE = auto()
+    BEGIN = auto()
+    RUN = auto()
+    END = auto()  # of a row: the lanes still work
+
+
+class Windows:
+    """The environment's side of the input streams: the words of each window come one after another."""
+
+    def __init__(self) -> None:
+        self.chance = 1.0
+        self._come = [0] * INPUTS
+
+    def clock(self) -> None:
+        """Let words come."""
+        for stream in range(INPUTS):
+            if self._come[stream] < BEATS and random.random() < self.chance:
+                self._come[stream] += 1
+
+    def move(self, streams: int) -> None:
+        """The windows of these streams, bit by bit, are others now."""
+        for stream in range(INPUTS):
+            if streams >> stream & 1:
+                self._come[stream] = random.choice((0, self._come[stream])) if self.chance < 1 else BEATS
+
+    def ready(self, beat: int) -> int:
+        """Which windows have this word."""
+        return sum((self._come[stream] > beat) << stream for stream in range(INPUTS))
+
+
+class Output:
+    """The environment's side of the output: a queue, which takes words as long as it has room."""
+
+    def __init__(self) -> None:
+        self.chance, self.depth = 1.0, MARGIN
+        self.level = 0
+
+    @property
+    def room(self) -> bool:
+        return self.depth - self.level >= MARGIN
+
+    def clock(self, *, valid: bool) -> None:
+        """One word comes, perhaps, and one goes, perhaps."""
+        if self.level and random.random() < self.chance:
+            self.level -= 1
+        self.level += valid
+        assert self.level <= self.depth, "a word without room"
+
+
+class Bench:
+    """The ports, and a model of every clock: what the command does, what the stages hold."""
+
+    def __init__(self, dut: Any, situations: Situations) -> None:
+        self.dut, self.situations = dut, situations
+        self.state = State.IDLE
+        self.windows, self.output = Windows(), Output()
+        self.pipeline = Pipeline()
+        self.job: Job | None = None
+        self.base = 0  # of the program, among addresses
+        self.row = self.at = 0  # the step of the row
+        self.words: list[Word] = []  # those of the instruction still to be issued
+        self.fetched: int | None = None
+        self.now: set[Place] = set()  # written in this row
+        self.before: set[Place] = set()
+        self.loops: list[Op] = []
+        self.chunk_loops = 0
+        self.failed = False  # a rule has just been broken
+
+    # --- the command ----------------------------------------------------------------------------------------
+
+    @property
+    def step(self) -> Step | None:
+        """The instruction at issue."""
+        return self.job.steps[self.at] if self.job and self.state == State.RUN else None
+
+    def begin(self, job: Job) -> None:
+        """Put a command on the ports."""
+        dut, command = self.dut, job.command
+        self.job = job
+        self.base = random.choice((0, 0x8000_0000, 0xFFF8, 0x7FFF_FFF8, 0xFFFF_FF00, random.getrandbits(31)))
+        dut.rows_i.value, dut.cols_i.value, dut.repeats_i.value = command.rows, command.cols, command.repeats
+        dut.batch0_i.value, dut.batch1_i.value = command.batch
+        dut.entry_i.value = self.base + command.entry
+        dut.params_i.value = as_number(np.array(command.params, np.uint32))
+        dut.enable_i.value = sum((each is not None) << stream for stream, each in enumerate(command.inputs))
+        dut.out_length_i.value, dut.out_segments_i.value = command.output.length, command.output.segments
+        self.row = 0
+        self.windows.chance, self.output.chance = random.choice(PACES), random.choice(PACES)
+        # What the command before has left is still in the queue, and what is on its way.
+        self.output.depth = max(random.choice((MARGIN, MARGIN + 1, 8)), self.output.level + 2)
+        self.before = set()
+
+    def begin_row(self) -> None:
+        """The first instruction comes in the next clock."""
+        self.state, self.at = State.RUN, 0
+        self.before |= self.now
+        self.now = set()
+        self.chunk_loops = 0
+        self.loops = []
+        self.windows.move(0xF)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Lay out the words of the instruction that is next."""
+        step = self.step
+        self.words = []
+        if step and self.job and not step.control and not step.broken:
+            outputs = self.job.outputs
+            self.words = words_of(step, None if outputs is None else outputs[self.row])
+
+    def counters(self) -> tuple[int, int, int]:
+        """The row, and its batches."""
+        assert self.job is not None
+        rows, (batch0, _) = self.job.command.rows, self.job.command.batch
+        return self.row % rows, self.row // rows % batch0, self.row // rows // batch0
+
+    # --- clocks ---------------------------------------------------------------------------------------------
+
+    async def clock(self, *, start: Job | None = None, abort: bool = False, reset: bool = False) -> None:
+        """One clock: choose inputs, judge the outputs, follow."""
+        dut = self.dut
+        dut.start_i.value, dut.abort_i.value = int(start is not None), int(abort)
+        dut.rst_ni.value = int(not reset)
+        if start:
+            self.begin(start)
+        word = self.words[0] if self.words else None
+        beat = word.beat if word else 0
+        self.drive_instruction()
+        ready = self.windows.ready(beat)
+        room = self.output.room
+        dut.window_ready_i.value = ready
+        dut.window_used_up_i.value = self.used_up()
+        dut.window_words_i.value = self.shown(word, ready)
+        dut.out_room_i.value = int(room)
+        starved = word is not None and any(not ready >> stream & 1 for stream in word.streams)
+        blocked = word is not None and word.out and not room
+        waits = self.pipeline.waits(word) if word else []
+        issued = word if not (starved or blocked or waits) else None
+        await RisingEdge(dut.clk_i)
+        if not abort and not reset:
+            self.judge(word, issued, starved=starved, blocked=blocked)
+        self.cover(word, issued, waits, starved=starved, blocked=blocked, abort=abort, reset=reset)
+        if dut.fetch_o.value:
+            self.fetched = int(dut.fetch_address_o.value)
+        self.output.clock(valid=self.pipeline.write is not None and self.pipeline.write.out)
+        self.windows.clock()
+        self.failed = False
+        if abort or reset:
+            self.state = State.IDLE
+            self.words = []
+            self.pipeline.clear()
+            self.output.level = 0
+        else:
+            self.follow(issued, start=start is not None)
+
+    def drive_instruction(self) -> None:
+        """What was fetched last, from one clock after that on; behind the program there is something else."""
+        dut = self.dut
+        if self.fetched is None or self.job is None:
+            return
+        number = self.fetched - self.base
+        programs = self.job.programs
+        known = 0 <= number < programs.loaded
+        dut.executable_i.value = int(known)
+        place = number if known else random.randrange(self.job.command.entry, programs.loaded)
+        dut.instruction_i.value = int(programs.words[place])
+
+    def used_up(self) -> int:
+        """Which windows have no pass left; of a stream that is not there it may be anything."""
+        step = self.step
+        if step is None or self.job is None:
+            return random.getrandbits(INPUTS)
+        bits = 0
+        for stream, (window, descriptor) in enumerate(
+            zip(step.windows, self.job.command.inputs, strict=True)
+        ):
+            there = window is not None and descriptor is not None
+            bits |= (window[2] >= descriptor.passes if there else random.getrandbits(1)) << stream
+        return bits
+
+    def shown(self, word: Word | None, ready: int) -> int:
+        """The words of all windows: noise where none is read or it is not there."""
+        words = random.getrandbits(WORD_BITS * INPUTS) if random.random() < 0.3 else 0
+        if word is None or self.job is None:
+            return words
+        for stream in word.streams:
+            values, window = self.job.inputs[stream], word.step.windows[stream]
+            assert values is not None
+            assert window is not None
+            segment, offset, _ = window
+            part = window_word(values[self.row, segment], self.job.shape(stream), offset + word.beat * LANES)
+            if ready >> stream & 1:
+                words &= ~((1 << WORD_BITS) - 1 << WORD_BITS * stream)
+                words |= part << WORD_BITS * stream
+        return words
+
+    def judge(self, word: Word | None, issued: Word | None, *, starved: bool, blocked: bool) -> None:
+        """Compare what the ports say in this clock."""
+        dut, step = self.dut, self.step
+        broken = step is not None and step.broken is not None
+        assert bool(dut.busy_o.value) == (self.state != State.IDLE)
+        assert bool(dut.fault_o.value) == broken, step
+        if broken and step:
+            assert int(dut.fault_address_o.value) == self.base + step.number
+        else:
+            # What an instruction that is not executed waits for nobody counts.
+            assert bool(dut.stall_read_o.value) == starved, step
+            assert bool(dut.stall_write_o.value) == (blocked and not starved), step
+        if word is not None and word.streams:
+            assert int(dut.window_beat_o.value) == word.beat
+        self.judge_fetch(issued)
+        moved = 0
+        if step and step.decoded and step.decoded.form == Form.STEP and not broken:
+            moved = step.decoded.instruction.imm & 0xF
+        assert int(dut.window_advance_o.value) == moved, step
+        if moved and step:
+            assert int(dut.window_granules_o.value) == -(-step.elements // CHUNK_MULTIPLE), step
+        assert bool(dut.row_end_o.value) == (self.state == State.END and self.pipeline.empty)
+        self.judge_output()
+
+    def judge_fetch(self, issued: Word | None) -> None:
+        """The instruction that is next is fetched one clock ahead, and nothing else while one waits."""
+        dut, step, job = self.dut, self.step, self.job
+        wanted = None
+        if job and (
+            self.state == State.BEGIN
+            or (self.state == State.END and self.pipeline.empty and not self.last_row)
+        ):
+            wanted = job.command.entry
+        elif job and step and not step.broken and (step.control or (issued and issued.last)):
+            if self.at == len(job.steps) - 1:
+                return  # END: what comes behind it does not matter
+            wanted = job.steps[self.at + 1].number
+        elif step and step.broken:
+            return
+        assert bool(dut.fetch_o.value) == (wanted is not None), step
+        if wanted is not None:
+            assert int(dut.fetch_address_o.value) == self.base + wanted, step
+
+    @property
+    def last_row(self) -> bool:
+        return self.job is not None and self.row == self.job.rows - 1
+
+    def judge_output(self) -> None:
+        """What leaves the lanes goes to the output in the same clock."""
+        dut, word = self.dut, self.pipeline.write
+        assert bool(dut.out_valid_o.value) == (word is not None and word.out)
+        if word is None or not word.out:
+            return
+        assert int(dut.out_count_o.value) == word.count
+        if word.expected is not None:
+            shown = int(dut.out_word_o.value) & (1 << 32 * word.count) - 1
+            assert shown == word.expected, f"{word.step} word {word.beat} of row {self.row}"
+
+    def follow(self, issued: Word | None, *, start: bool) -> None:
+        """Pass the clock edge."""
+        step = self.step
+        ended = self.state == State.END and self.pipeline.empty
+        if issued and issued.writes:
+            self.now.add(issued.writes)
+        self.pipeline.step(issued)
+        if start:
+            self.state = State.BEGIN
+        elif self.state == State.BEGIN:
+            self.begin_row()
+        elif ended and self.last_row:
+            self.state = State.IDLE
+        elif ended:
+            self.row += 1
+            self.begin_row()
+        elif step is None:
+            return
+        elif step.broken:
+            self.state, self.failed = State.IDLE, True
+        elif step.control:
+            self.control(step)
+        elif issued:
+            del self.words[0]
+            if not self.words:
+                self.at += 1
+                self.prepare()
+
+    def control(self, step: Step) -> None:
+        """A control instruction is done."""
+        assert step.decoded is not None
+        if step.decoded.form == Form.END:
+            self.state = State.END
+            return
+        if step.decoded.form == Form.STEP:
+            self.windows.move(step.decoded.instruction.imm)
+        self.at += 1
+        self.prepare()
+
+    # --- coverage -------------------------------------------------------------------------------------------
+
+    def cover(
+        self,
+        word: Word | None,
+        issued: Word | None,
+        waits: list[Place],
+        *,
+        starved: bool,
+        blocked: bool,
+        abort: bool,
+        reset: bool,
+    ) -> None:
+        """Note what this clock was an example of."""
+        saw, step, pipeline = self.situations.saw, self.step, self.pipeline
+        busy = any(each is not None and each.out for each in (pipeline.execute, pipeline.write))
+        saw(Promised.ABORT_BUSY, abort and pipeline.execute is not None and busy)
+        saw(Promised.ABORT_WAITING, abort and word is not None and issued is None)
+        saw(Promised.ABORT_BEGIN, abort and self.state == State.BEGIN)
+        saw(Promised.RESET_BUSY, reset and pipeline.execute is not None and busy)
+        if abort or reset:
+            return
+        saw(Promised.WAITS_AT_END, self.state == State.END and not pipeline.empty)
+        if step is None:
+            return
+        if step.broken:
+            saw(step.broken)
+            saw(Promised.BROKEN_LATER, step.base or step.rep)
+            saw(Promised.BROKEN_BUSY, busy)
+            return
+        assert step.decoded is not None
+        instruction = step.decoded.instruction
+        if step.control:
+            saw(Executed[instruction.op.name])
+            self.cover_loop(instruction.op, step.number)
+            return
+        assert word is not None
+        first_later = step.base > 0
+        for place in waits:
+            kind = kind_of(place[0])
+            folding = (
+                pipeline.write is not None and pipeline.write.writes == place and not pipeline.write.ready
+            )
+            saw(Promised.WAIT_VECTOR, kind == Kind.VECTOR)
+            saw(Promised.WAIT_SCALAR, kind == Kind.SCALAR)
+            saw(Promised.WAIT_ROW, kind == Kind.ROW_REGISTER and first_later)
+            saw(Promised.WAIT_FOLD, kind == Kind.SCALAR and folding)
+            saw(Promised.WAIT_ACCUMULATOR, kind == Kind.ACCUMULATOR)
+        saw(Promised.STARVED, starved)
+        saw(Promised.BLOCKED, blocked)
+        saw(Promised.STARVED_LATER, starved and word.beat)
+        saw(Promised.BLOCKED_LATER, blocked and word.beat)
+        saw(Promised.BOTH, starved and blocked)
+        if issued:
+            self.cover_word(issued, instruction)
+
+    def cover_loop(self, op: Op, number: int) -> None:
+        """Loops that begin and end."""
+        saw = self.situations.saw
+        if op == Op.CHUNKS:
+            saw(Promised.CHUNKS_INSIDE, self.loops)
+            self.chunk_loops += 1
+            saw(Promised.CHUNKS_AGAIN, self.chunk_loops > 1)
+            self.loops.append(op)
+        elif op == Op.REPEAT:
+            saw(Promised.REPEAT_INSIDE, self.loops)
+            self.loops.append(op)
+        # Whether it was the last iteration can be seen from what comes next.
+        elif op == Op.NEXT and self.job and self.job.steps[self.at + 1].number == number + 1:
+            self.loops.pop()
+
+    def cover_word(self, word: Word, instruction: Instruction) -> None:
+        """A word that is issued."""
+        saw, pipeline, step = self.situations.saw, self.pipeline, word.step
+        saw(Executed[instruction.op.name])
+        for code in instruction.sources:
+            saw(Read[f"CODE{code}"])
+        later = step.base > 0
+        given = pipeline.forwarded(word)
+        for place, forwarded, promise in zip(
+            word.reads, given, (Promised.GIVEN_A, Promised.GIVEN_B, Promised.GIVEN_C), strict=False
+        ):
+            if place is None:
+                continue
+            kind = kind_of(place[0])
+            saw(promise, forwarded)
+            if forwarded and pipeline.write is not None:
+                saw(Promised.GIVEN_SCALAR, kind == Kind.SCALAR and LANES > 1)
+                saw(Promised.GIVEN_ROW, kind == Kind.ROW_REGISTER and later)
+                old = pipeline.write.count < word.count and kind != Kind.SCALAR
+                saw(Promised.GIVEN_MERGED, old)
+                saw(Promised.GIVEN_SWAPPED, instruction.op == Op.SWAP)
+            stale = place in self.before and place not in self.now
+            saw(Promised.UNWRITTEN_VECTOR, stale and kind == Kind.VECTOR)
+            saw(Promised.UNWRITTEN_SCALAR, stale and kind == Kind.SCALAR)
+            saw(Promised.UNWRITTEN_ROW, stale and kind == Kind.ROW_REGISTER)
+            saw(Promised.UNWRITTEN_ACCUMULATOR, stale and kind == Kind.ACCUMULATOR)
+        saw(Promised.OTHER_WORD, pipeline.others(word))
+        accumulates = kind_of(instruction.dst) == Kind.ACCUMULATOR and form_of(instruction.op) == Form.ALU
+        saw(
+            Promised.KEPT,
+            word.count < LANES and word.writes in self.now and kind_of(instruction.dst) != Kind.SCALAR,
+        )
+        saw(Promised.ODD_SWAP, instruction.op == Op.SWAP and word.count % 2)
+        saw(Promised.ODD_ACCUMULATION, accumulates and word.count < LANES)
+        before = pipeline.execute
+        same = before is not None and before.writes == word.writes
+        saw(
+            Promised.SAME_PARTIALS,
+            accumulates
+            and before is not None
+            and same
+            and (before.beat - word.beat) * LANES % CHUNK_MULTIPLE == 0,
+        )
+        saw(Promised.CLOSE, word.out and self.output.depth - self.output.level == MARGIN)
+        saw(Promised.SHORT_CHUNK, later and step.elements < VECTOR_LENGTH)
+        self.cover_counters(word, instruction)
+        if word.out and self.job is not None:
+            saw(Promised.SEGMENTS, step.done >= self.job.command.output.length)
+            saw(Promised.SHORT_OUT, word.count < LANES)
+
+    def cover_counters(self, word: Word, instruction: Instruction) -> None:
+        """What only counters tell."""
+        saw, step = self.situations.saw, word.step
+        row, batch0, batch1 = self.counters()
+        sources = instruction.sources
+        saw(Promised.LATER_IOTA, OPERAND_CODES["iota"] in sources and step.base)
+        saw(Promised.LATER_REP, OPERAND_CODES["rep"] in sources and step.rep)
+        saw(Promised.ROW, OPERAND_CODES["row"] in sources and row and (batch0 or batch1))
+        saw(Promised.BATCH0, OPERAND_CODES["batch0"] in sources and batch0 and batch1)
+        saw(Promised.BATCH1, OPERAND_CODES["batch1"] in sources and batch1)
+
+
+async def run(bench: Bench, job: Job, stop: int) -> None:
+    """A command from start to end, or to an abort or reset after so many clocks, if that is before."""
+    await bench.clock(start=job)
+    while bench.state != State.IDLE:
+        if stop == 0:
+            by_reset = random.random() < 0.3
+            for _ in range(random.choice((1, 1, 3))):
+                await bench.clock(abort=not by_reset, reset=by_reset)
+            break
+        stop -= 1
+        await bench.clock()
+
+
+@cocotb.test()
+async def random_programs(dut: Any) -> None:
+    """What comes out, and when, is what the functional model says; a broken rule is told at once, with the
+    number of the instruction."""
+    situations = Situations(Promised, Executed, Read, Rule)
+    await reset(dut, *INPUTS_AT_REST)
+    bench = Bench(dut, situations)
+    await bench.clock()
+    for _ in situations.rounds(200):
+        stop = random.choice((-1, -1, -1, -1, -1, -1, random.randrange(4), random.randrange(100)))
+        await run(bench, draw(), stop)
+        if random.random() < 0.6:
+            for _ in range(random.randint(1, 5)):
+                await bench.clock()
+        else:
+            situations.saw(Promised.START_AT_ONCE, bench.failed)
+    situations.check()

@@ -1,0 +1,127 @@
+"""The words that the instructions of a row issue, and which of them wait for which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.vector.isa import CHUNK_MULTIPLE, OUT, Form, Kind, index_of, kind_of
+from tests.rtl.elements import as_number
+from tests.rtl.vector.vector_core.commands import LANES, Step
+
+Place = tuple[int, int]
+"""A word of a register: operand code, number of the word. A scalar or an accumulator is one word."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What an instruction issues in one clock.
+
+    Attributes: beat (its number), last (of the instruction), count (elements), reads (words of registers, by
+    operand), streams (whose windows it reads), writes (word of a register), ready (its result is there when
+    it leaves execute: of a fold the last sum only, of an accumulator nothing), out (it goes to the output),
+    expected (its bits there; None if they do not matter).
+    """
+
+    step: Step
+    beat: int
+    last: bool
+    count: int
+    reads: tuple[Place | None, ...]
+    streams: tuple[int, ...]
+    writes: Place | None
+    ready: bool
+    out: bool
+    expected: int | None
+
+
+def _place(code: int, step: Step, beat: int) -> Place | None:
+    kind = kind_of(code)
+    if kind in (Kind.SCALAR, Kind.ACCUMULATOR):
+        return code, 0
+    if kind == Kind.VECTOR:
+        return code, beat
+    return (code, step.base // LANES + beat) if kind == Kind.ROW_REGISTER else None
+
+
+def words_of(step: Step, output: NDArray[np.uint32] | None) -> list[Word]:
+    """The words of an instruction with a destination.
+
+    Args:
+        output: the elements that its row must write; None if they do not matter.
+    """
+    assert step.decoded is not None
+    instruction, form = step.decoded.instruction, step.decoded.form
+    elements = 1 if step.decoded.single else step.elements
+    if form == Form.FOLD:
+        counts = [1] * CHUNK_MULTIPLE  # a partial result each
+    elif form == Form.ASET:
+        counts = [LANES] * (CHUNK_MULTIPLE // LANES)
+    else:
+        counts = [min(LANES, elements - first) for first in range(0, elements, LANES)]
+    accumulates, out = kind_of(instruction.dst) == Kind.ACCUMULATOR, instruction.dst == OUT
+    listed = []
+    for beat, count in enumerate(counts):
+        last = beat == len(counts) - 1
+        first = step.done + beat * LANES
+        listed.append(
+            Word(
+                step,
+                beat,
+                last,
+                count,
+                tuple(_place(code, step, beat) for code in instruction.sources),
+                tuple(index_of(code) for code in instruction.sources if kind_of(code) == Kind.STREAM),
+                _place(instruction.dst, step, beat),
+                not accumulates and (form != Form.FOLD or last),
+                out,
+                as_number(output[first : first + count]) if out and output is not None else None,
+            )
+        )
+    return listed
+
+
+@dataclass
+class Pipeline:
+    """The stages behind issue, and what of them a word at issue waits for or is given."""
+
+    execute: Word | None = None
+    write: Word | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.execute is None and self.write is None
+
+    def waits(self, word: Word) -> list[Place]:
+        """Words that this one reads and that are still being computed."""
+        coming = {self.execute.writes} if self.execute else set()
+        if self.write and not self.write.ready:
+            coming.add(self.write.writes)
+        return [place for place in word.reads if place is not None and place in coming]
+
+    def forwarded(self, word: Word) -> list[bool]:
+        """Of each operand, whether it is just being written."""
+        done = self.write.writes if self.write and self.write.ready else None
+        return [place is not None and place == done for place in word.reads]
+
+    def others(self, word: Word) -> bool:
+        """Whether another word of a register that this one reads is being computed."""
+        return self.execute is not None and self._near(word.reads, self.execute.writes)
+
+    @staticmethod
+    def _near(reads: Iterable[Place | None], written: Place | None) -> bool:
+        return any(
+            place is not None and written is not None and place[0] == written[0] and place[1] != written[1]
+            for place in reads
+        )
+
+    def step(self, issued: Word | None) -> None:
+        """A clock."""
+        self.write, self.execute = self.execute, issued
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.execute = self.write = None

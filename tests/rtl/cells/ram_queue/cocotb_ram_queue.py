@@ -5,10 +5,11 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.queues import INPUTS, keeps_order, keeps_pace
 from tests.rtl.stimulus import CHANCES, offer, reset, take
 
-DEPTH = 8
+DEPTH = parameter("Depth")
 
 
 @cocotb.test()

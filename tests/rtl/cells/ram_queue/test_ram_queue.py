@@ -5,4 +5,4 @@ from tb.blocks import run_module
 
 def test_ram_queue() -> None:
     """Random stalls on both sides, throughput, room."""
-    run_module(__file__)
+    run_module(__file__, Width=16, Depth=8)

@@ -5,4 +5,4 @@ from tb.blocks import run_module
 
 def test_skid_buffer() -> None:
     """Random stalls on both sides, throughput, registered outputs."""
-    run_module(__file__)
+    run_module(__file__, Width=16)

@@ -195,6 +195,9 @@ class Bench:
         situations.saw(Promised.ABORT_HOST, self.host.unread and self.host.unanswered)
         for client in self.clients:
             client.asking = 0.0
+        # All that is under way at the slowest pace would outlast DRAIN.
+        for pace in ("accept_ar", "give_r", "accept_aw", "accept_w", "give_b"):
+            setattr(self.dram, pace, max(getattr(self.dram, pace), 0.2))
         for _ in range(DRAIN):
             await self.clock(abort=True)
             if self.idle:

@@ -1,11 +1,11 @@
-"""What the device checks in a command before it touches memory, in the device's order.
+"""Check commands as the device does before it touches memory, in the device's order.
 
     opcode, flags (param[7] counts as one), extension (magic, reserved words, counts), dimensions, the
     program's entry, alignment of the sources and dst, strides, range of the sources and dst, protected range,
     overlap
 
-The first check that fails decides the error code and the address. All sizes are exact Python integers, so
-nothing here can overflow; the hardware's arithmetic is wide enough to give the same answers.
+The first check that fails decides the error code and the address. Sizes are Python integers, which cannot
+overflow; the hardware's arithmetic is wide enough to give the same results.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Extension = ExtensionPacket | VectorExtension
 
 
 def unpack_extension(slots: Sequence[bytes]) -> Extension | None:
-    """What a command's extension packets say: one, or the three of a VECTOR command. None for none."""
+    """Unpack a command's extension packets: one, or the three of a VECTOR command. None if there is none."""
     if not slots:
         return None
     return ExtensionPacket.unpack(slots[0]) if len(slots) == 1 else VectorExtension.unpack(slots)
 
 
 def check_head(packet: NpuCommandPacket) -> None:
-    """The checks that need no extension packet: opcode and flags."""
+    """Check what needs no extension packet: opcode and flags. PacketFault."""
     legal = LEGAL_FLAGS.get(packet.opcode)
     if legal is None:
         raise PacketFault(ErrorCode.BAD_OPCODE)
@@ -62,7 +62,7 @@ def check_head(packet: NpuCommandPacket) -> None:
 
 
 def _out_fits(packet: NpuCommandPacket) -> bool:
-    """Whether the OUT flags of a MATMUL name a type that its operands and its other flags allow."""
+    """Return whether the OUT flags of a MATMUL name a type that its operands and its other flags allow."""
     out = (packet.flags & Flags.OUT) >> OUT_SHIFT
     if out == OutType.INT32:
         return packet.data_type == DataType.INT8 and not packet.flags & EPILOGUE_FLAGS
@@ -75,11 +75,11 @@ def check_command(
     programs: ProgramMemory | None = None,
     guard: Region | None = None,
 ) -> CheckedCommand:
-    """The command that a packet, and the extension that its EXT flag announced, stand for.
+    """Check a packet and the extension that its EXT flag announced; return the command.
 
     Args:
-        extension: of a VECTOR command a VectorExtension, of others an ExtensionPacket.
-        programs: what program memory holds (None: there is none).
+        extension: a VectorExtension for a VECTOR command, an ExtensionPacket for others.
+        programs: program memory (None: there is none).
         guard: the range that no command may write to (None: there is none).
 
     Raises: PacketFault with what the device reports.
@@ -127,7 +127,7 @@ def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket) -> None:
 
 
 def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> CheckedCommand:
-    """The command's operands; checks the dimensions."""
+    """Check the dimensions and return the command with its operands."""
     m, k, n = packet.m, packet.k, packet.n
     src1, src2, dst = packet.src1_addr, packet.src2_addr, packet.dst_addr
     batch = (e.batch0 or 1, e.batch1 or 1)
@@ -168,7 +168,7 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
 
 
 def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> CheckedCommand:
-    """The operands of a MATMUL."""
+    """Return a MATMUL with its operands."""
     m, k, n, flags = packet.m, packet.k, packet.n, packet.flags
     size = packet.data_type.itemsize
     rows1, bytes1 = (k, size * m) if flags & Flags.TRANS_A else (m, size * k)

@@ -1,4 +1,4 @@
-"""The operations that models are made of: each as a call on a device, and as float64 truth.
+"""The operations of models, each as a call on a device and as float64 truth.
 
 `Operation.run` calls the public operation of `Device` and nothing else. The bounds follow from those of
 docs/ops.md; u is half an ulp, `truth.UNIT`.
@@ -36,14 +36,14 @@ class Operation(ABC):
 
     @abstractmethod
     def truth(self, *inputs: Array) -> Truth:
-        """The result in float64, from the inputs as the device has them."""
+        """Return the result in float64, from the inputs as the device has them."""
 
     def macs(self, inputs: Shapes) -> int:
-        """Multiply-accumulates of the matrix engine, for inputs of these shapes."""
+        """Return the multiply-accumulates of the matrix engine for inputs of these shapes."""
         return 0
 
     def size(self, inputs: Shapes, out: tuple[int, ...]) -> str:
-        """The work's size, for people."""
+        """Return the size of the work, for people."""
         return _times(out)
 
 
@@ -116,7 +116,7 @@ class Mul(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Copy(Operation):
-    """The same values, in another place."""
+    """The same values in another place."""
 
     op: ClassVar[str] = "copy"
 
@@ -214,8 +214,8 @@ class Softmax(Operation):
         odds = np.exp(scaled - largest)
         value = odds / odds.sum(axis=-1, keepdims=True)
         # The rounded difference from the maximum is an exponent: its absolute error is the result's relative
-        # one. So is that of the scaled values, at both ends of the difference. Further roundings: the sum (16
-        # partial results), exp, the division; the errors of the other terms' exponents weigh at most 1/e.
+        # error. The same holds for the scaled values, at both ends of the difference. Further roundings: the
+        # sum (16 partial results), exp, the division. Errors of the other terms' exponents weigh at most 1/e.
         spread = np.where(seen, np.abs(scaled), 0.0) + np.abs(largest)
         return Truth(value, value * (1.0 + 2.0 * spread), (x.shape[-1] // 16 + 32) * UNIT)
 
@@ -253,8 +253,9 @@ class Relu(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Conv2d(Operation):
-    """Convolution of x [batch, channels, height, width] with weight [out, channels, rows, columns], plus bias
-    [out]; stride 1, no padding.
+    """Convolution with stride 1 and without padding.
+
+    The inputs are x [batch, channels, height, width], weight [out, channels, rows, columns] and bias [out].
     """
 
     op: ClassVar[str] = "conv2d"
@@ -280,7 +281,7 @@ class Conv2d(Operation):
 
 @dataclass(frozen=True, slots=True)
 class MaxPool2d(Operation):
-    """The largest of each square of `size` x `size` elements of [batch, channels, height, width]."""
+    """The largest of each square of `window` x `window` elements of [batch, channels, height, width]."""
 
     window: int
 

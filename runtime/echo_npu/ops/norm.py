@@ -16,7 +16,7 @@ from echo_npu.vector.kernels import norm as kernels
 def rms_norm(
     device: CommandDevice, x: Any, weight: Any = None, eps: float = 1e-6, *, out: DeviceTensor | None = None
 ) -> Any:
-    """`x / sqrt(mean(x**2) + eps) * weight` over the last axis (Zhang and Sennrich 2019).
+    """Compute `x / sqrt(mean(x**2) + eps) * weight` over the last axis (Zhang and Sennrich 2019).
 
     Args:
         x: float32 [..., N]; a DeviceTensor with any strides.
@@ -24,8 +24,8 @@ def rms_norm(
         eps: rounded to float32.
         out: a DeviceTensor of x's shape to write to; it may be x.
 
-    Returns: float32 of x's shape. Squares are summed in float32: from about 1.8e19 on they are infinite,
-        and the result is zero.
+    Returns: float32 of x's shape. Squares are summed in float32: for elements from about 1.8e19 on they are
+        infinite, and the result is zero.
 
     Raises:
         TypeError: a dtype other than float32, or no array.
@@ -43,7 +43,9 @@ def layer_norm(
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`(x - mean) / sqrt(var + eps) * weight + bias` over the last axis; var is the mean of `(x - mean)**2`.
+    """Compute `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis.
+
+    var is the mean of `(x - mean)**2`.
 
     Args:
         x: float32 [..., N]; a DeviceTensor with any strides.
@@ -89,7 +91,7 @@ def _normalise(
 
 
 def check_normalised(op: str, x: Any, **vectors: Any) -> None:
-    """Refuse what has no last axis, or vectors that are not as long as it: TypeError, ValueError."""
+    """Refuse an x without axes, and vectors that are not as long as its last axis: TypeError, ValueError."""
     require_float32(op, x=x, **vectors)
     if not x.ndim or 0 in x.shape:
         raise ValueError(f"{op} of x of shape {x.shape}: it needs an axis, and no empty one")

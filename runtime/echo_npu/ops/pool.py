@@ -1,7 +1,7 @@
-"""Pooling of images: down the columns first, then across.
+"""Pooling of images: first down the columns, then across.
 
-Maximum and sum are separable. Down, the rows of a window are segments of one stream and every column is
-done at once; across, the places of a window are streams of their own, four for a command.
+Maximum and sum are separable. Down the columns, the rows of a window are segments of one stream, and all
+columns are computed at once. Across, the places of a window are separate streams, four in a command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def max_pool2d(
     padding: Size = 0,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """The greatest element of each window; NaN if there is one in it. Padding is -infinity.
+    """Compute the greatest element of each window; NaN if it has one. Padding is -infinity.
 
     Args:
         x: float32 [N, C, H, W].
@@ -53,7 +53,7 @@ def avg_pool2d(
     padding: Size = 0,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """The mean of each window; padding counts as zeros. Arguments, result and errors as `max_pool2d`."""
+    """Compute the mean of each window; padding counts as zeros. All else is as in `max_pool2d`."""
     return _pool(device, "avg_pool2d", x, kernel, stride, padding, out)
 
 
@@ -80,7 +80,7 @@ def _pool(
     commands, padded = pad_commands(device, source, edges, edge)
     strips = padded.unfold(2, high, steps[0]).swapaxes(-1, -2)  # [N, C, rows, high, W]
     down = strips[..., 0, :]
-    if high > 1 or wide > MAX_TAPS:  # several steps across need rows without gaps, to go on in place
+    if high > 1 or wide > MAX_TAPS:  # several steps across work in place, on rows without gaps
         down = device.empty(down.shape)
         commands += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
     across = down.unfold(3, wide, steps[1])  # [N, C, rows, cols, wide]

@@ -25,17 +25,17 @@ def softmax(
     mask: Any = None,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`exp(s - max(s)) / sum(exp(s - max(s)))` along an axis, of the scores `s = scale * x + mask`.
+    """Compute `exp(s - max(s)) / sum(exp(s - max(s)))` along an axis, for the scores `s = scale * x + mask`.
 
     Args:
         x: float32 [..., T, S]; a DeviceTensor with any strides.
-        axis: with `causal` or a mask, the last one.
+        axis: must be the last one with `causal` or a mask.
         scale: rounded to float32.
-        causal: row t sees the columns 0 .. t + S - T, all others count as -inf.
+        causal: row t sees the columns 0 .. t + S - T; all others count as -inf.
         mask: float32, broadcast to x's shape.
         out: a DeviceTensor of x's shape to write to; it may be x.
 
-    Returns: float32 of x's shape. A row with NaN or +inf in it, or of nothing but -inf, is NaN.
+    Returns: float32 of x's shape. A row with NaN or +inf, or with nothing but -inf, is NaN.
 
     Raises:
         TypeError: a dtype other than float32, or no array.
@@ -73,7 +73,7 @@ def softmax(
 
 
 def check_mask(op: str, mask: Any, shape: Sequence[int]) -> None:
-    """ValueError unless the mask broadcasts to the scores."""
+    """Raise ValueError unless the mask broadcasts to the scores."""
     try:
         fits = np.broadcast_shapes(mask.shape, shape) == tuple(shape)
     except ValueError:
@@ -91,7 +91,7 @@ def softmax_commands(
     causal: bool,
     mask: DeviceTensor | None,
 ) -> list[Command]:
-    """The commands of a softmax over the last axis."""
+    """Make the commands of a softmax over the last axis."""
     *leading, cols = x.shape
     program = kernels.softmax(
         causal=causal, masked=mask is not None, kept=row_fits(device, cols), **_scaling(scale)
@@ -121,7 +121,7 @@ def _scaling(scale: float) -> dict[str, bool]:
 def _across(
     device: CommandDevice, x: DeviceTensor, target: DeviceTensor, axis: int, scale: float
 ) -> list[Command]:
-    """Softmax over an axis that is not the last one."""
+    """Make the commands of a softmax over another axis than the last."""
     params = (np.float32(scale),)
     order = [i for i in range(x.ndim) if i != axis]
     item = x.dtype.itemsize

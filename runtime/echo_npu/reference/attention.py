@@ -15,7 +15,7 @@ F64 = NDArray[np.float64]
 def attention(
     q: Any, k: Any, v: Any, causal: bool = False, scale: float | None = None, mask: Any = None
 ) -> F64:
-    """`softmax(scale * q @ k^T + mask) @ v` (Vaswani et al. 2017).
+    """Compute `softmax(scale * q @ k^T + mask) @ v` (Vaswani et al. 2017).
 
     Args:
         q: [..., heads, T, D].

@@ -18,7 +18,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> F64:
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> F64:
-    """`(x - mean(x)) / sqrt(var(x) + eps) * weight + bias`, var the mean square (Ba, Kiros, Hinton 2016)."""
+    """`(x - mean(x)) / sqrt(var(x) + eps) * weight + bias` (Ba, Kiros, Hinton 2016)."""
     wide = np.asarray(x, np.float64)
     centred = wide - wide.mean(axis=-1, keepdims=True)
     result: F64 = centred / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)

@@ -17,7 +17,7 @@ def angles(positions: Any, head_dim: int, base: float = 10000.0) -> F64:
 
 
 def rope(x: Any, angle: Any, interleaved: bool = False) -> F64:
-    """Rotates the pairs of the last axis.
+    """Rotate the pairs of the last axis.
 
     Args:
         x: [..., tokens, head_dim].

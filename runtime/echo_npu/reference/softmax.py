@@ -11,7 +11,7 @@ F64 = NDArray[np.float64]
 
 
 def scores(x: Any, scale: float = 1.0, causal: bool = False, mask: Any = None) -> F64:
-    """What softmax exponentiates: `scale * x + mask`, -inf where `causal` hides an element.
+    """Compute the scores of softmax: `scale * x + mask`, -inf where `causal` hides an element.
 
     Args:
         x: [..., T, S].

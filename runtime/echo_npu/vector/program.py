@@ -28,15 +28,15 @@ from echo_npu.vector.isa import (
 )
 
 Value = Operand | float | np.floating | np.integer
-"""A source operand; a number is an immediate: a float float32, an integer 32 bits."""
+"""A source operand. A number is an immediate: a float becomes float32, an integer 32 bits."""
 
 MAX_PASSES: Final = 15
 
 
 class AssemblyError(ValueError):
-    """A program that the vector engine would not execute, or that reads what it never wrote.
+    """A program that the vector engine would not execute, or that reads a register before writing it.
 
-    Attributes: instruction (number from the program's start, None where no single one is to blame).
+    Attributes: instruction (its number from the program's start; None if the error has no single one).
     """
 
     def __init__(self, reason: str, instruction: int | None = None) -> None:
@@ -46,13 +46,12 @@ class AssemblyError(ValueError):
 
 @dataclass(frozen=True)
 class Program:
-    """The words of one program, relative to nothing: it runs at any place of program memory.
+    """The words of one program. They are position-independent: it runs at any place of program memory.
 
     Attributes:
-        name: for messages and listings.
-        instructions: the last one is END.
-        passes: for each input stream, how many times the program goes through the row, a loop that advances
-            the stream being one pass; 1 for a stream that it does not read.
+        name: for messages and listings. instructions: the last one is END. passes: for each input stream, how
+        many times the program goes through the row; a loop that advances the
+            stream is one pass. 1 for a stream that it does not read.
     """
 
     name: str
@@ -68,23 +67,24 @@ class Program:
 
     @cached_property
     def code(self) -> bytes:
-        """The words as bytes: what tells programs apart."""
+        """The words as bytes, which identify a program."""
         return self.words.tobytes()
 
     def __len__(self) -> int:
         return len(self.instructions)
 
     def listing(self) -> str:
-        """The text that assembles to this program."""
+        """Return the text that assembles to this program."""
         return disassemble(self)
 
 
 def make_program(name: str, instructions: Sequence[Instruction]) -> Program:
-    """A checked program.
+    """Check instructions and make a program of them.
 
     Raises:
-        AssemblyError: an illegal operand, loops that nest wrongly, END elsewhere than at the end, or a
-            register that is read before it is written; naming the instruction and the reason.
+        AssemblyError: an illegal operand, wrongly nested loops, END not at the end, or a register that is
+        read
+            before it is written; it names the instruction and the reason.
     """
     _check(name, instructions)
     return Program(name, tuple(instructions), _passes(instructions))
@@ -128,7 +128,7 @@ def _check(name: str, instructions: Sequence[Instruction]) -> None:
 
 
 def _passes(instructions: Sequence[Instruction]) -> tuple[int, int, int, int]:
-    """An outermost loop that advances a stream is one pass; a window read after it begins another one."""
+    """Count passes: an outermost loop that advances a stream is one; a read after it begins another."""
     done = [0] * 4  # passes that are complete
     needed = [1] * 4
     moved: set[int] = set()  # streams advanced in the current outermost loop
@@ -154,8 +154,8 @@ def _passes(instructions: Sequence[Instruction]) -> tuple[int, int, int, int]:
 class Builder:
     """Writes a program: every mnemonic is a method, `b.fma(dst, a, b, c)`.
 
-    A source is an operand or a number, which becomes the immediate (one for each instruction). With
-    `one=True` an instruction processes element 0 only. `and`, `or` and `class` have a trailing underscore.
+    A source is an operand or a number, which becomes the instruction's only immediate. With `one=True` an
+    instruction processes only element 0. `and`, `or` and `class` have a trailing underscore.
 
     Registers come from `vector`, `scalar`, `accumulator` and `row_register`, and go back with `free`.
 
@@ -184,7 +184,7 @@ class Builder:
     # --- operands -------------------------------------------------------------------------------------------
 
     def stream(self, index: int) -> Operand:
-        """The window of input stream 0..3."""
+        """Return the window of input stream 0..3."""
         return operand(f"s{index}")
 
     def param(self, index: int) -> Operand:
@@ -192,25 +192,25 @@ class Builder:
         return operand(f"p{index}")
 
     def vector(self) -> Operand:
-        """A vector register that is not in use."""
+        """Return a vector register that is not in use."""
         return self._allocate(Kind.VECTOR)
 
     def scalar(self) -> Operand:
-        """A scalar register that is not in use."""
+        """Return a scalar register that is not in use."""
         return self._allocate(Kind.SCALAR)
 
     def accumulator(self) -> Operand:
-        """An accumulator that is not in use."""
+        """Return an accumulator that is not in use."""
         return self._allocate(Kind.ACCUMULATOR)
 
     def row_register(self) -> Operand:
-        """A row register that is not in use."""
+        """Return a row register that is not in use."""
         return self._allocate(Kind.ROW_REGISTER)
 
     def constant(self, value: float | np.floating | np.integer) -> Operand:
-        """A scalar register that holds `value` from the program's start to its end, outside of all loops.
+        """Return a scalar register that holds `value`, set outside of all loops, during the whole program.
 
-        For instructions that take two constants, of which one can be an immediate.
+        It serves instructions with two constants, of which only one can be an immediate.
         """
         bits = immediate_bits(value)
         if bits not in self._constants:
@@ -218,11 +218,12 @@ class Builder:
         return self._constants[bits]
 
     def like(self, dst: Operand) -> Operand:
-        """A temporary of the width of `dst`: a scalar register for a scalar one, else a vector register."""
+        """Return a temporary of the width of `dst`: a scalar register for a scalar one, else a vector
+        register."""
         return self.scalar() if dst.kind == Kind.SCALAR else self.vector()
 
     def free(self, *registers: Operand) -> None:
-        """Give registers back. AssemblyError for one that was not in use."""
+        """Give registers back; AssemblyError for one that is not in use."""
         for register in registers:
             bank = self._free.get(register.kind)
             if bank is None or register in bank:
@@ -239,24 +240,24 @@ class Builder:
 
     @contextmanager
     def chunks(self, advance: Sequence[Operand] = ()) -> Iterator[None]:
-        """A loop over the chunks of the row; the streams advance at its end."""
+        """Loop over the chunks of the row; the streams advance at the loop's end."""
         self._append(Instruction(Op.CHUNKS))
         yield
         self._append(Instruction(Op.NEXT, imm=_stream_set(advance)))
 
     @contextmanager
     def repeat(self, advance: Sequence[Operand] = ()) -> Iterator[None]:
-        """A loop of the command's `repeats` iterations; the streams advance at its end."""
+        """Loop over the command's `repeats` iterations; the streams advance at the loop's end."""
         self._append(Instruction(Op.REPEAT))
         yield
         self._append(Instruction(Op.NEXT, imm=_stream_set(advance)))
 
     def advance(self, streams: Sequence[Operand]) -> None:
-        """Advance streams, no loop."""
+        """Advance streams without a loop."""
         self._append(Instruction(Op.ADVANCE, imm=_stream_set(streams)))
 
     def build(self) -> Program:
-        """The program so far, with END. AssemblyError as `make_program`."""
+        """Append END and return the program; AssemblyError as `make_program`."""
         setup = [
             Instruction(Op.MOV, register.code, IMMEDIATE, imm=bits)
             for bits, register in self._constants.items()
@@ -475,7 +476,7 @@ class Builder:
 
 
 def _stream_set(streams: Sequence[Operand]) -> int:
-    """The imm field of `next` and `advance`."""
+    """Return the imm field of `next` and `advance`."""
     for stream in streams:
         if stream.kind != Kind.STREAM:
             raise AssemblyError(f"{stream} is no input stream, so it cannot advance")

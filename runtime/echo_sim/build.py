@@ -248,7 +248,7 @@ def _verilator_args(design: Design, kind: Kind) -> list[str]:
 
 
 def _plan_cocotb(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> Planned:
-    """The commands that build a simulator which runs cocotb."""
+    """Return the commands that build a simulator which runs cocotb."""
     planned = plan(
         environment,
         "build",
@@ -277,7 +277,7 @@ def _plan_cocotb(design: Design, kind: Kind, directory: Path, environment: Mappi
 
 
 def _plan_plain(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> Planned:
-    """The commands that build a simulator without cocotb."""
+    """Return the commands that build a simulator without cocotb."""
     translate = [
         "verilator",
         "--cc",

@@ -35,7 +35,7 @@ class NpuConfig:
         return self.data_width // 8
 
     def parameters(self) -> dict[str, int]:
-        """The parameters of `npu_top`: UpperCamelCase names and their values."""
+        """Return the parameters of `npu_top`: UpperCamelCase names and their values."""
         return {
             "".join(part.capitalize() for part in field.name.split("_")): getattr(self, field.name)
             for field in dataclasses.fields(self)

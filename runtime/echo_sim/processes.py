@@ -82,7 +82,7 @@ class ChildProcess:
         return self.process.wait(timeout)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines that it wrote."""
+        """Return the last lines that it wrote."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(0, os.SEEK_END)

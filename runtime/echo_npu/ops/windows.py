@@ -53,7 +53,7 @@ def output_size(x: Any, kernel: Pair, stride: Pair, padding: Pair) -> Pair:
 def pad_commands(
     device: CommandDevice, x: DeviceTensor, padding: tuple[int, int], value: float
 ) -> tuple[list[Command], DeviceTensor]:
-    """Make the commands that pad images [..., H, W] with (rows, columns) of a value; also return the result."""
+    """Make the commands that pad images [..., H, W] with (rows, columns) of a value, and the result."""
     if padding == (0, 0):
         return [], x
     down, right = padding

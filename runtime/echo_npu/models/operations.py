@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ Array = NDArray[Any]
 Shapes = Sequence[tuple[int, ...]]
 
 
+@dataclass(frozen=True, slots=True)
 class Operation(ABC):
     """One operation of the device, with its settings.
 
@@ -30,9 +31,13 @@ class Operation(ABC):
 
     op: ClassVar[str]
 
-    @abstractmethod
     def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        """Compute `out` from `inputs` on `npu`."""
+        """Compute `out` from `inputs` on `npu`, with the method of the device that is called `op`."""
+        getattr(npu, self.op)(*inputs, **self.settings(), out=out)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keyword arguments of the device's method: the fields of the operation."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @abstractmethod
     def truth(self, *inputs: Array) -> Truth:
@@ -63,9 +68,6 @@ class Matmul(Operation):
 
     op: ClassVar[str] = "matmul"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.matmul(inputs[0], inputs[1], trans_b=self.trans_b, out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         a, b = _wide(*inputs)
         if self.trans_b:
@@ -92,9 +94,6 @@ class Add(Operation):
 
     op: ClassVar[str] = "add"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.add(inputs[0], inputs[1], out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         a, b = _wide(*inputs)
         return Truth(a + b, np.abs(a) + np.abs(b), UNIT)
@@ -105,9 +104,6 @@ class Mul(Operation):
     """`a * b`, with numpy's broadcasting."""
 
     op: ClassVar[str] = "mul"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.mul(inputs[0], inputs[1], out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         a, b = _wide(*inputs)
@@ -120,9 +116,6 @@ class Copy(Operation):
 
     op: ClassVar[str] = "copy"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.copy(inputs[0], out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         return exact(*_wide(*inputs))
 
@@ -132,9 +125,6 @@ class Embedding(Operation):
     """Rows of a table: `table[ids]`."""
 
     op: ClassVar[str] = "embedding"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.embedding(inputs[0], inputs[1], out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         table, ids = inputs
@@ -148,9 +138,6 @@ class RmsNorm(Operation):
     eps: float
 
     op: ClassVar[str] = "rms_norm"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.rms_norm(inputs[0], inputs[1], self.eps, out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         x, weight = _wide(*inputs)
@@ -173,8 +160,8 @@ class Rope(Operation):
 
     op: ClassVar[str] = "rope"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.rope(*inputs, interleaved=True, out=out)
+    def settings(self) -> dict[str, Any]:
+        return {"interleaved": True}
 
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(inputs[0])
@@ -200,9 +187,6 @@ class Softmax(Operation):
 
     op: ClassVar[str] = "softmax"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.softmax(inputs[0], scale=self.scale, causal=self.causal, out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
         scaled = x * float(np.float32(self.scale))
@@ -226,9 +210,6 @@ class Silu(Operation):
 
     op: ClassVar[str] = "silu"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.silu(inputs[0], out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
         # exp of a negative number only, which cannot overflow.
@@ -243,9 +224,6 @@ class Relu(Operation):
 
     op: ClassVar[str] = "relu"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.relu(inputs[0], out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
         return exact(np.maximum(x, 0.0))
@@ -259,9 +237,6 @@ class Conv2d(Operation):
     """
 
     op: ClassVar[str] = "conv2d"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.conv2d(*inputs, out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         x, weight, bias = _wide(*inputs)
@@ -287,8 +262,8 @@ class MaxPool2d(Operation):
 
     op: ClassVar[str] = "max_pool2d"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.max_pool2d(inputs[0], self.window, out=out)
+    def settings(self) -> dict[str, Any]:
+        return {"kernel": self.window}
 
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
@@ -303,8 +278,8 @@ class ArgMax(Operation):
 
     op: ClassVar[str] = "argmax"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.argmax(inputs[0], axis=-1, out=out)
+    def settings(self) -> dict[str, Any]:
+        return {"axis": -1}
 
     def truth(self, *inputs: Array) -> Truth:
         return exact(np.argmax(inputs[0], axis=-1).astype(np.float64))

@@ -8,7 +8,7 @@ import numpy as np
 
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
-from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
+from echo_npu.ops.rows import last_axis_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import norm as kernels
 
@@ -70,7 +70,7 @@ def _normalise(
     check_out(op, out, x.shape)
     source = upload(device, x, "activation")
     placed = {name: upload(device, each, "weight") for name, each in given.items()}
-    *leading, cols = source.shape
+    cols = x.shape[-1]
     kept = row_fits(device, cols)
     weighted = "weight" in given
     if op == "rms_norm":
@@ -78,15 +78,8 @@ def _normalise(
     else:
         program = kernels.layer_norm(weighted=weighted, biased="bias" in given, kept=kept)
     target = target_for(device, x.shape, out, [source, *placed.values()], in_place=kept)
-    commands = row_commands(
-        device,
-        program,
-        leading,
-        [line(source, leading, cols), *(line(each, leading, cols) for each in placed.values())],
-        line(target, leading, cols),
-        cols=cols,
-        params=(np.float32(eps), np.float32(1 / cols)),
-    )
+    params = (np.float32(eps), np.float32(1 / cols))
+    commands = last_axis_commands(device, program, [source, *placed.values()], target, params=params)
     return run(device, f"{op} {x.shape}", commands, target, out, [x, *given.values()])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, upload
-from echo_npu.ops.rows import column_commands, line, row_commands, run, target_for
+from echo_npu.ops.rows import column_commands, last_axis_commands, run, target_for
 from echo_npu.ops.windows import Size, check_windows, output_size, pad_commands
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.pool import MAX_TAPS, taps
@@ -84,19 +84,14 @@ def _pool(
         down = device.empty(down.shape)
         commands += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
     across = down.unfold(3, wide, steps[1])  # [N, C, rows, cols, wide]
-    leading = shape[:-1]
-    result = line(target, leading, cols)
     done = 0
     while done < wide:
         count = min(wide - done, MAX_TAPS - bool(done))
-        inputs = [line(across[..., done + i], leading, cols) for i in range(count)]
-        if done:
-            inputs.insert(0, result)
+        inputs = [target] if done else []
+        inputs += [across[..., done + i] for i in range(count)]
         done += count
         factor = np.float32(1 / (high * wide)) if done == wide and op == "add" else np.float32(1)
-        commands += row_commands(
-            device, taps(op, len(inputs)), leading, inputs, result, cols=cols, params=(factor,)
-        )
+        commands += last_axis_commands(device, taps(op, len(inputs)), inputs, target, params=(factor,))
     what = f"{name} {x.shape}, kernel {(high, wide)}, stride {steps}"
     answer = run(device, what, commands, target, out, [x])
     del padded

@@ -146,6 +146,23 @@ def row_commands(
     return commands
 
 
+def last_axis_commands(
+    device: CommandDevice,
+    program: Program,
+    inputs: Sequence[DeviceTensor],
+    output: DeviceTensor,
+    *,
+    params: Sequence[Parameter] = (),
+    keep_last: bool = False,
+) -> list[Command]:
+    """Make the commands that run a program along the last axis; inputs broadcast to the output's shape."""
+    *leading, cols = output.shape
+    lines = [line(each, leading, cols) for each in (*inputs, output)]
+    return row_commands(
+        device, program, leading, lines[:-1], lines[-1], cols=cols, params=params, keep_last=keep_last
+    )
+
+
 def column_commands(
     device: CommandDevice,
     program: Program,

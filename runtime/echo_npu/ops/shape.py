@@ -11,7 +11,7 @@ from echo_npu.commands.packets import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy, copy_commands
 from echo_npu.ops.operands import check_out, kind, upload
-from echo_npu.ops.rows import line, row_commands, run, target_for
+from echo_npu.ops.rows import last_axis_commands, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.fill import fill
 
@@ -105,7 +105,4 @@ def full(device: CommandDevice, shape: int | Sequence[int], value: float) -> Dev
 
 def fill_commands(device: CommandDevice, target: DeviceTensor, value: float) -> list[Command]:
     """Make the command that fills a contiguous tensor of 4-byte elements."""
-    flat = target.reshape(-1)
-    return row_commands(
-        device, fill(), (), [], line(flat, (), flat.size), cols=flat.size, params=(np.float32(value),)
-    )
+    return last_axis_commands(device, fill(), [], target.reshape(-1), params=(np.float32(value),))

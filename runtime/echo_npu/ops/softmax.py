@@ -10,7 +10,7 @@ import numpy as np
 from echo_npu.commands.packets import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
-from echo_npu.ops.rows import Parameter, column_commands, line, row_commands, row_fits, run, target_for
+from echo_npu.ops.rows import Parameter, column_commands, last_axis_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import softmax as kernels
 
@@ -92,26 +92,13 @@ def softmax_commands(
     mask: DeviceTensor | None,
 ) -> list[Command]:
     """Make the commands of a softmax over the last axis."""
-    *leading, cols = x.shape
-    program = kernels.softmax(
-        causal=causal, masked=mask is not None, kept=row_fits(device, cols), **_scaling(scale)
-    )
-    inputs = [line(x, leading, cols)]
-    if mask is not None:
-        inputs.append(line(mask, leading, cols))
+    kept = row_fits(device, x.shape[-1])
+    program = kernels.softmax(causal=causal, masked=mask is not None, kept=kept, **_scaling(scale))
+    inputs = [x] if mask is None else [x, mask]
     params: list[Parameter] = [np.float32(scale)]
     if causal:
-        params.append(np.int32(cols - leading[-1]))
-    return row_commands(
-        device,
-        program,
-        leading,
-        inputs,
-        line(target, leading, cols),
-        cols=cols,
-        params=params,
-        keep_last=causal,
-    )
+        params.append(np.int32(x.shape[-1] - x.shape[-2]))
+    return last_axis_commands(device, program, inputs, target, params=params, keep_last=causal)
 
 
 def _scaling(scale: float) -> dict[str, bool]:

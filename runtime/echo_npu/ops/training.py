@@ -19,6 +19,7 @@ from echo_npu.ops.reduce import reduction_commands
 from echo_npu.ops.rows import (
     Parameter,
     column_commands,
+    last_axis_commands,
     line,
     overlap,
     row_commands,
@@ -52,18 +53,10 @@ def softmax_backward(
     """
     _check_pair("softmax_backward", "y", dy, y, out)
     left, right = (upload(device, each, "activation") for each in (dy, y))
-    *leading, cols = dy.shape
-    kept = row_fits(device, cols)
+    kept = row_fits(device, dy.shape[-1])
     target = target_for(device, dy.shape, out, [left, right], in_place=kept)
-    commands = row_commands(
-        device,
-        kernels.softmax_backward(scaled=scale != 1.0, kept=kept),
-        leading,
-        [line(left, leading, cols), line(right, leading, cols)],
-        line(target, leading, cols),
-        cols=cols,
-        params=(np.float32(scale),),
-    )
+    program = kernels.softmax_backward(scaled=scale != 1.0, kept=kept)
+    commands = last_axis_commands(device, program, [left, right], target, params=(np.float32(scale),))
     return run(device, f"softmax_backward {dy.shape}", commands, target, out, [dy, y])
 
 
@@ -261,13 +254,11 @@ def adamw_step(
                 "contiguous"
             )
     param, grad, mean, square = (each.reshape(-1) for each in placed)
-    cols = param.size
 
     def command(
         program: Program, inputs: Sequence[DeviceTensor], params: Sequence[Parameter]
     ) -> list[Command]:
-        lines = [line(each, (), cols) for each in inputs]
-        return row_commands(device, program, (), lines, lines[0], cols=cols, params=params)
+        return last_axis_commands(device, program, inputs, inputs[0], params=params)
 
     decay = [np.float32(beta) for beta in betas]
     rest = [np.float32(1 - beta) for beta in betas]
@@ -315,17 +306,10 @@ def _norm_backward(
         backward = norm.layer_norm_backward(kept=kept)
     else:
         forward, backward = norm.rms_norm(weighted=False, kept=kept), norm.rms_norm_backward(kept=kept)
-    leading = source.shape[:1]
-
-    def rows(program: Program, inputs: Sequence[DeviceTensor], target: DeviceTensor) -> list[Command]:
-        lines = [line(each, leading, cols) for each in inputs]
-        params = (np.float32(eps), np.float32(1 / cols))
-        output = line(target, leading, cols)
-        return row_commands(device, program, leading, lines, output, cols=cols, params=params)
-
+    params = (np.float32(eps), np.float32(1 / cols))
     commands = [
-        *rows(forward, [source], unit),
-        *rows(backward, [grad, source, factors], dx),
+        *last_axis_commands(device, forward, [source], unit, params=params),
+        *last_axis_commands(device, backward, [grad, source, factors], dx, params=params),
         *column_commands(device, reduce.dot_column(), [grad, unit], vectors[0]),
     ]
     if biased:
@@ -363,9 +347,7 @@ def _elementwise(
     views = [left, right, target]
     if all(each.is_contiguous for each in views):
         views = [each.reshape(-1) for each in views]
-    *leading, cols = views[0].shape
-    lines = [line(each, leading, cols) for each in views]
-    commands = row_commands(device, program, leading, lines[:-1], lines[-1], cols=cols)
+    commands = last_axis_commands(device, program, views[:-1], views[-1])
     return run(device, f"{op} {dy.shape}", commands, target, out, [dy, x])
 
 

@@ -131,8 +131,6 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
     m, k, n = packet.m, packet.k, packet.n
     src1, src2, dst = packet.src1_addr, packet.src2_addr, packet.dst_addr
     batch = (e.batch0 or 1, e.batch1 or 1)
-    strides1 = (e.src1_batch0_stride, e.src1_batch1_stride)
-    strides_dst = (e.dst_batch0_stride, e.dst_batch1_stride)
 
     if packet.opcode == Opcode.MATMUL:
         if not all(1 <= size <= MAX_MATMUL_DIM for size in (m, k, n)):
@@ -158,13 +156,8 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
         return CheckedCommand(
             packet, batch, (_linear(src1, 4 * count), _linear(src2, 4 * count)), _linear(dst, 4 * count)
         )
-    rows = e.rows or 1
-    return CheckedCommand(
-        packet,
-        batch,
-        (MemoryOperand(src1, rows, count, e.src1_row_stride or count, strides1),),
-        MemoryOperand(dst, rows, count, e.dst_row_stride or count, strides_dst),
-    )
+    source, target = (_operand(name, packet, e, e.rows or 1, count) for name in ("src1", "dst"))
+    return CheckedCommand(packet, batch, (source,), target)
 
 
 def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> CheckedCommand:
@@ -174,32 +167,22 @@ def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int
     rows1, bytes1 = (k, size * m) if flags & Flags.TRANS_A else (m, size * k)
     rows2, bytes2 = (n, size * k) if flags & Flags.TRANS_B else (k, size * n)
     bytes_dst = packet.out_type.itemsize(packet.data_type) * n
-    src1 = MemoryOperand(
-        packet.src1_addr,
-        rows1,
-        bytes1,
-        e.src1_row_stride or bytes1,
-        (e.src1_batch0_stride, e.src1_batch1_stride),
-    )
-    src2 = MemoryOperand(
-        packet.src2_addr,
-        rows2,
-        bytes2,
-        e.src2_row_stride or bytes2,
-        (e.src2_batch0_stride, e.src2_batch1_stride),
-    )
-    dst = MemoryOperand(
-        packet.dst_addr,
-        m,
-        bytes_dst,
-        e.dst_row_stride or bytes_dst,
-        (e.dst_batch0_stride, e.dst_batch1_stride),
-    )
+    src1 = _operand("src1", packet, e, rows1, bytes1)
+    src2 = _operand("src2", packet, e, rows2, bytes2)
+    dst = _operand("dst", packet, e, m, bytes_dst)
     vectors = bool(flags & Flags.COL_SCALE) + bool(flags & Flags.BIAS)
     columns = MemoryOperand(e.column_vectors, vectors, 4 * n, 4 * n) if vectors else None
     row_scales = _linear(e.row_scales, 4 * m) if flags & Flags.ROW_SCALE else None
     sources = (src1, src2, *(each for each in (columns, row_scales) if each is not None))
     return CheckedCommand(packet, batch, sources, dst, column_vectors=columns, row_scales=row_scales)
+
+
+def _operand(
+    name: str, packet: NpuCommandPacket, e: ExtensionPacket, rows: int, row_bytes: int
+) -> MemoryOperand:
+    """Return the operand `name` ("src1", "src2" or "dst"), with the strides of the extension."""
+    row, inner, outer = (getattr(e, f"{name}_{each}_stride") for each in ("row", "batch0", "batch1"))
+    return MemoryOperand(getattr(packet, f"{name}_addr"), rows, row_bytes, row or row_bytes, (inner, outer))
 
 
 def _linear(address: int, nbytes: int) -> MemoryOperand:

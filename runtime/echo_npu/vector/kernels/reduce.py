@@ -16,27 +16,25 @@ _LAST_INDEX = 2**31 - 1
 @cache
 def reduction(op: str, *, column: bool = False) -> Program:
     """s0 -> its sum ("add"), "min" or "max"."""
-    b = Builder(f"reduce_{op}{'_column' if column else ''}")
-    axis = make_axis(b, column)
-    x = b.stream(0)
-    total = axis.start(op, _IDENTITY[op])
-    with axis.loop(advance=[x]):
-        total.take(x)
-    axis.store(total.result())
-    return b.build()
+    return _total(f"reduce_{op}", op, column)
 
 
 @cache
 def mean(*, column: bool = False) -> Program:
     """s0 -> its sum / p0."""
-    b = Builder(f"mean{'_column' if column else ''}")
+    return _total("mean", "add", column)
+
+
+def _total(name: str, op: str, column: bool) -> Program:
+    b = Builder(f"{name}{'_column' if column else ''}")
     axis = make_axis(b, column)
     x = b.stream(0)
-    total = axis.start("add", 0.0)
+    total = axis.start(op, _IDENTITY[op])
     with axis.loop(advance=[x]):
         total.take(x)
     result = total.result()
-    div(b, result, result, b.param(0))
+    if name == "mean":
+        div(b, result, result, b.param(0))
     axis.store(result)
     return b.build()
 

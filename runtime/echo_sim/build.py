@@ -177,9 +177,7 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
         BuildError: Verilator or the compiler refused the sources (a warning is an error), or took too long,
             or the disk is full.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind {kind!r}: it must be one of {', '.join(KINDS)}")
-    kind = as_asked(kind)
+    kind = as_asked(as_kind(kind))
     target = as_design(design)
     directory = build_directory(target, kind)
     if any(character.isspace() for character in str(directory)):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from echo_npu.reference import F64
 from echo_npu.reference.softmax import softmax
-
-F64 = NDArray[np.float64]
 
 
 def attention(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> F64:

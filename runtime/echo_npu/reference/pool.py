@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
+
 Pair = tuple[int, int]
 
 

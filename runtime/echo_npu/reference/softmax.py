@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
 
 
 def scores(x: Any, scale: float = 1.0, causal: bool = False, mask: Any = None) -> F64:

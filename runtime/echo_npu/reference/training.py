@@ -9,9 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 

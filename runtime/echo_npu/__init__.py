@@ -55,16 +55,16 @@ from echo_npu.tensor import DeviceTensor
 __version__ = "0.1.0"
 
 
-def open(  # noqa: A001  (the contract names it so; the builtin is not used here)
+def open(  # noqa: A001  (the public name; this module does not use the builtin)
     backend: str | None = None, config: str = "default", *, ring_slots: int | None = None, **options: Any
 ) -> Device:
     """Open a device.
 
     Args:
-        backend: a name of `list_backends()`; None: `get_backend_name()`.
+        backend: a name of `list_backends()`; None: the one of `get_backend_name()`.
         config: the hardware configuration, a file of rtl/configs without its ending.
-        ring_slots: length of the command ring (`Device`).
-        options: what the backend takes; for rtlmodel see `echo_npu.backends.rtlmodel.Options`.
+        ring_slots: length of the command ring; None: the default of `Device`.
+        options: options of the backend; for rtlmodel see `echo_npu.backends.rtlmodel.Options`.
 
     Raises:
         BackendError: no such backend.

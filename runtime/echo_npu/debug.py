@@ -22,7 +22,7 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 def level() -> int:
-    """The level in force, 0 to 3; ValueError if ECHO_NPU_DEBUG_LEVEL is anything else."""
+    """Return the level in force, 0 to 3; ValueError if ECHO_NPU_DEBUG_LEVEL is anything else."""
     text = os.environ.get("ECHO_NPU_DEBUG_LEVEL", "0") or "0"
     if text not in ("0", "1", "2", "3"):
         raise ValueError(f"ECHO_NPU_DEBUG_LEVEL is {text!r}; it is one of 0, 1, 2, 3")
@@ -41,7 +41,7 @@ def trace(tag: str, message: str, *, at: int | None = None) -> None:
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """No lines from within: for a second device that only repeats what the first one does."""
+    """Print nothing inside the `with` block, for a second device that repeats what the first one does."""
     token = _silent.set(True)
     try:
         yield
@@ -50,25 +50,25 @@ def silenced() -> Iterator[None]:
 
 
 def npu(message: str) -> None:
-    """An operation that ran on the device."""
+    """Print an operation that ran on the device."""
     trace("NPU", message)
 
 
 def packet(message: str) -> None:
-    """A packet that was submitted."""
+    """Print a packet that was submitted."""
     trace("NPU", message, at=3)
 
 
 def cpu(message: str) -> None:
-    """An operation that ran on the host."""
+    """Print an operation that ran on the host."""
     trace("CPU", message)
 
 
 def copy(message: str) -> None:
-    """Bytes that moved."""
+    """Print a copy of bytes."""
     trace("COPY", message)
 
 
 def view(message: str) -> None:
-    """A new shape over the same bytes."""
+    """Print a view: a new shape over the same bytes."""
     trace("VIEW", message)

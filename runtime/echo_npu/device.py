@@ -1,4 +1,4 @@
-"""The device as programs use it, the same for every backend: memory, copies, commands, results."""
+"""The device as programs use it, the same for every backend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Device(OpMethods):
             first use.
 
     Raises (any method):
-        NpuDeviceError: the device is, or comes to be, in state ERROR. `clear_error()` makes it usable again.
+        NpuDeviceError: the device is in state ERROR or enters it. `clear_error()` makes it usable again.
         SimulatorError: the simulator ended.
         DeviceClosedError: after `close()`, or in a forked child.
     """
@@ -56,7 +56,7 @@ class Device(OpMethods):
         self.close()
 
     def close(self) -> None:
-        """End the device and give everything back. Calling it again is harmless."""
+        """Close the device and give everything back. Idempotent."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -66,7 +66,7 @@ class Device(OpMethods):
 
     @locked
     def limit(self, *, watchdog_cycles: SupportsIndex = 0, protect_ring: bool = False) -> None:
-        """Bound what commands may do from now on; `reset()` keeps the bounds, another call replaces them.
+        """Bound what later commands may do; `reset()` keeps the bounds, another call replaces them.
 
         Waits for what was submitted before.
 
@@ -77,7 +77,7 @@ class Device(OpMethods):
 
         Raises:
             TypeError, ValueError: naming the argument and its value.
-            NpuRecordingError: inside a recording, which is without effect on the device.
+            NpuRecordingError: inside a recording.
             NpuDeviceError, NpuTimeoutError: as `wait`, of what was submitted before.
             NpuOutOfMemoryError: there is no room for the ring that is to be protected.
         """
@@ -86,14 +86,14 @@ class Device(OpMethods):
 
     @locked
     def clear_error(self) -> None:
-        """Leave state ERROR: what was submitted is dropped, memory stays. Harmless in another state."""
+        """Leave state ERROR: drop what was submitted, keep memory. Has no effect in another state."""
         self._hardware.clear_error()
 
     @locked
     def reset(self) -> None:
-        """Soft reset: the device is idle, its counters are 0; memory and allocations stay.
+        """Reset the device: it becomes idle and its counters 0; memory and allocations stay.
 
-        Programs that were recorded before cannot run any more.
+        Programs that were recorded before cannot run after it.
         """
         self.driver.reset()
 
@@ -105,19 +105,19 @@ class Device(OpMethods):
     # --- recording ------------------------------------------------------------------------------------------
 
     def record(self) -> AbstractContextManager[RecordedProgram]:
-        """Capture what is called inside the `with` block, as a program that can be run again and again.
+        """Record what is called inside the `with` block as a program that can be run many times.
 
             with npu.record() as program:
                 x = program.input("x", (16, 64))
                 y = program.output("y", npu.softmax(npu.matmul(x, weights)))
             y = program.run(x=array)["y"].to_numpy()
 
-        Inside the block nothing runs: results are DeviceTensors that the first run fills, and calls that
+        Nothing runs inside the block: results are DeviceTensors that the first run fills, and calls that
         would bring data to the host are refused. Arrays of the host are constants, uploaded once.
-        Outside, `docs/programs.md` has the rest.
+        `docs/programs.md` has the rest.
 
         Raises:
-            NpuRecordingError: on this device a recording is under way; inside the block, what cannot be
+            NpuRecordingError: a recording is under way on this device, or a call inside the block cannot be
                 recorded.
         """
         return record(self)
@@ -126,12 +126,12 @@ class Device(OpMethods):
 
     @locked
     def status(self) -> NpuStatus:
-        """State, error code and cycle counter, at one moment."""
+        """Return state, error code and cycle counter at one moment."""
         return read_status(self.backend)
 
     @locked
     def counters(self) -> dict[str, int]:
-        """The performance counters by name (lower case), since reset or `clear_counters()`.
+        """Return the performance counters by name (lower case), since reset or `clear_counters()`.
 
         In cycles: cycles, busy_cycles, matrix_busy, vector_busy, stall_read, stall_write, stall_bus; in bus
         beats: read_beats, write_beats, host_beats; and macs, commands. Cycles and beats are 0 on a backend
@@ -146,13 +146,13 @@ class Device(OpMethods):
 
     @locked
     def memory_statistics(self) -> dict[str, AllocatorStatistics]:
-        """The allocator's figures for each region."""
+        """Return the allocator's figures for each region."""
         self._free_dropped()
         return {name: allocator.statistics() for name, allocator in self._hardware.allocators.items()}
 
     @locked
     def info(self) -> dict[str, Any]:
-        """Backend, configuration, capabilities, memory regions and their use, as plain data."""
+        """Return backend, configuration, capabilities, memory regions and their use, as plain data."""
         return {
             "backend": self.backend.name,
             "description": self.backend.description,

@@ -1,4 +1,4 @@
-"""The exceptions of the runtime. Each carries the facts as attributes, and says them in its message."""
+"""The exceptions of the runtime. Each has the facts as attributes and in its message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from echo_npu.spec.status import NpuStatus, error_name
 
 
 class NpuError(Exception):
-    """Base of every error that the NPU, its memory or its simulator gives rise to."""
+    """Base of every error of the NPU, its memory or its simulator."""
 
 
 class NpuOutOfMemoryError(NpuError, MemoryError):
@@ -29,9 +29,9 @@ class NpuOutOfMemoryError(NpuError, MemoryError):
 
 
 class NpuProgramMemoryError(NpuError, MemoryError):
-    """Programs that do not fit the vector engine's program memory together.
+    """Vector programs that do not fit program memory together.
 
-    Attributes: programs (names), words (that they need), size (words of program memory).
+    Attributes: programs (names), words (needed), size (words of program memory).
     """
 
     def __init__(self, programs: Sequence[str], words: int, size: int) -> None:
@@ -44,9 +44,9 @@ class NpuProgramMemoryError(NpuError, MemoryError):
 
 
 class NpuHostError(NpuError, OSError):
-    """The host refused something that the runtime needs of it.
+    """The host refused something that the runtime needs.
 
-    Attributes: what (was asked for), errno and strerror (as of any OSError).
+    Attributes: what (was refused), errno and strerror (as of any OSError).
     """
 
     def __init__(self, what: str, cause: OSError) -> None:
@@ -59,7 +59,7 @@ class NpuRecordingError(NpuError, RuntimeError):
 
 
 class NpuPointerError(NpuError, ValueError):
-    """A device pointer that was never allocated, is already free, or a range that leaves device memory."""
+    """A device pointer that is not allocated, or a range that leaves device memory."""
 
 
 class NpuDeviceError(NpuError):
@@ -67,7 +67,7 @@ class NpuDeviceError(NpuError):
 
     Attributes:
         code: an `ErrorCode` value.
-        packet: how many commands the device had taken since reset before the failing one.
+        packet: the number of commands that the device took before the failing one since reset.
         address: the offending physical address; 0 where the code has none.
     """
 

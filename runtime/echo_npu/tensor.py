@@ -19,7 +19,7 @@ IndexItem: TypeAlias = int | slice | EllipsisType | None
 
 
 class TensorDevice(Protocol):
-    """What tensors need of the device that they live on. `Device` describes the methods."""
+    """The methods of a device that tensors use. `Device` describes them."""
 
     @property
     def closed(self) -> bool: ...
@@ -68,7 +68,7 @@ def _drop(device: weakref.ref[TensorDevice], ptr: int) -> None:
 
 
 class DeviceTensor:
-    """A strided array in device memory. Views share its bytes; the last one gone frees them.
+    """A strided array in device memory. Views share its bytes, which are freed with the last view.
 
     Attributes: device, ptr (physical address of the first element), shape, strides (bytes, none negative),
         dtype.
@@ -94,10 +94,11 @@ class DeviceTensor:
     def allocate(
         cls, device: TensorDevice, shape: int | Sequence[int], dtype: np.dtype[Any], region: str
     ) -> DeviceTensor:
-        """A new contiguous tensor, content undefined.
+        """Return a new contiguous tensor with undefined content.
 
         Raises:
             ValueError: a dimension below 1.  TypeError: a dtype without a fixed size, e.g. objects.
+            NpuOutOfMemoryError: the region has no room.
         """
         dims = (shape,) if isinstance(shape, SupportsIndex) else tuple(shape)
         sizes = tuple(int(size.__index__()) for size in dims)
@@ -144,7 +145,7 @@ class DeviceTensor:
     def overlaps_itself(self) -> bool:
         """Whether two elements share bytes: a broadcast, or windows that overlap.
 
-        Also True of axes that interlace without meeting, which views of one allocation never have.
+        Also True of axes that interlace without sharing bytes, which views of one allocation never have.
         """
         return overlaps(self.dtype.itemsize, zip(self.strides, self.shape, strict=True))
 
@@ -158,14 +159,13 @@ class DeviceTensor:
         return self.shape[0]
 
     def free(self) -> None:
-        """Give the memory back now; every view of it becomes unusable. Again is harmless."""
+        """Give the memory back now; every view of it becomes unusable. Idempotent."""
         self._block.free()
 
     # --- views ----------------------------------------------------------------------------------------------
 
     def _view(self, what: str, change: Callable[[NDArray[Any]], NDArray[Any]]) -> DeviceTensor:
-        # numpy works out the new shape and strides on an array over a single element, which nothing ever
-        # reads.
+        # numpy works out the new shape and strides, on an array over a single element that is never read.
         shadow = as_strided(np.empty(1, self.dtype), self.shape, self.strides)
         changed = change(shadow)
         offset = changed.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
@@ -180,7 +180,7 @@ class DeviceTensor:
         return made
 
     def __getitem__(self, index: IndexItem | tuple[IndexItem, ...]) -> DeviceTensor:
-        """A view, with numpy's rules for integers, slices, `...` and None."""
+        """Return a view, with numpy's rules for integers, slices, `...` and None; TypeError for others."""
         items = index if isinstance(index, tuple) else (index,)
         for item in items:
             if not (item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer))):
@@ -192,7 +192,8 @@ class DeviceTensor:
         )
 
     def reshape(self, *shape: int) -> DeviceTensor:
-        """A view of another shape; ValueError if the strides do not allow one (`contiguous()` first)."""
+        """Return a view of another shape; ValueError if the strides do not allow one (`contiguous()`
+        first)."""
         try:
             return self._view("reshape", lambda shadow: np.reshape(shadow, shape, copy=False))
         except ValueError as error:
@@ -201,22 +202,25 @@ class DeviceTensor:
             ) from None
 
     def transpose(self, *axes: int) -> DeviceTensor:
-        """A view with permuted axes (none given: reversed)."""
+        """Return a view with permuted axes (none given: reversed)."""
         return self._view("transpose", lambda shadow: shadow.transpose(*axes))
 
     def swapaxes(self, first: int, second: int) -> DeviceTensor:
-        """A view with two axes exchanged."""
+        """Return a view with two axes exchanged."""
         return self._view("swapaxes", lambda shadow: shadow.swapaxes(first, second))
 
     def unfold(self, axis: int, size: int, step: int = 1) -> DeviceTensor:
-        """A view of windows: `axis` (not negative) counts them, `step` elements apart; a new last axis has
-        the `size` elements of each. ValueError if there is no whole one. The name is PyTorch's.
+        """Return a view of windows: `axis` (not negative) counts them, and a new last axis has their
+        elements.
+
+        They have `size` elements and start `step` elements apart. ValueError if there is no whole window. The
+        name is PyTorch's.
         """
         steps = (*(slice(None),) * axis, slice(None, None, step))
         return self._view("unfold", lambda shadow: sliding_window_view(shadow, size, axis)[steps])
 
     def broadcast_to(self, *shape: int) -> DeviceTensor:
-        """A view of a larger shape, with numpy's rules; what is repeated has stride 0. It is read only."""
+        """Return a read-only view of a larger shape, with numpy's rules; repeated axes have stride 0."""
         return self._view("broadcast_to", lambda shadow: np.broadcast_to(shadow, shape))
 
     @property
@@ -226,7 +230,7 @@ class DeviceTensor:
     # --- content --------------------------------------------------------------------------------------------
 
     def contiguous(self) -> DeviceTensor:
-        """This tensor if it is contiguous, else a contiguous copy, made by the device."""
+        """Return this tensor if it is contiguous, else a contiguous copy that the device makes."""
         if self.is_contiguous:
             return self
         copied = self.device.copy(self)
@@ -234,7 +238,7 @@ class DeviceTensor:
         return copied
 
     def to_numpy(self) -> NDArray[Any]:
-        """The content as a new contiguous numpy array."""
+        """Return the content as a new contiguous numpy array."""
         extent = self.dtype.itemsize + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         raw = np.empty(extent, dtype=np.uint8)
         self.device.memcpy(raw, self.ptr, extent)
@@ -242,9 +246,7 @@ class DeviceTensor:
         return np.ascontiguousarray(window).reshape(self.shape)
 
     def copy_from(self, values: NDArray[Any]) -> None:
-        """Write a numpy array of the same shape and dtype into this tensor; ValueError or TypeError names
-        both.
-        """
+        """Write a numpy array into this tensor; ValueError or TypeError for another shape or dtype."""
         if values.shape != self.shape:
             raise ValueError(f"values have shape {values.shape}, the tensor has {self.shape}")
         if values.dtype != self.dtype:

@@ -1,7 +1,8 @@
-"""Serves the primitives of the backend rtlmodel from inside the simulator, until its client is gone.
+"""Serve the primitives of the backend rtlmodel from inside the simulator until the client disconnects.
 
-While a request is awaited this process sleeps in the kernel and no simulated time passes: what a program
-measures in cycles depends on its requests alone. Device memory is shared with the client and needs none.
+While this process waits for a request it sleeps in the kernel, and no simulated time passes. So the cycles
+that a program measures depend on its requests alone. Device memory is shared with the client and needs no
+requests.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _RESET_CYCLES = 10
 
 
 class Server:
-    """What each request does; a reply is a head and bytes."""
+    """Answers requests. A reply is a head and bytes."""
 
     def __init__(self, dut: HierarchyObject) -> None:
         self._dut: Any = dut
@@ -45,7 +46,7 @@ class Server:
         await Timer(_RESET_CYCLES * CLOCK_NS, "ns")
 
     async def answer(self, head: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], bytes]:
-        """The reply to one request, whatever goes wrong."""
+        """Return the reply to one request. An exception becomes a reply too."""
         started = time.perf_counter()
         try:
             handler = getattr(self, f"_{head['do']}")
@@ -54,7 +55,7 @@ class Server:
             reply = {"error": str(error), "kind": "bus", "offset": error.offset, "access": error.access}, b""
         except ValueError as error:
             reply = {"error": str(error), "kind": "value"}, b""
-        except Exception as error:  # whatever it is, the client has to hear of it
+        except Exception as error:  # the client must be told of every failure
             cocotb.log.exception("the request %r failed", head)
             reply = {"error": f"{type(error).__name__}: {error}", "kind": "internal"}, b""
         self._simulating += time.perf_counter() - started
@@ -103,7 +104,7 @@ def _check_response(access: str, address: int, response: Any) -> None:
 
 @cocotb.test()
 async def serve(dut: HierarchyObject) -> None:
-    """Not a test of anything: cocotb's way to run a coroutine."""
+    """Serve requests. This is a test only because cocotb runs nothing else."""
     server = Server(dut)
     await server.reset()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:

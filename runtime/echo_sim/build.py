@@ -1,4 +1,4 @@
-"""Builds simulators: a design once for each kind, kept until a source, a flag or a tool changes."""
+"""Build simulators: a design once for each kind, and again when a source, a flag or a tool changes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from echo_sim.tools import Verilator, compiler_version, find_libpython, find_ver
 Kind = Literal["fast", "waves", "coverage"]
 KINDS: tuple[Kind, ...] = ("fast", "waves", "coverage")
 
-# Through make: the same flags through Verilator's -CFLAGS would also reach its symbol tables, one of which
-# then compiles for minutes.
+# These are make variables. Verilator's -CFLAGS would also apply the flags to its symbol tables, one of which
+# would then compile for minutes.
 MAKE_FLAGS = {"OPT_FAST": "-O3 -march=native", "OPT_GLOBAL": "-O2 -march=native", "OPT_SLOW": "-O0"}
 
 VERILATOR_ARGS = (
@@ -65,19 +65,18 @@ KIND_CONTROL: dict[str, tuple[Path, ...]] = {
 }
 
 COVERAGE_VARIABLE = "ECHO_NPU_COVERAGE"
-"""Names a folder: every simulator that would be of the kind "fast" is of the kind "coverage" then, and leaves
-the points that it reached there, in a file of its own."""
+"""Names a folder. While it is set, the kind "coverage" is built and run in place of "fast", and every
+simulator writes the points that it reached to a file of its own in that folder."""
 
 BUILD_TIMEOUT_S = 1200.0
 
 
 class BuildError(RuntimeError):
-    """Verilator or the compiler refused; the message ends with the log's last lines and says where the log
-    is."""
+    """Verilator or the compiler failed. The message has the log's relevant lines and its path."""
 
 
 def as_kind(text: str) -> Kind:
-    """`text` as a Kind. ValueError when it is none."""
+    """Return `text` as a Kind; ValueError if it is none."""
     if text not in KINDS:
         raise ValueError(f"kind {text!r}: it must be one of {', '.join(KINDS)}")
     return text
@@ -104,7 +103,7 @@ def _inputs(design: Design, kind: Kind) -> list[Path]:
 
 
 def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
-    """Everything that the simulator depends on, as one hash."""
+    """Return one hash of everything that the simulator depends on."""
     digest = hashlib.sha256()
     facts = [
         design.top,
@@ -132,24 +131,24 @@ def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
 
 
 def as_design(design: Design | str) -> Design:
-    """A design, or that of the configuration of this name."""
+    """Return `design` itself, or the board for the configuration of that name."""
     return npu_design(design) if isinstance(design, str) else design
 
 
 def as_asked(kind: Kind) -> Kind:
-    """The kind that is built and run where `kind` is meant."""
+    """Return the kind to build for `kind`: "coverage" replaces "fast" while $ECHO_NPU_COVERAGE is set."""
     return "coverage" if kind == "fast" and os.environ.get(COVERAGE_VARIABLE) else kind
 
 
 def build_directory(design: Design | str, kind: Kind = "fast") -> Path:
-    """Where `build` puts the simulator of this design and kind."""
+    """Return where `build` puts the simulator of this design and kind."""
     target = as_design(design)
     return SIM_BUILD / f"{target.name}-{kind}-{target.top}"
 
 
 @contextlib.contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
-    """Held by one builder at a time, across processes; released by the kernel if its holder dies."""
+    """Lock out other builders, in other processes too. The kernel releases the lock if its holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -158,7 +157,7 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _host_refusals(name: str) -> Iterator[None]:
-    """What the host refuses to a build, room on the disk for one, is a BuildError."""
+    """Turn an OSError, for example of a full disk, into a BuildError."""
     try:
         yield
     except OSError as error:
@@ -174,12 +173,11 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
     Raises:
         ToolMissingError: compiler, make, perl, libpython or Verilator is not there.
         ConfigError: no such configuration, or an illegal one.
+        ValueError: no such kind.
         BuildError: Verilator or the compiler refused the sources (a warning is an error), or took too long,
             or the disk is full.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind {kind!r}: it must be one of {', '.join(KINDS)}")
-    kind = as_asked(kind)
+    kind = as_asked(as_kind(kind))
     target = as_design(design)
     directory = build_directory(target, kind)
     if any(character.isspace() for character in str(directory)):
@@ -194,7 +192,7 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
         directory.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
         for header in directory.glob("*.gch"):
-            header.unlink()  # a compiler that was killed leaves half of one, newer than its source
+            header.unlink()  # a killed compiler leaves an incomplete one that is newer than its source
         progress = Progress(directory.name, directory, quiet)
         _compile(target, kind, verilator, directory, progress.tick)
         stamp.write_text(fingerprint)
@@ -248,7 +246,7 @@ def _verilator_args(design: Design, kind: Kind) -> list[str]:
 
 
 def _plan_cocotb(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> Planned:
-    """The commands that build a simulator which runs cocotb."""
+    """Return the commands that build a simulator which runs cocotb."""
     planned = plan(
         environment,
         "build",
@@ -277,7 +275,7 @@ def _plan_cocotb(design: Design, kind: Kind, directory: Path, environment: Mappi
 
 
 def _plan_plain(design: Design, kind: Kind, directory: Path, environment: Mapping[str, str]) -> Planned:
-    """The commands that build a simulator without cocotb."""
+    """Return the commands that build a simulator without cocotb."""
     translate = [
         "verilator",
         "--cc",
@@ -296,7 +294,7 @@ def _plan_plain(design: Design, kind: Kind, directory: Path, environment: Mappin
 
 
 def _complaints(text: str) -> str:
-    """The lines of a build log that say what is wrong, or its end."""
+    """Return the lines of a build log that tell of errors, or its end if there are none."""
     lines = text.splitlines()
     wanted = [
         i for i, line in enumerate(lines) if re.search(r"%(Error|Warning)|\berror:|undefined reference", line)

@@ -1,4 +1,4 @@
-"""What was built and kept: how much it is, and how it is removed."""
+"""List and remove the builds that are kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Kept:
 
 
 def kept() -> list[Kept]:
-    """The folders of the cache, by name."""
+    """Return the folders of the cache, sorted by name."""
     if not SIM_BUILD.is_dir():
         return []
     return [
@@ -30,7 +30,7 @@ def kept() -> list[Kept]:
 
 
 def clear() -> int:
-    """Remove every folder of the cache; the bytes that were freed. What runs from it goes on running."""
+    """Remove every folder of the cache and return the bytes freed. Running simulators go on running."""
     freed = 0
     for entry in kept():
         shutil.rmtree(SIM_BUILD / entry.name, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Folders that one process has to itself while it lives, so that the same work can run twice in one tree."""
+"""Claim folders for one process, so that the same work can run twice in one tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _held: dict[Path, IO[str]] = {}
 
 
 def claim(path: Path) -> bool:
-    """Take `path` for this process unless another one has it; the kernel gives it back at its end."""
+    """Claim `path` until this process ends; return False if another process has it."""
     if path in _held:
         return True
     lock = path.with_name(f".{path.name}.lock")
@@ -27,7 +27,7 @@ def claim(path: Path) -> bool:
 
 
 def own_folder(folder: Path) -> Path:
-    """`folder`, or `folder-2`, `folder-3`, ...: the first that no other process has claimed. Not created."""
+    """Claim and return the first free one of `folder`, `folder-2`, `folder-3`, ... It is not created."""
     for number in itertools.count(1):
         candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
         if claim(candidate):

@@ -1,4 +1,4 @@
-"""The commands with which cocotb's runner builds and starts a simulator, to be executed elsewhere."""
+"""Get the commands with which cocotb's runner builds and starts a simulator, without executing them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ _environment_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """os.environ as cocotb's runner must see it: it reads WAVES, GUI and pytest's variables behind its
-    arguments."""
+    """Change os.environ for cocotb's runner, which also reads WAVES, GUI and pytest's variables."""
     with _environment_lock:
         saved = dict(os.environ)
         try:
@@ -62,7 +61,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def plan(changes: Mapping[str, str], method: Literal["build", "test"], **arguments: Any) -> Planned:
-    """What `method` of cocotb's runner would execute, under these changes of the environment."""
+    """Return what `method` of cocotb's runner would execute with these changes of the environment."""
     with _environment(changes):
         runner = _PlanningRunner()
         with contextlib.suppress(_PlannedSignal):

@@ -57,7 +57,7 @@ def parse_config(name: str, text: str, where: str) -> NpuConfig:
 
 
 def load_config(config: str) -> NpuConfig:
-    """The configuration that a user names.
+    """Return the configuration that a user names.
 
     Args:
         config: the name of a file in `rtl/configs`; `random-<seed>`, which `echo_sim.random_config` draws; or
@@ -84,5 +84,5 @@ def load_config(config: str) -> NpuConfig:
 
 
 def absolute(config: str) -> str:
-    """What names the same configuration from any directory: the path of a file becomes absolute."""
+    """Return a name that is valid in any directory: the path of a TOML file becomes absolute."""
     return str(Path(config).resolve()) if config.endswith(".toml") else config

@@ -1,4 +1,4 @@
-"""What can be built: the whole board for a named configuration, or one module with a testbench of its own."""
+"""The designs that can be built: the board for a configuration, or one module with its testbench."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
 
 
 class FileListError(ValueError):
-    """A file list that names a missing file or holds a line nobody understands."""
+    """A file list that names a missing file or has an unknown option."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Design:
 
 
 def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Sources and include directories of a file list (.f); its paths are relative to the list's own
-    directory.
+    """Return the sources and include directories of a file list (.f). Its paths are relative to its folder.
 
     Raises:
         FileListError: a file that does not exist, or an option other than +incdir+.
@@ -77,12 +76,12 @@ AXI_CHECKERS = tuple(
 
 
 def tree_tag(rtl: Path) -> str:
-    """What keeps simulators of other sources apart from those of rtl/."""
+    """Return a suffix for the names of simulators of other sources; empty for those of rtl/."""
     return "" if rtl == OWN_RTL else f"-{rtl.name}"
 
 
 def npu_design(config: str, rtl: Path = RTL) -> Design:
-    """The board (npu_tb) around the NPU in the configuration `config`, with the sources in the folder `rtl`.
+    """Return the board (npu_tb) with the NPU in the configuration `config`, from the sources in `rtl`.
 
     Raises:
         ConfigError: an unknown configuration, or an illegal one.
@@ -126,7 +125,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
 
 
 def bare_design(config: str, main: Path) -> Design:
-    """The same board with the C++ main program `main`, without Python, VPI and visible signals.
+    """Return the board with the C++ main program `main`, without Python, VPI and visible signals.
 
     Raises: as `npu_design`.
     """
@@ -140,7 +139,7 @@ def bare_design(config: str, main: Path) -> Design:
 
 
 def public_design(config: str) -> Design:
-    """npu_top alone with every signal public, under cocotb's own main program: as cocotb's users start out.
+    """Return npu_top alone, with every signal public and cocotb's own main program: cocotb's usual set-up.
 
     Raises: as `npu_design`.
     """

@@ -1,4 +1,4 @@
-"""What a simulation needs of this machine: what is there, what is missing, and how to get it."""
+"""Check what a simulation needs of this machine, and say how to get what is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Finding:
 
 
 def findings() -> list[Finding]:
-    """Everything that is needed, found or not."""
+    """Return a finding for everything that is needed, found or not."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("C++ compiler", lambda: f"{tools.find_compiler()}: {tools.compiler_version()}"),
         ("make", tools.find_make),

@@ -42,8 +42,7 @@ class HostWindow:
                 self._dut.bus_enable.value = 0
 
     def hold(self, channels: Collection[str]) -> None:
-        """Of "w", "b" and "r" let these stand still from now on: the host sends no write data, takes no
-        responses or no read data. The others move."""
+        """Pause these of "w" (write data), "b" (responses) and "r" (read data); resume the other channels."""
         master = self._bound()
         write, read = master.write_if, master.read_if
         for name, channel in (("w", write.w_channel), ("b", write.b_channel), ("r", read.r_channel)):

@@ -1,7 +1,7 @@
-"""Runs a command that knows nothing of the lifeline: `lifeline.py command ...`.
+"""Run a command under the lifeline: `lifeline.py command ...`.
 
-Ends its whole process group when the process that started it is gone (see processes.py); a build that lost
-its builder would otherwise go on in the same directory as the next one.
+The whole process group ends when the process that started it is gone (see processes.py). Otherwise an
+orphaned build would go on in the directory of the next one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _watch(lifeline: int) -> None:
 
 
 def main() -> int:
-    """The command's exit status; a signal's number is reported as a shell does, plus 128."""
+    """Run the command and return its exit status, or 128 plus a signal's number, as a shell does."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, every status would read as 0
     lifeline = int(os.environ.pop("ECHO_NPU_LIFELINE"))
     threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()

@@ -1,5 +1,4 @@
-"""The simulator's own C functions, seen from Python in the same process: the memory model and the register
-queue."""
+"""The simulator's C functions, called from Python in the same process: memory model and register queue."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class ObservedWrite(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def _dram_functions() -> ctypes.CDLL:
-    """What dram.cpp exports. AttributeError in a program without it."""
+    """Return what dram.cpp exports; AttributeError in a program without it."""
     lib = ctypes.CDLL(None)
     lib.echo_dram_fd.restype = ctypes.c_int
     lib.echo_dram_set.argtypes = (ctypes.c_char_p, ctypes.c_uint64)
@@ -57,7 +56,7 @@ def _dram_functions() -> ctypes.CDLL:
 
 @functools.lru_cache(maxsize=1)
 def _register_functions() -> ctypes.CDLL:
-    """What axil_queue.cpp and axil_monitor.cpp export. AttributeError in a program without them."""
+    """Return what axil_queue.cpp and axil_monitor.cpp export; AttributeError in a program without them."""
     lib = ctypes.CDLL(None)
     lib.echo_axil_submit.argtypes = (ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32)
     lib.echo_axil_collect.argtypes = (ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32)
@@ -75,12 +74,11 @@ class Dram:
         """What was set, by name."""
 
     def set(self, knob: str, value: float) -> None:
-        """Turn a knob from now on.
-
-        `contract.KNOBS` has the names, units and ranges.
+        """Set a knob. `contract.KNOBS` has the names, units and ranges.
 
         Raises:
             ValueError: no such knob (the message lists them), or a value out of its range.
+            RuntimeError: the simulator was built with other knobs.
         """
         known = KNOBS.get(knob)
         if known is None:
@@ -97,19 +95,19 @@ class Dram:
         self.knobs[knob] = value
 
     def configure(self, knobs: Mapping[str, float]) -> None:
-        """`set` for each of `knobs`."""
+        """Set each of `knobs`."""
         for knob, value in knobs.items():
             self.set(knob, value)
 
     def statistic(self, name: str) -> int:
-        """One of STATISTICS, counted since the start or `clear_statistics`."""
+        """Return one of STATISTICS, counted since the start or `clear_statistics`; ValueError for another."""
         value = ctypes.c_uint64()
         if not self._lib.echo_dram_get(name.encode(), ctypes.byref(value)):
             raise ValueError(f"the memory model does not count {name!r}; it counts {', '.join(STATISTICS)}")
         return value.value
 
     def statistics(self) -> dict[str, int]:
-        """All of STATISTICS."""
+        """Return all of STATISTICS by name."""
         return {name: self.statistic(name) for name in STATISTICS}
 
     def clear_statistics(self) -> None:
@@ -126,57 +124,60 @@ class Dram:
         decode: bool = False,
         count: int = -1,
     ) -> None:
-        """Answer accesses that touch [lo, hi) with SLVERR (DECERR with `decode`), `count` bursts of them
-        (-1: all)."""
+        """Answer `count` bursts (-1: all) that touch [lo, hi) with SLVERR, or with DECERR if `decode`."""
         self._lib.echo_dram_add_fault(lo, hi, int(read), int(write), 3 if decode else 2, count)
 
     def clear_faults(self) -> None:
-        """No injected errors from now on."""
+        """Remove all injected errors."""
         self._lib.echo_dram_clear_faults()
 
     def violations(self) -> list[str]:
-        """The first AXI4 protocol violations of the device on m_axi, in words."""
+        """Return the first AXI4 protocol violations of the device on m_axi, as text."""
         found: list[str] = []
         while (text := self._lib.echo_dram_violation(len(found))) is not None:
             found.append(text.decode())
         return found
 
     def fd(self) -> int:
-        """File descriptor of the device memory (offset = physical address). It stays the simulator's."""
+        """Return the file descriptor of device memory (offset = physical address). The simulator owns it.
+
+        Raises:
+            RuntimeError: the memory model has no memory.
+        """
         number = int(self._lib.echo_dram_fd())
         if number < 0:
             raise RuntimeError("the memory model has no memory yet")
         return number
 
     def map(self) -> NDArray[np.uint8]:
-        """The device memory as uint8 [512 Mi], shared with the model: no copy."""
+        """Return device memory as uint8 [512 Mi], shared with the model, not copied."""
         return np.frombuffer(mmap.mmap(self.fd(), MEMORY_BYTES), dtype=np.uint8)
 
 
 class RegisterQueue:
-    """The list of register operations that axil_bfm works off."""
+    """The register operations that axil_bfm performs, and its answers."""
 
     def __init__(self) -> None:
         self._lib = _register_functions()
 
     def put(self, operations: NDArray[np.uint32]) -> None:
-        """Append accesses: uint32 [n, 3], of each whether it writes, its offset, its data."""
+        """Append accesses: uint32 [n, 3], for each whether it writes, its offset (bytes), its data."""
         words = np.ascontiguousarray(operations)
         self._lib.echo_axil_submit(words.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32)), len(words))
 
     def collect(self, room: int) -> NDArray[np.uint32]:
-        """Take at most `room` answers: uint32 [n, 2], of each its data and its AXI response."""
+        """Take at most `room` answers: uint32 [n, 2], for each its data and its AXI response."""
         pairs = np.zeros((room, 2), dtype=np.uint32)
         count = self._lib.echo_axil_collect(pairs.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32)), room)
         return pairs[:count]
 
     def flush(self) -> None:
-        """Forget everything that waits."""
+        """Drop all waiting operations and answers."""
         self._lib.echo_axil_flush()
 
 
 def record_writes() -> None:
-    """Record the register writes on s_axil from now on, for `observed_writes`."""
+    """Start recording the register writes on s_axil, for `observed_writes`."""
     _register_functions().echo_axil_record()
 
 

@@ -1,8 +1,8 @@
-"""Compiles Verilator's own runtime once for all simulators: `object_cache.py CACHE INCLUDE g++ ... x.cpp`.
+"""Compile Verilator's own runtime once for all simulators: `object_cache.py CACHE INCLUDE g++ ... x.cpp`.
 
-Verilator compiles its runtime anew for each model; for a small block that takes longer than the model itself.
-This stands in front of the compiler (make variable OBJCACHE), keeps the objects of sources under INCLUDE in
-CACHE, named after everything that decides them, and runs the compiler for all others.
+Verilator compiles its runtime anew for each model, which takes longer than a small model itself. This program
+runs in front of the compiler (make variable OBJCACHE). It keeps the objects of sources under INCLUDE in
+CACHE, named after everything that they depend on, and passes all other sources to the compiler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def cached_object(cache: Path, include: Path, command: list[str]) -> Path | None:
-    """Where the object of this compiler call is kept; None for a source that is not Verilator's own."""
+    """Return where the object of this compiler call is kept; None for a source outside of `include`."""
     source = Path(command[-1])
     if "-c" not in command or source.parent.resolve() != include.resolve():
         return None
@@ -29,7 +29,7 @@ def cached_object(cache: Path, include: Path, command: list[str]) -> Path | None
 
 
 def main() -> int:
-    """Run the compiler, or copy what it made last time; its exit status."""
+    """Run the compiler, or copy the object that is kept; return the exit status."""
     cache, include, command = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
     kept = cached_object(cache, include, command)
     if kept is None:
@@ -43,7 +43,7 @@ def main() -> int:
         cache.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}.part")
         shutil.copyfile(target, part)
-        part.replace(kept)  # another build may be doing the same: the last one wins, both are whole
+        part.replace(kept)  # if two builds do the same, the last one wins, and both objects are whole
     return status
 
 

@@ -35,7 +35,7 @@ class NpuConfig:
         return self.data_width // 8
 
     def parameters(self) -> dict[str, int]:
-        """The parameters of `npu_top`: UpperCamelCase names and their values."""
+        """Return the parameters of `npu_top`: UpperCamelCase names and their values."""
         return {
             "".join(part.capitalize() for part in field.name.split("_")): getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -61,14 +61,14 @@ LEGAL: Mapping[str, tuple[int, ...]] = {
     "acc_entries": _powers(16, 65536),
     "queue_depth": _powers(16, 128),
 }
-"""The values of each key that are legal with some values of the others: powers of two."""
+"""The values that each key can have: powers of two. RULES restrict how they combine."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What values of several keys must keep together, as the RTL's own checks and its memories demand.
+    """A condition on the values of several keys, as the RTL's own checks and its memories require.
 
-    `key` is the one that is blamed, `text` says what it must be, `holds` decides.
+    `key` is the key that an error names, `text` says what it must be, `holds` decides.
     """
 
     key: str
@@ -76,7 +76,7 @@ class Rule:
     holds: Callable[[NpuConfig], bool]
 
     def legal(self, config: NpuConfig) -> list[int]:
-        """The values of the key that keep it beside the other values of `config`."""
+        """Return the values of `key` that fulfil the rule with the other values of `config`."""
         others: list[tuple[int, dict[str, Any]]] = [(value, {self.key: value}) for value in LEGAL[self.key]]
         return [value for value, change in others if self.holds(dataclasses.replace(config, **change))]
 
@@ -117,7 +117,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(config: NpuConfig, where: str) -> None:
-    """Refuse values that are not legal, alone or together: ConfigError with `where`, and what is legal."""
+    """Raise ConfigError, with `where` and the legal values, for a value or combination that is illegal."""
     for key, values in LEGAL.items():
         value = getattr(config, key)
         if value not in values:

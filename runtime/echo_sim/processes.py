@@ -1,4 +1,4 @@
-"""Child processes that cannot outlive a run: own process group, time-out, and a lifeline to the simulator."""
+"""Child processes that cannot outlive a run: process group, time-out, and a lifeline to the simulator."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ _running: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
 def stop_all() -> None:
-    """End every child process that still runs: for a program that was interrupted in many threads."""
+    """End every child process that still runs, for a program with many threads that was interrupted."""
     for child in list(_running):
         child.stop()
 
 
 def stop_pool(pool: Executor, futures: Sequence[Future[Any]]) -> None:
-    """Give up a pool of threads that wait for child processes: what waits never starts, what runs is
-    ended."""
+    """Shut down a pool of threads that run child processes: cancel what waits, end what runs."""
     pool.shutdown(wait=False, cancel_futures=True)
     while not all(future.done() for future in futures):  # one may be about to start its process
         stop_all()
@@ -44,7 +43,7 @@ class ChildProcess:
         self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path, append: bool = False
     ) -> None:
         """Start `command` in `cwd`; standard output and error go to the file `log`."""
-        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited: nobody would learn how it ends
+        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited: exit statuses would be lost
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -75,15 +74,15 @@ class ChildProcess:
         return self.process.pid
 
     def poll(self) -> int | None:
-        """Exit status, or None while it runs."""
+        """Return the exit status, or None while it runs."""
         return self.process.poll()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Exit status once it has ended. subprocess.TimeoutExpired after `timeout` seconds."""
+        """Wait for its end and return the exit status; subprocess.TimeoutExpired after `timeout` seconds."""
         return self.process.wait(timeout)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines that it wrote."""
+        """Return the last lines that it wrote."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(0, os.SEEK_END)
@@ -101,7 +100,7 @@ class ChildProcess:
             except subprocess.TimeoutExpired:
                 self._signal(signal.SIGKILL)
                 self.process.wait()
-        self._signal(signal.SIGKILL)  # what the leader may have left behind
+        self._signal(signal.SIGKILL)  # processes that the leader may have left behind
         _running.discard(self)
         if self._lifeline >= 0:
             os.close(self._lifeline)

@@ -1,4 +1,4 @@
-"""How far a build is, as one line on standard error."""
+"""Show the progress of a build as one line on standard error."""
 
 from __future__ import annotations
 

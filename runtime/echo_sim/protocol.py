@@ -1,7 +1,7 @@
 """Messages between rtlmodel and the simulator: a JSON head and raw bytes, each with its length before it.
 
-One request, one reply, in turn. The simulator's clock runs only between the two, and the simulator ends when
-the connection does.
+Requests and replies alternate. The simulator's clock runs only between a request and its reply, and the
+simulator ends when the connection does.
 
     request  {"do": "run"} + OPERATION [n]
              {"do": "read", "address": a, "nbytes": n}        through the host window (s_axi)
@@ -25,8 +25,8 @@ from typing import Any, Final
 import numpy as np
 
 OPERATION: Final = np.dtype([("kind", "<u4"), ("offset", "<u4"), ("value", "<u8")])
-"""A register operation: a `RegisterOpKind`, bytes into the register window, and what a write writes or how
-many cycles a wait lasts at most."""
+"""A register operation: its `RegisterOpKind`, its offset in the register window (bytes), and the value that a
+write writes or the cycles after which a wait gives up."""
 
 
 class RegisterOpKind(IntEnum):
@@ -40,19 +40,19 @@ class RegisterOpKind(IntEnum):
 _LENGTHS: Final = struct.Struct("<II")
 _MOST_TEXT: Final = 1 << 28
 _MOST_DATA: Final = 1 << 30
-"""Bytes of head and data: far more than any message has, and far less than what garbage reads like."""
+"""Limits of head and data (bytes): more than any message has, less than garbage usually announces."""
 
 
 class LinkClosedError(ConnectionError):
-    """The other side is gone."""
+    """The other side closed the connection."""
 
 
 class GarbledMessageError(ConnectionError):
-    """What came is no message; nothing that follows it can be understood."""
+    """The bytes received are no message. Nothing after them can be decoded."""
 
 
 def send(link: socket.socket, head: dict[str, Any], data: bytes | memoryview = b"") -> None:
-    """Send one message; LinkClosedError if nobody is there."""
+    """Send one message; LinkClosedError if the other side is gone."""
     text = json.dumps(head, separators=(",", ":")).encode()
     try:
         link.sendall(_LENGTHS.pack(len(text), len(data)) + text)
@@ -66,8 +66,8 @@ def receive(link: socket.socket) -> tuple[dict[str, Any], bytearray]:
     """Receive one message.
 
     Raises:
-        LinkClosedError: nobody is there any more, perhaps in the midst of a message.
-        GarbledMessageError: what came has no head, or says it is larger than any message.
+        LinkClosedError: the other side is gone; perhaps part of a message has come.
+        GarbledMessageError: the bytes have no head, or announce more than any message has.
         TimeoutError: the socket has a time-out, and it passed.
     """
     text_bytes, data_bytes = _LENGTHS.unpack(_exactly(link, _LENGTHS.size))

@@ -1,4 +1,4 @@
-"""Random hardware configurations, each of a seed: what the validator accepts must elaborate and work."""
+"""Draw random hardware configurations from seeds: what the validator accepts must elaborate and work."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST: Mapping[str, int] = {
     "block_n_tiles": 16,
     "acc_entries": 512,
 }
-"""Bounds of what `random_config` draws: it is built and simulated, which larger ones make slow."""
+"""Upper bounds of what `random_config` draws. Larger configurations are slow to build and simulate."""
 
 
 def draw_config(rng: random.Random, name: str, most: Mapping[str, int]) -> NpuConfig:
-    """A legal configuration; the keys in `most` are at most what it says."""
+    """Draw a legal configuration. `most` gives upper bounds for some keys."""
     values = {key: [each for each in legal if each <= most.get(key, each)] for key, legal in LEGAL.items()}
     while True:
         drawn = {key: _any(rng, each) for key, each in values.items()}
@@ -28,12 +28,12 @@ def draw_config(rng: random.Random, name: str, most: Mapping[str, int]) -> NpuCo
 
 
 def _any(rng: random.Random, values: Sequence[int]) -> int:
-    # The ends more often than the rest: widths that follow from them become 0 or 1 there.
+    # The ends are drawn more often: widths that are derived from them become 0 or 1 there.
     return rng.choice((values[0], values[-1]) if rng.random() < 0.3 else values)
 
 
 def random_config(seed: int) -> NpuConfig:
-    """The configuration `random-<seed>`, of a size that builds in minutes."""
+    """Return the configuration `random-<seed>`, of a size that builds in minutes."""
     rng = random.Random(f"config {seed}")
     most = {**MOST, "array_rows": rng.choice((8, 8, 8, 16))}  # the wide buses need the larger array
     return draw_config(rng, f"random-{seed}", most)

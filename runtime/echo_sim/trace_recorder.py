@@ -1,4 +1,4 @@
-"""The recorder of npu_trace.sv, seen from Python in the same process."""
+"""The recorder of npu_trace.sv, called from Python in the same process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from echo_sim.trace_events import EVENT
 
 
 class TraceRecorder:
-    """Starts and stops the record of what the device does in each cycle, and takes what was recorded."""
+    """Starts and stops recording what the device does in each cycle, and takes the events."""
 
     def __init__(self, dut: HierarchyObject) -> None:
         self._dut: Any = dut
@@ -30,7 +30,7 @@ class TraceRecorder:
         return int(self._dut.cycle.value)
 
     def start(self) -> dict[str, Any]:
-        """Record from now on; what a reader of the events has to know of the device."""
+        """Start recording; return the facts with which the events are read (`Timeline.start`)."""
         self._lib.echo_trace_start(self.cycle)
         self._dut.trace_enable.value = 1
         self.running = True
@@ -43,17 +43,17 @@ class TraceRecorder:
         }
 
     def stop(self) -> None:
-        """Record nothing more; what is under way ends now."""
+        """Stop recording. Everything under way ends in this cycle."""
         self._lib.echo_trace_stop(self.cycle)
         self._dut.trace_enable.value = 0
         self.running = False
 
     def take(self) -> bytes:
-        """The events since the last call, as an array of `EVENT`."""
+        """Take the events since the last call, as the bytes of an array of `EVENT`."""
         events = np.empty(self._lib.echo_trace_pending(), EVENT)
         self._lib.echo_trace_take(events.ctypes.data)
         return events.tobytes()
 
     def _clients(self, is_write: int) -> list[str]:
-        """Names by the number of a client; empty where there is none."""
+        """Return the names of the clients by number; an empty name where there is no client."""
         return [self._lib.echo_trace_client(is_write, client).decode() for client in range(16)]

@@ -1,7 +1,7 @@
-"""Which backends there are, and which one is meant.
+"""Find the backends and choose one.
 
-A backend is a module in this package that defines `BACKEND`. A name that is not one of them is an error:
-nothing ever falls back from one backend to another.
+A backend is a module in this package that defines `BACKEND`. Any other name is an error: there is no
+fall-back from one backend to another.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _chosen: str | None = None
 
 
 def list_backends() -> list[str]:
-    """The names of the backends that exist, sorted."""
+    """Return the names of the backends that exist, sorted."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _INTERNAL)
 
 
 def get_backend_name() -> str:
-    """The backend that is meant when none is named.
+    """Return the backend that is used when none is named.
 
-    That is the one of `set_default_backend`, else ECHO_NPU_BACKEND, else rtlmodel.
+    It is the one given to `set_default_backend`, else ECHO_NPU_BACKEND, else rtlmodel.
 
     Raises:
         BackendError: ECHO_NPU_BACKEND names one that does not exist.
@@ -36,20 +36,20 @@ def get_backend_name() -> str:
 
 
 def set_default_backend(name: str | None) -> None:
-    """Choose what `open()` opens in this process; None: ECHO_NPU_BACKEND again. BackendError if unknown."""
+    """Choose what `open()` opens in this process; None restores the default. BackendError if unknown."""
     global _chosen
     _chosen = None if name is None else _existing(name)
 
 
 def get_backend_class(name: str | None = None) -> type[Backend]:
-    """The class of a backend (default: `get_backend_name()`). BackendError lists those that exist."""
+    """Return the class of a backend (default: `get_backend_name()`). BackendError lists those that exist."""
     name = get_backend_name() if name is None else _existing(name)
     backend: type[Backend] = importlib.import_module(f"{__name__}.{name}").BACKEND
     return backend
 
 
 def get_backend_info(name: str | None = None) -> dict[str, Any]:
-    """Facts about a backend, without opening it: name, description, has_cycles, whether it is the default."""
+    """Return a backend's name, description, has_cycles and whether it is the default, without opening it."""
     backend = get_backend_class(name)
     return {
         "name": backend.name,

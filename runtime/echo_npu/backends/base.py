@@ -1,4 +1,4 @@
-"""What a backend is: five primitives, and a name."""
+"""The interface of backends: five primitives and a name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WriteReg(NamedTuple):
 
 
 class WaitIrq(NamedTuple):
-    """Let at most `timeout_cycles` pass until the interrupt is high."""
+    """Wait at most `timeout_cycles` until the interrupt is high."""
 
     timeout_cycles: int
 
@@ -38,7 +38,7 @@ RegisterOp: TypeAlias = ReadReg | WriteReg | WaitIrq
 
 
 def encoded(ops: Sequence[RegisterOp]) -> NDArray[np.void]:
-    """The operations as the simulator takes them: `echo_sim.protocol.OPERATION` [n]."""
+    """Return the operations as the simulator takes them, `echo_sim.protocol.OPERATION` [n]."""
     return np.array([_encoded(op) for op in ops], dtype=OPERATION)
 
 
@@ -53,20 +53,20 @@ def _encoded(op: RegisterOp) -> tuple[int, int, int]:
 
 
 class DeviceTimeline(Protocol):
-    """The timeline of a device, as those see it who only name what it shows."""
+    """The part of a device's timeline with which callers name what it shows."""
 
     def describe(self, programs: Sequence[Program]) -> None:
-        """Give the names of vector programs that one LOAD_PROGRAM loads, one behind the other."""
+        """Give the names of vector programs that one LOAD_PROGRAM loads, one after another."""
 
     def span(self, name: str) -> AbstractContextManager[None]:
         """Show what the device does inside the `with` block under one name."""
 
 
 class Backend(ABC):
-    """A device, or a model of one, as the five primitives show it.
+    """A device, or a model of one, behind five primitives.
 
-    Time passes on the device only while a primitive runs, and none of them is safe to call from two threads
-    at once: `Device` adds the lock. `name` is the module's name in `echo_npu.backends`.
+    Time passes on the device only while a primitive runs. The primitives are not thread-safe: `Device` adds
+    the lock. `name` is the module's name in `echo_npu.backends`.
     """
 
     name: ClassVar[str]
@@ -77,7 +77,7 @@ class Backend(ABC):
     @classmethod
     @abstractmethod
     def open(cls, config: str, options: Mapping[str, Any]) -> Backend:
-        """A new device of the hardware configuration `config`.
+        """Return a new device of the hardware configuration `config`.
 
         Raises:
             ValueError: the configuration does not exist, or the value of an option is wrong.
@@ -86,7 +86,8 @@ class Backend(ABC):
 
     @abstractmethod
     def read_reg(self, offset: int) -> int:
-        """The 32-bit register at `offset` (bytes, multiple of 4). NpuBusError if the device refuses."""
+        """Return the 32-bit register at `offset` (bytes, multiple of 4). NpuBusError if the device
+        refuses."""
 
     @abstractmethod
     def write_reg(self, offset: int, value: int) -> None:
@@ -94,7 +95,7 @@ class Backend(ABC):
 
     @abstractmethod
     def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
-        """A copy of device memory from a physical address. NpuPointerError outside of memory."""
+        """Return a copy of device memory from a physical address. NpuPointerError outside of memory."""
 
     @abstractmethod
     def write_mem(self, address: int, data: NDArray[np.uint8]) -> None:
@@ -102,12 +103,13 @@ class Backend(ABC):
 
     @abstractmethod
     def wait_irq(self, timeout_cycles: int) -> bool:
-        """Let at most `timeout_cycles` pass until the interrupt is high; whether it is high."""
+        """Wait at most `timeout_cycles` until the interrupt is high; return whether it is high."""
 
     def run(self, ops: Sequence[RegisterOp]) -> list[int]:
-        """Do register operations in order: the value for a read, 0 for a write, whether high for a wait.
+        """Do register operations in order. Results: a read's value, 0 for a write, for a wait whether it is
+        high.
 
-        A backend behind a process boundary does them in one round trip.
+        A backend in another process does them in one round trip.
         """
         results = []
         for op in ops:
@@ -121,7 +123,7 @@ class Backend(ABC):
         return results
 
     def info(self) -> dict[str, Any]:
-        """Facts about this open backend, for people."""
+        """Return facts about this open backend, for people."""
         return {}
 
     def ready(self) -> None:  # noqa: B027  (a backend may not care)
@@ -129,7 +131,7 @@ class Backend(ABC):
 
     @property
     def timeline(self) -> DeviceTimeline | None:
-        """Where the timeline of the device is written; None if nobody asked for one."""
+        """The timeline of the device; None if there is none."""
         return None
 
     @property
@@ -142,7 +144,7 @@ class Backend(ABC):
 
 
 def check_register(offset: int, value: int = 0) -> None:
-    """ValueError unless `offset` is a word in the register window and `value` is a u32."""
+    """Raise ValueError unless `offset` is a word in the register window and `value` is a u32."""
     if not 0 <= offset < REGISTERS.size or offset % 4:
         raise ValueError(f"register offset is 0x{offset:x}; it is a multiple of 4 below 0x{REGISTERS.size:x}")
     if not 0 <= value < 1 << 32:
@@ -150,7 +152,7 @@ def check_register(offset: int, value: int = 0) -> None:
 
 
 def refuse_options(backend: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> None:
-    """TypeError if an option is not among the `known` ones."""
+    """Raise TypeError if an option is not among the `known` ones."""
     for option in options:
         if option not in known:
             has = f"its options are {', '.join(known)}" if known else "it has no options"

@@ -36,7 +36,7 @@ _WINDOW_CHUNK = 1 << 16  # bytes of one request through the host window
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `echo_npu.open("rtlmodel", ...)` takes beside the configuration.
+    """The options of `echo_npu.open("rtlmodel", ...)` besides the configuration.
 
     Attributes:
         latency: cycles from a memory request to its first data.
@@ -49,7 +49,9 @@ class Options:
         waves: True, or a name: write a waveform, waves/<name>.vcd. The simulator is then slower.
         timeout: seconds of wall time that one request to the simulator may take.
         trace: the file to write a timeline to, in the format that Perfetto opens; None: no timeline.
-        trace_events: after so many events the timeline is cut.
+        trace_events: the number of events after which the timeline is cut.
+
+    Raises: TypeError, ValueError: naming the option and its value.
     """
 
     latency: int = _LATENCY
@@ -86,7 +88,7 @@ class Options:
             _number("stalls", self.stalls, 0, _MOST_STALL)
 
     def knobs(self) -> dict[str, float]:
-        """The settings of the memory model, in its own names."""
+        """Return the settings of the memory model, in its own names."""
         stalls = self.stalls if isinstance(self.stalls, Mapping) else dict.fromkeys(CHANNELS, self.stalls)
         knobs: dict[str, float] = {
             "seed": self.seed,
@@ -183,11 +185,11 @@ class RtlmodelBackend(Backend):
             self.simulator.request({"do": "write", "address": address + start}, part)
 
     def set_memory_timing(self, knobs: Mapping[str, float]) -> None:
-        """Change the memory model's timing from now on; ValueError for a knob that it does not have."""
+        """Change the memory model's timing; ValueError for a knob that it does not have."""
         self.simulator.request({"do": "memory_timing", "set": dict(knobs)})
 
     def statistics(self) -> dict[str, float]:
-        """Cycles since start, wall seconds spent simulating (wall_s), and the memory model's own figures."""
+        """Return the cycles since start, wall seconds of simulating (wall_s) and the memory's statistics."""
         return dict(self.simulator.request({"do": "statistics"})[0]["statistics"])
 
     def ready(self) -> None:

@@ -1,4 +1,4 @@
-"""The simulator as a child process: started, talked to, and ended without a trace, whoever dies first."""
+"""The simulator as a child process, which leaves nothing behind, whichever process ends first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Simulator:
 
     Args:
         config: the hardware configuration; it is built first if it has to be.
-        memory: what the simulated DRAM holds; the simulator maps it too.
+        memory: content of the simulated DRAM; the simulator maps it too.
         waves: whether to write a waveform to waves/, or its name there.
         seed: of everything random in the simulation.
         timeout: seconds of wall time that one request may take.
@@ -124,7 +124,7 @@ class Simulator:
         Raises:
             NpuBusError: the device refused a register access.
             ValueError: the simulator refused an argument.
-            SimulatorError: it is gone, or did not answer in time. Every later request says the same.
+            SimulatorError: it is gone, or did not answer in time. Every later request raises the same error.
         """
         if self._failure is not None:
             raise self._failure
@@ -153,7 +153,7 @@ class Simulator:
         raise self._broken(f"the simulator failed: {reply['error']}")
 
     def _broken(self, message: str) -> SimulatorError:
-        """End the child, keep its log, and remember why."""
+        """End the child process, and keep and return the error with its log."""
         self._finalizer.detach()
         if self._link is not None:
             self._link.close()
@@ -169,13 +169,13 @@ class Simulator:
         return self._failure
 
     def close(self) -> None:
-        """End the simulator. Again is harmless; in a forked child nothing happens."""
+        """End the simulator. Idempotent; does nothing in a forked child."""
         self._finalizer()
         self._link = None
 
 
 def _end(child: Any, link: socket.socket, owner: int) -> None:
-    """Let the simulator end in order, with its waveform complete; by force if it does not."""
+    """Let the simulator end by itself, which completes its waveform; kill it if it does not."""
     if os.getpid() != owner:
         return
     link.close()
@@ -186,7 +186,7 @@ def _end(child: Any, link: socket.socket, owner: int) -> None:
 
 
 def _remove_stale(runs: Path) -> None:
-    """Remove what simulators of processes that were killed left behind, once it is too old to be of use."""
+    """Remove the run folders of processes that were killed, once they are a day old."""
     for folder in runs.glob("rtlmodel-*"):
         try:
             alive = Path(f"/proc/{folder.name.split('-')[1]}").exists()

@@ -1,1 +1,1 @@
-"""Benchmarks: what the hardware reached, against what it could have reached."""
+"""Benchmarks: what the hardware reaches, compared to what it could reach."""

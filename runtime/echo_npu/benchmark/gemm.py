@@ -1,4 +1,4 @@
-"""Measures matrix products: cycles, what the hardware permits, and whether every bit is right."""
+"""Measure matrix products: their cycles, the least that the hardware permits, and whether they are exact."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Measured:
         peak: multiply-accumulates a cycle of the array in this type.
         bus_bytes: bytes a cycle, in each direction, of the memory bus.
         bound: the fewest cycles.
-        bit_exact: whether all of the result is, bit for bit, the functional model's; None if not compared.
+        bit_exact: whether the result equals the functional model's, bit for bit; None if not compared.
         wall_s: seconds of wall time of the command.
-        counters: what the device's counters (docs/performance.md) counted meanwhile, by name.
+        counters: the increase of the device's counters (docs/performance.md), by name.
     """
 
     product: Product
@@ -50,7 +50,7 @@ class Measured:
 
     @property
     def name(self) -> str:
-        """Of the workload, e.g. "fp32 128x576x192"."""
+        """Name of the workload, e.g. "fp32 128x576x192"."""
         return workload_name(self.product, self.dtype)
 
     @property
@@ -70,11 +70,11 @@ class Measured:
 
     @property
     def overhead(self) -> float | None:
-        """cycles - bound: what a small product costs in any case."""
+        """cycles - bound: the fixed cost of a small product."""
         return self.cycles - self.bound.cycles if self.cycles else None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts as data for JSON."""
         return {
             **asdict(self.product),
             "dtype": self.dtype.label,
@@ -93,7 +93,7 @@ class Measured:
 
 
 def workload_name(product: Product, dtype: DataType) -> str:
-    """What a product in a type is called where cycle numbers are kept."""
+    """Return the name of a product in a type under which its cycles are kept."""
     return f"{dtype.label} {product}"
 
 
@@ -104,7 +104,7 @@ def judged(
     cycles: int | None,
     **more: Any,
 ) -> Measured:
-    """Cycles beside what the hardware permits; `more` are the other attributes of `Measured`."""
+    """Compare cycles with what the hardware permits; `more` are the other attributes of `Measured`."""
     bound = product_bound(capabilities, dtype, product.m, product.k, product.n, batch=product.batch)
     peak, width = peak_macs(capabilities, dtype), bus_bytes(capabilities)
     return Measured(product, dtype, cycles, peak, width, bound, **more)
@@ -121,9 +121,8 @@ def measure_product(
     """Run one product, alone.
 
     Args:
-        twin: a cmodel device of its own, of the same configuration, to which the result is compared. None:
-            the operands are what memory holds, and nothing is compared. The cycles are the same either way:
-            no clock depends on an operand's value.
+        twin: a cmodel device of the same configuration, to whose result this one is compared. None: the
+            operands are what memory holds, and nothing is compared. No cycle depends on an operand's value.
         seed: of the operands.
 
     Raises:
@@ -147,7 +146,7 @@ def measure_product(
             for address, data in (
                 (src1, random_elements(rng, dtype, (a,))),
                 (src2, random_elements(rng, dtype, (b,))),
-                (dst, random_elements(rng, DataType.FP32, (c,))),  # what is not written shows
+                (dst, random_elements(rng, DataType.FP32, (c,))),  # shows elements that are not written
             ):
                 for each in (device, twin):
                     each.memcpy(address, data, data.nbytes)
@@ -164,7 +163,7 @@ def measure_product(
 
 
 def check_types(capabilities: Capabilities, dtypes: Sequence[DataType]) -> None:
-    """ValueError unless the device has all of these types."""
+    """Raise ValueError unless the device has all of these types."""
     for dtype in dtypes:
         if dtype.label not in capabilities.data_types:
             raise ValueError(f"dtype is {dtype.label!r}; the device has {', '.join(capabilities.data_types)}")
@@ -199,7 +198,7 @@ def _command(product: Product, dtype: DataType, src1: int, src2: int, dst: int) 
 
 
 def _timed(device: Device, command: Command) -> tuple[dict[str, int], float]:
-    """What the counters counted, and wall seconds."""
+    """Run a command; return the increase of the counters, and wall seconds."""
     before = device.counters()
     start = time.perf_counter()
     device.execute(command)
@@ -215,7 +214,7 @@ def _bits(device: Device, address: int, count: int) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """How products are measured.
+    """The settings with which products are measured.
 
     Attributes:
         backend: None: the default one.
@@ -234,7 +233,7 @@ class Session:
     jobs: int = 1
 
     def open(self) -> Device:
-        """A device to measure on."""
+        """Open a device to measure on."""
         return echo_npu.open(self.backend, config=self.config, **(self.options or {}))
 
     def run(
@@ -242,10 +241,10 @@ class Session:
         work: Sequence[tuple[Product, DataType]],
         on_measured: Callable[[Measured], None] = lambda measured: None,
     ) -> list[Measured]:
-        """Measure, long ones first, on `jobs` devices; in the order of `work`.
+        """Measure products on `jobs` devices, long ones first; return the results in the order of `work`.
 
         Args:
-            on_measured: called as each is done, on some thread.
+            on_measured: called after each product, on any thread.
 
         Raises: as `measure_product`.
         """
@@ -275,7 +274,7 @@ class Session:
                 try:
                     for task in as_completed(tasks):
                         task.result()
-                finally:  # after an error the others finish what they have begun, and nothing else
+                finally:  # after an error, the other devices finish only what they have begun
                     while _next(waiting) is not None:
                         pass
         return [found[index] for index in range(len(work))]

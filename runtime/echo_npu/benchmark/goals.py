@@ -1,4 +1,4 @@
-"""What the matrix engine is meant to reach, and what it does."""
+"""Goals of the matrix engine, and whether it reaches them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ OVERHEAD_CYCLES: Final = 150
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure and what it is meant to be.
+    """A figure and its goal.
 
     Attributes:
         name: of the figure.
         value: measured.
-        limit: at least so much, or, if `at_most`, at most.
-        product: the one that the figure is of, where it is the worst of many.
+        limit: the least value that is good, or with `at_most` the greatest.
+        product: for the worst figure of many products, the product.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Goal:
 
     @property
     def met(self) -> bool:
-        """Whether the figure is as it is meant to be."""
+        """Whether the value keeps the limit."""
         return self.value <= self.limit if self.at_most else self.value >= self.limit
 
     @property
@@ -53,7 +53,7 @@ class Goal:
         return f"{self.value:.0f}" if self.at_most else f"{self.value:.3f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts as data for JSON."""
         return {
             "name": self.name,
             "value": self.value,
@@ -64,7 +64,7 @@ class Goal:
 
 
 def find_goals(measured: Iterable[Measured]) -> list[Goal]:
-    """The goals of which something was measured: of all types together, and of each type where it matters."""
+    """Return the goals for which something was measured, of all types together or of each type."""
     timed = [each for each in measured if each.roofline is not None]
     single = [each for each in timed if each.product.batch == 1 and not each.product.is_latency]
     groups = (

@@ -1,4 +1,4 @@
-"""Measures one matrix product on a device, and checks it twice: to the bit, and against float64."""
+"""Measure one matrix product on a device, and check it twice: to the bit, and against float64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ INT32: Final = "int32"
 
 @dataclass(frozen=True, slots=True)
 class MatmulReport:
-    """What `echo-npu matmul` prints. Cycles and what follows from them are None on a backend without.
+    """The report of `echo-npu matmul`. Cycles, and figures that need them, are None on a backend without
+    cycles.
 
     Attributes:
         cycles: BUSY_CYCLES of this command: from its doorbell until everything is written.
@@ -31,9 +32,9 @@ class MatmulReport:
         utilisation: macs / (cycles * peak), where peak = array rows * array columns, four times that for
             int8.
         roofline: bound / cycles, where bound = max(macs / peak, bytes of the operands * 8 / data width,
-            bytes of the result * 8 / data width): the best that they allow.
+            bytes of the result * 8 / data width): the least cycles possible.
         bit_exact: every bit equals the product as docs/numerics.md states it.
-        max_rel_error: the largest |c - c64| / (|a| @ |b|), elementwise, against the product in float64.
+        max_rel_error: the largest element of |c - c64| / (|a| @ |b|), c64 being the product in float64.
         wall_s: seconds of wall time of the command.
         cycles_per_s: cycles / wall_s, the speed of the simulation.
     """
@@ -64,7 +65,7 @@ def measure_matmul(
     trans_b: bool = False,
     seed: int = 0,
 ) -> MatmulReport:
-    """Multiply random matrices, a[m, k] @ b[k, n], each stored transposed if so asked.
+    """Multiply random matrices, a[m, k] @ b[k, n], stored transposed with `trans_a` and `trans_b`.
 
     Their elements are normally distributed, or any int8.
 
@@ -75,7 +76,7 @@ def measure_matmul(
     Raises:
         ValueError: a dimension outside of 1..2**24, a dtype that the device does not have, or an out_dtype
             that does not go with it.
-        NpuOutOfMemoryError: matrices that do not fit device memory; nothing has been drawn then.
+        NpuOutOfMemoryError: matrices that do not fit device memory.
         NpuDeviceError, NpuTimeoutError, SimulatorError: the device refused, hung or died.
     """
     if dtype not in device.capabilities.data_types:
@@ -116,10 +117,10 @@ def measure_matmul(
 
 
 def check_size(m: int, k: int, n: int, *, dtype: DataType, out_bytes: int = 4, batch: int = 1) -> None:
-    """Refuse what no device can hold: `batch` products [m, k] @ [k, n], a and c beside one another, b apart.
+    """Refuse `batch` products [m, k] @ [k, n] that no device can hold: a and c in one region, b in another.
 
     Args:
-        out_bytes: of an element of the result.
+        out_bytes: bytes of an element of the result.
 
     Raises:
         ValueError: a dimension outside of 1..2**24.
@@ -146,7 +147,7 @@ def _out_type(dtype: str, out_dtype: str) -> OutType:
 
 
 def random_elements(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Elements as they are stored."""
+    """Draw elements, as they are stored: normally distributed, or any int8."""
     if dtype == DataType.INT8:
         return rng.integers(-128, 128, shape, dtype=np.int8)
     values = rng.standard_normal(shape, dtype=np.float32)
@@ -156,7 +157,7 @@ def random_elements(rng: np.random.Generator, dtype: DataType, shape: tuple[int,
 
 
 def numbers(stored: NDArray[Any], dtype: DataType) -> NDArray[Any]:
-    """What stored elements are, in float32; int8 as they are."""
+    """Convert stored elements to float32; int8 stays int8."""
     if dtype == DataType.INT8:
         return stored
     if dtype == DataType.BF16:
@@ -174,7 +175,7 @@ def _timed_matmul(
     trans_b: bool,
     alpha: float | None,
 ) -> tuple[int | None, float]:
-    """Busy cycles (None without cycles) and wall seconds."""
+    """Run the product; return busy cycles (None on a backend without cycles) and wall seconds."""
     before = device.counters()["busy_cycles"]
     start = time.perf_counter()
     device.matmul(a, b, trans_a=trans_a, trans_b=trans_b, alpha=alpha, out=out)
@@ -186,7 +187,7 @@ def _timed_matmul(
 def contract_matmul(
     a: NDArray[Any], b: NDArray[Any], dtype: DataType, out: OutType, alpha: float | None = None
 ) -> NDArray[Any]:
-    """The product as docs/numerics.md defines it, word for word; the functional model is not asked.
+    """Compute the product as docs/numerics.md defines it, without the functional model.
 
     Args:
         a, b: float32, or int8, without infinities and NaN.
@@ -210,7 +211,7 @@ def contract_matmul(
         return np.clip(np.rint(total), -128, 127).astype(np.int8)
     if dtype == DataType.FP16:
         return total.astype(np.float16)
-    # To a multiple of 2**16 as a number, ties to an even multiple.
+    # bf16: round the bits to a multiple of 2**16, ties to an even multiple.
     upper, lower = np.divmod(total.view(np.uint32), np.uint32(1 << 16))
     up = (lower > 1 << 15) | ((lower == 1 << 15) & (upper % 2 == 1))
     nearest: NDArray[np.uint16] = (upper + up).astype(np.uint16)
@@ -218,7 +219,7 @@ def contract_matmul(
 
 
 def relative_error(c: NDArray[Any], a: NDArray[Any], b: NDArray[Any], alpha: float | None = None) -> float:
-    """The largest error of an element, relative to the sum of the magnitudes of its products."""
+    """Return the largest error of an element, relative to the sum of the magnitudes of its products."""
     factor = 1.0 if alpha is None else alpha
     a64, b64 = a.astype(np.float64), factor * b.astype(np.float64)
     error = np.abs(c - a64 @ b64)

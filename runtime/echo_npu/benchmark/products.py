@@ -1,4 +1,4 @@
-"""The matrix products that are measured: those of real workloads, in gemm.json."""
+"""The matrix products of real workloads that are measured, from gemm.json."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TRANSPOSED: Final = "transposed"
 """The set of products whose right operand is stored as [n, k]."""
 
 LATENCY_MACS: Final = 1 << 18
-"""Single products with fewer multiply-accumulates are a matter of latency: their fixed cost counts."""
+"""Single products with fewer multiply-accumulates are judged by their fixed cost, not by their roofline."""
 
 DECODE_MACS: Final = 1 << 16
-"""Products of one row with at least so many read weights for long enough to be judged by bandwidth."""
+"""Products of one row with at least so many multiply-accumulates are judged by bandwidth."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,7 +38,7 @@ class Product:
 
     @classmethod
     def parse(cls, text: str) -> Product:
-        """The product that a text like "128x576x192" means; ValueError if it means none."""
+        """Parse a text like "128x576x192"; ValueError for any other."""
         match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)", text)
         if match is None:
             raise ValueError(f"shape {text!r}: it must be MxKxN, e.g. 128x576x192")
@@ -61,13 +61,13 @@ class Product:
         return self.batch == 1 and self.macs < LATENCY_MACS
 
     def __str__(self) -> str:
-        """E.g. "128x576x192", or "9x16x64x16 nt" for nine products with a transposed right operand."""
+        """Return e.g. "128x576x192", or "9x16x64x16 nt" for nine products with a transposed right operand."""
         batch = f"{self.batch}x" if self.batch > 1 else ""
         return f"{batch}{self.m}x{self.k}x{self.n}" + (" nt" if self.trans_b else "")
 
 
 def load_products() -> dict[str, tuple[Product, ...]]:
-    """The products by the name of their set, the sets "transposed" and "attention" last."""
+    """Return the products of each set by its name, the sets "transposed" and "attention" last."""
     content = json.loads(Path(__file__).with_name("gemm.json").read_text(encoding="utf-8"))
     sets = {
         name: tuple(Product(m, k, n) for m, k, n in shapes) for name, shapes in content["products"].items()
@@ -88,7 +88,7 @@ def load_products() -> dict[str, tuple[Product, ...]]:
 
 
 def choose_products(names: Iterable[str] | None = None) -> dict[Product, str]:
-    """The products of some sets, each once, with the name of its set.
+    """Return the products of some sets, each once, with the name of its set.
 
     Args:
         names: of sets; None for all but transposed and attention.

@@ -1,4 +1,4 @@
-"""The fewest cycles that a matrix product can take: the definitions of docs/performance.md."""
+"""The least cycles of a matrix product, as docs/performance.md defines them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from echo_npu.spec.data_types import DataType, OutType
 
 
 def macs_per_element(dtype: DataType) -> int:
-    """Multiply-accumulates that one processing element does in a cycle."""
+    """Return the multiply-accumulates that one processing element does in a cycle."""
     return 4 if dtype == DataType.INT8 else 1
 
 
 def peak_macs(capabilities: Capabilities, dtype: DataType) -> int:
-    """Multiply-accumulates a cycle that the array does at its best."""
+    """Return the multiply-accumulates that the array does in a cycle at most."""
     return capabilities.array_rows * capabilities.array_cols * macs_per_element(dtype)
 
 
 def bus_bytes(capabilities: Capabilities) -> int:
-    """Bytes a cycle, in each direction, that the memory bus moves at its best."""
+    """Return the bytes that the memory bus moves in a cycle at most, in each direction."""
     return capabilities.data_width // 8
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Cycles that a product takes at least, by what it uses.
+    """The least cycles of a product, for each resource that it uses.
 
     Attributes:
         compute: macs / peak.
@@ -59,7 +59,7 @@ def product_bound(
     out: OutType = OutType.FLOAT32,
     batch: int = 1,
 ) -> Bound:
-    """The bound of `batch` products [m, k] @ [k, n], each with operands of its own.
+    """Return the bound of `batch` products [m, k] @ [k, n], each with operands of its own.
 
     Args:
         dtype: of the operands.

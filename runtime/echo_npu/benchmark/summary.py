@@ -1,4 +1,4 @@
-"""What many measured products say together."""
+"""Summarise many measured products."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final
 from echo_npu.benchmark.gemm import Measured
 
 ROOFLINE_FLOOR: Final = 0.80
-"""What every product is meant to reach."""
+"""The least roofline that a product should reach."""
 
 DECODE_FLOOR: Final = 0.90
-"""What products of a single row are meant to reach."""
+"""The least roofline that a product of a single row should reach."""
 
 BATCH_FLOOR: Final = 0.70
-"""What batches of small products are meant to reach."""
+"""The least roofline that a batch of small products should reach."""
 
 
 def floor_of(measured: Measured) -> float | None:
-    """The roofline that a product is meant to reach; None where its fixed cost counts instead."""
+    """Return the roofline that a product should reach; None if it is judged by its fixed cost."""
     if measured.product.is_decode:
         return DECODE_FLOOR
     if measured.product.is_latency:
@@ -30,12 +30,12 @@ def floor_of(measured: Measured) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The judgement of a run.
+    """The summary of a run.
 
     Attributes:
         means: geometric mean of the roofline over all products that are large enough, by type and over all
-            types ("all"); single products only, or batches only where there is nothing else.
-        below: products below what they are meant to reach, worst first.
+            types ("all"); of single products, or of batches if there are no single products.
+        below: products below what they should reach, worst first.
         decode: the lowest roofline of a product of a single row; None without one.
         latency: products too small to be judged by the roofline.
         wrong: products with a bit that is not the functional model's.
@@ -48,7 +48,7 @@ class Summary:
     wrong: tuple[Measured, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts as data for JSON."""
         return {
             "roofline_geometric_mean": self.means,
             "below": {each.name: each.roofline for each in self.below},
@@ -59,7 +59,7 @@ class Summary:
 
 
 def summarize(measured: Iterable[Measured]) -> Summary:
-    """Judge a run; products without cycles are only judged for their bits."""
+    """Summarise a run. Products without cycles are judged only by their bits."""
     every = list(measured)
     timed = [each for each in every if each.roofline]
     large = [each for each in timed if not each.product.is_latency]

@@ -1,4 +1,4 @@
-"""Measures operations of the vector engine, and copies, against the bandwidth of memory."""
+"""Measure operations of the vector engine, and copies, against the bandwidth of memory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class MeasuredOperation:
     """An operation on matrices of one shape.
 
     Attributes:
-        name: what reports call it.
+        name: its name in reports.
         inputs: the dtype of each input matrix.
-        run: the call: device, inputs, rows' weights (one float32 vector a row long), output.
+        run: the call, of device, inputs, weights (a float32 vector as long as a row) and output.
         output: dtype of the result.
         weighted: whether the weights are read.
     """
@@ -71,7 +71,7 @@ class VectorMeasured:
         cycles: BUSY_CYCLES.
         bandwidth: bytes of the busier direction, each operand and the result once, / (cycles * bytes that
             the bus moves in a cycle).
-        cycles_per_chunk: cycles for as many elements as there are lanes.
+        cycles_per_chunk: cycles for each chunk of as many elements as there are lanes.
     """
 
     name: str
@@ -82,7 +82,7 @@ class VectorMeasured:
     cycles_per_chunk: float
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts as data for JSON."""
         return asdict(self)
 
 
@@ -105,7 +105,7 @@ def _measure(device: Device, operation: MeasuredOperation, rows: int, cols: int)
     ]
     weights = device.tensor(rng.standard_normal(cols, dtype=np.float32), region="weight")
     output = device.empty((rows, cols), operation.output)
-    operation.run(device, inputs, weights, output)  # brings the program into program memory
+    operation.run(device, inputs, weights, output)  # loads the program into program memory
     before = device.counters()["busy_cycles"]
     operation.run(device, inputs, weights, output)
     cycles = device.counters()["busy_cycles"] - before

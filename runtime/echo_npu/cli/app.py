@@ -62,7 +62,7 @@ def info(backend: Backend = None, config: Config = "default", as_json: AsJson = 
     Console().print(table)
 
 
-@app.command(context_settings={"ignore_unknown_options": True})  # so that -3 is a dimension, a wrong one
+@app.command(context_settings={"ignore_unknown_options": True})  # so that -3 is read as an illegal dimension
 def matmul(
     m: Annotated[int, typer.Argument(help="Rows of a and c.")],
     k: Annotated[int, typer.Argument(help="Columns of a, rows of b.")],
@@ -102,7 +102,7 @@ def matmul(
         if (backend or echo_npu.get_backend_name()) == "rtlmodel":
             options["seed"] = seed
         kinds = {kind.label: kind for kind in DataType}
-        if dtype in kinds:  # before a device is opened, or built; what it does not have it refuses itself
+        if dtype in kinds:  # before a device is built or opened; the device refuses a dtype that it lacks
             check_size(m, k, n, dtype=kinds[dtype], out_bytes=1)
         with echo_npu.open(backend, config=config, **options) as device:
             report = measure_matmul(

@@ -114,8 +114,9 @@ def chosen_work(
     *,
     trans_b: bool = False,
 ) -> dict[tuple[Product, DataType], str]:
-    """What to measure, with the name of its set ("-" for a shape of the caller's own), all types of a product
-    together.
+    """Return what to measure, with the name of its set ("-" for a shape of the caller).
+
+    All types of a product are together.
 
     Args:
         dtypes: labels of types; None or "all" for all of them.
@@ -124,7 +125,7 @@ def chosen_work(
         trans_b: every right operand is stored transposed.
 
     Raises:
-        ValueError: an unknown type or set, or a shape that is none.
+        ValueError: an unknown type or set, or a text that is no shape.
     """
     labels = list(dtypes) if dtypes else [ALL]
     types = list(DataType) if ALL in labels else [DataType.of(label) for label in labels]
@@ -141,7 +142,7 @@ def chosen_work(
 def to_dict(
     config: str, names: Sequence[str], measured: Sequence[Measured], summary: Summary
 ) -> dict[str, Any]:
-    """For JSON: the keys `config`, `products` (a list) and `summary`."""
+    """Return the results as data for JSON, with the keys `config`, `products` (a list) and `summary`."""
     products: list[Mapping[str, Any]] = [
         {"set": name, **each.to_dict()} for name, each in zip(names, measured, strict=True)
     ]
@@ -149,7 +150,7 @@ def to_dict(
 
 
 def results_table(names: Sequence[str], measured: Sequence[Measured]) -> Table:
-    """A line for each product and type; red where it is below what it is meant to reach."""
+    """Return a table with a line for each product and type; red where it is below what it should reach."""
     table = Table()
     table.add_column("set")
     table.add_column("product")
@@ -179,7 +180,7 @@ def results_table(names: Sequence[str], measured: Sequence[Measured]) -> Table:
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """The summary in sentences."""
+    """Return the summary in sentences."""
     lines = []
     if summary.means:
         parts = ", ".join(f"{name} {mean:.3f}" for name, mean in summary.means.items())

@@ -103,7 +103,7 @@ def lenet_command(
 
 
 def waves_command(layer: str, index: int, config: str, prompt: str | None, seed: int | None) -> str:
-    """What to type for a waveform of the same run."""
+    """Return the command that makes a waveform of the same run."""
     words = ["make", "transformer", "WAVES=1"]
     for name, value, default in (
         ("LAYER", layer, "tiny"),
@@ -118,7 +118,7 @@ def waves_command(layer: str, index: int, config: str, prompt: str | None, seed:
 
 
 def _is_random(name: str, prompt: str | None, seed: int | None) -> bool:
-    """Whether `name` is the random model; ValueError for an unknown one, or an option of the other."""
+    """Return whether `name` is the random model; ValueError for an unknown one, or an option of the other."""
     if name not in NAMES:
         raise ValueError(f"there is no model {name!r}; the models are {', '.join(NAMES)}")
     if name == "tiny" and prompt is not None:

@@ -1,4 +1,4 @@
-"""`echo-npu doctor` and `echo-npu cache`: what simulations need, and what they keep."""
+"""The commands `echo-npu doctor` and `echo-npu cache`: what simulations need, and what they keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of `echo-npu` share: options, and how they report what went wrong."""
+"""What the commands of `echo-npu` share: options, and how they report errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Trace = Annotated[
 
 @contextlib.contextmanager
 def reported(*more: type[Exception]) -> Iterator[None]:
-    """What went wrong as one message and an exit status: 2 for wrong arguments, 1 for a failure.
+    """Report an error as one message and an exit status: 2 for wrong arguments, 1 for a failure.
 
     Args:
         more: exceptions that mean wrong arguments, beside ValueError and TypeError.
@@ -55,16 +55,16 @@ def reported(*more: type[Exception]) -> Iterator[None]:
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """The options that were given; a backend refuses those that it does not have."""
+    """Return the options that were given; a backend refuses those that it does not have."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def table_console() -> Console:
-    """Standard output, wide enough for a whole table where it is piped."""
+    """Return a console on standard output that is wide enough for a table if it is piped."""
     console = Console()
     return console if console.is_terminal else Console(width=140)
 
 
 def shown(value: float | None, form: str) -> str:
-    """A figure in a table, a dash for one that there is not."""
+    """Format a figure for a table; a dash for None."""
     return "-" if value is None else format(value, form)

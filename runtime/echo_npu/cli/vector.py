@@ -58,7 +58,7 @@ def _read(file: Path) -> Program:
 
 
 def _or_exit(action: Callable[[], _R]) -> _R:
-    """What went wrong as one message and exit status 2."""
+    """Return the result of `action`, or report its error as one message and exit status 2."""
     try:
         return action()
     except (ValueError, KeyError, OSError) as error:

@@ -1,1 +1,1 @@
-"""Commands: their packets, what a checked one means, and how they are shown."""
+"""Commands: their packets, checks and listings."""

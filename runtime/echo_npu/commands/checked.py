@@ -1,4 +1,4 @@
-"""A checked command with its operands as places in memory, and the fault of one that is refused."""
+"""A checked command with its operands in memory, or its fault."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class MemoryOperand:
     segment_stride: int = 0
 
     def extent(self, batch: tuple[int, int]) -> int:
-        """Bytes from the first to one past the last that is touched."""
+        """Return the bytes from the first to the last that is touched."""
         inner, outer = batch
         steps = (inner - 1) * self.batch_strides[0] + (outer - 1) * self.batch_strides[1]
         steps += (self.segments - 1) * self.segment_stride
         return steps + (self.rows - 1) * self.row_stride + self.row_bytes
 
     def overlaps_itself(self, batch: tuple[int, int]) -> bool:
-        """Whether two rows or batches share bytes. Also True where they interlace without meeting."""
+        """Return whether two rows or batches share bytes. Also True if they interlace without sharing any."""
         rows, segments = (self.row_stride, self.rows), (self.segment_stride, self.segments)
         return overlaps(self.row_bytes, (segments, rows, *zip(self.batch_strides, batch, strict=True)))
 
@@ -55,7 +55,7 @@ class CheckedCommand:
         sources: the operands that it reads, in the order of the packet's fields; those of a VECTOR command
             are its enabled input streams; behind those of a MATMUL come its column vectors and row scales.
         dst: what it writes to; None for a command that writes no memory.
-        vector: the rest of a VECTOR command.
+        vector: of a VECTOR command, its other fields.
         column_vectors: of a MATMUL with COL_SCALE or BIAS, one row for each of the two.
         row_scales: of a MATMUL with ROW_SCALE, one row.
     """

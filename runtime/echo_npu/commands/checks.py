@@ -1,11 +1,11 @@
-"""What the device checks in a command before it touches memory, in the device's order.
+"""Check commands as the device does before it touches memory, in the device's order.
 
     opcode, flags (param[7] counts as one), extension (magic, reserved words, counts), dimensions, the
     program's entry, alignment of the sources and dst, strides, range of the sources and dst, protected range,
     overlap
 
-The first check that fails decides the error code and the address. All sizes are exact Python integers, so
-nothing here can overflow; the hardware's arithmetic is wide enough to give the same answers.
+The first check that fails decides the error code and the address. Sizes are Python integers, which cannot
+overflow; the hardware's arithmetic is wide enough to give the same results.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Extension = ExtensionPacket | VectorExtension
 
 
 def unpack_extension(slots: Sequence[bytes]) -> Extension | None:
-    """What a command's extension packets say: one, or the three of a VECTOR command. None for none."""
+    """Unpack a command's extension packets: one, or the three of a VECTOR command. None if there is none."""
     if not slots:
         return None
     return ExtensionPacket.unpack(slots[0]) if len(slots) == 1 else VectorExtension.unpack(slots)
 
 
 def check_head(packet: NpuCommandPacket) -> None:
-    """The checks that need no extension packet: opcode and flags."""
+    """Check what needs no extension packet: opcode and flags. PacketFault."""
     legal = LEGAL_FLAGS.get(packet.opcode)
     if legal is None:
         raise PacketFault(ErrorCode.BAD_OPCODE)
@@ -62,7 +62,7 @@ def check_head(packet: NpuCommandPacket) -> None:
 
 
 def _out_fits(packet: NpuCommandPacket) -> bool:
-    """Whether the OUT flags of a MATMUL name a type that its operands and its other flags allow."""
+    """Return whether the OUT flags of a MATMUL name a type that its operands and its other flags allow."""
     out = (packet.flags & Flags.OUT) >> OUT_SHIFT
     if out == OutType.INT32:
         return packet.data_type == DataType.INT8 and not packet.flags & EPILOGUE_FLAGS
@@ -75,11 +75,11 @@ def check_command(
     programs: ProgramMemory | None = None,
     guard: Region | None = None,
 ) -> CheckedCommand:
-    """The command that a packet, and the extension that its EXT flag announced, stand for.
+    """Check a packet and the extension that its EXT flag announced; return the command.
 
     Args:
-        extension: of a VECTOR command a VectorExtension, of others an ExtensionPacket.
-        programs: what program memory holds (None: there is none).
+        extension: a VectorExtension for a VECTOR command, an ExtensionPacket for others.
+        programs: program memory (None: there is none).
         guard: the range that no command may write to (None: there is none).
 
     Raises: PacketFault with what the device reports.
@@ -127,12 +127,10 @@ def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket) -> None:
 
 
 def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> CheckedCommand:
-    """The command's operands; checks the dimensions."""
+    """Check the dimensions and return the command with its operands."""
     m, k, n = packet.m, packet.k, packet.n
     src1, src2, dst = packet.src1_addr, packet.src2_addr, packet.dst_addr
     batch = (e.batch0 or 1, e.batch1 or 1)
-    strides1 = (e.src1_batch0_stride, e.src1_batch1_stride)
-    strides_dst = (e.dst_batch0_stride, e.dst_batch1_stride)
 
     if packet.opcode == Opcode.MATMUL:
         if not all(1 <= size <= MAX_MATMUL_DIM for size in (m, k, n)):
@@ -158,48 +156,33 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
         return CheckedCommand(
             packet, batch, (_linear(src1, 4 * count), _linear(src2, 4 * count)), _linear(dst, 4 * count)
         )
-    rows = e.rows or 1
-    return CheckedCommand(
-        packet,
-        batch,
-        (MemoryOperand(src1, rows, count, e.src1_row_stride or count, strides1),),
-        MemoryOperand(dst, rows, count, e.dst_row_stride or count, strides_dst),
-    )
+    source, target = (_operand(name, packet, e, e.rows or 1, count) for name in ("src1", "dst"))
+    return CheckedCommand(packet, batch, (source,), target)
 
 
 def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> CheckedCommand:
-    """The operands of a MATMUL."""
+    """Return a MATMUL with its operands."""
     m, k, n, flags = packet.m, packet.k, packet.n, packet.flags
     size = packet.data_type.itemsize
     rows1, bytes1 = (k, size * m) if flags & Flags.TRANS_A else (m, size * k)
     rows2, bytes2 = (n, size * k) if flags & Flags.TRANS_B else (k, size * n)
     bytes_dst = packet.out_type.itemsize(packet.data_type) * n
-    src1 = MemoryOperand(
-        packet.src1_addr,
-        rows1,
-        bytes1,
-        e.src1_row_stride or bytes1,
-        (e.src1_batch0_stride, e.src1_batch1_stride),
-    )
-    src2 = MemoryOperand(
-        packet.src2_addr,
-        rows2,
-        bytes2,
-        e.src2_row_stride or bytes2,
-        (e.src2_batch0_stride, e.src2_batch1_stride),
-    )
-    dst = MemoryOperand(
-        packet.dst_addr,
-        m,
-        bytes_dst,
-        e.dst_row_stride or bytes_dst,
-        (e.dst_batch0_stride, e.dst_batch1_stride),
-    )
+    src1 = _operand("src1", packet, e, rows1, bytes1)
+    src2 = _operand("src2", packet, e, rows2, bytes2)
+    dst = _operand("dst", packet, e, m, bytes_dst)
     vectors = bool(flags & Flags.COL_SCALE) + bool(flags & Flags.BIAS)
     columns = MemoryOperand(e.column_vectors, vectors, 4 * n, 4 * n) if vectors else None
     row_scales = _linear(e.row_scales, 4 * m) if flags & Flags.ROW_SCALE else None
     sources = (src1, src2, *(each for each in (columns, row_scales) if each is not None))
     return CheckedCommand(packet, batch, sources, dst, column_vectors=columns, row_scales=row_scales)
+
+
+def _operand(
+    name: str, packet: NpuCommandPacket, e: ExtensionPacket, rows: int, row_bytes: int
+) -> MemoryOperand:
+    """Return the operand `name` ("src1", "src2" or "dst"), with the strides of the extension."""
+    row, inner, outer = (getattr(e, f"{name}_{each}_stride") for each in ("row", "batch0", "batch1"))
+    return MemoryOperand(getattr(packet, f"{name}_addr"), rows, row_bytes, row or row_bytes, (inner, outer))
 
 
 def _linear(address: int, nbytes: int) -> MemoryOperand:

@@ -1,4 +1,4 @@
-"""Integers as arguments."""
+"""Checks of integer arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import SupportsIndex
 
 
 def checked_integer(name: str, value: SupportsIndex, low: int, high: int) -> int:
-    """`value` as an int in `low..high`; TypeError or ValueError names the field and the value."""
+    """Return `value` as an int in `low..high`; TypeError or ValueError names the field and the value."""
     if isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     try:

@@ -1,4 +1,4 @@
-"""Commands in words, from the packets that the device gets: for listings and timelines."""
+"""Describe commands in words, from their packets, for listings and timelines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Listed:
         opcode: its name; "opcode 0x.." for one that does not exist.
         name: what it does in a few words: the vector program's name, else the opcode.
         shape: its sizes, e.g. "16x64x32"; with the types of a product that is not all float32.
-        facts: everything else that is not a default, under the names that packets use; addresses as text.
+        facts: all other fields that are not defaults, by their names in packets; addresses as text.
     """
 
     opcode: str
@@ -48,7 +48,7 @@ class Listed:
 
 
 def list_command(command: Command, program: str | None = None) -> Listed:
-    """A command, right or wrong, in words.
+    """Describe a command, valid or not.
 
     Args:
         program: the name of the vector program that a VECTOR command runs, if it is known.
@@ -101,7 +101,7 @@ def _vector(
 
 
 def _types(flags: int) -> str:
-    """The type of a product's operands, and of its result where that is another one."""
+    """Return the type of a product's operands, and that of its result if it differs."""
     operands = DataType((flags & Flags.DTYPE) >> DTYPE_SHIFT)
     result = (flags & Flags.OUT) >> OUT_SHIFT
     if result == OutType.OWN or operands == DataType.FP32:

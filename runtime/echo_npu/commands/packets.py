@@ -1,9 +1,9 @@
 """Command packets: 64 little-endian bytes each, as the device reads them.
 
-`NpuCommandPacket` and `ExtensionPacket` encode whatever fits the fields, right or wrong: the device judges a
+`NpuCommandPacket` and `ExtensionPacket` encode whatever fits the fields, valid or not: the device judges a
 packet, and tests need bad ones. The builders (`matmul_command`, `memcpy_command`, `add_command`, ...) refuse
-what the device would refuse for its shape, with the name and value of the argument. Each has a twin
-(`matmul_packets`, ...) that returns the packets one by one.
+fields that the device would refuse, with the name and value of the argument. Each has a variant
+(`matmul_packets`, ...) that returns a list of packets.
 """
 
 from __future__ import annotations
@@ -79,21 +79,21 @@ MAX_MATMUL_DIM: Final = MAX_DIM
 MAX_ROWS: Final = MAX_DIM
 
 LEGAL_FLAGS: Final[dict[int, int]] = {opcode: facts.flags for opcode, facts in OPCODES.items()}
-"""The flags each opcode understands."""
+"""The legal flags of each opcode."""
 FENCES: Final = frozenset(opcode for opcode, facts in OPCODES.items() if facts.engine == "none")
-"""The opcodes of commands without an engine, which wait for everything before them."""
+"""The opcodes of commands that use no engine and wait for everything before them."""
 
 VECTOR_OPERAND_FLAGS: Final = Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS
 """The flags of MATMUL whose float32 vectors the extension packet points to."""
 EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
-"""The flags of MATMUL for what happens to an element between its sum and dst."""
+"""The flags of MATMUL for the steps between an element's sum and dst."""
 
 _EXTENSIONS: Final[dict[int, int]] = {opcode: facts.extensions for opcode, facts in OPCODES.items()}
 _EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster
 
 
 def extension_count(opcode: int, flags: int) -> int:
-    """How many extension packets a command announces: 0 where the flag is missing or not legal."""
+    """Return the number of extension packets that a command announces: 0 if the flag is not set or legal."""
     return _EXTENSIONS.get(opcode, 0) if flags & _EXT else 0
 
 
@@ -106,7 +106,7 @@ def _address(name: str, value: SupportsIndex) -> int:
 
 
 def float32_bits(name: str, value: float) -> int:
-    """The IEEE-754 binary32 encoding of `value` (rounded to nearest even)."""
+    """Return the IEEE-754 binary32 encoding of `value` (rounded to nearest even)."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__})")
     number = float(value)
@@ -129,8 +129,7 @@ class NpuCommandPacket:
             write into them when given.
 
     Raises:
-        TypeError, ValueError: a field of a type or size that its bits cannot hold. Nothing else is checked
-            here.
+        TypeError, ValueError: a field that its bits cannot hold. Nothing else is checked.
     """
 
     opcode: int
@@ -203,14 +202,14 @@ class NpuCommandPacket:
         return OutType((self.flags & Flags.OUT) >> OUT_SHIFT)
 
     def pack(self) -> bytes:
-        """The 64 bytes of the packet."""
+        """Return the 64 bytes of the packet."""
         return COMMAND_STRUCT.pack(
             self.opcode, self.flags, self.src1_addr, self.src2_addr, self.dst_addr, *self.param
         )
 
     @classmethod
     def unpack(cls, data: bytes | bytearray | memoryview) -> NpuCommandPacket:
-        """The packet that these 64 bytes hold; ValueError for another length."""
+        """Return the packet that these 64 bytes hold; ValueError for another length."""
         opcode, flags, src1, src2, dst, *param = COMMAND_STRUCT.unpack(_sixty_four(data))
         return _made(
             cls, opcode=opcode, flags=flags, src1_addr=src1, src2_addr=src2, dst_addr=dst, param=tuple(param)
@@ -232,11 +231,11 @@ class NpuCommandPacket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionPacket(ExtensionFields):
-    """What 64 bytes cannot hold: leading dimensions, two levels of batches, and vectors beside the operands.
+    """The second packet of a command: row strides, two levels of batches, and vectors besides the operands.
 
     All strides are u32 bytes. A row stride of 0 is dense. A batch count of 0 is 1. A batch stride of 0 reads
-    the same matrix again. `rows` is MEMCPY's: so many rows of the main packet's byte count. `column_vectors`
-    and `row_scales` are MATMUL's: the u32 addresses of the float32 vectors that its flags ask for.
+    the same matrix again. `rows` is the number of rows of a MEMCPY, each of the main packet's byte count.
+    `column_vectors` and `row_scales` are u32 addresses of the float32 vectors that a MATMUL's flags ask for.
     """
 
     def __post_init__(self) -> None:
@@ -244,12 +243,12 @@ class ExtensionPacket(ExtensionFields):
             object.__setattr__(self, item.name, _u32(item.name, getattr(self, item.name)))
 
     def pack(self) -> bytes:
-        """The 64 bytes of the packet."""
+        """Return the 64 bytes of the packet."""
         return EXTENSION_STRUCT.pack(*(getattr(self, item.name) for item in fields(self)))
 
     @classmethod
     def unpack(cls, data: bytes | bytearray | memoryview) -> ExtensionPacket:
-        """The packet that these 64 bytes hold; ValueError for another length."""
+        """Return the packet that these 64 bytes hold; ValueError for another length."""
         words = EXTENSION_STRUCT.unpack(_sixty_four(data))
         return _made(cls, **dict(zip(ExtensionFields.__slots__, words, strict=True)))
 
@@ -261,7 +260,7 @@ class ExtensionPacket(ExtensionFields):
 
 
 def _made(kind: type[_Made], **values: Any) -> _Made:
-    """A packet whose fields are known to fit."""
+    """Make a packet without checks, for fields that are known to fit."""
     packet = object.__new__(kind)
     for name, value in values.items():
         object.__setattr__(packet, name, value)
@@ -273,7 +272,7 @@ Packet: TypeAlias = NpuCommandPacket | ExtensionPacket | bytes
 
 
 def packet_bytes(packet: Packet) -> bytes:
-    """The 64 bytes to submit; TypeError or ValueError for anything that is no packet."""
+    """Return the 64 bytes to submit; TypeError or ValueError for anything that is no packet."""
     if isinstance(packet, (NpuCommandPacket, ExtensionPacket)):
         return packet.pack()
     if isinstance(packet, (bytes, bytearray, memoryview)):
@@ -296,7 +295,8 @@ class Command:
 
     @classmethod
     def of(cls, packet: Packet, *extensions: Packet) -> Command:
-        """The command of these packets, right or wrong; TypeError or ValueError for what is no packet."""
+        """Return the command of these packets, valid or not; TypeError or ValueError for what is no
+        packet."""
         return cls(tuple(packet_bytes(each) for each in (packet, *extensions)))
 
     @property
@@ -317,7 +317,7 @@ class Command:
         return ", ".join([str(self.packet), *texts])
 
     def packets(self) -> list[NpuCommandPacket | ExtensionPacket]:
-        """The packets of a command that has no other extension than an ExtensionPacket."""
+        """Return the packets of a command whose only extension, if any, is an ExtensionPacket."""
         return [self.packet, *(ExtensionPacket.unpack(slot) for slot in self.slots[1:])]
 
 
@@ -326,7 +326,7 @@ Submission: TypeAlias = Command | Packet | Iterable[Command | Packet]
 
 
 def as_commands(given: Submission) -> list[Command]:
-    """The commands that a submission consists of; a packet's extensions are those that follow it.
+    """Return the commands of a submission; a packet's extensions are those that follow it.
 
     Raises:
         TypeError, ValueError: something that is no packet.
@@ -348,7 +348,7 @@ def as_commands(given: Submission) -> list[Command]:
 
 
 def _announced(slot: bytes) -> int:
-    """How many extensions a command packet announces."""
+    """Return how many extensions a command packet announces."""
     opcode, flags = struct.unpack_from("<II", slot)
     return extension_count(opcode, flags)
 
@@ -384,7 +384,7 @@ def _aligned(name: str, value: SupportsIndex, multiple: int = 4) -> int:
 
 
 def _aligned32(name: str, value: SupportsIndex) -> int:
-    """An address that the extension packet holds: 32 bits, a multiple of 4."""
+    """Check an address for the extension packet: 32 bits, a multiple of 4."""
     return _aligned(name, _u32(name, value))
 
 
@@ -436,23 +436,21 @@ def matmul_command(
     dst_batch_strides: Sequence[int] = (0, 0),
     irq: bool = False,
 ) -> Command:
-    """`dst[M, N] = op(src1)[M, K] @ op(src2)[K, N]`, row-major, for every batch.
+    """Compute `dst[M, N] = op(src1)[M, K] @ op(src2)[K, N]`, row-major, for every batch.
 
-    On its way to dst an element is multiplied by alpha, by its row's scale and by its column's, its column's
-    bias is added, and relu is taken: those that are asked for, in this order, each rounded to float32.
+    Each sum is multiplied by alpha, by its row's scale and by its column's scale, its column's bias is added,
+    and relu is taken. Only the steps that are asked for are done, in this order, each rounded to float32.
 
     Args:
-        src1, src2, dst: physical byte addresses, multiples of their elements' size.
-        m, k, n: 1..2**24.
-        dtype: type of both operands, or its label: fp32, bf16, fp16, int8.
-        out: type of the result: float32, that of the operands, or (int8, and nothing on its way) int32.
-        trans_a: src1 is stored as [K, M].  trans_b: src2 is stored as [N, K].
-        alpha: multiplies the finished product (None: not at all).
-        row_scales: address of M float32, a multiple of 4; the same for every batch.
-        column_vectors: address of the N float32 of `column_scale`, of `bias`, or of both one behind the
-            other; a multiple of 4; the same for every batch.
-        column_scale, bias: which of the column vectors there are.
-        relu: what is below zero becomes zero.
+        src1, src2, dst: physical byte addresses, multiples of their elements' size. m, k, n: 1..2**24. dtype:
+        type of both operands, or its label: fp32, bf16, fp16, int8. out: type of the result: float32, that of
+        the operands, or int32 (of int8, without any of these steps). trans_a: src1 is stored as [K, M].
+        trans_b: src2 is stored as [N, K]. alpha: multiplies the sum (None: no such step). row_scales: address
+        of M float32, a multiple of 4; the same for every batch. column_vectors: address of N float32 for
+        `column_scale` or for `bias`, or of 2 * N for both in this
+            order; a multiple of 4; the same for every batch.
+        column_scale, bias: which column vectors there are.
+        relu: values below zero become zero.
         row_strides: bytes from one stored row to the next of src1, src2, dst; 0 is dense.
         batch: (inner, outer) number of products, each 1..65535.
         *_batch_strides: (inner, outer) bytes from one matrix to the next; 0 reads the same one again.
@@ -545,7 +543,7 @@ def memcpy_command(
     dst_batch_strides: Sequence[int] = (0, 0),
     irq: bool = False,
 ) -> Command:
-    """Copy `rows` rows of `nbytes` bytes from `src` to `dst`, for every batch; no alignment is asked for.
+    """Copy `rows` rows of `nbytes` bytes from `src` to `dst`, for every batch, with any alignment.
 
     Args:
         src, dst: physical byte addresses.
@@ -598,7 +596,13 @@ def memcpy_command(
 def add_command(
     src1: int, src2: int, dst: int, elements: int, *, alpha: float = 1.0, irq: bool = False
 ) -> Command:
-    """`dst = src1 + alpha * src2` over `elements` consecutive float32 values; dst may be one of the sources.
+    """Compute `dst = src1 + alpha * src2` over consecutive float32 values; dst may be one of the sources.
+
+    Args:
+        src1, src2, dst: physical byte addresses, multiples of 4.
+        elements: 1..2**30 - 1.
+        alpha: rounded to float32.
+        irq: raise the command interrupt on retirement.
 
     Raises:
         TypeError, ValueError: naming the argument and its value.
@@ -612,7 +616,7 @@ def add_command(
 def gather_command(
     table: int, indices: int, dst: int, rows: int, row_bytes: int, table_rows: int, *, irq: bool = False
 ) -> Command:
-    """Row `indices[i]` of a table to row i of dst, all dense.
+    """Copy row `indices[i]` of a table to row i of dst, all dense.
 
     Args:
         table: address of `table_rows` rows of `row_bytes` bytes, each 1..2**31.
@@ -632,7 +636,8 @@ def gather_command(
 
 
 def load_program_command(src: int, words: int, at: int, *, irq: bool = False) -> Command:
-    """`words` instructions of 64 bits from `src`, a multiple of 8, to program memory from word `at` on.
+    """Load `words` instructions of 64 bits from `src`, a multiple of 8, into program memory from word `at`
+    on.
 
     Raises:
         TypeError, ValueError: naming the argument and its value.
@@ -644,17 +649,17 @@ def load_program_command(src: int, words: int, at: int, *, irq: bool = False) ->
 
 
 def nop_packet(*, irq: bool = False) -> NpuCommandPacket:
-    """A command that does nothing but retire."""
+    """Return a command that only retires."""
     return NpuCommandPacket(Opcode.NOP, Flags.IRQ if irq else Flags.NONE)
 
 
 def sync_packet(*, irq: bool = False) -> NpuCommandPacket:
-    """A full fence: it retires when everything before it has, and nothing after it starts earlier."""
+    """Return a full fence: it retires after everything before it, and nothing after it starts earlier."""
     return NpuCommandPacket(Opcode.SYNC, Flags.IRQ if irq else Flags.NONE)
 
 
 def _as_packets(build: Callable[_P, Command]) -> Callable[_P, list[NpuCommandPacket | ExtensionPacket]]:
-    """A builder that returns the packets of its command."""
+    """Make a builder that returns the packets of a command."""
 
     @wraps(build)
     def packets(*args: _P.args, **kwargs: _P.kwargs) -> list[NpuCommandPacket | ExtensionPacket]:

@@ -1,4 +1,5 @@
-"""N-dimensional strided loops: whether they meet, and the two batch levels that one command has."""
+"""N-dimensional strided loops: whether they overlap, and how they become the two batch levels of a
+command."""
 
 from __future__ import annotations
 
@@ -27,9 +28,12 @@ class Chunk:
 
 
 def overlaps(nbytes: int, steps: Iterable[tuple[int, int]]) -> bool:
-    """Whether runs of `nbytes` bytes share bytes, one for each step of all loops, (stride in bytes, count).
+    """Return whether runs of `nbytes` bytes, one for each step of all loops, share bytes.
 
-    Also True of runs that interlace without meeting.
+    Also True of runs that interlace without sharing any.
+
+    Args:
+        steps: (stride in bytes, count) of each loop.
     """
     extent = nbytes
     for stride, count in sorted(steps):
@@ -42,7 +46,7 @@ def overlaps(nbytes: int, steps: Iterable[tuple[int, int]]) -> bool:
 
 
 def collapse(shape: Sequence[int], *strides: Sequence[int]) -> list[Loop]:
-    """The loops over `shape`, outermost first, none of one step, neighbours merged where possible."""
+    """Return the loops over `shape`, outermost first, without loops of one step, merged where possible."""
     loops: list[Loop] = []
     for axis, count in enumerate(shape):
         if count == 1:
@@ -55,7 +59,7 @@ def collapse(shape: Sequence[int], *strides: Sequence[int]) -> list[Loop]:
 
 
 def chunks(loops: Sequence[Loop], operands: int) -> Iterator[Chunk]:
-    """One chunk for each command that it takes: the inner two loops in the command, the others unrolled."""
+    """Yield a chunk for each command: the inner two loops are in the command, the others are unrolled."""
     one = Loop(1, (0,) * operands)
     *unrolled, outer, inner = [one, one, *loops]
     steps = [[(step, 1) for step in range(loop.count)] for loop in unrolled]
@@ -73,5 +77,5 @@ def chunks(loops: Sequence[Loop], operands: int) -> Iterator[Chunk]:
 
 
 def _pieces(count: int) -> list[tuple[int, int]]:
-    """`(start, length)` of the parts of a loop that each fit a batch count."""
+    """Return `(start, length)` of the parts of a loop that each fit a batch count."""
     return [(start, min(MAX_BATCH, count - start)) for start in range(0, count, MAX_BATCH)]

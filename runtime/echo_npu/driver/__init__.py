@@ -1,1 +1,1 @@
-"""What `Device` drives the hardware with: memory allocation, queues, transfers and recording."""
+"""How `Device` drives the hardware: memory allocation, queues, transfers and recording."""

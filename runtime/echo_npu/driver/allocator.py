@@ -27,8 +27,8 @@ class AllocatorStatistics:
 class RegionAllocator:
     """First-fit allocator of one region: lowest address first, neighbours merged when freed.
 
-    Physical address 0 is ordinary memory, but no allocation starts there: a 0 in a caller's hands is a
-    mistake, not a pointer. Failure is an exception, never a value.
+    Physical address 0 is ordinary memory, but no allocation starts there, so that a pointer of 0 is always a
+    mistake.
     """
 
     def __init__(self, region: Region, alignment: int = ALLOCATION_ALIGNMENT) -> None:
@@ -47,9 +47,10 @@ class RegionAllocator:
         self._frees = 0
 
     def malloc(self, nbytes: int, *, from_top: bool = False) -> int:
-        """The address of a new block of at least `nbytes` bytes (>= 1).
+        """Return the address of a new block of at least `nbytes` bytes (>= 1).
 
-        It is the start of the lowest hole that is large enough, with `from_top` the end of the highest.
+        The block is at the start of the lowest hole that is large enough, or with `from_top` at the end of
+        the highest.
 
         Raises:
             ValueError: nbytes is less than 1.
@@ -79,7 +80,7 @@ class RegionAllocator:
     def free(self, address: int) -> None:
         """Give a block back; NpuPointerError unless `address` is exactly what `malloc` returned.
 
-        A block that is retained keeps its place until it is released too.
+        A retained block keeps its place until it is also released.
         """
         if address not in self._used or address in self._given_up:
             raise NpuPointerError(self._why_not(address))
@@ -89,13 +90,13 @@ class RegionAllocator:
             self._return(address)
 
     def retain(self, address: int) -> None:
-        """Keep the block at `address` until `release`, even if its owner frees it. Each call counts."""
+        """Keep the block at `address`, even if its owner frees it, until as many calls of `release`."""
         if address not in self._used:
             raise NpuPointerError(self._why_not(address))
         self._retained[address] = self._retained.get(address, 0) + 1
 
     def release(self, address: int) -> None:
-        """Undo one `retain`. A block that its owner has freed is given back with the last one."""
+        """Undo one `retain`. The last one gives back a block that its owner has freed."""
         self._retained[address] -= 1
         if self._retained[address]:
             return
@@ -105,11 +106,11 @@ class RegionAllocator:
             self._return(address)
 
     def adopt(self, address: int) -> None:
-        """Give a retained block that its owner has freed to a new owner, who will free it."""
+        """Give a retained block that its owner has freed to a new owner."""
         self._given_up.remove(address)
 
     def block_at(self, address: int) -> tuple[int, int] | None:
-        """`(start, bytes)` of the block in which `address` lies, None if it lies in none."""
+        """Return `(start, bytes)` of the block that contains `address`, None if there is none."""
         index = bisect.bisect(self._starts, address) - 1
         if index < 0:
             return None
@@ -117,7 +118,7 @@ class RegionAllocator:
         return (start, self._used[start]) if address < start + self._used[start] else None
 
     def blocks_in(self, address: int, nbytes: int) -> list[tuple[int, int]]:
-        """`(start, bytes)` of the blocks that share a byte with `[address, address + nbytes)`, ascending."""
+        """Return `(start, bytes)` of the blocks that meet `[address, address + nbytes)`, ascending."""
         found = []
         for index in range(max(bisect.bisect(self._starts, address) - 1, 0), len(self._starts)):
             start = self._starts[index]
@@ -149,7 +150,7 @@ class RegionAllocator:
         return f"pointer 0x{address:08x} is not an allocation of the {self.region.name} region (freed twice?)"
 
     def size_of(self, address: int) -> int | None:
-        """Bytes of the block that starts at `address`, None if none does."""
+        """Return the bytes of the block that starts at `address`, None if there is none."""
         return self._used.get(address)
 
     @property

@@ -1,4 +1,4 @@
-"""What stands between a device as programs use it and the hardware."""
+"""The interface between a device and what carries out its methods."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class DeviceDriver(ABC):
         """How often the device was reset since it was opened."""
 
     def check_thread(self) -> None:  # noqa: B027  (any thread may use a device that is not recording)
-        """NpuRecordingError where this thread may not use the device."""
+        """Raise NpuRecordingError if this thread may not use the device."""
 
     # --- memory ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def malloc(self, region: str, nbytes: int) -> int:
-        """The physical address of a new block. Raises as `RegionAllocator.malloc`."""
+        """Return the physical address of a new block. Raises as `RegionAllocator.malloc`."""
 
     @abstractmethod
     def free(self, address: int) -> None:
         """Give a block back; NpuPointerError unless `malloc` returned `address`."""
 
     def constants(self) -> AbstractContextManager[None]:
-        """Blocks allocated inside the `with` block hold what the host writes into them next."""
+        """Allocate, inside the `with` block, blocks for what the host writes into them next."""
         return nullcontext()
 
     @abstractmethod
@@ -48,7 +48,7 @@ class DeviceDriver(ABC):
 
     @abstractmethod
     def read(self, address: int, nbytes: int) -> NDArray[np.uint8]:
-        """A copy of device memory, after everything submitted before."""
+        """Return a copy of device memory, after everything submitted before."""
 
     # --- commands -------------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ class DeviceDriver(ABC):
 
     @abstractmethod
     def wait(self, timeout_cycles: int | None) -> None:
-        """Wait for everything submitted; at most so many cycles, None: as long as something moves."""
+        """Wait for everything submitted, at most so many cycles; None: while the device makes progress."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -70,17 +70,17 @@ class DeviceDriver(ABC):
 
     @abstractmethod
     def limit(self, watchdog_cycles: int, *, protect_ring: bool) -> None:
-        """Bound the time of commands (0: not at all), and keep them from writing to the ring."""
+        """Limit the cycles of a command (0: no limit), and protect the ring from writes of commands."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Soft reset."""
+        """Reset the device softly."""
 
     # --- vector programs ------------------------------------------------------------------------------------
 
     @abstractmethod
     def entries(self, programs: Sequence[Program]) -> list[int]:
-        """Where programs are in program memory; those that are missing are loaded.
+        """Return the entries of programs in program memory; load those that are missing.
 
         Raises:
             NpuProgramMemoryError: they do not fit, together with those asked for since the last submission.
@@ -88,8 +88,8 @@ class DeviceDriver(ABC):
 
     @abstractmethod
     def entries_for_run(self, programs: Sequence[Program]) -> list[int]:
-        """`entries` for a submission that needs no other programs: all others may leave."""
+        """Do as `entries` for a submission that needs no other programs: all others may be evicted."""
 
     @abstractmethod
     def forget_programs(self) -> None:
-        """What was submitted writes program memory itself: nothing is known to be loaded any more."""
+        """Regard program memory as unknown: what was submitted writes it."""

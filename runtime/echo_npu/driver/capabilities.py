@@ -1,4 +1,4 @@
-"""What the hardware says about itself. The runtime knows its size from here and nowhere else."""
+"""The capability registers: the runtime's only source for the sizes of the hardware."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SUPPORTED_MAJOR = 1
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capability registers. `data_width` is bits, `scratch_*` are bytes, `data_types` are what operands
-    of a matrix product can be, as labels of `DataType`.
+    """The values of the capability registers.
 
-    Of the vector engine: `vector_length` and `row_elements` are elements of a vector and of a row register,
-    `program_words` the instructions that program memory holds.
+    `data_width` is bits, `scratch_*` are bytes. `data_types` are the labels of the `DataType`s that operands
+    of a matrix product can have. `vector_length` and `row_elements` are elements of a vector register and of
+    a row register, `program_words` are instructions of program memory.
     """
 
     version: tuple[int, int]
@@ -38,7 +38,7 @@ class Capabilities:
 
 
 def read_capabilities(backend: Backend) -> Capabilities:
-    """Read them; NpuError if this is no ECHO NPU, or one of another major version."""
+    """Read the capabilities; NpuError if this is no ECHO NPU, or one of another major version."""
     offsets = (
         regs.ID, regs.VERSION, regs.CAP_ARRAY, regs.CAP_VECTOR, regs.CAP_TYPES, regs.CAP_QUEUE,
         regs.CAP_SCRATCH_A, regs.CAP_SCRATCH_B, regs.CAP_SCRATCH_ACC,

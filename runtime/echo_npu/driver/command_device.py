@@ -25,12 +25,12 @@ from echo_npu.vector.program import Program
 
 
 class CommandDevice(Locked, ABC):
-    """What the operations see of a device, and what `Device` inherits through them.
+    """The part of a device that the operations use; `Device` inherits it.
 
     Attributes:
         backend: the five primitives.
         capabilities: what the device can do.
-        driver: what carries out the methods: the hardware's, or the recording's while one is under way.
+        driver: carries out the methods: the hardware's driver, or the recording's while one is under way.
     """
 
     def __init__(self, hardware: HardwareDriver) -> None:
@@ -39,15 +39,15 @@ class CommandDevice(Locked, ABC):
         self.capabilities = hardware.capabilities
         self.driver: DeviceDriver = hardware
         self._hardware = hardware
-        # What finalizers, which run on any thread, want done with an address.
+        # Calls that finalizers ask for, each with an address. Finalizers run on any thread.
         self._dropped: deque[tuple[Callable[[int], None], int]] = deque()
 
     @contextmanager
     def driven_by(self, make_driver: Callable[[HardwareDriver], DeviceDriver]) -> Iterator[None]:
-        """Hand everything over to another driver until the block ends; NpuRecordingError inside another one.
+        """Use another driver until the `with` block ends; NpuRecordingError if one is in use already.
 
         Args:
-            make_driver: makes that driver, once everything submitted is finished.
+            make_driver: makes that driver, after everything submitted is finished.
         """
         with self.held():
             if self.driver is not self._hardware:
@@ -68,7 +68,7 @@ class CommandDevice(Locked, ABC):
 
     @locked
     def malloc(self, nbytes: SupportsIndex, region: str = "activation") -> int:
-        """The physical address of a new block, a multiple of 64 and never 0.
+        """Return the physical address of a new block, a multiple of 64 and never 0.
 
         Args:
             nbytes: at least 1.
@@ -91,11 +91,11 @@ class CommandDevice(Locked, ABC):
         self.driver.free(ptr.__index__())
 
     def free_later(self, address: int) -> None:
-        """Free a block with the next allocation: for the finalizer of a tensor, on whatever thread."""
+        """Free a block with the next allocation, for the finalizer of a tensor on any thread."""
         self._dropped.append((lambda block: self.driver.free(block), address))
 
     def release_later(self, addresses: Sequence[int]) -> None:
-        """Release blocks that a recorded program retained: for its finalizer, on whatever thread."""
+        """Release blocks that a recorded program retained, for its finalizer on any thread."""
         self._dropped.extend((self._hardware.release, address) for address in addresses)
 
     def _free_dropped(self) -> None:
@@ -111,13 +111,13 @@ class CommandDevice(Locked, ABC):
         nbytes: SupportsIndex,
         kind: MemcpyKind = MemcpyKind.DEFAULT,
     ) -> None:
-        """Copy `nbytes` bytes after everything submitted before; they have arrived when it returns.
+        """Copy `nbytes` bytes, after everything submitted before; return when they have arrived.
 
         An integer or a DeviceTensor is a device end, a C-contiguous numpy array or a bytes-like object a host
         end. Between two device ends the NPU copies.
 
         Raises:
-            TypeError: an end that is neither, read-only where it is written, or `kind` contradicts the ends.
+            TypeError: an end is neither, is written but read-only, or contradicts `kind`.
             ValueError: a host end with fewer bytes.
             NpuPointerError: a device range that is not inside one memory region.
         """
@@ -162,7 +162,12 @@ class CommandDevice(Locked, ABC):
 
     @locked
     def memset(self, ptr: SupportsIndex, value: int, nbytes: SupportsIndex) -> None:
-        """Set `nbytes` bytes to `value` (0..255) after everything submitted before."""
+        """Set `nbytes` bytes to `value`, after everything submitted before.
+
+        Raises:
+            ValueError: a value outside of 0..255, or a negative number of bytes.
+            NpuPointerError: a range that is not inside one memory region.
+        """
         count = nbytes.__index__()
         if not 0 <= value <= 255:
             raise ValueError(f"value is {value}; a byte lies in 0..255")
@@ -178,30 +183,31 @@ class CommandDevice(Locked, ABC):
     def empty(
         self, shape: int | Sequence[int], dtype: DTypeLike = np.float32, *, region: str = "activation"
     ) -> DeviceTensor:
-        """A new contiguous tensor on the device, its content undefined; freed when nothing refers to it."""
+        """Return a new contiguous tensor on the device, its content undefined; freed when nothing refers to
+        it."""
         return DeviceTensor.allocate(self, shape, np.dtype(dtype), region)
 
     def tensor(self, values: Any, *, region: str = "activation") -> DeviceTensor:
-        """A new tensor on the device with the shape, dtype and content of a numpy array."""
+        """Return a new tensor on the device with the shape, dtype and content of a numpy array."""
         given = np.asarray(values)
         with self.driver.constants():
-            made = self.empty(given.shape, given.dtype, region=region)  # before a copy of what may not fit
+            made = self.empty(given.shape, given.dtype, region=region)  # first: it may not fit
         array = np.ascontiguousarray(given).reshape(given.shape)
         self.memcpy(made, array, array.nbytes, MemcpyKind.HOST_TO_DEVICE)
         return made
 
     @abstractmethod
     def copy(self, src: Any, *, out: DeviceTensor | None = None) -> Any:
-        """A copy of an array or tensor, made by the device: `echo_npu.ops.copy.copy`."""
+        """Return a copy of an array or tensor, made by the device: `echo_npu.ops.copy.copy`."""
 
     # --- commands -------------------------------------------------------------------------------------------
 
     @locked
     def submit(self, commands: Submission) -> None:
-        """Submit a command or a packet, or several in order, through the command window.
+        """Submit a command or a packet, or several in order, through the command window; do not wait.
 
-        Does not wait for them. The packet of a command with the EXT flag is submitted together with its
-        extension: `[command, extension]`.
+        The packet of a command with the EXT flag is submitted together with its extension:
+        `[command, extension]`.
 
         Raises:
             NpuDeviceError: the device already is in state ERROR.
@@ -211,9 +217,10 @@ class CommandDevice(Locked, ABC):
 
     @locked
     def submit_batch(self, commands: Submission) -> None:
-        """Submit any number of commands or packets in order through the ring, one doorbell for a ring full.
+        """Submit any number of commands or packets in order through the ring, with one doorbell for a full
+        ring.
 
-        Does not wait for them, except where they do not fit the ring.
+        Waits only for room in the ring.
 
         Raises: as `submit`, and NpuOutOfMemoryError on first use if there is no room for the ring.
         """
@@ -221,7 +228,7 @@ class CommandDevice(Locked, ABC):
 
     @locked
     def execute(self, commands: Submission, timeout_cycles: int | None = None) -> None:
-        """`submit` and `wait`; a sequence longer than the command queue goes through the ring."""
+        """Submit and wait; a sequence longer than the command queue goes through the ring."""
         listed = _logged(as_commands(commands))
         if sum(len(each.slots) for each in listed) > self.capabilities.queue_depth:
             self.driver.submit_batch(listed)
@@ -234,12 +241,13 @@ class CommandDevice(Locked, ABC):
         """Let the device run until everything submitted is finished.
 
         Args:
-            timeout_cycles: at most so many cycles (of the device's clock) from now. None: as long as
-                something moves.
+            timeout_cycles: the most cycles (of the device's clock) to wait. None: while the device makes
+                progress.
 
         Raises:
             NpuDeviceError: the device stopped in state ERROR.
-            NpuTimeoutError: not finished in time; the device is still running, `wait()` or `reset()` it.
+            NpuTimeoutError: not finished in time. The device is still running: `wait()` again or `reset()`.
+            ValueError: a negative number of cycles.
         """
         if timeout_cycles is not None and timeout_cycles < 0:
             raise ValueError(f"timeout_cycles is {timeout_cycles}; it must not be negative")
@@ -249,16 +257,16 @@ class CommandDevice(Locked, ABC):
     def gather(
         self, table: int, indices: int, dst: int, *, rows: int, row_bytes: int, table_rows: int
     ) -> None:
-        """Row `indices[i]` of a table to row i of dst, and wait for it. See `packets.gather_packets`."""
+        """Copy row `indices[i]` of a table to row i of dst, and wait. See `packets.gather_packets`."""
         debug.npu(f"GATHER {rows} of {table_rows} rows of {row_bytes} bytes")
         self.execute(gather_command(table, indices, dst, rows, row_bytes, table_rows))
 
     # --- vector programs ------------------------------------------------------------------------------------
 
     def load_program(self, program: Program) -> int:
-        """The entry of `program` in program memory, into which it is loaded if it is not there.
+        """Return the entry of `program` in program memory; load it if it is not there.
 
-        The entry is good until the next submission: ask again for the next command.
+        The entry is valid until the next submission.
 
         Raises:
             NpuProgramMemoryError: it does not fit, together with those asked for since the last submission.
@@ -267,7 +275,7 @@ class CommandDevice(Locked, ABC):
 
     @locked
     def load_programs(self, programs: Sequence[Program]) -> list[int]:
-        """The entries of several programs, loaded with as few commands as possible. As `load_program`."""
+        """Do as `load_program` for several programs, with as few commands as possible."""
         return self.driver.entries(programs)
 
     @locked
@@ -308,7 +316,7 @@ class CommandDevice(Locked, ABC):
 
 
 def _logged(commands: list[Command]) -> list[Command]:
-    """The same commands, printed where that is asked for."""
+    """Return the same commands, after printing them if the debug level asks for it."""
     if debug.level() >= 3:
         for command in commands:
             debug.packet(f"submit {command}")

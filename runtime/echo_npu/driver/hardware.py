@@ -1,4 +1,4 @@
-"""The driver that carries out at once what it is asked for."""
+"""The driver that carries out everything at once, on a backend."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class HardwareDriver(DeviceDriver):
 
     def _made_ring(self) -> Ring:
         if self._ring is None:
-            # At the top, out of the way of a program that places its data by hand.
+            # At the top, away from data that a program places by hand.
             base = self.allocators["activation"].malloc(self._ring_slots * PACKET_BYTES, from_top=True)
             self._ring = Ring(self.backend, base, self._ring_slots, self._drain)
         return self._ring
@@ -133,7 +133,8 @@ class HardwareDriver(DeviceDriver):
         while True:
             step = NO_PROGRESS_CYCLES if timeout_cycles is None else timeout_cycles - waited
             step = min(step, NO_PROGRESS_CYCLES)
-            # The interrupt may be an old one: it is cleared first, and the state read after that decides.
+            # The interrupt may be an old one, so it is cleared, and the state that is read after that
+            # decides.
             irq, _, status = self.backend.run(
                 [WaitIrq(step), WriteReg(regs.IRQ_STATUS, _IRQ_BITS), ReadReg(regs.STATUS)]
             )
@@ -164,7 +165,7 @@ class HardwareDriver(DeviceDriver):
         )
 
     def clear_error(self) -> None:
-        """Leave state ERROR, if the device is in it: what was submitted is dropped."""
+        """Leave state ERROR, if the device is in it, and drop what was submitted."""
         if read_state(self.backend) != State.ERROR:
             return
         self._control(regs.CONTROL_CLEAR_ERROR.mask | self._ring_enable)
@@ -194,7 +195,7 @@ class HardwareDriver(DeviceDriver):
 
     @property
     def _ring_enable(self) -> int:
-        """The bit of CONTROL that a write to it has to keep."""
+        """The bit of CONTROL that every write to it must keep."""
         return regs.CONTROL_RING_ENABLE.mask if self._ring is not None and self._ring.enabled else 0
 
     def _enable_interrupts(self) -> None:
@@ -206,7 +207,7 @@ class HardwareDriver(DeviceDriver):
         self._forget(reset=True)
 
     def _control(self, value: int) -> None:
-        """Write CONTROL and let the device come to rest."""
+        """Write CONTROL and wait until the device is idle."""
         self.backend.run([WriteReg(regs.CONTROL, value)])
         for _ in range(_POLLS):
             if read_state(self.backend) == State.IDLE:
@@ -236,7 +237,7 @@ class HardwareDriver(DeviceDriver):
         self._library.forget()
 
     def _load_library(self) -> None:
-        """Fill program memory with the kernel library, as far as it has room. Leaves the device IDLE."""
+        """Load as much of the kernel library as program memory holds. Leaves the device IDLE."""
         room = self.capabilities.program_words
         chosen: list[Program] = []
         for program in kernel_library():

@@ -1,4 +1,4 @@
-"""One thread at a time, and only on an open device of this process."""
+"""Let one thread at a time use a device, and only while it is open and in its own process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _S = TypeVar("_S", bound="Locked")
 
 
 class Locked:
-    """What several threads may call, until it is closed."""
+    """An object that several threads may use until it is closed."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -45,7 +45,7 @@ class Locked:
 
 
 def locked(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
-    """The method under the lock; DeviceClosedError if the device cannot be used."""
+    """Make a method take the lock; it raises DeviceClosedError if the device cannot be used."""
 
     @functools.wraps(method)
     def wrapper(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:

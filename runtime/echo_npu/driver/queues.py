@@ -1,6 +1,7 @@
-"""The two ways commands take to the device: the command window with its queue, and the ring in memory.
+"""The two ways to submit commands: the command window with its queue, and the ring in memory.
 
-The slots of a command are submitted together, since the device waits for the extensions that it announces.
+The slots of a command are submitted together, since the device waits for the extensions that a command
+announces.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class WindowQueue:
         self._room = 0  # the queue takes at least this many slots more
 
     def forget(self) -> None:
-        """The queue's level is not known any more."""
+        """Regard the queue's level as unknown."""
         self._room = 0
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """Submit in order; where the queue has no room, everything before is finished first."""
+        """Submit in order; when the queue has no room, wait until everything before is finished."""
         ops: list[RegisterOp] = []
         for command in commands:
             size = len(command.slots)
@@ -56,7 +57,7 @@ class WindowQueue:
 
 
 class Ring:
-    """Submission through the ring: packets are written to device memory, one doorbell starts them all."""
+    """Submission through the ring: packets are written to device memory, and one doorbell starts them all."""
 
     def __init__(self, backend: Backend, base: int, slots: int, drain: Callable[[], None]) -> None:
         self._backend = backend
@@ -77,13 +78,13 @@ class Ring:
         return self._enabled
 
     def forget(self, *, reset: bool) -> None:
-        """What was submitted is dropped; after a soft reset the ring also has to be enabled again."""
+        """Note that what was submitted was dropped, and after a soft reset that the ring is disabled."""
         self._enabled = self._enabled and not reset
         if self._enabled:
             (self._tail,) = self._backend.run([ReadReg(regs.RING_HEAD)])
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """Submit in order with one doorbell; where the ring is full, everything before is finished first."""
+        """Submit in order with one doorbell; when the ring is full, wait until all before is finished."""
         if not self._enabled:
             self._enable()
         part: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The device memory that a recorded program needs, kept for it as long as it can be run."""
+"""The device memory that a recorded program needs, kept for as long as it can be run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Block:
     """A block allocated inside the recording.
 
     Attributes:
-        constant: the host wrote its content, before any command touched it.
+        constant: the host wrote its content before any command touched it.
         touched, written: by a command.
     """
 
@@ -28,11 +28,11 @@ class _Block:
 class RecordedMemory:
     """Allocates inside a recording, and retains every block that its commands touch.
 
-    What is freed inside the recording is handed out again there, as it would be without one: the commands
-    run in order. A constant is never handed out again, since every run reads it.
+    Blocks that are freed inside the recording are used again there, since the commands run in order.
+    Constants are not, since every run reads them.
 
     Attributes:
-        fresh: whether `malloc` is to give memory that no command has touched.
+        fresh: whether `malloc` returns only memory that no command has touched.
     """
 
     def __init__(self, allocators: Mapping[str, RegionAllocator]) -> None:
@@ -48,7 +48,7 @@ class RecordedMemory:
         return tuple(self._retained)
 
     def malloc(self, region: str, nbytes: int) -> int:
-        """The address of a block. Raises as the allocator."""
+        """Return the address of a block. Raises as the allocator."""
         allocator = self._allocators[region]
         size = -(-nbytes // allocator.alignment) * allocator.alignment
         waiting = self._free[region, size]
@@ -62,13 +62,13 @@ class RecordedMemory:
         return address
 
     def freed(self, address: int) -> None:
-        """The owner of the block at `address` has freed it."""
+        """Note that the owner of the block at `address` has freed it."""
         block, region = self._blocks.get(address), region_of(address)
         if block is not None and region is not None and not block.constant:
             self._free[region.name, block.size].append(address)
 
     def touch(self, address: int, nbytes: int, *, written: bool) -> None:
-        """A command reads or writes a range: retain the blocks that it meets."""
+        """Retain the blocks that a command reads or writes in a range."""
         region = region_of(address)
         if region is None:
             return
@@ -79,7 +79,7 @@ class RecordedMemory:
                 self._blocks[start].written |= written
 
     def take_constant(self, address: int, nbytes: int) -> bool:
-        """Whether the host may write a range now, once and for all runs; it then is (part of) a constant."""
+        """Return whether the host may write a range once for all runs; if so, make its block a constant."""
         region = region_of(address)
         found = None if region is None else self._allocators[region.name].block_at(address)
         block = None if found is None else self._blocks.get(found[0])
@@ -89,7 +89,7 @@ class RecordedMemory:
         return True
 
     def overwritten(self) -> list[tuple[int, int]]:
-        """`(address, bytes)` of the constants that a command writes to: each run has to restore them."""
+        """Return `(address, bytes)` of the constants that commands write to: each run must restore them."""
         return [
             (address, block.size)
             for address, block in self._blocks.items()

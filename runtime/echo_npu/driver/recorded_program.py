@@ -1,4 +1,4 @@
-"""A recorded program: commands and memory that are prepared once and run again and again."""
+"""A recorded program: commands and memory that are prepared once and run many times."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from echo_npu.vector.program import Program
 
 
 class MakeInput(Protocol):
-    """Allocates a tensor of a shape and dtype in a region whose content comes from outside."""
+    """Allocates a tensor of a shape and dtype in a region, for content that comes from outside."""
 
     def __call__(self, shape: int | Sequence[int], dtype: np.dtype[Any], region: str) -> DeviceTensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCommand:
-    """A command, and the vector program that it runs, if it runs one."""
+    """A command and the vector program that it runs; None for other commands."""
 
     command: Command
     program: Program | None
 
     @property
     def program_name(self) -> str | None:
-        """Of the vector program."""
+        """Name of the vector program."""
         return None if self.program is None else self.program.name
 
     def placed(self, entry: int) -> RecordedCommand:
-        """The VECTOR command with its program at another entry."""
+        """Return the VECTOR command with its program at another entry."""
         return RecordedCommand(placed(self.command, entry), self.program)
 
 
 class RecordedProgram:
-    """What `Device.record()` yields: filled while recording, then run any number of times.
+    """A program that `Device.record()` records and that can then be run any number of times.
 
-    Memory that its commands touch stays reserved until `close()`, at the end of `with program:`, or until
-    nothing refers to it any more. A tensor made inside stays valid as long as somebody has it.
+    Memory that its commands touch stays reserved until `close()`, until the end of `with program:`, or until
+    nothing refers to the program. A tensor made inside stays valid while something refers to it.
 
-    Raises (any method but `close`): NpuRecordingError while it is still being recorded where that makes no
-    sense, after `close()`, after a recording that failed, and after a reset of the device.
+    Raises (any method but `close`): NpuRecordingError where the recording must be over or must not be, after
+    `close()`, after a recording that failed, and after a reset of the device.
     """
 
     def __init__(self, device: CommandDevice, make_input: MakeInput) -> None:
@@ -77,10 +77,10 @@ class RecordedProgram:
         *,
         region: str = "activation",
     ) -> DeviceTensor:
-        """A new tensor that `run(name=array)` fills. It keeps its content until it is filled again.
+        """Return a new tensor that `run(name=array)` fills. It keeps its content until it is filled again.
 
         Raises:
-            ValueError: a name that is taken or no identifier, or a shape that no tensor can have.
+            ValueError: a name that is in use or no identifier, or a shape that no tensor can have.
             NpuRecordingError: the recording is over.
         """
         if self._make_input is None:
@@ -91,10 +91,10 @@ class RecordedProgram:
         return self._inputs[name]
 
     def output(self, name: str, tensor: DeviceTensor) -> DeviceTensor:
-        """Name a tensor that `run` returns; the tensor itself.
+        """Name a tensor that `run` shall return, and return it.
 
         Raises:
-            ValueError: a name that is taken.  TypeError: no DeviceTensor.
+            ValueError: a name that is in use.  TypeError: no DeviceTensor.
             NpuRecordingError: the recording is over.
         """
         if self._make_input is None:
@@ -107,7 +107,7 @@ class RecordedProgram:
         return tensor
 
     def finish(self, commands: list[RecordedCommand], loads_programs: bool, retained: Sequence[int]) -> None:
-        """The recording is over: this is what it captured, and the blocks of memory it keeps."""
+        """End the recording: take the commands that it captured and the blocks of memory that it keeps."""
         self._make_input = None
         self._commands = commands
         self._loads_programs = loads_programs
@@ -139,7 +139,7 @@ class RecordedProgram:
         return [slot for command in self._submission for slot in command.slots]
 
     def listing(self) -> str:
-        """A line for each command: its number, what it is, its sizes, its addresses."""
+        """Return a line for each command: its number, name, sizes and addresses."""
         width = len(str(max(len(self) - 1, 0)))
         return "\n".join(
             f"{number:{width}}  {list_command(each.command, each.program_name)}"
@@ -156,7 +156,7 @@ class RecordedProgram:
     def run(
         self, timeout_cycles: int | None = None, /, **inputs: NDArray[Any] | DeviceTensor
     ) -> dict[str, DeviceTensor]:
-        """Fill inputs, submit all commands with one doorbell (one for each ring full) and wait for them.
+        """Fill inputs, submit all commands with one doorbell (one for each full ring) and wait for them.
 
         Args:
             timeout_cycles: as in `Device.wait`.
@@ -173,7 +173,7 @@ class RecordedProgram:
         return self.outputs
 
     def submit(self, **inputs: NDArray[Any] | DeviceTensor) -> None:
-        """`run` without waiting; `Device.wait` waits. Copies from and to the device wait by themselves."""
+        """Do as `run` without waiting. `Device.wait` waits, and so do copies from and to the device."""
         device = self._device
         with device.held():
             self._check_runnable()
@@ -221,11 +221,15 @@ class RecordedProgram:
 
     @property
     def closed(self) -> bool:
-        """Whether its memory is given back."""
+        """Whether its memory was given back."""
         return self._finalizer is not None and not self._finalizer.alive
 
     def close(self) -> None:
-        """Give the memory back; again is harmless. Tensors that somebody still has stay valid."""
+        """Give the memory back. Idempotent. Tensors that are still referred to stay valid.
+
+        Raises:
+            NpuRecordingError: the program is still being recorded.
+        """
         if self._make_input is not None:
             raise NpuRecordingError("the program is still being recorded; leave the with block first")
         if self._finalizer is not None:
@@ -244,7 +248,7 @@ class RecordedProgram:
 
 
 def _release(device: weakref.ref[CommandDevice], addresses: Sequence[int]) -> None:
-    """On whatever thread a finalizer runs."""
+    """Release blocks; a finalizer calls this on any thread."""
     target = device()
     if target is not None:
         target.release_later(addresses)

@@ -1,10 +1,10 @@
-"""Recording: what the operations called inside would submit is captured, and nothing runs.
+"""Record what operations submit, without running it.
 
-The result is a `RecordedProgram`. A run of it does what the recorded calls would do if they were made again:
+The result is a `RecordedProgram`. A run does what the recorded calls would do if they were made again:
 
-- an array of the host that a call takes is a constant, brought to the device once, while recording;
-- a constant that a command overwrites gets its content back at the start of each run;
-- a copy from the host into a tensor that commands have touched already becomes a copy on the device.
+- an array of the host that a call takes is a constant, uploaded once, while recording;
+- a constant that a command overwrites is restored at the start of each run;
+- a copy from the host into a tensor that commands have touched becomes a copy on the device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Program
 
 _ENTRY_BASE: Final = 0x8000_0000
-"""While recording, the entry of vector program i is this plus i: where it will lie is not known yet."""
+"""While recording, the entry of vector program i is this plus i: its place is not known yet."""
 
 
 @contextmanager
@@ -62,7 +62,7 @@ class RecordingDriver(DeviceDriver):
     It collects the commands, allocates for them, and brings to the device what is constant for all runs.
 
     Args:
-        device: where the tensors are that a recording needs itself.
+        device: holds the tensors that the recording itself needs.
         hardware: the driver that carries out the runs.
     """
 
@@ -91,7 +91,7 @@ class RecordingDriver(DeviceDriver):
         """Start addresses of the blocks that the program needs."""
         return self._memory.retained
 
-    # --- what has no place in a recording -------------------------------------------------------------------
+    # --- not possible in a recording ------------------------------------------------------------------------
 
     def read(self, address: int, nbytes: int) -> NDArray[np.uint8]:
         raise NpuRecordingError(
@@ -114,7 +114,7 @@ class RecordingDriver(DeviceDriver):
     # --- vector programs ------------------------------------------------------------------------------------
 
     def entries(self, programs: Sequence[Program]) -> list[int]:
-        """Stand-ins for the entries of programs.
+        """Return stand-ins for the entries of programs.
 
         Raises:
             NpuProgramMemoryError: one that is larger than program memory.
@@ -152,13 +152,13 @@ class RecordingDriver(DeviceDriver):
             self._memory.fresh = False
 
     def input(self, shape: int | Sequence[int], dtype: np.dtype[Any], region: str) -> DeviceTensor:
-        """A tensor whose content comes from outside before each run."""
+        """Allocate a tensor whose content comes from outside before each run."""
         made = DeviceTensor.allocate(self._device, shape, dtype, region)
         self._inputs.append(made)
         return made
 
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Copy from the host: now if nothing can see the difference, else with a command."""
+        """Copy from the host: now if that gives the same result as in each run, else with a command."""
         for tensor in self._inputs:
             if address < tensor.ptr + tensor.nbytes and tensor.ptr < address + data.size:
                 raise NpuRecordingError(
@@ -171,7 +171,7 @@ class RecordingDriver(DeviceDriver):
         self.submit([memcpy_command(self._constant(data), address, data.size)])
 
     def _constant(self, data: NDArray[np.uint8]) -> int:
-        """The address of a copy of `data` that stays as it is."""
+        """Upload a constant copy of `data` and return its address."""
         with self.constants():
             tensor = DeviceTensor.allocate(self._device, (data.size,), data.dtype, "weight")
         self.write(tensor.ptr, data)
@@ -183,8 +183,8 @@ class RecordingDriver(DeviceDriver):
         """Append commands.
 
         Raises:
-            NpuDeviceError: one that the device would refuse; `packet` counts from the recording's first.
-            NpuRecordingError: one that only makes sense outside, or lacks its extensions.
+            NpuDeviceError: the device would refuse a command; `packet` counts from the recording's first.
+            NpuRecordingError: a command cannot be recorded, or lacks its extensions.
         """
         self._commands += [self._recorded(command) for command in commands]
 
@@ -222,9 +222,9 @@ class RecordingDriver(DeviceDriver):
     # --- the result -----------------------------------------------------------------------------------------
 
     def finished(self) -> tuple[list[RecordedCommand], bool]:
-        """The commands of a run, and whether they load their vector programs themselves.
+        """Return the commands of a run, and whether they load their vector programs themselves.
 
-        They do if program memory cannot hold all of them at the same time.
+        They do if program memory cannot hold all these programs at the same time.
         """
         recorded, self._commands = self._commands, []
         for address, nbytes in self._memory.overwritten():
@@ -239,7 +239,7 @@ class RecordingDriver(DeviceDriver):
         return placed, True
 
     def _placed(self, group: Sequence[RecordedCommand]) -> list[RecordedCommand]:
-        """Commands behind one that loads their programs, from word 0 on."""
+        """Return a command that loads the programs of a group, from word 0 on, and the group's commands."""
         programs = {each.program.code: each.program for each in group if each.program is not None}
         starts: dict[bytes, int] = {}
         words = 0
@@ -257,7 +257,7 @@ class RecordingDriver(DeviceDriver):
 
 
 def _groups(listed: Sequence[RecordedCommand], size: int) -> list[list[RecordedCommand]]:
-    """The commands in order, cut so that the vector programs of each part fit `size` words."""
+    """Cut the commands into parts, in order, so that the vector programs of each part fit `size` words."""
     groups: list[list[RecordedCommand]] = [[]]
     present: dict[bytes, int] = {}
     for each in listed:

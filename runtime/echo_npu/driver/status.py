@@ -1,4 +1,4 @@
-"""What a device says about itself: state, errors, counters."""
+"""Read a device's state, errors and counters."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from echo_npu.spec.status import NpuStatus, State
 
 
 def state_of(status: int) -> State:
-    """STATUS.state of a value of the register STATUS."""
+    """Return the state in a value of the register STATUS."""
     return State(regs.STATUS_STATE.get(status))
 
 
 def read_state(backend: Backend) -> State:
-    """The state now."""
+    """Read the device's state."""
     (status,) = backend.run([ReadReg(regs.STATUS)])
     return state_of(status)
 
 
 def read_status(backend: Backend) -> NpuStatus:
-    """State, error code and cycle counter, at one moment."""
+    """Read state, error code and cycle counter at one moment."""
     offsets = (regs.STATUS, regs.ERROR_CODE, regs.CYCLES, regs.CYCLES + 4)
     status, code, low, high = backend.run([ReadReg(offset) for offset in offsets])
     return NpuStatus(state_of(status), code, high << 32 | low)
 
 
 def read_error(backend: Backend) -> NpuDeviceError:
-    """The error that a device in state ERROR reports."""
+    """Read the error that a device in state ERROR reports."""
     offsets = (regs.ERROR_CODE, regs.ERROR_INDEX, regs.ERROR_ADDR, regs.ERROR_ADDR + 4)
     code, index, low, high = backend.run([ReadReg(offset) for offset in offsets])
     return NpuDeviceError(code, index, high << 32 | low)
 
 
 def read_counters(backend: Backend) -> dict[str, int]:
-    """The performance counters by name, in lower case."""
+    """Read the performance counters; return them by name, in lower case."""
     offsets = [getattr(regs, name) + half for name in regs.COUNTERS for half in (0, 4)]
     words = backend.run([ReadReg(offset) for offset in offsets])
     pairs = zip(regs.COUNTERS, words[0::2], words[1::2], strict=True)
@@ -42,6 +42,6 @@ def read_counters(backend: Backend) -> dict[str, int]:
 
 
 def read_progress(backend: Backend) -> list[int]:
-    """Counters of which one changes while a command makes progress."""
+    """Read counters of which at least one changes while a command makes progress."""
     offsets = (regs.RETIRED, regs.MACS, regs.READ_BEATS, regs.WRITE_BEATS)
     return backend.run([ReadReg(offset) for offset in offsets])

@@ -1,4 +1,4 @@
-"""What `memcpy` takes at either end: a device pointer or host memory."""
+"""The ends of a `memcpy`: device pointers and host memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from echo_npu.tensor import DeviceTensor
 
 
 class MemcpyKind(IntEnum):
-    """Which side of a copy is where; DEFAULT tells from the arguments."""
+    """Source and destination of a copy; DEFAULT: as the arguments say."""
 
     HOST_TO_HOST = 0
     HOST_TO_DEVICE = 1
@@ -26,16 +26,14 @@ HostBuffer: TypeAlias = NDArray[Any] | bytes | bytearray | memoryview
 
 
 def is_device(end: Any) -> bool:
-    """Whether an argument of memcpy is a device pointer (an integer or a DeviceTensor) rather than host
-    memory.
-    """
+    """Return whether an argument of memcpy is a device pointer: an integer or a DeviceTensor."""
     return isinstance(end, DeviceTensor) or (
         isinstance(end, SupportsIndex) and not isinstance(end, np.ndarray)
     )
 
 
 def resolve_kind(dst: Any, src: Any, kind: MemcpyKind) -> MemcpyKind:
-    """The kind that the arguments have; TypeError if that contradicts the one asked for."""
+    """Return the kind that the arguments have; TypeError if that contradicts the one asked for."""
     found = MemcpyKind(2 * is_device(src) + is_device(dst))
     kind = MemcpyKind(kind)
     if kind not in (MemcpyKind.DEFAULT, found):
@@ -55,9 +53,7 @@ def _describe(end: Any) -> str:
 
 
 def device_address(name: str, end: Any, nbytes: int) -> int:
-    """The physical address of the device end of a copy; ValueError if it is a tensor with fewer bytes or
-    gaps.
-    """
+    """Return the physical address of a copy's device end; ValueError for a tensor with gaps or too small."""
     if isinstance(end, DeviceTensor):
         if not end.is_contiguous or end.nbytes < nbytes:
             kind = "" if end.is_contiguous else "non-contiguous "
@@ -69,7 +65,7 @@ def device_address(name: str, end: Any, nbytes: int) -> int:
 
 
 def host_bytes(name: str, end: Any, nbytes: int, *, writable: bool) -> NDArray[np.uint8]:
-    """The first `nbytes` bytes of host memory, as a uint8 array that shares it.
+    """Return the first `nbytes` bytes of host memory, as a uint8 array that shares it.
 
     Raises:
         TypeError: no host memory, not contiguous, or read-only where it is written.

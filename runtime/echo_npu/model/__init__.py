@@ -1,1 +1,1 @@
-"""The functional model: what each command does to memory and registers, to the bit."""
+"""The functional model: the effect of each command on memory and registers, to the bit."""

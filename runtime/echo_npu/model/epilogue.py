@@ -1,4 +1,4 @@
-"""What happens to an element of a matrix product between its sum and memory, defined to the bit.
+"""The steps of a matrix product between an element's sum and memory, defined to the bit.
 
 The steps are float32 operations of the vector engine's instruction set (docs/vector.md), each with one
 rounding.
@@ -27,7 +27,7 @@ class Epilogue:
     """The steps, in their order; None or False: there is no such step.
 
     Attributes:
-        alpha: multiplies all.
+        alpha: multiplies all elements.
         row_scale: float32 [M], multiplies row m.
         column_scale: float32 [N], multiplies column n.
         bias: float32 [N], is added to column n.
@@ -41,7 +41,7 @@ class Epilogue:
     relu: bool = False
 
     def apply(self, sums: NDArray[np.float32] | NDArray[np.int32]) -> FloatArray:
-        """float32 of the sums [M, N], after every step."""
+        """Apply every step to the sums [M, N]; return float32 [M, N]."""
         values = alu.int_to_float(_words(sums)) if sums.dtype == np.int32 else _words(sums)
         if self.alpha is not None:
             values = alu.mul(values, _words(np.array(self.alpha)))
@@ -57,7 +57,7 @@ class Epilogue:
 
 
 def widen(values: NDArray[Any], dtype: DataType) -> FloatArray:
-    """float32 of stored bf16, fp16 or fp32 elements, which is exact."""
+    """Convert stored bf16, fp16 or fp32 elements to float32, which is exact."""
     if dtype == DataType.BF16:
         return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if dtype == DataType.FP16:
@@ -66,7 +66,7 @@ def widen(values: NDArray[Any], dtype: DataType) -> FloatArray:
 
 
 def store(values: FloatArray, operands: DataType, out: OutType) -> NDArray[Any]:
-    """The elements as they are stored: float32, or rounded to the operands' type."""
+    """Convert float32 elements to what is stored: float32, or rounded to the operands' type."""
     if out == OutType.FLOAT32:
         return values
     return _NARROW[operands](_words(values))

@@ -1,12 +1,12 @@
 """The functional model: every register, rule and result of the device, without its timing.
 
-It stands where the hardware stands, below the registers: packets reach it through the command window or the
+It takes the place of the hardware, below the registers: packets reach it through the command window or the
 ring in device memory, are checked as the hardware checks them, and leave the same bytes in the same places.
 
-It has no clock, so its watchdog ends the commands that no hardware could finish in time, and lets the others
-finish. Submitted work waits until the host lets time pass: each register read ends with one command
-executed, `wait_irq` executes until the interrupt rises. So a doorbell returns with the device busy, as on
-hardware, and reading a result without waiting for it reads the old bytes.
+It has no clock, so its watchdog ends only commands that no hardware could finish in time. Submitted work
+waits until the host lets time pass: each register read executes one command at its end, and `wait_irq`
+executes commands until the interrupt rises. So the device is busy after a doorbell, as on hardware, and a
+result that is read without waiting has the old bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _STORED: Final = {
     regs.GUARD_BASE: regs.GUARD_BASE_ADDRESS.mask,
     regs.GUARD_SIZE: regs.GUARD_SIZE_BLOCKS.mask,
 }
-"""Plain configuration registers, and the bits that they have."""
+"""Plain configuration registers, and their bits."""
 _WIDE: Final = {r.offset for r in regs.REGISTERS.values() if r.width == 64}
 _READABLE: Final = {
     r.offset + i * r.stride + half
@@ -63,15 +63,18 @@ _READABLE: Final = {
 
 
 class ExecutionFault(PacketFault):
-    """A command that was begun and stopped: its destination is undefined."""
+    """A command that was begun and stopped: the content of its destination is undefined."""
 
 
 class FunctionalModel:
     """The device as its host sees it: registers by offset, memory by physical address, one interrupt.
 
     Args:
-        config: what the capability registers show, and the depth of the command queue.
+        config: gives the capability registers and the depth of the command queue.
         memory: device memory.
+
+    Raises:
+        RuntimeError: the process flushes float32 subnormals to zero.
     """
 
     def __init__(self, config: NpuConfig, memory: DeviceMemory) -> None:
@@ -133,7 +136,7 @@ class FunctionalModel:
     # --- registers ------------------------------------------------------------------------------------------
 
     def read_reg(self, offset: int) -> int:
-        """The 32-bit register at `offset`; then one waiting command is executed."""
+        """Return the 32-bit register at `offset`, then execute a waiting command; NpuBusError if refused."""
         if offset not in _READABLE:
             raise NpuBusError(offset, "read")
         value = self._value(offset)
@@ -169,7 +172,7 @@ class FunctionalModel:
         }[offset]
 
     def write_reg(self, offset: int, value: int) -> None:
-        """Write the 32-bit register at `offset`. No command is executed by this."""
+        """Write the 32-bit register at `offset`, without executing a command; NpuBusError if refused."""
         if offset in self._stored:
             self._stored[offset] = value & _STORED[offset]
         elif regs.CMD_WINDOW <= offset < _WINDOW_END:
@@ -236,7 +239,7 @@ class FunctionalModel:
             self._fail(refusal)
 
     def _refusal(self, tail: int) -> ErrorCode | None:
-        """Why a new tail of the ring is refused; None if it is good."""
+        """Return why a new tail of the ring is refused; None if it is good."""
         base, size = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
         inside = any(region.contains(base, size * PACKET_BYTES) for region in MEMORY_REGIONS.values())
         guard = self._guard
@@ -245,7 +248,7 @@ class FunctionalModel:
         moved = self._head >= size or (busy and self._ring != (base, size))
         if not self._ring_enabled or base % PACKET_BYTES or size < 2 or not inside or moved:
             return ErrorCode.RING_CONFIG
-        # What is submitted is not taken back.
+        # A new tail must not take back what was submitted.
         back = busy and (tail - self._head) % size < (self._tail - self._head) % size
         return ErrorCode.RING_INDEX if tail >= size or back else None
 
@@ -264,9 +267,9 @@ class FunctionalModel:
     # --- execution ------------------------------------------------------------------------------------------
 
     def wait_irq(self, timeout_cycles: int) -> bool:
-        """Execute until the interrupt is high or nothing is left that can run; whether it is high.
+        """Execute until the interrupt is high or nothing can run; return whether it is high.
 
-        The cycles count only for a command whose announced extension does not come.
+        The cycles count only for a command that waits for an extension.
         """
         while not self.irq and self._step():
             pass
@@ -278,7 +281,7 @@ class FunctionalModel:
         return self.irq
 
     def _step(self) -> bool:
-        """Execute one command, if there is one that can run; whether there was."""
+        """Execute one command if one can run; return whether one could."""
         if self._error:
             return False
         if self._held is None:
@@ -313,7 +316,7 @@ class FunctionalModel:
         return True
 
     def _hold(self, command: Command, from_ring: bool) -> bool:
-        """Wait for an extension; whether anything has come since the last time."""
+        """Wait for an extension; return whether one has come since the last time."""
         if self._held is not None and len(self._held[0].slots) == len(command.slots):
             return False
         self._held, self._waited = (command, from_ring), 0
@@ -339,7 +342,7 @@ class FunctionalModel:
 
     def _execute(self, command: CheckedCommand) -> None:
         packet, batch, dst = command.packet, command.batch, command.dst
-        # Programs and indices may be found wrong before time is up.
+        # Errors of programs and of indices may come before the time is up, so these commands check it later.
         if command.vector is None and packet.opcode != Opcode.GATHER:
             self._watch(command)
         if packet.opcode == Opcode.LOAD_PROGRAM:
@@ -367,7 +370,11 @@ class FunctionalModel:
         c[...] = add_fp32(a, b, _alpha(packet))
 
     def _watch(self, command: CheckedCommand, clocks: int | None = None) -> None:
-        """End a command that takes more clocks than it may: so many, or what it takes if all is good."""
+        """Fault a command that takes more clocks than the watchdog allows.
+
+        Args:
+            clocks: what it takes; None: the least that it can take.
+        """
         if clocks is None:
             clocks = least_clocks(command, self._config)
         if 0 < self._stored[regs.WATCHDOG] < clocks:
@@ -433,7 +440,7 @@ class FunctionalModel:
         self._bytes(dst, command.batch)[0, 0] = self._bytes(table, command.batch)[0, 0, wanted]
 
     def _bytes(self, operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.uint8]:
-        """The operand in memory as uint8 [outer, inner, rows, row bytes]."""
+        """Return the operand in memory as uint8 [outer, inner, rows, row bytes]."""
         inner, outer = operand.batch_strides
         return as_strided(
             self.memory.bytes[operand.address :],
@@ -442,7 +449,7 @@ class FunctionalModel:
         )
 
     def _elements(self, operand: MemoryOperand, batch: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
-        """The operand in memory as [outer, inner, rows, row elements] of `dtype`."""
+        """Return the operand in memory as [outer, inner, rows, row elements] of `dtype`."""
         inner, outer = operand.batch_strides
         size = np.dtype(dtype).itemsize
         return as_strided(
@@ -453,6 +460,6 @@ class FunctionalModel:
 
 
 def _alpha(packet: NpuCommandPacket) -> np.float32:
-    """The alpha of a packet, with its bits as they are."""
+    """Return the alpha of a packet, bits untouched."""
     alpha: np.float32 = np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0]
     return alpha

@@ -18,8 +18,8 @@ from echo_npu.spec.memory_map import MEMORY_SIZE
 class DeviceMemory:
     """512 MiB that read as zero and take host memory only where they were written.
 
-    It is an anonymous memory file: another process that maps `share_path` sees the same bytes with no copy,
-    and nothing is left behind when the last user ends, however it ends. It cannot be cut or lengthened.
+    It is an anonymous memory file: another process that maps `share_path` sees the same bytes, and nothing is
+    left behind when the last user ends, even if it is killed. Its size is fixed.
 
     Raises:
         NpuHostError: the host does not grant it.
@@ -31,7 +31,8 @@ class DeviceMemory:
             self.fd = os.memfd_create("echo-npu", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             try:
                 os.ftruncate(self.fd, size)
-                # Nobody may cut it: touching what is gone would kill every process that maps it.
+                # The size is sealed: after a truncation, an access would kill every process that maps the
+                # file.
                 fcntl.fcntl(
                     self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
                 )
@@ -51,14 +52,14 @@ class DeviceMemory:
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
     def check(self, address: int, nbytes: int) -> None:
-        """NpuPointerError unless all of `[address, address + nbytes)` is memory."""
+        """Raise NpuPointerError unless all of `[address, address + nbytes)` is memory."""
         if nbytes < 0 or address < 0 or address + nbytes > self.size:
             raise NpuPointerError(
                 f"[0x{address:08x}, 0x{address + nbytes:08x}) leaves memory, which ends at 0x{self.size:08x}"
             )
 
     def read(self, address: int, nbytes: int) -> NDArray[np.uint8]:
-        """A copy of `nbytes` bytes from physical `address`."""
+        """Return a copy of `nbytes` bytes from physical `address`."""
         self.check(address, nbytes)
         return self.bytes[address : address + nbytes].copy()
 
@@ -68,7 +69,7 @@ class DeviceMemory:
         self.bytes[address : address + data.size] = data
 
     def extents(self) -> Iterator[tuple[int, int]]:
-        """`(start, end)` of the ranges that the host holds; everything else is zero."""
+        """Yield `(start, end)` of the ranges that the host holds; everything else is zero."""
         position = 0
         while position < self.size:
             try:
@@ -79,7 +80,7 @@ class DeviceMemory:
             yield start, position
 
     def differences(self, other: DeviceMemory) -> list[tuple[int, int, int]]:
-        """Up to 16 `(address, byte here, byte there)` where two memories differ; all of both is compared."""
+        """Compare two memories; return up to 16 `(address, byte here, byte there)` that differ, ascending."""
         found: list[tuple[int, int, int]] = []
         for start, end in [*self.extents(), *other.extents()]:
             for index in np.flatnonzero(self.bytes[start:end] != other.bytes[start:end])[: 16 - len(found)]:
@@ -92,7 +93,7 @@ class DeviceMemory:
         return sorted(found)
 
     def close(self) -> None:
-        """Give the memory back, as soon as no array looks into it any more."""
+        """Give the memory back as soon as no array refers to it."""
         self._finalizer()
         self.fd = -1
         self.size = 0

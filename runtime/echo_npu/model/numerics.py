@@ -16,11 +16,11 @@ FloatArray = NDArray[np.float32]
 
 _NAN: Final = np.array([CANONICAL_NAN], dtype=np.uint32).view(np.float32)[0]
 
-# What a step touches stays in the L2 cache of any current core.
+# Chosen so that the data of a step stays in the L2 cache.
 _BLOCK_OUTPUTS: Final = 1 << 15
 _BLOCK_ROWS: Final = 64
 _PRODUCT_BYTES: Final = 1 << 18
-# So many products of int8, each at most 2**14, add up to what float32 holds exactly, in whatever order.
+# The sum of so many products of int8, each at most 2**14, is exact in float32, in any order.
 _EXACT_DEPTH: Final = 1 << 10
 _SMALL_BLOCK: Final = 4096  # outputs; below it the interpreter costs more than the arithmetic
 
@@ -34,7 +34,7 @@ def canonicalise_nan(values: FloatArray) -> FloatArray:
 
 
 def add_fp32(a: FloatArray, b: FloatArray, alpha: np.float32) -> FloatArray:
-    """`a + alpha * b`, elementwise: one rounded product, one rounded sum."""
+    """Compute `a + alpha * b`, elementwise: one rounded product, one rounded sum."""
     with np.errstate(all="ignore"):
         result = np.multiply(b, alpha, dtype=np.float32)
         np.add(a, result, out=result)
@@ -42,7 +42,7 @@ def add_fp32(a: FloatArray, b: FloatArray, alpha: np.float32) -> FloatArray:
 
 
 def matmul_fp32(a: FloatArray, b: FloatArray) -> FloatArray:
-    """`a[M, K] @ b[K, N]`, as a new C-contiguous [M, N].
+    """Compute `a[M, K] @ b[K, N]`, as a new C-contiguous [M, N].
 
     Each output starts at +0.0 and takes one rounded product and one rounded sum for each k, in ascending
     order.
@@ -61,7 +61,7 @@ def matmul_fp32(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def matmul_int8(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.int32]:
-    """`a[M, K] @ b[K, N]` in int32, modulo 2**32, as a new C-contiguous [M, N]."""
+    """Compute `a[M, K] @ b[K, N]` in int32, modulo 2**32, as a new C-contiguous [M, N]."""
     result = np.zeros((a.shape[0], b.shape[1]), dtype=np.int32)
     for k in range(0, a.shape[1], _EXACT_DEPTH):
         left = a[:, k : k + _EXACT_DEPTH].astype(np.float32)
@@ -71,7 +71,7 @@ def matmul_int8(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.int32]:
 
 
 def _accumulate(at: FloatArray, b: FloatArray, out: FloatArray) -> None:
-    """`out += at.T @ b` in ascending k; `at` is [K, M] and `b` is [K, N], both contiguous."""
+    """Compute `out += at.T @ b` in ascending k; `at` is [K, M] and `b` is [K, N], both contiguous."""
     depth, rows = at.shape
     columns = b.shape[1]
     outputs = rows * columns

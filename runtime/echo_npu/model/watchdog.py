@@ -1,4 +1,4 @@
-"""What a command takes at least, for the functional model's watchdog."""
+"""The least time of a command, for the functional model's watchdog."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from echo_npu.spec.data_types import DataType
 from echo_sim.config import NpuConfig
 
 _MACS_OF_INT8 = 4
-"""Products that a processing element adds in a clock, where the operands are int8; one for other types."""
+"""Products that a processing element adds in a clock if the operands are int8; one for other types."""
 
 
 def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
-    """Clocks that a command takes at least, whatever the memory.
+    """Return the least clocks of a command with any memory.
 
-    A clock moves one beat of the result, or of a program that is loaded, and has each processing element busy
-    once. What a VECTOR command's program takes is counted where the program is executed.
+    In a clock, one beat of the result or of a program that is loaded moves, and each processing element works
+    once. The time of a VECTOR command's program is counted where the program is executed.
     """
     packet = command.packet
     moved = command.dst or (command.sources[0] if packet.opcode == Opcode.LOAD_PROGRAM else None)

@@ -1,8 +1,8 @@
-"""A llama-style decoder layer on the NPU: which operation computes what, and where everything lies.
+"""A llama-style decoder layer on the NPU: its operations and the layout of its tensors.
 
 Nothing is repacked: heads stay side by side as the projections write them, [tokens, heads, head_dim]. Keys
-and values go straight to their place in the cache, [tokens, 2, kv_heads, head_dim]. The attention products
-reach into both with row and batch strides.
+and values are written to their place in the cache, [tokens, 2, kv_heads, head_dim]. The attention products
+read both with row and batch strides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPERATIONS = 18
 
 
 class DecoderLayer:
-    """Room for one layer in device memory: its weights, and what it computes on the way.
+    """One layer in device memory: its weights and intermediate tensors.
 
     Args:
         config: the layer's shape.
@@ -69,7 +69,7 @@ class DecoderLayer:
         self._swish = executor.empty("swish", (tokens, config.ffn))
 
     def load(self, weights: LayerWeights) -> None:
-        """Put the weights into device memory, in place of others."""
+        """Write the weights to device memory, over the previous ones."""
         for item in fields(weights):
             self.executor.upload(self.weights[item.name], getattr(weights, item.name))
 
@@ -77,7 +77,7 @@ class DecoderLayer:
         """Compute the layer, [tokens, hidden] to [tokens, hidden]; `target` may be `source`.
 
         Args:
-            prefix: begins the operations' names.
+            prefix: first part of the operations' names.
         """
         self._prefix = prefix
         norm = RmsNorm(self.config.eps)

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits, as LeNet-5 takes them."""
+"""scikit-learn's handwritten digits, in the form that LeNet-5 takes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ class Digits:
         return len(self.labels)
 
     def take(self, index: Any) -> Digits:
-        """Some of them, by anything that indexes an array."""
+        """Return some of them, by anything that indexes an array."""
         return Digits(self.images[index], self.labels[index])
 
 
 def load_digits(held_out: float = 0.2, seed: int = 0) -> tuple[Digits, Digits]:
-    """The images to train with and the images held out, shuffled by `seed`.
+    """Load the images to train with and the images held out, shuffled by `seed`.
+
+    Args:
+        held_out: share of the images that is held out, 0..1.
 
     The data set (UCI Optical Recognition of Handwritten Digits, test part, 1797 images) has 8x8 pixels of 0
     to 16; each becomes a square of 4x4.

@@ -1,8 +1,8 @@
-"""Runs the operations of a model on a device, and checks each twice.
+"""Run the operations of a model on a device, and check each twice.
 
-Exact: the same call is executed by the functional model on the same memory content, and afterwards the
-activation memory of both, from the model's first tensor to its last, must be the same to the bit. So a stray
-write is found as surely as a wrong result. Accurate: the result is within a stated bound of float64.
+Exact: the functional model executes the same call on the same memory content. Then the activation memory of
+both, from the model's first tensor to its last, must be equal to the bit, which also finds stray writes.
+Accurate: the result is within a stated bound of float64.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Mirrored:
         return self.device.shape
 
     def view(self, change: Callable[[DeviceTensor], DeviceTensor]) -> Mirrored:
-        """A view of both, made by `change`."""
+        """Return a view of both, made by `change`."""
         return Mirrored(self.name, change(self.device), change(self.twin))
 
 
@@ -45,8 +45,7 @@ class Executor:
 
     Args:
         device: where the model runs.
-        twin: a cmodel device with the same history of allocations, e.g. as newly opened. Nothing else may
-            use it.
+        twin: a cmodel device with the same history of allocations, e.g. just opened. Nothing else may use it.
         on_record: called after each operation, e.g. to move a progress bar.
     """
 
@@ -67,7 +66,7 @@ class Executor:
     def empty(
         self, name: str, shape: Sequence[int], dtype: DTypeLike = np.float32, *, region: str = "activation"
     ) -> Mirrored:
-        """A new tensor on both devices.
+        """Allocate a tensor on both devices.
 
         Raises:
             NpuOutOfMemoryError: there is no room.
@@ -87,7 +86,7 @@ class Executor:
         return made
 
     def tensor(self, name: str, values: NDArray[Any], *, region: str = "activation") -> Mirrored:
-        """A new tensor with the shape, dtype and content of an array, on both devices."""
+        """Copy an array to a new tensor on both devices."""
         made = self.empty(name, values.shape, values.dtype, region=region)
         self.upload(made, values)
         return made
@@ -111,7 +110,7 @@ class Executor:
             self._weights[address] = (tensor, values)
 
     def weights_exact(self) -> bool:
-        """Whether every weight was in device memory, bit for bit, until it was replaced, or now."""
+        """Return whether device memory held every weight, bit for bit, until now or until it was replaced."""
         return self._weights_were_exact and all(self._weight_exact(*each) for each in self._weights.values())
 
     @staticmethod
@@ -126,7 +125,7 @@ class Executor:
         Raises:
             NpuDeviceError, NpuTimeoutError, SimulatorError: the device refused, hung or died.
         """
-        # The twin has what the operation should find: weights as they were put there, activations as the
+        # The truth is computed from the twin's inputs: weights as they were uploaded, activations as the
         # device has them.
         truth = operation.truth(*(tensor.twin.to_numpy() for tensor in inputs))
         shapes = [tensor.shape for tensor in inputs]
@@ -160,7 +159,7 @@ class Executor:
         return record
 
     def _same_activations(self) -> bool:
-        """Compare, and make equal again, so that each operation answers for itself."""
+        """Compare activation memory, and make the twin's equal, so that each error counts once."""
         used = [t.device for t in self._tensors if MEMORY_REGIONS["activation"].contains(t.device.ptr)]
         start = min(tensor.ptr for tensor in used)
         end = max(tensor.ptr + tensor.nbytes for tensor in used)
@@ -172,7 +171,7 @@ class Executor:
 
 
 def array_size(device: Device) -> int:
-    """Processing elements of the device's matrix engine."""
+    """Return the number of processing elements of the device's matrix engine."""
     return device.capabilities.array_rows * device.capabilities.array_cols
 
 

@@ -1,4 +1,4 @@
-"""The optional packages that real models need, and a clear word when they are missing."""
+"""Find the optional packages that real models need, with a clear error when they are missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MissingExtraError(ImportError):
 
 
 def require(module: str) -> Any:
-    """The imported module of that name; MissingExtraError without it."""
+    """Import and return the module of that name; MissingExtraError without it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -31,9 +31,9 @@ def require(module: str) -> Any:
 
 
 def smollm2_file() -> Path:
-    """Where the installed weights are; MissingExtraError without them.
+    """Return where the installed weights are; MissingExtraError or FileNotFoundError without them.
 
-    The package is only looked up, never imported: importing it would pull in a whole inference engine.
+    The package is looked up but not imported: importing it would load an inference engine.
     """
     try:
         distribution = metadata.distribution(WEIGHTS_PACKAGE)

@@ -1,4 +1,4 @@
-"""Reads a llama-architecture model from a GGUF file: shape, tokenizer, weights as float32."""
+"""Read a llama-architecture model from a GGUF file: shape, tokenizer, weights as float32."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _CONTROL_TOKEN = 3
 
 
 class GgufModel:
-    """A model file; tensors are read and dequantised when asked for.
+    """A model file. Tensors are read and dequantised on request.
 
     The query and key weights of such files are permuted for the interleaved form of RoPE (pairs 2i, 2i+1),
-    which is what the layer computes.
+    which the layer computes.
 
     Args:
         path: a GGUF file of the llama architecture.
@@ -69,21 +69,21 @@ class GgufModel:
             raise ValueError(f"{path.name} rotates {rotated} of {self.config.head_dim} dimensions, not all")
 
     def metadata(self, key: str) -> Any:
-        """The value of a metadata field; ValueError if the file has none of that name."""
+        """Return the value of a metadata field; ValueError if the file has none of that name."""
         field = self._reader.get_field(key)
         if field is None:
             raise ValueError(f"{self._path.name} has no metadata field {key}")
         return field.contents()
 
     def tensor(self, name: str) -> F32:
-        """A tensor as float32, [out, in]; ValueError if the file has none of that name."""
+        """Return a tensor as float32, [out, in]; ValueError if the file has none of that name."""
         if name not in self._tensors:
             raise ValueError(f"{self._path.name} has no tensor {name}")
         tensor = self._tensors[name]
         return np.ascontiguousarray(self._dequantize(tensor.data, tensor.tensor_type), np.float32)
 
     def layer(self, index: int) -> LayerWeights:
-        """The weights of layer `index`.
+        """Return the weights of layer `index`.
 
         Raises:
             IndexError: no such layer; the message gives the range.
@@ -96,12 +96,13 @@ class GgufModel:
         return weights
 
     def check_index(self, index: int) -> None:
-        """IndexError unless the model has a layer `index`."""
+        """Raise IndexError unless the model has a layer `index`."""
         if not 0 <= index < self.layers:
             raise IndexError(f"layer index {index}: this model has the layers 0 to {self.layers - 1}")
 
     def embed(self, tokens: list[int]) -> F32:
-        """The embedding rows of `tokens`, float32 [tokens, hidden]; IndexError for an unknown token."""
+        """Return the embedding rows of `tokens`, float32 [tokens, hidden]; IndexError for an unknown
+        token."""
         table = self._tensors["token_embd.weight"]
         if any(not 0 <= token < len(table.data) for token in tokens):
             raise IndexError(f"tokens {tokens}: the vocabulary has {len(table.data)} entries")

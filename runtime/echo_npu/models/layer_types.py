@@ -63,7 +63,7 @@ class LayerConfig:
         return self.kv_heads * self.head_dim
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each field of `LayerWeights`; projections are [out, in], as model files have them."""
+        """Return the shape of each field of `LayerWeights`; projections are [out, in], as in model files."""
         return {
             "attn_norm": (self.hidden,),
             "wq": (self.q_width, self.hidden),
@@ -92,7 +92,7 @@ class LayerWeights:
     w_down: F32
 
     def check(self, config: LayerConfig) -> None:
-        """Raises ValueError or TypeError for a weight whose shape or dtype is not the layer's."""
+        """Raise ValueError or TypeError for a weight whose shape or dtype is not the layer's."""
         shapes = config.weight_shapes()
         for item in fields(self):
             array = getattr(self, item.name)
@@ -106,11 +106,11 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class LayerCase:
-    """One layer with its weights and the input it is run on.
+    """One layer with its weights and input.
 
     Attributes:
-        name: what the report calls it.
-        slug: the name, for files.
+        name: its name in reports.
+        slug: its name for files.
         hidden_in: float32 [tokens, hidden], the residual stream that enters the layer.
         notes: sentences for the report: where the input comes from, what was prepared on the host.
     """
@@ -139,14 +139,14 @@ class StackCase:
     """The first layers of a model, from token numbers to the logits of the last token.
 
     Attributes:
-        name: what the report calls it.
-        slug: the name, for files.
-        layers: how many.
-        layer: gives the weights of a layer, by its index.
+        name: its name in reports.
+        slug: its name for files.
+        layers: number of layers.
+        layer: returns the weights of a layer, by its index.
         table: float32 [vocabulary, hidden]: embedding, and head of the logits.
         final_norm: float32 [hidden].
         ids: int32 [tokens], the numbers of the input's tokens.
-        word: the text of a token, by its number.
+        word: returns the text of a token, by its number.
         notes: sentences for the report.
     """
 

@@ -2,7 +2,7 @@
 
     32x32 | conv 6@5x5, ReLU, max-pool | conv 16@5x5, ReLU, max-pool | 120, ReLU | 84, ReLU | 10, argmax
 
-As usual today, with ReLU and max-pooling in place of the paper's squashing function and trainable averages.
+As usual today, it has ReLU and max-pooling in place of the paper's squashing function and trainable averages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LeNet-5 in float64, written apart from `lenet.py`: one kernel element at a time, nothing shared."""
+"""LeNet-5 in float64, independent of `lenet.py`: one kernel element at a time, without shared code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from echo_npu.models.truth import F32, F64
 
 
 def logits(weights: LeNetWeights, images: F32) -> F64:
-    """The ten logits of each image: float32 [count, 1, 32, 32] to float64 [count, 10]."""
+    """Compute the ten logits of each image: float32 [count, 1, 32, 32] to float64 [count, 10]."""
     x = images.astype(np.float64)
     x = _halve(np.maximum(_convolve(x, weights.conv1, weights.conv1_bias), 0))
     x = _halve(np.maximum(_convolve(x, weights.conv2, weights.conv2_bias), 0))

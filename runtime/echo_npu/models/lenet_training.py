@@ -1,7 +1,7 @@
-"""Trains LeNet-5 on the host, in numpy: a few seconds for the digits of scikit-learn.
+"""Train LeNet-5 on the host, in numpy: a few seconds for the digits of scikit-learn.
 
-Each layer is a class with `forward`, and `backward`, which takes the gradient of the loss by the layer's
-output, gives that by its input, and leaves those by its parameters in `gradients`.
+Each layer is a class with `forward` and `backward`. `backward` takes the gradient of the loss by the layer's
+output, returns that by its input, and stores those by its parameters in `gradients`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class _Relu(_Plain):
 
 
 class _MaxPool(_Plain):
-    """2x2. Where several elements are largest, as in the plain squares of these images, they share."""
+    """2x2. If several elements are largest, as in the plain squares of these images, they share the
+    gradient."""
 
     def forward(self, x: F32) -> F32:
         batch, channels, height, width = x.shape
@@ -93,8 +94,8 @@ class _Linear:
 class _Conv:
     """A convolution, stride 1, no padding, as a product with the patches of its input.
 
-    The `first` layer of a network has nothing before it that would need the gradient by its input, the
-    costliest of all: it passes on what it was given.
+    The `first` layer of a network skips the gradient by its input, which is the costliest and which nothing
+    needs: it returns its argument.
     """
 
     def __init__(self, weight: F32, bias: F32, *, first: bool = False) -> None:
@@ -121,7 +122,7 @@ class _Conv:
 
 
 def _patches(x: F32, side: int) -> F32:
-    """[batch, height, width, channels * side * side]: what each output of a convolution sees."""
+    """Return the inputs of each output of a convolution, [batch, height, width, channels * side * side]."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (side, side), axis=(2, 3))
     batch, _, height, width = windows.shape[:4]
     return windows.transpose(0, 2, 3, 1, 4, 5).reshape(batch, height, width, -1)
@@ -145,7 +146,7 @@ def _network(parameters: dict[str, F32]) -> list[_Layer]:
 
 
 def _initial(random: np.random.Generator) -> dict[str, F32]:
-    """He initialisation; biases are zero."""
+    """Draw weights (He initialisation); biases are zero."""
     return {
         name: np.zeros(shape, np.float32)
         if len(shape) == 1
@@ -155,7 +156,7 @@ def _initial(random: np.random.Generator) -> dict[str, F32]:
 
 
 def _loss_gradient(logits: F32, labels: np.ndarray) -> F32:
-    """The gradient of the mean cross-entropy by the logits."""
+    """Compute the gradient of the mean cross-entropy by the logits."""
     odds: F32 = np.exp(logits - logits.max(axis=1, keepdims=True))
     odds /= odds.sum(axis=1, keepdims=True)
     odds[np.arange(len(labels)), labels] -= 1
@@ -166,17 +167,18 @@ def _loss_gradient(logits: F32, labels: np.ndarray) -> F32:
 def train(
     digits: Digits, *, seed: int = 0, epochs: int = EPOCHS, on_epoch: Callable[[int], None] | None = None
 ) -> LeNetWeights:
-    """Weights trained with Adam (Kingma and Ba 2015), the step shrinking linearly to zero.
+    """Train weights with Adam (Kingma and Ba 2015), with a rate that falls linearly to zero.
 
     Args:
-        seed: of the initial weights and of the order of the images. The same seed gives the same weights as
-            far as numpy's matrix products round alike.
+        seed: of the initial weights and of the order of the images. The same seed gives the same weights
+        where
+            numpy's matrix products round alike.
         on_epoch: called after each epoch with the number of epochs done.
 
     Raises:
         MissingExtraError: threadpoolctl, which comes with scikit-learn, is not installed.
     """
-    with require("threadpoolctl").threadpool_limits(1):  # threads do not pay for products this small
+    with require("threadpoolctl").threadpool_limits(1):  # threads slow down products this small
         return _train(digits, np.random.default_rng(seed), epochs, on_epoch)
 
 

@@ -1,4 +1,4 @@
-"""A model that can be run on the NPU, and the run."""
+"""The interface of models, and how one is run on the NPU."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from echo_npu.models.records import Check, ModelRun, OpRecord
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a model computed.
+    """The outcome of a model.
 
     Attributes:
-        checks: of the model as a whole, against an independent reference.
-        results: plain data under their names in JSON.
+        checks: of the whole model, against an independent reference.
+        results: plain data by their names in JSON.
         summary: sentences for people.
     """
 
@@ -31,13 +31,13 @@ class Outcome:
 
 
 class Model(ABC):
-    """A model with its weights and its input. It can be run any number of times.
+    """A model with its weights and input. It can be run any number of times.
 
     Attributes:
-        name: what reports call it.
-        slug: the name, for files.
+        name: its name in reports.
+        slug: its name for files.
         notes: sentences for the report about the input and how it was prepared.
-        steps: how many operations it has.
+        steps: number of operations.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Model(ABC):
 
     @abstractmethod
     def load(self, executor: Executor) -> None:
-        """Put weights and input into device memory, and make room for everything else.
+        """Write weights and input to device memory, and allocate all other tensors.
 
         Raises:
             NpuOutOfMemoryError: they do not fit.
@@ -69,17 +69,19 @@ def run_model(
     waves_command: str = "",
     waves_file: str = "",
 ) -> ModelRun:
-    """Run `model` on `device`, checked operation by operation and as a whole.
+    """Run `model` on `device`, and check every operation and the whole.
 
     Args:
-        device: any backend.
-        twin: a cmodel device of its own, with the same history of allocations, e.g. as newly opened. It tells
-            what the device should have done.
+        device: any backend. twin: another device, of the backend cmodel, with the same history of
+        allocations, e.g. just opened. It
+            gives the expected results.
         on_record: called after each operation.
-        on_loaded: called when weights and input are in device memory, before anything is computed.
+        on_loaded: called after weights and input are in device memory, before anything is computed.
+        title: title of the report; None: model and backend.
+        waves_command, waves_file: as in `ModelRun`.
 
     Raises:
-        NpuOutOfMemoryError, NpuDeviceError, NpuTimeoutError, SimulatorError: as the device does.
+        NpuOutOfMemoryError, NpuDeviceError, NpuTimeoutError, SimulatorError: from the device.
         ValueError: the twin's allocations are not the device's.
     """
     start = time.perf_counter()
@@ -88,7 +90,7 @@ def run_model(
         model.load(executor)
         if on_loaded is not None:
             on_loaded(executor)
-        with np.errstate(all="ignore"):  # infinities and NaNs of a broken device fail the checks
+        with np.errstate(all="ignore"):  # the checks find infinities and NaNs of a broken device
             outcome = model.compute(executor)
         weights_exact = executor.weights_exact()
     finally:

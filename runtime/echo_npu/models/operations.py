@@ -1,4 +1,4 @@
-"""The operations that models are made of: each as a call on a device, and as float64 truth.
+"""The operations of models, each as a call on a device and as float64 truth.
 
 `Operation.run` calls the public operation of `Device` and nothing else. The bounds follow from those of
 docs/ops.md; u is half an ulp, `truth.UNIT`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ Array = NDArray[Any]
 Shapes = Sequence[tuple[int, ...]]
 
 
+@dataclass(frozen=True, slots=True)
 class Operation(ABC):
     """One operation of the device, with its settings.
 
@@ -30,20 +31,24 @@ class Operation(ABC):
 
     op: ClassVar[str]
 
-    @abstractmethod
     def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        """Compute `out` from `inputs` on `npu`."""
+        """Compute `out` from `inputs` on `npu`, with the method of the device that is called `op`."""
+        getattr(npu, self.op)(*inputs, **self.settings(), out=out)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keyword arguments of the device's method: the fields of the operation."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @abstractmethod
     def truth(self, *inputs: Array) -> Truth:
-        """The result in float64, from the inputs as the device has them."""
+        """Return the result in float64, from the inputs as the device has them."""
 
     def macs(self, inputs: Shapes) -> int:
-        """Multiply-accumulates of the matrix engine, for inputs of these shapes."""
+        """Return the multiply-accumulates of the matrix engine for inputs of these shapes."""
         return 0
 
     def size(self, inputs: Shapes, out: tuple[int, ...]) -> str:
-        """The work's size, for people."""
+        """Return the size of the work, for people."""
         return _times(out)
 
 
@@ -62,9 +67,6 @@ class Matmul(Operation):
     trans_b: bool = False
 
     op: ClassVar[str] = "matmul"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.matmul(inputs[0], inputs[1], trans_b=self.trans_b, out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         a, b = _wide(*inputs)
@@ -92,9 +94,6 @@ class Add(Operation):
 
     op: ClassVar[str] = "add"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.add(inputs[0], inputs[1], out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         a, b = _wide(*inputs)
         return Truth(a + b, np.abs(a) + np.abs(b), UNIT)
@@ -106,9 +105,6 @@ class Mul(Operation):
 
     op: ClassVar[str] = "mul"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.mul(inputs[0], inputs[1], out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         a, b = _wide(*inputs)
         return Truth(a * b, np.abs(a * b), UNIT)
@@ -116,12 +112,9 @@ class Mul(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Copy(Operation):
-    """The same values, in another place."""
+    """The same values in another place."""
 
     op: ClassVar[str] = "copy"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.copy(inputs[0], out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         return exact(*_wide(*inputs))
@@ -132,9 +125,6 @@ class Embedding(Operation):
     """Rows of a table: `table[ids]`."""
 
     op: ClassVar[str] = "embedding"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.embedding(inputs[0], inputs[1], out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         table, ids = inputs
@@ -148,9 +138,6 @@ class RmsNorm(Operation):
     eps: float
 
     op: ClassVar[str] = "rms_norm"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.rms_norm(inputs[0], inputs[1], self.eps, out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         x, weight = _wide(*inputs)
@@ -173,8 +160,8 @@ class Rope(Operation):
 
     op: ClassVar[str] = "rope"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.rope(*inputs, interleaved=True, out=out)
+    def settings(self) -> dict[str, Any]:
+        return {"interleaved": True}
 
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(inputs[0])
@@ -200,9 +187,6 @@ class Softmax(Operation):
 
     op: ClassVar[str] = "softmax"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.softmax(inputs[0], scale=self.scale, causal=self.causal, out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
         scaled = x * float(np.float32(self.scale))
@@ -214,8 +198,8 @@ class Softmax(Operation):
         odds = np.exp(scaled - largest)
         value = odds / odds.sum(axis=-1, keepdims=True)
         # The rounded difference from the maximum is an exponent: its absolute error is the result's relative
-        # one. So is that of the scaled values, at both ends of the difference. Further roundings: the sum (16
-        # partial results), exp, the division; the errors of the other terms' exponents weigh at most 1/e.
+        # error. The same holds for the scaled values, at both ends of the difference. Further roundings: the
+        # sum (16 partial results), exp, the division. Errors of the other terms' exponents weigh at most 1/e.
         spread = np.where(seen, np.abs(scaled), 0.0) + np.abs(largest)
         return Truth(value, value * (1.0 + 2.0 * spread), (x.shape[-1] // 16 + 32) * UNIT)
 
@@ -225,9 +209,6 @@ class Silu(Operation):
     """`x * sigmoid(x)`."""
 
     op: ClassVar[str] = "silu"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.silu(inputs[0], out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
@@ -243,9 +224,6 @@ class Relu(Operation):
 
     op: ClassVar[str] = "relu"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.relu(inputs[0], out=out)
-
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
         return exact(np.maximum(x, 0.0))
@@ -253,14 +231,12 @@ class Relu(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Conv2d(Operation):
-    """Convolution of x [batch, channels, height, width] with weight [out, channels, rows, columns], plus bias
-    [out]; stride 1, no padding.
+    """Convolution with stride 1 and without padding.
+
+    The inputs are x [batch, channels, height, width], weight [out, channels, rows, columns] and bias [out].
     """
 
     op: ClassVar[str] = "conv2d"
-
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.conv2d(*inputs, out=out)
 
     def truth(self, *inputs: Array) -> Truth:
         x, weight, bias = _wide(*inputs)
@@ -280,14 +256,14 @@ class Conv2d(Operation):
 
 @dataclass(frozen=True, slots=True)
 class MaxPool2d(Operation):
-    """The largest of each square of `size` x `size` elements of [batch, channels, height, width]."""
+    """The largest of each square of `window` x `window` elements of [batch, channels, height, width]."""
 
     window: int
 
     op: ClassVar[str] = "max_pool2d"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.max_pool2d(inputs[0], self.window, out=out)
+    def settings(self) -> dict[str, Any]:
+        return {"kernel": self.window}
 
     def truth(self, *inputs: Array) -> Truth:
         (x,) = _wide(*inputs)
@@ -302,8 +278,8 @@ class ArgMax(Operation):
 
     op: ClassVar[str] = "argmax"
 
-    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
-        npu.argmax(inputs[0], axis=-1, out=out)
+    def settings(self) -> dict[str, Any]:
+        return {"axis": -1}
 
     def truth(self, *inputs: Array) -> Truth:
         return exact(np.argmax(inputs[0], axis=-1).astype(np.float64))

@@ -1,4 +1,4 @@
-"""What a run of a model leaves behind: one record for each operation, and the whole."""
+"""The records of a model's run: one for each operation, and the whole."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ class OpRecord:
     Attributes:
         name: its role in the model, e.g. "scores".
         op: the operation of `Device`, e.g. "matmul".
-        where: what computed it; "NPU".
+        where: what computed it: "NPU".
         shape: its size, for people.
         cycles: device cycles while it ran; 0 where the backend has no cycles.
         macs: multiply-accumulates on the matrix engine.
-        utilisation: macs / (cycles * array rows * array columns); None where there is nothing to divide.
-        bus: busier of the read and the write channel of the memory bus, beats / cycles; None likewise.
-        exact: whether device memory is, bit for bit, what the functional model makes of the same call on the
-            same memory.
+        utilisation: macs / (cycles * array rows * array columns); None without cycles or macs.
+        bus: beats / cycles of the busier of the read and the write channel of the memory bus; None without
+            cycles.
+        exact: whether device memory equals, bit for bit, the functional model's after the same call on the
+        same
+            memory.
         error: largest error against float64, relative to the magnitude of the terms that were summed.
         bound: the largest error allowed.
     """
@@ -47,7 +49,7 @@ class OpRecord:
         return self.accurate and self.exact
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts as data for JSON."""
         return {**asdict(self), "passed": self.passed}
 
 
@@ -56,9 +58,9 @@ class Check:
     """A figure of the whole model, against an independent float64 reference.
 
     Attributes:
-        key: its name in JSON; the bound is `key` with "bound" for the last word.
+        key: its name in JSON; the bound's name is `key` with "bound" as the last word.
         meaning: what is measured, for people.
-        value, bound: the check holds if value <= bound, which a NaN is not.
+        value, bound: the check passes if value <= bound; a NaN fails.
     """
 
     key: str
@@ -71,7 +73,7 @@ class Check:
         return self.value <= self.bound
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts as data for JSON."""
         stem = self.key.rpartition("_")[0]
         return {self.key: self.value, f"{stem}_bound": self.bound}
 
@@ -84,9 +86,9 @@ class ModelRun:
         title: which model, on which backend and configuration.
         backend, config: their names.
         records: in the order of execution.
-        weights_exact: whether weight memory held, bit for bit, what was put there.
+        weights_exact: whether weight memory held, bit for bit, what was uploaded.
         checks: of the model as a whole.
-        results: what the model computed, as plain data under their names in JSON.
+        results: what the model computed, as plain data by their names in JSON.
         summary: sentences about the results.
         notes: sentences about the input and its preparation.
         cycles: device cycles of all operations.
@@ -94,9 +96,9 @@ class ModelRun:
         utilisation: macs / (cycles * array rows * array columns); None without cycles.
         wall_s: seconds of the whole run, checks included, set-up of the simulator excluded.
         device_s: seconds in which the device worked.
-        exact_means: what was compared with what under "exact".
-        waves_command: what to type for a waveform of the same run; empty if there is no such command.
-        waves_file: where the waveform of this run is; empty without one.
+        exact_means: what "exact" compared.
+        waves_command: command that makes a waveform of the same run; empty if there is none.
+        waves_file: path of the waveform of this run; empty without one.
     """
 
     title: str
@@ -124,7 +126,7 @@ class ModelRun:
 
     @property
     def failures(self) -> list[str]:
-        """A sentence for each thing that is wrong."""
+        """A sentence for each failed check."""
         found = []
         for record in self.records:
             if not record.exact:
@@ -150,7 +152,7 @@ class ModelRun:
         return self.cycles / self.device_s if self.device_s > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts as data for JSON."""
         made: dict[str, Any] = {
             "title": self.title,
             "backend": self.backend,

@@ -1,8 +1,8 @@
-"""A whole decoder layer, and a model of such layers, in float64, as the papers write it.
+"""A decoder layer, and a model of such layers, in float64, as in the papers.
 
-Written apart from `decoder_layer.py` on purpose: one head at a time, complex numbers for the rotation, no
+It is independent of `decoder_layer.py` on purpose: one head at a time, complex numbers for the rotation, no
 shared helper. A mistake in the layer's wiring (a head reading its neighbour, a lost mask, a wrong stride)
-shows up as a difference between the two, however exact every single operation was.
+shows as a difference between the two, even if every single operation is exact.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from echo_npu.models.truth import F32, F64
 
 
 def layer(config: LayerConfig, weights: LayerWeights, x: F32 | F64) -> F64:
-    """The layer's output, float64 [tokens, hidden], for the residual stream `x` of the same shape.
+    """Compute the layer's output, float64 [tokens, hidden], for the residual stream `x` of the same shape.
 
     Tokens have positions 0, 1, 2, ... and each sees itself and its predecessors.
     """
@@ -24,7 +24,7 @@ def layer(config: LayerConfig, weights: LayerWeights, x: F32 | F64) -> F64:
 
 
 def stack_logits(case: StackCase) -> F64:
-    """The logits of the last token, float64 [vocabulary]."""
+    """Compute the logits of the last token, float64 [vocabulary]."""
     stream = case.table[case.ids].astype(np.float64)
     for index in range(case.layers):
         stream = layer(case.config, case.layer(index), stream)
@@ -34,7 +34,7 @@ def stack_logits(case: StackCase) -> F64:
 
 
 def attention(config: LayerConfig, weights: LayerWeights, x: F64) -> F64:
-    """Causal grouped-query attention of the normalised `x`, [tokens, hidden] to [tokens, hidden]."""
+    """Compute causal grouped-query attention of the normalised `x`, [tokens, hidden] to [tokens, hidden]."""
     tokens, width = len(x), config.head_dim
     turns = np.exp(
         1j * np.outer(np.arange(tokens), config.rope_base ** (-2.0 * np.arange(width // 2) / width))
@@ -55,7 +55,7 @@ def attention(config: LayerConfig, weights: LayerWeights, x: F64) -> F64:
 
 
 def feed_forward(weights: LayerWeights, x: F64) -> F64:
-    """SwiGLU of the normalised `x`, [tokens, hidden] to [tokens, hidden]."""
+    """Compute SwiGLU of the normalised `x`, [tokens, hidden] to [tokens, hidden]."""
     gate = x @ weights.w_gate.astype(np.float64).T
     swish = gate * (0.5 + 0.5 * np.tanh(gate / 2.0))
     product: F64 = (swish * (x @ weights.w_up.astype(np.float64).T)) @ weights.w_down.astype(np.float64).T

@@ -1,4 +1,4 @@
-"""Shows a run of a model: a progress bar while it runs, a table afterwards."""
+"""Show a run of a model: a progress bar while it runs, a table afterwards."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rich.table import Table
 from echo_npu.models.records import ModelRun, OpRecord
 
 LONGEST_TABLE: Final = 60
-"""Lines; of a run with more operations, those that differ only in their layer share a line."""
+"""Lines. In a longer table, operations that differ only in their layer share a line."""
 
 
 class ProgressBar:
     """A bar on standard error; a context manager.
 
     Args:
-        title: what runs.
-        steps: how many there are.
+        title: name of what runs.
+        steps: number of steps.
         enabled: whether anything is shown.
     """
 
@@ -50,21 +50,21 @@ class ProgressBar:
         self._progress.stop()
 
     def say(self, text: str) -> None:
-        """Show what is going on."""
+        """Show the present activity."""
         self._progress.update(self._task, last=escape(text))
 
     def advance(self, text: str) -> None:
-        """One step is done: `text`."""
+        """Count one step as done, and show `text`."""
         self._progress.update(self._task, advance=1, last=escape(text))
 
     def step(self, record: OpRecord) -> None:
-        """One operation is done."""
+        """Count one operation as done."""
         self._cycles += record.cycles
         self.advance(f"{record.name}, cycle {self._cycles:,}")
 
 
 def render(run: ModelRun) -> Group:
-    """The report of a run: table, totals, verdict."""
+    """Return the report of a run: table, totals, verdict."""
     return Group(_table(run), *_totals(run))
 
 
@@ -95,7 +95,7 @@ def _table(run: ModelRun) -> Table:
 
 
 def _merged(records: Sequence[OpRecord]) -> list[OpRecord]:
-    """One record for the operations that differ only in their layer: sums, means over cycles, worst error."""
+    """Merge operations that differ only in their layer: sums, means over cycles, the worst error."""
     groups: dict[str, list[OpRecord]] = {}
     for record in records:
         groups.setdefault(record.name.rpartition(": ")[2], []).append(record)
@@ -114,7 +114,7 @@ def _merged(records: Sequence[OpRecord]) -> list[OpRecord]:
 
 
 def _mean(parts: Sequence[tuple[float | None, int]]) -> float | None:
-    """The mean, weighted by cycles, of what is there."""
+    """Return the mean, weighted by cycles, of the parts that are not None; None if there is none."""
     there = [(part, cycles) for part, cycles in parts if part is not None]
     cycles = sum(cycles for _, cycles in there)
     return sum(part * cycles for part, cycles in there) / cycles if cycles else None

@@ -1,4 +1,4 @@
-"""SmolLM2-135M: any of its layers, or its first ones, with their real weights, on a real prompt."""
+"""SmolLM2-135M: one of its layers, or its first layers, with their real weights, on a real prompt."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MIN_TOKENS = 8
 
 
 def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None = None) -> Transformer:
-    """Layer `index` of the model, with the input that `prompt` gives it.
+    """Return layer `index` of the model, with the input that `prompt` gives it.
 
-    The embedding and the layers before it are computed here, on the host, in float64: they are preparation,
-    so that the layer's input is the one that it sees in the real model.
+    The host computes the embedding and the layers before it in float64, so that the layer's input is the one
+    of the real model.
 
     Args:
-        model: a model to take instead of the installed SmolLM2.
+        model: a model in place of the installed SmolLM2.
 
     Raises:
         MissingExtraError: a package of the extra "models" is missing.
@@ -48,10 +48,10 @@ def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None 
 
 
 def smollm2_stack(layers: int = 2, prompt: str = PROMPT, model: GgufModel | None = None) -> Stack:
-    """The first `layers` layers of the model between its embedding, its final norm and its head.
+    """Return the first `layers` layers of the model, with its embedding, final norm and head.
 
     Args:
-        model: a model to take instead of the installed SmolLM2.
+        model: a model in place of the installed SmolLM2.
 
     Raises:
         MissingExtraError: a package of the extra "models" is missing.
@@ -77,7 +77,7 @@ def smollm2_stack(layers: int = 2, prompt: str = PROMPT, model: GgufModel | None
 
 
 def _tokens(model: GgufModel, prompt: str, least: int) -> tuple[list[int], str]:
-    """The prompt's token numbers, and a sentence that shows them."""
+    """Return the prompt's token numbers, and a sentence that shows them."""
     ids: list[int] = model.tokenizer.encode(prompt).ids
     if len(ids) < least:
         raise ValueError(f"the prompt {prompt!r} has {len(ids)} tokens; at least {least} are needed")

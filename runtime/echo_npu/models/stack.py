@@ -16,14 +16,14 @@ from echo_npu.models.transformer import TINY, random_weights
 from echo_npu.models.truth import F32, F64
 
 TOP = 5
-"""How many of the likeliest tokens are shown and compared."""
+"""Number of the likeliest tokens that are shown and compared."""
 
 LOGITS_BOUND = 2e-5
-"""Largest error of the logits against float64, as a part of the largest logit."""
+"""Largest error of the logits against float64, relative to the largest logit."""
 
 
 def tiny_stack(layers: int = 2, seed: int = 0, tokens: int = 16, vocabulary: int = 131) -> Stack:
-    """Small layers with random weights and a random input, the same for the same seed.
+    """Return small layers with random weights and input, the same for the same seed.
 
     Raises:
         ValueError: fewer than one layer or token.
@@ -46,9 +46,9 @@ def tiny_stack(layers: int = 2, seed: int = 0, tokens: int = 16, vocabulary: int
 
 
 class Stack(Model):
-    """The first layers of a model, between its embedding and its head, which share one table.
+    """The first layers of a model, with its embedding and its head, which share one table.
 
-    The layers take turns at one place in weight memory: their number is not bounded by it.
+    The layers are loaded one after another to the same place, so weight memory does not bound their number.
     """
 
     def __init__(self, case: StackCase) -> None:
@@ -116,5 +116,5 @@ class Stack(Model):
 
 
 def _best(logits: F32 | F64) -> NDArray[np.intp]:
-    """The indices of the largest logits, largest first. The NPU computed them; this only sorts."""
+    """Return the indices of the largest logits, largest first."""
     return np.argsort(-logits, kind="stable")[:TOP]

@@ -16,11 +16,11 @@ TINY = LayerConfig(hidden=64, heads=4, kv_heads=2, head_dim=16, ffn=176)
 TINY_TOKENS = 16
 
 LAYER_BOUND = 1e-5
-"""Largest error of a whole layer against float64, as a part of the largest value of the same token."""
+"""Largest error of a whole layer against float64, relative to the largest value of the same token."""
 
 
 def random_weights(config: LayerConfig, random: np.random.Generator) -> LayerWeights:
-    """Weights of a layer that keep values near 1 near 1."""
+    """Draw weights of a layer that keep values near 1."""
 
     def draw(shape: tuple[int, ...]) -> F32:
         if len(shape) == 1:
@@ -31,7 +31,7 @@ def random_weights(config: LayerConfig, random: np.random.Generator) -> LayerWei
 
 
 def tiny_layer(seed: int = 0, tokens: int = TINY_TOKENS) -> Transformer:
-    """The small layer: random weights and input, the same for the same seed.
+    """Return a small layer with random weights and input, the same for the same seed.
 
     Raises:
         ValueError: fewer than one token.
@@ -77,7 +77,7 @@ class Transformer(Model):
 
 
 def layer_error(case: LayerCase, output: F32) -> float:
-    """The largest difference from the float64 reference, each token relative to its largest value."""
+    """Return the largest difference from the float64 reference, each token relative to its largest value."""
     truth = reference.layer(case.config, case.weights, case.hidden_in)
     scale = np.max(np.abs(truth), axis=1, keepdims=True)
     return float(np.max(np.abs(output.astype(np.float64) - truth) / scale))

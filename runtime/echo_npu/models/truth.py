@@ -1,4 +1,4 @@
-"""What an operation should have produced, in float64, and how far from it a result may be."""
+"""The expected result of an operation in float64, and the error that is allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNIT = 2.0**-24
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What an operation should have produced.
+    """The expected result of an operation.
 
     Attributes:
         value: float64, computed from the operation's inputs as they were before it ran.
@@ -30,7 +30,7 @@ class Truth:
     bound: float
 
     def error(self, result: NDArray[Any]) -> float:
-        """The largest relative error of `result`, NaN if one is no number; ValueError for another shape."""
+        """Return the largest relative error of `result`, NaN if one is NaN; ValueError for another shape."""
         if result.shape != self.value.shape:
             raise ValueError(f"the result has shape {result.shape}; the truth has {self.value.shape}")
         difference = np.abs(result.astype(np.float64) - self.value)
@@ -39,15 +39,15 @@ class Truth:
 
 
 def exact(value: F64) -> Truth:
-    """The truth of an operation that rounds nothing."""
+    """Return the truth of an operation that rounds nothing."""
     return Truth(value, np.abs(value), 0.0)
 
 
 def accumulation_bound(terms: int) -> float:
-    """Bound of a float32 sum of `terms` rounded products, relative to the sum of their absolute values.
+    """Return the bound of a float32 sum of `terms` rounded products, relative to the sum of their magnitudes.
 
-    The standard one (Higham, Accuracy and Stability, 3.1), n*u / (1 - n*u), with one rounding for each
-    product or addition that a term can pass through, and one for what is done with the finished sum.
+    It is the standard bound (Higham, Accuracy and Stability, 3.1), n*u / (1 - n*u), with one rounding for
+    each product or addition that a term can pass through, and one for a step on the finished sum.
     """
     steps = (terms + 1) * UNIT
     return steps / (1.0 - steps)

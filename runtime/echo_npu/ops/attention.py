@@ -27,12 +27,13 @@ def attention(
     mask: Any = None,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`softmax(scale * q @ k^T + mask) @ v` (Vaswani et al. 2017): two products and what is between them.
+    """Compute `softmax(scale * q @ k^T + mask) @ v` (Vaswani et al. 2017) as one submission.
 
     The scores stay on the device. Query head h uses key head h // (heads / kv_heads).
 
     Args:
-        q: float32 [..., heads, T, D]; a DeviceTensor's last axis is contiguous, the others as they please:
+        q: float32 [..., heads, T, D]; a DeviceTensor's last axis is contiguous, its other axes have any
+        strides:
             heads may lie side by side, [tokens, heads, D] with two axes swapped.
         k: float32 [..., kv_heads, S, D], likewise.
         v: float32 [..., kv_heads, S, E], likewise.

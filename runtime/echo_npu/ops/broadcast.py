@@ -19,12 +19,12 @@ from echo_npu.vector.command import MAX_SEGMENTS
 
 
 def is_array(value: Any) -> bool:
-    """Whether an operand is an array, not a number."""
+    """Return whether an operand is an array, not a number."""
     return isinstance(value, (np.ndarray, DeviceTensor))
 
 
 def result_shape(op: str, operands: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape that the arrays among the operands broadcast to; ValueError naming the shapes."""
+    """Return the shape that the arrays among the operands broadcast to; ValueError names the shapes."""
     shapes = {name: value.shape for name, value in operands.items() if is_array(value)}
     named = ", ".join(f"{name} has shape {shape}" for name, shape in shapes.items())
     try:
@@ -50,7 +50,7 @@ def compute(
 
     Args:
         op: the operation's name, for messages and the trace.
-        operands: s0, s1, ... under the names that the caller knows; arrays.
+        operands: the arrays s0, s1, ..., by the names of the operation's arguments.
         out: a DeviceTensor of the broadcast shape to write to; it may be an operand.
         params: p0, p1, ...
         dtype: of the result.
@@ -81,7 +81,7 @@ def elementwise_commands(
     *,
     params: Sequence[Parameter] = (),
 ) -> list[Command]:
-    """The commands of an elementwise program: axes that lie one behind the other become one long row.
+    """Make the commands of an elementwise program; contiguous axes become one long row.
 
     Args:
         inputs: s0, s1, ...; their shapes broadcast to the output's.
@@ -121,7 +121,7 @@ def _loops(inputs: Sequence[DeviceTensor], output: DeviceTensor) -> list[Loop]:
 
 
 def _writable(out: DeviceTensor, inputs: Sequence[DeviceTensor]) -> bool:
-    """Whether one command can write `out` directly: it overlaps no input, or is in place."""
+    """Return whether one command can write `out` directly: it overlaps no input, or is one of them."""
     meets = [each for each in inputs if overlap(out, each)]
     loops = _loops(inputs, out)
     return not meets or (

@@ -17,10 +17,10 @@ from echo_npu.vector.kernels import cast as kernels
 
 
 def cast(device: CommandDevice, x: Any, dtype: DTypeLike | str, *, out: DeviceTensor | None = None) -> Any:
-    """The elements as another type, through float32.
+    """Convert the elements to another type, through float32.
 
-    bfloat16 is the dtype of that name where the package ml_dtypes is installed, else the bits in uint16: a
-    uint16 array is taken for bfloat16, and `dtype="bfloat16"` gives one.
+    bfloat16 is the dtype of that name if the package ml_dtypes is installed, else its bits in uint16. A
+    uint16 array counts as bfloat16.
 
     Args:
         x: float32, float16, bfloat16, int32, int16, int8, uint8 or bool.
@@ -31,7 +31,8 @@ def cast(device: CommandDevice, x: Any, dtype: DTypeLike | str, *, out: DeviceTe
     Returns: x's shape, that dtype; a DeviceTensor if `x` or `out` is one.
 
     Raises:
-        TypeError: a type that is not listed, or no array.  ValueError: an empty array, or another shape.
+        TypeError: a type that is not listed, or no array.  ValueError: an empty array, or `out` of another
+        shape.
     """
     if not isinstance(x, (np.ndarray, DeviceTensor)):
         raise TypeError(f"cast takes a numpy array or a DeviceTensor, got {kind(x)}")
@@ -46,10 +47,10 @@ def cast(device: CommandDevice, x: Any, dtype: DTypeLike | str, *, out: DeviceTe
 
 
 def quantize(device: CommandDevice, x: Any) -> tuple[Any, Any]:
-    """int8 and a scale for each row: `scale = max(abs(row)) / 127`, `q = round(x / scale)` within +-127.
+    """Quantise rows to int8: `scale = max(abs(row)) / 127`, `q = round(x / scale)` within +-127.
 
     Both quotients are rounded to float32, ties to even, and q again to an integer, ties to even. Where
-    x / scale is NaN, q is 0: in a row of zeros (scale 0), of infinite scale or of NaN.
+    x / scale is NaN, q is 0: in a row of zeros (scale 0), with infinite scale or with NaN.
 
     Args:
         x: float32 [..., N].
@@ -83,7 +84,7 @@ def quantize(device: CommandDevice, x: Any) -> tuple[Any, Any]:
 
 
 def dequantize(device: CommandDevice, q: Any, scales: Any, *, out: DeviceTensor | None = None) -> Any:
-    """`q * scale` of the row, rounded to float32.
+    """Multiply each row by its scale, rounded to float32.
 
     Args:
         q: int8 [..., N].

@@ -24,7 +24,7 @@ def im2col(
     padding: Size = 0,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """The windows of images as columns: a convolution is one product with them.
+    """Return the windows of images as columns, so that a convolution is one product with them.
 
     Args:
         x: float32 [N, C, H, W].
@@ -56,11 +56,11 @@ def im2col(
 def im2col_commands(
     device: CommandDevice, x: DeviceTensor, target: DeviceTensor, kernel: Pair, stride: Pair, padding: Pair
 ) -> tuple[list[Command], DeviceTensor]:
-    """The commands of `im2col` into a contiguous tensor, and the padded images: keep them until those ran."""
+    """Make the commands of `im2col` to a contiguous tensor; keep the padded images until they have run."""
     commands, padded = pad_commands(device, x, padding, 0.0)
     windows = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
     columns = target.reshape(*x.shape[:2], *kernel, *windows.shape[2:4])
-    # The rows of the kernel come first: they become commands, all else fits into one.
+    # The rows of the kernel come first: each becomes a command, which can hold all other axes.
     commands += copy_commands(windows.transpose(4, 0, 1, 5, 2, 3), columns.transpose(2, 0, 1, 3, 4, 5))
     return commands, padded
 
@@ -75,7 +75,7 @@ def conv2d(
     padding: Size = 0,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """Convolution as networks mean it, cross-correlation: im2col, MATMUL and the bias in one submission.
+    """Convolve (cross-correlate) images: im2col, MATMUL and the bias in one submission.
 
     Args:
         x: float32 [N, C, H, W].

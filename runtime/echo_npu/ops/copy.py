@@ -15,7 +15,7 @@ from echo_npu.tensor import DeviceTensor
 
 
 def copy(device: CommandDevice, src: Any, *, out: DeviceTensor | None = None) -> Any:
-    """A copy of `src`, in row-major order, made by the device's MEMCPY.
+    """Copy `src`, in row-major order, with the device's MEMCPY.
 
     Args:
         src: an array of any dtype, or a DeviceTensor with any strides.
@@ -39,14 +39,14 @@ def copy(device: CommandDevice, src: Any, *, out: DeviceTensor | None = None) ->
 
 
 def copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[Command]:
-    """The MEMCPYs of a copy between tensors of one shape and dtype, any strides."""
+    """Make the MEMCPYs of a copy between tensors of one shape and dtype, with any strides."""
     item = src.dtype.itemsize
     loops = collapse(src.shape, src.strides, dst.strides)
     nbytes = item
     if loops and loops[-1].strides == (item, item):
         nbytes *= loops.pop().count
     rows = Loop(1, (0, 0))
-    # A row stride of 0 is a dense one: what is read again and again is a batch.
+    # A row stride of 0 means dense, so a loop that reads the same bytes again must be a batch.
     fit = [i for i, loop in enumerate(loops) if _may_be_rows(loop, nbytes)]
     if fit:
         rows = loops.pop(fit[-1])
@@ -68,6 +68,6 @@ def copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[Command]:
 
 
 def _may_be_rows(loop: Loop, nbytes: int) -> bool:
-    """Whether a command can have the steps of a loop as its rows of `nbytes` bytes."""
+    """Return whether the steps of a loop can be the rows of a command, of `nbytes` bytes each."""
     source, target = loop.strides
     return bool(source) and target >= nbytes and loop.count <= MAX_ROWS

@@ -1,6 +1,6 @@
 """Elementwise operations. Operands broadcast as in numpy; a number is a parameter of the command.
 
-What the result is to the bit: docs/numerics.md.
+docs/numerics.md defines the results to the bit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONDITIONS: Final = frozenset(
 
 
 def unary(device: CommandDevice, op: str, x: Any, *, out: DeviceTensor | None = None) -> Any:
-    """A function of each element.
+    """Apply a function to each element.
 
     Args:
         op: neg, abs, relu, reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, sigmoid, silu, gelu, gelu_tanh.
@@ -38,14 +38,15 @@ def unary(device: CommandDevice, op: str, x: Any, *, out: DeviceTensor | None = 
     Returns: float32 of x's shape; a DeviceTensor if `x` or `out` is one.
 
     Raises:
-        TypeError: a dtype other than float32, or no array.  ValueError: an empty array, or another shape.
+        TypeError: a dtype other than float32, or no array.
+        ValueError: an empty array, or an `out` of another shape.
     """
     require_float32(op, x=x)
     return compute(device, op, elementwise(op, "s"), {"x": x}, out)
 
 
 def binary(device: CommandDevice, op: str, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
-    """A function of two elements.
+    """Apply a function to pairs of elements.
 
     Args:
         op: sub, mul, div, minimum, maximum, eq, ne, lt, le, gt, ge. A comparison gives 1.0 or 0.0.
@@ -64,7 +65,7 @@ def binary(device: CommandDevice, op: str, a: Any, b: Any, *, out: DeviceTensor 
 def add(
     device: CommandDevice, a: Any, b: Any, alpha: Number = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
-    """`a + alpha * b`: one rounded product, one rounded sum.
+    """Compute `a + alpha * b`: one rounded product, one rounded sum.
 
     Args:
         a, b: as in `binary`.
@@ -81,7 +82,7 @@ def add(
 
 
 def _suits_add_tensor(a: Any, b: Any, out: Any) -> bool:
-    """Whether ADD_TENSOR can take them: float32, dense, the result being an operand or apart from them."""
+    """Return whether ADD_TENSOR can take them: float32, dense, and `out` is an operand or overlaps none."""
     if any(each.dtype != FLOAT32 for each in (a, b)):
         return False
     tensors = [each for each in (a, b, out) if isinstance(each, DeviceTensor)]
@@ -111,9 +112,9 @@ def gelu(
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """x times the normal distribution at x: `x * (1 + erf(x / sqrt(2))) / 2`.
+    """Compute `x * (1 + erf(x / sqrt(2))) / 2`, x times the normal distribution at x.
 
-    With `approximate="tanh"`: `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`.
+    With `approximate="tanh"`, compute `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`.
 
     Raises: as `unary`; ValueError for another approximation.
     """
@@ -130,15 +131,15 @@ def clamp(
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """x within limits, `minimum(maximum(x, min), max)`; NaN stays NaN, and a NaN limit makes all NaN.
+    """Limit x, `minimum(maximum(x, min), max)`; NaN stays NaN, and a NaN limit makes every element NaN.
 
     Args:
         x: float32.
-        min, max: numbers, or float32 arrays that broadcast with x; None is no limit.
+        min, max: numbers, or float32 arrays that broadcast with x; None: no limit.
         out: a DeviceTensor of the result's shape to write to; it may be an operand.
 
     Raises:
-        TypeError: x is no float32 array, or a limit neither that nor a number.
+        TypeError: x is no float32 array, or a limit is neither that nor a number.
         ValueError: no limit at all, an empty array, or shapes that do not broadcast.
     """
     require_float32("clamp", x=x)
@@ -151,7 +152,7 @@ def clamp(
 
 
 def power(device: CommandDevice, x: Any, exponent: Number, *, out: DeviceTensor | None = None) -> Any:
-    """x to the power of one number, rounded to float32, with the special cases of C's pow.
+    """Raise x to the power of one number, rounded to float32, with the special cases of C's pow.
 
     As in numpy, an exponent of 0.5 gives the square root, also of -0 and -infinity.
 
@@ -176,7 +177,7 @@ def power(device: CommandDevice, x: Any, exponent: Number, *, out: DeviceTensor 
 
 
 def where(device: CommandDevice, condition: Any, a: Any, b: Any, *, out: DeviceTensor | None = None) -> Any:
-    """a where the condition is not zero (NaN is not zero), else b, bits untouched.
+    """Choose a where the condition is not zero (NaN is not zero), else b, bits untouched.
 
     Args:
         condition: an array of bool, float32 or integers of up to 32 bits; it broadcasts with a and b.
@@ -198,21 +199,21 @@ def where(device: CommandDevice, condition: Any, a: Any, b: Any, *, out: DeviceT
 def masked_fill(
     device: CommandDevice, x: Any, mask: Any, value: Number, *, out: DeviceTensor | None = None
 ) -> Any:
-    """The number `value` where the mask is not zero, else x. As `where`."""
+    """Choose the number `value` where the mask is not zero, else x. As `where`."""
     return where(device, mask, _number("masked_fill", "value", value), x, out=out)
 
 
 def addcmul(
     device: CommandDevice, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
-    """`x + value * (a * b)`: a rounded product a * b, then one rounding for the rest. As `binary`."""
+    """Compute `x + value * (a * b)`: a rounded product a * b, then one rounding for the rest. As `binary`."""
     return _mixed(device, "addcmul", "addcmul", {"x": x, "a": a, "b": b}, out, value=value)
 
 
 def addcdiv(
     device: CommandDevice, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
-    """`x + value * (a / b)`: a rounded quotient a / b, then one rounding for the rest. As `binary`."""
+    """Compute `x + value * (a / b)`: a rounded quotient, then one rounding for the rest. As `binary`."""
     return _mixed(device, "addcdiv", "addcdiv", {"x": x, "a": a, "b": b}, out, value=value)
 
 
@@ -224,7 +225,7 @@ def _mixed(
     out: DeviceTensor | None,
     **numbers: Any,
 ) -> Any:
-    """Run the program `name` on arrays and numbers, `numbers` being the last ones."""
+    """Run the program `name` on arrays and numbers; `numbers` are its last operands."""
     given = {**operands, **{key: _number(op, key, value) for key, value in numbers.items()}}
     arrays = {key: value for key, value in given.items() if is_array(value)}
     named = ", ".join(f"{key} is {kind(value)}" for key, value in operands.items())

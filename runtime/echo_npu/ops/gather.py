@@ -1,4 +1,4 @@
-"""Rows of a table by their numbers."""
+"""Gather rows of a table by their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from echo_npu.tensor import DeviceTensor
 
 
 def embedding(device: CommandDevice, table: Any, ids: Any, *, out: DeviceTensor | None = None) -> Any:
-    """`table[ids]`: one GATHER.
+    """Compute `table[ids]` with one GATHER.
 
     Args:
         table: [V, ...] of any dtype; a DeviceTensor must be contiguous.
@@ -27,8 +27,8 @@ def embedding(device: CommandDevice, table: Any, ids: Any, *, out: DeviceTensor 
     Raises:
         TypeError: ids that are no integers, a table that is no array, an out of another dtype.
         ValueError: an empty array, a table with gaps, an out of another shape.
-        IndexError: numpy ids outside the table. (Ids on the device are the device's to check: NpuDeviceError
-            with the code BAD_INDEX and the address of the index.)
+        IndexError: numpy ids outside of the table.
+        NpuDeviceError: ids on the device outside of the table, with the code BAD_INDEX and the id's address.
     """
     if not isinstance(table, (np.ndarray, DeviceTensor)) or not table.ndim or 0 in table.shape:
         raise TypeError(f"embedding takes a table of at least one row, got {kind(table)}")
@@ -54,10 +54,10 @@ def embedding(device: CommandDevice, table: Any, ids: Any, *, out: DeviceTensor 
 
 
 def device_indices(op: str, device: CommandDevice, ids: Any, count: int, name: str) -> DeviceTensor:
-    """Indices as a contiguous int32 tensor.
+    """Return indices as a contiguous int32 tensor on the device.
 
     Raises:
-        TypeError: no integers.  ValueError: none at all.  IndexError: numpy ones outside 0 .. count - 1.
+        TypeError: no integers.  ValueError: no index.  IndexError: numpy indices outside of 0 .. count - 1.
     """
     if isinstance(ids, DeviceTensor):
         if ids.dtype != np.int32:

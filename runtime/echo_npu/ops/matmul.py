@@ -27,7 +27,7 @@ ACTIVATIONS: Final = ("relu", "silu", "gelu", "gelu_tanh")
 
 
 class Steps(TypedDict, total=False):
-    """What happens to a product on its way to memory, as `matmul_command` takes it."""
+    """The steps between a product's sums and memory, as arguments of `matmul_command`."""
 
     alpha: float | None
     row_scales: int | None
@@ -39,7 +39,7 @@ class Steps(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Shapes:
-    """Of a product: the batch, M and N where the operands are no vectors, and in words what was given."""
+    """Shapes of a product: batch, M and N (empty for vectors), and the operands' shapes and flags as text."""
 
     batch: tuple[int, ...]
     rows: tuple[int, ...]
@@ -67,30 +67,32 @@ def matmul(
     col_scale: Any = None,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`op(a) @ op(b)` with the shapes of `numpy.matmul`: batches and vectors too.
+    """Compute `op(a) @ op(b)` with the shapes of `numpy.matmul`, batches and vectors included.
 
-    The sum of an element is multiplied by `alpha`, by its row's scale and by its column's, its column's bias
-    is added, then comes the activation: what is given, in this order, each rounded to float32
-    (docs/numerics.md). All this is one command, but for silu and gelu, which are a program on its result.
+    Each sum is multiplied by `alpha`, by its row's scale and by its column's scale, its column's bias is
+    added, then the activation is applied. Only the steps that are given are done, in this order, each rounded
+    to float32 (docs/numerics.md). All this is one command, except for silu and gelu, which are a program on
+    its result.
 
     Args:
         a: [..., M, K], or [..., K, M] with `trans_a`, or [K].
         b: [..., K, N], or [..., N, K] with `trans_b`, or [K]. Both float32, float16, bfloat16 (or its bits in
             uint16) or int8.
-        alpha: rounded to float32 (None: not at all).
-        out_dtype: float32; the operands' type; int32 for int8 operands and nothing after the sum. None: that
-            of `out`, or float32.
-        bias, col_scale: float32 [N] ([1] where b is a vector). If there are both, the device copies them to
-            lie one behind the other, unless they do: rows of one tensor [2, N], scales first, stay in place.
-        row_scale: float32 [M] ([1] where a is a vector), the same for every batch.
+        alpha: rounded to float32 (None: no such step). out_dtype: float32; the operands' type; or int32 for
+        int8 operands without any step. None: that of `out`,
+            or float32.
+        bias, col_scale: float32 [N] ([1] if b is a vector). If both are given, they must be adjacent: the
+        device
+            copies them, unless they are the rows of one tensor [2, N], scales first.
+        row_scale: float32 [M] ([1] if a is a vector), the same for every batch.
         activation: "relu", "silu", "gelu" or "gelu_tanh".
         out: a DeviceTensor of the result's shape to write to; it may be a view whose last axis is contiguous.
 
     Returns: [..., M, N]; a DeviceTensor if one of the arrays is one.
 
     Raises:
-        TypeError: no arrays, dtypes that do not go together or that the device does not have, an `out_dtype`
-            that these operands do not give.
+        TypeError: no arrays, dtypes that differ or that the device does not have, an `out_dtype` that is not
+            possible for these operands.
         ValueError: shapes that do not fit one another, strides that a command cannot express, or an unknown
             activation.
     """
@@ -110,7 +112,7 @@ def matmul(
     right = upload(device, b, "weight")
     target = device.empty(shapes.result, made) if out is None else out
     function = None if activation == "relu" else activation
-    # silu and gelu work in float32, and in place where the result is that.
+    # silu and gelu work in float32, in place if the result is contiguous float32.
     direct = function is None or (made == FLOAT32 and target.is_contiguous)
     product = target if direct else device.empty(shapes.result)
     scales = None if row_scale is None else upload(device, row_scale, "activation").contiguous()
@@ -139,7 +141,7 @@ def matmul_commands(
     batch: tuple[int, ...],
     **steps: Unpack[Steps],
 ) -> list[Command]:
-    """The MATMULs of `c = a @ b`: a [..., M, K], b [..., K, N], c [*batch, M, N], as views."""
+    """Make the MATMULs of `c = a @ b`: a [..., M, K], b [..., K, N], c [*batch, M, N], as views."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
     dtype = operand_type(a.dtype)
@@ -219,7 +221,7 @@ def _shapes(a: Any, b: Any, *, trans_a: bool, trans_b: bool) -> _Shapes:
 
 
 def _check_vector(name: str, value: Any, length: tuple[int, ...], shapes: _Shapes) -> None:
-    """Refuse a scale or bias that is no float32 vector of the length of the result's axis."""
+    """Refuse a scale or bias that is no float32 vector as long as the result's axis."""
     if value is None:
         return
     if not isinstance(value, (np.ndarray, DeviceTensor)) or value.dtype != FLOAT32:
@@ -263,7 +265,7 @@ def _result_type(
 def _as_matrices(
     a: DeviceTensor, b: DeviceTensor, c: DeviceTensor, *, trans_a: bool, trans_b: bool
 ) -> tuple[DeviceTensor, DeviceTensor, DeviceTensor]:
-    """Views [..., M, K], [..., K, N] and [..., M, N]: vectors as matrices of one row or column."""
+    """Return views [..., M, K], [..., K, N] and [..., M, N]; vectors become matrices of one row or column."""
     if a.ndim == 1:
         a, c = a[None, :], c[..., None, :] if b.ndim > 1 else c[..., None]
     if b.ndim == 1:
@@ -274,7 +276,7 @@ def _as_matrices(
 def _column_vectors(
     device: CommandDevice, scale: Any, bias: Any
 ) -> tuple[DeviceTensor | None, list[Command]]:
-    """Where scales and biases lie dense behind one another, and the copies that bring them there."""
+    """Return a tensor in which scales and biases are adjacent, and the copies that it needs."""
     given = [vector for vector in (scale, bias) if vector is not None]
     if not given:
         return None, []
@@ -293,7 +295,7 @@ def _column_vectors(
 def _function_commands(
     device: CommandDevice, function: str, product: DeviceTensor, target: DeviceTensor
 ) -> list[Command]:
-    """silu or gelu of a float32 product, and its conversion to the target's type."""
+    """Make the commands of silu or gelu of a float32 product, and of its conversion to the target's type."""
     program = elementwise(function, "s")
     if target.dtype == FLOAT32:
         device.load_programs([program])
@@ -308,7 +310,7 @@ def _function_commands(
 
 
 def _matrix_layout(name: str, tensor: DeviceTensor) -> tuple[int, bool]:
-    """How the last two axes are stored: bytes between rows (0: dense), and whether transposed."""
+    """Return how the last two axes are stored: bytes between rows (0: dense), and whether transposed."""
     (rows, columns), (down, right) = tensor.shape[-2:], tensor.strides[-2:]
     size = tensor.dtype.itemsize
     if (columns == 1 or right == size) and (rows == 1 or down >= size * columns):
@@ -322,7 +324,7 @@ def _matrix_layout(name: str, tensor: DeviceTensor) -> tuple[int, bool]:
 
 
 def _batch_strides(tensor: DeviceTensor, batch: tuple[int, ...]) -> list[int]:
-    """The tensor's stride for each batch axis, 0 where it is broadcast."""
+    """Return the tensor's stride for each batch axis, 0 where it is broadcast."""
     own_shape, own_strides = tensor.shape[:-2], tensor.strides[:-2]
     missing = len(batch) - len(own_shape)
     strides = [stride if size > 1 else 0 for size, stride in zip(own_shape, own_strides, strict=True)]

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-# Modules go by other names than the methods, which hide them in the class.
+# Modules have other names than the methods, which would hide them in the class.
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.driver.locking import locked
 from echo_npu.ops import attention as attention_ops
@@ -25,7 +25,7 @@ _R = TypeVar("_R")
 def _named(
     family: Callable[Concatenate[CommandDevice, str, _P], _R], op: str, doc: str
 ) -> Callable[Concatenate[CommandDevice, _P], _R]:
-    """The method of one operation, from the function of its family, which takes the operation's name."""
+    """Make the method of one operation from the function of its family, which takes the operation's name."""
 
     def method(device: CommandDevice, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return family(device, op, *args, **kwargs)

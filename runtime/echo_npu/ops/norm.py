@@ -8,7 +8,7 @@ import numpy as np
 
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
-from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
+from echo_npu.ops.rows import last_axis_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import norm as kernels
 
@@ -16,7 +16,7 @@ from echo_npu.vector.kernels import norm as kernels
 def rms_norm(
     device: CommandDevice, x: Any, weight: Any = None, eps: float = 1e-6, *, out: DeviceTensor | None = None
 ) -> Any:
-    """`x / sqrt(mean(x**2) + eps) * weight` over the last axis (Zhang and Sennrich 2019).
+    """Compute `x / sqrt(mean(x**2) + eps) * weight` over the last axis (Zhang and Sennrich 2019).
 
     Args:
         x: float32 [..., N]; a DeviceTensor with any strides.
@@ -24,8 +24,8 @@ def rms_norm(
         eps: rounded to float32.
         out: a DeviceTensor of x's shape to write to; it may be x.
 
-    Returns: float32 of x's shape. Squares are summed in float32: from about 1.8e19 on they are infinite,
-        and the result is zero.
+    Returns: float32 of x's shape. Squares are summed in float32: for elements from about 1.8e19 on they are
+        infinite, and the result is zero.
 
     Raises:
         TypeError: a dtype other than float32, or no array.
@@ -43,7 +43,9 @@ def layer_norm(
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`(x - mean) / sqrt(var + eps) * weight + bias` over the last axis; var is the mean of `(x - mean)**2`.
+    """Compute `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis.
+
+    var is the mean of `(x - mean)**2`.
 
     Args:
         x: float32 [..., N]; a DeviceTensor with any strides.
@@ -68,7 +70,7 @@ def _normalise(
     check_out(op, out, x.shape)
     source = upload(device, x, "activation")
     placed = {name: upload(device, each, "weight") for name, each in given.items()}
-    *leading, cols = source.shape
+    cols = x.shape[-1]
     kept = row_fits(device, cols)
     weighted = "weight" in given
     if op == "rms_norm":
@@ -76,20 +78,13 @@ def _normalise(
     else:
         program = kernels.layer_norm(weighted=weighted, biased="bias" in given, kept=kept)
     target = target_for(device, x.shape, out, [source, *placed.values()], in_place=kept)
-    commands = row_commands(
-        device,
-        program,
-        leading,
-        [line(source, leading, cols), *(line(each, leading, cols) for each in placed.values())],
-        line(target, leading, cols),
-        cols=cols,
-        params=(np.float32(eps), np.float32(1 / cols)),
-    )
+    params = (np.float32(eps), np.float32(1 / cols))
+    commands = last_axis_commands(device, program, [source, *placed.values()], target, params=params)
     return run(device, f"{op} {x.shape}", commands, target, out, [x, *given.values()])
 
 
 def check_normalised(op: str, x: Any, **vectors: Any) -> None:
-    """Refuse what has no last axis, or vectors that are not as long as it: TypeError, ValueError."""
+    """Refuse an x without axes, and vectors that are not as long as its last axis: TypeError, ValueError."""
     require_float32(op, x=x, **vectors)
     if not x.ndim or 0 in x.shape:
         raise ValueError(f"{op} of x of shape {x.shape}: it needs an axis, and no empty one")

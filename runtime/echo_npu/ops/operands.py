@@ -1,4 +1,4 @@
-"""What the operations share: checking operands, bringing them to the device."""
+"""What the operations share: checks of operands, and their upload to the device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOAT32: Final = np.dtype(np.float32)
 
 
 def require_float32(op: str, **operands: Any) -> None:
-    """TypeError unless every operand is a float32 numpy array or DeviceTensor; it names all of them."""
+    """Raise TypeError unless every operand is a float32 numpy array or DeviceTensor; it names all of them."""
     names = ", ".join(f"{name} is {kind(value)}" for name, value in operands.items())
     for value in operands.values():
         if not isinstance(value, (np.ndarray, DeviceTensor)) or value.dtype != FLOAT32:
@@ -23,7 +23,7 @@ def require_float32(op: str, **operands: Any) -> None:
 
 
 def kind(value: Any) -> str:
-    """The type of an operand in words, with its dtype."""
+    """Describe the type of an operand, with its dtype."""
     if isinstance(value, (np.ndarray, DeviceTensor)):
         return f"{type(value).__name__} of {value.dtype}"
     return type(value).__name__
@@ -47,7 +47,7 @@ def check_out(op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DT
 
 
 def upload(device: CommandDevice, value: NDArray[Any] | DeviceTensor, region: str) -> DeviceTensor:
-    """`value` on `device`: itself, or a new tensor in `region`. ValueError for a tensor of another device."""
+    """Return a tensor of `device` itself, or an array's copy in `region`; ValueError for another device's."""
     if isinstance(value, DeviceTensor):
         if value.device is not device:
             raise ValueError(f"a DeviceTensor of shape {value.shape} belongs to another device")

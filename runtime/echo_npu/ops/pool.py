@@ -1,7 +1,7 @@
-"""Pooling of images: down the columns first, then across.
+"""Pooling of images: first down the columns, then across.
 
-Maximum and sum are separable. Down, the rows of a window are segments of one stream and every column is
-done at once; across, the places of a window are streams of their own, four for a command.
+Maximum and sum are separable. Down the columns, the rows of a window are segments of one stream, and all
+columns are computed at once. Across, the places of a window are separate streams, four in a command.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, upload
-from echo_npu.ops.rows import column_commands, line, row_commands, run, target_for
+from echo_npu.ops.rows import column_commands, last_axis_commands, run, target_for
 from echo_npu.ops.windows import Size, check_windows, output_size, pad_commands
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.pool import MAX_TAPS, taps
@@ -28,7 +28,7 @@ def max_pool2d(
     padding: Size = 0,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """The greatest element of each window; NaN if there is one in it. Padding is -infinity.
+    """Compute the greatest element of each window; NaN if it has one. Padding is -infinity.
 
     Args:
         x: float32 [N, C, H, W].
@@ -53,7 +53,7 @@ def avg_pool2d(
     padding: Size = 0,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """The mean of each window; padding counts as zeros. Arguments, result and errors as `max_pool2d`."""
+    """Compute the mean of each window; padding counts as zeros. All else is as in `max_pool2d`."""
     return _pool(device, "avg_pool2d", x, kernel, stride, padding, out)
 
 
@@ -80,23 +80,18 @@ def _pool(
     commands, padded = pad_commands(device, source, edges, edge)
     strips = padded.unfold(2, high, steps[0]).swapaxes(-1, -2)  # [N, C, rows, high, W]
     down = strips[..., 0, :]
-    if high > 1 or wide > MAX_TAPS:  # several steps across need rows without gaps, to go on in place
+    if high > 1 or wide > MAX_TAPS:  # several steps across work in place, on rows without gaps
         down = device.empty(down.shape)
         commands += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
     across = down.unfold(3, wide, steps[1])  # [N, C, rows, cols, wide]
-    leading = shape[:-1]
-    result = line(target, leading, cols)
     done = 0
     while done < wide:
         count = min(wide - done, MAX_TAPS - bool(done))
-        inputs = [line(across[..., done + i], leading, cols) for i in range(count)]
-        if done:
-            inputs.insert(0, result)
+        inputs = [target] if done else []
+        inputs += [across[..., done + i] for i in range(count)]
         done += count
         factor = np.float32(1 / (high * wide)) if done == wide and op == "add" else np.float32(1)
-        commands += row_commands(
-            device, taps(op, len(inputs)), leading, inputs, result, cols=cols, params=(factor,)
-        )
+        commands += last_axis_commands(device, taps(op, len(inputs)), inputs, target, params=(factor,))
     what = f"{name} {x.shape}, kernel {(high, wide)}, stride {steps}"
     answer = run(device, what, commands, target, out, [x])
     del padded

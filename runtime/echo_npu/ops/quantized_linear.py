@@ -1,4 +1,4 @@
-"""A linear layer with int8 weights, whose activations the device quantises."""
+"""A linear layer with int8 weights; the device quantises its activations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from echo_npu.tensor import DeviceTensor
 
 
 class QuantizedLinear:
-    """`activation(x @ (scales * weight).T + bias)`, x being quantised to int8 row by row (docs/numerics.md).
+    """`activation(x @ (scales * weight).T + bias)`, with x quantised to int8 row by row (docs/numerics.md).
 
-    Weights, scales and bias are laid out on the device once. A call is `device.quantize` and one
-    `device.matmul`, with the rows' scales, the weights' scales and the bias.
+    Weights, scales and bias are uploaded once. A call is `device.quantize` and one `device.matmul`, with the
+    rows' scales, the weights' scales and the bias.
 
     Args:
-        device: where it lives.
+        device: holds the weights and computes.
         weight: int8 [N, K].
         scales: float32 [N], one for each output.
         bias: float32 [N], or None.
@@ -52,7 +52,7 @@ class QuantizedLinear:
 
     @classmethod
     def from_float(cls, device: OpMethods, weight: Any, bias: Any = None) -> QuantizedLinear:
-        """Quantise weights, float32 [N, K], on the device, each output by itself.
+        """Quantise weights, float32 [N, K], on the device, with a scale for each output.
 
         Raises: as `Device.quantize` and the class.
         """
@@ -63,7 +63,7 @@ class QuantizedLinear:
     def __call__(
         self, x: Any, *, activation: Activation | None = None, out: DeviceTensor | None = None
     ) -> Any:
-        """Apply it.
+        """Apply the layer.
 
         Args:
             x: float32 [..., K], or [K].

@@ -38,16 +38,16 @@ def reduction(
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """The sum, mean, maximum or minimum over axes, with the shapes of numpy.
+    """Compute the sum, mean, maximum or minimum over axes, with the shapes of numpy.
 
-    A sum over the last axis is 16 partial sums, element i belonging to sum i mod 16, added up in their
-    order; a sum over another axis is in ascending order. A mean is the sum divided by the count.
+    A sum over the last axis has 16 partial sums, which are added in their order; element i belongs to sum
+    i mod 16. A sum over another axis is in ascending order. A mean is the sum divided by the count.
 
     Args:
         op: "sum", "mean", "max" or "min".
         x: float32 of any shape; a DeviceTensor with any strides.
-        axis: one, several, or None: all.
-        keepdims: reduced axes stay, with one element.
+        axis: one or several; None: all.
+        keepdims: keep the reduced axes, with one element.
         out: a DeviceTensor of the result's shape to write to.
 
     Returns: float32; a NaN among the elements gives NaN.
@@ -76,11 +76,12 @@ def argmax(
     *,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """The position of the first greatest element, NaN being greater than any number, as `numpy.argmax`.
+    """Find the position of the first greatest element, as `numpy.argmax`; NaN is greater than any number.
 
     Args:
         x: float32 of any shape; a DeviceTensor with any strides.
-        axis: None: of the flattened array.
+        axis: None: the flattened array.
+        keepdims: keep the reduced axes, with one element.
         out: an int32 DeviceTensor of the result's shape to write to.
 
     Returns: int32.
@@ -107,10 +108,12 @@ def argmax(
 def reduction_commands(
     device: CommandDevice, op: str, x: DeviceTensor, axes: Sequence[int], target: DeviceTensor
 ) -> tuple[list[Command], list[DeviceTensor]]:
-    """The commands of a reduction, and the intermediate tensors that must live until they have run.
+    """Make the commands of a reduction; keep the intermediate tensors until they have run.
 
     Args:
-        target: of x's rank, the reduced axes with one element.
+        target: of x's rank; the reduced axes have one element.
+
+    Returns: (commands, intermediate tensors).
     """
     count = float(np.prod([x.shape[axis] for axis in axes], dtype=np.float64))
     keep: list[DeviceTensor] = []
@@ -148,7 +151,7 @@ def reduction_commands(
 
 
 def _row(x: DeviceTensor, axes: Sequence[int]) -> Line | None:
-    """The axes as one row, if they are contiguous but for one gap that recurs in it."""
+    """Return the axes as one row, if they are contiguous except for one recurring gap; else None."""
     loops = collapse([x.shape[i] for i in axes], [x.strides[i] for i in axes])
     item = x.dtype.itemsize
     if len(loops) > 2 or (loops and loops[-1].strides != (item,)):
@@ -169,10 +172,10 @@ def _one_axis(
     target: DeviceTensor,
     params: Sequence[float],
 ) -> list[Command]:
-    """Reduce one axis: down the columns of an axis that both tensors have contiguous, else along the row.
+    """Reduce one axis: down the columns if another axis is contiguous in both tensors, else along the row.
 
     Args:
-        program: makes it, of `column`.
+        program: makes the program, with the argument `column`.
         target: of x's rank, with one element along the axis.
     """
     item, order = x.dtype.itemsize, [i for i in range(x.ndim) if i != axis]
@@ -202,7 +205,7 @@ def _one_axis(
 
 
 def _axes(op: str, x: NDArray[Any] | DeviceTensor, axis: Axes) -> tuple[int, ...]:
-    """The axes, ascending, none negative."""
+    """Return the axes as ascending numbers, none negative."""
     if 0 in x.shape:
         raise ValueError(f"{op} of an empty array: x has shape {x.shape}")
     if axis is None:
@@ -226,7 +229,7 @@ def _result_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> 
 
 
 def _with_axes(target: DeviceTensor, axes: Sequence[int], keepdims: bool) -> DeviceTensor:
-    """The result as a view in which every reduced axis has one element."""
+    """Return the result as a view in which every reduced axis has one element."""
     if keepdims:
         return target
     for axis in axes:
@@ -235,5 +238,5 @@ def _with_axes(target: DeviceTensor, axes: Sequence[int], keepdims: bool) -> Dev
 
 
 def _without(target: DeviceTensor, axes: Sequence[int]) -> DeviceTensor:
-    """The result as a view without the reduced axes."""
+    """Return the result as a view without the reduced axes."""
     return target[tuple(0 if i in axes else slice(None) for i in range(target.ndim))]

@@ -20,13 +20,13 @@ from echo_npu.vector.kernels import rope as kernels
 def rope_tables(
     positions: Any, head_dim: int, base: float = 10000.0, *, interleaved: bool = False
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The constants of `rope`: cosine and sine of `position * base**(-2i / head_dim)`, computed in float64.
+    """Compute the tables of `rope`: cosine and sine of `position * base**(-2i / head_dim)`, in float64.
 
     Args:
         positions: [tokens], or a number of tokens, at positions 0, 1, ...
         head_dim: even.
-        interleaved: with each value twice, as the interleaved convention reads them; `rope` takes tables
-            without that too, but has to expand them at every call.
+        interleaved: give each value twice, as the interleaved convention reads it. `rope` also takes tables
+            without that, but expands them at every call.
 
     Returns: float32 [tokens, head_dim / 2] each, or [tokens, head_dim] if `interleaved`.
 
@@ -55,13 +55,13 @@ def rope(
     token_axis: int = -3,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """Rotates the pairs of each head: `(a * cos - b * sin, b * cos + a * sin)` (Su et al. 2021).
+    """Rotate the pairs of each head: `(a * cos - b * sin, b * cos + a * sin)` (Su et al. 2021).
 
     Args:
         x: float32 [..., tokens, heads, head_dim], or [tokens, head_dim]; a DeviceTensor with any strides.
         cos, sin: float32 [tokens, head_dim / 2], see `rope_tables`; [tokens, head_dim] if interleaved.
         interleaved: the pairs are the elements (2i, 2i + 1); else (i, i + head_dim / 2).
-        token_axis: the axis of x with the tokens: -2 for [..., heads, tokens, head_dim].
+        token_axis: the axis of the tokens in x: -2 for [..., heads, tokens, head_dim].
         out: a DeviceTensor of x's shape to write to.
 
     Returns: float32 of x's shape.
@@ -93,7 +93,7 @@ def rope(
     tables, commands = given, list[Command]()
     if interleaved and cos.shape[-1] != width:
         tables, commands = _expanded(device, given)
-    # [tokens, ...] with an axis of one element for each of x's that the tables do not have
+    # The tables get an axis of one element for each axis of x that they lack.
     ones = (None,) * (x.ndim - axis - 2)
     tables = [each[(slice(None), *ones)] for each in tables]
     leading = x.shape[:-1]
@@ -116,7 +116,7 @@ def rope(
 
 
 def _expanded(device: CommandDevice, tables: list[DeviceTensor]) -> tuple[list[DeviceTensor], list[Command]]:
-    """The tables with each value twice, and the copies that make them."""
+    """Return tables with each value twice, and the copies that fill them."""
     made = [device.empty((*each.shape[:-1], 2 * each.shape[-1])) for each in tables]
     commands: list[Command] = []
     for table, wide in zip(tables, made, strict=True):

@@ -1,4 +1,4 @@
-"""From tensors to VECTOR commands: which axis is the row, which are rows, batches, segments."""
+"""Make VECTOR commands for tensors: map their axes to elements of a row, rows, batches and segments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Line:
 
     Attributes:
         address: of the first row.
-        strides: for each of the leading axes, whose every index has a row of its own.
+        strides: for each of the leading axes; each index of these has its own row.
         seg_len, segs, seg_stride, size, pack, bcast: of the row, as in `Stream`.
     """
 
@@ -42,7 +42,7 @@ class Line:
 
 
 def line(tensor: DeviceTensor, leading: Sequence[int], cols: int) -> Line:
-    """The last axis of a tensor as the row of `cols` elements; its axes broadcast to (*leading, cols).
+    """Return the last axis of a tensor as the row of `cols` elements; its axes broadcast to (*leading, cols).
 
     Raises:
         ValueError: an axis with gaps of more than 2**20 - 1 elements.
@@ -60,13 +60,14 @@ def line(tensor: DeviceTensor, leading: Sequence[int], cols: int) -> Line:
 
 
 def single(tensor: DeviceTensor, leading: Sequence[int], *, bcast: bool = False) -> Line:
-    """A tensor with one element for each row: an output of one, or (`bcast`) an input for the whole row."""
+    """Return a tensor with one element for each row: an output, or with `bcast` an input for the whole
+    row."""
     strides = broadcast_strides(tensor.shape, tensor.strides, leading)
     return Line(tensor.ptr, strides, 1, size=tensor.dtype.itemsize, bcast=bcast)
 
 
 def check_segments(tensor: DeviceTensor, count: int) -> None:
-    """ValueError for more segments than a row can have."""
+    """Raise ValueError for more segments than a row can have."""
     if count > MAX_SEGMENTS:
         raise ValueError(
             f"a tensor of shape {tensor.shape} and strides {tensor.strides}: {count} separate pieces in a "
@@ -77,7 +78,7 @@ def check_segments(tensor: DeviceTensor, count: int) -> None:
 def broadcast_strides(
     shape: Sequence[int], strides: Sequence[int], leading: Sequence[int]
 ) -> tuple[int, ...]:
-    """Strides for the axes of `leading`, 0 where the shape is broadcast to it."""
+    """Return strides for the axes of `leading`, 0 where the shape is broadcast."""
     own = [stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True)]
     return (0,) * (len(leading) - len(own)) + tuple(own)
 
@@ -94,13 +95,13 @@ def row_commands(
     repeats: int = 1,
     keep_last: bool = False,
 ) -> list[Command]:
-    """The commands that run a program once for each index of the leading axes.
+    """Return the commands that run a program once for each index of the leading axes.
 
     Args:
         inputs: s0, s1, ...
         cols: elements of the row as the program sees it.
         params: p0, p1, ...
-        keep_last: the operand `row` is the index of the last leading axis; else axes may be merged.
+        keep_last: the program's operand `row` is the index of the last leading axis; else axes may be merged.
     """
     entry = device.load_program(program)
     lines = [*inputs, output]
@@ -145,6 +146,23 @@ def row_commands(
     return commands
 
 
+def last_axis_commands(
+    device: CommandDevice,
+    program: Program,
+    inputs: Sequence[DeviceTensor],
+    output: DeviceTensor,
+    *,
+    params: Sequence[Parameter] = (),
+    keep_last: bool = False,
+) -> list[Command]:
+    """Make the commands that run a program along the last axis; inputs broadcast to the output's shape."""
+    *leading, cols = output.shape
+    lines = [line(each, leading, cols) for each in (*inputs, output)]
+    return row_commands(
+        device, program, leading, lines[:-1], lines[-1], cols=cols, params=params, keep_last=keep_last
+    )
+
+
 def column_commands(
     device: CommandDevice,
     program: Program,
@@ -153,7 +171,7 @@ def column_commands(
     *,
     params: Sequence[Parameter] = (),
 ) -> list[Command]:
-    """The commands that run a program down the second to last axis.
+    """Return the commands that run a program down the second to last axis.
 
     Args:
         inputs: of one shape [..., N, B], the last axis contiguous.
@@ -188,7 +206,7 @@ def column_commands(
 
 
 def row_fits(device: CommandDevice, cols: int) -> bool:
-    """Whether a row register holds a row."""
+    """Return whether a row register holds a row."""
     return cols <= device.capabilities.row_elements
 
 
@@ -196,7 +214,7 @@ def row_fits(device: CommandDevice, cols: int) -> bool:
 
 
 def overlap(a: DeviceTensor, b: DeviceTensor) -> bool:
-    """Whether the memory from the first to the last byte of both has a byte in common."""
+    """Return whether the ranges from the first to the last byte of both share a byte."""
     return a.ptr < b.ptr + _extent(b) and b.ptr < a.ptr + _extent(a)
 
 
@@ -214,11 +232,12 @@ def target_for(
     dtype: DTypeLike = np.float32,
     in_place: bool = False,
 ) -> DeviceTensor:
-    """What the commands write: `out`, or a new tensor where there is none or it overlaps an operand.
+    """Return what the commands write: `out`, or a new tensor if there is none or it overlaps an operand.
 
     Args:
-        in_place: an `out` that is an operand is written directly, if the command has a single loop of rows:
-            where all operands are dense.
+        in_place: write directly to an `out` that is an operand, if the command has a single loop of rows: if
+        all
+            operands are dense.
     """
     if out is None:
         return device.empty(shape, dtype)
@@ -240,11 +259,11 @@ def run(
     out: DeviceTensor | None,
     operands: Sequence[Any],
 ) -> Any:
-    """Execute, bring the result to `out`, and return it as an operation does.
+    """Execute commands, copy the result to `out`, and return it as an operation does.
 
     Args:
-        what: the operation, for the trace.
-        operands: what the caller gave; a DeviceTensor among them makes the result one.
+        what: the operation, for the debug trace.
+        operands: the caller's arguments; if one is a DeviceTensor, the result is one.
     """
     debug.npu(what)
     copies = [] if out is None or out is target else copy_commands(target, out)

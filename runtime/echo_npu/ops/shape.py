@@ -1,4 +1,4 @@
-"""Data movement: arrays put together, laid out anew, filled."""
+"""Data movement: join, rearrange and fill arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from echo_npu.commands.packets import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy, copy_commands
 from echo_npu.ops.operands import check_out, kind, upload
-from echo_npu.ops.rows import line, row_commands, run, target_for
+from echo_npu.ops.rows import last_axis_commands, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.fill import fill
 
@@ -19,16 +19,17 @@ from echo_npu.vector.kernels.fill import fill
 def cat(
     device: CommandDevice, arrays: Sequence[Any], axis: SupportsIndex = 0, *, out: DeviceTensor | None = None
 ) -> Any:
-    """Arrays one after another along an axis, in one submission: one MEMCPY, or a few, for each.
+    """Join arrays along an axis, in one submission with one or a few MEMCPYs for each.
 
     Args:
-        arrays: of one dtype, whatever it is; DeviceTensors with any strides. All shapes are the same but for
-            the axis.
+        arrays: of one dtype, which may be any; DeviceTensors with any strides. The shapes differ only along
+        the
+            axis.
         out: a DeviceTensor of the result's shape and dtype to write to.
 
     Raises:
         TypeError: no arrays, or dtypes that differ.
-        ValueError: shapes that do not fit, no array at all, an empty one.
+        ValueError: shapes that do not fit, no arrays, an empty array.
     """
     if not arrays:
         raise ValueError("cat of no arrays")
@@ -60,14 +61,14 @@ def cat(
 
 
 def contiguous(device: CommandDevice, x: Any, *, out: DeviceTensor | None = None) -> Any:
-    """x in row-major order without gaps: x itself if it is, or a copy. Arguments and errors as `copy`."""
+    """Return x in row-major order without gaps: itself or a copy. Arguments and errors as `copy`."""
     if out is None and isinstance(x, DeviceTensor) and x.is_contiguous:
         return x
     return copy(device, x, out=out)
 
 
 def permute(device: CommandDevice, x: Any, axes: Sequence[int], *, out: DeviceTensor | None = None) -> Any:
-    """A dense copy of x with its axes in another order, as `numpy.transpose`.
+    """Make a dense copy of x with its axes in another order, as `numpy.transpose`.
 
     Args:
         x: of any dtype; a DeviceTensor with any strides.
@@ -89,22 +90,19 @@ def permute(device: CommandDevice, x: Any, axes: Sequence[int], *, out: DeviceTe
 
 
 def transpose(device: CommandDevice, x: Any, *, out: DeviceTensor | None = None) -> Any:
-    """A dense copy of x [..., M, N] with its last two axes exchanged. As `permute`; it has two at least."""
+    """Make a dense copy of x [..., M, N] with its last two axes exchanged. All else is as in `permute`."""
     if np.ndim(x) < 2:
         raise ValueError(f"transpose: x has shape {np.shape(x)}; it needs two axes")
     return permute(device, x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2), out=out)
 
 
 def full(device: CommandDevice, shape: int | Sequence[int], value: float) -> DeviceTensor:
-    """A new float32 tensor on the device with one value everywhere, written by the device."""
+    """Return a new float32 tensor that the device fills with one value."""
     made = device.empty(shape)
     device.execute(fill_commands(device, made, value))
     return made
 
 
 def fill_commands(device: CommandDevice, target: DeviceTensor, value: float) -> list[Command]:
-    """The command that fills a contiguous tensor of 4-byte elements."""
-    flat = target.reshape(-1)
-    return row_commands(
-        device, fill(), (), [], line(flat, (), flat.size), cols=flat.size, params=(np.float32(value),)
-    )
+    """Make the command that fills a contiguous tensor of 4-byte elements."""
+    return last_axis_commands(device, fill(), [], target.reshape(-1), params=(np.float32(value),))

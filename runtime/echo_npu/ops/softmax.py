@@ -10,7 +10,7 @@ import numpy as np
 from echo_npu.commands.packets import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
-from echo_npu.ops.rows import Parameter, column_commands, line, row_commands, row_fits, run, target_for
+from echo_npu.ops.rows import Parameter, column_commands, last_axis_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import softmax as kernels
 
@@ -25,17 +25,17 @@ def softmax(
     mask: Any = None,
     out: DeviceTensor | None = None,
 ) -> Any:
-    """`exp(s - max(s)) / sum(exp(s - max(s)))` along an axis, of the scores `s = scale * x + mask`.
+    """Compute `exp(s - max(s)) / sum(exp(s - max(s)))` along an axis, for the scores `s = scale * x + mask`.
 
     Args:
         x: float32 [..., T, S]; a DeviceTensor with any strides.
-        axis: with `causal` or a mask, the last one.
+        axis: must be the last one with `causal` or a mask.
         scale: rounded to float32.
-        causal: row t sees the columns 0 .. t + S - T, all others count as -inf.
+        causal: row t sees the columns 0 .. t + S - T; all others count as -inf.
         mask: float32, broadcast to x's shape.
         out: a DeviceTensor of x's shape to write to; it may be x.
 
-    Returns: float32 of x's shape. A row with NaN or +inf in it, or of nothing but -inf, is NaN.
+    Returns: float32 of x's shape. A row with NaN or +inf, or with nothing but -inf, is NaN.
 
     Raises:
         TypeError: a dtype other than float32, or no array.
@@ -73,7 +73,7 @@ def softmax(
 
 
 def check_mask(op: str, mask: Any, shape: Sequence[int]) -> None:
-    """ValueError unless the mask broadcasts to the scores."""
+    """Raise ValueError unless the mask broadcasts to the scores."""
     try:
         fits = np.broadcast_shapes(mask.shape, shape) == tuple(shape)
     except ValueError:
@@ -91,27 +91,14 @@ def softmax_commands(
     causal: bool,
     mask: DeviceTensor | None,
 ) -> list[Command]:
-    """The commands of a softmax over the last axis."""
-    *leading, cols = x.shape
-    program = kernels.softmax(
-        causal=causal, masked=mask is not None, kept=row_fits(device, cols), **_scaling(scale)
-    )
-    inputs = [line(x, leading, cols)]
-    if mask is not None:
-        inputs.append(line(mask, leading, cols))
+    """Make the commands of a softmax over the last axis."""
+    kept = row_fits(device, x.shape[-1])
+    program = kernels.softmax(causal=causal, masked=mask is not None, kept=kept, **_scaling(scale))
+    inputs = [x] if mask is None else [x, mask]
     params: list[Parameter] = [np.float32(scale)]
     if causal:
-        params.append(np.int32(cols - leading[-1]))
-    return row_commands(
-        device,
-        program,
-        leading,
-        inputs,
-        line(target, leading, cols),
-        cols=cols,
-        params=params,
-        keep_last=causal,
-    )
+        params.append(np.int32(x.shape[-1] - x.shape[-2]))
+    return last_axis_commands(device, program, inputs, target, params=params, keep_last=causal)
 
 
 def _scaling(scale: float) -> dict[str, bool]:
@@ -121,7 +108,7 @@ def _scaling(scale: float) -> dict[str, bool]:
 def _across(
     device: CommandDevice, x: DeviceTensor, target: DeviceTensor, axis: int, scale: float
 ) -> list[Command]:
-    """Softmax over an axis that is not the last one."""
+    """Make the commands of a softmax over another axis than the last."""
     params = (np.float32(scale),)
     order = [i for i in range(x.ndim) if i != axis]
     item = x.dtype.itemsize

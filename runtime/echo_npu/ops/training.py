@@ -19,6 +19,7 @@ from echo_npu.ops.reduce import reduction_commands
 from echo_npu.ops.rows import (
     Parameter,
     column_commands,
+    last_axis_commands,
     line,
     overlap,
     row_commands,
@@ -33,13 +34,13 @@ from echo_npu.vector.kernels import norm, reduce
 from echo_npu.vector.kernels import training as kernels
 
 Outs: TypeAlias = Sequence[DeviceTensor | None]
-"""Where each of several results is to be written."""
+"""A tensor to write to for each of several results; None for a new one."""
 
 
 def softmax_backward(
     device: CommandDevice, dy: Any, y: Any, *, scale: float = 1.0, out: DeviceTensor | None = None
 ) -> Any:
-    """The gradient of `y = softmax(scale * x)` over the last axis: `scale * y * (dy - sum(dy * y))`.
+    """Compute the gradient of `y = softmax(scale * x)`, last axis: `scale * y * (dy - sum(dy * y))`.
 
     Args:
         dy: float32 [..., N], the gradient with respect to y; a DeviceTensor with any strides.
@@ -52,27 +53,19 @@ def softmax_backward(
     """
     _check_pair("softmax_backward", "y", dy, y, out)
     left, right = (upload(device, each, "activation") for each in (dy, y))
-    *leading, cols = dy.shape
-    kept = row_fits(device, cols)
+    kept = row_fits(device, dy.shape[-1])
     target = target_for(device, dy.shape, out, [left, right], in_place=kept)
-    commands = row_commands(
-        device,
-        kernels.softmax_backward(scaled=scale != 1.0, kept=kept),
-        leading,
-        [line(left, leading, cols), line(right, leading, cols)],
-        line(target, leading, cols),
-        cols=cols,
-        params=(np.float32(scale),),
-    )
+    program = kernels.softmax_backward(scaled=scale != 1.0, kept=kept)
+    commands = last_axis_commands(device, program, [left, right], target, params=(np.float32(scale),))
     return run(device, f"softmax_backward {dy.shape}", commands, target, out, [dy, y])
 
 
 def silu_backward(device: CommandDevice, dy: Any, x: Any, *, out: DeviceTensor | None = None) -> Any:
-    """The gradient of `x * sigmoid(x)`: `dy * s * (1 + x * (1 - s))`, s = sigmoid(x).
+    """Compute the gradient of `x * sigmoid(x)`: `dy * s * (1 + x * (1 - s))`, s = sigmoid(x).
 
     Args:
         dy: float32 [..., N], the gradient with respect to the result; a DeviceTensor with any strides.
-        x: float32 of dy's shape, what silu was taken of.
+        x: float32 of dy's shape, the argument of silu.
         out: a DeviceTensor of that shape to write to; it may be dy or x.
 
     Raises:
@@ -85,17 +78,17 @@ def silu_backward(device: CommandDevice, dy: Any, x: Any, *, out: DeviceTensor |
 def gelu_backward(
     device: CommandDevice, dy: Any, x: Any, *, approximate: str = "none", out: DeviceTensor | None = None
 ) -> Any:
-    """The gradient of gelu, `x * Phi(x)`: `dy * (Phi(x) + x * phi(x))`, or that of its form with tanh.
+    """Compute the gradient of gelu, `x * Phi(x)`: `dy * (Phi(x) + x * phi(x))`, or of its form with tanh.
 
     Args:
         dy: float32 [..., N], the gradient with respect to the result; a DeviceTensor with any strides.
-        x: float32 of dy's shape, what gelu was taken of.
+        x: float32 of dy's shape, the argument of gelu.
         approximate: "none" or "tanh", as for `gelu`.
         out: a DeviceTensor of that shape to write to; it may be dy or x.
 
     Raises:
         TypeError: a dtype other than float32, or no array.
-        ValueError: another word; shapes that differ; an empty array, or one without axes.
+        ValueError: unknown `approximate`; shapes that differ; an empty array, or one without axes.
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f'gelu_backward: approximate is {approximate!r}; it must be "none" or "tanh"')
@@ -106,7 +99,7 @@ def gelu_backward(
 def rms_norm_backward(
     device: CommandDevice, dy: Any, x: Any, weight: Any, eps: float = 1e-6, *, out: Outs | None = None
 ) -> tuple[Any, ...]:
-    """The gradients of `rms_norm(x, weight, eps)`.
+    """Compute the gradients of `rms_norm(x, weight, eps)`.
 
     Args:
         dy: float32 [..., N], the gradient with respect to the result.
@@ -126,7 +119,7 @@ def rms_norm_backward(
 def layer_norm_backward(
     device: CommandDevice, dy: Any, x: Any, weight: Any, eps: float = 1e-5, *, out: Outs | None = None
 ) -> tuple[Any, ...]:
-    """The gradients of `layer_norm(x, weight, bias, eps)`; the bias itself plays no part in them.
+    """Compute the gradients of `layer_norm(x, weight, bias, eps)`, which do not depend on the bias.
 
     Args:
         dy: float32 [..., N], the gradient with respect to the result.
@@ -146,14 +139,14 @@ def layer_norm_backward(
 def cross_entropy(
     device: CommandDevice, logits: Any, targets: Any, *, out: DeviceTensor | None = None
 ) -> Any:
-    """The mean over rows of `log(sum(exp(logits))) - logits[target]`.
+    """Compute the mean over rows of `log(sum(exp(logits))) - logits[target]`.
 
     Args:
         logits: float32 [..., V]; a DeviceTensor with any strides.
         targets: integers [...], 0 .. V - 1; a DeviceTensor is int32.
         out: a float32 DeviceTensor of shape () to write to.
 
-    Returns: float32 of shape (). Targets on the device that are outside 0 .. V - 1 make it infinite.
+    Returns: float32 of shape (). It is infinite if a target on the device is outside of 0 .. V - 1.
 
     Raises:
         TypeError: logits other than float32, targets that are no integers.
@@ -184,7 +177,7 @@ def cross_entropy(
 def cross_entropy_backward(
     device: CommandDevice, logits: Any, targets: Any, *, dy: float = 1.0, out: DeviceTensor | None = None
 ) -> Any:
-    """The gradient of `cross_entropy` with respect to the logits: `(softmax(logits) - onehot) * dy / rows`.
+    """Compute the gradient of `cross_entropy` by the logits: `(softmax(logits) - onehot) * dy / rows`.
 
     Args:
         logits: float32 [..., V]; a DeviceTensor with any strides.
@@ -230,7 +223,7 @@ def adamw_step(
     eps: float = 1e-8,
     weight_decay: float = 1e-2,
 ) -> tuple[Any, ...]:
-    """A step of AdamW (Loshchilov and Hutter 2019): three commands, one submission.
+    """Do a step of AdamW (Loshchilov and Hutter 2019), with three commands in one submission.
 
     `m = beta0 * m + (1 - beta0) * g`, `v = beta1 * v + (1 - beta1) * g**2`, and
     `p = p * (1 - lr * weight_decay) - lr / (1 - beta0**step) * m / (sqrt(v) / sqrt(1 - beta1**step) + eps)`.
@@ -261,13 +254,11 @@ def adamw_step(
                 "contiguous"
             )
     param, grad, mean, square = (each.reshape(-1) for each in placed)
-    cols = param.size
 
     def command(
         program: Program, inputs: Sequence[DeviceTensor], params: Sequence[Parameter]
     ) -> list[Command]:
-        lines = [line(each, (), cols) for each in inputs]
-        return row_commands(device, program, (), lines, lines[0], cols=cols, params=params)
+        return last_axis_commands(device, program, inputs, inputs[0], params=params)
 
     decay = [np.float32(beta) for beta in betas]
     rest = [np.float32(1 - beta) for beta in betas]
@@ -291,7 +282,7 @@ def adamw_step(
 def _norm_backward(
     device: CommandDevice, op: str, dy: Any, x: Any, weight: Any, eps: float, out: Outs | None
 ) -> tuple[Any, ...]:
-    """(dx, dweight), of layer_norm and dbias, as the caller gets them."""
+    """Compute (dx, dweight), and for layer_norm dbias, as the caller gets them."""
     check_normalised(op, x, weight=weight)
     _check_pair(op, "x", dy, x, None)
     biased = op == "layer_norm_backward"
@@ -315,17 +306,10 @@ def _norm_backward(
         backward = norm.layer_norm_backward(kept=kept)
     else:
         forward, backward = norm.rms_norm(weighted=False, kept=kept), norm.rms_norm_backward(kept=kept)
-    leading = source.shape[:1]
-
-    def rows(program: Program, inputs: Sequence[DeviceTensor], target: DeviceTensor) -> list[Command]:
-        lines = [line(each, leading, cols) for each in inputs]
-        params = (np.float32(eps), np.float32(1 / cols))
-        output = line(target, leading, cols)
-        return row_commands(device, program, leading, lines, output, cols=cols, params=params)
-
+    params = (np.float32(eps), np.float32(1 / cols))
     commands = [
-        *rows(forward, [source], unit),
-        *rows(backward, [grad, source, factors], dx),
+        *last_axis_commands(device, forward, [source], unit, params=params),
+        *last_axis_commands(device, backward, [grad, source, factors], dx, params=params),
         *column_commands(device, reduce.dot_column(), [grad, unit], vectors[0]),
     ]
     if biased:
@@ -341,7 +325,7 @@ def _norm_backward(
 
 
 def _each_out(op: str, out: Outs | None, shapes: Sequence[tuple[int, ...]]) -> Outs:
-    """An `out` for each of several results."""
+    """Check `out` and return an entry for each of several results."""
     if out is None:
         return [None] * len(shapes)
     if not isinstance(out, (tuple, list)) or len(out) != len(shapes):
@@ -363,9 +347,7 @@ def _elementwise(
     views = [left, right, target]
     if all(each.is_contiguous for each in views):
         views = [each.reshape(-1) for each in views]
-    *leading, cols = views[0].shape
-    lines = [line(each, leading, cols) for each in views]
-    commands = row_commands(device, program, leading, lines[:-1], lines[-1], cols=cols)
+    commands = last_axis_commands(device, program, views[:-1], views[-1])
     return run(device, f"{op} {dy.shape}", commands, target, out, [dy, x])
 
 

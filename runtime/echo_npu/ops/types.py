@@ -1,7 +1,7 @@
-"""The element types of operations, by name: numpy's, and bfloat16, which numpy does not have.
+"""The element types of operations, by name: numpy's, and bfloat16, which numpy lacks.
 
-bfloat16 is the dtype of that name where the package ml_dtypes is installed, else its bits in uint16: a uint16
-array is taken for bfloat16.
+bfloat16 is the dtype of that name if the package ml_dtypes is installed, else its bits in uint16. A uint16
+array counts as bfloat16.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPERANDS: Final = {
 
 
 def type_name(dtype: DTypeLike | str) -> str:
-    """The name of an element type. TypeError: numpy does not know it."""
+    """Return the name of an element type; TypeError if numpy does not know it."""
     if isinstance(dtype, str) and dtype == BFLOAT16:
         return BFLOAT16
     name = np.dtype(dtype).name
@@ -32,7 +32,7 @@ def type_name(dtype: DTypeLike | str) -> str:
 
 
 def named_type(name: str, given: np.dtype[Any] | None = None) -> np.dtype[Any]:
-    """The numpy dtype of a type; `given` if it is one of that name."""
+    """Return the numpy dtype of that name; `given` if it has the name."""
     if given is not None and type_name(given) == name:
         return given
     if name != BFLOAT16:
@@ -45,5 +45,5 @@ def named_type(name: str, given: np.dtype[Any] | None = None) -> np.dtype[Any]:
 
 
 def operand_type(dtype: DTypeLike) -> DataType | None:
-    """The type of a matrix product's operands; None: there is no product of such."""
+    """Return the type of a matrix product's operands; None if there is no product of such elements."""
     return _OPERANDS.get(type_name(dtype))

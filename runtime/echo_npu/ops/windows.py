@@ -17,11 +17,11 @@ Size: TypeAlias = int | Pair
 
 
 def check_windows(op: str, x: Any, kernel: Size, stride: Size, padding: Size) -> tuple[Pair, Pair, Pair]:
-    """Kernel, stride and padding as pairs.
+    """Return kernel, stride and padding as pairs.
 
     Raises:
         TypeError: x is not float32.
-        ValueError: x is not [N, C, H, W] or empty, a size that is none, a window larger than the padded x.
+        ValueError: x is not [N, C, H, W] or empty, an illegal size, a window larger than the padded x.
     """
     require_float32(op, x=x)
     if x.ndim != 4 or 0 in x.shape:
@@ -42,7 +42,7 @@ def _pair(op: str, name: str, value: Size, least: int) -> Pair:
 
 
 def output_size(x: Any, kernel: Pair, stride: Pair, padding: Pair) -> Pair:
-    """How many windows there are, down and across."""
+    """Return the number of windows, down and across."""
     down, across = (
         (size + 2 * pad - window) // step + 1
         for size, window, step, pad in zip(x.shape[-2:], kernel, stride, padding, strict=True)
@@ -53,7 +53,7 @@ def output_size(x: Any, kernel: Pair, stride: Pair, padding: Pair) -> Pair:
 def pad_commands(
     device: CommandDevice, x: DeviceTensor, padding: tuple[int, int], value: float
 ) -> tuple[list[Command], DeviceTensor]:
-    """The commands that surround images [..., H, W] with (rows, columns) of one value, and the result."""
+    """Make the commands that pad images [..., H, W] with (rows, columns) of a value, and the result."""
     if padding == (0, 0):
         return [], x
     down, right = padding

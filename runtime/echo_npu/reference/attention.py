@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from echo_npu.reference import F64
 from echo_npu.reference.softmax import softmax
-
-F64 = NDArray[np.float64]
 
 
 def attention(
     q: Any, k: Any, v: Any, causal: bool = False, scale: float | None = None, mask: Any = None
 ) -> F64:
-    """`softmax(scale * q @ k^T + mask) @ v` (Vaswani et al. 2017).
+    """Compute `softmax(scale * q @ k^T + mask) @ v` (Vaswani et al. 2017).
 
     Args:
         q: [..., heads, T, D].

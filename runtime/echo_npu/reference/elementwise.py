@@ -1,4 +1,4 @@
-"""Elementwise functions of one argument, and how far from them a result may be."""
+"""Elementwise functions of one argument, and the error that a result may have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIGONOMETRIC_LIMIT: Final = 2.0**20
 """sin and cos of an argument of this magnitude or more are NaN."""
 
 EXACT_TRIGONOMETRY: Final = 32768.0
-"""Up to this magnitude sin and cos have their bound, beyond it one ulp more."""
+"""The bound of sin and cos is one ulp larger for arguments beyond this magnitude."""
 
 _LEAST_EXPONENT: Final = -149
 
@@ -27,7 +27,7 @@ class Function:
 
     Attributes:
         truth: float64 to float64, exact to far less than the float32 ulp.
-        ulp: the error of the NPU is at most so many units in the last place of the true value.
+        ulp: the greatest error of the NPU, in units in the last place of the true value.
     """
 
     truth: Callable[[F64], F64]
@@ -35,10 +35,10 @@ class Function:
 
 
 def ulp_error(result: NDArray[np.float32], truth: F64) -> F64:
-    """The error in units in the last place that a float32 of the true value's magnitude has.
+    """Return the error in units in the last place of a float32 of the true value's magnitude.
 
-    A wrong special value (infinity, NaN, or the sign of a zero) is an infinite error. Rounding decides
-    whether the true value overflows.
+    A wrong special value (infinity, NaN, or the sign of a zero) is an infinite error. Whether the true value
+    overflows depends on its rounding.
 
     Args:
         result: float32.
@@ -52,7 +52,7 @@ def ulp_error(result: NDArray[np.float32], truth: F64) -> F64:
     special = ~np.isfinite(expected) | ~np.isfinite(result) | (truth == 0)
     same = np.where(np.isnan(expected), np.isnan(result), expected == result)
     same &= np.isnan(expected) | (np.signbit(expected) == np.signbit(result))
-    # Next to the border to infinity, an error of one ulp is the step from the greatest number.
+    # At the border to infinity, an error of one ulp is the step from the greatest number.
     border = ~np.isnan(result) & (np.abs(truth) > 3.4028234e38) & (np.abs(result) > 3.4028233e38)
     border &= np.isfinite(truth) & (np.signbit(truth) == np.signbit(result))
     return np.where(special, np.where(same, 0.0, np.where(border, 1.0, np.inf)), error)
@@ -87,7 +87,7 @@ def gelu_tanh(x: F64) -> F64:
 
 
 def _times(x: F64, share: F64) -> F64:
-    """x * share, with the limit at -infinity; the sign is that of x."""
+    """Return x * share, with the limit -0 at -infinity."""
     return np.where(x == -np.inf, -0.0, x * share)
 
 
@@ -119,6 +119,6 @@ POWER_ULP: Final = 3.0
 
 
 def allowed(name: str, x: NDArray[np.float32]) -> F64:
-    """The bound of one of FUNCTIONS at each argument, in ulp of the true value."""
+    """Return the bound of one of FUNCTIONS at each argument, in ulp of the true value."""
     beyond = (name in ("sin", "cos")) & (np.abs(x) > EXACT_TRIGONOMETRY)
     return FUNCTIONS[name].ulp + beyond.astype(np.float64)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> F64:
@@ -18,7 +17,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> F64:
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> F64:
-    """`(x - mean(x)) / sqrt(var(x) + eps) * weight + bias`, var the mean square (Ba, Kiros, Hinton 2016)."""
+    """`(x - mean(x)) / sqrt(var(x) + eps) * weight + bias` (Ba, Kiros, Hinton 2016)."""
     wide = np.asarray(x, np.float64)
     centred = wide - wide.mean(axis=-1, keepdims=True)
     result: F64 = centred / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)

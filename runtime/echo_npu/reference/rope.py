@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
 
 
 def angles(positions: Any, head_dim: int, base: float = 10000.0) -> F64:
@@ -17,7 +16,7 @@ def angles(positions: Any, head_dim: int, base: float = 10000.0) -> F64:
 
 
 def rope(x: Any, angle: Any, interleaved: bool = False) -> F64:
-    """Rotates the pairs of the last axis.
+    """Rotate the pairs of the last axis.
 
     Args:
         x: [..., tokens, head_dim].

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
 
 
 def scores(x: Any, scale: float = 1.0, causal: bool = False, mask: Any = None) -> F64:
-    """What softmax exponentiates: `scale * x + mask`, -inf where `causal` hides an element.
+    """Compute the scores of softmax: `scale * x + mask`, -inf where `causal` hides an element.
 
     Args:
         x: [..., T, S].

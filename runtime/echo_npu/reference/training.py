@@ -9,9 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from echo_npu.reference import F64
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -44,7 +43,7 @@ def gelu_backward(dy: Any, x: Any, approximate: str = "none") -> F64:
 
 
 def _finite(x: Any) -> F64:
-    """x, not beyond 1000, where the derivatives have reached their limits: infinity times zero stays away."""
+    """Limit x to +-1000, where the derivatives have reached their limits, to avoid infinity times zero."""
     return np.clip(np.asarray(x, np.float64), -1000.0, 1000.0)
 
 
@@ -100,7 +99,7 @@ def adamw_step(
     eps: float = 1e-8,
     weight_decay: float = 1e-2,
 ) -> tuple[F64, F64, F64]:
-    """The step number `step` (from 1) of AdamW (Loshchilov and Hutter 2019): the new (p, m, v)."""
+    """Return the step number `step` (from 1) of AdamW (Loshchilov and Hutter 2019): the new (p, m, v)."""
     grad = np.asarray(g, np.float64)
     first = betas[0] * np.asarray(m, np.float64) + (1 - betas[0]) * grad
     second = betas[1] * np.asarray(v, np.float64) + (1 - betas[1]) * grad**2

@@ -1,4 +1,4 @@
-"""Which commands a device was given, from the register writes that it sees."""
+"""Find the commands that a device gets from its register writes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class CommandWatcher:
     """Follows the command window, the doorbell and the ring.
 
     Args:
-        read: device memory, `read(address, nbytes)`, for the packets in the ring.
-        on_command: called for each command that is complete, in order.
-        on_clear: called where the device drops what it was given: at a soft reset (True) or when an error is
-            cleared (False).
+        read: device memory, `read(address, nbytes)`, for the packets in the ring. on_command: called for each
+        command that is complete, in order. on_clear: called when the device drops its commands: at a soft
+        reset (True) or when an error is cleared
+            (False).
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class CommandWatcher:
         self._names: dict[int, str] = {}  # of the vector programs, by their entry
 
     def describe(self, programs: Sequence[Program]) -> None:
-        """Give the names of vector programs that one LOAD_PROGRAM loads, one behind the other."""
+        """Give the names of vector programs that one LOAD_PROGRAM loads, one after another."""
         at, places = 0, []
         for program in programs:
             places.append((at, program.name))
@@ -63,7 +63,7 @@ class CommandWatcher:
         self._images[b"".join(program.code for program in programs)] = places
 
     def see(self, ops: Sequence[RegisterOp]) -> None:
-        """Register operations that the device is about to get."""
+        """Note register operations that the device is about to get."""
         for op in ops:
             if not isinstance(op, WriteReg):
                 continue

@@ -1,7 +1,7 @@
 """A timeline file in Chrome's trace event format (JSON), which Perfetto opens.
 
-It is an array of events, a line each, and grows while the program runs: a program that is killed leaves the
-array without its closing bracket, which viewers accept.
+It is an array of events, one a line, that grows while the program runs. If the program is killed, the closing
+bracket is missing, which viewers accept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 
 class TraceFile:
-    """Writes events to `path`, compressed if it ends in .gz. Complete once closed, at the latest at exit.
+    """Writes events to `path`, compressed if it ends in .gz. The file is complete after `close` or at exit.
 
     Raises:
         ValueError: the file cannot be written.
@@ -48,10 +48,10 @@ class TraceFile:
         self.count += 1
 
     def flush(self) -> None:
-        """Bring what was added to the file.
+        """Write what was added to the file.
 
         Raises:
-            OSError: the file takes no more; it is closed as it is, and nothing more is written.
+            OSError: writing failed; the file is closed as it is, and nothing more is written.
         """
         if self._lines and self._finalizer.alive:
             try:
@@ -65,13 +65,13 @@ class TraceFile:
             self._lines.clear()
 
     def close(self) -> None:
-        """Complete the file; again is harmless. Raises as `flush`."""
+        """Complete the file. Idempotent. Raises as `flush`."""
         self.flush()
         self._finalizer()
 
 
 def _abandon(file: IO[str]) -> None:
-    """Close a file that takes no more; closing tries to write once more."""
+    """Close a file that cannot be written; closing tries to write once more."""
     with contextlib.suppress(OSError):
         file.close()
 

@@ -1,7 +1,7 @@
-"""The timeline of a device: what the simulation recorded, joined with the commands that the host submitted.
+"""The timeline of a device: the events of the simulation, joined with the commands that the host submitted.
 
-Time is in cycles of the device, counted from the moment the device was ready: one microsecond of the file is
-one cycle. docs/performance.md says what the tracks show.
+Time is in cycles since the device was ready: one microsecond of the file is one cycle. docs/performance.md
+describes the tracks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS: Final = 40
 
 
 class TraceCutWarning(UserWarning):
-    """A timeline that does not show everything; the file says from which cycle on."""
+    """A timeline that ends early; the file says at which cycle."""
 
 
 class Timeline:
@@ -39,9 +39,9 @@ class Timeline:
 
     Args:
         path: the file; compressed if it ends in .gz.
-        title: what it shows.
-        read: device memory, `read(address, nbytes)`.
-        limit: events after which the file is cut.
+        title: name of what it shows.
+        read: reads device memory, `read(address, nbytes)`.
+        limit: the number of events after which the file is cut.
 
     Raises:
         ValueError: the file cannot be written.
@@ -78,11 +78,11 @@ class Timeline:
     # --- what the host does ---------------------------------------------------------------------------------
 
     def describe(self, programs: Sequence[Program]) -> None:
-        """Give the names of vector programs that one LOAD_PROGRAM loads, one behind the other."""
+        """Give the names of vector programs that one LOAD_PROGRAM loads, one after another."""
         self._watcher.describe(programs)
 
     def see(self, ops: Sequence[RegisterOp]) -> None:
-        """Register operations that the device is about to get."""
+        """Note register operations that the device is about to get."""
         self._watcher.see(ops)
 
     @contextlib.contextmanager
@@ -98,7 +98,7 @@ class Timeline:
         self._waiting.append(command)
 
     def _cleared(self, reset: bool) -> None:
-        """The device drops what it was given. The oldest one of it failed, or was stopped."""
+        """Drop the waiting commands, as the device does. The oldest one failed or was stopped."""
         if self._waiting:
             command = self._waiting[0]
             if command.engine is not None and self._started[command.engine]:
@@ -114,7 +114,7 @@ class Timeline:
     # --- what the simulation recorded -----------------------------------------------------------------------
 
     def start(self, facts: Mapping[str, Any]) -> None:
-        """The record begins. `facts`: cycle, beat_bytes, window (cycles), readers and writers (names)."""
+        """Begin the record. `facts`: cycle, beat_bytes, window (cycles), readers and writers (names)."""
         self._origin = self._now = facts["cycle"]
         self._beat_bytes, self._window = facts["beat_bytes"], facts["window"]
         self._clients = (facts["readers"], facts["writers"])
@@ -122,7 +122,7 @@ class Timeline:
         self._index = 0
 
     def add(self, data: bytes | bytearray, cycle: int) -> None:
-        """Events up to `cycle`."""
+        """Add events up to `cycle`."""
         latest = self._now
         for when, kind, channel, a, b, c in np.frombuffer(data, EVENT).tolist():
             if self._cut:
@@ -137,19 +137,19 @@ class Timeline:
         self._flush()
 
     def lost(self, reason: str) -> None:
-        """Nothing more can come."""
+        """Cut the timeline for `reason`: no more events can come."""
         if not self._cut:
             self._end_early(self._now, reason)
 
     def close(self) -> None:
-        """Complete the file; again is harmless."""
+        """Complete the file. Idempotent."""
         if not self._cut:
             self._change(self._now, 0)
             self._flush()
         self._file.close()
 
     def _flush(self) -> None:
-        """Bring the events to the file; one that takes no more ends the timeline, not the program."""
+        """Write the events to the file; a failure ends the timeline, not the program."""
         try:
             self._file.flush()
         except OSError as error:
@@ -178,7 +178,7 @@ class Timeline:
             self._counter(start, f"multiply-accumulates in {unit}", {"macs": c})
 
     def _retire(self, cycle: int) -> None:
-        """Commands retire in order, each engine starts and finishes its own in order."""
+        """Show the oldest command. Commands retire in order, and each engine starts and finishes in order."""
         command = self._waiting.popleft() if self._waiting else None
         if command is None:
             return
@@ -197,7 +197,7 @@ class Timeline:
         if command.engine is None:
             self._slice(_FENCES, "fences", name, start, end, facts)
             return
-        # Commands of one engine may overlap: each goes into the first row that is free.
+        # Commands of one engine may overlap: each is shown in the first row that is free.
         ends = self._row_ends[command.engine]
         row = next((row for row, last in enumerate(ends) if last <= start), len(ends))
         ends[row : row + 1] = [end]
@@ -205,7 +205,7 @@ class Timeline:
         self._slice(_COMMANDS[command.engine] + min(row, _ROWS - 1), track, name, start, end, facts)
 
     def _change(self, cycle: int, levels: int) -> None:
-        """Levels that fall end their slice."""
+        """Change the levels; each level that falls ends a slice."""
         for bit, name in enumerate(LEVELS):
             was, now = self._levels >> bit & 1, levels >> bit & 1
             if was and not now:

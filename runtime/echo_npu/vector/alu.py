@@ -1,7 +1,7 @@
 """The arithmetic of the vector engine, to the bit: uint32 arrays in, uint32 arrays out (docs/vector.md).
 
-`ALU[op](a, b, c)` for every opcode with a destination in registers but `swap`, which is not elementwise. The
-arrays broadcast against each other. `partials` and `fold` are the accumulators.
+`ALU[op](a, b, c)` computes every opcode with a destination in registers, except `swap`, which is not
+elementwise. The arrays broadcast against each other. `partials` and `fold` model the accumulators.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _floats(bits: Words) -> Floats:
 
 
 def _bits(values: Floats) -> Words:
-    """The bits of a new array, every NaN made canonical in place."""
+    """Return the bits of a new array, after making every NaN canonical in place."""
     result = np.asarray(values).view(np.uint32)
     nan = np.isnan(values)
     if nan.any():
@@ -74,14 +74,14 @@ def fma(a: Words, b: Words, c: Words) -> Words:
 
     A product of two float32 is exact in float64. Its sum with c is rounded to float64, and rounding that to
     float32 gives the rounded exact sum, unless the float64 lies on the border of two float32 results without
-    being exact. Only there, and among subnormals, whose borders are elsewhere, is the exact sum looked at.
+    being exact. The exact sum is used only there and among subnormals, whose borders are elsewhere.
     """
     with np.errstate(all="ignore"):
         return _bits(_fused(np.multiply(_floats(a), _floats(b), dtype=np.float64), _floats(c)))
 
 
 def _fused(product: Doubles, addend: Floats) -> Floats:
-    """The exact products plus float32 values, rounded once."""
+    """Add float32 values to exact products, rounded once."""
     total: Doubles = np.asarray(np.add(product, addend, dtype=np.float64))
     border = _on_border(total)
     if border.any():
@@ -91,7 +91,7 @@ def _fused(product: Doubles, addend: Floats) -> Floats:
 
 
 def _on_border(total: Doubles) -> NDArray[np.bool_]:
-    """Where rounding a sum, which float64 has rounded already, to float32 may not give the rounded sum."""
+    """Return where rounding a float64 sum to float32 may differ from rounding the exact sum."""
     bits = total.view(np.uint64)
     border: NDArray[np.bool_] = (bits & _TAIL) == _TIE
     size = bits & _MAGNITUDE
@@ -101,7 +101,7 @@ def _on_border(total: Doubles) -> NDArray[np.bool_]:
 
 
 def _fused_chain(start: Floats, products: Doubles) -> Floats:
-    """`start` [rows, 16] plus products [rows, n, 16], one after the other, each sum rounded once."""
+    """Add products [rows, n, 16] to `start` [rows, 16], one after another, each sum rounded once."""
     sums = np.empty((products.shape[1], *start.shape), dtype=np.float64)
     total = start
     for i, each in enumerate(sums):
@@ -115,9 +115,9 @@ def _fused_chain(start: Floats, products: Doubles) -> Floats:
 
 
 def _rounded_to_odd(x: Doubles, y: Doubles) -> Doubles:
-    """x + y, finite, rounded to odd: truncated, with a last bit that is 1 where anything was cut off.
+    """Return x + y, finite, rounded to odd: truncated, with a last bit of 1 if the sum is not exact.
 
-    The rounding to float32 that follows then is right: no border has a last bit of 1.
+    The rounding to float32 that follows is then correct, since no border has a last bit of 1.
     """
     total = x + y
     part = total - x
@@ -153,7 +153,7 @@ def minimum(a: Words, b: Words) -> Words:
     """The lesser; NaN if either is; -0 < +0."""
     x, y = _floats(a), _floats(b)
     with np.errstate(all="ignore"):
-        # What compares equal has the same bits, or is a pair of zeros: the negative one counts.
+        # Equal values have the same bits, except zeros: a | b is the negative one.
         return np.where(x == y, a | b, _bits(np.minimum(x, y)))
 
 
@@ -327,11 +327,11 @@ ALU: Final[dict[Op, Callable[..., Words]]] = {
     Op.ICMPEQ: lambda a, b: _mask(a == b),
     Op.ICMPLT: lambda a, b: _mask(a.view(np.int32) < b.view(np.int32)),
 }
-"""The function of each elementwise opcode; as many arguments as the opcode has sources."""
+"""The function of each elementwise opcode, with as many arguments as the opcode has sources."""
 
 
 def swap(a: Words, count: int) -> Words:
-    """a[..., i xor 1] for each i below `count`; zero from there on, and where i xor 1 is not below it."""
+    """Return a[..., i xor 1] for each i below `count`; zero where i or i xor 1 is not below it."""
     result = np.zeros_like(a)
     pairs = count & ~1
     result[..., 0:pairs:2] = a[..., 1:pairs:2]
@@ -360,7 +360,7 @@ def partials(op: Op, accumulator: Words, *sources: Words) -> None:
 
 
 def _accumulated(op: Op, start: Words, *groups: Words) -> Words:
-    """`start` [rows, 16] and then the groups [rows, n, 16], in order."""
+    """Accumulate the groups [rows, n, 16] onto `start` [rows, 16], in order."""
     first = groups[0]
     if op in _REDUCTIONS:
         reduction, dtype = _REDUCTIONS[op]
@@ -374,7 +374,7 @@ def _accumulated(op: Op, start: Words, *groups: Words) -> Words:
             # `accumulate` is defined as r[i] = r[i-1] + x[i]; `reduce` may add in another order.
             terms = np.concatenate([start[:, None], first], axis=1)
             return _bits(np.add.accumulate(_floats(terms), axis=1)[:, -1].copy())
-    # min, max: any order gives the same
+    # min and max give the same result in any order
     while first.shape[1] > 1:
         half = first.shape[1] // 2
         pairs = ALU[op](first[:, :half], first[:, half : 2 * half])

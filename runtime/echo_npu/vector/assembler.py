@@ -56,7 +56,7 @@ _LABELLED: Final = re.compile(r"([^\s:;]+)\s*:\s*(.*)\Z")
 
 @dataclass
 class Source:
-    """What a text says: instructions, their lines, and the directives."""
+    """The content of a text: instructions, their lines, and the directives."""
 
     name: str = "program"
     instructions: list[Instruction] = field(default_factory=list)
@@ -66,10 +66,10 @@ class Source:
 
 
 def assemble(text: str, where: str = "program") -> Program:
-    """The program of a text.
+    """Assemble a text to a program.
 
     Args:
-        where: what the text is from, for messages.
+        where: source of the text, for messages.
 
     Raises:
         AssemblyError: with the line and the reason; also for what `make_program` refuses.
@@ -88,7 +88,7 @@ def assemble(text: str, where: str = "program") -> Program:
 
 
 def parse(text: str, where: str = "program") -> Source:
-    """The instructions of a text, each one by itself. AssemblyError with the line and the reason."""
+    """Parse the instructions of a text, each by itself; AssemblyError with the line and the reason."""
     source = Source()
     open_loops: list[str | None] = []
     labels: set[str] = set()
@@ -195,7 +195,7 @@ def _data(source: Source, op: Op, texts: Sequence[str], one: bool) -> Instructio
 
 
 def _number(text: str) -> int | None:
-    """The bits of an immediate; None if the text is no number."""
+    """Return the bits of an immediate; None if the text is no number."""
     if _INTEGER.match(text):
         return immediate_bits(int(text, 0) if "x" in text.lower() else int(text))
     return immediate_bits(float(text)) if _FLOAT.match(text) else None
@@ -204,7 +204,7 @@ def _number(text: str) -> int | None:
 def _control(
     source: Source, op: Op, parts: list[str], label: str | None, open_loops: list[str | None]
 ) -> int:
-    """The imm field; keeps the list of open loops."""
+    """Return the imm field, and keep the list of open loops."""
     if op == Op.NEXT:
         if not open_loops:
             raise ValueError("next without a loop")

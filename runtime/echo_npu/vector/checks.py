@@ -1,4 +1,4 @@
-"""What the device checks in a VECTOR command, in the device's order (docs/vector.md)."""
+"""Check VECTOR commands as the device does, in the device's order (docs/vector.md)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SEGS, _PASSES, _SIZE, _PACK, _BCAST, _ENABLE, _RESERVED = (
 
 
 def vector_shape(packet: NpuCommandPacket, extension: VectorExtension, loaded: int) -> CheckedCommand:
-    """The command; checks everything that comes before the alignment of the addresses.
+    """Check everything that comes before the alignment of the addresses, and return the command.
 
     Args:
         loaded: words of program memory that can be executed.
@@ -77,7 +77,7 @@ def vector_shape(packet: NpuCommandPacket, extension: VectorExtension, loaded: i
 def _descriptor(
     address: int, words: tuple[int, ...], steps: tuple[int, int, int], is_output: bool
 ) -> Descriptor | None:
-    """A stream; None if it is not enabled. Strides that are never stepped are 0."""
+    """Return a stream; None if it is not enabled. Strides that are never stepped are 0."""
     row_stride, batch0_stride, batch1_stride, seg_stride, seg_len, last = words
     enabled = bool(_ENABLE.get(last))
     if not enabled and not is_output:
@@ -117,14 +117,14 @@ def _operand(stream: Descriptor, rows: int) -> MemoryOperand:
 
 
 def check_vector_alignment(command: VectorCommand) -> None:
-    """Addresses are multiples of the element size. PacketFault."""
+    """Raise PacketFault unless addresses are multiples of the element size."""
     for stream in (*command.inputs, command.output):
         if stream is not None and stream.address % stream.size:
             raise PacketFault(ErrorCode.MISALIGNED, stream.address)
 
 
 def check_vector_strides(command: VectorCommand) -> None:
-    """Strides are multiples of the element size; the output's are not zero and keep segments apart."""
+    """Raise PacketFault unless strides are multiples of the element size and the output's keep it apart."""
     for stream in (*command.inputs, command.output):
         if stream is not None:
             strides = (stream.row_stride, *stream.batch_strides, stream.seg_stride)
@@ -140,7 +140,7 @@ def check_vector_strides(command: VectorCommand) -> None:
 
 
 def in_place(command: VectorCommand, stream: Descriptor) -> bool:
-    """Whether the output may lie on an input: the same elements, each written after it was read."""
+    """Return whether the output may be this input: the same elements, each written after it is read."""
     output = command.output
     return (
         stream.address == output.address

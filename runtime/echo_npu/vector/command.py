@@ -1,4 +1,4 @@
-"""VECTOR commands: what one says, and the four packets that say it (docs/vector.md)."""
+"""VECTOR commands and their four packets (docs/vector.md)."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Stream:
         address: of the first element.
         seg_len: elements of a segment. None: the command's `cols`, or 1 with `bcast`.
         segs: segments of a row.
-        row_stride: from one row to the next; 0 is the same row again.
+        row_stride: from one row to the next; 0: the same row again.
         batch_strides: (batch0, batch1).
         seg_stride: from one segment to the next.
-        size: bytes of an element, 4, 2 or 1; shorter ones are sign-extended when read, cut when written.
+        size: bytes of an element: 4, 2 or 1. Shorter elements are sign-extended when read, cut when written.
         pack: the row counts as one segment of segs * seg_len elements.
-        bcast: (inputs) the row is one element, and every element of the window is it.
+        bcast: (inputs) the row is one element, which every element of the window repeats.
         passes: (inputs) how many times the program goes through the row, 1..15. None: as the program says.
     """
 
@@ -117,7 +117,7 @@ class Descriptor:
         return self.seg_len * self.size
 
     def words(self) -> tuple[int, ...]:
-        """The six words of an enabled descriptor."""
+        """Return the six words of an enabled descriptor."""
         whole = (
             DESCRIPTOR_ROW_STRIDE.put(self.row_stride)
             | DESCRIPTOR_BATCH0_STRIDE.put(self.batch_strides[0])
@@ -136,19 +136,19 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class VectorExtension:
-    """The three extension packets of a VECTOR command, as they are in memory, right or wrong."""
+    """The three extension packets of a VECTOR command, as they are in memory, valid or not."""
 
     words: tuple[int, ...]
 
     @classmethod
     def unpack(cls, slots: Sequence[bytes]) -> VectorExtension:
-        """From three packets of 64 bytes; ValueError for another number or size."""
+        """Unpack three packets of 64 bytes; ValueError for another number or size."""
         if len(slots) != VECTOR_EXTENSIONS or any(len(slot) != PACKET_BYTES for slot in slots):
             raise ValueError(f"a VECTOR command has {VECTOR_EXTENSIONS} extensions of {PACKET_BYTES} bytes")
         return cls(VECTOR_EXTENSION_STRUCT.unpack(b"".join(slots)))
 
     def pack(self) -> list[bytes]:
-        """The three packets."""
+        """Return the three packets."""
         data = VECTOR_EXTENSION_STRUCT.pack(*self.words)
         return [data[first : first + PACKET_BYTES] for first in range(0, len(data), PACKET_BYTES)]
 
@@ -165,12 +165,12 @@ class VectorExtension:
 
     @property
     def batch(self) -> tuple[int, int]:
-        """The two words, 0 for 1."""
+        """The two words; 0 means 1."""
         return self._word("batch0"), self._word("batch1")
 
     @property
     def addresses(self) -> tuple[int, int]:
-        """Of s2 and s3."""
+        """The addresses of s2 and s3."""
         return self._word("s2_addr"), self._word("s3_addr")
 
     @property
@@ -183,7 +183,7 @@ class VectorExtension:
         return self.words[_AT["reserved"]]
 
     def descriptor(self, stream: int) -> tuple[int, ...]:
-        """The six words of stream 0..4."""
+        """Return the six words of stream 0..4."""
         listed = self.words[_AT["descriptors_low"]] + self.words[_AT["descriptors_high"]]
         return listed[stream * _DESCRIPTOR_WORDS : (stream + 1) * _DESCRIPTOR_WORDS]
 
@@ -210,12 +210,12 @@ class VectorCommand:
     batch: tuple[int, int] = (1, 1)
 
     def packets(self, *, irq: bool = False) -> list[Packet]:
-        """The command packet and its three extensions."""
+        """Return the command packet and its three extensions."""
         packet, *extensions = self.command(irq=irq).slots
         return [NpuCommandPacket.unpack(packet), *extensions]
 
     def command(self, *, irq: bool = False) -> Command:
-        """The command packet with its three extensions."""
+        """Return the command packet with its three extensions."""
         addresses = [each.address if each is not None else 0 for each in self.inputs]
         flags = Flags.EXT | (Flags.IRQ if irq else Flags.NONE)
         packet = NpuCommandPacket(
@@ -252,14 +252,14 @@ class VectorCommand:
 
 
 def entry_of(command: Command) -> int | None:
-    """The entry that a complete VECTOR command names; None for any other command."""
+    """Return the entry that a complete VECTOR command names; None for any other command."""
     if len(command.slots) != 1 + VECTOR_EXTENSIONS:
         return None
     return VectorExtension.unpack(command.slots[1:]).entry
 
 
 def placed(command: Command, entry: int) -> Command:
-    """A complete VECTOR command with its program at another entry."""
+    """Return a complete VECTOR command with its program at another entry."""
     packet, first, *others = command.slots
     return Command((packet, first[:4] + entry.to_bytes(4, "little") + first[8:], *others))
 
@@ -276,13 +276,13 @@ def vector_command(
     batch: Sequence[SupportsIndex] = (1, 1),
     passes: Sequence[int] = (1, 1, 1, 1),
 ) -> VectorCommand:
-    """A command that the device accepts for its shape.
+    """Make a command with legal fields.
 
     Args:
         rows: 1..2**24.  cols: 1..2**32-1.  repeats: 1..2**24.  batch: (batch0, batch1), each 1..65535.
         inputs: up to four; None where there is no stream.
         params: up to eight; a float is float32, an integer 32 bits.
-        passes: of each input that does not say itself.
+        passes: of each input whose stream has None.
 
     Raises:
         TypeError, ValueError: naming the field and its value.
@@ -351,7 +351,7 @@ def _descriptor(name: str, stream: Stream, cols: int, steps: tuple[int, int, int
     }
     strides: list[int] = []
     for field, (value, count) in given.items():
-        # A stride that is never stepped does not count.
+        # A stride that is never stepped becomes 0.
         number = checked_integer(f"{name}.{field}", value if count > 1 else 0, 0, _U32)
         if number % size:
             raise ValueError(

@@ -1,7 +1,7 @@
-"""The control flow of a program: which instructions a row executes, on how many elements, at which place.
+"""The control flow of a program: the instructions that a row executes, with their elements and places.
 
-It does not depend on data, so every row executes the same, and every rule that a running program can break is
-broken in the first row or never.
+It does not depend on data. So every row executes the same instructions, and a program that breaks a rule
+breaks it in the first row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from echo_npu.vector.isa import CHUNK_MULTIPLE, Form, Kind, Op, kind_of
 from echo_npu.vector.memory import Decoded, ProgramMemory
 
 WHOLE_ROW: Final = 1 << 40
-"""A widest chunk in which any row is one chunk."""
+"""A value of `widest` that is larger than any row."""
 
 
 class ProgramFault(Exception):  # noqa: N818  (the program is at fault)
@@ -31,7 +31,7 @@ class ProgramOverdue(Exception):  # noqa: N818  (the program is at fault)
 
 
 class Window:
-    """Where a program is in the row of an input stream. `turn` counts the passes that are complete."""
+    """The place of a program in the row of an input stream. `turn` counts the passes that are complete."""
 
     __slots__ = ("length", "offset", "segment", "segments", "turn")
 
@@ -41,7 +41,7 @@ class Window:
         self.segment = self.offset = self.turn = 0
 
     def advance(self, elements: int) -> None:
-        """Move on by a multiple of 16 elements."""
+        """Advance by a multiple of 16 elements."""
         self.offset += elements
         if self.offset >= self.length:
             self.offset = 0
@@ -52,7 +52,7 @@ class Window:
 
 
 class OutputPlace:
-    """Where the next write to the output goes."""
+    """The place of the next write to the output."""
 
     __slots__ = ("length", "offset", "segment", "segments")
 
@@ -66,7 +66,7 @@ class OutputPlace:
         return self.segment == self.segments
 
     def takes(self, elements: int) -> bool:
-        """Whether a write of so many elements is legal."""
+        """Return whether a write of so many elements is legal."""
         return (
             not self.complete and self.offset % CHUNK_MULTIPLE == 0 and self.offset + elements <= self.length
         )
@@ -85,16 +85,14 @@ class _Loop:
 
 
 class Sequencer:
-    """Goes through the program of a command once, which is what each row does.
+    """Goes through the program of a command once, as each row does.
 
     Args:
-        programs: program memory.
-        command: whose program it is.
-        vector_length: elements of a chunk.
-        row_elements: elements of a row register.
-        widest: chunk loops whose iterations are independent of one another may take chunks of up to so many
-            elements, a multiple of `vector_length`; the results are the same, in fewer steps.
-        limit: clocks that the command may take; 0 is any number.
+        programs: program memory. command: the command that runs the program. vector_length: elements of a
+        chunk. row_elements: elements of a row register. widest: the most elements of a chunk in loops with
+        independent iterations, a multiple of `vector_length`.
+            Wider chunks give the same results in fewer steps.
+        limit: clocks that the command may take; 0: any number.
 
     Attributes, valid at each step: windows (by stream, None where there is none), place (of the output), base
     (first element of the chunk), rep, wide (the chunk is wider than a vector register).
@@ -122,12 +120,12 @@ class Sequencer:
         self.wide = False
 
     def __iter__(self) -> Iterator[tuple[Decoded, int]]:
-        """Each instruction with a destination, and how many elements it processes.
+        """Yield each instruction with a destination, and the number of elements that it processes.
 
         Raises:
             ProgramFault: the program broke a rule.
-            ProgramOverdue: it surely takes more clocks than `limit`. An instruction takes one at least, each
-                time and in each row.
+            ProgramOverdue: it surely takes more clocks than `limit`, since an instruction takes at least one
+                clock each time in each row.
         """
         clocks = 0
         command, vector_length = self._command, self._vector_length
@@ -207,7 +205,7 @@ class Sequencer:
                 window.advance(elements)
 
     def _chunk(self, number: int) -> int:
-        """Elements of a chunk in the loop that begins at `number`."""
+        """Return the elements of a chunk in the loop that begins at `number`."""
         if self._widest <= self._vector_length or self._command.cols <= self._vector_length:
             return self._vector_length
         body = _independent(self._programs, number)
@@ -230,7 +228,7 @@ class Sequencer:
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A chunk loop whose iterations may be done in any grouping: the streams that it reads and advances."""
+    """A chunk loop whose iterations can be grouped in any way: the streams that it reads and advances."""
 
     read: frozenset[int]
     advanced: frozenset[int]
@@ -238,10 +236,10 @@ class _Body:
 
 
 def _independent(programs: ProgramMemory, number: int) -> _Body | None:
-    """The body of the chunk loop at `number`, if an iteration uses nothing that another one leaves.
+    """Return the body of the chunk loop at `number`, if its iterations are independent; else None.
 
-    Nothing means: vector registers are written before they are read, no scalar is written, an accumulator is
-    added to by one instruction only, and there is one write to the output.
+    They are if vector registers are written before they are read, no scalar is written, only one instruction
+    adds to an accumulator, and at most one writes the output.
     """
     written: set[int] = set()
     accumulated: set[int] = set()

@@ -1,4 +1,4 @@
-"""Words of the vector engine as assembly text; `assembler` reads it back."""
+"""Disassemble words of the vector engine to text that `assembler` reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INTEGER_OPS: Final = frozenset({Op.SCALE, *(op for op in Op if Op.IADD <= op <=
 
 
 class InstructionList(Protocol):
-    """What `Program` has and a listing needs."""
+    """The part of `Program` that a listing needs."""
 
     @property
     def name(self) -> str: ...
@@ -25,7 +25,7 @@ class InstructionList(Protocol):
 
 
 def disassemble(program: InstructionList) -> str:
-    """The text of `program`: a line an instruction, loops indented and labelled."""
+    """Return the text of `program`, an instruction a line, with loops indented and labelled."""
     lines = [f".name {program.name}"]
     labels: list[str] = []
     loops = 0
@@ -46,7 +46,7 @@ def disassemble(program: InstructionList) -> str:
 
 
 def describe(instruction: Instruction) -> str:
-    """One line of assembly text, without label."""
+    """Return one line of assembly text, without label."""
     form = instruction.form
     if form == Form.STEP:
         parts = [f"s{stream}" for stream in instruction.streams]
@@ -63,7 +63,7 @@ def describe(instruction: Instruction) -> str:
 
 
 def _immediate_text(instruction: Instruction) -> str:
-    """The immediate as a number that assembles to its bits: as a float32 or an integer where it is one."""
+    """Return the immediate as text that assembles to its bits, as a float32 or an integer if it is one."""
     bits = instruction.imm
     if instruction.op in _FLOAT_OPS:
         text = str(np.array(bits, dtype=np.uint32).view(np.float32))

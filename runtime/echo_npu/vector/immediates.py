@@ -1,4 +1,4 @@
-"""Numbers inside instructions and commands."""
+"""Encode numbers inside instructions and commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def immediate_bits(value: float | np.floating | np.integer) -> int:
-    """The 32 bits of an immediate: a Python or numpy float as float32, an integer as int32 or uint32.
+    """Return the 32 bits of an immediate: a Python or numpy float as float32, an integer as int32 or uint32.
 
     Raises:
         ValueError: an integer outside -2**31..2**32-1, or a finite float beyond float32.

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 CHUNK_MULTIPLE: Final = PARTIALS
-"""Partial results of an accumulator; VLEN, ROW and the places of output writes are multiples of it."""
+"""Partial results of an accumulator. VLEN, ROW and the offsets of output writes are multiples of it."""
 
 
 class Form(StrEnum):
@@ -61,16 +61,16 @@ class Form(StrEnum):
 _FORMS: Final = {op: Form(facts.form) for op, facts in INSTRUCTIONS.items()}
 
 ACCUMULATING: Final = {op: facts.accumulates for op, facts in INSTRUCTIONS.items() if facts.accumulates}
-"""Opcodes that may have an accumulator as destination, and how many sources they then take."""
+"""Opcodes that may write an accumulator, and the number of sources that they then take."""
 
 
 def form_of(op: Op) -> Form:
-    """How `op` uses its fields."""
+    """Return how `op` uses its fields."""
     return _FORMS[op]
 
 
 def source_count(op: Op, dst: int = 0) -> int:
-    """How many of a, b, c `op` reads, when it writes the operand of code `dst`."""
+    """Return how many of a, b, c `op` reads when it writes the operand of code `dst`."""
     facts = INSTRUCTIONS[op]
     accumulates = facts.accumulates and kind_of(dst) == Kind.ACCUMULATOR
     return facts.accumulates if accumulates else facts.sources
@@ -79,7 +79,7 @@ def source_count(op: Op, dst: int = 0) -> int:
 OPERAND_NAMES: Final[dict[int, str]] = {
     first + i: f"{name}{i}" if count > 1 else name for name, _, first, count in BANKS for i in range(count)
 }
-"""The name of each operand code that there is."""
+"""The name of each operand code."""
 
 OPERAND_CODES: Final[dict[str, int]] = {name: code for code, name in OPERAND_NAMES.items()}
 
@@ -96,12 +96,12 @@ IOTA: Final = OPERAND_CODES["iota"]
 
 
 def kind_of(code: int) -> Kind | None:
-    """What the operand code stands for; None if there is no such operand."""
+    """Return the kind of an operand code; None if there is no such operand."""
     return _KINDS.get(code)
 
 
 def index_of(code: int) -> int:
-    """The number within its bank: 3 for v3, r3, ...; 0 for an operand that is alone."""
+    """Return the number within the operand's bank: 3 for v3, r3, ...; 0 for a single operand."""
     for _, _, first, count in BANKS:
         if first <= code < first + count:
             return code - first
@@ -131,7 +131,7 @@ class Operand:
 
 
 def operand(name: str) -> Operand:
-    """The operand called `name` ("v0", "iota", ...); ValueError if there is none."""
+    """Return the operand called `name` ("v0", "iota", ...); ValueError if there is none."""
     code = OPERAND_CODES.get(name)
     if code is None:
         raise ValueError(f"there is no operand {name!r}")
@@ -154,7 +154,7 @@ class Instruction:
     one: bool = False
 
     def encode(self) -> int:
-        """The 64-bit word."""
+        """Return the 64-bit word."""
         return (
             self.op << INSTRUCTION_OPCODE.shift
             | int(self.one) << INSTRUCTION_ONE.shift
@@ -167,7 +167,7 @@ class Instruction:
 
     @classmethod
     def decode(cls, word: int) -> Instruction:
-        """From a 64-bit word; ValueError for an unknown opcode."""
+        """Decode a 64-bit word; ValueError for an unknown opcode."""
         number = INSTRUCTION_OPCODE.get(word)
         try:
             op = Op(number)
@@ -194,11 +194,11 @@ class Instruction:
 
     @property
     def streams(self) -> tuple[int, ...]:
-        """The streams that a `next` or `advance` moves on."""
+        """The streams that a `next` or `advance` advances."""
         return tuple(i for i in range(4) if self.imm >> i & 1) if self.form == Form.STEP else ()
 
     def illegal(self) -> str | None:
-        """Why the engine does not execute it, whatever comes before: one of its operands. None: it does."""
+        """Return which operand keeps the engine from executing it, and why; None if it executes it."""
         form = self.form
         if form in (Form.LOOP, Form.STEP, Form.END):
             return None

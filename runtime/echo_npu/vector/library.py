@@ -1,4 +1,4 @@
-"""Which programs are where in program memory: placed on first use, the least recently used one leaves."""
+"""Place programs in program memory on first use; evict the least recently used ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.vector.program import Program
 
 Run: TypeAlias = tuple[int, list[Program]]
-"""Programs that lie one behind the other from a word on."""
+"""A word of program memory and the programs that lie from there on, one after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class _Place:
 class ProgramLibrary:
     """Places programs, first fit from word 0.
 
-    A program that was asked for since the last submission stays: a command that names its entry may not be
-    submitted yet.
+    A program that was asked for since the last submission stays, since a command that names its entry may not
+    have been submitted.
 
     Args:
         size: words of program memory.
-        load: writes the programs of a run into program memory, behind all commands submitted before.
+        load: writes the programs of a run into program memory, after all commands submitted before.
     """
 
     def __init__(self, size: int, load: Callable[[Run], None]) -> None:
@@ -42,16 +42,16 @@ class ProgramLibrary:
         self._wanted: set[bytes] = set()
 
     def forget(self) -> None:
-        """Program memory may hold anything."""
+        """Regard the content of program memory as unknown."""
         self._places.clear()
         self._wanted.clear()
 
     def submitted(self) -> None:
-        """Every entry that was handed out has been submitted."""
+        """Note that every entry that was returned has been submitted."""
         self._wanted.clear()
 
     def entries(self, programs: Sequence[Program]) -> list[int]:
-        """The entries of programs, all of them loaded at the same time when it returns.
+        """Return the entries of programs, all of which are then loaded at the same time.
 
         Raises:
             NpuProgramMemoryError: they do not fit, together with those asked for since the last submission.
@@ -66,7 +66,7 @@ class ProgramLibrary:
             wanted = set(self._wanted)
             for run in _runs(placed):
                 self._load(run)
-            self._wanted = wanted  # what was submitted here was the loading alone
+            self._wanted = wanted  # only the loads were submitted meanwhile
         except BaseException:
             for program in missing.values():
                 self._places.pop(program.code, None)
@@ -87,7 +87,7 @@ class ProgramLibrary:
         return place
 
     def _hole(self, length: int) -> int | None:
-        """The first word of the lowest hole that is long enough."""
+        """Return the first word of the lowest hole that is long enough; None if there is none."""
         start = 0
         for place in sorted(self._places.values(), key=lambda each: each.start):
             if place.start - start >= length:
@@ -97,7 +97,7 @@ class ProgramLibrary:
 
 
 def _runs(placed: Sequence[tuple[_Place, Program]]) -> list[Run]:
-    """Neighbours together, in ascending order."""
+    """Group adjacent programs, in ascending order."""
     runs: list[Run] = []
     end = -1
     for place, program in sorted(placed, key=lambda each: each[0].start):

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from echo_npu.vector.isa import OUT, Form, Instruction, Kind, index_of, kind_of
 
 ILLEGAL: Final = np.uint64(2**64 - 1)
-"""What stands in words that no load has brought: no opcode has these bits."""
+"""The value of words that were never loaded: no opcode has these bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """An instruction that the engine executes, and what its operands need.
+    """An instruction that the engine executes, and facts about its operands.
 
     Attributes:
-        single: it processes element 0 only.
+        single: it processes only element 0.
         streams: the input streams whose windows it reads.
         row_register: it reads or writes w0 or w1.
         writes_out: its destination is the output.
@@ -34,7 +34,7 @@ class Decoded:
 
 
 def decode(word: int) -> Decoded | None:
-    """None for an unknown opcode or operand."""
+    """Decode a word; None for an unknown opcode or an illegal operand."""
     try:
         instruction = Instruction.decode(word)
     except ValueError:
@@ -56,8 +56,10 @@ def decode(word: int) -> Decoded | None:
 
 
 class ProgramMemory:
-    """Words of 64 bits. A program may begin below the highest word ever loaded; a word in there that no load
-    has brought is illegal.
+    """Words of 64 bits.
+
+    A program may begin below the highest word that was ever loaded. Words below it that were not loaded are
+    illegal.
 
     Attributes: size (words), loaded (words from 0 to the highest one that was ever loaded).
     """
@@ -81,12 +83,12 @@ class ProgramMemory:
         self._decoded.clear()
 
     def give_up(self, at: int, count: int) -> None:
-        """A load of `count` words from number `at` on has begun and failed: they are illegal."""
+        """Make `count` words from number `at` on illegal, after a load of them has failed."""
         self._words[at : at + count] = ILLEGAL
         self._decoded.clear()
 
     def __getitem__(self, number: int) -> Decoded | None:
-        """The instruction in a word; None if it is not loaded or not one that the engine executes."""
+        """Return the instruction in a word; None if it is not loaded or not legal."""
         if number not in self._decoded:
             known = 0 <= number < self.loaded
             self._decoded[number] = decode(int(self._words[number])) if known else None

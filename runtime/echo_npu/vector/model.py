@@ -1,8 +1,8 @@
-"""Executes VECTOR commands in numpy, many rows at once, to the bit (docs/vector.md).
+"""Execute VECTOR commands in numpy, many rows at once, to the bit (docs/vector.md).
 
-Rows do not depend on one another and all take the same way through the program, so an instruction is
-executed for a block of rows together. Where the iterations of a chunk loop do not depend on one another
-either, several chunks are one (see `control`).
+Rows are independent and take the same path through the program, so an instruction is executed for a block of
+rows together. If the iterations of a chunk loop are independent too, several chunks are executed as one (see
+`control`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class VectorModel:
         programs: program memory.
         vector_length, row_elements: elements of a vector and of a row register.
         block_elements: about so many elements are processed at once; results do not depend on it.
-        widen: let independent chunks be processed together; results do not depend on it.
+        widen: process independent chunks together; results do not depend on it.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class VectorModel:
         self._widen = widen
 
     def execute(self, command: VectorCommand, limit: int = 0, least: int = 0) -> None:
-        """Run the command, which may take `limit` clocks (0: any number), and takes `least` if all is good.
+        """Run the command, which may take `limit` clocks (0: any number) and takes at least `least`.
 
         Raises, before anything is written:
             ProgramFault: its program breaks a rule.
-            ProgramOverdue: it surely takes longer.
+            ProgramOverdue: it surely takes more than `limit` clocks.
         """
         for _ in self._sequencer(command, WHOLE_ROW if self._widen else 0, limit):
             pass
@@ -100,7 +100,7 @@ class VectorModel:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Rows that are executed together: first and number of each of (batch1, batch0, row)."""
+    """Rows that are executed together: the first index and the count of (batch1, batch0, row)."""
 
     first: tuple[int, int, int]
     shape: tuple[int, int, int]
@@ -110,7 +110,7 @@ class _Block:
         return self.shape[0] * self.shape[1] * self.shape[2]
 
     def indices(self, axis: int) -> Words:
-        """The index of each row of the block along one axis, [count, 1]."""
+        """Return the index of each row of the block along one axis, [count, 1]."""
         steps = np.arange(self.shape[axis], dtype=np.uint32) + np.uint32(self.first[axis])
         shape = [1, 1, 1]
         shape[axis] = -1
@@ -118,7 +118,7 @@ class _Block:
 
 
 def _rows_meet(command: VectorCommand) -> bool:
-    """Whether two rows of the output may share bytes, of one batch or of two."""
+    """Return whether two rows of the output, of any batches, may share bytes."""
     output, (batch0, batch1) = command.output, command.batch
     strides = (output.seg_stride, output.row_stride, *output.batch_strides)
     counts = (output.segs, command.rows, batch0, batch1)
@@ -126,9 +126,9 @@ def _rows_meet(command: VectorCommand) -> bool:
 
 
 def _blocks(command: VectorCommand, limit: int) -> Iterator[_Block]:
-    """Blocks of at most `limit` rows, in the command's order."""
+    """Yield blocks of at most `limit` rows, in the command's order."""
     counts = (command.batch[1], command.batch[0], command.rows)
-    # The innermost axes are whole as long as they fit; the one outside of them is cut.
+    # The innermost axes are whole as long as they fit; the next one is cut.
     inner = 1
     axis = 2
     while axis > 0 and inner * counts[axis] <= limit:
@@ -205,7 +205,7 @@ class _Rows:
     # --- operands -------------------------------------------------------------------------------------------
 
     def _register(self, code: int) -> Words:
-        """The whole register, zero if nothing was written to it yet in this row."""
+        """Return the whole register, zero if nothing was written to it in this row."""
         if code not in self._registers:
             kind = kind_of(code)
             assert kind is not None
@@ -213,7 +213,7 @@ class _Rows:
         return self._registers[code]
 
     def _source(self, sequencer: Sequencer, instruction: Instruction, code: int, elements: int) -> Words:
-        """An operand's values; one column where all elements are the same."""
+        """Return an operand's values; one column if all elements are the same."""
         kind = kind_of(code)
         if kind == Kind.VECTOR:
             bank = self._wide[code] if sequencer.wide else self._register(code)
@@ -256,7 +256,7 @@ class _Rows:
             self._register(code)[:, :elements] = values
 
     def _write_wide(self, code: int, values: Words) -> None:
-        """Several chunks of a vector register; the register itself has what the last ones leave in it."""
+        """Write several chunks of a vector register; the register itself keeps the last ones."""
         self._wide[code] = values
         length = self._vector_length
         whole, rest = divmod(values.shape[1], length)
@@ -284,7 +284,7 @@ class _Rows:
         return values[:, :elements]
 
     def _load(self, descriptor: Descriptor, segment: int, offset: int, elements: int) -> Words:
-        """A window, zero behind the end of its segment."""
+        """Return a window, zero after the end of its segment."""
         there = min(elements, descriptor.length - offset)
         result = np.zeros((self._block.count, elements), dtype=np.uint32)
         for first, count, view in self._pieces(descriptor, segment, offset, there):
@@ -300,7 +300,7 @@ class _Rows:
     def _pieces(
         self, descriptor: Descriptor, segment: int, offset: int, elements: int
     ) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """The memory of `elements` elements from a place on: (first element, number of them, a view of it).
+        """Yield the memory of `elements` elements from a place on: (first element, count, view).
 
         The views are [batch1, batch0, row, segment, element]. Only a packed row needs more than one.
         """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, ParamSpec, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,15 @@ from echo_npu.vector.isa import (
 )
 
 Value = Operand | float | np.floating | np.integer
-"""A source operand; a number is an immediate: a float float32, an integer 32 bits."""
+"""A source operand. A number is an immediate: a float becomes float32, an integer 32 bits."""
 
 MAX_PASSES: Final = 15
 
 
 class AssemblyError(ValueError):
-    """A program that the vector engine would not execute, or that reads what it never wrote.
+    """A program that the vector engine would not execute, or that reads a register before writing it.
 
-    Attributes: instruction (number from the program's start, None where no single one is to blame).
+    Attributes: instruction (its number from the program's start; None if the error has no single one).
     """
 
     def __init__(self, reason: str, instruction: int | None = None) -> None:
@@ -46,13 +46,12 @@ class AssemblyError(ValueError):
 
 @dataclass(frozen=True)
 class Program:
-    """The words of one program, relative to nothing: it runs at any place of program memory.
+    """The words of one program. They are position-independent: it runs at any place of program memory.
 
     Attributes:
-        name: for messages and listings.
-        instructions: the last one is END.
-        passes: for each input stream, how many times the program goes through the row, a loop that advances
-            the stream being one pass; 1 for a stream that it does not read.
+        name: for messages and listings. instructions: the last one is END. passes: for each input stream, how
+        many times the program goes through the row; a loop that advances the
+            stream is one pass. 1 for a stream that it does not read.
     """
 
     name: str
@@ -68,23 +67,24 @@ class Program:
 
     @cached_property
     def code(self) -> bytes:
-        """The words as bytes: what tells programs apart."""
+        """The words as bytes, which identify a program."""
         return self.words.tobytes()
 
     def __len__(self) -> int:
         return len(self.instructions)
 
     def listing(self) -> str:
-        """The text that assembles to this program."""
+        """Return the text that assembles to this program."""
         return disassemble(self)
 
 
 def make_program(name: str, instructions: Sequence[Instruction]) -> Program:
-    """A checked program.
+    """Check instructions and make a program of them.
 
     Raises:
-        AssemblyError: an illegal operand, loops that nest wrongly, END elsewhere than at the end, or a
-            register that is read before it is written; naming the instruction and the reason.
+        AssemblyError: an illegal operand, wrongly nested loops, END not at the end, or a register that is
+        read
+            before it is written; it names the instruction and the reason.
     """
     _check(name, instructions)
     return Program(name, tuple(instructions), _passes(instructions))
@@ -128,7 +128,7 @@ def _check(name: str, instructions: Sequence[Instruction]) -> None:
 
 
 def _passes(instructions: Sequence[Instruction]) -> tuple[int, int, int, int]:
-    """An outermost loop that advances a stream is one pass; a window read after it begins another one."""
+    """Count passes: an outermost loop that advances a stream is one; a read after it begins another."""
     done = [0] * 4  # passes that are complete
     needed = [1] * 4
     moved: set[int] = set()  # streams advanced in the current outermost loop
@@ -151,11 +151,38 @@ def _passes(instructions: Sequence[Instruction]) -> tuple[int, int, int, int]:
     return first, second, third, fourth
 
 
+_P = ParamSpec("_P")
+
+
+# The signatures of the mnemonics. An accumulator as destination is also the last source.
+def _unary(b: Builder, dst: Operand, a: Value, /, *, one: bool = False) -> None: ...
+def _binary(b: Builder, dst: Operand, a: Value, c: Value, /, *, one: bool = False) -> None: ...
+def _ternary(b: Builder, dst: Operand, a: Value, c: Value, d: Value, /, *, one: bool = False) -> None: ...
+def _binary_or_accumulate(
+    b: Builder, dst: Operand, a: Value, c: Value | None = None, /, *, one: bool = False
+) -> None: ...
+def _ternary_or_accumulate(
+    b: Builder, dst: Operand, a: Value, c: Value, d: Value | None = None, /, *, one: bool = False
+) -> None: ...
+def _accumulator(b: Builder, dst: Operand, a: Value, /) -> None: ...
+
+
+def _mnemonic(form: Callable[_P, None], op: Op, doc: str) -> Callable[_P, None]:
+    """Make the method of `Builder` that appends an instruction, with the signature of `form`."""
+
+    def method(b: Builder, dst: Operand, /, *sources: Value | None, one: bool = False) -> None:
+        b._emit(op, dst, sources, one)
+
+    method.__name__ = op.mnemonic
+    method.__doc__ = doc
+    return cast("Callable[_P, None]", method)
+
+
 class Builder:
     """Writes a program: every mnemonic is a method, `b.fma(dst, a, b, c)`.
 
-    A source is an operand or a number, which becomes the immediate (one for each instruction). With
-    `one=True` an instruction processes element 0 only. `and`, `or` and `class` have a trailing underscore.
+    A source is an operand or a number, which becomes the instruction's only immediate. With `one=True` an
+    instruction processes only element 0. `and`, `or` and `class` have a trailing underscore.
 
     Registers come from `vector`, `scalar`, `accumulator` and `row_register`, and go back with `free`.
 
@@ -184,7 +211,7 @@ class Builder:
     # --- operands -------------------------------------------------------------------------------------------
 
     def stream(self, index: int) -> Operand:
-        """The window of input stream 0..3."""
+        """Return the window of input stream 0..3."""
         return operand(f"s{index}")
 
     def param(self, index: int) -> Operand:
@@ -192,25 +219,25 @@ class Builder:
         return operand(f"p{index}")
 
     def vector(self) -> Operand:
-        """A vector register that is not in use."""
+        """Return a vector register that is not in use."""
         return self._allocate(Kind.VECTOR)
 
     def scalar(self) -> Operand:
-        """A scalar register that is not in use."""
+        """Return a scalar register that is not in use."""
         return self._allocate(Kind.SCALAR)
 
     def accumulator(self) -> Operand:
-        """An accumulator that is not in use."""
+        """Return an accumulator that is not in use."""
         return self._allocate(Kind.ACCUMULATOR)
 
     def row_register(self) -> Operand:
-        """A row register that is not in use."""
+        """Return a row register that is not in use."""
         return self._allocate(Kind.ROW_REGISTER)
 
     def constant(self, value: float | np.floating | np.integer) -> Operand:
-        """A scalar register that holds `value` from the program's start to its end, outside of all loops.
+        """Return a scalar register that holds `value`, set outside of all loops, during the whole program.
 
-        For instructions that take two constants, of which one can be an immediate.
+        It serves instructions with two constants, of which only one can be an immediate.
         """
         bits = immediate_bits(value)
         if bits not in self._constants:
@@ -218,11 +245,12 @@ class Builder:
         return self._constants[bits]
 
     def like(self, dst: Operand) -> Operand:
-        """A temporary of the width of `dst`: a scalar register for a scalar one, else a vector register."""
+        """Return a temporary of the width of `dst`: a scalar register for a scalar one, else a vector
+        register."""
         return self.scalar() if dst.kind == Kind.SCALAR else self.vector()
 
     def free(self, *registers: Operand) -> None:
-        """Give registers back. AssemblyError for one that was not in use."""
+        """Give registers back; AssemblyError for one that is not in use."""
         for register in registers:
             bank = self._free.get(register.kind)
             if bank is None or register in bank:
@@ -239,24 +267,24 @@ class Builder:
 
     @contextmanager
     def chunks(self, advance: Sequence[Operand] = ()) -> Iterator[None]:
-        """A loop over the chunks of the row; the streams advance at its end."""
+        """Loop over the chunks of the row; the streams advance at the loop's end."""
         self._append(Instruction(Op.CHUNKS))
         yield
         self._append(Instruction(Op.NEXT, imm=_stream_set(advance)))
 
     @contextmanager
     def repeat(self, advance: Sequence[Operand] = ()) -> Iterator[None]:
-        """A loop of the command's `repeats` iterations; the streams advance at its end."""
+        """Loop over the command's `repeats` iterations; the streams advance at the loop's end."""
         self._append(Instruction(Op.REPEAT))
         yield
         self._append(Instruction(Op.NEXT, imm=_stream_set(advance)))
 
     def advance(self, streams: Sequence[Operand]) -> None:
-        """Advance streams, no loop."""
+        """Advance streams without a loop."""
         self._append(Instruction(Op.ADVANCE, imm=_stream_set(streams)))
 
     def build(self) -> Program:
-        """The program so far, with END. AssemblyError as `make_program`."""
+        """Append END and return the program; AssemblyError as `make_program`."""
         setup = [
             Instruction(Op.MOV, register.code, IMMEDIATE, imm=bits)
             for bits, register in self._constants.items()
@@ -293,189 +321,78 @@ class Builder:
 
     # --- float32 --------------------------------------------------------------------------------------------
 
-    def add(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = a + b; with an accumulator: acc += a."""
-        self._emit(Op.ADD, dst, (a, b), one)
-
-    def sub(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a - b."""
-        self._emit(Op.SUB, dst, (a, b), one)
-
-    def mul(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a * b."""
-        self._emit(Op.MUL, dst, (a, b), one)
-
-    def fma(self, dst: Operand, a: Value, b: Value, c: Value | None = None, *, one: bool = False) -> None:
-        """dst = a * b + c; with an accumulator: acc = a * b + acc."""
-        self._emit(Op.FMA, dst, (a, b, c), one)
-
-    def fnma(self, dst: Operand, a: Value, b: Value, c: Value | None = None, *, one: bool = False) -> None:
-        """dst = c - a * b; with an accumulator: acc = acc - a * b."""
-        self._emit(Op.FNMA, dst, (a, b, c), one)
-
-    def fms(self, dst: Operand, a: Value, b: Value, c: Value, *, one: bool = False) -> None:
-        """dst = a * b - c."""
-        self._emit(Op.FMS, dst, (a, b, c), one)
-
-    def scale(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a * 2^b, b int32."""
-        self._emit(Op.SCALE, dst, (a, b), one)
-
-    def min(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = the lesser; with an accumulator: of it and a."""
-        self._emit(Op.MIN, dst, (a, b), one)
-
-    def max(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = the greater; with an accumulator: of it and a."""
-        self._emit(Op.MAX, dst, (a, b), one)
-
-    def cmpeq(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = mask of a = b."""
-        self._emit(Op.CMPEQ, dst, (a, b), one)
-
-    def cmplt(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = mask of a < b."""
-        self._emit(Op.CMPLT, dst, (a, b), one)
-
-    def cmple(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = mask of a <= b."""
-        self._emit(Op.CMPLE, dst, (a, b), one)
-
-    def cmpun(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = mask of a or b being NaN."""
-        self._emit(Op.CMPUN, dst, (a, b), one)
-
-    def sel(self, dst: Operand, a: Value, b: Value, c: Value, *, one: bool = False) -> None:
-        """dst = b where a is not all zero bits, else c."""
-        self._emit(Op.SEL, dst, (a, b, c), one)
-
-    def class_(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = mask of the class of a being one of the bits of b."""
-        self._emit(Op.CLASS, dst, (a, b), one)
-
-    def getmant(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = a scaled into [1, 2) or (-2, -1]."""
-        self._emit(Op.GETMANT, dst, (a,), one)
-
-    def getexp(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = int32 floor(log2 abs a)."""
-        self._emit(Op.GETEXP, dst, (a,), one)
-
-    def f2i(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = int32 of a, nearest even."""
-        self._emit(Op.F2I, dst, (a,), one)
-
-    def f2iz(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = int32 of a, toward zero."""
-        self._emit(Op.F2IZ, dst, (a,), one)
-
-    def i2f(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = float32 of int32 a."""
-        self._emit(Op.I2F, dst, (a,), one)
-
-    def f2h(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = bits of float16 of a."""
-        self._emit(Op.F2H, dst, (a,), one)
-
-    def h2f(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = float32 of the float16 in bits 15:0."""
-        self._emit(Op.H2F, dst, (a,), one)
-
-    def f2b(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = bits of bfloat16 of a."""
-        self._emit(Op.F2B, dst, (a,), one)
-
-    def mov(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = a, bits untouched."""
-        self._emit(Op.MOV, dst, (a,), one)
-
-    def swap(self, dst: Operand, a: Value, *, one: bool = False) -> None:
-        """dst = a with neighbours exchanged."""
-        self._emit(Op.SWAP, dst, (a,), one)
+    add = _mnemonic(_binary_or_accumulate, Op.ADD, "dst = a + b; with an accumulator: acc += a.")
+    sub = _mnemonic(_binary, Op.SUB, "dst = a - b.")
+    mul = _mnemonic(_binary, Op.MUL, "dst = a * b.")
+    fma = _mnemonic(
+        _ternary_or_accumulate, Op.FMA, "dst = a * b + c; with an accumulator: acc = a * b + acc."
+    )
+    fnma = _mnemonic(
+        _ternary_or_accumulate, Op.FNMA, "dst = c - a * b; with an accumulator: acc = acc - a * b."
+    )
+    fms = _mnemonic(_ternary, Op.FMS, "dst = a * b - c.")
+    scale = _mnemonic(_binary, Op.SCALE, "dst = a * 2^b, b int32.")
+    min = _mnemonic(_binary_or_accumulate, Op.MIN, "dst = the lesser; with an accumulator: of it and a.")
+    max = _mnemonic(_binary_or_accumulate, Op.MAX, "dst = the greater; with an accumulator: of it and a.")
+    cmpeq = _mnemonic(_binary, Op.CMPEQ, "dst = mask of a = b.")
+    cmplt = _mnemonic(_binary, Op.CMPLT, "dst = mask of a < b.")
+    cmple = _mnemonic(_binary, Op.CMPLE, "dst = mask of a <= b.")
+    cmpun = _mnemonic(_binary, Op.CMPUN, "dst = mask of a or b being NaN.")
+    sel = _mnemonic(_ternary, Op.SEL, "dst = b where a is not all zero bits, else c.")
+    class_ = _mnemonic(_binary, Op.CLASS, "dst = mask of the class of a being one of the bits of b.")
+    getmant = _mnemonic(_unary, Op.GETMANT, "dst = a scaled into [1, 2) or (-2, -1].")
+    getexp = _mnemonic(_unary, Op.GETEXP, "dst = int32 floor(log2 abs a).")
+    f2i = _mnemonic(_unary, Op.F2I, "dst = int32 of a, nearest even.")
+    f2iz = _mnemonic(_unary, Op.F2IZ, "dst = int32 of a, toward zero.")
+    i2f = _mnemonic(_unary, Op.I2F, "dst = float32 of int32 a.")
+    f2h = _mnemonic(_unary, Op.F2H, "dst = bits of float16 of a.")
+    h2f = _mnemonic(_unary, Op.H2F, "dst = float32 of the float16 in bits 15:0.")
+    f2b = _mnemonic(_unary, Op.F2B, "dst = bits of bfloat16 of a.")
+    mov = _mnemonic(_unary, Op.MOV, "dst = a, bits untouched.")
+    swap = _mnemonic(_unary, Op.SWAP, "dst = a with neighbours exchanged.")
 
     # --- integers -------------------------------------------------------------------------------------------
 
-    def iadd(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = a + b modulo 2^32; with an accumulator: acc += a."""
-        self._emit(Op.IADD, dst, (a, b), one)
-
-    def isub(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a - b modulo 2^32."""
-        self._emit(Op.ISUB, dst, (a, b), one)
-
-    def and_(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = a & b; with an accumulator: acc &= a."""
-        self._emit(Op.AND, dst, (a, b), one)
-
-    def or_(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = a | b; with an accumulator: acc |= a."""
-        self._emit(Op.OR, dst, (a, b), one)
-
-    def xor(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a ^ b."""
-        self._emit(Op.XOR, dst, (a, b), one)
-
-    def shl(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a << (b mod 32)."""
-        self._emit(Op.SHL, dst, (a, b), one)
-
-    def shr(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a >> (b mod 32), zeros shifted in."""
-        self._emit(Op.SHR, dst, (a, b), one)
-
-    def sar(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = a >> (b mod 32), sign shifted in."""
-        self._emit(Op.SAR, dst, (a, b), one)
-
-    def imin(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = the lesser int32; with an accumulator: of it and a."""
-        self._emit(Op.IMIN, dst, (a, b), one)
-
-    def imax(self, dst: Operand, a: Value, b: Value | None = None, *, one: bool = False) -> None:
-        """dst = the greater int32; with an accumulator: of it and a."""
-        self._emit(Op.IMAX, dst, (a, b), one)
-
-    def icmpeq(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = mask of a = b."""
-        self._emit(Op.ICMPEQ, dst, (a, b), one)
-
-    def icmplt(self, dst: Operand, a: Value, b: Value, *, one: bool = False) -> None:
-        """dst = mask of a < b, signed."""
-        self._emit(Op.ICMPLT, dst, (a, b), one)
+    iadd = _mnemonic(
+        _binary_or_accumulate, Op.IADD, "dst = a + b modulo 2^32; with an accumulator: acc += a."
+    )
+    isub = _mnemonic(_binary, Op.ISUB, "dst = a - b modulo 2^32.")
+    and_ = _mnemonic(_binary_or_accumulate, Op.AND, "dst = a & b; with an accumulator: acc &= a.")
+    or_ = _mnemonic(_binary_or_accumulate, Op.OR, "dst = a | b; with an accumulator: acc |= a.")
+    xor = _mnemonic(_binary, Op.XOR, "dst = a ^ b.")
+    shl = _mnemonic(_binary, Op.SHL, "dst = a << (b mod 32).")
+    shr = _mnemonic(_binary, Op.SHR, "dst = a >> (b mod 32), zeros shifted in.")
+    sar = _mnemonic(_binary, Op.SAR, "dst = a >> (b mod 32), sign shifted in.")
+    imin = _mnemonic(
+        _binary_or_accumulate, Op.IMIN, "dst = the lesser int32; with an accumulator: of it and a."
+    )
+    imax = _mnemonic(
+        _binary_or_accumulate, Op.IMAX, "dst = the greater int32; with an accumulator: of it and a."
+    )
+    icmpeq = _mnemonic(_binary, Op.ICMPEQ, "dst = mask of a = b.")
+    icmplt = _mnemonic(_binary, Op.ICMPLT, "dst = mask of a < b, signed.")
 
     # --- accumulators ---------------------------------------------------------------------------------------
 
-    def aset(self, dst: Operand, a: Value) -> None:
-        """All 16 partial results of accumulator dst = a."""
-        self._emit(Op.ASET, dst, (a,))
-
-    def foldadd(self, dst: Operand, a: Operand) -> None:
-        """Scalar dst = the sum of accumulator a's partial results, from the first on."""
-        self._emit(Op.FOLDADD, dst, (a,))
-
-    def foldmin(self, dst: Operand, a: Operand) -> None:
-        """Scalar dst = the least partial result of accumulator a."""
-        self._emit(Op.FOLDMIN, dst, (a,))
-
-    def foldmax(self, dst: Operand, a: Operand) -> None:
-        """Scalar dst = the greatest partial result of accumulator a."""
-        self._emit(Op.FOLDMAX, dst, (a,))
-
-    def foldiadd(self, dst: Operand, a: Operand) -> None:
-        """Scalar dst = the int32 sum of accumulator a's partial results."""
-        self._emit(Op.FOLDIADD, dst, (a,))
-
-    def foldimin(self, dst: Operand, a: Operand) -> None:
-        """Scalar dst = the least int32 of accumulator a."""
-        self._emit(Op.FOLDIMIN, dst, (a,))
-
-    def foldimax(self, dst: Operand, a: Operand) -> None:
-        """Scalar dst = the greatest int32 of accumulator a."""
-        self._emit(Op.FOLDIMAX, dst, (a,))
+    aset = _mnemonic(_accumulator, Op.ASET, "All 16 partial results of accumulator dst = a.")
+    foldadd = _mnemonic(
+        _accumulator,
+        Op.FOLDADD,
+        "Scalar dst = the sum of accumulator a's partial results, from the first on.",
+    )
+    foldmin = _mnemonic(_accumulator, Op.FOLDMIN, "Scalar dst = the least partial result of accumulator a.")
+    foldmax = _mnemonic(
+        _accumulator, Op.FOLDMAX, "Scalar dst = the greatest partial result of accumulator a."
+    )
+    foldiadd = _mnemonic(
+        _accumulator, Op.FOLDIADD, "Scalar dst = the int32 sum of accumulator a's partial results."
+    )
+    foldimin = _mnemonic(_accumulator, Op.FOLDIMIN, "Scalar dst = the least int32 of accumulator a.")
+    foldimax = _mnemonic(_accumulator, Op.FOLDIMAX, "Scalar dst = the greatest int32 of accumulator a.")
 
 
 def _stream_set(streams: Sequence[Operand]) -> int:
-    """The imm field of `next` and `advance`."""
+    """Return the imm field of `next` and `advance`."""
     for stream in streams:
         if stream.kind != Kind.STREAM:
             raise AssemblyError(f"{stream} is no input stream, so it cannot advance")

@@ -1,5 +1,5 @@
 // AXI4-Lite master for Python: toggling `req` starts the queued operations (axil_queue.cpp), and `done` follows `req`
-// when the last one is answered. Python so wakes once for a list of register accesses, never for a clock edge.
+// when the last one is answered. So Python wakes once for a list of register accesses, never for a clock edge.
 module axil_bfm #(
     parameter int AddrWidth = 16
 ) (
@@ -43,7 +43,7 @@ module axil_bfm #(
 
   always @(posedge clk) begin
     if (!rst_n) begin
-      // `done` is not touched: it only ever follows `req`, so no toggle of Python is lost in a reset.
+      // `done` keeps its value: it follows only `req`, so a reset loses no toggle of Python.
       {awvalid, wvalid, bready, arvalid, rready, active_q} <= '0;
     end else if (active_q || req != done) begin
       if (awready) awvalid <= 1'b0;

@@ -15,7 +15,7 @@ struct Write {
 std::deque<uint32_t> addresses;
 std::deque<std::pair<uint32_t, uint32_t>> data_beats;
 std::deque<Write> writes;
-bool recording = false;  // nobody empties the list of a program that does not listen
+bool recording = false;  // off by default: without a reader the list would only grow
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void echo_axil_saw_reset(void) {
 void echo_axil_saw_address(const unsigned int* addr) { addresses.push_back(*addr); }
 void echo_axil_saw_data(unsigned int data, const unsigned int* strb) { data_beats.emplace_back(data, *strb); }
 void echo_axil_saw_answer(unsigned long long cycle, const unsigned int* resp) {
-    if (addresses.empty() || data_beats.empty()) return;  // an answer to nothing: the bus's own assertions tell
+    if (addresses.empty() || data_beats.empty()) return;  // no request: the checkers report it
     if (recording) writes.push_back({cycle, addresses.front(), data_beats.front().first, data_beats.front().second, *resp});
     addresses.pop_front();
     data_beats.pop_front();

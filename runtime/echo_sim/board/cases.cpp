@@ -1,10 +1,9 @@
-// Executes cases that Python has drawn (tb/faults), in place of cocotb: the board clocked by a plain loop, without Python
-// and VPI.
+// Runs cases that Python drew (tb/faults), in place of cocotb. A plain loop clocks the board, without Python and VPI.
 //
-// CASES holds 32-bit words, as tb/faults/script.py writes them: the number of routines and of cases, where each begins,
-// and their operations. For each case RESULTS gets a record: its number, how it ended, its clock cycles, how often and
-// where first the device wrote outside of what it was allowed to, and the words that its operations recorded. What a case and the
-// device write to memory is taken back behind it, so that each case finds the same memory.
+// CASES holds 32-bit words, as tb/faults/script.py writes them: the numbers of routines and of cases, where each
+// begins, and their operations. For each case RESULTS gets a record: its number, how it ended, its clock cycles, how
+// often the device wrote to memory that it may not write and where first, and the words that its operations recorded.
+// After each case memory is restored, so that every case finds the same memory.
 
 #include "cases.hpp"
 
@@ -48,7 +47,7 @@ using namespace echo;
 
 constexpr uint32_t kMagic = 0x5341434E;  // "NCAS"
 constexpr int kAnswerLimit = 1000;       // clock cycles that an access of a register may take
-constexpr uint64_t kHostLimit = 300000;  // the same for all that the host has asked for
+constexpr uint64_t kHostLimit = 300000;  // clock cycles that all requests of the host may take
 
 using Host = HostileHost<Vtop>;
 
@@ -66,7 +65,7 @@ struct Stop {
 
 uint8_t* memory;
 
-// ---- what the device may write, and what has to be taken back ----
+// ---- where the device may write, and what to restore ----
 std::vector<std::pair<uint32_t, uint32_t>> allowed;  // [lo, hi), sorted, apart
 std::vector<std::pair<uint32_t, std::vector<uint8_t>>> overwritten;
 uint32_t stray_writes, first_stray;
@@ -131,7 +130,7 @@ class Board {
     void power_on(uint32_t seed) {
         top_->final();
 #if VM_COVERAGE
-        gone_.push_back(std::move(top_));  // its counts are its own until they are written
+        gone_.push_back(std::move(top_));  // it keeps its counts until they are written
 #endif
         Verilated::randSeed(int(seed % 0x7FFFFFFF) + 1);
         power_on();
@@ -144,7 +143,7 @@ class Board {
         reset(3);
     }
 
-    // Inputs change apart from the clock's edge here and below: assertions see what was there before the evaluation
+    // Here and below, inputs do not change at the clock's edge: assertions sample the values from before the evaluation
     // in which the clock rises.
     void reset(uint32_t cycles) {
         host_.stop(*top_);
@@ -162,7 +161,7 @@ class Board {
     // The host on s_axi, until a reset.
     void start_host(uint32_t seed, uint32_t withheld) { host_.start(*top_, memory, seed, withheld); }
 
-    // Lets it end what it has begun; how much of it was wrong. A reset may have ended it.
+    // Lets the host finish what it has begun; returns how much of it was wrong. A reset may have ended it before.
     uint32_t end_host() {
         if (!host_.active()) return 0;
         host_.release();
@@ -177,10 +176,10 @@ class Board {
         for (uint64_t i = 0; i < cycles; ++i) tick();
     }
 
-    // Clocks since the program began.
+    // Clock cycles since the program began.
     uint64_t cycle() const { return cycle_; }
 
-    // Writes, back to back; the response of the last one.
+    // Writes, back to back; returns the response of the last one.
     uint32_t write(const std::vector<std::pair<uint32_t, uint32_t>>& writes) {
         Vtop& top = *top_;
         size_t address = 0, data = 0, answered = 0;
@@ -272,7 +271,7 @@ class Board {
         writes_.emplace_back(kRegDoorbell, 1);
         write(writes_);
     }
-    // The window may hold anything: see what it holds.
+    // Reads back the command window, whose content is unknown.
     void sync_window() {
         uint32_t offsets[16], pairs[32];
         for (uint32_t i = 0; i < 16; ++i) offsets[i] = kRegCmdWindow + 4 * i;
@@ -280,8 +279,8 @@ class Board {
         for (uint32_t i = 0; i < 16; ++i) window_[i] = pairs[2 * i];
     }
 
-    // Until nothing is under way; then no interrupt is pending. Returns whether that came within so many clocks. The end of a soft reset, and work
-    // whose interrupt is masked, show in the register only: it is read every `poll` clocks.
+    // Waits until nothing is under way, and clears the interrupts. Returns whether that took at most `limit` clocks.
+    // The end of a soft reset, and work whose interrupt is masked, show only in STATUS: it is read every `poll` clocks.
     bool wait(uint64_t limit, uint64_t poll) {
         const uint64_t end = cycle() + limit;
         while ((read(kRegStatus) & 3) == kStateBusy) {
@@ -417,7 +416,7 @@ class Player {
         }
     }
 
-    // The state of a device that does not end, for the report.
+    // Records the state of a device that hangs, for the report.
     void stuck() {
         static const uint32_t registers[] = {
             kRegStatus,   kRegErrorCode, kRegErrorIndex, kRegErrorAddr, kRegRetired,   kRegIrqStatus,
@@ -427,7 +426,7 @@ class Player {
         throw Stop{kHang};
     }
 
-    // Places and what they must hold; records how many bytes differ, and where the first one is.
+    // Compares memory with expected bytes; records how many differ and the address of the first one.
     void check(const uint32_t* args, uint32_t count) {
         uint32_t differ = 0, first = 0;
         for (uint32_t at = 0; at < count;) {
@@ -490,7 +489,7 @@ int play_cases(const char* cases_path, const char* results_path) {
         const Ending ending = player.play(begins[number], begins[number + 1]);
         const uint32_t cycles = uint32_t(board.cycle() - started);
         if (const char* violation = echo_dram_violation(0)) fprintf(stderr, "%s\n", violation);
-        board.reset(2);  // what is still on its way to memory does not arrive there
+        board.reset(2);  // writes that are still on their way to memory do not arrive
         take_back();
         allowed.clear();
         echo_dram_clear_faults();
@@ -499,7 +498,7 @@ int play_cases(const char* cases_path, const char* results_path) {
         fwrite(head, 4, std::size(head), results.get());
         fwrite(player.recorded.data(), 4, player.recorded.size(), results.get());
         fflush(results.get());
-        if (ending != kDone) return 3;  // the next case begins with a device that is known to be well
+        if (ending != kDone) return 3;  // the next case needs a device that is known to be good
     }
     return 0;
 }

@@ -1,12 +1,12 @@
 // The memory behind m_axi: an AXI4 slave over one 512 MiB sparse memory object that Python maps as well.
 //
 // The SystemVerilog shell (dram_model.sv) calls echo_dram_tick once a clock, and only while a channel is valid or
-// something is outstanding. All outputs are registered in the shell. Everything that a test may want to turn is a
-// named knob, settable at any time from Python through the C functions at the end of this file.
+// something is outstanding. All outputs are registered in the shell. Everything that a test may set is a named knob,
+// which Python sets at any time through the C functions at the end of this file.
 //
-// What the model promises to catch: a write becomes visible only when its response leaves, and a read takes its data
-// at a random moment between acceptance and delivery. A master that reads what it wrote without waiting for the
-// response, or that overwrites what it is still reading, gets wrong data in some run.
+// The model exposes hazards: a write becomes visible only when its response leaves, and a read takes its data at a
+// random moment between acceptance and delivery. A master that reads what it wrote without waiting for the response,
+// or that overwrites what it is still reading, gets wrong data in some run.
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,8 +1,9 @@
-// A host on s_axi that keeps to AXI4 and is of no help: random bursts, addresses long before their data, data before its
-// address, pauses on every channel, accesses to where there is no memory; and from some clock on write data that never
-// comes, or responses and read data that are never taken.
+// A host on s_axi that obeys AXI4 but is otherwise hostile: random bursts, addresses long before their data, data
+// before its address, pauses on every channel, accesses outside of memory. From some clock on it may withhold write
+// data, or take no responses or no read data.
 //
-// The ports of npu_tb show what the device drove before the clock's edge: `drive` before an edge, `sample` behind it.
+// The ports of npu_tb show what the device drove before the clock's edge: call `drive` before an edge, `sample` after
+// it.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +18,10 @@ namespace echo {
 template <typename Top>
 class HostileHost {
   public:
-    // What a host may do without, any of them.
+    // What the host withholds: a set of these.
     enum Withheld : uint32_t { kWriteData = 1, kResponses = 2, kReadData = 4 };
 
-    // Where it writes and where it reads; nobody else does.
+    // Where it writes and where it reads. Nothing else uses this memory.
     static constexpr uint32_t kArea = 0x4000, kWrites = 0x03000000, kReads = kWrites + kArea;
 
     void start(Top& top, uint8_t* memory, uint32_t seed, uint32_t withheld) {
@@ -39,13 +40,13 @@ class HostileHost {
         wrong_ = 0;
     }
 
-    // From now on it takes and gives everything, and asks for nothing more.
+    // Withholds nothing any more, and starts no new bursts.
     void release() {
         asks_ = false;
         data_left_ = responses_left_ = reads_left_ = ~0u;
     }
 
-    // In reset, or at the end.
+    // Stops driving, in reset or at the end.
     void stop(Top& top) {
         active_ = false;
         beats_.clear();
@@ -58,7 +59,7 @@ class HostileHost {
     bool active() const { return active_; }
     bool idle() const { return outstanding_ == 0; }
 
-    // Answers that were wrong, and with `memory` the bytes of it that are.
+    // The number of wrong answers and of wrong bytes in memory.
     uint32_t wrong() const {
         uint32_t differ = 0;
         for (uint32_t i = 0; i < kArea; ++i) differ += memory_[kWrites + i] != written_[i];
@@ -123,7 +124,7 @@ class HostileHost {
     uint32_t random(uint32_t below) { return uint32_t(rng_() % below); }
     bool chance(uint32_t of256) { return random(256) < of256; }
 
-    // Within a page of `area`, or of what is no memory.
+    // A random burst within a page of `area`, or within one that is not memory.
     Burst draw(uint32_t area) {
         Burst burst{};
         uint32_t full = 0;
@@ -193,7 +194,7 @@ class HostileHost {
     uint8_t* memory_ = nullptr;
     bool active_ = false, asks_ = false;
     uint32_t address_chance_ = 0, data_chance_ = 0, response_chance_ = 0, read_chance_ = 0;
-    uint32_t data_left_ = 0, responses_left_ = 0, reads_left_ = 0;  // beats and responses until it does no more
+    uint32_t data_left_ = 0, responses_left_ = 0, reads_left_ = 0;  // beats and responses until it withholds them
     std::deque<Beat> beats_;
     std::deque<uint32_t> write_answers_[16];  // by ID
     std::deque<Burst> reads_[16];

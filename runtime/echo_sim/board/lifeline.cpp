@@ -1,4 +1,4 @@
-// Ends the simulator when the process that started it is gone, however it went and wherever the simulation is.
+// Ends the simulator when the process that started it is gone, for whatever reason and at any point of the simulation.
 // The starter keeps the write end of a pipe open; ECHO_NPU_LIFELINE is the number of the read end in this process.
 
 #include <poll.h>

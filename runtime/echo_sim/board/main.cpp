@@ -1,6 +1,6 @@
-// The main program of the simulated board under cocotb. It makes the clock, and it asks VPI for Python's wishes only
-// when there can be any: at the time that Python waits for, and when a signal changes that Python waits for. Between
-// the two the clock runs in a plain loop. cocotb's own main program would ask several times for each clock edge.
+// The main program of the simulated board under cocotb. It makes the clock, and it calls VPI only when Python may have
+// to run: at the time that Python waits for, and when a signal changes that Python waits for. In between, the clock
+// runs in a plain loop. cocotb's own main program would call VPI several times for each clock edge.
 //
 // What Python may wait for: time, `irq`, `bfm_done`, and everything while `bus_enable` is 1. `bus_clk` runs then.
 
@@ -36,7 +36,7 @@ constexpr uint64_t kBusDelay = 1000;    // from clk to bus_clk
 constexpr uint64_t kNever = ~0ull;
 
 #if VM_TRACE
-// Ends the simulation when the waveform cannot be written. Verilator's own way out waits for a lock that it holds.
+// Ends the simulation when the waveform cannot be written. Verilator's own exit would wait for a lock that it holds.
 class WaveFile final : public VerilatedVcdFile {
   public:
     ssize_t write(const char* data, ssize_t size) override {
@@ -72,13 +72,13 @@ class Simulation {
         evaluate();
         while (!context_.gotFinish()) {
             const bool python_ran = step(next_time());
-            // A callback for the next time step shows only when it is called: one step without any, and there is none.
+            // A callback for the next time step shows only when it is called. After one step without any there is none.
             if (!python_ran && alone()) run_clock();
         }
         top_.final();
     }
 
-    // Again is harmless: a fatal error ends the program from within the simulation.
+    // Idempotent: a fatal error ends the program from within the simulation.
     void finish() {
         if (finished_) return;
         finished_ = true;
@@ -98,7 +98,7 @@ class Simulation {
         return std::min({edge_, bus_rise_, bus_fall_, uint64_t{VerilatedVpi::cbNextDeadline()}});
     }
 
-    // Everything that happens at one time, in the order of IEEE 1800; whether a callback was called.
+    // Does everything that happens at one time, in the order of IEEE 1800; returns whether a callback was called.
     bool step(uint64_t time) {
         bool called = VerilatedVpi::cbNextDeadline() <= time;
         context_.time(time);
@@ -132,7 +132,7 @@ class Simulation {
         edge_ += echo::kClockFalls ? kHalfPeriod : 2 * kHalfPeriod;
     }
 
-    // Let the design and Python come to rest at the present time; whether a callback was called.
+    // Lets the design and Python come to rest at the present time; returns whether a callback was called.
     bool evaluate() {
         bool called = false;
         do {
@@ -154,7 +154,7 @@ class Simulation {
         return called;
     }
 
-    // Value changes; what is called may change values.
+    // Calls the callbacks of value changes until none is left: a callback may change values.
     static bool answer_changes() {
         if (!VerilatedVpi::callValueCbs()) return false;
         while (VerilatedVpi::callValueCbs()) {
@@ -162,7 +162,7 @@ class Simulation {
         return true;
     }
 
-    // Whether nothing but the clock moves, and nobody looks at each edge.
+    // Whether only the clock moves, and nothing samples each edge.
     bool alone() const {
 #if VM_TRACE
         if (trace_) return false;
@@ -170,7 +170,7 @@ class Simulation {
         return !top_.bus_enable && bus_rise_ == kNever && bus_fall_ == kNever;
     }
 
-    // The clock by itself, up to the time or the change that Python may wait for.
+    // Runs the clock alone, up to the time or the change that Python may wait for.
     void run_clock() {
         const uint64_t deadline = VerilatedVpi::cbNextDeadline();
         const auto irq = top_.irq;
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
         if (strcmp(argv[i], "--trace-file") == 0) trace_file = argv[i + 1];
     Verilated::commandArgs(argc, argv);
     if (argc > 3 && strcmp(argv[1], "--cases") == 0) return echo::play_cases(argv[2], argv[3]);  // without cocotb
-    Verilated::fatalOnVpiError(false);  // cocotb asks for what Verilator does not have
+    Verilated::fatalOnVpiError(false);  // cocotb asks for objects that Verilator does not have
     Simulation simulation(trace_file);
     vlog_startup_routines_bootstrap();
     Verilated::addExitCb([](void* self) { static_cast<Simulation*>(self)->finish(); }, &simulation);

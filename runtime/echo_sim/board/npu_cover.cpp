@@ -1,4 +1,4 @@
-// Counts what npu_cover.sv saw, until Python takes it: how often each state came with each set of events.
+// Counts how often npu_cover.sv saw each state with each set of events, until Python takes the counts.
 
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@ std::unordered_map<uint64_t, uint64_t> counts;
 extern "C" {
 
 // ---- called by npu_cover.sv ----
-// Whether anybody asks for functional coverage: a folder for it is named.
+// Whether functional coverage is on: the variable names a folder for it.
 unsigned int echo_cover_enabled(void) {
     const char* folder = std::getenv("ECHO_NPU_FUNCTIONAL");
     return folder && *folder;

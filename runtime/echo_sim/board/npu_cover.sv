@@ -1,5 +1,5 @@
-// Counts in which states the command processor and the interrupts are met, and what happens in them, for functional
-// coverage (npu_cover.cpp, tb/functional/states.py). Passive; it costs nothing unless the environment asks for it.
+// Counts the states of the command processor and the interrupts, and the events in each state, for functional coverage
+// (npu_cover.cpp, tb/functional/states.py). Passive; it costs nothing unless the environment enables it.
 module npu_cover
 (
     input logic        clk,
@@ -53,7 +53,7 @@ module npu_cover
   bit enabled;
   initial enabled = echo_cover_enabled() != 0;
 
-  logic rst_nq, awake_q;  // awake: there was a reset, so that the state means something
+  logic rst_nq, awake_q;  // awake: there was a reset, so the state is valid
   initial begin
     rst_nq  = 1'b0;
     awake_q = 1'b0;
@@ -111,7 +111,7 @@ module npu_cover
         reads_q  <= reads_q + 8'(arvalid && arready) - 8'(rvalid && rready && rlast);
       end
       state_q <= state;
-      // A reset shows what it met in its first clock; nothing counts while it lasts.
+      // The first clock of a reset shows the state that it met. Nothing is counted during the rest of it.
       if (awake_q && rst_nq && (events != '0 || state != state_q)) echo_cover_tick(state, events);
     end
   end

@@ -1,4 +1,4 @@
-// What a main program has to know of npu_tb.
+// What main programs share about npu_tb.
 #pragma once
 
 namespace echo {
@@ -10,7 +10,7 @@ constexpr bool kClockFalls = true;
 constexpr bool kClockFalls = false;
 #endif
 
-// In reset, all masters idle. Inputs are random otherwise, like everything that nobody has written.
+// Puts the board in reset with idle masters. Inputs that are not written are random.
 template <typename Top>
 void set_idle(Top& top) {
     top.tick = top.rst_n = top.bfm_req = top.trace_enable = 0;

@@ -4,10 +4,10 @@
 // that any AXI library binds to them by prefix; they are idle while nobody drives them. Register accesses normally
 // come from axil_bfm; `axil_external` = 1 hands s_axil to the ports instead.
 //
-// A library that samples at a clock edge expects the values from before the edge, but Python only runs once all
-// registers have their new ones. So what the device drives reaches these ports through a register,
-// and the library's clock is `bus_clk`, 1 ns behind `clk`: at its edge the ports show the values from before the edge of
-// `clk`. Both stand still unless `bus_enable` is 1, since each extra event costs simulation time.
+// A library that samples at a clock edge expects the values from before the edge, but Python runs only after all
+// registers have their new values. So the device's outputs reach these ports through a register, and the library's
+// clock is `bus_clk`, 1 ns after `clk`: at its edge the ports show the values from before the edge of `clk`. The
+// register and `bus_clk` stand still unless `bus_enable` is 1, since each extra event costs simulation time.
 module npu_tb #(
     parameter int ArrayRows    = 16,
     parameter int ArrayCols    = 16,
@@ -111,7 +111,7 @@ module npu_tb #(
 
   // ---- s_axil: an external master, and the built-in one ----
 
-  // What the device drives, as it is.
+  // The device's outputs without delay.
   logic axil_awready, axil_wready, axil_bvalid, axil_arready, axil_rvalid;
   logic [1:0] axil_bresp, axil_rresp;
   logic [31:0] axil_rdata;
@@ -133,7 +133,7 @@ module npu_tb #(
   logic [15:0] bfm_awaddr, bfm_araddr;
   logic [31:0] bfm_wdata;
 
-  // What the chosen master drives.
+  // The outputs of the selected master.
   wire        axil_awvalid = axil_external ? s_axil_awvalid : bfm_awvalid;
   wire [15:0] axil_awaddr  = axil_external ? s_axil_awaddr : bfm_awaddr;
   wire [ 2:0] axil_awprot  = axil_external ? s_axil_awprot : 3'b0;
@@ -189,7 +189,7 @@ module npu_tb #(
 
   // ---- s_axi: the host window ----
 
-  // What the device drives, as it is.
+  // The device's outputs without delay.
   logic host_awready, host_wready, host_bvalid, host_arready, host_rvalid, host_rlast;
   logic [3:0] host_bid, host_rid;
   logic [1:0] host_bresp, host_rresp;
@@ -393,7 +393,7 @@ module npu_tb #(
       .rresp_i  (axil_rresp)
   );
 
-  // 16 bursts that are forwarded; two addresses and two responses stand in the port's registers.
+  // 16 bursts are forwarded; the port's registers hold two addresses and two responses.
   axi4_checker #(
       .Manager           ("host"),
       .Subordinate       ("device"),
@@ -446,8 +446,8 @@ module npu_tb #(
       .request_excused_i(1'b0)
   );
 
-  // Each channel has up to 64 bursts under way, the host 16. All of them take their responses at once, and
-  // have their data at hand: what the host has to do with it is buffered.
+  // Each channel has up to 64 bursts under way, the host 16. All of them take responses at once and have write data
+  // ready: the host's transfers are buffered.
   axi4_checker #(
       .Manager           ("device"),
       .Subordinate       ("memory"),
@@ -568,7 +568,7 @@ module npu_tb #(
       .matrix_walks_i  (dut.u_matrix.w_valid[3]),
       .matrix_fed_i    (dut.u_matrix.row_valid && dut.u_matrix.weights_ok),
       .matrix_room_i   (dut.u_matrix.sums_ok && dut.u_matrix.room_ok),
-      // An instruction of a row: none of a program that has ended by a fault.
+      // Instructions of a row count, but none of a program that ended with a fault.
       .vector_starved_i((dut.u_vector.core_busy && dut.u_vector.u_core.valid_q && !dut.u_vector.u_core.control
                          && dut.u_vector.u_core.starved)
                         || (dut.u_vector.copying && !dut.rd_valid[npu_pkg::ReadVector]
@@ -677,7 +677,7 @@ module npu_tb #(
   );
 
   logic unused;
-  assign unused = bus_clk;  // for libraries
+  assign unused = bus_clk;  // only bus libraries use it
 
   dram_model #(
       .DataWidth(DataWidth),

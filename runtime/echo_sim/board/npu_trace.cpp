@@ -1,6 +1,6 @@
 // Records what npu_trace.sv sees, change by change, until Python takes it.
 //
-// Memory is bounded: when the record is full it ends there, with an event that says so.
+// Memory is bounded: a full record ends with the event kCut.
 
 #include <algorithm>
 #include <array>

@@ -98,7 +98,7 @@ module npu_trace
   logic unused;
   assign unused = &{1'b0, events.read_beat, events.write_beat, events.host_beats, awid[3:0], bid[3:0], arid[3:0], rid[3:0]};
 
-  // Only while something moves, and once more to see it stop.
+  // Called only while something moves, and once more to see it stop.
   always @(posedge clk) begin
     if (enable) begin
       moving_q  <= levels != '0;

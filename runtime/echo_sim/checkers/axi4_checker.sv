@@ -1,10 +1,10 @@
-// Protocol checker of an AXI4 port. Passive: it looks at the clock edge, and a broken rule is an error with its name, in
-// the manner of Arm's protocol assertions: AXI4_ERRM_... is a rule of the manager, AXI4_ERRS_... one of the subordinate,
-// AXI4_REC... a bounded response that the port's contract promises, AXI4_AUX... a bound on what may be outstanding.
+// Protocol checker of an AXI4 port. It is passive and samples at the clock edge. A broken rule is an error with the
+// rule's name, as in Arm's protocol assertions: AXI4_ERRM_... is a rule of the manager, AXI4_ERRS_... one of the
+// subordinate, AXI4_REC... a response time that the port promises, AXI4_AUX... a bound on outstanding transfers.
 //
 // Nothing is checked before the first reset.
 module axi4_checker #(
-    parameter string       Manager            = "manager",      // what messages call both sides
+    parameter string       Manager            = "manager",      // names of both sides in messages
     parameter string       Subordinate        = "subordinate",
     parameter int unsigned AddrWidth          = 32,             // at least 12
     parameter int unsigned DataWidth          = 64,             // bits
@@ -56,7 +56,7 @@ module axi4_checker #(
     input logic [  DataWidth-1:0] rdata_i,
     input logic [            1:0] rresp_i,
     input logic                   rlast_i,
-    // Somebody behind the receiver makes it wait: the clock does not count against its bound.
+    // Another party makes the receiver wait: the clock does not count against its bound.
     input logic                   b_excused_i,
     input logic                   r_excused_i,
     input logic                   request_excused_i

@@ -1,15 +1,15 @@
-// Which bursts AXI4 allows: the rules of an address channel, AW or AR, looked at when the address is offered.
+// The bursts that AXI4 allows: rules of an address channel, AW or AR, checked when the address is offered.
 `include "axi_rule.svh"
 
 module axi_burst_checker #(
     parameter string       Protocol  = "AXI4",
     parameter string       Channel   = "AW",
-    parameter string       Manager   = "manager",  // what messages call it
+    parameter string       Manager   = "manager",  // its name in messages
     parameter int unsigned AddrWidth = 32,
     parameter int unsigned DataWidth = 64          // bits
 ) (
     input logic                 clk_i,
-    input logic                 check_i,  // an address is offered that was not offered before
+    input logic                 check_i,  // a new address is offered
     input logic [AddrWidth-1:0] addr_i,
     input logic [          7:0] len_i,
     input logic [          2:0] size_i,

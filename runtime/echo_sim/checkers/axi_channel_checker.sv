@@ -1,12 +1,12 @@
-// Rules that every channel of AXI keeps, whatever it carries: VALID is low in reset and one clock longer, what is offered
-// stays as it is until it is taken, and it does not wait for longer than the receiver promises.
+// Rules of every AXI channel: VALID is low in reset and one clock longer, a transfer that is offered stays the same
+// until it is taken, and it does not wait longer than the receiver promises.
 `include "axi_rule.svh"
 
 module axi_channel_checker #(
     parameter string       Protocol     = "AXI4",
     parameter string       Channel      = "AW",
     parameter bit          FromManager  = 1'b1,          // who drives VALID
-    parameter string       Manager      = "manager",     // what messages call both sides
+    parameter string       Manager      = "manager",     // names of both sides in messages
     parameter string       Subordinate  = "subordinate",
     parameter int unsigned ControlWidth = 1,             // bits, at least 1
     parameter int unsigned DataWidth    = 1,
@@ -18,8 +18,8 @@ module axi_channel_checker #(
     input  logic                    ready_i,
     input  logic [ControlWidth-1:0] control_i,
     input  logic [   DataWidth-1:0] data_i,
-    input  logic                    excused_i,  // somebody else makes the receiver wait: this clock does not count
-    output logic                    first_o     // something is offered that was not offered before
+    input  logic                    excused_i,  // another party makes the receiver wait: this clock does not count
+    output logic                    first_o     // a new transfer is offered
 );
   localparam string Driver       = FromManager ? Manager : Subordinate;
   localparam string Receiver     = FromManager ? Subordinate : Manager;
@@ -37,7 +37,7 @@ module axi_channel_checker #(
 
   initial {active_q, in_reset_q, waiting_q} = '0;
 
-  // An idle channel is left alone.
+  // An idle channel needs no checks.
   always @(posedge clk_i) begin
     if (valid_i || waiting_q || in_reset_q || !rst_ni) begin
       if (in_reset_q) begin
@@ -71,7 +71,7 @@ module axi_channel_checker #(
     end
   end
 
-  // For simulators that know X: a handshake, and what it carries, is never unknown. Data may be.
+  // For simulators with X: a handshake and its control bits are never unknown. Data may be.
   Known : assert property (@(posedge clk_i) disable iff (!rst_ni || !active_q)
                            !$isunknown({valid_i, ready_i}) && !(valid_i && $isunknown(control_i)))
   else $error("%s_%sX: the %s: a bit is unknown", Protocol, Channel, Driver);

@@ -1,5 +1,5 @@
-// The protection of addresses on m_axi: that of the host's own burst, which has come through s_axi unchanged and in its
-// order, or what the register AXI_PROT held when the device chose the address. Passive.
+// Checks AxPROT on m_axi. A burst of the host has the address and AxPROT that it had on s_axi, and the host's bursts
+// keep their order. A burst of the device has the value that AXI_PROT held when the device chose the address. Passive.
 module axi_prot_checker #(
     parameter string Channel = "AW"
 ) (
@@ -20,7 +20,7 @@ module axi_prot_checker #(
     logic [2:0]  prot;
   } asked_t;
 
-  asked_t asked[$];  // by the host, in its order; what the window refuses stays until a later one is seen
+  asked_t asked[$];  // by the host, in order; a burst that the window refuses stays until a later one is seen
   logic waiting_q;
   logic [2:0] own_prot_q;
 

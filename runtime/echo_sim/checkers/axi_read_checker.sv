@@ -1,10 +1,10 @@
-// Read data of AXI4 against the addresses: an ID only gets data that it has asked for, burst by burst in its order, as many
-// beats as the burst has, with RLAST at the last one.
+// Checks AXI4 read data against the addresses: an ID gets only data that it asked for, burst by burst in order, with as
+// many beats as the burst has and RLAST at the last one.
 `include "axi_rule.svh"
 
 module axi_read_checker #(
     parameter string       Protocol    = "AXI4",
-    parameter string       Subordinate = "subordinate",  // what messages call it
+    parameter string       Subordinate = "subordinate",  // its name in messages
     parameter int unsigned IdWidth     = 4,
     parameter int unsigned MaxReads    = 16              // bursts of one ID that are not finished; a power of two
 ) (
@@ -13,7 +13,7 @@ module axi_read_checker #(
     input logic               ar_taken_i,
     input logic [IdWidth-1:0] arid_i,
     input logic [        7:0] arlen_i,
-    input logic               r_first_i,   // data is offered that was not offered before
+    input logic               r_first_i,   // new data is offered
     input logic               r_taken_i,
     input logic [IdWidth-1:0] rid_i,
     input logic [        1:0] rresp_i,
@@ -30,7 +30,7 @@ module axi_read_checker #(
   end
 
   logic [7:0] lens[2**(IdWidth+SlotBits)];
-  // How many bursts of an ID have had their address taken, are finished; the beat that comes next.
+  // For each ID: bursts whose address was taken, bursts that are finished, the next beat.
   count_t     asked_q[2**IdWidth], finished_q[2**IdWidth];
   logic [7:0] beat_q[2**IdWidth];
 

@@ -1,7 +1,7 @@
-// A rule of the AXI protocol as a statement for a place that is reached seldom: it costs nothing elsewhere. Its full name
-// is Protocol, a parameter of the checker, then Prefix, which says whose rule it is, then Name. Side is who broke it.
+// A rule of the AXI protocol as a statement, for code that is seldom reached: it costs nothing elsewhere. Its full name
+// is Protocol (a parameter of the checker), Prefix (whose rule it is) and Name. Side is the party that broke the rule.
 //
-// The condition stands in front of the assertion: to evaluate one, Verilator first asks whether assertions are on.
+// The condition is tested before the assertion, because Verilator tests at each assertion whether assertions are on.
 `ifndef AXI_RULE_SVH
 `define AXI_RULE_SVH
 

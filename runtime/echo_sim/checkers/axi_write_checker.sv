@@ -1,12 +1,12 @@
-// Write data and write responses of AXI4 against the addresses: as many beats as the burst has, with WLAST at the last one
-// and strobes in the beat's lanes only; one response for each burst and ID, after its address and its last beat.
+// Checks AXI4 write data and responses against the addresses: as many beats as the burst has, WLAST at the last one,
+// strobes in the beat's lanes only, and one response for each burst of an ID, after its address and its last beat.
 //
 // AXI4 has no ID on write data: it comes in the order of the addresses, and may come before them.
 `include "axi_rule.svh"
 
 module axi_write_checker #(
     parameter string       Protocol    = "AXI4",
-    parameter string       Manager     = "manager",      // what messages call both sides
+    parameter string       Manager     = "manager",      // names of both sides in messages
     parameter string       Subordinate = "subordinate",
     parameter int unsigned DataWidth   = 64,             // bits
     parameter int unsigned IdWidth     = 4,
@@ -27,7 +27,7 @@ module axi_write_checker #(
     input logic                   w_taken_i,
     input logic [DataWidth/8-1:0] wstrb_i,
     input logic                   wlast_i,
-    input logic                   b_first_i,   // a response is offered that was not offered before
+    input logic                   b_first_i,   // a new response is offered
     input logic                   b_taken_i,
     input logic [    IdWidth-1:0] bid_i,
     input logic [            1:0] bresp_i
@@ -57,7 +57,7 @@ module axi_write_checker #(
     logic             last;
   } beat_t;
 
-  // Bursts whose data has not all come, in their order.
+  // Bursts whose data is incomplete, in order.
   burst_t             bursts[2**PlaceBits];
   logic [IdWidth-1:0] ids[2**PlaceBits];
   place_t             burst_start_q, burst_end_q;
@@ -65,7 +65,7 @@ module axi_write_checker #(
   // Beats that came before their address.
   beat_t              early[2**EarlyBits];
   early_t             early_start_q, early_end_q;
-  // How many bursts of an ID have had their address taken, have all their data, are answered.
+  // For each ID: bursts whose address was taken, bursts that have all their data, bursts that are answered.
   count_t             asked_q[2**IdWidth], complete_q[2**IdWidth], answered_q[2**IdWidth];
   count_t             outstanding_q;
   int                 waited_q;    // clocks in a row without data that is owed
@@ -83,11 +83,11 @@ module axi_write_checker #(
     lanes = ({Lanes{1'b1}} << LaneBits'(first)) & ({Lanes{1'b1}} >> ~LaneBits'(first | mask));
   endfunction
 
-  // One beat of a burst.
+  // Checks one beat of a burst.
   task automatic check_beat(input burst_t burst, input logic [7:0] number, input beat_t beat);
     `AXI_RULE("ERRM_", WDATA_NUM, Manager, beat.last == (number == burst.len),
               "WLAST must be at the last beat of the burst, and at no other one")
-    // All lanes of a whole beat are its own.
+    // A beat of the full width may write all lanes.
     if (CheckLanes && (burst.size != SizeMax || number == 8'd0 || burst.burst == BurstFixed)) begin
       `AXI_RULE("ERRM_", WSTRB, Manager, (beat.strb & ~lanes(burst.addr, burst.len, burst.size, burst.burst, number)) == '0,
                 "a beat must only write the lanes that its address and size name")
@@ -129,7 +129,7 @@ module axi_write_checker #(
         automatic logic   known = pending || aw_taken_i;
         automatic burst_t burst = pending ? bursts[burst_start_q] : '{awaddr_i, awlen_i, awsize_i, awburst_i};
         automatic beat_t  beat = '{wstrb_i, wlast_i};
-        automatic logic [8:0] number = {1'b0, beat_q};  // beyond the length: all have come
+        automatic logic [8:0] number = {1'b0, beat_q};  // beyond the length: the burst is complete
         automatic early_t start = early_start_q;
         while (known && start != early_end_q && number <= {1'b0, burst.len}) begin
           check_beat(burst, number[7:0], early[start]);

@@ -1,12 +1,12 @@
 // Protocol checker of an AXI4-Lite port, in the manner of axi4_checker: AXI4LITE_ERRM_... is a rule of the manager,
 // AXI4LITE_ERRS_... one of the subordinate, AXI4LITE_REC... a bounded response.
 //
-// The subordinate's bounds leave out the clocks in which it cannot go on for the manager's sake: while a response is not
-// taken, and, for a write, while its address or its data is missing.
+// The subordinate's bounds do not count clocks in which the manager delays it: while a response is not taken and, for a
+// write, while its address or its data is missing.
 `include "axi_rule.svh"
 
 module axil_checker #(
-    parameter string       Manager            = "manager",      // what messages call both sides
+    parameter string       Manager            = "manager",      // names of both sides in messages
     parameter string       Subordinate        = "subordinate",
     parameter int unsigned AddrWidth          = 32,
     parameter int unsigned DataWidth          = 32,

@@ -1,8 +1,8 @@
-// Counts at the board what each performance counter says it counts (docs/performance.md has the equations), and asserts
-// that a read of a counter takes exactly that: so any test that reads a counter is a test of all clocks before it.
+// Counts what each performance counter should count (docs/performance.md has the equations) and asserts that every read
+// of a counter returns exactly that. So any test that reads a counter checks all clocks before the read.
 //
-// Beats are those of the ports. What no port shows comes from the blocks that have it, ahead of the events that the
-// device makes of it.
+// Beats are counted at the ports. Facts that no port shows come from the blocks themselves, before the device derives
+// its events from them.
 module counter_checker
   import npu_pkg::*;
 (
@@ -12,13 +12,13 @@ module counter_checker
     // the device
     input logic [1:0]         state_i,           // as in STATUS
     input logic [31:0]        retired_i,         // as in RETIRED
-    input logic               abort_i,           // the commands under way are given up
+    input logic               abort_i,           // the commands under way are aborted
     input logic [Engines-1:0] start_i,           // a command begins in an engine
     input logic [Engines-1:0] done_i,            // the oldest one of an engine has its result in memory
     input matrix_command_t    matrix_i,          // the product that begins
     input logic               matrix_walks_i,    // rows of a product are yet to enter the array
     input logic               matrix_fed_i,      // a row and its weights are at the array
-    input logic               matrix_room_i,     // so is room for its sums and results
+    input logic               matrix_room_i,     // there is room for its sums and results
     input logic               vector_starved_i,  // the lanes, or a copy, wait for operand data
     input logic               vector_blocked_i,  // the lanes, or a copy, wait for room behind them
     // s_axi
@@ -82,7 +82,7 @@ module counter_checker
     end
   end
 
-  // COMMANDS is how far RETIRED went since the clear: the value behind the clear's edge is the first one.
+  // COMMANDS is the increase of RETIRED since the clear, from its value after the clear's edge.
   logic [31:0] retired_before_q, commands;
   logic cleared_q;
   always @(posedge clk_i) begin
@@ -92,7 +92,7 @@ module counter_checker
   assign commands = cleared_q ? '0 : retired_i - retired_before_q;
 
   // ---- products: M * K * N * batch of every command that is complete -----------------------
-  // A command under way has counted any part of its own by now, and so had one that was given up, or that a clear met.
+  // A command under way has counted some part of its products. So had one that was aborted or that a clear interrupted.
   typedef struct packed {
     logic [63:0] macs;
     logic        partly;
@@ -130,7 +130,7 @@ module counter_checker
   end
 
   // ---- reads ---------------------------------------------------------------------------------
-  // The low word keeps the high one; no reset forgets it.
+  // A read of the low word latches the high one. No reset clears the latch.
   logic [31:0] high_q [Counters];
   logic [Counters-1:0] kept_q;
 
@@ -141,7 +141,7 @@ module counter_checker
       automatic int unsigned which = 32'(sample_addr_i - First) >> 3;
       automatic logic [63:0] expected = (which == Commands) ? 64'(commands) : count_q[which];
       if (which == Macs) begin
-        // The one number within the bounds that has this low word.
+        // The only number within the bounds that has this low word.
         expected = complete_q + 64'(32'(sample_data_i - complete_q[31:0]));
         if (rst_ni && !sample_addr_i[2])
           MacsExact : assert (expected - complete_q <= partial_q + under_way)

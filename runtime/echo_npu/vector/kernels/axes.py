@@ -1,7 +1,7 @@
-"""The two directions in which a program can go through the elements that one result is made of.
+"""The two directions in which a program can go through the elements of one result.
 
-Programs written against them work for every axis of an array: along the last axis, each row has one result;
-along another axis, each element of a vector register is a result of its own.
+A program that uses them works for every axis of an array. Along the last axis, each row has one result. Along
+another axis, each element of a vector register is a separate result.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ class Total(Protocol):
         """Include x."""
 
     def take_product(self, x: Operand, y: Operand) -> None:
-        """Include x * y, unrounded; for sums."""
+        """Include x * y, unrounded; only for sums."""
 
     def result(self) -> Operand:
-        """The register of the result, the caller's to free; nothing can be included after it."""
+        """Return the register of the result, which the caller frees. Nothing can be included afterwards."""
 
 
 class Axis(Protocol):
-    """How a program goes through what belongs together."""
+    """The direction in which a program goes through the elements of one result."""
 
     b: Builder
     index: Operand
     """int32 position of the current elements along the axis."""
 
     def loop(self, advance: Sequence[Operand] = ()) -> AbstractContextManager[None]:
-        """Once through all elements; the streams advance."""
+        """Loop over all elements once; the streams advance."""
 
     def start(self, op: str, identity: float | int) -> Total:
-        """A total of nothing: `op` is the mnemonic add, min, max, imin or imax."""
+        """Start an empty total; `op` is the mnemonic add, min, max, imin or imax."""
 
     def store(self, x: Operand) -> None:
         """Write x, a result of `Total` or of the same width, to the output."""
@@ -79,7 +79,7 @@ class ColumnAxis:
 
 
 def make_axis(b: Builder, column: bool) -> Axis:
-    """The direction of a program: down the columns, or along the row."""
+    """Return the direction of a program: down the columns, or along the row."""
     return ColumnAxis(b) if column else RowAxis(b)
 
 

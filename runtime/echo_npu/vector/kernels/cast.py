@@ -1,4 +1,4 @@
-"""Programs that change the type of elements, and that quantise rows to int8 and back."""
+"""Programs that convert elements to other types, and rows to int8 and back."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def cast(source: str, target: str) -> Program:
 
 @cache
 def saturate() -> Program:
-    """s0 -> int8, nearest even within -128..127, 0 for NaN: as a matrix product stores its own type."""
+    """s0 -> int8, nearest even within -128..127, 0 for NaN: as a matrix product stores int8."""
     b = Builder("saturate")
     x, t = b.stream(0), b.vector()
     with b.chunks(advance=[x]):
@@ -101,7 +101,7 @@ def quantize() -> Program:
     b = Builder("quantize")
     x = b.stream(0)
     exponent, divisor, inverse, t = b.scalar(), b.scalar(), b.scalar(), b.scalar()
-    # The quotient of x * 2^-e and the fraction of the scale: no scale is too small to have a reciprocal.
+    # It divides x * 2^-e by the fraction of the scale: the fraction always has a reciprocal.
     b.getexp(exponent, b.stream(1))
     b.isub(exponent, 0, exponent)
     b.getmant(divisor, b.stream(1))

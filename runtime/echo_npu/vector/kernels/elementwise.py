@@ -1,4 +1,4 @@
-"""Programs of the elementwise operations: one loop over the chunks, every operand a stream or a parameter."""
+"""Programs of the elementwise operations: one loop over the chunks; operands are streams or parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from echo_npu.vector.kernels.math.power import power
 from echo_npu.vector.program import Builder, Program
 
 Body: TypeAlias = Callable[..., None]
-"""`body(b, dst, *operands)` appends what computes dst; `dst` is written by the last instruction alone."""
+"""`body(b, dst, *operands)` appends what computes dst; only the last instruction writes `dst`."""
 
 
 @cache
@@ -69,7 +69,7 @@ def _addcdiv(b: Builder, dst: Operand, x: Operand, y: Operand, z: Operand, value
 
 
 def _comparison(compare: Body, *, swapped: bool = False) -> Body:
-    """1.0 where the mask is set, else 0.0."""
+    """Make a body that gives 1.0 where the comparison holds, else 0.0."""
 
     def body(b: Builder, dst: Operand, x: Operand, y: Operand) -> None:
         with temporaries(b, dst, 1) as (t,):
@@ -147,4 +147,4 @@ BODIES: Final[dict[str, Body]] = {
     "gelu": math.gelu,
     "gelu_tanh": math.gelu_tanh,
 }
-"""What each operation computes."""
+"""The body of each operation."""

@@ -1,6 +1,6 @@
-"""The programs that a device holds from the start: those that the operations commonly run.
+"""The programs that a device loads at the start: those that the operations commonly run.
 
-Other variants are loaded when they are first asked for.
+Other variants are loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs of the normalisations over a row, and of their gradients.
 
 p0 is epsilon, p1 is 1 / cols. Kept variants hold the row in a row register and read each operand once; the
-others read it once more for each loop.
+others read it again in each loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _rate(b: Builder, squares: Operand) -> None:
 
 
 def _rate_and_share(b: Builder, squares: Operand, dots: Operand) -> None:
-    """As `_rate`, and dots = rate^2 * dots / cols."""
+    """Do as `_rate`, and dots = rate^2 * dots / cols."""
     _rate(b, squares)
     b.mul(dots, dots, b.param(1))
     b.mul(dots, dots, squares)
@@ -32,8 +32,8 @@ def _rate_and_share(b: Builder, squares: Operand, dots: Operand) -> None:
 def rms_norm(*, weighted: bool = True, kept: bool = True) -> Program:
     """s0 -> s0 * s1 / sqrt(mean(s0^2) + eps); s1, the weight, only if `weighted`.
 
-    The product with the weight comes first: so what has to be kept is one register, and it is three
-    instructions for an element.
+    The product with the weight comes first: so only one register is kept, and an element takes three
+    instructions.
     """
     words = ["rms_norm", *(["weighted"] if weighted else []), *([] if kept else ["long"])]
     b = Builder("_".join(words))
@@ -60,9 +60,9 @@ def rms_norm(*, weighted: bool = True, kept: bool = True) -> Program:
 
 @cache
 def layer_norm(*, weighted: bool = True, biased: bool = True, kept: bool = True) -> Program:
-    """s0 -> (s0 - mean) / sqrt(var + eps) * s1 + s2, var being the mean of (s0 - mean)^2.
+    """s0 -> (s0 - mean) / sqrt(var + eps) * s1 + s2; var is the mean of (s0 - mean)^2.
 
-    The weight is there if `weighted`, the bias, in the next stream, if `biased`.
+    There is a weight if `weighted`, and a bias, in the next stream, if `biased`.
     """
     flags = (("weighted", weighted), ("biased", biased), ("long", not kept))
     b = Builder("_".join(["layer_norm", *(word for word, flag in flags if flag)]))

@@ -1,4 +1,4 @@
-"""Programs of pooling: the taps of a window are streams."""
+"""Programs of pooling: each tap of a window is a stream."""
 
 from __future__ import annotations
 

@@ -16,34 +16,32 @@ _LAST_INDEX = 2**31 - 1
 @cache
 def reduction(op: str, *, column: bool = False) -> Program:
     """s0 -> its sum ("add"), "min" or "max"."""
-    b = Builder(f"reduce_{op}{'_column' if column else ''}")
-    axis = make_axis(b, column)
-    x = b.stream(0)
-    total = axis.start(op, _IDENTITY[op])
-    with axis.loop(advance=[x]):
-        total.take(x)
-    axis.store(total.result())
-    return b.build()
+    return _total(f"reduce_{op}", op, column)
 
 
 @cache
 def mean(*, column: bool = False) -> Program:
     """s0 -> its sum / p0."""
-    b = Builder(f"mean{'_column' if column else ''}")
+    return _total("mean", "add", column)
+
+
+def _total(name: str, op: str, column: bool) -> Program:
+    b = Builder(f"{name}{'_column' if column else ''}")
     axis = make_axis(b, column)
     x = b.stream(0)
-    total = axis.start("add", 0.0)
+    total = axis.start(op, _IDENTITY[op])
     with axis.loop(advance=[x]):
         total.take(x)
     result = total.result()
-    div(b, result, result, b.param(0))
+    if name == "mean":
+        div(b, result, result, b.param(0))
     axis.store(result)
     return b.build()
 
 
 @cache
 def dot_column() -> Program:
-    """s0, s1 -> down the columns, the sum of their products, each fused with its addition."""
+    """s0, s1 -> the sum of their products down the columns, each fused with its addition."""
     b = Builder("dot_column")
     axis = ColumnAxis(b)
     x, y = b.stream(0), b.stream(1)
@@ -56,14 +54,14 @@ def dot_column() -> Program:
 
 @cache
 def argmax(*, column: bool = False) -> Program:
-    """s0 -> int32 position of the first greatest element, NaN being greater than any number."""
+    """s0 -> int32 position of the first greatest element; NaN is greater than any number."""
     b = Builder(f"argmax{'_column' if column else ''}")
     axis = make_axis(b, column)
     x = b.stream(0)
     greatest = axis.start("max", -inf)
     with axis.loop(advance=[x]):
         greatest.take(x)
-    # Added to +0, equal elements have equal bits: -0 becomes +0, and all NaNs are one.
+    # After adding +0, equal elements have equal bits: -0 becomes +0, and every NaN the same one.
     wanted = greatest.result()
     b.add(wanted, wanted, 0.0)
     first = axis.start("imin", _LAST_INDEX)

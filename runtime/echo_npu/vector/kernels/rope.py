@@ -33,7 +33,7 @@ def rope_pairs() -> Program:
     x, cos, sin = (b.stream(i) for i in range(3))
     kept, turned, sign = b.vector(), b.vector(), b.vector()
     with b.chunks(advance=[x, cos, sin]):
-        # The second of a pair adds what the first one subtracts: its neighbour changes sign.
+        # The second element of a pair adds what the first one subtracts, so its neighbour changes sign.
         b.shl(sign, b.iota, 31)
         b.swap(turned, x)
         b.xor(turned, turned, sign)

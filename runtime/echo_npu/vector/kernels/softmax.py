@@ -14,10 +14,10 @@ from echo_npu.vector.program import Builder, Program
 
 
 class Scores:
-    """What is exponentiated: `s0 * p0 + s1`, -inf where it is hidden.
+    """The scores that are exponentiated: `s0 * p0 + s1`, -inf where one is hidden.
 
-    The scale is left to the subtraction of the maximum, where it costs nothing, unless a mask is added to
-    what is scaled or the scale is negative, so that the greatest score is not that of the greatest element.
+    The scale is applied with the subtraction of the maximum, where it costs nothing. It is applied first if a
+    mask is added, or if it is negative: then the greatest score is not that of the greatest element.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Scores:
         b.free(hidden, target)
 
     def finish(self, maximum: Operand) -> None:
-        """Turns the maximum of what `write` gives into what `shift` subtracts."""
+        """Turn the maximum of what `write` gives into what `shift` subtracts."""
         if self._scaled_later:
             self._b.mul(maximum, maximum, self._scale)
 
@@ -75,10 +75,10 @@ class Scores:
 
 
 class Exponentials:
-    """`exp(score - maximum)` of every score, and their sum: two loops, and what a third one needs.
+    """Computes `exp(score - maximum)` of every score and their sum, in two loops; `again` is a third one.
 
     Args:
-        kept: they stay in a row register; else they are computed again where they are needed.
+        kept: keep the exponentials in a row register; else they are computed again in the third loop.
 
     Attributes: total (register of the sum).
     """
@@ -109,7 +109,7 @@ class Exponentials:
 
     @contextmanager
     def again(self) -> Iterator[Operand]:
-        """One more loop, in which each exponential is in the register given."""
+        """Loop once more; the register that is yielded holds each exponential."""
         with self._axis.loop(advance=[] if self._kept else self._scores.streams):
             if not self._kept:
                 self._exponentiate()
@@ -129,11 +129,11 @@ def softmax(
     """s0 (and s1, the mask) -> the softmax of `s0 * p0 + s1`.
 
     Args:
-        scaled: whether p0 is looked at; with a mask, it is.
+        scaled: whether p0 is used; with a mask it always is.
         negative: p0 may be negative.
         causal: element i of row `row` is hidden where i > row + p1 (int32).
         column: along the columns; neither causal nor kept.
-        kept: the exponentials stay in a row register, and memory is read once; else three times.
+        kept: keep the exponentials in a row register and read memory once; else three times.
     """
     flags = (
         ("scaled", scaled),

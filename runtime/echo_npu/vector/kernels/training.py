@@ -15,7 +15,7 @@ from echo_npu.vector.program import Builder, Program
 
 @cache
 def cross_entropy() -> Program:
-    """s0 = logits, s1 = int32 target -> log(sum(exp(logits))) - logits[target]; inf if there is no target."""
+    """s0 = logits, s1 = int32 target -> log(sum(exp(logits))) - logits[target]; inf for an illegal target."""
     b = Builder("cross_entropy")
     axis = RowAxis(b)
     x, target = b.stream(0), b.scalar()
@@ -98,7 +98,7 @@ def _gate_gradient(b: Builder, gate: Operand, slope: Operand) -> None:
 
 
 def _clamped(b: Builder, limit: float) -> Operand:
-    """s1, but not beyond the limit, where the derivative is constant: so infinities are harmless."""
+    """Load s1 limited to +-limit, beyond which the derivative is constant, to avoid infinities."""
     x = b.vector()
     b.min(x, b.stream(1), limit)
     b.max(x, x, -limit)
@@ -120,7 +120,7 @@ def silu_backward() -> Program:
 def gelu_tanh_backward() -> Program:
     """s0 = dy, s1 = x -> dy times the derivative of `x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x^3))`.
 
-    That is gelu in its form with tanh: `(1 + tanh(u)) / 2 = sigmoid(2 * u)`.
+    It is the form of gelu with tanh, since `(1 + tanh(u)) / 2 = sigmoid(2 * u)`.
     """
     factor = 2 * math.sqrt(2 / math.pi)
     b = Builder("gelu_tanh_backward")

@@ -1,11 +1,12 @@
 """Elementary functions as macros: each appends the instructions of one function to a program.
 
-Every macro is called `f(b, dst, x)`: `b` is the program's builder, `x` any operand but an immediate, `dst` a
-vector register, a scalar register (then the function is computed once, on scalars) or the output. `dst` is
-written by the last instruction alone, so it may be `x`. Temporaries come from the builder and go back to it.
+Every macro is called `f(b, dst, x)`: `b` is the program's builder, `x` any operand except an immediate, `dst`
+a vector register, a scalar register (then the function is computed once, on scalars) or the output. Only the
+last instruction writes `dst`, so it may be `x`. Temporaries come from the builder and go back to it.
 
-All is made of float32 operations with one rounding each, so a result is defined to the bit. docs/numerics.md
-has the measured error of every function. NaN, infinities, signed zeros and subnormals behave as in C.
+The macros use only float32 operations with one rounding each, so results are defined to the bit.
+docs/numerics.md has the measured error of every function. NaN, infinities, signed zeros and subnormals behave
+as in C.
 """
 
 from echo_npu.vector.kernels.math.common import polynomial, temporaries

@@ -21,13 +21,13 @@ MAGNITUDE: Final = 0x7FFF_FFFF
 INFINITY_BITS: Final = 0x7F80_0000  # as xor mask it turns 0 into infinity and back
 
 NO_TERM: Final = 2.0**-40
-"""The coefficient of a power that a polynomial does not have: too little to change a result other than -0,
-which would become +0 without it."""
+"""The coefficient of a power that a polynomial lacks. It is too small to change any result except -0, which
+would become +0 with a coefficient of 0."""
 
 
 @contextmanager
 def temporaries(b: Builder, dst: Operand, count: int) -> Iterator[list[Operand]]:
-    """`count` registers of the width of `dst`, given back at the end."""
+    """Provide `count` registers of the width of `dst`, and give them back at the end."""
     registers = [b.like(dst) for _ in range(count)]
     yield registers
     b.free(*registers)

@@ -14,7 +14,6 @@ LN2: Final = (float.fromhex("0x1.62e42ep-1"), float.fromhex("0x1.efa39ep-25"))
 """ln 2 as a sum of two float32; both are positive, which keeps a result of -0."""
 
 # Minimax polynomial of (exp(r) - 1) / r, |r| <= ln(2)/2, highest power first: exp(r) to 2^-28.2
-# (exp(r) - 1) / r, |r| <= ln(2)/2: exp(r) to 2^-28.2
 _EXP: Final = (
     0.0013819490559399128,
     0.008368690498173237,
@@ -28,7 +27,7 @@ _EXP: Final = (
 def exp(b: Builder, dst: Operand, x: Operand) -> None:
     """dst = e^x."""
     with temporaries(b, dst, 3) as (p, n, t):
-        b.max(p, x, -105.0)  # e^-105 is 0; from here down to -infinity the polynomial would not be
+        b.max(p, x, -105.0)  # e^-105 is 0; below it the polynomial would not be
         exp_parts(b, p, n, t)
         b.scale(dst, p, n)
 
@@ -43,7 +42,7 @@ def exp_parts(b: Builder, p: Operand, n: Operand, t: Operand, low: Operand | Non
 
 
 def expm1_parts(b: Builder, p: Operand, n: Operand, t: Operand, low: Operand | None = None) -> None:
-    """As `exp_parts`, with e^(p + low) = (1 + p) * 2^n."""
+    """Do as `exp_parts`, with e^(p + low) = (1 + p) * 2^n."""
     _reduce_exp(b, p, n, t, low)
     polynomial(b, p, t, _EXP)
     b.mul(p, p, t)

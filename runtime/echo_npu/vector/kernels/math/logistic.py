@@ -1,4 +1,4 @@
-"""The logistic function and what is made of it: tanh, sigmoid, silu, gelu with tanh."""
+"""Functions made of the logistic function: tanh, sigmoid, silu, gelu with tanh."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def gelu_tanh(b: Builder, dst: Operand, x: Operand) -> None:
     with temporaries(b, dst, 3) as (z, p, n):
         b.max(z, x, -12.0)
         with temporaries(b, dst, 5) as (a, s, low, t, u):
-            # The exponent needs twice the precision: rounding it would show 88 times in the result.
+            # The exponent needs twice the precision: its rounding error would be 88 times larger in the
+            # result.
             b.and_(a, z, MAGNITUDE)
             b.min(a, a, 12.0)
             b.mul(s, a, a)

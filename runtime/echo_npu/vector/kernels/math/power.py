@@ -42,10 +42,10 @@ _LARGEST_EXPONENT: Final = 2.0**31  # beyond it every power is 0, 1 or infinite,
 
 
 def power_parameters(exponent: float) -> tuple[float, int, int, int]:
-    """The four operands after x of `power`, for an exponent other than 0 and NaN.
+    """Return the four operands after x of `power`, for an exponent other than 0 and NaN.
 
-    The exponent, rounded to float32; the bits that the result takes from x; the classes of x without a power;
-    what turns 0 into its power.
+    They are the exponent, rounded to float32; the bits that the result takes from x; the classes of x that
+    have no power; the xor mask that turns 0 into its power.
     """
     with np.errstate(over="ignore"):
         rounded = float(np.float32(exponent))

@@ -22,7 +22,7 @@ _SEED: Final = 0x5F37_6400
 def sqrt(b: Builder, dst: Operand, x: Operand) -> None:
     """dst = the square root of x, correctly rounded; NaN below -0."""
     with temporaries(b, dst, 5) as (k, z, g, h, t):
-        # Far from the subnormals, so that the residual below is exact: z = x or x * 2^64.
+        # z = x or x * 2^64 is far from the subnormals, so that the residual below is exact.
         b.cmplt(k, x, 2.0**-100)
         b.and_(t, k, 64)
         b.scale(z, x, t)
@@ -30,7 +30,7 @@ def sqrt(b: Builder, dst: Operand, x: Operand) -> None:
         b.isub(t, _SEED, t)  # 1/sqrt(z)
         b.mul(g, z, t)  # g tends to sqrt(z), h to 1 / (2 sqrt(z)) (Goldschmidt)
         b.mul(h, t, 0.5)
-        for middle in (0.50044, 0.5):  # the first one centres the error, as in _rcp_newton
+        for middle in (0.50044, 0.5):  # the first one centres the error, as in rcp_seed
             b.fnma(t, g, h, middle)
             b.fma(g, g, t, g)
             b.fma(h, h, t, h)

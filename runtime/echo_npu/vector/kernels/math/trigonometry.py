@@ -60,7 +60,7 @@ def _sin_reduced(b: Builder, dst: Operand, r: Operand, n: Operand, x: Operand, t
     b.xor(r, r, n)
     b.mul(n, r, r)
     polynomial(b, t, n, _SIN)
-    # -r^2 / 8 has no rounding error, and leaves that much less to the rest of the series.
+    # -r^2 / 8 has no rounding error, and makes the rest of the series smaller.
     with temporaries(b, dst, 1) as (eighth,):
         b.fma(eighth, n, b.constant(-0.125), NO_TERM)
         b.fma(t, n, t, eighth)

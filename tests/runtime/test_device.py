@@ -29,6 +29,7 @@ from echo_npu import (
 )
 from echo_npu.backends.base import Backend, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
+from tests.refusals import refuses
 
 
 def counting(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int) -> list[int]:
@@ -60,11 +61,9 @@ def test_malloc_gives_aligned_pointers_in_the_region_asked_for(npu: Device) -> N
 def test_malloc_refuses_what_makes_no_sense(npu: Device) -> None:
     with pytest.raises(ValueError, match="region is 'scratch'; the memory regions are weight, activation"):
         npu.malloc(4, region="scratch")
-    with pytest.raises(ValueError, match="nbytes is 0"):
-        npu.malloc(0)
+    refuses(ValueError, "nbytes is 0", npu.malloc, 0)
     for bad in (1.5, "4", None, True):
-        with pytest.raises(TypeError, match="nbytes"):
-            npu.malloc(bad)  # type: ignore[arg-type]
+        refuses(TypeError, "nbytes", npu.malloc, bad)
 
 
 def test_out_of_memory_and_what_works_after_it(npu: Device) -> None:
@@ -79,8 +78,7 @@ def test_free_refuses_foreign_pointers(npu: Device) -> None:
     pointer = npu.malloc(4)
     npu.free(pointer)
     for bad in (pointer, 0, 0x2000_0000, 1 << 40):
-        with pytest.raises(NpuPointerError):
-            npu.free(bad)
+        refuses(NpuPointerError, None, npu.free, bad)
 
 
 @pytest.mark.parametrize("kind", [None, MemcpyKind.DEFAULT])
@@ -140,10 +138,8 @@ def test_memcpy_names_what_is_wrong(npu: Device) -> None:
         (NpuPointerError, "dst", (-64, array, 4)),
     ]
     for error, words, arguments in cases:
-        with pytest.raises(error, match=words):
-            npu.memcpy(*arguments)
-    with pytest.raises(ValueError, match="9 is not a valid MemcpyKind"):
-        npu.memcpy(pointer, array, 4, 9)  # type: ignore[arg-type]
+        refuses(error, words, npu.memcpy, *arguments)
+    refuses(ValueError, "9 is not a valid MemcpyKind", npu.memcpy, pointer, array, 4, 9)
 
 
 def test_overlapping_device_copy_is_the_devices_error(npu: Device) -> None:
@@ -168,10 +164,8 @@ def test_memset(npu: Device) -> None:
     out = np.zeros(64, np.uint8)
     npu.memcpy(out, pointer, 64)
     assert out.tolist() == [0xAB] * 3 + [0] * 5 + [0xAB] * 56
-    with pytest.raises(ValueError, match="value is 256"):
-        npu.memset(pointer, 256, 1)
-    with pytest.raises(NpuPointerError):
-        npu.memset(0x1FFF_FFFF, 0, 2)
+    refuses(ValueError, "value is 256", npu.memset, pointer, 256, 1)
+    refuses(NpuPointerError, None, npu.memset, 0x1FFF_FFFF, 0, 2)
 
 
 # --- submission ---------------------------------------------------------------------------------------------
@@ -271,12 +265,9 @@ def test_execute_takes_any_length(npu: Device) -> None:
 
 
 def test_submit_refuses_what_is_no_packet(npu: Device) -> None:
-    with pytest.raises(TypeError, match="int"):
-        npu.submit([1])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="63"):
-        npu.submit(bytes(63))
-    with pytest.raises(ValueError, match="ring_slots is 3"):
-        echo_npu.open("cmodel", ring_slots=3)
+    refuses(TypeError, "int", npu.submit, [1])
+    refuses(ValueError, "63", npu.submit, bytes(63))
+    refuses(ValueError, "ring_slots is 3", echo_npu.open, "cmodel", ring_slots=3)
 
 
 # --- errors -------------------------------------------------------------------------------------------------
@@ -301,12 +292,9 @@ def test_after_an_error_nothing_runs_until_it_is_cleared(npu: Device, way: str) 
     npu.memset(block, 1, 64)
     npu.memset(block + 64, 0, 64)
     submit([nop_packet(), NpuCommandPacket(0x77), *memcpy_packets(block, block + 64, 64)])
-    with pytest.raises(NpuDeviceError):
-        npu.wait()
-    with pytest.raises(NpuDeviceError):
-        submit([nop_packet()])
-    with pytest.raises(NpuDeviceError):
-        npu.matmul(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
+    refuses(NpuDeviceError, None, npu.wait)
+    refuses(NpuDeviceError, None, submit, [nop_packet()])
+    refuses(NpuDeviceError, None, npu.matmul, np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
     out = np.zeros(64, np.uint8)
     npu.memcpy(out, block + 64, 64)  # memory can be looked at
     assert not out.any()
@@ -359,8 +347,7 @@ def test_a_time_out_says_what_the_device_is_doing(npu: Device) -> None:
     assert error.value.code == ErrorCode.BAD_EXTENSION
     npu.clear_error()
     npu.execute(nop_packet())
-    with pytest.raises(ValueError, match="timeout_cycles is -1"):
-        npu.wait(timeout_cycles=-1)
+    refuses(ValueError, "timeout_cycles is -1", npu.wait, timeout_cycles=-1)
 
 
 class Stuck(echo_npu.backends.get_backend_class("cmodel")):  # type: ignore[misc]
@@ -379,10 +366,8 @@ def test_without_a_limit_a_device_that_stands_still_is_given_up() -> None:
     backend = Stuck.open("default", {})
     with Device(backend) as npu:
         backend.stuck = True
-        with pytest.raises(NpuTimeoutError, match="2000000 cycles"):
-            npu.wait()
-        with pytest.raises(NpuTimeoutError):
-            npu.reset()
+        refuses(NpuTimeoutError, "2000000 cycles", npu.wait)
+        refuses(NpuTimeoutError, None, npu.reset)
 
 
 # --- facts and life -----------------------------------------------------------------------------------------
@@ -451,10 +436,8 @@ def test_a_protected_ring_is_not_written(npu: Device) -> None:
 
 
 def test_bad_limits(npu: Device) -> None:
-    with pytest.raises(ValueError, match=r"watchdog_cycles is -1"):
-        npu.limit(watchdog_cycles=-1)
-    with pytest.raises(ValueError, match=r"watchdog_cycles is 4294967296"):
-        npu.limit(watchdog_cycles=1 << 32)
+    refuses(ValueError, r"watchdog_cycles is -1", npu.limit, watchdog_cycles=-1)
+    refuses(ValueError, r"watchdog_cycles is 4294967296", npu.limit, watchdog_cycles=1 << 32)
     with npu.record(), pytest.raises(echo_npu.NpuRecordingError, match="inside a recording"):
         npu.limit()
 
@@ -475,8 +458,7 @@ def test_another_device_is_not_taken_for_ours(monkeypatch: pytest.MonkeyPatch) -
     for offset, value, words in ((regs.ID, 0x1234, "0x00001234"), (regs.VERSION, 2 << 16, "version 2.0")):
         backend = echo_npu.backends.get_backend_class("cmodel").open("default", {})
         backend.model._constants[offset] = value  # type: ignore[attr-defined]
-        with pytest.raises(echo_npu.NpuError, match=words):
-            Device(backend)
+        refuses(echo_npu.NpuError, words, Device, backend)
 
 
 def test_close_is_idempotent_and_final() -> None:
@@ -492,8 +474,7 @@ def test_close_is_idempotent_and_final() -> None:
         lambda: npu.submit(nop_packet()),
         tensor.to_numpy,
     ):
-        with pytest.raises(DeviceClosedError):
-            call()
+        refuses(DeviceClosedError, None, call)
     del tensor
     gc.collect()
 
@@ -555,7 +536,5 @@ def test_threads_share_a_device(npu: Device) -> None:
 def test_what_does_not_fit_is_refused_before_it_is_copied(npu: Device) -> None:
     """An array of a terabyte that takes four bytes of the host."""
     huge = np.broadcast_to(np.float32(1), (2**19, 2**19))
-    with pytest.raises(NpuOutOfMemoryError, match=f"asked for {2**40} bytes"):
-        npu.tensor(huge)
-    with pytest.raises(NpuOutOfMemoryError, match=f"asked for {2**40} bytes"):
-        npu.matmul(huge, huge)
+    refuses(NpuOutOfMemoryError, f"asked for {2**40} bytes", npu.tensor, huge)
+    refuses(NpuOutOfMemoryError, f"asked for {2**40} bytes", npu.matmul, huge, huge)

@@ -6,6 +6,7 @@ import pytest
 
 from spec.contract import ROOT, SOURCE, ContractError, load, parse
 from spec.registers import check_map, compile_map, enumerations_text
+from tests.refusals import refuses
 
 TEXT = (ROOT / SOURCE).read_text(encoding="utf-8")
 
@@ -100,8 +101,7 @@ TEXT = (ROOT / SOURCE).read_text(encoding="utf-8")
 )
 def test_a_bad_contract_is_refused(old: str, new: str, message: str) -> None:
     assert old in TEXT
-    with pytest.raises(ContractError, match=message):
-        parse(TEXT.replace(old, new, 1))
+    refuses(ContractError, message, parse, TEXT.replace(old, new, 1))
 
 
 def test_the_contract_is_good() -> None:
@@ -113,14 +113,11 @@ def test_a_register_map_that_contradicts_the_contract_is_refused() -> None:
     top = compile_map(enumerations_text(contract, ""))
     check_map(top, contract)
     renamed = parse(TEXT.replace("INT8 = { code", "INT9 = { code", 1))
-    with pytest.raises(ContractError, match="CAP_TYPES"):
-        check_map(top, renamed)
+    refuses(ContractError, "CAP_TYPES", check_map, top, renamed)
     smaller = parse(TEXT.replace("bytes = 0x1_0000,", "bytes = 0x100,", 1))
-    with pytest.raises(ContractError, match="bytes of registers"):
-        check_map(top, smaller)
+    refuses(ContractError, "bytes of registers", check_map, top, smaller)
 
 
 def test_a_state_without_a_name_is_refused_in_the_register_map() -> None:
     without = enumerations_text(load(), "").replace("enum state_e", "enum other_e")
-    with pytest.raises(ContractError, match=r"npu\.rdl"):
-        compile_map(without)
+    refuses(ContractError, r"npu\.rdl", compile_map, without)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tb.results import CampaignResult, Item, merged
+from tests.refusals import refuses
 
 
 def part(number: int, **figures: int) -> CampaignResult:
@@ -45,9 +46,6 @@ def test_parts_add_up() -> None:
 
 def test_what_is_no_part_is_refused() -> None:
     """Nothing, another campaign, or the same item twice."""
-    with pytest.raises(ValueError, match="none"):
-        merged([])
-    with pytest.raises(ValueError, match="faults, uvm"):
-        merged([part(1), CampaignResult("uvm", 0, 0.0)])
-    with pytest.raises(ValueError, match="'item 1' is there twice"):
-        merged([part(1), part(1)])
+    refuses(ValueError, "none", merged, [])
+    refuses(ValueError, "faults, uvm", merged, [part(1), CampaignResult("uvm", 0, 0.0)])
+    refuses(ValueError, "'item 1' is there twice", merged, [part(1), part(1)])

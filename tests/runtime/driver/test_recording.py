@@ -28,6 +28,7 @@ from echo_npu.commands.packets import load_program_packets
 from echo_npu.spec import registers as regs
 from echo_npu.vector import Builder, Program
 from echo_npu.vector.command import Stream, vector_command
+from tests.refusals import refuses
 
 Ops = Callable[[Device, DeviceTensor], DeviceTensor]
 
@@ -336,8 +337,7 @@ def test_memory_is_reserved_until_the_program_is_closed(npu: Device) -> None:
     program.close()
     program.close()
     assert used(npu) == before
-    with pytest.raises(NpuRecordingError, match="closed"):
-        program.run()
+    refuses(NpuRecordingError, "closed", program.run)
 
 
 def test_memory_goes_with_the_context_or_the_last_reference(npu: Device) -> None:
@@ -389,8 +389,7 @@ def test_a_failed_recording_leaves_nothing_behind(npu: Device) -> None:
     with pytest.raises(ValueError, match="inner dimensions"), npu.record() as program:
         npu.matmul(layer(npu, program.input("x", (12, 12))), SQUARE[:5])
     assert used(npu) == before
-    with pytest.raises(NpuRecordingError, match="closed"):
-        program.run()
+    refuses(NpuRecordingError, "closed", program.run)
     assert same_bits(npu.matmul(SQUARE, SQUARE), npu.matmul(SQUARE, SQUARE))
 
 
@@ -417,12 +416,9 @@ def test_a_recording_inside_a_recording(npu: Device) -> None:
     with npu.record() as outer:
         with pytest.raises(NpuRecordingError, match="under way"), npu.record():
             pass
-        with pytest.raises(NpuRecordingError, match="still being recorded"):
-            outer.run()
-        with pytest.raises(NpuRecordingError, match="still being recorded"):
-            outer.close()
-        with pytest.raises(NpuRecordingError, match="cannot be reset"):
-            npu.reset()
+        refuses(NpuRecordingError, "still being recorded", outer.run)
+        refuses(NpuRecordingError, "still being recorded", outer.close)
+        refuses(NpuRecordingError, "cannot be reset", npu.reset)
     outer.run()
 
 
@@ -448,27 +444,17 @@ def test_names(npu: Device) -> None:
     with npu.record() as program:
         x = program.input("x", (3,))
         program.output("y", npu.neg(x))
-        with pytest.raises(ValueError, match="used once"):
-            program.input("x", (3,))
-        with pytest.raises(ValueError, match="identifier"):
-            program.input("a b", (3,))
-        with pytest.raises(ValueError, match="used once"):
-            program.output("y", x)
-        with pytest.raises(TypeError, match="DeviceTensor, got float"):
-            program.output("z", 1.0)  # type: ignore[arg-type]
-        with pytest.raises(NpuRecordingError, match="comes from outside"):
-            x.copy_from(np.zeros(3, np.float32))
+        refuses(ValueError, "used once", program.input, "x", (3,))
+        refuses(ValueError, "identifier", program.input, "a b", (3,))
+        refuses(ValueError, "used once", program.output, "y", x)
+        refuses(TypeError, "DeviceTensor, got float", program.output, "z", 1.0)
+        refuses(NpuRecordingError, "comes from outside", x.copy_from, np.zeros(3, np.float32))
     for call in (lambda: program.input("z", (3,)), lambda: program.output("z", x)):
-        with pytest.raises(NpuRecordingError, match="the recording is over"):
-            call()
-    with pytest.raises(TypeError, match="no input 'z'; its inputs are: x"):
-        program.run(z=np.zeros(3, np.float32))
-    with pytest.raises(ValueError, match=r"shape \(4,\)"):
-        program.run(x=np.zeros(4, np.float32))
-    with pytest.raises(TypeError, match="float64"):
-        program.run(x=np.zeros(3))
-    with pytest.raises(TypeError, match="got list"):
-        program.run(x=[1, 2, 3])  # type: ignore[arg-type]
+        refuses(NpuRecordingError, "the recording is over", call)
+    refuses(TypeError, "no input 'z'; its inputs are: x", program.run, z=np.zeros(3, np.float32))
+    refuses(ValueError, r"shape \(4,\)", program.run, x=np.zeros(4, np.float32))
+    refuses(TypeError, "float64", program.run, x=np.zeros(3))
+    refuses(TypeError, "got list", program.run, x=[1, 2, 3])
 
 
 def test_commands_that_a_recording_cannot_hold(npu: Device) -> None:
@@ -476,12 +462,10 @@ def test_commands_that_a_recording_cannot_hold(npu: Device) -> None:
     out = npu.empty((4,))
     command = vector_command(entry, rows=1, cols=4, output=Stream(out.ptr)).packets()
     with npu.record():
-        with pytest.raises(NpuRecordingError, match="inside the recording"):
-            npu.submit(command)
+        refuses(NpuRecordingError, "inside the recording", npu.submit, command)
         with pytest.raises(NpuRecordingError, match="places vector programs itself"):
             npu.submit(load_program_packets(out.ptr, 1, 0))
-        with pytest.raises(NpuRecordingError, match="recorded together"):
-            npu.submit(command[0])
+        refuses(NpuRecordingError, "recorded together", npu.submit, command[0])
 
 
 def test_a_bad_packet_is_found_while_recording(npu: Device) -> None:
@@ -510,8 +494,7 @@ def test_a_reset_ends_what_was_recorded(npu: Device) -> None:
     with npu.record() as program:
         npu.full((4,), 1.0)
     npu.reset()
-    with pytest.raises(NpuRecordingError, match="reset after the program was recorded"):
-        program.run()
+    refuses(NpuRecordingError, "reset after the program was recorded", program.run)
     program.close()
     with npu.record() as program:
         y = npu.full((4,), 1.0)
@@ -522,8 +505,7 @@ def test_a_reset_ends_what_was_recorded(npu: Device) -> None:
 def test_a_closed_device() -> None:
     with echo_npu.open("cmodel") as npu, npu.record() as program:
         npu.full((4,), 1.0)
-    with pytest.raises(DeviceClosedError):
-        program.run()
+    refuses(DeviceClosedError, None, program.run)
     program.close()
 
 

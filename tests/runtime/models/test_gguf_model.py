@@ -13,6 +13,7 @@ from echo_npu.models import run_model, smollm2_layer, smollm2_stack
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.layer_types import LayerConfig
 from echo_npu.models.truth import F32
+from tests.refusals import refuses
 
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
@@ -115,8 +116,7 @@ def test_embedding(path: Path) -> None:
     rows = model.embed([5, 5, 200])
     assert rows.shape == (3, 64)
     assert np.abs(rows - original["token_embd.weight"][[5, 5, 200]]).max() < 0.01
-    with pytest.raises(IndexError, match="259 entries"):
-        model.embed([259])
+    refuses(IndexError, "259 entries", model.embed, [259])
 
 
 @pytest.mark.parametrize("index", range(LAYERS))
@@ -139,30 +139,21 @@ def test_a_stack_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device
 
 
 def test_what_is_refused(path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"small\.gguf"):
-        GgufModel(path)
+    refuses(FileNotFoundError, r"small\.gguf", GgufModel, path)
     write_model(path, leave_out="blk.1.ffn_up.weight")
     model = GgufModel(path)
     model.layer(0)
-    with pytest.raises(ValueError, match=r"no tensor blk\.1\.ffn_up\.weight"):
-        model.layer(1)
+    refuses(ValueError, r"no tensor blk\.1\.ffn_up\.weight", model.layer, 1)
     for index in (-1, LAYERS):
-        with pytest.raises(IndexError, match="the layers 0 to 2"):
-            model.layer(index)
-        with pytest.raises(IndexError, match="the layers 0 to 2"):
-            smollm2_layer(index, "the theme of it", model)
-    with pytest.raises(ValueError, match="at least 8"):
-        smollm2_layer(0, "the", model)
+        refuses(IndexError, "the layers 0 to 2", model.layer, index)
+        refuses(IndexError, "the layers 0 to 2", smollm2_layer, index, "the theme of it", model)
+    refuses(ValueError, "at least 8", smollm2_layer, 0, "the", model)
     for layers in (0, LAYERS + 1):
-        with pytest.raises(ValueError, match=f"layers is {layers}; this model has 1 to 3"):
-            smollm2_stack(layers, "the", model)
-    with pytest.raises(ValueError, match="at least 1"):
-        smollm2_stack(1, "", model)
-    with pytest.raises(ValueError, match="no metadata field nothing"):
-        model.metadata("nothing")
+        refuses(ValueError, f"layers is {layers}; this model has 1 to 3", smollm2_stack, layers, "the", model)
+    refuses(ValueError, "at least 1", smollm2_stack, 1, "", model)
+    refuses(ValueError, "no metadata field nothing", model.metadata, "nothing")
 
 
 def test_another_architecture_is_refused(path: Path) -> None:
     write_model(path, architecture="gpt2")
-    with pytest.raises(ValueError, match="only llama"):
-        GgufModel(path)
+    refuses(ValueError, "only llama", GgufModel, path)

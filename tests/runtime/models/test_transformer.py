@@ -15,6 +15,7 @@ from echo_npu.models.operations import Array, Operation, Softmax
 from echo_npu.models.transformer import LAYER_BOUND
 from echo_npu.models.truth import Truth, exact
 from echo_npu.tensor import DeviceTensor
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2026])
@@ -71,8 +72,7 @@ def test_out_of_memory_is_named(device: echo_npu.Device, twin: echo_npu.Device) 
     for end in (device, twin):
         end.malloc(255 << 20, region="activation")
         end.malloc(1 << 20, region="activation")
-    with pytest.raises(echo_npu.NpuOutOfMemoryError):
-        run_model(tiny_layer(), device, twin)
+    refuses(echo_npu.NpuOutOfMemoryError, None, run_model, tiny_layer(), device, twin)
 
 
 def _flip(device: echo_npu.Device, address: int, bit: int) -> None:
@@ -176,10 +176,8 @@ def test_the_same_seed_is_the_same_layer() -> None:
 )
 def test_impossible_layers_are_refused(change: dict[str, int], says: str) -> None:
     fields = {"hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 176} | change
-    with pytest.raises(ValueError, match=says):
-        LayerConfig(**fields)  # type: ignore[arg-type]
+    refuses(ValueError, says, LayerConfig, **fields)
 
 
 def test_a_layer_without_tokens_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        tiny_layer(tokens=0)
+    refuses(ValueError, "at least 1", tiny_layer, tokens=0)

@@ -9,6 +9,7 @@ import pytest
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.attention import attention
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import UNIT, assert_within, normal
 
 CASES = [
@@ -92,17 +93,12 @@ def test_a_query_without_keys_is_nan(npu: Device) -> None:
 
 def test_errors(npu: Device) -> None:
     q, k, v = operands((4, 5, 8), 2, 9)
-    with pytest.raises(ValueError, match=r"k and v differ.*\(2, 9, 8\).*\(2, 8, 8\)"):
-        npu.attention(q, k, v[:, :8])
+    refuses(ValueError, r"k and v differ.*\(2, 9, 8\).*\(2, 8, 8\)", npu.attention, q, k, v[:, :8])
     with pytest.raises(ValueError, match=r"no multiple of kv_heads.*\(4, 5, 8\).*\(3, 9, 8\)"):
         npu.attention(q, normal(3, 9, 8), normal(3, 9, 8))
-    with pytest.raises(ValueError, match="head_dim differ"):
-        npu.attention(q, normal(2, 9, 7), v)
-    with pytest.raises(ValueError, match=r"takes \[..., heads, tokens, head_dim\].*\(5, 8\)"):
-        npu.attention(q[0], k, v)
+    refuses(ValueError, "head_dim differ", npu.attention, q, normal(2, 9, 7), v)
+    refuses(ValueError, r"takes \[..., heads, tokens, head_dim\].*\(5, 8\)", npu.attention, q[0], k, v)
     with pytest.raises(ValueError, match=r"mask has shape \(5, 8\), the scores have \(4, 5, 9\)"):
         npu.attention(q, k, v, mask=normal(5, 8))
-    with pytest.raises(TypeError, match="v is ndarray of float64"):
-        npu.attention(q, k, v.astype(np.float64))
-    with pytest.raises(ValueError, match=r"out has shape \(4, 5, 9\)"):
-        npu.attention(q, k, v, out=npu.empty((4, 5, 9)))
+    refuses(TypeError, "v is ndarray of float64", npu.attention, q, k, v.astype(np.float64))
+    refuses(ValueError, r"out has shape \(4, 5, 9\)", npu.attention, q, k, v, out=npu.empty((4, 5, 9)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import F32, normal
 from tests.runtime.ops.elementwise_cases import arguments, quantizable
 
@@ -111,8 +112,7 @@ def test_casts_that_are_refused(
     with pytest.raises(error) as caught:
         npu.cast(x, dtype)
     assert all(word in str(caught.value) for word in words), str(caught.value)
-    with pytest.raises(TypeError, match="out is float32"):
-        npu.cast(np.zeros(3, np.float32), np.float16, out=npu.empty(3))
+    refuses(TypeError, "out is float32", npu.cast, np.zeros(3, np.float32), np.float16, out=npu.empty(3))
 
 
 # --- int8 ---------------------------------------------------------------------------------------------------
@@ -166,14 +166,9 @@ def test_quantize_views(npu: Device) -> None:
 
 def test_what_is_refused_is_named(npu: Device) -> None:
     x = normal(3, 5)
-    with pytest.raises(TypeError, match=r"quantize.*float64"):
-        npu.quantize(x.astype(np.float64))
-    with pytest.raises(ValueError, match=r"quantize.*\(\)"):
-        npu.quantize(np.array(1, np.float32))
+    refuses(TypeError, r"quantize.*float64", npu.quantize, x.astype(np.float64))
+    refuses(ValueError, r"quantize.*\(\)", npu.quantize, np.array(1, np.float32))
     q, scales = npu.quantize(x)
-    with pytest.raises(TypeError, match=r"float32.*float32"):
-        npu.dequantize(x, scales)
-    with pytest.raises(ValueError, match=r"\(3, 5\).*\(5,\)"):
-        npu.dequantize(q, np.zeros(5, np.float32))
-    with pytest.raises(ValueError, match=r"\(5, 3\).*\(3, 5\)"):
-        npu.dequantize(q, scales, out=npu.empty((5, 3)))
+    refuses(TypeError, r"float32.*float32", npu.dequantize, x, scales)
+    refuses(ValueError, r"\(3, 5\).*\(5,\)", npu.dequantize, q, np.zeros(5, np.float32))
+    refuses(ValueError, r"\(5, 3\).*\(3, 5\)", npu.dequantize, q, scales, out=npu.empty((5, 3)))

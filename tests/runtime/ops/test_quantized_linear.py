@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor, Opcode, QuantizedLinear
+from tests.refusals import refuses
 from tests.runtime.ops.test_matmul import commands, normal
 
 N, K = 24, 40
@@ -93,12 +94,9 @@ def test_wrong_layers_are_named(
 
 def test_wrong_inputs_are_named(npu: Device, layer: Any) -> None:
     linear, *_ = layer
-    with pytest.raises(TypeError, match="float64"):
-        linear(np.ones((2, K)))
-    with pytest.raises(ValueError, match=r"\(2, 39\).*\(24, 40\)"):
-        linear(normal(2, K - 1))
-    with pytest.raises(ValueError, match=r"shape=\(3, 24\).*\(2, 24\)"):
-        linear(normal(2, K), out=npu.empty((3, N)))
+    refuses(TypeError, "float64", linear, np.ones((2, K)))
+    refuses(ValueError, r"\(2, 39\).*\(24, 40\)", linear, normal(2, K - 1))
+    refuses(ValueError, r"shape=\(3, 24\).*\(2, 24\)", linear, normal(2, K), out=npu.empty((3, N)))
 
 
 def test_a_recorded_layer_takes_new_inputs(npu: Device, layer: Any) -> None:

@@ -20,6 +20,7 @@ from echo_npu.trace.timeline import Timeline, TraceCutWarning
 from echo_npu.vector import Builder, Program
 from echo_npu.vector.command import Stream, vector_command
 from echo_sim.trace_events import EVENT, TraceEventKind
+from tests.refusals import refuses
 
 RING = 0x1000_0000
 FACTS = {"cycle": 100, "beat_bytes": 32, "window": 256, "readers": ["host", "A"], "writers": ["host", "C"]}
@@ -190,8 +191,7 @@ def test_spans(board: Board) -> None:
 
     with board.timeline.span("outer"):
         board.events(cycle=150)
-        with pytest.raises(KeyError):
-            fail()
+        refuses(KeyError, None, fail)
     found = [(each["name"], each["ts"], each["dur"]) for each in board.slices()]
     assert found == [("inner", 50, 40), ("outer", 0, 90)]
 
@@ -227,8 +227,7 @@ def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
     file.add({"name": "µ"})
     file.close()
     assert json.loads(gzip.decompress((tmp_path / "events.json.gz").read_bytes())) == [{"name": "µ"}]
-    with pytest.raises(ValueError, match="cannot be written"):
-        TraceFile(tmp_path)
+    refuses(ValueError, "cannot be written", TraceFile, tmp_path)
 
 
 # --- a disk that is full ------------------------------------------------------------------------------------
@@ -236,8 +235,7 @@ def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
 
 def test_a_full_disk_at_the_start_is_named() -> None:
     """The path is in the message, and the reason."""
-    with pytest.raises(ValueError, match="/dev/full: No space left"):
-        TraceFile(Path("/dev/full"))
+    refuses(ValueError, "/dev/full: No space left", TraceFile, Path("/dev/full"))
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])

@@ -12,6 +12,7 @@ from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, packet_by
 from echo_npu.vector.command import Stream, VectorExtension, vector_command
 from echo_npu.vector.memory import ProgramMemory
 from tb.stimulus.vector_programs import generate
+from tests.refusals import refuses
 
 A, B, DST = 0x1000_0000, 0x1010_0000, 0x1020_0000
 
@@ -117,8 +118,7 @@ GOOD = {"rows": 2, "cols": 8, "inputs": [Stream(A, row_stride=32)], "output": St
     ],
 )
 def test_refused(changes: dict[str, object], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        vector_command(0, **{**GOOD, **changes})  # type: ignore[arg-type]
+    refuses(error, words, vector_command, 0, **{**GOOD, **changes})
 
 
 def test_strides_that_are_never_stepped_do_not_count() -> None:
@@ -135,7 +135,5 @@ def test_strides_that_are_never_stepped_do_not_count() -> None:
 
 
 def test_extensions_of_another_size() -> None:
-    with pytest.raises(ValueError, match="3 extensions of 64 bytes"):
-        VectorExtension.unpack([bytes(64)] * 2)
-    with pytest.raises(ValueError, match="3 extensions of 64 bytes"):
-        VectorExtension.unpack([bytes(64), bytes(64), bytes(63)])
+    refuses(ValueError, "3 extensions of 64 bytes", VectorExtension.unpack, [bytes(64)] * 2)
+    refuses(ValueError, "3 extensions of 64 bytes", VectorExtension.unpack, [bytes(64), bytes(64), bytes(63)])

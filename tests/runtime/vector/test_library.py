@@ -13,6 +13,7 @@ from echo_npu.spec.status import ErrorCode
 from echo_npu.vector import Builder, Program
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.library import ProgramLibrary, Run
+from tests.refusals import refuses
 
 
 def program(name: str, length: int) -> Program:
@@ -106,8 +107,7 @@ def test_programs_with_the_same_words_are_one() -> None:
 def test_a_failed_load_leaves_nothing_behind() -> None:
     loads = Loads()
     loads.fails = True
-    with pytest.raises(RuntimeError):
-        loads.entries(A)
+    refuses(RuntimeError, None, loads.entries, A)
     loads.fails = False
     loads.entries(A)
     assert loads.runs == [(0, ["a"])]
@@ -147,8 +147,7 @@ def test_more_programs_than_fit() -> None:
         for _ in range(2):
             for each in many:
                 assert value_of(npu, each) == sum(each.name.encode())
-        with pytest.raises(NpuProgramMemoryError):
-            npu.load_programs(many)
+        refuses(NpuProgramMemoryError, None, npu.load_programs, many)
         assert value_of(npu, many[0]) == sum(b"p0")
 
 
@@ -211,8 +210,7 @@ def test_gather(npu: Device) -> None:
     ],
 )
 def test_builders_refuse(build: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        build()  # type: ignore[operator]
+    refuses(ValueError, words, build)
 
 
 def test_builders_choose_the_fields() -> None:

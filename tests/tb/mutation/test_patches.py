@@ -9,6 +9,7 @@ from echo_sim.places import RTL
 from tb.mutation.patches import PatchError, apply, differences, load_bug, load_bugs
 from tb.mutation.syntax import RtlSource
 from tb.repository import ROOT
+from tests.refusals import refuses
 
 OLD = """module m (input logic clk_i, a, b, output logic c, d);
   assign c = a && b;
@@ -54,8 +55,7 @@ def test_a_new_declaration(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_selected(tmp_path: Path) -> None:
-    with pytest.raises(PatchError, match="no expression or statement"):
-        changed(tmp_path, ("assign c", "assign d"))
+    refuses(PatchError, "no expression or statement", changed, tmp_path, ("assign c", "assign d"))
 
 
 WIDE = """module m (input logic [7:0] a, b, input logic signed [7:0] s, output logic [15:0] c,
@@ -101,8 +101,7 @@ def test_both_sides_keep_their_width_and_sign(
 )
 def test_a_side_that_would_change_the_other(tmp_path: Path, old: str, new: str, reason: str) -> None:
     message = f"{reason}: `?:` would change the meaning of one; cast it"
-    with pytest.raises(PatchError, match=re.escape(message)):
-        in_wide(tmp_path, old, new)
+    refuses(PatchError, re.escape(message), in_wide, tmp_path, old, new)
 
 
 def patch(tmp_path: Path, text: str) -> Path:
@@ -135,8 +134,7 @@ def test_a_bug(tmp_path: Path) -> None:
     ],
 )
 def test_bad_patches(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(PatchError, match=message):
-        load_bug(patch(tmp_path, text))
+    refuses(PatchError, message, load_bug, patch(tmp_path, text))
 
 
 def test_the_patches_apply_to_the_rtl() -> None:

@@ -44,6 +44,7 @@ from tb.scoreboards.errors import (
     UncheckedError,
 )
 from tb.scoreboards.interrupts import InterruptMismatchError
+from tests.refusals import refuses
 
 A, B, DST = 0x1000_0000, 0x0000_4000, 0x1001_0000
 M, K, N = 5, 6, 7
@@ -145,39 +146,34 @@ def test_error_state_is_checked_too(setup: Setup) -> None:
 def test_one_wrong_bit(setup: Setup, element: int) -> None:
     setup.submit(setup.product())
     setup.memory.bytes[DST + 4 * element] ^= 1
-    with pytest.raises(ExactMismatchError, match=rf"MATMUL.*row {element // N} element {element % N}"):
-        setup.check()
+    refuses(ExactMismatchError, rf"MATMUL.*row {element // N} element {element % N}", setup.check)
 
 
 def test_result_not_written(setup: Setup) -> None:
     packets = setup.product()
     setup.submit(packets)
     setup.memory.bytes[DST : DST + 4 * M * N] = 0
-    with pytest.raises(ExactMismatchError):
-        setup.check()
+    refuses(ExactMismatchError, None, setup.check)
 
 
 @pytest.mark.parametrize("address", [DST - 1, DST + 4 * M * N, A, 0, 0x1FFF_FFFF])
 def test_stray_write(setup: Setup, address: int) -> None:
     setup.submit(setup.product())
     setup.memory.bytes[address] ^= 0x80
-    with pytest.raises(StrayWriteError, match=f"0x{address:08x}"):
-        setup.check()
+    refuses(StrayWriteError, f"0x{address:08x}", setup.check)
 
 
 def test_gap_between_strided_rows_is_not_destination(setup: Setup) -> None:
     setup.product()
     setup.submit(matmul_packets(A, B, DST, M, K, N, row_strides=(0, 0, 64)))
     setup.memory.bytes[DST + 4 * N] ^= 1
-    with pytest.raises(StrayWriteError):
-        setup.check()
+    refuses(StrayWriteError, None, setup.check)
 
 
 def test_blame_goes_to_the_last_writer(setup: Setup) -> None:
     setup.submit([*setup.product(), copy_packet(8)])
     setup.memory.bytes[DST + 4] ^= 1
-    with pytest.raises(ExactMismatchError, match="MEMCPY"):
-        setup.check()
+    refuses(ExactMismatchError, "MEMCPY", setup.check)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +188,7 @@ def test_blame_goes_to_the_last_writer(setup: Setup) -> None:
 )
 def test_wrong_registers(setup: Setup, wrong: dict[str, int]) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
-    with pytest.raises(StateMismatchError):
-        setup.scoreboard.check(setup.memory, setup.state()._replace(**wrong))
+    refuses(StateMismatchError, None, setup.scoreboard.check, setup.memory, setup.state()._replace(**wrong))
 
 
 def test_error_with_another_code(setup: Setup) -> None:
@@ -206,8 +201,7 @@ def test_bus_error_that_the_device_hides(setup: Setup) -> None:
     packets = setup.product()
     setup.scoreboard.expect_fault(ErrorCode.READ_RESPONSE, A, command=0)
     setup.submit(packets)
-    with pytest.raises(StateMismatchError, match="READ_RESPONSE"):
-        setup.check()
+    refuses(StateMismatchError, "READ_RESPONSE", setup.check)
 
 
 def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +217,7 @@ def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPat
     words = np.frombuffer(packet_bytes(packets[0]), dtype="<u4")
     writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
     setup.scoreboard.observe([*writes, Write(regs.DOORBELL, 1)])
-    with pytest.raises(ExactMismatchError):
-        setup.check()
+    refuses(ExactMismatchError, None, setup.check)
 
 
 # ---- the model is wrong ----
@@ -251,8 +244,7 @@ def test_wrong_matmul_model(
     """Device and model agree, and both are wrong."""
     packets = setup.product()
     monkeypatch.setattr(cmodel, "matmul_fp32", wrong)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 COLUMNS, ROWS = 0x8000, 0x9000
@@ -298,8 +290,7 @@ def test_a_step_that_the_model_forgets(
     packets = full_product(setup, dtype, out, **STEPS[step])
     nothing: Any = False if step == "relu" else None
     monkeypatch.setattr(cmodel, "Epilogue", lambda **fields: Epilogue(**{**fields, step: nothing}))
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,8 +301,7 @@ def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.
         setup, DataType.INT8, OutType.FLOAT32, column_vectors=COLUMNS, column_scale=True, bias=True
     )
     monkeypatch.setattr(cmodel, "Epilogue", swapped)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 @pytest.mark.parametrize("out", [OutType.FLOAT32, OutType.INT32])
@@ -319,8 +309,7 @@ def test_one_wrong_sum_of_int8(setup: Setup, monkeypatch: pytest.MonkeyPatch, ou
     """Sums are exact: one off by one is wrong."""
     packets = full_product(setup, DataType.INT8, out)
     monkeypatch.setattr(cmodel, "matmul_int8", lambda a, b: matmul_int8(a, b) + 1)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 @pytest.mark.parametrize("dtype", [DataType.BF16, DataType.FP16])
@@ -335,23 +324,20 @@ def test_a_narrow_result_that_is_cut_off(
 
     packets = full_product(setup, dtype, OutType.OWN)
     monkeypatch.setattr(cmodel, "store", cut)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 @pytest.mark.parametrize("dtype", [DataType.BF16, DataType.FP16, DataType.INT8])
 def test_one_wrong_bit_of_a_narrow_result(setup: Setup, dtype: DataType) -> None:
     setup.submit(full_product(setup, dtype, OutType.OWN))
     setup.memory.bytes[DST + (M * N - 1) * dtype.itemsize] ^= 1
-    with pytest.raises(ExactMismatchError, match=rf"MATMUL.*row {M - 1} element {N - 1}"):
-        setup.check()
+    refuses(ExactMismatchError, rf"MATMUL.*row {M - 1} element {N - 1}", setup.check)
 
 
 def test_wrong_add_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     setup.product()
     monkeypatch.setattr(cmodel, "add_fp32", lambda a, b, alpha: a + b)
-    with pytest.raises(AccuracyError, match="ADD_TENSOR"):
-        setup.submit([add_packet(2.0)])
+    refuses(AccuracyError, "ADD_TENSOR", setup.submit, [add_packet(2.0)])
 
 
 def test_wrong_copy_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,8 +349,7 @@ def test_wrong_copy_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None
         return np.roll(view, 1, axis=-1) if operand.address == A else view
 
     monkeypatch.setattr(FunctionalModel, "_bytes", shifted)
-    with pytest.raises(AccuracyError, match="MEMCPY"):
-        setup.submit([copy_packet()])
+    refuses(AccuracyError, "MEMCPY", setup.submit, [copy_packet()])
 
 
 def overlapping(opcode: Opcode) -> list[Packet]:
@@ -388,8 +373,7 @@ def test_the_later_batch_wins(setup: Setup, opcode: Opcode) -> None:
     size = command.dst.extent(command.batch)
     for place in range(3, size, 4):  # the sign of each float
         setup.memory.bytes[DST + place] ^= 0x80
-        with pytest.raises(AccuracyError):
-            expectation.check(setup.memory.bytes)
+        refuses(AccuracyError, None, expectation.check, setup.memory.bytes)
         setup.memory.bytes[DST + place] ^= 0x80
 
 
@@ -414,8 +398,7 @@ def test_accuracy_of_special_values(setup: Setup, a: float, b: float, result: fl
     setup.submit([add_packet(1.0)])
     expectation.check(setup.memory.bytes)
     setup.host_write(DST, np.full(6, result, dtype=np.float32))
-    with pytest.raises(AccuracyError):
-        expectation.check(setup.memory.bytes)
+    refuses(AccuracyError, None, expectation.check, setup.memory.bytes)
     right.close()
 
 
@@ -426,60 +409,52 @@ def test_device_worked_on_other_data(setup: Setup) -> None:
     packets = setup.product()
     setup.memory.bytes[A + 3] ^= 0x40
     setup.submit(packets)
-    with pytest.raises((ExactMismatchError, StrayWriteError)):
-        setup.check()
+    refuses((ExactMismatchError, StrayWriteError), None, setup.check)
 
 
 def test_lost_submission(setup: Setup) -> None:
     setup.device.write_reg(regs.DOORBELL, 1)
     setup.device.wait_irq(0)
-    with pytest.raises(StateMismatchError, match=r"retired 1.*retired 0"):
-        setup.check()
+    refuses(StateMismatchError, r"retired 1.*retired 0", setup.check)
 
 
 def test_partial_register_write_is_refused(setup: Setup) -> None:
-    with pytest.raises(ScoreboardError, match="strobes"):
-        setup.scoreboard.observe([Write(regs.CMD_WINDOW, 1, strobes=1)])
+    refuses(ScoreboardError, "strobes", setup.scoreboard.observe, [Write(regs.CMD_WINDOW, 1, strobes=1)])
 
 
 # ---- nobody checked ----
 
 
 def test_nothing_checked(setup: Setup) -> None:
-    with pytest.raises(UncheckedError, match="checked no command"):
-        setup.scoreboard.finish()
+    refuses(UncheckedError, "checked no command", setup.scoreboard.finish)
 
 
 def test_unchecked_command(setup: Setup) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
     setup.check()
     setup.submit(setup.product())
-    with pytest.raises(UncheckedError, match="MATMUL"):
-        setup.scoreboard.finish()
+    refuses(UncheckedError, "MATMUL", setup.scoreboard.finish)
 
 
 def test_unchecked_error(setup: Setup) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
     setup.check()
     setup.submit([NpuCommandPacket(0x77)])
-    with pytest.raises(UncheckedError, match="error state"):
-        setup.scoreboard.finish()
+    refuses(UncheckedError, "error state", setup.scoreboard.finish)
 
 
 def test_unfinished_command(setup: Setup) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
     setup.check()
     setup.submit([NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, A, 0, DST, m=4)])
-    with pytest.raises(UncheckedError, match="extension"):
-        setup.scoreboard.finish()
+    refuses(UncheckedError, "extension", setup.scoreboard.finish)
 
 
 def test_a_failure_is_reported_once(setup: Setup) -> None:
     """`finish` does not cover up, with a complaint of its own, what `check` found."""
     setup.submit(setup.product())
     setup.memory.bytes[DST] ^= 1
-    with pytest.raises(ExactMismatchError):
-        setup.check()
+    refuses(ExactMismatchError, None, setup.check)
     setup.scoreboard.finish()
 
 
@@ -510,8 +485,7 @@ def test_vector_command_passes(setup: Setup) -> None:
 def test_vector_command_with_a_wrong_bit(setup: Setup) -> None:
     setup.submit(vector_packets(setup))
     setup.memory.bytes[DST + 12] ^= 1
-    with pytest.raises(ExactMismatchError, match="row 0 element 3"):
-        setup.check()
+    refuses(ExactMismatchError, "row 0 element 3", setup.check)
 
 
 def test_destination_of_a_broken_program_is_undefined(setup: Setup) -> None:
@@ -520,8 +494,7 @@ def test_destination_of_a_broken_program_is_undefined(setup: Setup) -> None:
     setup.check()
     assert setup.state().error_code == ErrorCode.BAD_PROGRAM
     setup.memory.bytes[DST + 36] ^= 1
-    with pytest.raises(StrayWriteError):
-        setup.check()
+    refuses(StrayWriteError, None, setup.check)
 
 
 @pytest.mark.parametrize("spoiled", [True, False])
@@ -536,8 +509,7 @@ def test_wrong_gather_model(setup: Setup, monkeypatch: pytest.MonkeyPatch, spoil
             self.memory.bytes[DST + 9] ^= 1
 
         monkeypatch.setattr(FunctionalModel, "_gather", wrong)
-        with pytest.raises(AccuracyError, match="did not copy every byte"):
-            setup.submit(gather_packets(A, B, DST, 2, 10, 4))
+        refuses(AccuracyError, "did not copy every byte", setup.submit, gather_packets(A, B, DST, 2, 10, 4))
     else:
         setup.submit(gather_packets(A, B, DST, 2, 10, 4))
         setup.check()
@@ -551,8 +523,7 @@ def test_destination_of_a_bad_index_is_undefined(setup: Setup) -> None:
     assert setup.state().error_code == ErrorCode.BAD_INDEX
     assert setup.state().error_address == B + 4
     setup.memory.bytes[DST + 20] ^= 1
-    with pytest.raises(StrayWriteError):
-        setup.check()
+    refuses(StrayWriteError, None, setup.check)
 
 
 BESIDE = DST + 0x1000
@@ -603,8 +574,7 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
     if undefined:
         setup.check()
     else:
-        with pytest.raises(StrayWriteError):
-            setup.check()
+        refuses(StrayWriteError, None, setup.check)
 
 
 # ---- errors that only the device can tell, and resets ----
@@ -672,15 +642,13 @@ def test_a_reset_leaves_what_commands_made(setup: Setup, hard: bool) -> None:
 def test_a_reset_that_leaves_something_else(setup: Setup) -> None:
     reset_in_two_copies(setup)
     setup.memory.bytes[DST + 2] = 3
-    with pytest.raises(ExactMismatchError, match="MEMCPY"):
-        setup.scoreboard.after_reset(setup.memory, hard=False)
+    refuses(ExactMismatchError, "MEMCPY", setup.scoreboard.after_reset, setup.memory, hard=False)
 
 
 def test_a_reset_that_writes_elsewhere(setup: Setup) -> None:
     reset_in_two_copies(setup)
     setup.memory.bytes[DST + 4] = 1
-    with pytest.raises(StrayWriteError):
-        setup.scoreboard.after_reset(setup.memory, hard=False)
+    refuses(StrayWriteError, None, setup.scoreboard.after_reset, setup.memory, hard=False)
 
 
 def test_the_interrupt_of_the_model(setup: Setup) -> None:
@@ -688,7 +656,6 @@ def test_the_interrupt_of_the_model(setup: Setup) -> None:
     setup.scoreboard.restart_interrupts()
     setup.submit([NpuCommandPacket(Opcode.NOP, Flags.IRQ)])
     setup.scoreboard.check_interrupt(0b101, 0b100, True)
-    with pytest.raises(InterruptMismatchError):
-        setup.scoreboard.check_interrupt(0b001, 0b100, False)
+    refuses(InterruptMismatchError, None, setup.scoreboard.check_interrupt, 0b001, 0b100, False)
     setup.write([Write(regs.IRQ_STATUS, 0b100)])
     setup.scoreboard.check_interrupt(0b001, 0b100, False)

@@ -27,24 +27,10 @@ from echo_npu import (
     memcpy_packets,
     nop_packet,
 )
-from echo_npu.backends.base import Backend, RegisterOp, WriteReg
+from echo_npu.commands.packets import Packet
 from echo_npu.spec import registers as regs
 from tests.refusals import refuses
-
-
-def counting(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int) -> list[int]:
-    """The values written to one register from now on."""
-    seen: list[int] = []
-    backend: Backend = device.backend
-    run = backend.run
-
-    def spy(ops: list[RegisterOp]) -> list[int]:
-        seen.extend(op.value for op in ops if isinstance(op, WriteReg) and op.offset == offset)
-        return run(ops)
-
-    monkeypatch.setattr(backend, "run", spy)
-    return seen
-
+from tests.runtime.driver.test_recording import register_writes
 
 # --- memory -------------------------------------------------------------------------------------------------
 
@@ -52,9 +38,8 @@ def counting(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int) -> li
 def test_malloc_gives_aligned_pointers_in_the_region_asked_for(npu: Device) -> None:
     for region, base in (("weight", 0), ("activation", 0x1000_0000)):
         pointer = npu.malloc(100, region=region)
-        assert pointer % 64 == 0
-        assert base <= pointer < base + 0x1000_0000
-        assert pointer != 0
+        assert pointer
+        assert pointer in range(base, base + 0x1000_0000, 64)
         npu.free(pointer)
 
 
@@ -69,8 +54,8 @@ def test_malloc_refuses_what_makes_no_sense(npu: Device) -> None:
 def test_out_of_memory_and_what_works_after_it(npu: Device) -> None:
     with pytest.raises(NpuOutOfMemoryError) as caught:
         npu.malloc(300 << 20)
-    assert (caught.value.region, caught.value.asked) == ("activation", 300 << 20)
-    assert caught.value.largest_free_block == 256 << 20
+    error = caught.value
+    assert (error.region, error.asked, error.largest_free_block) == ("activation", 300 << 20, 256 << 20)
     assert npu.malloc(256 << 20)
 
 
@@ -146,8 +131,7 @@ def test_overlapping_device_copy_is_the_devices_error(npu: Device) -> None:
     pointer = npu.malloc(128)
     with pytest.raises(NpuDeviceError) as caught:
         npu.memcpy(pointer + 32, pointer, 64)
-    assert caught.value.code == ErrorCode.OVERLAP
-    assert caught.value.address == pointer + 32
+    assert (caught.value.code, caught.value.address) == (ErrorCode.OVERLAP, pointer + 32)
     npu.clear_error()
     npu.memcpy(pointer + 64, pointer, 64)
 
@@ -188,19 +172,19 @@ def test_wait_with_nothing_submitted_returns_at_once(npu: Device) -> None:
     assert npu.status().state == State.IDLE
 
 
+def chain(block: int, size: int, steps: range, plain: int) -> list[Packet]:
+    """Copies of `size` bytes, each to the place behind; every `plain`-th one has no extension."""
+    rows = [1 if step % plain == 0 else 2 for step in steps]
+    places = [block + size * step for step in steps]
+    copies = [memcpy_packets(at, at + size, size // n, rows=n) for at, n in zip(places, rows, strict=True)]
+    return [packet for copy in copies for packet in copy]
+
+
 def test_a_chain_longer_than_the_queue_goes_through_the_window(npu: Device) -> None:
     block = npu.malloc(64 * 101)
     npu.memset(block, 0, 64 * 101)
     npu.memset(block, 9, 64)
-    chain: list[echo_npu.commands.packets.Packet] = []
-    for step in range(100):  # every second one has an extension, which must not be torn off
-        source = block + 64 * step
-        chain += (
-            memcpy_packets(source, source + 64, 32, rows=2)
-            if step % 2
-            else memcpy_packets(source, source + 64, 64)
-        )
-    npu.submit(chain)
+    npu.submit(chain(block, 64, range(100), plain=2))
     npu.wait()
     out = np.zeros(64 * 101, np.uint8)
     npu.memcpy(out, block, out.size)
@@ -215,15 +199,7 @@ def test_batches_longer_than_the_ring_wrap_and_wait(slots: int) -> None:
         npu.memset(block, 3, 8)
         done = 0
         for count in (1, 2, 200, 3, 190):
-            chain: list[echo_npu.commands.packets.Packet] = []
-            for step in range(done, done + count):
-                source = block + 8 * step
-                chain += (
-                    memcpy_packets(source, source + 8, 4, rows=2)
-                    if step % 3
-                    else memcpy_packets(source, source + 8, 8)
-                )
-            npu.submit_batch(chain)
+            npu.submit_batch(chain(block, 8, range(done, done + count), plain=3))
             done += count
         npu.wait()
         out = np.zeros(8 * (done + 1), np.uint8)
@@ -233,7 +209,7 @@ def test_batches_longer_than_the_ring_wrap_and_wait(slots: int) -> None:
 
 
 def test_hundreds_of_packets_take_one_doorbell(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    tails = counting(npu, monkeypatch, regs.RING_TAIL)
+    tails = register_writes(npu, monkeypatch, regs.RING_TAIL)
     npu.submit_batch([nop_packet()] * 700)
     npu.wait()
     assert len(tails) == 1
@@ -276,9 +252,8 @@ def test_submit_refuses_what_is_no_packet(npu: Device) -> None:
 def test_a_device_error_names_code_packet_and_address(npu: Device) -> None:
     npu.execute([nop_packet(), nop_packet()])
     npu.submit(NpuCommandPacket(Opcode.MEMCPY, 0, 0x1000_0000, 0, 0x2000_0100, m=4))
-    with pytest.raises(
-        NpuDeviceError, match=r"REGISTER_WINDOW \(code 6\) at packet 2, address 0x20000100"
-    ) as caught:
+    said = r"REGISTER_WINDOW \(code 6\) at packet 2, address 0x20000100"
+    with pytest.raises(NpuDeviceError, match=said) as caught:
         npu.wait()
     assert (caught.value.code, caught.value.packet, caught.value.address) == (6, 2, 0x2000_0100)
     status = npu.status()
@@ -333,15 +308,13 @@ def test_reset_drops_what_waits_and_keeps_memory(npu: Device) -> None:
 
 def test_a_time_out_says_what_the_device_is_doing(npu: Device) -> None:
     npu.submit(memcpy_packets(0x1000_0000, 0x1000_1000, 4, rows=2)[0])  # its extension never comes
-    with pytest.raises(
-        NpuTimeoutError, match=r"within 100 cycles; state BUSY.*counters: .*macs=0.*waves=True"
-    ) as caught:
+    said = r"within 100 cycles; state BUSY.*counters: .*macs=0.*waves=True"
+    with pytest.raises(NpuTimeoutError, match=said) as caught:
         npu.wait(timeout_cycles=100)
-    assert caught.value.cycles == 100
-    assert caught.value.status.state == State.BUSY
-    assert caught.value.counters["commands"] == 0
-    assert "waves" in caught.value.waves_hint
-    assert isinstance(caught.value, TimeoutError)
+    late = caught.value
+    assert (late.cycles, late.status.state, late.counters["commands"]) == (100, State.BUSY, 0)
+    assert "waves" in late.waves_hint
+    assert isinstance(late, TimeoutError)
     with pytest.raises(NpuDeviceError) as error:  # without a limit the device's own comes first
         npu.wait()
     assert error.value.code == ErrorCode.BAD_EXTENSION
@@ -375,19 +348,9 @@ def test_without_a_limit_a_device_that_stands_still_is_given_up() -> None:
 
 def test_counters_have_the_documented_names(npu: Device) -> None:
     assert set(npu.counters()) == {
-        "cycles",
-        "busy_cycles",
-        "matrix_busy",
-        "vector_busy",
-        "macs",
-        "read_beats",
-        "write_beats",
-        "stall_read",
-        "stall_write",
-        "stall_bus",
-        "host_beats",
-        "commands",
-    }
+        "cycles", "busy_cycles", "matrix_busy", "vector_busy", "macs", "read_beats", "write_beats",
+        "stall_read", "stall_write", "stall_bus", "host_beats", "commands",
+    }  # fmt: skip
     npu.execute(matmul_packets(0x1000, 0x2000, 0x1000_0000, 3, 4, 5))
     assert npu.counters()["macs"] == 60
     npu.clear_counters()
@@ -445,11 +408,8 @@ def test_bad_limits(npu: Device) -> None:
 def test_info_is_plain_data_read_from_the_hardware() -> None:
     with echo_npu.open("cmodel", config="small") as npu:
         facts = npu.info()
-        assert facts["backend"] == "cmodel"
-        assert facts["config"] == "small"
-        assert facts["has_cycles"] is False
-        assert facts["capabilities"]["array_rows"] == 4
-        assert facts["capabilities"]["data_width"] == 64
+        assert (facts["backend"], facts["config"], facts["has_cycles"]) == ("cmodel", "small", False)
+        assert (facts["capabilities"]["array_rows"], facts["capabilities"]["data_width"]) == (4, 64)
         assert facts["memory"]["activation"]["base"] == 0x1000_0000
         assert npu.memory_statistics()["weight"].used == 0
 
@@ -467,14 +427,10 @@ def test_close_is_idempotent_and_final() -> None:
     npu.close()
     npu.close()
     assert npu.closed
-    for call in (
-        npu.wait,
-        npu.status,
-        lambda: npu.malloc(4),
-        lambda: npu.submit(nop_packet()),
-        tensor.to_numpy,
-    ):
+    for call in (npu.wait, npu.status, tensor.to_numpy):
         refuses(DeviceClosedError, None, call)
+    refuses(DeviceClosedError, None, npu.malloc, 4)
+    refuses(DeviceClosedError, None, npu.submit, nop_packet())
     del tensor
     gc.collect()
 

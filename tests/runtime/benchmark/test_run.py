@@ -73,8 +73,7 @@ def test_an_update_writes_cycles_table_and_picture(place: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("part", "named"),
-    [("gemm", "fp32 16x16x16"), ("layer", "the layer"), ("simulation", "other bytes")],
+    ("part", "named"), [("gemm", "fp32 16x16x16"), ("layer", "the layer"), ("simulation", "other bytes")]
 )
 def test_what_is_wrong_is_not_committed(
     place: Path, part: str, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

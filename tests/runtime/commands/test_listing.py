@@ -8,13 +8,7 @@ import pytest
 
 from echo_npu import Flags, NpuCommandPacket, Opcode, matmul_packets, memcpy_packets, nop_packet
 from echo_npu.commands.listing import list_command
-from echo_npu.commands.packets import (
-    Command,
-    Packet,
-    add_packets,
-    gather_packets,
-    load_program_packets,
-)
+from echo_npu.commands.packets import Command, Packet, add_packets, gather_packets, load_program_packets
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
 
@@ -50,10 +44,7 @@ VECTOR = vector_command(
         ),
         (gather_packets(A, B, C, 2, 8, 30), f"GATHER 2x30x8 {WHERE}"),
         (load_program_packets(A, 40, 3), "LOAD_PROGRAM 40 words at 3 src1=0x00001000"),
-        (
-            VECTOR,
-            "VECTOR program at 7 3x9 s0=0x00001000 s2=0x00002000 dst=0x10000000 repeats=2",
-        ),
+        (VECTOR, "VECTOR program at 7 3x9 s0=0x00001000 s2=0x00002000 dst=0x10000000 repeats=2"),
         ([NpuCommandPacket(0x99, Flags.IRQ)], "opcode 0x99 0x0x0 src1=0x00000000 dst=0x00000000"),
         ([NpuCommandPacket(Opcode.NOP, 1 << 20)], "NOP flags=0x100000"),
     ],

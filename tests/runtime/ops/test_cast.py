@@ -109,9 +109,7 @@ def test_views_and_out(npu: Device) -> None:
 def test_casts_that_are_refused(
     npu: Device, x: Any, dtype: Any, error: type[Exception], words: list[str]
 ) -> None:
-    with pytest.raises(error) as caught:
-        npu.cast(x, dtype)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
+    refuses(error, words, npu.cast, x, dtype)
     refuses(TypeError, "out is float32", npu.cast, np.zeros(3, np.float32), np.float16, out=npu.empty(3))
 
 

@@ -122,14 +122,8 @@ RULE1: list[tuple[str, Change]] = [
     ("output not enabled", descriptor(4, 5, last_word(passes=0, flags=0))),
     ("output bcast", both(descriptor(4, 5, last_word(passes=0, flags=ENABLE | BCAST)), descriptor(4, 4, 1))),
     ("bcast of a row", descriptor(1, 5, last_word(flags=ENABLE | BCAST))),
-    (
-        "bcast of segments",
-        both(descriptor(1, 5, last_word(2, flags=ENABLE | BCAST)), descriptor(1, 4, 1)),
-    ),
-    (
-        "bcast with pack",
-        both(descriptor(1, 5, last_word(flags=ENABLE | BCAST | PACK)), descriptor(1, 4, 1)),
-    ),
+    ("bcast of segments", both(descriptor(1, 5, last_word(2, flags=ENABLE | BCAST)), descriptor(1, 4, 1))),
+    ("bcast with pack", both(descriptor(1, 5, last_word(flags=ENABLE | BCAST | PACK)), descriptor(1, 4, 1))),
     ("row of 2^32 bytes", both(descriptor(2, 5, last_word(1 << 10)), descriptor(2, 4, 1 << 20))),
 ]
 
@@ -302,14 +296,7 @@ def test_any_input_may_overlap_another() -> None:
 def linear(opcode: Opcode, **fields: int) -> tuple[ErrorCode, int]:
     values = {"src1": S0, "src2": S1, "dst": DST, "m": 4, "k": 8, "n": 6, **fields}
     packet = NpuCommandPacket(
-        opcode,
-        0,
-        values["src1"],
-        values["src2"],
-        values["dst"],
-        m=values["m"],
-        k=values["k"],
-        n=values["n"],
+        opcode, 0, values["src1"], values["src2"], values["dst"], m=values["m"], k=values["k"], n=values["n"]
     )
     try:
         check_command(packet, None, ProgramMemory(64))

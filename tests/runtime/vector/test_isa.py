@@ -6,15 +6,7 @@ import random
 
 import pytest
 
-from echo_npu.vector.isa import (
-    ACCUMULATING,
-    OPERAND_CODES,
-    OPERAND_NAMES,
-    Form,
-    Instruction,
-    Op,
-    form_of,
-)
+from echo_npu.vector.isa import ACCUMULATING, OPERAND_CODES, OPERAND_NAMES, Form, Instruction, Op, form_of
 
 V = [f"v{i}" for i in range(16)]
 R = [f"r{i}" for i in range(16)]

@@ -50,12 +50,7 @@ def programs_of(case: VectorCase) -> ProgramMemory:
 def run(case: VectorCase, block_elements: int = 1 << 16, widen: bool = True) -> np.ndarray:
     memory = memory_of(case)
     VectorModel(
-        memory,
-        programs_of(case),
-        VECTOR_LENGTH,
-        ROW_ELEMENTS,
-        block_elements=block_elements,
-        widen=widen,
+        memory, programs_of(case), VECTOR_LENGTH, ROW_ELEMENTS, block_elements=block_elements, widen=widen
     ).execute(case.command)
     return memory
 

@@ -60,6 +60,13 @@ class Write:
     response: int = 0
 
 
+def submission(packet: Packet) -> list[Write]:
+    """The register writes that submit a packet through the command window."""
+    words = np.frombuffer(packet_bytes(packet), dtype="<u4")
+    writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
+    return [*writes, Write(regs.DOORBELL, 1)]
+
+
 class Setup:
     """A scoreboard, and a device that is right until a test spoils it: a functional model of its own."""
 
@@ -75,11 +82,9 @@ class Setup:
         self.memory.write(address, raw)
 
     def submit(self, packets: Sequence[Packet]) -> None:
-        """To the device and, as the monitor would, to the scoreboard."""
+        """Submit to the device and, as the monitor would, to the scoreboard."""
         for packet in packets:
-            words = np.frombuffer(packet_bytes(packet), dtype="<u4")
-            writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
-            self.write([*writes, Write(regs.DOORBELL, 1)])
+            self.write(submission(packet))
 
     def write(self, writes: Sequence[Write]) -> None:
         for write in writes:
@@ -92,6 +97,10 @@ class Setup:
 
     def check(self) -> None:
         self.scoreboard.check(self.memory, self.state())
+
+    def spoil(self, address: int, bits: int = 1) -> None:
+        """Change a byte of the device's memory."""
+        self.memory.bytes[address] ^= bits
 
     def product(self) -> list[Packet]:
         """A MATMUL of fresh operands."""
@@ -145,13 +154,12 @@ def test_error_state_is_checked_too(setup: Setup) -> None:
 @pytest.mark.parametrize("element", [0, 8, M * N - 1])
 def test_one_wrong_bit(setup: Setup, element: int) -> None:
     setup.submit(setup.product())
-    setup.memory.bytes[DST + 4 * element] ^= 1
+    setup.spoil(DST + 4 * element)
     refuses(ExactMismatchError, rf"MATMUL.*row {element // N} element {element % N}", setup.check)
 
 
 def test_result_not_written(setup: Setup) -> None:
-    packets = setup.product()
-    setup.submit(packets)
+    setup.submit(setup.product())
     setup.memory.bytes[DST : DST + 4 * M * N] = 0
     refuses(ExactMismatchError, None, setup.check)
 
@@ -159,20 +167,20 @@ def test_result_not_written(setup: Setup) -> None:
 @pytest.mark.parametrize("address", [DST - 1, DST + 4 * M * N, A, 0, 0x1FFF_FFFF])
 def test_stray_write(setup: Setup, address: int) -> None:
     setup.submit(setup.product())
-    setup.memory.bytes[address] ^= 0x80
+    setup.spoil(address, 0x80)
     refuses(StrayWriteError, f"0x{address:08x}", setup.check)
 
 
 def test_gap_between_strided_rows_is_not_destination(setup: Setup) -> None:
     setup.product()
     setup.submit(matmul_packets(A, B, DST, M, K, N, row_strides=(0, 0, 64)))
-    setup.memory.bytes[DST + 4 * N] ^= 1
+    setup.spoil(DST + 4 * N)
     refuses(StrayWriteError, None, setup.check)
 
 
 def test_blame_goes_to_the_last_writer(setup: Setup) -> None:
     setup.submit([*setup.product(), copy_packet(8)])
-    setup.memory.bytes[DST + 4] ^= 1
+    setup.spoil(DST + 4)
     refuses(ExactMismatchError, "MEMCPY", setup.check)
 
 
@@ -208,27 +216,16 @@ def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPat
     """A device that adds from the other end is accurate enough, and still wrong."""
     packets = setup.product()
     monkeypatch.setattr(cmodel, "matmul_fp32", lambda a, b: matmul_fp32(a[:, ::-1], b[::-1]))
-    for packet in packets:
-        for i, word in enumerate(np.frombuffer(packet_bytes(packet), dtype="<u4")):
-            setup.device.write_reg(regs.CMD_WINDOW + 4 * i, int(word))
-        setup.device.write_reg(regs.DOORBELL, 1)
+    writes = [write for packet in packets for write in submission(packet)]
+    for write in writes:
+        setup.device.write_reg(write.offset, write.data)
     setup.device.wait_irq(0)
     monkeypatch.undo()
-    words = np.frombuffer(packet_bytes(packets[0]), dtype="<u4")
-    writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
-    setup.scoreboard.observe([*writes, Write(regs.DOORBELL, 1)])
+    setup.scoreboard.observe(writes)
     refuses(ExactMismatchError, None, setup.check)
 
 
 # ---- the model is wrong ----
-
-
-def wrong_scale(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return matmul_fp32(a, b) * np.float32(1 + 1e-5)
-
-
-def lost_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return matmul_fp32(a[:, :-1], b[:-1])
 
 
 def one_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -237,7 +234,15 @@ def one_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize("wrong", [wrong_scale, lost_product, one_nan])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda a, b: matmul_fp32(a, b) * np.float32(1 + 1e-5),
+        lambda a, b: matmul_fp32(a[:, :-1], b[:-1]),
+        one_nan,
+    ],
+    ids=["scale", "lost product", "one NaN"],
+)
 def test_wrong_matmul_model(
     setup: Setup, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., np.ndarray]
 ) -> None:
@@ -330,7 +335,7 @@ def test_a_narrow_result_that_is_cut_off(
 @pytest.mark.parametrize("dtype", [DataType.BF16, DataType.FP16, DataType.INT8])
 def test_one_wrong_bit_of_a_narrow_result(setup: Setup, dtype: DataType) -> None:
     setup.submit(full_product(setup, dtype, OutType.OWN))
-    setup.memory.bytes[DST + (M * N - 1) * dtype.itemsize] ^= 1
+    setup.spoil(DST + (M * N - 1) * dtype.itemsize)
     refuses(ExactMismatchError, rf"MATMUL.*row {M - 1} element {N - 1}", setup.check)
 
 
@@ -372,9 +377,9 @@ def test_the_later_batch_wins(setup: Setup, opcode: Opcode) -> None:
     expectation.check(setup.memory.bytes)
     size = command.dst.extent(command.batch)
     for place in range(3, size, 4):  # the sign of each float
-        setup.memory.bytes[DST + place] ^= 0x80
+        setup.spoil(DST + place, 0x80)
         refuses(AccuracyError, None, expectation.check, setup.memory.bytes)
-        setup.memory.bytes[DST + place] ^= 0x80
+        setup.spoil(DST + place, 0x80)
 
 
 @pytest.mark.parametrize(
@@ -393,13 +398,10 @@ def test_accuracy_of_special_values(setup: Setup, a: float, b: float, result: fl
     setup.host_write(B, np.full(6, b, dtype=np.float32))
     command = cmodel.check_command(add_packet(1.0))
     expectation = Expectation(command, setup.memory.bytes)
-    right = DeviceMemory()
-    setup.device.write_reg(regs.IRQ_ENABLE, 0)
     setup.submit([add_packet(1.0)])
     expectation.check(setup.memory.bytes)
     setup.host_write(DST, np.full(6, result, dtype=np.float32))
     refuses(AccuracyError, None, expectation.check, setup.memory.bytes)
-    right.close()
 
 
 # ---- the data is wrong ----
@@ -407,7 +409,7 @@ def test_accuracy_of_special_values(setup: Setup, a: float, b: float, result: fl
 
 def test_device_worked_on_other_data(setup: Setup) -> None:
     packets = setup.product()
-    setup.memory.bytes[A + 3] ^= 0x40
+    setup.spoil(A + 3, 0x40)
     setup.submit(packets)
     refuses((ExactMismatchError, StrayWriteError), None, setup.check)
 
@@ -429,31 +431,26 @@ def test_nothing_checked(setup: Setup) -> None:
     refuses(UncheckedError, "checked no command", setup.scoreboard.finish)
 
 
-def test_unchecked_command(setup: Setup) -> None:
+@pytest.mark.parametrize(
+    ("packets", "left"),
+    [
+        (matmul_packets(A, B, DST, M, K, N), "MATMUL"),
+        ([NpuCommandPacket(0x77)], "error state"),
+        ([NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, A, 0, DST, m=4)], "extension"),
+    ],
+    ids=["command", "error", "unfinished command"],
+)
+def test_what_is_left_unchecked(setup: Setup, packets: list[Packet], left: str) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
     setup.check()
-    setup.submit(setup.product())
-    refuses(UncheckedError, "MATMUL", setup.scoreboard.finish)
-
-
-def test_unchecked_error(setup: Setup) -> None:
-    setup.submit([NpuCommandPacket(Opcode.NOP)])
-    setup.check()
-    setup.submit([NpuCommandPacket(0x77)])
-    refuses(UncheckedError, "error state", setup.scoreboard.finish)
-
-
-def test_unfinished_command(setup: Setup) -> None:
-    setup.submit([NpuCommandPacket(Opcode.NOP)])
-    setup.check()
-    setup.submit([NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, A, 0, DST, m=4)])
-    refuses(UncheckedError, "extension", setup.scoreboard.finish)
+    setup.submit(packets)
+    refuses(UncheckedError, left, setup.scoreboard.finish)
 
 
 def test_a_failure_is_reported_once(setup: Setup) -> None:
     """`finish` does not cover up, with a complaint of its own, what `check` found."""
     setup.submit(setup.product())
-    setup.memory.bytes[DST] ^= 1
+    setup.spoil(DST)
     refuses(ExactMismatchError, None, setup.check)
     setup.scoreboard.finish()
 
@@ -484,45 +481,51 @@ def test_vector_command_passes(setup: Setup) -> None:
 
 def test_vector_command_with_a_wrong_bit(setup: Setup) -> None:
     setup.submit(vector_packets(setup))
-    setup.memory.bytes[DST + 12] ^= 1
+    setup.spoil(DST + 12)
     refuses(ExactMismatchError, "row 0 element 3", setup.check)
 
 
 def test_destination_of_a_broken_program_is_undefined(setup: Setup) -> None:
     setup.submit(vector_packets(setup, seg_len=9))
-    setup.memory.bytes[DST + 4] ^= 1
+    setup.spoil(DST + 4)
     setup.check()
     assert setup.state().error_code == ErrorCode.BAD_PROGRAM
-    setup.memory.bytes[DST + 36] ^= 1
+    setup.spoil(DST + 36)
     refuses(StrayWriteError, None, setup.check)
 
 
-@pytest.mark.parametrize("spoiled", [True, False])
-def test_wrong_gather_model(setup: Setup, monkeypatch: pytest.MonkeyPatch, spoiled: bool) -> None:
+@pytest.fixture
+def gather(setup: Setup) -> list[Packet]:
+    """A GATHER of two rows of ten bytes."""
     setup.host_write(A, np.arange(40, dtype=np.uint8))
     setup.host_write(B, np.array([3, 0], np.int32))
-    if spoiled:
-        real = FunctionalModel._gather
+    return list(gather_packets(A, B, DST, 2, 10, 4))
 
-        def wrong(self: FunctionalModel, command: cmodel.CheckedCommand) -> None:
-            real(self, command)
-            self.memory.bytes[DST + 9] ^= 1
 
-        monkeypatch.setattr(FunctionalModel, "_gather", wrong)
-        refuses(AccuracyError, "did not copy every byte", setup.submit, gather_packets(A, B, DST, 2, 10, 4))
-    else:
-        setup.submit(gather_packets(A, B, DST, 2, 10, 4))
-        setup.check()
+def test_gather_passes(setup: Setup, gather: list[Packet]) -> None:
+    setup.submit(gather)
+    setup.check()
+
+
+def test_wrong_gather_model(setup: Setup, monkeypatch: pytest.MonkeyPatch, gather: list[Packet]) -> None:
+    real = FunctionalModel._gather
+
+    def wrong(self: FunctionalModel, command: cmodel.CheckedCommand) -> None:
+        real(self, command)
+        self.memory.bytes[DST + 9] ^= 1
+
+    monkeypatch.setattr(FunctionalModel, "_gather", wrong)
+    refuses(AccuracyError, "did not copy every byte", setup.submit, gather)
 
 
 def test_destination_of_a_bad_index_is_undefined(setup: Setup) -> None:
     setup.host_write(B, np.array([3, 4], np.int32))
     setup.submit(gather_packets(A, B, DST, 2, 10, 4))
-    setup.memory.bytes[DST + 19] ^= 1
+    setup.spoil(DST + 19)
     setup.check()
     assert setup.state().error_code == ErrorCode.BAD_INDEX
     assert setup.state().error_address == B + 4
-    setup.memory.bytes[DST + 20] ^= 1
+    setup.spoil(DST + 20)
     refuses(StrayWriteError, None, setup.check)
 
 
@@ -536,15 +539,9 @@ BESIDE = DST + 0x1000
         (matmul_packets(A, B, BESIDE, 2, 2, 2, row_strides=(0, 0, 16)), True),
         (memcpy_packets(A, BESIDE, 16), False),  # the engine that failed
         ([sync_packet(), *matmul_packets(A, B, BESIDE, 2, 2, 2)], False),
-        ([*matmul_packets(A, B, BESIDE + 64, 2, 2, 2), *matmul_packets(A, B, BESIDE, 2, 2, 2)], True),
-        (
-            [
-                *matmul_packets(A, B, BESIDE + 64, 2, 2, 2),
-                *matmul_packets(A, B, BESIDE + 128, 2, 2, 2),
-                *matmul_packets(A, B, BESIDE, 2, 2, 2),
-            ],
-            False,  # the matrix engine holds two
-        ),
+        ([packet for at in (64, 0) for packet in matmul_packets(A, B, BESIDE + at, 2, 2, 2)], True),
+        # The matrix engine holds two.
+        ([packet for at in (64, 128, 0) for packet in matmul_packets(A, B, BESIDE + at, 2, 2, 2)], False),
     ],
 )
 @pytest.mark.parametrize("via", ["window", "ring", "tails"])
@@ -560,17 +557,12 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
         ring = A + 0x10_0000
         for slot, packet in enumerate(packets):
             setup.host_write(ring + 64 * slot, np.frombuffer(packet_bytes(packet), np.uint8))
-        setup.write(
-            [
-                Write(regs.RING_BASE, ring),
-                Write(regs.RING_SIZE, 16),
-                Write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
-                # The device may have taken a later tail before it knew of the error.
-                *([Write(regs.RING_TAIL, len(failing))] if via == "tails" else []),
-                Write(regs.RING_TAIL, len(packets)),
-            ]
-        )
-    setup.memory.bytes[BESIDE + 4] ^= 1
+        # The device may have taken a later tail before it knew of the error.
+        tails = [len(failing), len(packets)] if via == "tails" else [len(packets)]
+        enable = Write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+        start = [Write(regs.RING_BASE, ring), Write(regs.RING_SIZE, 16), enable]
+        setup.write([*start, *(Write(regs.RING_TAIL, tail) for tail in tails)])
+    setup.spoil(BESIDE + 4)
     if undefined:
         setup.check()
     else:
@@ -585,18 +577,7 @@ def test_the_device_stops_before_a_command(setup: Setup) -> None:
     copies = [NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST + 64 * i, m=64) for i in range(3)]
     setup.host_write(A, np.arange(64, dtype=np.uint8))
     setup.scoreboard.expect_fault(ErrorCode.QUEUE_FULL, 0, command=1, before=True)
-    writes = [
-        Write(offset, data)
-        for packet in copies
-        for offset, data in [
-            *(
-                (regs.CMD_WINDOW + 4 * i, int(word))
-                for i, word in enumerate(np.frombuffer(packet.pack(), "<u4"))
-            ),
-            (regs.DOORBELL, 1),
-        ]
-    ]
-    setup.scoreboard.observe(writes)
+    setup.scoreboard.observe([write for packet in copies for write in submission(packet)])
     setup.memory.bytes[DST : DST + 64] = setup.memory.bytes[A : A + 64]
     state = DeviceState(State.ERROR, ErrorCode.QUEUE_FULL, 1, 0, 1)
     setup.scoreboard.check(setup.memory, state)
@@ -639,16 +620,17 @@ def test_a_reset_leaves_what_commands_made(setup: Setup, hard: bool) -> None:
     setup.scoreboard.finish()
 
 
-def test_a_reset_that_leaves_something_else(setup: Setup) -> None:
+@pytest.mark.parametrize(
+    ("place", "value", "error", "words"),
+    [(2, 3, ExactMismatchError, "MEMCPY"), (4, 1, StrayWriteError, None)],
+    ids=["another value", "another place"],
+)
+def test_a_reset_that_leaves_something_else(
+    setup: Setup, place: int, value: int, error: type[Exception], words: str | None
+) -> None:
     reset_in_two_copies(setup)
-    setup.memory.bytes[DST + 2] = 3
-    refuses(ExactMismatchError, "MEMCPY", setup.scoreboard.after_reset, setup.memory, hard=False)
-
-
-def test_a_reset_that_writes_elsewhere(setup: Setup) -> None:
-    reset_in_two_copies(setup)
-    setup.memory.bytes[DST + 4] = 1
-    refuses(StrayWriteError, None, setup.scoreboard.after_reset, setup.memory, hard=False)
+    setup.memory.bytes[DST + place] = value
+    refuses(error, words, setup.scoreboard.after_reset, setup.memory, hard=False)
 
 
 def test_the_interrupt_of_the_model(setup: Setup) -> None:

@@ -14,10 +14,7 @@ from tb.repository import ROOT
 
 pytestmark = pytest.mark.sim
 
-CAMPAIGNS = {
-    "uvm": ("uvm", "--sequence", "neighbour", "--count", "4"),
-    "fuzz": ("fuzz", "--count", "3000"),
-}
+CAMPAIGNS = {"uvm": ("uvm", "--sequence", "neighbour", "--count", "4"), "fuzz": ("fuzz", "--count", "3000")}
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)

@@ -5,20 +5,15 @@ from typing import Any
 
 import pytest
 
+Error = type[Exception]
+Words = str | list[str] | None
+"""A regular expression that a message matches, texts all of which it has, or None for any message."""
+
 
 def refuses(
-    error: type[Exception] | tuple[type[Exception], ...],
-    words: str | list[str] | None,
-    call: Callable[..., Any],
-    *args: Any,
-    **options: Any,
+    error: Error | tuple[Error, ...], words: Words, call: Callable[..., Any], *args: Any, **options: Any
 ) -> None:
-    """Assert that `call(*args, **options)` raises `error`, with a message that says why.
-
-    Args:
-        error: the exception.
-        words: a regular expression that the message matches; or texts, all of which it has; None: any message.
-    """
+    """Assert that `call(*args, **options)` raises `error` with a message that says why."""
     __tracebackhide__ = True
     with pytest.raises(error, match=words if isinstance(words, str) else None) as caught:
         call(*args, **options)

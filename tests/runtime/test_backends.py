@@ -14,7 +14,7 @@ import echo_npu
 from echo_npu import BackendError
 from echo_npu.backends import get_backend_class
 from echo_npu.backends.rtlmodel import Options
-from tests.refusals import refuses
+from tests.refusals import Error, Words, refuses
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,7 +94,7 @@ def test_unknown_options_are_named() -> None:
     ],
 )
 def test_wrong_options_of_rtlmodel_are_refused_before_anything_is_built(
-    options: dict, error: type[Exception], words: str
+    options: dict, error: Error, words: Words
 ) -> None:
     refuses(error, words, echo_npu.open, "rtlmodel", **options)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from echo_npu import errors
-from echo_npu.spec import contract
 from echo_npu.spec.status import ErrorCode, NpuStatus, State
 
 
@@ -37,15 +36,9 @@ def test_an_unknown_code_is_still_an_error() -> None:
     assert "code 200" in str(NpuStatus(State.ERROR, 200, 5))
 
 
-def test_the_codes_are_the_contracts_own() -> None:
-    assert ErrorCode is contract.ErrorCode
-    assert State is contract.State
-
-
 def test_simulator_error_says_where_to_look() -> None:
-    error = errors.SimulatorError(
-        "it ended", exit_status=-9, log_tail="first\nlast\n", log_path=Path("a/b.log")
-    )
+    log = Path("a/b.log")
+    error = errors.SimulatorError("it ended", exit_status=-9, log_tail="first\nlast\n", log_path=log)
     text = str(error)
     for words in ("it ended", "signal 9", "a/b.log", "last"):
         assert words in text

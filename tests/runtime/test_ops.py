@@ -13,7 +13,7 @@ import echo_npu
 from echo_npu import Device, DeviceTensor
 from echo_npu.commands.strided import Loop, chunks, collapse, overlaps
 from tests.arrays import normal
-from tests.refusals import refuses
+from tests.refusals import Error, Words, refuses
 
 F32 = NDArray[np.float32]
 
@@ -108,12 +108,7 @@ def test_matmul_takes_any_numpy_layout(npu: Device) -> None:
     ],
 )
 def test_matmul_names_both_shapes(
-    npu: Device,
-    a: tuple[int, ...],
-    b: tuple[int, ...],
-    options: dict,
-    error: type[Exception],
-    words: list[str],
+    npu: Device, a: tuple[int, ...], b: tuple[int, ...], options: dict, error: Error, words: Words
 ) -> None:
     refuses(error, words, npu.matmul, np.zeros(a, np.float32), np.zeros(b, np.float32), **options)
 
@@ -128,9 +123,8 @@ def test_other_dtypes_are_refused_by_name(npu: Device, dtype: type) -> None:
 
 def test_what_is_no_array_is_refused(npu: Device) -> None:
     refuses(TypeError, "a is list, b is ndarray of float32", npu.matmul, [[1.0]], np.ones((1, 1), np.float32))
-    assert (
-        npu.matmul(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), out_dtype="float32").item() == 1
-    )
+    one = np.ones((1, 1), np.float32)
+    assert npu.matmul(one, one, out_dtype="float32").item() == 1
 
 
 def test_operands_that_do_not_fit_leave_nothing_behind(npu: Device) -> None:

@@ -39,9 +39,8 @@ def test_command_layout_is_the_documented_one() -> None:
 
 
 def test_command_takes_plain_parameter_words() -> None:
-    packet = NpuCommandPacket(
-        opcode=3, flags=0, src1_addr=64, src2_addr=0, dst_addr=128, param=[7, 0, 1, 0, 2, 0, 0, 9]
-    )
+    param = [7, 0, 1, 0, 2, 0, 0, 9]
+    packet = NpuCommandPacket(opcode=3, flags=0, src1_addr=64, src2_addr=0, dst_addr=128, param=param)
     assert packet.m == 7
     assert packet.param == (7, 0, 1, 0, 2, 0, 0, 9)
 
@@ -238,16 +237,8 @@ def test_matmul_builder_names_what_it_refuses(change: dict, error: type[Exceptio
 
 def test_memcpy_builder() -> None:
     assert memcpy_packets(65, 131, 7) == [NpuCommandPacket(Opcode.MEMCPY, 0, 65, 0, 131, m=7)]
-    command, extension = memcpy_packets(
-        1,
-        1000,
-        7,
-        rows=3,
-        row_strides=(5, 9),
-        batch=(2, 1),
-        src_batch_strides=(0, 0),
-        dst_batch_strides=(27, 0),
-    )
+    strides = {"row_strides": (5, 9), "src_batch_strides": (0, 0), "dst_batch_strides": (27, 0)}
+    command, extension = memcpy_packets(1, 1000, 7, rows=3, batch=(2, 1), **strides)
     assert isinstance(command, NpuCommandPacket)
     assert command.flags == Flags.EXT
     assert extension == ExtensionPacket(
@@ -259,9 +250,8 @@ def test_memcpy_builder() -> None:
 
 
 def test_add_builder() -> None:
-    assert add_packets(64, 128, 64, 9) == [
-        NpuCommandPacket(Opcode.ADD_TENSOR, 0, 64, 128, 64, m=9, alpha=1.0)
-    ]
+    (packet,) = add_packets(64, 128, 64, 9)
+    assert packet == NpuCommandPacket(Opcode.ADD_TENSOR, 0, 64, 128, 64, m=9, alpha=1.0)
     refuses(ValueError, "src2 is 0x82", add_packets, 64, 130, 64, 9)
     refuses(ValueError, "elements is 0", add_packets, 64, 128, 64, 0)
 

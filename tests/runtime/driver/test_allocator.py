@@ -58,11 +58,8 @@ def test_the_whole_region_can_be_had_and_had_again() -> None:
         pointer = allocator.malloc(everything)
         with pytest.raises(NpuOutOfMemoryError) as caught:
             allocator.malloc(1)
-        assert (caught.value.region, caught.value.asked, caught.value.largest_free_block) == (
-            region.name,
-            1,
-            0,
-        )
+        error = caught.value
+        assert (error.region, error.asked, error.largest_free_block) == (region.name, 1, 0)
         allocator.free(pointer)
         assert allocator.malloc(everything) == pointer
 

@@ -310,9 +310,8 @@ def test_more_vector_programs_than_program_memory_holds(npu: Device, monkeypatch
         assert [out.to_numpy()[0] for out in outs] == [0, 1, 2, 3, 4]
         npu.memset(outs[0].ptr, 0xFF, 16)
     assert len(doorbells) == 2
-    assert same_bits(
-        npu.exp(SQUARE), npu.exp(npu.tensor(SQUARE)).to_numpy()
-    )  # what was loaded is known again
+    # What was loaded is known again.
+    assert same_bits(npu.exp(SQUARE), npu.exp(npu.tensor(SQUARE)).to_numpy())
 
 
 def test_a_vector_program_that_is_too_large(npu: Device) -> None:

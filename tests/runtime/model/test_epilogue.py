@@ -16,7 +16,7 @@ from tests.runtime import matmul_definition as definition
 
 SPECIAL32 = np.array(
     [0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF800001, 0x7F7FFFFF, 0x7F800000, 0xFF800000,
-     0x7FC00001, 0x7F800001, 0x3F7FFFFF, 0x33800000],
+     0x7FC00001, 0x7F800001, 0xFF812345, 0x3F7FFFFF, 0x33800000, 0x4B800001],
     np.uint32,
 )  # fmt: skip
 SPECIAL16 = np.array(

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 import echo_npu
+from echo_npu import Device
 
 
 @pytest.fixture
-def device() -> Iterator[echo_npu.Device]:
+def device() -> Iterator[Device]:
     with echo_npu.open("cmodel") as opened:
         yield opened
 
 
 @pytest.fixture
-def twin() -> Iterator[echo_npu.Device]:
+def twin() -> Iterator[Device]:
     with echo_npu.open("cmodel") as opened:
         yield opened

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import run_model, smollm2_layer, smollm2_stack
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.layer_types import LayerConfig
@@ -120,7 +120,7 @@ def test_embedding(path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", range(LAYERS))
-def test_a_layer_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device, index: int) -> None:
+def test_a_layer_runs(path: Path, device: Device, twin: Device, index: int) -> None:
     write_model(path)
     layer = smollm2_layer(index, "the theme of it", GgufModel(path))
     assert len(layer.case.hidden_in) >= 8
@@ -129,7 +129,7 @@ def test_a_layer_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device
 
 
 @pytest.mark.parametrize("layers", [1, LAYERS])
-def test_a_stack_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device, layers: int) -> None:
+def test_a_stack_runs(path: Path, device: Device, twin: Device, layers: int) -> None:
     write_model(path)
     stack = smollm2_stack(layers, "the", GgufModel(path))
     assert stack.case.ids.tolist() == [258]

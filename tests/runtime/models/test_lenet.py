@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import Digits, LeNet, LeNetWeights, lenet, load_digits, run_model, train
 from echo_npu.models.operations import Array, Operation, Relu
 from echo_npu.models.truth import Truth, exact
@@ -22,9 +22,7 @@ def trained() -> tuple[LeNetWeights, Digits]:
     return train(known.take(slice(640)), epochs=2), held_out
 
 
-def test_fifty_images(
-    device: echo_npu.Device, twin: echo_npu.Device, trained: tuple[LeNetWeights, Digits]
-) -> None:
+def test_fifty_images(device: Device, twin: Device, trained: tuple[LeNetWeights, Digits]) -> None:
     weights, held_out = trained
     model = LeNet(weights, held_out.take(slice(50)))
     run = run_model(model, device, twin)
@@ -40,7 +38,7 @@ def test_fifty_images(
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_any_number_of_images(
-    device: echo_npu.Device, twin: echo_npu.Device, trained: tuple[LeNetWeights, Digits], count: int
+    device: Device, twin: Device, trained: tuple[LeNetWeights, Digits], count: int
 ) -> None:
     weights, held_out = trained
     assert run_model(LeNet(weights, held_out.take(slice(count))), device, twin).failures == []
@@ -52,7 +50,7 @@ def test_no_images_are_refused(trained: tuple[LeNetWeights, Digits]) -> None:
 
 
 def test_one_wrong_weight_bit_fails(
-    device: echo_npu.Device, twin: echo_npu.Device, trained: tuple[LeNetWeights, Digits]
+    device: Device, twin: Device, trained: tuple[LeNetWeights, Digits]
 ) -> None:
     weights, held_out = trained
     model = LeNet(weights, held_out.take(slice(2)))
@@ -71,7 +69,7 @@ class _Linear(Operation):
 
     op = "relu"
 
-    def run(self, npu: echo_npu.Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
+    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
         pass
 
     def truth(self, *inputs: Array) -> Truth:
@@ -79,10 +77,7 @@ class _Linear(Operation):
 
 
 def test_a_wrong_network_of_right_operations_fails(
-    device: echo_npu.Device,
-    twin: echo_npu.Device,
-    trained: tuple[LeNetWeights, Digits],
-    monkeypatch: pytest.MonkeyPatch,
+    device: Device, twin: Device, trained: tuple[LeNetWeights, Digits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lenet.Relu is Relu
     monkeypatch.setattr(lenet, "Relu", _Linear)

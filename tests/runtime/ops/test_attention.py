@@ -69,15 +69,10 @@ def test_heads_side_by_side_need_no_copies(npu: Device) -> None:
     tokens, heads, kv_heads, width = 6, 4, 2, 8
     q, cache = normal(tokens, heads, width), normal(tokens, 2, kv_heads, width, seed=1)
     query, keys, out = npu.tensor(q), npu.tensor(cache), npu.empty((tokens, heads, width))
-    npu.attention(query.swapaxes(0, 1), keys[:, 0].swapaxes(0, 1), keys[:, 1].swapaxes(0, 1), causal=True)
+    given = [each.swapaxes(0, 1) for each in (query, keys[:, 0], keys[:, 1])]
+    npu.attention(*given, causal=True)
     commands = npu.counters()["commands"]
-    result = npu.attention(
-        query.swapaxes(0, 1),
-        keys[:, 0].swapaxes(0, 1),
-        keys[:, 1].swapaxes(0, 1),
-        causal=True,
-        out=out.swapaxes(0, 1),
-    )
+    result = npu.attention(*given, causal=True, out=out.swapaxes(0, 1))
     assert isinstance(result, DeviceTensor)
     assert npu.counters()["commands"] == commands + 3
     dense = [np.ascontiguousarray(each.swapaxes(0, 1)) for each in (q, cache[:, 0], cache[:, 1])]

@@ -41,10 +41,8 @@ class Board:
 
     def window(self, *packets: Packet) -> None:
         for packet in packets:
-            words = np.frombuffer(packet_bytes(packet), "<u4").tolist()
-            self.timeline.see(
-                [WriteReg(regs.CMD_WINDOW + 4 * index, word) for index, word in enumerate(words)]
-            )
+            words = enumerate(np.frombuffer(packet_bytes(packet), "<u4").tolist())
+            self.timeline.see([WriteReg(regs.CMD_WINDOW + 4 * index, word) for index, word in words])
             self.timeline.see([WriteReg(regs.DOORBELL, 1), ReadReg(regs.STATUS)])
 
     def ring(self, *packets: Packet, size: int = 8) -> None:
@@ -130,9 +128,8 @@ def test_commands_of_one_engine_that_overlap_have_rows_of_their_own(board: Board
         (240, TraceEventKind.DONE, 0),
         (241, TraceEventKind.RETIRE),
     )
-    tracks = {
-        event["tid"]: event["args"]["name"] for event in board.written() if event["name"] == "thread_name"
-    }
+    named = (event for event in board.written() if event["name"] == "thread_name")
+    tracks = {event["tid"]: event["args"]["name"] for event in named}
     found = [(tracks[each["tid"]], each["ts"], each["dur"]) for each in board.slices()]
     assert found == [
         ("matrix commands", 100, 22),
@@ -197,11 +194,10 @@ def test_spans(board: Board) -> None:
 
 
 def test_a_full_record_is_cut(board: Board) -> None:
+    levels = TraceEventKind.LEVELS
     with pytest.warns(TraceCutWarning, match="cut at cycle 200: more happened"):
-        board.events(
-            (200, TraceEventKind.LEVELS, 0, 1), (300, TraceEventKind.CUT), (310, TraceEventKind.LEVELS, 0, 0)
-        )
-    board.events((400, TraceEventKind.LEVELS, 0, 1))
+        board.events((200, levels, 0, 1), (300, TraceEventKind.CUT), (310, levels, 0, 0))
+    board.events((400, levels, 0, 1))
     assert board.timeline.cut
     assert [(each["ts"], each["dur"]) for each in board.slices()] == [(100, 100)]
 

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from echo_npu.cli import app
 from echo_npu.vector.assembler import assemble
+from tests.runtime.test_cli import call
 
 TEXT = """.name axpy
     loop0: chunks
@@ -17,11 +16,6 @@ TEXT = """.name axpy
     next loop0, s0, s1
     end
 """
-
-
-def call(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, list(words), env={"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"})
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

@@ -41,8 +41,7 @@ class Loads:
         self.runs.append((run[0], [each.name for each in run[1]]))
 
     def entries(self, *programs: Program) -> list[int]:
-        found = self.library.entries(programs)
-        return found
+        return self.library.entries(programs)
 
 
 A, B, C, D = program("a", 40), program("b", 30), program("c", 20), program("d", 35)
@@ -215,9 +214,7 @@ def test_builders_refuse(build: object, words: str) -> None:
 
 def test_builders_choose_the_fields() -> None:
     (made,) = packets.gather_packets(1, 8, 3, 4, 5, 6, irq=True)
-    assert (made.pack(), made.flags) == (
-        packets.NpuCommandPacket(Opcode.GATHER, packets.Flags.IRQ, 1, 8, 3, m=4, k=6, n=5).pack(),
-        packets.Flags.IRQ,
-    )
+    same = packets.NpuCommandPacket(Opcode.GATHER, packets.Flags.IRQ, 1, 8, 3, m=4, k=6, n=5)
+    assert (made.pack(), made.flags) == (same.pack(), packets.Flags.IRQ)
     (made,) = packets.load_program_packets(16, 2, 3)
     assert made.pack() == packets.NpuCommandPacket(Opcode.LOAD_PROGRAM, 0, 16, m=2, k=3).pack()

@@ -22,15 +22,8 @@ SEEDS = 250
 
 
 def case_of(seed: int, *, broken: bool = False, entry: int = 5) -> VectorCase:
-    return generate(
-        seed,
-        vector_length=VECTOR_LENGTH,
-        row_elements=ROW_ELEMENTS,
-        base=BASE,
-        entry=entry,
-        broken=broken,
-        work=6000,
-    )
+    sizes = {"vector_length": VECTOR_LENGTH, "row_elements": ROW_ELEMENTS, "work": 6000}
+    return generate(seed, base=BASE, entry=entry, broken=broken, **sizes)
 
 
 def memory_of(case: VectorCase) -> np.ndarray:

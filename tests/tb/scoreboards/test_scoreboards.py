@@ -44,7 +44,7 @@ from tb.scoreboards.errors import (
     UncheckedError,
 )
 from tb.scoreboards.interrupts import InterruptMismatchError
-from tests.refusals import refuses
+from tests.refusals import Error, Words, refuses
 
 A, B, DST = 0x1000_0000, 0x0000_4000, 0x1001_0000
 M, K, N = 5, 6, 7
@@ -626,7 +626,7 @@ def test_a_reset_leaves_what_commands_made(setup: Setup, hard: bool) -> None:
     ids=["another value", "another place"],
 )
 def test_a_reset_that_leaves_something_else(
-    setup: Setup, place: int, value: int, error: type[Exception], words: str | None
+    setup: Setup, place: int, value: int, error: Error, words: Words
 ) -> None:
     reset_in_two_copies(setup)
     setup.memory.bytes[DST + place] = value

@@ -11,16 +11,14 @@ from tests.refusals import refuses
 
 
 def part(number: int, **figures: int) -> CampaignResult:
-    return CampaignResult(
-        "faults", 7 + number, 1.5, figures, [Item(f"item {number}", "pass", 0.5)], ["p.html"]
-    )
+    items = [Item(f"item {number}", "pass", 0.5)]
+    return CampaignResult("faults", 7 + number, 1.5, figures, items, ["p.html"])
 
 
 def test_round_trip(tmp_path: Path) -> None:
     """What is read is what was saved."""
-    result = CampaignResult(
-        "uvm", 3, 2.0, {"programs": 5}, (Item("a", "fail", 1.0, "why", "make uvm"),), ("x.html",)
-    )
+    items = (Item("a", "fail", 1.0, "why", "make uvm"),)
+    result = CampaignResult("uvm", 3, 2.0, {"programs": 5}, items, ("x.html",))
     result.save(tmp_path / "deep" / "uvm.json")
     again = CampaignResult.load(tmp_path / "deep" / "uvm.json")
     assert again.items == result.items

@@ -14,15 +14,16 @@ from echo_npu.models.truth import Truth, exact
 from echo_npu.tensor import DeviceTensor
 
 pytest.importorskip("sklearn")
+Trained = tuple[LeNetWeights, Digits]
 
 
 @pytest.fixture(scope="module")
-def trained() -> tuple[LeNetWeights, Digits]:
+def trained() -> Trained:
     known, held_out = load_digits()
     return train(known.take(slice(640)), epochs=2), held_out
 
 
-def test_fifty_images(device: Device, twin: Device, trained: tuple[LeNetWeights, Digits]) -> None:
+def test_fifty_images(device: Device, twin: Device, trained: Trained) -> None:
     weights, held_out = trained
     model = LeNet(weights, held_out.take(slice(50)))
     run = run_model(model, device, twin)
@@ -37,21 +38,17 @@ def test_fifty_images(device: Device, twin: Device, trained: tuple[LeNetWeights,
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_any_number_of_images(
-    device: Device, twin: Device, trained: tuple[LeNetWeights, Digits], count: int
-) -> None:
+def test_any_number_of_images(device: Device, twin: Device, trained: Trained, count: int) -> None:
     weights, held_out = trained
     assert run_model(LeNet(weights, held_out.take(slice(count))), device, twin).failures == []
 
 
-def test_no_images_are_refused(trained: tuple[LeNetWeights, Digits]) -> None:
+def test_no_images_are_refused(trained: Trained) -> None:
     with pytest.raises(ValueError, match="no images"):
         LeNet(trained[0], trained[1].take(slice(0)))
 
 
-def test_one_wrong_weight_bit_fails(
-    device: Device, twin: Device, trained: tuple[LeNetWeights, Digits]
-) -> None:
+def test_one_wrong_weight_bit_fails(device: Device, twin: Device, trained: Trained) -> None:
     weights, held_out = trained
     model = LeNet(weights, held_out.take(slice(2)))
 
@@ -77,7 +74,7 @@ class _Linear(Operation):
 
 
 def test_a_wrong_network_of_right_operations_fails(
-    device: Device, twin: Device, trained: tuple[LeNetWeights, Digits], monkeypatch: pytest.MonkeyPatch
+    device: Device, twin: Device, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lenet.Relu is Relu
     monkeypatch.setattr(lenet, "Relu", _Linear)

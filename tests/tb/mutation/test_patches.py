@@ -20,13 +20,14 @@ endmodule
 """
 
 
-def changed(tmp_path: Path, *pairs: tuple[str, str]) -> list[tuple[str, str, str]]:
-    text = OLD
-    for old, new in pairs:
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    before, after = RtlSource(tmp_path / "m.sv", OLD), RtlSource(tmp_path / "m.sv", text)
-    return [(edit.kind, OLD[edit.start : edit.end], edit.mutated) for edit in differences(before, after)]
+def changed(tmp_path: Path, *pairs: tuple[str, str], old: str = OLD) -> list[tuple[str, str, str]]:
+    """The edits, each with the text in its place, that exchange the first of each pair for the second."""
+    text = old
+    for before, after in pairs:
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    edits = differences(RtlSource(tmp_path / "m.sv", old), RtlSource(tmp_path / "m.sv", text))
+    return [(edit.kind, old[edit.start : edit.end], edit.mutated) for edit in edits]
 
 
 def test_the_smallest_expression(tmp_path: Path) -> None:
@@ -39,10 +40,8 @@ def test_two_changes(tmp_path: Path) -> None:
 
 
 def test_a_statement(tmp_path: Path) -> None:
-    found = changed(tmp_path, ("if (a) d <= b;", "if (a) d <= b;\n    if (b) d <= 1'b0;"))
-    assert [(kind, old.split()[0], new.split()[0]) for kind, old, new in found] == [
-        ("statement", "begin", "begin")
-    ]
+    ((kind, old, new),) = changed(tmp_path, ("if (a) d <= b;", "if (a) d <= b;\n    if (b) d <= 1'b0;"))
+    assert (kind, old.split()[0], new.split()[0]) == ("statement", "begin", "begin")
 
 
 def test_layout_and_comments_are_no_change(tmp_path: Path) -> None:
@@ -67,12 +66,6 @@ endmodule
 """
 
 
-def in_wide(tmp_path: Path, old: str, new: str) -> list[tuple[str, str, str]]:
-    assert WIDE.count(old) == 1
-    before, after = RtlSource(tmp_path / "m.sv", WIDE), RtlSource(tmp_path / "m.sv", WIDE.replace(old, new))
-    return [(edit.kind, WIDE[edit.start : edit.end], edit.mutated) for edit in differences(before, after)]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "edits"),
     [
@@ -88,7 +81,7 @@ def in_wide(tmp_path: Path, old: str, new: str) -> list[tuple[str, str, str]]:
 def test_both_sides_keep_their_width_and_sign(
     tmp_path: Path, old: str, new: str, edits: list[tuple[str, str, str]]
 ) -> None:
-    assert in_wide(tmp_path, old, new) == edits
+    assert changed(tmp_path, (old, new), old=WIDE) == edits
 
 
 @pytest.mark.parametrize(
@@ -101,7 +94,7 @@ def test_both_sides_keep_their_width_and_sign(
 )
 def test_a_side_that_would_change_the_other(tmp_path: Path, old: str, new: str, reason: str) -> None:
     message = f"{reason}: `?:` would change the meaning of one; cast it"
-    refuses(PatchError, re.escape(message), in_wide, tmp_path, old, new)
+    refuses(PatchError, re.escape(message), changed, tmp_path, (old, new), old=WIDE)
 
 
 def patch(tmp_path: Path, text: str) -> Path:

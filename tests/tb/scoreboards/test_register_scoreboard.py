@@ -9,13 +9,8 @@ from echo_npu.spec.status import State
 from tb.scoreboards.registers import RegisterMismatchError, RegisterScoreboard
 from tests.refusals import refuses
 
-MODEL = {
-    regs.ID: 0x4543484F,
-    regs.IRQ_STATUS: 4,
-    regs.IRQ_ENABLE: 5,
-    regs.RETIRED: 7,
-    regs.STATUS: int(State.DONE),
-}
+MODEL = {regs.ID: 0x4543484F, regs.IRQ_STATUS: 4, regs.IRQ_ENABLE: 5, regs.RETIRED: 7}
+MODEL[regs.STATUS] = int(State.DONE)
 
 
 def scoreboard(**changes: int) -> RegisterScoreboard:

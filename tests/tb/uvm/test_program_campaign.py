@@ -43,11 +43,9 @@ def test_failing_programs_are_kept_short(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SEED", "10")
-    assert (
-        main(["uvm", "--config", "small", "--count", "3", "--json", str(tmp_path / "result" / "uvm.json")])
-        == 1
-    )
-    result = CampaignResult.load(tmp_path / "result" / "uvm.json")
+    path = tmp_path / "result" / "uvm.json"
+    assert main(["uvm", "--config", "small", "--count", "3", "--json", str(path)]) == 1
+    result = CampaignResult.load(path)
     assert result.figures == {"uvm_programs": 3, "uvm_failed": 1}
     assert [item.name for item in result.items] == ["mixed small 11"]
     printed = capsys.readouterr().out

@@ -1,7 +1,5 @@
 """What the documentation says is there, is there; what it shows, runs."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

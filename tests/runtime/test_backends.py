@@ -1,7 +1,5 @@
 """Choosing a backend, a configuration and the repository: what is there, and what is said of what is not."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The command line, on the functional model."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ECHO_NPU_DEBUG_LEVEL: which lines appear at which level, and their colours."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

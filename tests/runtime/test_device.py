@@ -1,7 +1,5 @@
 """The shared Device, on the functional model: memory, copies, submission, waiting, errors, life."""
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -1,7 +1,5 @@
 """The exceptions: what they carry, and that their messages say it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

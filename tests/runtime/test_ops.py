@@ -1,7 +1,5 @@
 """Operations on numpy arrays and on device tensors: shapes, results, and what is refused."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 

@@ -1,7 +1,5 @@
 """A contract that contradicts itself is refused, with a message that names the place."""
 
-from __future__ import annotations
-
 import pytest
 
 from spec.contract import ROOT, SOURCE, ContractError, load, parse

@@ -1,7 +1,5 @@
 """What is generated is up to date, and says in every language what the contract says."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

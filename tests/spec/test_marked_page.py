@@ -1,7 +1,5 @@
 """The generated part of a page is found and replaced, and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Committed cycle numbers: what has moved is seen, and only an explicit wish moves the file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

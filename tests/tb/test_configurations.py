@@ -1,7 +1,5 @@
 """Trying random configurations: what is drawn, what fails, and how it is done again. No simulator."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results of campaigns: saved, read and added up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

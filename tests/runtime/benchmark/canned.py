@@ -1,7 +1,5 @@
 """Results as `make bench` has them, made up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import echo_npu

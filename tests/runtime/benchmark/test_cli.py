@@ -1,7 +1,5 @@
 """`echo-npu bench gemm`, on the functional model."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

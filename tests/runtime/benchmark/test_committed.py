@@ -1,7 +1,5 @@
 """What the docs show of the benchmarks is what the committed cycles say."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks import committed, run

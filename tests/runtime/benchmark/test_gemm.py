@@ -1,7 +1,5 @@
 """Measuring products, on the functional model: what is compared, in which order, and what a fault does."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """The pictures of the report, from results that are made up."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks import plots

@@ -1,7 +1,5 @@
 """The report of the benchmarks, from results that are made up."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

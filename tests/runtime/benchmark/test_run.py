@@ -1,7 +1,5 @@
 """`make bench` from its measurements on, which are made up here: files, comparison, update, exit status."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The judgement of a run, on cycles that are made up."""
 
-from __future__ import annotations
-
 import pytest
 
 from echo_npu.benchmark.gemm import Measured

@@ -1,7 +1,5 @@
 """Commands in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Packets: the bytes that they make, and the arguments that they refuse."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

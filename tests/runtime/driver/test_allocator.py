@@ -1,7 +1,5 @@
 """The allocator, against a map of every unit that it handed out."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """Recording and replay on the functional model: bits, memory, programs, doorbells, and what is refused."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The functional model at its registers: submission, states, interrupts, errors, what commands compute."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Types and epilogue of a product, against the definition one number at a time."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """The arithmetic of the functional model, against scalar float32 in the order that the contract states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Two functional models: one to run a layer on, one to compare it with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The executor notices whatever the device does differently from its twin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The model file reader, on a small file that is written here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

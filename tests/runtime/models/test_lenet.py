@@ -1,7 +1,5 @@
 """LeNet-5 on the functional model: it passes, and it fails whenever anything is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each operation of the models stays within the bound that it states, and a result beyond it is found."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

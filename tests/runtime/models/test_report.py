@@ -1,7 +1,5 @@
 """The table of a run: a line an operation, or a line for all layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """SmolLM2-135M itself, where its weights are installed (`make setup-models`)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

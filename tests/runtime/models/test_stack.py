@@ -1,7 +1,5 @@
 """A stack of tiny layers on the functional model: it passes, and it fails whenever anything is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The tiny layer on the functional model: it passes, and it fails whenever anything is wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any

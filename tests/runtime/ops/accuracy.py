@@ -1,7 +1,5 @@
 """Comparing results with float64, within a stated bound."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

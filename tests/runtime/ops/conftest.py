@@ -1,7 +1,5 @@
 """What the tests of the operations share: a functional model of each configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 that another backend gives the same bits, with these very calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A random trial of every operation: its operands as views, the call, and numpy's result."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence

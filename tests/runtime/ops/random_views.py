@@ -1,7 +1,5 @@
 """Random views that share memory, for numpy and for devices: any strides, 0 among them, any offset."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random

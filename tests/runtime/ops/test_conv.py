@@ -1,7 +1,5 @@
 """im2col and convolution against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

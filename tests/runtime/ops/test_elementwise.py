@@ -1,7 +1,5 @@
 """Elementwise operations: values, corners, broadcasting, views, in place, what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

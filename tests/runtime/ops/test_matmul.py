@@ -1,7 +1,5 @@
 """Products of every type with scales, bias and activation, against the definition one number at a time."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from typing import Any

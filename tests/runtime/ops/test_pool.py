@@ -1,7 +1,5 @@
 """Pooling against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """QuantizedLinear: its layout, its one product, and its error against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sums, means, extremes and argmax over any axes, against float64."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

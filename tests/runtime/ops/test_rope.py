@@ -1,7 +1,5 @@
 """Rotary position embedding, both conventions, against float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Data movement: cat, clone, contiguous, permute, transpose, full."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

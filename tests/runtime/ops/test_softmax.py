@@ -1,7 +1,5 @@
 """Softmax: scale, causal and additive masks, any axis, short and long rows, against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

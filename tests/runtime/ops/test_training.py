@@ -1,7 +1,5 @@
 """Gradients, loss and optimiser: against float64, whose formulas central differences confirm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

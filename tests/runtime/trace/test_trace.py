@@ -1,7 +1,5 @@
 """What a timeline makes of register writes and of recorded events, without a simulator."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import resource

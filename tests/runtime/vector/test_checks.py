@@ -1,7 +1,5 @@
 """The checks of VECTOR, GATHER and LOAD_PROGRAM: which rule is hit, and which one first."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`echo-npu asm` and `echo-npu disasm`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """VECTOR commands: the four packets, and arguments that no command can have."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

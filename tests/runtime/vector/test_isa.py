@@ -1,7 +1,5 @@
 """Encoding, and which operands an instruction may have."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

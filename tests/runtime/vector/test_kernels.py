@@ -1,7 +1,5 @@
 """The library's programs: docs/ops.md has their names and what they cost."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

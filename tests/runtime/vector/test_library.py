@@ -1,7 +1,5 @@
 """Program memory: first fit, least recently used out but nothing still needed; and loading it on a device."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The macros of elementary functions keep what they promise to a program that uses them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

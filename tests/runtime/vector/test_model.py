@@ -1,7 +1,5 @@
 """The functional model of the vector engine against a slow interpreter, in blocks of any size."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The builder: registers, immediates, what it refuses, passes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

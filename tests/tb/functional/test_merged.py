@@ -1,7 +1,5 @@
 """Coverage files are merged, and judged by the plan."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands become samples of the plan."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

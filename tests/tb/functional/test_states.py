@@ -1,7 +1,5 @@
 """Words that the board counts become samples of the plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where tasks run: every one gives one outcome, whatever dies meanwhile."""
 
-from __future__ import annotations
-
 import collections
 import os
 import signal

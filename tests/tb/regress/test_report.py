@@ -1,7 +1,5 @@
 """The report: HTML, JUnit XML, history, summary."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

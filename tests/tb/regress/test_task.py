@@ -1,7 +1,5 @@
 """One task: what it writes is its result, and whatever goes wrong is in the result too."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

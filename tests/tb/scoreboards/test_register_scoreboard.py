@@ -1,7 +1,5 @@
 """Reads of registers are judged as far as a model without a clock can say what they are."""
 
-from __future__ import annotations
-
 import pytest
 
 from echo_npu.spec import registers as regs

@@ -1,7 +1,5 @@
 """Every check of the scoreboards fails when the device, the model or the data is wrong, and says which."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

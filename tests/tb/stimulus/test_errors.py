@@ -1,7 +1,5 @@
 """Commands that fail, each in the way that it is drawn for."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 

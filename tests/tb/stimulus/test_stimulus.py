@@ -1,7 +1,5 @@
 """Programs are determined by their seed, legal, and the same after they were saved."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from pathlib import Path

@@ -11,8 +11,6 @@ spoils what the device did. $PLANTED_BUG says which bug:
 - half: a reset leaves a byte that no command computes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The pyuvm environment: legal programs pass, a planted bug is found, shrunk, saved and replayed."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whose bus error it can be."""
 
-from __future__ import annotations
-
 import pytest
 
 from echo_npu.commands.packets import (

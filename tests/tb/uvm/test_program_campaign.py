@@ -1,7 +1,5 @@
 """What the campaign's command line does with programs that pass and that fail, without a simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

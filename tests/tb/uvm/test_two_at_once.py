@@ -1,7 +1,5 @@
 """Two campaigns with one configuration and one seed, at the same time in one tree, do not meet."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -30,8 +30,6 @@ from echo_npu.spec import registers as regs
 from tests.refusals import refuses
 from tests.runtime.driver.test_recording import register_writes
 
-# --- memory -------------------------------------------------------------------------------------------------
-
 
 def test_malloc_gives_aligned_pointers_in_the_region_asked_for(npu: Device) -> None:
     for region, base in (("weight", 0), ("activation", 0x1000_0000)):
@@ -150,9 +148,6 @@ def test_memset(npu: Device) -> None:
     refuses(NpuPointerError, None, npu.memset, 0x1FFF_FFFF, 0, 2)
 
 
-# --- submission ---------------------------------------------------------------------------------------------
-
-
 def test_submit_is_asynchronous_and_copies_wait_for_it(npu: Device) -> None:
     first, second = npu.malloc(64), npu.malloc(64)
     npu.memset(first, 5, 64)
@@ -242,9 +237,6 @@ def test_submit_refuses_what_is_no_packet(npu: Device) -> None:
     refuses(TypeError, "int", npu.submit, [1])
     refuses(ValueError, "63", npu.submit, bytes(63))
     refuses(ValueError, "ring_slots is 3", echo_npu.open, "cmodel", ring_slots=3)
-
-
-# --- errors -------------------------------------------------------------------------------------------------
 
 
 def test_a_device_error_names_code_packet_and_address(npu: Device) -> None:
@@ -339,9 +331,6 @@ def test_without_a_limit_a_device_that_stands_still_is_given_up() -> None:
         backend.stuck = True
         refuses(NpuTimeoutError, "2000000 cycles", npu.wait)
         refuses(NpuTimeoutError, None, npu.reset)
-
-
-# --- facts and life -----------------------------------------------------------------------------------------
 
 
 def test_counters_have_the_documented_names(npu: Device) -> None:

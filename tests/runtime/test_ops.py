@@ -36,8 +36,6 @@ def used(npu: Device) -> int:
     return sum(figures.used for figures in npu.memory_statistics().values())
 
 
-# --- matmul -------------------------------------------------------------------------------------------------
-
 SHAPES = [
     ((1, 1), (1, 1)),
     ((3, 5), (5, 7)),
@@ -133,9 +131,6 @@ def test_operands_that_do_not_fit_leave_nothing_behind(npu: Device) -> None:
     assert used(npu) == 0
 
 
-# --- add and copy -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 3, 4), ()])
 @pytest.mark.parametrize("alpha", [1.0, -0.3])
 def test_add(npu: Device, shape: tuple[int, ...], alpha: float) -> None:
@@ -176,9 +171,6 @@ def test_copy_refuses(npu: Device) -> None:
     refuses(TypeError, "out is float32, the result is int32", npu.copy, np.zeros(3, np.int32), out=tensor)
     refuses(ValueError, r"out has shape \(3,\), the result has shape \(4,\)", npu.copy, normal(4), out=tensor)
     refuses(ValueError, "empty", npu.copy, np.zeros(0, np.float32))
-
-
-# --- device tensors -----------------------------------------------------------------------------------------
 
 
 def test_tensors_are_freed_with_their_last_view(npu: Device) -> None:
@@ -307,9 +299,6 @@ def test_memcpy_knows_tensors(npu: Device) -> None:
     assert np.array_equal(out, normal(4, 4))
     refuses(ValueError, "64 bytes; memcpy of 65", npu.memcpy, np.zeros(65, np.uint8), tensor, 65)
     refuses(ValueError, "non-contiguous", npu.memcpy, out, tensor.T, 4)
-
-
-# --- loops --------------------------------------------------------------------------------------------------
 
 
 def test_neighbouring_loops_are_merged() -> None:

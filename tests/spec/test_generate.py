@@ -84,9 +84,6 @@ def test_a_page_without_the_marks_of_a_table_is_refused() -> None:
         page_text(CONTRACT, page, text)
 
 
-# ---- Python ------------------------------------------------------------------------------------------------
-
-
 def test_python_says_what_the_contract_says() -> None:
     for enumeration, entries in (
         (generated.Opcode, CONTRACT.opcodes),
@@ -154,9 +151,6 @@ def test_every_word_of_an_extension_lies_at_its_offset() -> None:
         for word in range(field.count):
             name = f"{field.elements[word]}_{field.name}" if field.elements else field.name
             assert _read(data, field, word) == 100 + list(names).index(name)
-
-
-# ---- SystemVerilog and C++ ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -114,9 +114,6 @@ def layer(npu: Device, x: DeviceTensor) -> DeviceTensor:
     return npu.softmax(npu.add(hidden, x))
 
 
-# --- results ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_run_has_the_bits_of_direct_calls(npu: Device, name: str) -> None:
     function = OPERATIONS[name]
@@ -214,9 +211,6 @@ def test_a_listing_says_what_each_command_does(npu: Device) -> None:
     assert "3 commands, inputs ['x'], outputs [], ready" in repr(program)
 
 
-# --- what a run costs ---------------------------------------------------------------------------------------
-
-
 def test_one_doorbell_and_no_upload(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     with npu.record() as program:
         x = program.input("x", (12, 12))
@@ -257,9 +251,6 @@ def test_submit_does_not_wait(npu: Device) -> None:
     program.submit()
     npu.wait()
     assert (y.to_numpy() == 2).all()
-
-
-# --- vector programs ----------------------------------------------------------------------------------------
 
 
 def filler(number: int, words: int) -> Program:
@@ -315,9 +306,6 @@ def test_more_vector_programs_than_program_memory_holds(npu: Device, monkeypatch
 def test_a_vector_program_that_is_too_large(npu: Device) -> None:
     with pytest.raises(NpuProgramMemoryError), npu.record():
         write(npu, filler(1, npu.capabilities.program_words + 1), npu.empty((4,)))
-
-
-# --- memory -------------------------------------------------------------------------------------------------
 
 
 def test_memory_is_reserved_until_the_program_is_closed(npu: Device) -> None:
@@ -388,9 +376,6 @@ def test_a_failed_recording_leaves_nothing_behind(npu: Device) -> None:
     assert used(npu) == before
     refuses(NpuRecordingError, "closed", program.run)
     assert same_bits(npu.matmul(SQUARE, SQUARE), npu.matmul(SQUARE, SQUARE))
-
-
-# --- what is refused ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

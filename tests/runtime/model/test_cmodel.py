@@ -108,9 +108,6 @@ def host() -> Iterator[Host]:
     made.backend.close()
 
 
-# --- registers ----------------------------------------------------------------------------------------------
-
-
 def test_constants_say_what_the_configuration_is() -> None:
     for name in ("default", "small"):
         config = load_config(name)
@@ -172,9 +169,6 @@ def test_a_64_bit_counter_is_one_moments_value(host: Host) -> None:
     counters[regs.MACS] += 1
     assert (low, host.read(regs.MACS + 4)) == (0xFFFF_FFFF, 1)
     assert host.read64(regs.MACS) == 0x2_0000_0000
-
-
-# --- submission and state -----------------------------------------------------------------------------------
 
 
 def test_idle_busy_done(host: Host) -> None:
@@ -382,9 +376,6 @@ def test_a_broken_program_reports_its_instruction(host: Host) -> None:
     assert host.run(*vector_packets()) == State.DONE
 
 
-# --- ring ---------------------------------------------------------------------------------------------------
-
-
 def test_ring_wraps_and_head_follows(host: Host) -> None:
     host.enable_ring(slots=5)
     tail = 0
@@ -505,9 +496,6 @@ def test_a_command_overwrites_a_later_slot(host: Host) -> None:
     assert np.array_equal(host.peek(ACT + 256, 4), host.peek(ACT, 4))
 
 
-# --- limits -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("place", "legal"), [(-4, True), (-3, False), (63, False), (64, True)])
 def test_nothing_is_written_to_the_protected_range(host: Host, place: int, legal: bool) -> None:
     base = ACT + 1024
@@ -537,9 +525,6 @@ def test_a_command_that_no_hardware_could_finish_in_time(host: Host, limit: int,
     assert host.run(memcpy_packets(ACT, ACT + 4096, 2048)[0]) == (State.ERROR if ends else State.DONE)
     if ends:
         assert host.error() == (ErrorCode.TIMEOUT, 0, 0)
-
-
-# --- what commands compute ----------------------------------------------------------------------------------
 
 
 def reference(memory: np.ndarray, packet: NpuCommandPacket, ext: ExtensionPacket) -> None:

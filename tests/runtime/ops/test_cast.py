@@ -109,9 +109,6 @@ def test_casts_that_are_refused(
     refuses(TypeError, "out is float32", npu.cast, np.zeros(3, np.float32), np.float16, out=npu.empty(3))
 
 
-# --- int8 ---------------------------------------------------------------------------------------------------
-
-
 def test_quantize_by_its_definition(npu: Device) -> None:
     x = quantizable()
     q, scales = npu.quantize(x)

@@ -45,9 +45,6 @@ def silu(x: F64) -> F64:
     return x / (1 + np.exp(-x))
 
 
-# --- the references themselves ------------------------------------------------------------------------------
-
-
 def test_the_references_are_gradients() -> None:
     dy, x = normal(3, 7).astype(np.float64), 2 * normal(3, 7, seed=1).astype(np.float64)
     weight, bias = normal(7, seed=2).astype(np.float64), normal(7, seed=3).astype(np.float64)
@@ -74,9 +71,6 @@ def test_the_references_are_gradients() -> None:
     ]
     for gradient, difference in pairs:
         assert np.allclose(gradient, difference, rtol=1e-6, atol=1e-8)
-
-
-# --- softmax, silu, gelu ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [*LENGTHS, 9000])
@@ -142,9 +136,6 @@ def test_elementwise_gradients_of_views(npu: Device, name: str, options: dict[st
     assert np.array_equal(op(left.T, right.T, **options).to_numpy(), expected.T)
     assert op(left, right, out=right, **options) is right
     assert np.array_equal(right.to_numpy(), expected)
-
-
-# --- normalisations -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [*LENGTHS, 700])
@@ -242,9 +233,6 @@ def test_some_norm_gradients_into_tensors(npu: Device, name: str) -> None:
         assert np.array_equal(tensor.to_numpy(), array)
 
 
-# --- the loss -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("vocabulary", [1, 2, 17, 700, 9000])
 @pytest.mark.parametrize("leading", [(), (5,), (2, 3)], ids=str)
 def test_cross_entropy(npu: Device, vocabulary: int, leading: tuple[int, ...]) -> None:
@@ -285,9 +273,6 @@ def test_cross_entropy_corners(npu: Device) -> None:
     assert np.isposinf(npu.cross_entropy(logits, [3, 1]))
     logits[1, 7] = np.nan
     assert np.isnan(npu.cross_entropy(logits, [1, 1]))
-
-
-# --- the optimiser ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(1,), (17,), (40, 30), ()], ids=str)

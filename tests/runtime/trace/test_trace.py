@@ -224,9 +224,6 @@ def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
     refuses(ValueError, "cannot be written", TraceFile, tmp_path)
 
 
-# --- a disk that is full ------------------------------------------------------------------------------------
-
-
 def test_a_full_disk_at_the_start_is_named() -> None:
     """The path is in the message, and the reason."""
     refuses(ValueError, "/dev/full: No space left", TraceFile, Path("/dev/full"))

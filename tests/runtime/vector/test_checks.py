@@ -281,9 +281,6 @@ def test_any_input_may_overlap_another() -> None:
     assert case.verdict() == OK
 
 
-# --- GATHER and LOAD_PROGRAM --------------------------------------------------------------------------------
-
-
 def linear(
     opcode: Opcode, src1: int = S0, src2: int = S1, dst: int = DST, m: int = 4, k: int = 8, n: int = 6
 ) -> tuple[ErrorCode, int]:

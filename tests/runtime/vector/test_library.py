@@ -117,9 +117,6 @@ def test_forgotten_programs_are_loaded_again() -> None:
     assert loads.entries(B, A) == [0, 30]
 
 
-# --- on a device ------------------------------------------------------------------------------------------
-
-
 def value_of(npu: Device, which: Program) -> int:
     """What a program of `program` writes."""
     out = npu.empty(1, np.int32)

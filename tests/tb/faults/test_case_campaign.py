@@ -54,9 +54,6 @@ def copy(nbytes: int) -> bytes:
     return NpuCommandPacket(Opcode.MEMCPY, 0, HERE, 0, THERE, m=nbytes).pack()
 
 
-# --- the player: right cases pass, and each planted error is found ---
-
-
 def copying(stage: FaultStage, *, allowed: int = 40, wanted: bytes = bytes(range(40))) -> Script:
     script = begun(stage)
     loads = stage.device.taken
@@ -206,9 +203,6 @@ def test_a_ring_that_holds_packets_is_not_moved(runner: CaseRunner, stage: Fault
     for script in (keeps, refuses):
         stage.finish(script)
     assert played(runner, stage, keeps, refuses) == [[], []]
-
-
-# --- the campaigns ---
 
 
 @pytest.mark.parametrize(("name", "count"), [("faults", 1500), ("fuzz", 6000)])

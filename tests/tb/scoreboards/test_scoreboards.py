@@ -127,9 +127,6 @@ def copy_packet(nbytes: int = 50) -> NpuCommandPacket:
     return NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST, m=nbytes)
 
 
-# ---- all is right ----
-
-
 def test_right_device_passes(setup: Setup) -> None:
     setup.submit([*setup.product(), add_packet(), copy_packet(), NpuCommandPacket(Opcode.NOP)])
     setup.check()
@@ -144,9 +141,6 @@ def test_error_state_is_checked_too(setup: Setup) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
     setup.check()
     setup.scoreboard.finish()
-
-
-# ---- the device is wrong ----
 
 
 @pytest.mark.parametrize("element", [0, 8, M * N - 1])
@@ -221,9 +215,6 @@ def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     setup.scoreboard.observe(writes)
     refuses(ExactMismatchError, None, setup.check)
-
-
-# ---- the model is wrong ----
 
 
 def one_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -402,9 +393,6 @@ def test_accuracy_of_special_values(setup: Setup, a: float, b: float, result: fl
     refuses(AccuracyError, None, expectation.check, setup.memory.bytes)
 
 
-# ---- the data is wrong ----
-
-
 def test_device_worked_on_other_data(setup: Setup) -> None:
     packets = setup.product()
     setup.spoil(A + 3, 0x40)
@@ -420,9 +408,6 @@ def test_lost_submission(setup: Setup) -> None:
 
 def test_partial_register_write_is_refused(setup: Setup) -> None:
     refuses(ScoreboardError, "strobes", setup.scoreboard.observe, [Write(regs.CMD_WINDOW, 1, strobes=1)])
-
-
-# ---- nobody checked ----
 
 
 def test_nothing_checked(setup: Setup) -> None:
@@ -451,9 +436,6 @@ def test_a_failure_is_reported_once(setup: Setup) -> None:
     setup.spoil(DST)
     refuses(ExactMismatchError, None, setup.check)
     setup.scoreboard.finish()
-
-
-# --- the vector engine --------------------------------------------------------------------------------------
 
 
 def vector_packets(setup: Setup, *, seg_len: int = 8) -> list[Packet]:
@@ -565,9 +547,6 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
         setup.check()
     else:
         refuses(StrayWriteError, None, setup.check)
-
-
-# ---- errors that only the device can tell, and resets ----
 
 
 def test_the_device_stops_before_a_command(setup: Setup) -> None:

@@ -14,6 +14,7 @@ from tests.arrays import normal
 from tests.refusals import Error, Words, refuses
 
 F32 = NDArray[np.float32]
+Shape = tuple[int, ...]
 
 
 def product(a: F32, b: F32) -> F32:
@@ -57,7 +58,7 @@ SHAPES = [
 
 @pytest.mark.parametrize(("left", "right"), SHAPES, ids=str)
 def test_matmul_has_the_shapes_of_numpy_and_the_bits_of_the_contract(
-    npu: Device, left: tuple[int, ...], right: tuple[int, ...]
+    npu: Device, left: Shape, right: Shape
 ) -> None:
     a, b = normal(*left), normal(*right, seed=1)
     c = npu.matmul(a, b)
@@ -69,7 +70,7 @@ def test_matmul_has_the_shapes_of_numpy_and_the_bits_of_the_contract(
 
 
 @pytest.mark.parametrize(("left", "right"), [pair for pair in SHAPES if min(map(len, pair)) > 1], ids=str)
-def test_matmul_of_transposed_operands(npu: Device, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+def test_matmul_of_transposed_operands(npu: Device, left: Shape, right: Shape) -> None:
     a, b = normal(*left), normal(*right, seed=1)
     at, bt = np.ascontiguousarray(a.swapaxes(-1, -2)), np.ascontiguousarray(b.swapaxes(-1, -2))
     for trans_a, trans_b in ((False, True), (True, False), (True, True)):
@@ -104,7 +105,7 @@ def test_matmul_takes_any_numpy_layout(npu: Device) -> None:
     ],
 )
 def test_matmul_names_both_shapes(
-    npu: Device, a: tuple[int, ...], b: tuple[int, ...], options: dict, error: Error, words: Words
+    npu: Device, a: Shape, b: Shape, options: dict, error: Error, words: Words
 ) -> None:
     refuses(error, words, npu.matmul, np.zeros(a, np.float32), np.zeros(b, np.float32), **options)
 
@@ -133,7 +134,7 @@ def test_operands_that_do_not_fit_leave_nothing_behind(npu: Device) -> None:
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 3, 4), ()])
 @pytest.mark.parametrize("alpha", [1.0, -0.3])
-def test_add(npu: Device, shape: tuple[int, ...], alpha: float) -> None:
+def test_add(npu: Device, shape: Shape, alpha: float) -> None:
     a, b = normal(*shape), normal(*shape, seed=1)
     c = npu.add(a, b, alpha=alpha)
     assert c.shape == shape

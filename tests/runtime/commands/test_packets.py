@@ -19,7 +19,7 @@ from echo_npu.commands.packets import (
     sync_packet,
 )
 from echo_npu.spec.data_types import DataType, OutType
-from tests.refusals import refuses
+from tests.refusals import Error, Words, refuses
 
 
 def test_command_layout_is_the_documented_one() -> None:
@@ -82,9 +82,7 @@ def test_any_64_bytes_survive_a_round_trip(seed: int) -> None:
         ({"opcode": 1, "alpha": "1"}, TypeError, ["alpha", "'1'"]),
     ],
 )
-def test_a_field_that_does_not_fit_is_named(
-    arguments: dict, error: type[Exception], words: list[str]
-) -> None:
+def test_a_field_that_does_not_fit_is_named(arguments: dict, error: Error, words: Words) -> None:
     refuses(error, words, NpuCommandPacket, **arguments)
 
 
@@ -228,7 +226,7 @@ def test_alignment_and_strides_follow_the_types() -> None:
         ({"src2_batch_strides": (2, 0)}, ValueError, ["src2_batch_strides[0] is 2"]),
     ],
 )
-def test_matmul_builder_names_what_it_refuses(change: dict, error: type[Exception], words: list[str]) -> None:
+def test_matmul_builder_names_what_it_refuses(change: dict, error: Error, words: Words) -> None:
     arguments = {"src1": 64, "src2": 128, "dst": 192, "m": 2, "k": 3, "n": 4} | change
     refuses(error, words, matmul_packets, **arguments)
 

@@ -60,31 +60,11 @@ def computed(a: np.ndarray, b: np.ndarray, dtype: DataType, out: OutType, epilog
     return np.ascontiguousarray(result).view(as_stored).astype(np.int64)
 
 
-def check(
-    a: np.ndarray,
-    b: np.ndarray,
-    dtype: DataType,
-    out: OutType,
-    *,
-    alpha: np.float32 | None = None,
-    row_scale: np.ndarray | None = None,
-    column_scale: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
-    relu: bool = False,
-) -> None:
-    epilogue = Epilogue(alpha, row_scale, column_scale, bias, relu)
-    expected = definition.result(
-        a,
-        b,
-        dtype.label,
-        OUTS[out],
-        alpha=None if alpha is None else float(alpha),
-        row_scale=None if row_scale is None else row_scale.tolist(),
-        column_scale=None if column_scale is None else column_scale.tolist(),
-        bias=None if bias is None else bias.tolist(),
-        relu=relu,
-    )
-    found = computed(a, b, dtype, out, epilogue)
+def check(a: np.ndarray, b: np.ndarray, dtype: DataType, out: OutType, **steps: Any) -> None:
+    """The model's result must have the bits of the definition's. `steps` are the fields of Epilogue."""
+    plain = {name: np.asarray(value).tolist() for name, value in steps.items() if value is not None}
+    expected = definition.result(a, b, dtype.label, OUTS[out], **plain)
+    found = computed(a, b, dtype, out, Epilogue(**steps))
     assert np.array_equal(found, expected), np.argwhere(found != expected)[0]
 
 

@@ -19,16 +19,10 @@ pytest.importorskip("tokenizers")
 CONFIG = LayerConfig(hidden=64, heads=4, kv_heads=2, head_dim=16, ffn=96, rope_base=1e4, eps=1e-6)
 LAYERS = 3
 NAMES = {
-    "attn_norm": "attn_norm",
-    "attn_q": "wq",
-    "attn_k": "wk",
-    "attn_v": "wv",
-    "attn_output": "wo",
-    "ffn_norm": "ffn_norm",
-    "ffn_gate": "w_gate",
-    "ffn_up": "w_up",
-    "ffn_down": "w_down",
-}
+    "attn_norm": "attn_norm", "attn_q": "wq", "attn_k": "wk", "attn_v": "wv", "attn_output": "wo",
+    "ffn_norm": "ffn_norm", "ffn_gate": "w_gate", "ffn_up": "w_up", "ffn_down": "w_down",
+}  # fmt: skip
+"""The weights of a layer, by their names in the file."""
 
 
 def _alphabet() -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor
-from tests.refusals import refuses
+from tests.refusals import Error, Words, refuses
 from tests.runtime.ops.accuracy import F32, normal
 from tests.runtime.ops.elementwise_cases import arguments, quantizable
 
@@ -102,9 +102,7 @@ def test_views_and_out(npu: Device) -> None:
         (np.zeros((0, 3), np.float32), np.float16, ValueError, ["empty", "(0, 3)"]),
     ],
 )
-def test_casts_that_are_refused(
-    npu: Device, x: Any, dtype: Any, error: type[Exception], words: list[str]
-) -> None:
+def test_casts_that_are_refused(npu: Device, x: Any, dtype: Any, error: Error, words: Words) -> None:
     refuses(error, words, npu.cast, x, dtype)
     refuses(TypeError, "out is float32", npu.cast, np.zeros(3, np.float32), np.float16, out=npu.empty(3))
 

@@ -8,7 +8,7 @@ import pytest
 import echo_npu
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.elementwise import FUNCTIONS, POWER_ULP, allowed, ulp_error
-from tests.refusals import refuses
+from tests.refusals import Error, Words, refuses
 from tests.runtime.ops.accuracy import F32, normal
 from tests.runtime.ops.elementwise_cases import (
     BINARY,
@@ -271,7 +271,7 @@ def test_addcmul_and_addcdiv(npu: Device) -> None:
         (lambda npu, x: npu.addcmul(x, x, x, "1"), TypeError, ["addcmul", "value", "str"]),
     ],
 )
-def test_what_is_refused_is_named(npu: Device, call: Any, error: type[Exception], words: list[str]) -> None:
+def test_what_is_refused_is_named(npu: Device, call: Any, error: Error, words: Words) -> None:
     x: F32 = normal(3, 5)
     refuses(error, words, call, npu, x)
 

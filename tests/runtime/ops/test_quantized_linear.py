@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor, Opcode, QuantizedLinear
-from tests.refusals import refuses
+from tests.refusals import Error, Words, refuses
 from tests.runtime.ops.test_matmul import commands, normal
 
 N, K = 24, 40
@@ -81,9 +81,7 @@ def test_from_float_is_close(npu: Device) -> None:
         ((np.ones(K, np.int8), normal(K)), ValueError, ["weight has shape (40,)"]),
     ],
 )
-def test_wrong_layers_are_named(
-    npu: Device, arguments: tuple[Any, ...], error: type[Exception], words: list[str]
-) -> None:
+def test_wrong_layers_are_named(npu: Device, arguments: tuple[Any, ...], error: Error, words: Words) -> None:
     refuses(error, words, QuantizedLinear, npu, *arguments)
 
 

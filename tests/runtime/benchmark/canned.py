@@ -1,4 +1,4 @@
-"""Results as `make bench` has them, made up."""
+"""Made-up results of `make bench`."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def measured(products: tuple[Product, ...]) -> list[Measured]:
 
 
 def results() -> dict[str, Any]:
-    """A whole run."""
+    """The results of a whole run."""
 
     def group(name: str, products: tuple[Product, ...]) -> dict[str, Any]:
         found = measured(products)

@@ -79,7 +79,7 @@ def test_wrong_arguments_are_explained(words: list[str], message: str) -> None:
 
 @pytest.mark.parametrize("shape", ["9000x9000x1", "100000x100000x100000"])
 def test_what_the_device_cannot_hold_is_a_failure(monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
-    """Of any product among others, and before a device is opened."""
+    """The failure comes before a device is opened, whichever product is too large."""
     monkeypatch.setattr(Session, "open", lambda self: pytest.fail("it was opened"))
     status, _, err = call("--shape", "3x4x5", "--shape", shape, "--dtype", "fp32")
     assert status == 1

@@ -1,4 +1,4 @@
-"""Goals against cycles that are made up."""
+"""Goals are judged by made-up cycles."""
 
 import pytest
 

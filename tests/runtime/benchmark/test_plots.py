@@ -1,4 +1,4 @@
-"""The pictures of the report, from results that are made up."""
+"""The pictures of the report, drawn from made-up results."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The report of the benchmarks, from results that are made up."""
+"""The report of the benchmarks, made from made-up results."""
 
 import base64
 import json

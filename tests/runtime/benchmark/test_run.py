@@ -1,4 +1,4 @@
-"""`make bench` from its measurements on, which are made up here: files, comparison, update, exit status."""
+"""What `make bench` does with its measurements: files, comparison, update, exit status."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.runtime.benchmark.canned import BATCHES, SINGLE, measured, results
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which everything that is written lands, with a run that is done in no time."""
+    """A folder that gets all files; measuring gives made-up results at once."""
     products = dict.fromkeys(SINGLE, "networks") | dict.fromkeys(BATCHES, "attention")
     monkeypatch.setattr(committed, "all_products", lambda: products)
     monkeypatch.setattr(committed, "CYCLES", CommittedCycles(tmp_path / "cycles.json", tolerance=0.01))

@@ -80,7 +80,7 @@ OPERATIONS: dict[str, Ops] = {
 
 
 def register_writes(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int) -> list[int]:
-    """The values written to one register from now on."""
+    """Record the values written to one register from here on."""
     seen: list[int] = []
     run = device.backend.run
 
@@ -93,7 +93,7 @@ def register_writes(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int
 
 
 def memory_writes(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """`(address, bytes)` of what the host writes to memory from now on."""
+    """Record `(address, bytes)` of each write of the host to memory from here on."""
     seen: list[tuple[int, int]] = []
     write = device.backend.write_mem
 
@@ -254,7 +254,7 @@ def test_submit_does_not_wait(npu: Device) -> None:
 
 
 def filler(number: int, words: int) -> Program:
-    """A program of so many words that writes `number`."""
+    """A program of `words` instructions that writes `number`."""
     b = Builder(f"fill{number}")
     register = b.vector()
     with b.chunks():

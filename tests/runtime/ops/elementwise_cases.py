@@ -1,5 +1,6 @@
-"""Calls of elementwise operations, for every backend: what they give is checked on the functional model, and
-that another backend gives the same bits, with these very calls.
+"""Calls of elementwise operations.
+
+The functional model's results are checked; every other backend must give the same bits.
 """
 
 from collections.abc import Callable

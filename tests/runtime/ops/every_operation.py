@@ -15,7 +15,7 @@ from tests.runtime.ops.random_views import Draw, View
 
 Array = NDArray[Any]
 ROUNDINGS = 2.0**-20
-"""Where roundings depend on a formula or an order, the error is so little of the sum of magnitudes."""
+"""Error allowed, relative to the sum of magnitudes, where roundings depend on a formula or an order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Trial:
 
     Attributes:
         views: its arrays.
-        call: of the device, the arrays, and `out` as a keyword where `out_shape` is one.
-        truth: of the arrays: one result, or several as a tuple.
-        scale: of the arrays: what ROUNDINGS of are allowed, for each result; None: the bits are numpy's.
+        call: takes the device, the arrays, and `out` as a keyword if there is one.
+        truth: takes the arrays; gives one result, or a tuple of several.
+        scale: takes the arrays; ROUNDINGS of what it gives are allowed. None: the bits are numpy's.
         stable: whether the bits are those of dense operands; a sum's order may follow the layout.
         out: shape and dtype of `out`; None: the operation has none.
         out_dense: how many axes of `out` must be dense.

@@ -15,7 +15,7 @@ SHAPES = [(1,), (1, 1), (3, 2), (2, 16), (2, 17), (3, 33), (2, 3, 100), (2, 512)
 
 
 def layer_bound(x: Any, weight: Any, bias: Any, eps: float) -> NDArray[np.float64]:
-    """What rounding may do: the mean's error is relative to the mean magnitude, not to the difference."""
+    """Bound of rounding. The mean's error is relative to the mean magnitude, not to the difference."""
     wide = x.astype(np.float64)
     count = x.shape[-1]
     units = total_units(count)

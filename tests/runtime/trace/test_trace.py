@@ -1,4 +1,4 @@
-"""What a timeline makes of register writes and of recorded events, without a simulator."""
+"""A timeline is made from register writes and recorded events, here without a simulator."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ FACTS = {"cycle": 100, "beat_bytes": 32, "window": 256, "readers": ["host", "A"]
 
 
 class Board:
-    """A timeline, and what is around it: memory and the register writes of a host."""
+    """A timeline, the memory that it reads, and the register writes of a host."""
 
     def __init__(self, path: Path, limit: int = 1000) -> None:
         self.path = path
@@ -231,7 +231,7 @@ def test_a_full_disk_at_the_start_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 def test_a_disk_that_fills_up_cuts_the_timeline_and_nothing_else(tmp_path: Path, name: str) -> None:
-    """One warning says so; adding, closing and ending go on without a word."""
+    """The full disk gives one warning. Adding events and closing afterwards give none."""
     board = Board(tmp_path / name, limit=1_000_000)
     queue = [
         (cycle, TraceEventKind.QUEUE, 0, cycle * 77777 % 65536, cycle * 33333 % 65521, 0)

@@ -1,4 +1,4 @@
-"""Program memory: first fit, least recently used out but nothing still needed; and loading it on a device."""
+"""Program memory: the first fit is taken, the least recently used leaves, what is needed stays."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.refusals import refuses
 
 
 def program(name: str, length: int) -> Program:
-    """A program of `length` words, different from all others: o = name's number, overwritten at no time."""
+    """A program of `length` words that writes a number made of its name."""
     b = Builder(name)
     v = b.vector()
     for i in range(length - 2):
@@ -118,7 +118,7 @@ def test_forgotten_programs_are_loaded_again() -> None:
 
 
 def value_of(npu: Device, which: Program) -> int:
-    """What a program of `program` writes."""
+    """The number that a program writes."""
     out = npu.empty(1, np.int32)
     npu.vector(which, rows=1, cols=1, output=Stream(out.ptr))
     return int(out.to_numpy()[0])

@@ -1,4 +1,4 @@
-"""Both campaigns on the RTL, small; and planted errors, each of which they must find."""
+"""Both campaigns run small on the RTL and must find each planted error."""
 
 import json
 import random
@@ -39,7 +39,7 @@ def stage() -> Iterator[FaultStage]:
 
 
 def played(runner: CaseRunner, stage: FaultStage, *cases: Script) -> list[list[str]]:
-    """What is wrong with each."""
+    """The faults that are found in each case."""
     records = runner.run(stage.images, stage.routines, stage.first, cases, seed=1)
     return [judge(case, record) for case, record in zip(cases, records, strict=True)]
 
@@ -87,7 +87,7 @@ def test_a_wrong_byte_is_found(runner: CaseRunner, stage: FaultStage) -> None:
 
 
 def test_a_write_after_the_reset_is_found(runner: CaseRunner, stage: FaultStage) -> None:
-    """The harness forbids all writes too early: what is on its way shows."""
+    """The case forbids writes too early, so those under way are found."""
     script = begun(stage)
     script.knob("write_latency", 50)
     script.allow([(THERE, THERE + 512)])

@@ -1,4 +1,4 @@
-"""The functional model as the campaigns use it: byte strobes, on demand, and taken back."""
+"""The functional model of the campaigns takes byte strobes, runs on demand, and takes its writes back."""
 
 import random
 from collections import Counter

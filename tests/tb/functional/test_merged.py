@@ -45,7 +45,7 @@ GROUP = CoverGroup(
 
 
 def sampled(path: Path, *words: str, plan: str = "toys") -> Path:
-    """A file of a process of its own, as a simulator is one: the library has one tree in each."""
+    """Sample in a process of its own, as a simulator does: the library has one tree in each."""
     subprocess.run([sys.executable, "-c", SAMPLER, plan, str(path), *words], check=True, cwd=ROOT)
     return path
 

@@ -19,7 +19,7 @@ def changes(tmp_path: Path, expression: str) -> set[str]:
 
 
 def slip(mutant: Mutant) -> bool:
-    """Whether it is one of a typist."""
+    """Whether it is a typist's mistake."""
     return mutant.operator not in design.CLASSES
 
 

@@ -1,4 +1,4 @@
-"""Where tasks run: every one gives one outcome, whatever dies meanwhile."""
+"""Every task gives one outcome, wherever it runs and whatever dies meanwhile."""
 
 import collections
 import os

@@ -66,7 +66,7 @@ def submission(packet: Packet) -> list[Write]:
 
 
 class Setup:
-    """A scoreboard, and a device that is right until a test spoils it: a functional model of its own."""
+    """A scoreboard, and a device that is right until a test spoils it. The device is a functional model."""
 
     def __init__(self) -> None:
         self.config = load_config("small")

@@ -71,7 +71,7 @@ def test_programs_pass() -> None:
 
 @pytest.mark.sim
 def test_planted_bug_is_found_and_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some long programs meet the bug; what is left of the shortest is the pair of commands that it takes."""
+    """Some long programs meet the bug. The shortest one shrinks to the two commands that cause it."""
     monkeypatch.setenv("PLANTED_BUG", "gather")
     campaign = ProgramCampaign(CONFIG, "long", PLANTED, "uvm-test-planted", tmp_path)
     meets = {seed: (Opcode.ADD_TENSOR, Opcode.GATHER) in pairs(campaign.drawn(seed)) for seed in range(300)}

@@ -1,4 +1,4 @@
-"""Whose bus error it can be."""
+"""Which command a bus error can belong to."""
 
 import pytest
 

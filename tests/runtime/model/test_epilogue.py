@@ -93,11 +93,8 @@ def test_every_combination_of_steps(dtype: DataType, out: OutType) -> None:
                 strewn = rng.random(vector.shape) < 0.4
                 vector[strewn] = rng.choice(SPECIAL32, int(strewn.sum())).view(np.float32)
         alpha = float32(int(rng.choice(SPECIAL32))) if special else np.float32(0.3 * size)
-        given = [value if step else None for value, step in zip((alpha, *vectors), steps[:4], strict=True)]
-        check(
-            a, b, dtype, out,
-            alpha=given[0], row_scale=given[1], column_scale=given[2], bias=given[3], relu=steps[4],
-        )  # fmt: skip
+        named = zip(("alpha", "row_scale", "column_scale", "bias"), (alpha, *vectors), steps[:4], strict=True)
+        check(a, b, dtype, out, **{name: value for name, value, step in named if step}, relu=steps[4])
 
 
 @pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)

@@ -1,7 +1,7 @@
 """The tiny layer on the functional model: it passes, and it fails whenever anything is wrong."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -136,11 +136,7 @@ class _Unturned(Operation):
     ids=["unmasked", "unscaled", "unturned"],
 )
 def test_a_wrong_layer_of_right_operations_fails(
-    device: Device,
-    twin: Device,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    mistake: Callable[..., Operation],
+    device: Device, twin: Device, monkeypatch: pytest.MonkeyPatch, name: str, mistake: Any
 ) -> None:
     monkeypatch.setattr(decoder_layer, name, mistake)
     run = run_model(tiny_layer(), device, twin)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from echo_npu import errors
+from echo_npu.spec import contract
 from echo_npu.spec.status import ErrorCode, NpuStatus, State
 
 
@@ -32,6 +33,11 @@ def test_device_errors_have_names(code: ErrorCode) -> None:
 def test_an_unknown_code_is_still_an_error() -> None:
     assert "code 200" in str(errors.NpuDeviceError(200, 0, 0))
     assert "code 200" in str(NpuStatus(State.ERROR, 200, 5))
+
+
+def test_the_codes_are_the_contracts_own() -> None:
+    assert ErrorCode is contract.ErrorCode
+    assert State is contract.State
 
 
 def test_simulator_error_says_where_to_look() -> None:

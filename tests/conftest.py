@@ -1,7 +1,5 @@
 """What all tests share."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ USUAL = {
 
 @pytest.fixture
 def usual_signals() -> Iterator[None]:
-    """Signals do what they do in a program on a terminal, here and in the processes that the test starts.
+    """Give signals the effect that they have in a program on a terminal, here and in processes started here.
 
     A shell ignores SIGINT in what it puts into the background, nohup ignores SIGHUP; children inherit that.
     """

@@ -1,7 +1,5 @@
 """A class's name says what it is, so no two have the same."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 

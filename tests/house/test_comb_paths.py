@@ -1,7 +1,5 @@
 """`scripts.comb_paths` finds the paths from input to output, and `make lint` those of the NPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

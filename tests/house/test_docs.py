@@ -1,8 +1,7 @@
 """What the documentation says is there, is there; what it shows, runs."""
 
-from __future__ import annotations
-
 import dataclasses
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -45,9 +44,8 @@ def _anchors(page: Path) -> set[str]:
 
 def _commands(page: Path) -> list[list[str]]:
     """Every `make ...` and `echo-npu ...` of a page, as words."""
-    blocks = [
-        body for language, body in FENCE.findall(page.read_text(encoding="utf-8")) if language in ("", "sh")
-    ]
+    fenced = FENCE.findall(page.read_text(encoding="utf-8"))
+    blocks = [body for language, body in fenced if language in ("", "sh")]
     lines = [line for block in [*blocks, *INDENTED.findall(_prose(page))] for line in block.splitlines()]
     found = []
     for line in [*lines, *CODE.findall(_prose(page))]:
@@ -59,18 +57,8 @@ def _commands(page: Path) -> list[list[str]]:
 
 def test_pages_exist() -> None:
     names = {_name(page) for page in PAGES}
-    assert names >= {
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "docs/architecture.md",
-        "docs/packets.md",
-        "docs/registers.md",
-        "docs/numerics.md",
-        "docs/running.md",
-        "docs/performance.md",
-        "docs/own_rtl.md",
-    }
+    docs = ("architecture", "packets", "registers", "numerics", "running", "performance", "own_rtl")
+    assert names >= {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}.md" for name in docs)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
@@ -137,34 +125,32 @@ def test_commands_exist(page: Path) -> None:
                     assert word.partition("=")[0] in options, f"{said}: no option {word}"
 
 
-def _rows(name: str, first: str) -> list[list[str]]:
-    """The cells of the table in page `name` whose head begins with the column `first`."""
+def _tables(name: str, first: str) -> list[list[list[str]]]:
+    """The rows, as cells, of each table in page `name` whose head begins with the column `first`."""
     lines = _text(name).splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
-    rows = []
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in line.strip("|").split("|")])
-    return rows
+    heads = [at for at, line in enumerate(lines) if line.startswith(f"| {first} |")]
+    bodies = [itertools.takewhile(lambda line: line.startswith("|"), lines[at + 2 :]) for at in heads]
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in body] for body in bodies]
+
+
+def _rows(name: str, first: str) -> list[list[str]]:
+    """The rows of the first of these tables."""
+    return _tables(name, first)[0]
 
 
 def test_packet_page_has_the_real_numbers() -> None:
-    assert {row[1]: int(row[0], 16) for row in _rows("docs/packets.md", "opcode")} == {
-        opcode.name: opcode.value for opcode in Opcode
-    }
-    assert {row[0]: 1 << int(row[1]) for row in _rows("docs/packets.md", "flag")} == {
-        flag.name: flag.value for flag in Flags if flag
-    }
+    opcodes = {row[1]: int(row[0], 16) for row in _rows("docs/packets.md", "opcode")}
+    assert opcodes == {opcode.name: opcode.value for opcode in Opcode}
+    flags = {row[0]: 1 << int(row[1]) for row in _rows("docs/packets.md", "flag")}
+    assert flags == {flag.name: flag.value for flag in Flags if flag}
     types, outs = _rows("docs/packets.md", "field")
     assert types[2:] == [dtype.label for dtype in DataType]
     assert outs[2:].index("reserved") == len(OutType)
-    for row, flags in ((types, Flags.DTYPE), (outs, Flags.OUT)):
+    for row, field in ((types, Flags.DTYPE), (outs, Flags.OUT)):
         high, low = (int(bit) for bit in row[1].split(":"))
-        assert flags == (2 << high) - (1 << low)
-    assert {row[1].partition(":")[0]: int(row[0]) for row in _rows("docs/packets.md", "code")} == {
-        code.name: code.value for code in ErrorCode
-    }
+        assert field == (2 << high) - (1 << low)
+    codes = {row[1].partition(":")[0]: int(row[0]) for row in _rows("docs/packets.md", "code")}
+    assert codes == {code.name: code.value for code in ErrorCode}
 
 
 def test_performance_page_has_every_counter() -> None:
@@ -194,22 +180,9 @@ def test_running_page_names_every_backend() -> None:
     assert {row[0].strip("`") for row in _rows("docs/running.md", "name")} == set(echo_npu.list_backends())
 
 
-def _every_row(name: str, first: str) -> list[list[str]]:
-    """The rows of all tables in page `name` whose head begins with the column `first`."""
-    lines = _text(name).splitlines()
-    rows = []
-    for start, line in enumerate(lines):
-        if line.startswith(f"| {first} |"):
-            for row in lines[start + 2 :]:
-                if not row.startswith("|"):
-                    break
-                rows.append([cell.strip() for cell in row.strip("|").split("|")])
-    return rows
-
-
 def test_vector_page_has_the_real_opcodes() -> None:
     """Numbers, mnemonics, and how many sources each takes."""
-    rows = [row for row in _every_row("docs/vector.md", "opcode") if not row[1].isupper()]
+    rows = [row for table in _tables("docs/vector.md", "opcode") for row in table if not row[1].isupper()]
     assert {row[1].split()[0]: int(row[0], 16) for row in rows} == {op.mnemonic: op.value for op in Op}
     for number, syntax, *_ in rows:
         op = Op(int(number, 16))
@@ -233,9 +206,8 @@ def test_vector_page_has_the_real_fields() -> None:
     for bits, what in _rows("docs/vector.md", "bits"):
         high, _, low = bits.partition(":")
         width = int(high) - int(low or high) + 1
-        name = {"opcode": "op"}.get(what.split(":")[0], what.split(":")[0])
-        value = (1 << width) - 1
-        if name == "op":
+        name, value = what.split(":")[0], (1 << width) - 1
+        if name == "opcode":
             assert all(op < 1 << width for op in Op)
             continue
         blank = Instruction(Op.ADD)

@@ -1,7 +1,5 @@
 """What imports what: no circles, and nothing by a string past the rules that `make lint` checks."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

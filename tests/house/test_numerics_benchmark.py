@@ -1,7 +1,5 @@
 """The measurement behind docs/numerics.md: it writes the page's table, and sees what is beyond its bound."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

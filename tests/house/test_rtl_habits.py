@@ -1,7 +1,5 @@
 """Every hand-written file of the RTL keeps the habits that CONTRIBUTING.md lists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

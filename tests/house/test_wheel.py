@@ -1,7 +1,5 @@
 """The wheel alone, in an empty environment and an empty folder, builds and simulates the NPU."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

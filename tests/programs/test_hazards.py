@@ -1,5 +1,4 @@
-"""Commands of which one writes what the other one uses: every pair of operands, in every place in which they
-can meet; products of several blocks and batches among them."""
+"""Pairs of commands in which one writes what the other uses: every pair of operands, in every place."""
 
 import itertools
 
@@ -16,7 +15,7 @@ TIMEOUT_CYCLES = 8_000_000
 
 @npu_test(first=list(dict.fromkeys(each.first for each in MEETINGS)))
 async def test_pairs(tb: NpuTestbench, first: str) -> None:
-    """Every operand of `first` with every one of all other commands: first bytes, last ones, some between."""
+    """Each operand of `first` may meet each operand of any command, in its first, last or other bytes."""
     maker = HazardMaker(tb.random, tb.config)
     places = list(itertools.product(PLACES, PLACES))
     # Products take long, and so does a memory that stalls.

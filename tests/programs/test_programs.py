@@ -11,7 +11,7 @@ from tb.testbench import NpuTestbench, npu_test, random_timing
 
 
 def random_program(tb: NpuTestbench, length: int) -> list[Packet]:
-    """A program of so many commands, whose operands are in memory."""
+    """A program of `length` commands; its operands are in memory."""
     maker = ProgramMaker(tb.random, tb.config)
     program = maker.program(length)
     for address, data in maker.images.items():
@@ -21,8 +21,7 @@ def random_program(tb: NpuTestbench, length: int) -> list[Packet]:
 
 @npu_test(index=list(range(8)))
 async def test_programs(tb: NpuTestbench, index: int) -> None:
-    """Programs of every length, by one way of submission each, on a memory whose timing changes between
-    them."""
+    """Programs of every length pass, by window or ring, on a memory whose timing changes between them."""
     for length in (1, 2, 5, 12, 30):
         if index % 2:
             tb.dram.configure(random_timing(tb.random))
@@ -33,7 +32,7 @@ async def test_programs(tb: NpuTestbench, index: int) -> None:
 
 @npu_test(index=list(range(4)))
 async def test_reordering_memory(tb: NpuTestbench, index: int) -> None:
-    """The same on a memory that lets bursts of different ids overtake each other, as AXI4 allows."""
+    """Programs pass on a memory that lets bursts of different IDs overtake each other, as AXI4 allows."""
     for length in (3, 15, 30):
         tb.dram.configure({**random_timing(tb.random), "reorder": 1})
         program = random_program(tb, length)
@@ -43,7 +42,7 @@ async def test_reordering_memory(tb: NpuTestbench, index: int) -> None:
 
 @npu_test(index=list(range(3)))
 async def test_both_ways_at_once(tb: NpuTestbench, index: int) -> None:
-    """Window and ring filled in turns without waiting; the commands do not depend on one another."""
+    """Window and ring may be filled in turns without waiting, by commands that are independent."""
     tb.dram.configure(random_timing(tb.random))
     for _ in range(8):
         for via in tb.random.sample(("window", "ring"), 2):

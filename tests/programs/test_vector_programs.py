@@ -1,6 +1,6 @@
 """Random vector programs on the device: every opcode, operand, loop and stream shape in combination.
 
-Each case has a seed of its own, drawn from the run's, and is printed, so that it can be made again by itself.
+Each case has its own seed, drawn from the run's. It is printed, so that the case can be made again alone.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from tb.testbench import NpuTestbench, npu_test, random_timing
 
 BASE = 0x1000_8000
 ROOM = 200
-"""Instructions that any two programs have at most."""
+"""Limit of the instructions of two programs."""
 MOST_MOVED = 1 << 18
-"""Elements that the streams of a program may move: one that is strided moves one a clock at best."""
+"""Limit of the elements that a program's streams move; a strided stream moves at most one a cycle."""
 MOST_DONE = 1 << 22
-"""Instructions times elements that a program may come to."""
+"""Limit of a program's instructions times its elements."""
 
 
 def first_entry(tb: NpuTestbench) -> int:
@@ -37,7 +37,7 @@ def is_short(case: VectorCase) -> bool:
 
 
 def draw(tb: NpuTestbench, base: int, entry: int, *, broken: bool = False) -> VectorCase:
-    """A short case of a fresh seed, whose operands are in memory."""
+    """Draw a short case of a fresh seed and put its operands into memory."""
     config = tb.config
     while True:
         case = generate(
@@ -57,14 +57,14 @@ def draw(tb: NpuTestbench, base: int, entry: int, *, broken: bool = False) -> Ve
 
 
 def load(tb: NpuTestbench, cases: Sequence[VectorCase]) -> list[Packet]:
-    """The command that loads their programs, which lie one behind the other."""
+    """The command that loads the programs of the cases as one block."""
     words = np.concatenate([case.words for case in cases])
     return list(load_program_packets(tb.place(words, "weight"), words.size, cases[0].command.entry))
 
 
 @npu_test(index=list(range(10)))
 async def test_programs(tb: NpuTestbench, index: int) -> None:
-    """Dozens of programs in a queue, on a memory whose timing changes; their operands do not meet."""
+    """Queued programs pass on a memory whose timing changes; their operands do not overlap."""
     for count in (1, 4, 12, 12, 12):
         if index % 2:
             tb.dram.configure(random_timing(tb.random))
@@ -84,7 +84,7 @@ async def test_programs(tb: NpuTestbench, index: int) -> None:
 
 @npu_test(index=list(range(4)))
 async def test_broken_programs(tb: NpuTestbench, index: int) -> None:
-    """Programs that break one rule each: BAD_PROGRAM with the instruction's number; the next one works."""
+    """A program that breaks a rule reports BAD_PROGRAM at its instruction; the next program works."""
     for _ in range(25):
         if index % 2:
             tb.dram.configure(random_timing(tb.random))

@@ -1,16 +1,15 @@
 """What the tests of the runtime share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 import echo_npu
+from echo_npu import Device
 
 
 @pytest.fixture
-def npu() -> Iterator[echo_npu.Device]:
+def npu() -> Iterator[Device]:
     """A functional model of the default configuration."""
     with echo_npu.open("cmodel") as device:
         yield device

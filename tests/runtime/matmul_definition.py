@@ -4,8 +4,6 @@ A product or sum of two float32 is taken in float64 and rounded to float32 by `s
 twice the digits, so this rounds as if there had been one rounding.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Choosing a backend, a configuration and the repository: what is there, and what is said of what is not."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -14,6 +12,7 @@ import echo_npu
 from echo_npu import BackendError
 from echo_npu.backends import get_backend_class
 from echo_npu.backends.rtlmodel import Options
+from tests.refusals import Error, Words, refuses
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,23 +57,19 @@ def test_an_unknown_backend_lists_those_that_exist(name: str, monkeypatch: pytes
         lambda: echo_npu.set_default_backend(name),
         lambda: echo_npu.get_backend_info(name),
     ):
-        with pytest.raises(BackendError, match="the backends are cmodel, rtlmodel"):
-            call()
+        refuses(BackendError, "the backends are cmodel, rtlmodel", call)
     if name:
         monkeypatch.setenv("ECHO_NPU_BACKEND", name)
-        with pytest.raises(BackendError, match="the backends are cmodel, rtlmodel"):
-            echo_npu.open()
+        refuses(BackendError, "the backends are cmodel, rtlmodel", echo_npu.open)
 
 
 @pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])
 def test_an_unknown_configuration_lists_those_that_exist(backend: str) -> None:
-    with pytest.raises(ValueError, match=r"'huge'.*default, small"):
-        echo_npu.open(backend, config="huge")
+    refuses(ValueError, r"'huge'.*default, small", echo_npu.open, backend, config="huge")
 
 
 def test_unknown_options_are_named() -> None:
-    with pytest.raises(TypeError, match="cmodel has no option 'latency'"):
-        echo_npu.open("cmodel", latency=3)
+    refuses(TypeError, "cmodel has no option 'latency'", echo_npu.open, "cmodel", latency=3)
     with pytest.raises(TypeError, match="rtlmodel has no option 'speed'; its options are latency, bandwidth"):
         echo_npu.open("rtlmodel", speed=3)
 
@@ -97,10 +92,9 @@ def test_unknown_options_are_named() -> None:
     ],
 )
 def test_wrong_options_of_rtlmodel_are_refused_before_anything_is_built(
-    options: dict, error: type[Exception], words: str
+    options: dict, error: Error, words: Words
 ) -> None:
-    with pytest.raises(error, match=words):
-        echo_npu.open("rtlmodel", **options)
+    refuses(error, words, echo_npu.open, "rtlmodel", **options)
 
 
 def test_stalls_become_knobs_of_each_channel() -> None:

@@ -1,7 +1,5 @@
 """The command line, on the functional model."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -40,9 +38,8 @@ def test_matmul_json() -> None:
 
 @pytest.mark.parametrize("flags", [["--trans-a"], ["--trans-b"], ["--trans-a", "--trans-b"], ["--seed", "9"]])
 def test_matmul_flags(flags: list[str]) -> None:
-    status, out, _ = call(
-        "matmul", "5", "6", "7", "--backend", "cmodel", "--config", "small", "--json", *flags
-    )
+    words = ("matmul", "5", "6", "7", "--backend", "cmodel", "--config", "small", "--json")
+    status, out, _ = call(*words, *flags)
     assert status == 0
     assert json.loads(out)["bit_exact"] is True
 

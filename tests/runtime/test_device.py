@@ -1,7 +1,5 @@
 """The shared Device, on the functional model: memory, copies, submission, waiting, errors, life."""
 
-from __future__ import annotations
-
 import gc
 import os
 import threading
@@ -27,51 +25,33 @@ from echo_npu import (
     memcpy_packets,
     nop_packet,
 )
-from echo_npu.backends.base import Backend, RegisterOp, WriteReg
+from echo_npu.commands.packets import Packet
 from echo_npu.spec import registers as regs
-
-
-def counting(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int) -> list[int]:
-    """The values written to one register from now on."""
-    seen: list[int] = []
-    backend: Backend = device.backend
-    run = backend.run
-
-    def spy(ops: list[RegisterOp]) -> list[int]:
-        seen.extend(op.value for op in ops if isinstance(op, WriteReg) and op.offset == offset)
-        return run(ops)
-
-    monkeypatch.setattr(backend, "run", spy)
-    return seen
-
-
-# --- memory -------------------------------------------------------------------------------------------------
+from tests.refusals import refuses
+from tests.runtime.driver.test_recording import register_writes
 
 
 def test_malloc_gives_aligned_pointers_in_the_region_asked_for(npu: Device) -> None:
     for region, base in (("weight", 0), ("activation", 0x1000_0000)):
         pointer = npu.malloc(100, region=region)
-        assert pointer % 64 == 0
-        assert base <= pointer < base + 0x1000_0000
-        assert pointer != 0
+        assert pointer
+        assert pointer in range(base, base + 0x1000_0000, 64)
         npu.free(pointer)
 
 
 def test_malloc_refuses_what_makes_no_sense(npu: Device) -> None:
     with pytest.raises(ValueError, match="region is 'scratch'; the memory regions are weight, activation"):
         npu.malloc(4, region="scratch")
-    with pytest.raises(ValueError, match="nbytes is 0"):
-        npu.malloc(0)
+    refuses(ValueError, "nbytes is 0", npu.malloc, 0)
     for bad in (1.5, "4", None, True):
-        with pytest.raises(TypeError, match="nbytes"):
-            npu.malloc(bad)  # type: ignore[arg-type]
+        refuses(TypeError, "nbytes", npu.malloc, bad)
 
 
 def test_out_of_memory_and_what_works_after_it(npu: Device) -> None:
     with pytest.raises(NpuOutOfMemoryError) as caught:
         npu.malloc(300 << 20)
-    assert (caught.value.region, caught.value.asked) == ("activation", 300 << 20)
-    assert caught.value.largest_free_block == 256 << 20
+    error = caught.value
+    assert (error.region, error.asked, error.largest_free_block) == ("activation", 300 << 20, 256 << 20)
     assert npu.malloc(256 << 20)
 
 
@@ -79,8 +59,7 @@ def test_free_refuses_foreign_pointers(npu: Device) -> None:
     pointer = npu.malloc(4)
     npu.free(pointer)
     for bad in (pointer, 0, 0x2000_0000, 1 << 40):
-        with pytest.raises(NpuPointerError):
-            npu.free(bad)
+        refuses(NpuPointerError, None, npu.free, bad)
 
 
 @pytest.mark.parametrize("kind", [None, MemcpyKind.DEFAULT])
@@ -140,18 +119,15 @@ def test_memcpy_names_what_is_wrong(npu: Device) -> None:
         (NpuPointerError, "dst", (-64, array, 4)),
     ]
     for error, words, arguments in cases:
-        with pytest.raises(error, match=words):
-            npu.memcpy(*arguments)
-    with pytest.raises(ValueError, match="9 is not a valid MemcpyKind"):
-        npu.memcpy(pointer, array, 4, 9)  # type: ignore[arg-type]
+        refuses(error, words, npu.memcpy, *arguments)
+    refuses(ValueError, "9 is not a valid MemcpyKind", npu.memcpy, pointer, array, 4, 9)
 
 
 def test_overlapping_device_copy_is_the_devices_error(npu: Device) -> None:
     pointer = npu.malloc(128)
     with pytest.raises(NpuDeviceError) as caught:
         npu.memcpy(pointer + 32, pointer, 64)
-    assert caught.value.code == ErrorCode.OVERLAP
-    assert caught.value.address == pointer + 32
+    assert (caught.value.code, caught.value.address) == (ErrorCode.OVERLAP, pointer + 32)
     npu.clear_error()
     npu.memcpy(pointer + 64, pointer, 64)
 
@@ -168,13 +144,8 @@ def test_memset(npu: Device) -> None:
     out = np.zeros(64, np.uint8)
     npu.memcpy(out, pointer, 64)
     assert out.tolist() == [0xAB] * 3 + [0] * 5 + [0xAB] * 56
-    with pytest.raises(ValueError, match="value is 256"):
-        npu.memset(pointer, 256, 1)
-    with pytest.raises(NpuPointerError):
-        npu.memset(0x1FFF_FFFF, 0, 2)
-
-
-# --- submission ---------------------------------------------------------------------------------------------
+    refuses(ValueError, "value is 256", npu.memset, pointer, 256, 1)
+    refuses(NpuPointerError, None, npu.memset, 0x1FFF_FFFF, 0, 2)
 
 
 def test_submit_is_asynchronous_and_copies_wait_for_it(npu: Device) -> None:
@@ -194,19 +165,19 @@ def test_wait_with_nothing_submitted_returns_at_once(npu: Device) -> None:
     assert npu.status().state == State.IDLE
 
 
+def chain(block: int, size: int, steps: range, plain: int) -> list[Packet]:
+    """Copies of `size` bytes, each to the place behind; every `plain`-th one has no extension."""
+    rows = [1 if step % plain == 0 else 2 for step in steps]
+    places = [block + size * step for step in steps]
+    copies = [memcpy_packets(at, at + size, size // n, rows=n) for at, n in zip(places, rows, strict=True)]
+    return [packet for copy in copies for packet in copy]
+
+
 def test_a_chain_longer_than_the_queue_goes_through_the_window(npu: Device) -> None:
     block = npu.malloc(64 * 101)
     npu.memset(block, 0, 64 * 101)
     npu.memset(block, 9, 64)
-    chain: list[echo_npu.commands.packets.Packet] = []
-    for step in range(100):  # every second one has an extension, which must not be torn off
-        source = block + 64 * step
-        chain += (
-            memcpy_packets(source, source + 64, 32, rows=2)
-            if step % 2
-            else memcpy_packets(source, source + 64, 64)
-        )
-    npu.submit(chain)
+    npu.submit(chain(block, 64, range(100), plain=2))
     npu.wait()
     out = np.zeros(64 * 101, np.uint8)
     npu.memcpy(out, block, out.size)
@@ -221,15 +192,7 @@ def test_batches_longer_than_the_ring_wrap_and_wait(slots: int) -> None:
         npu.memset(block, 3, 8)
         done = 0
         for count in (1, 2, 200, 3, 190):
-            chain: list[echo_npu.commands.packets.Packet] = []
-            for step in range(done, done + count):
-                source = block + 8 * step
-                chain += (
-                    memcpy_packets(source, source + 8, 4, rows=2)
-                    if step % 3
-                    else memcpy_packets(source, source + 8, 8)
-                )
-            npu.submit_batch(chain)
+            npu.submit_batch(chain(block, 8, range(done, done + count), plain=3))
             done += count
         npu.wait()
         out = np.zeros(8 * (done + 1), np.uint8)
@@ -239,7 +202,7 @@ def test_batches_longer_than_the_ring_wrap_and_wait(slots: int) -> None:
 
 
 def test_hundreds_of_packets_take_one_doorbell(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    tails = counting(npu, monkeypatch, regs.RING_TAIL)
+    tails = register_writes(npu, monkeypatch, regs.RING_TAIL)
     npu.submit_batch([nop_packet()] * 700)
     npu.wait()
     assert len(tails) == 1
@@ -271,23 +234,16 @@ def test_execute_takes_any_length(npu: Device) -> None:
 
 
 def test_submit_refuses_what_is_no_packet(npu: Device) -> None:
-    with pytest.raises(TypeError, match="int"):
-        npu.submit([1])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="63"):
-        npu.submit(bytes(63))
-    with pytest.raises(ValueError, match="ring_slots is 3"):
-        echo_npu.open("cmodel", ring_slots=3)
-
-
-# --- errors -------------------------------------------------------------------------------------------------
+    refuses(TypeError, "int", npu.submit, [1])
+    refuses(ValueError, "63", npu.submit, bytes(63))
+    refuses(ValueError, "ring_slots is 3", echo_npu.open, "cmodel", ring_slots=3)
 
 
 def test_a_device_error_names_code_packet_and_address(npu: Device) -> None:
     npu.execute([nop_packet(), nop_packet()])
     npu.submit(NpuCommandPacket(Opcode.MEMCPY, 0, 0x1000_0000, 0, 0x2000_0100, m=4))
-    with pytest.raises(
-        NpuDeviceError, match=r"REGISTER_WINDOW \(code 6\) at packet 2, address 0x20000100"
-    ) as caught:
+    said = r"REGISTER_WINDOW \(code 6\) at packet 2, address 0x20000100"
+    with pytest.raises(NpuDeviceError, match=said) as caught:
         npu.wait()
     assert (caught.value.code, caught.value.packet, caught.value.address) == (6, 2, 0x2000_0100)
     status = npu.status()
@@ -301,12 +257,9 @@ def test_after_an_error_nothing_runs_until_it_is_cleared(npu: Device, way: str) 
     npu.memset(block, 1, 64)
     npu.memset(block + 64, 0, 64)
     submit([nop_packet(), NpuCommandPacket(0x77), *memcpy_packets(block, block + 64, 64)])
-    with pytest.raises(NpuDeviceError):
-        npu.wait()
-    with pytest.raises(NpuDeviceError):
-        submit([nop_packet()])
-    with pytest.raises(NpuDeviceError):
-        npu.matmul(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
+    refuses(NpuDeviceError, None, npu.wait)
+    refuses(NpuDeviceError, None, submit, [nop_packet()])
+    refuses(NpuDeviceError, None, npu.matmul, np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
     out = np.zeros(64, np.uint8)
     npu.memcpy(out, block + 64, 64)  # memory can be looked at
     assert not out.any()
@@ -345,22 +298,19 @@ def test_reset_drops_what_waits_and_keeps_memory(npu: Device) -> None:
 
 def test_a_time_out_says_what_the_device_is_doing(npu: Device) -> None:
     npu.submit(memcpy_packets(0x1000_0000, 0x1000_1000, 4, rows=2)[0])  # its extension never comes
-    with pytest.raises(
-        NpuTimeoutError, match=r"within 100 cycles; state BUSY.*counters: .*macs=0.*waves=True"
-    ) as caught:
+    said = r"within 100 cycles; state BUSY.*counters: .*macs=0.*waves=True"
+    with pytest.raises(NpuTimeoutError, match=said) as caught:
         npu.wait(timeout_cycles=100)
-    assert caught.value.cycles == 100
-    assert caught.value.status.state == State.BUSY
-    assert caught.value.counters["commands"] == 0
-    assert "waves" in caught.value.waves_hint
-    assert isinstance(caught.value, TimeoutError)
+    late = caught.value
+    assert (late.cycles, late.status.state, late.counters["commands"]) == (100, State.BUSY, 0)
+    assert "waves" in late.waves_hint
+    assert isinstance(late, TimeoutError)
     with pytest.raises(NpuDeviceError) as error:  # without a limit the device's own comes first
         npu.wait()
     assert error.value.code == ErrorCode.BAD_EXTENSION
     npu.clear_error()
     npu.execute(nop_packet())
-    with pytest.raises(ValueError, match="timeout_cycles is -1"):
-        npu.wait(timeout_cycles=-1)
+    refuses(ValueError, "timeout_cycles is -1", npu.wait, timeout_cycles=-1)
 
 
 class Stuck(echo_npu.backends.get_backend_class("cmodel")):  # type: ignore[misc]
@@ -379,30 +329,15 @@ def test_without_a_limit_a_device_that_stands_still_is_given_up() -> None:
     backend = Stuck.open("default", {})
     with Device(backend) as npu:
         backend.stuck = True
-        with pytest.raises(NpuTimeoutError, match="2000000 cycles"):
-            npu.wait()
-        with pytest.raises(NpuTimeoutError):
-            npu.reset()
-
-
-# --- facts and life -----------------------------------------------------------------------------------------
+        refuses(NpuTimeoutError, "2000000 cycles", npu.wait)
+        refuses(NpuTimeoutError, None, npu.reset)
 
 
 def test_counters_have_the_documented_names(npu: Device) -> None:
     assert set(npu.counters()) == {
-        "cycles",
-        "busy_cycles",
-        "matrix_busy",
-        "vector_busy",
-        "macs",
-        "read_beats",
-        "write_beats",
-        "stall_read",
-        "stall_write",
-        "stall_bus",
-        "host_beats",
-        "commands",
-    }
+        "cycles", "busy_cycles", "matrix_busy", "vector_busy", "macs", "read_beats", "write_beats",
+        "stall_read", "stall_write", "stall_bus", "host_beats", "commands",
+    }  # fmt: skip
     npu.execute(matmul_packets(0x1000, 0x2000, 0x1000_0000, 3, 4, 5))
     assert npu.counters()["macs"] == 60
     npu.clear_counters()
@@ -451,10 +386,8 @@ def test_a_protected_ring_is_not_written(npu: Device) -> None:
 
 
 def test_bad_limits(npu: Device) -> None:
-    with pytest.raises(ValueError, match=r"watchdog_cycles is -1"):
-        npu.limit(watchdog_cycles=-1)
-    with pytest.raises(ValueError, match=r"watchdog_cycles is 4294967296"):
-        npu.limit(watchdog_cycles=1 << 32)
+    refuses(ValueError, r"watchdog_cycles is -1", npu.limit, watchdog_cycles=-1)
+    refuses(ValueError, r"watchdog_cycles is 4294967296", npu.limit, watchdog_cycles=1 << 32)
     with npu.record(), pytest.raises(echo_npu.NpuRecordingError, match="inside a recording"):
         npu.limit()
 
@@ -462,11 +395,8 @@ def test_bad_limits(npu: Device) -> None:
 def test_info_is_plain_data_read_from_the_hardware() -> None:
     with echo_npu.open("cmodel", config="small") as npu:
         facts = npu.info()
-        assert facts["backend"] == "cmodel"
-        assert facts["config"] == "small"
-        assert facts["has_cycles"] is False
-        assert facts["capabilities"]["array_rows"] == 4
-        assert facts["capabilities"]["data_width"] == 64
+        assert (facts["backend"], facts["config"], facts["has_cycles"]) == ("cmodel", "small", False)
+        assert (facts["capabilities"]["array_rows"], facts["capabilities"]["data_width"]) == (4, 64)
         assert facts["memory"]["activation"]["base"] == 0x1000_0000
         assert npu.memory_statistics()["weight"].used == 0
 
@@ -475,8 +405,7 @@ def test_another_device_is_not_taken_for_ours(monkeypatch: pytest.MonkeyPatch) -
     for offset, value, words in ((regs.ID, 0x1234, "0x00001234"), (regs.VERSION, 2 << 16, "version 2.0")):
         backend = echo_npu.backends.get_backend_class("cmodel").open("default", {})
         backend.model._constants[offset] = value  # type: ignore[attr-defined]
-        with pytest.raises(echo_npu.NpuError, match=words):
-            Device(backend)
+        refuses(echo_npu.NpuError, words, Device, backend)
 
 
 def test_close_is_idempotent_and_final() -> None:
@@ -485,15 +414,10 @@ def test_close_is_idempotent_and_final() -> None:
     npu.close()
     npu.close()
     assert npu.closed
-    for call in (
-        npu.wait,
-        npu.status,
-        lambda: npu.malloc(4),
-        lambda: npu.submit(nop_packet()),
-        tensor.to_numpy,
-    ):
-        with pytest.raises(DeviceClosedError):
-            call()
+    for call in (npu.wait, npu.status, tensor.to_numpy):
+        refuses(DeviceClosedError, None, call)
+    refuses(DeviceClosedError, None, npu.malloc, 4)
+    refuses(DeviceClosedError, None, npu.submit, nop_packet())
     del tensor
     gc.collect()
 
@@ -555,7 +479,5 @@ def test_threads_share_a_device(npu: Device) -> None:
 def test_what_does_not_fit_is_refused_before_it_is_copied(npu: Device) -> None:
     """An array of a terabyte that takes four bytes of the host."""
     huge = np.broadcast_to(np.float32(1), (2**19, 2**19))
-    with pytest.raises(NpuOutOfMemoryError, match=f"asked for {2**40} bytes"):
-        npu.tensor(huge)
-    with pytest.raises(NpuOutOfMemoryError, match=f"asked for {2**40} bytes"):
-        npu.matmul(huge, huge)
+    refuses(NpuOutOfMemoryError, f"asked for {2**40} bytes", npu.tensor, huge)
+    refuses(NpuOutOfMemoryError, f"asked for {2**40} bytes", npu.matmul, huge, huge)

@@ -1,7 +1,5 @@
 """The exceptions: what they carry, and that their messages say it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -43,9 +41,8 @@ def test_the_codes_are_the_contracts_own() -> None:
 
 
 def test_simulator_error_says_where_to_look() -> None:
-    error = errors.SimulatorError(
-        "it ended", exit_status=-9, log_tail="first\nlast\n", log_path=Path("a/b.log")
-    )
+    log = Path("a/b.log")
+    error = errors.SimulatorError("it ended", exit_status=-9, log_tail="first\nlast\n", log_path=log)
     text = str(error)
     for words in ("it ended", "signal 9", "a/b.log", "last"):
         assert words in text

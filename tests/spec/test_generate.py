@@ -1,7 +1,5 @@
 """What is generated is up to date, and says in every language what the contract says."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
@@ -86,9 +84,6 @@ def test_a_page_without_the_marks_of_a_table_is_refused() -> None:
         page_text(CONTRACT, page, text)
 
 
-# ---- Python ------------------------------------------------------------------------------------------------
-
-
 def test_python_says_what_the_contract_says() -> None:
     for enumeration, entries in (
         (generated.Opcode, CONTRACT.opcodes),
@@ -103,9 +98,8 @@ def test_python_says_what_the_contract_says() -> None:
     for opcode in CONTRACT.opcodes:
         facts = generated.OPCODES[opcode.code]
         assert (facts.flags, facts.extensions) == (CONTRACT.legal_flags(opcode), opcode.extensions)
-    assert {limit.name: getattr(generated, limit.name) for limit in CONTRACT.limits} == {
-        limit.name: limit.value for limit in CONTRACT.limits
-    }
+    for limit in CONTRACT.limits:
+        assert getattr(generated, limit.name) == limit.value, limit.name
     assert {r.name: (r.base, r.bytes) for r in CONTRACT.regions} == dict(generated.REGIONS)
     assert sum(region.size for region in MEMORY_REGIONS.values()) == CONTRACT.memory_bytes == MEMORY_BYTES
 
@@ -115,9 +109,8 @@ def test_python_has_the_instruction_set() -> None:
     for each in CONTRACT.instructions:
         facts = INSTRUCTIONS[Op(each.code)]
         assert (facts.form, facts.sources, facts.accumulates) == (each.form, each.sources, each.accumulates)
-    assert [(name, first, count) for name, _, first, count in BANKS] == [
-        (each.name, each.first, each.count) for each in CONTRACT.operands
-    ]
+    operands = [(each.name, each.first, each.count) for each in CONTRACT.operands]
+    assert [(name, first, count) for name, _, first, count in BANKS] == operands
     for field in CONTRACT.word("instruction").fields:
         value = (1 << field.width) - 1
         if field.name != "opcode":
@@ -129,13 +122,8 @@ def test_python_has_the_instruction_set() -> None:
 def test_the_simulator_has_the_knobs_and_statistics() -> None:
     assert tuple(KNOBS) == tuple(knob.name for knob in CONTRACT.knobs)
     for knob in CONTRACT.knobs:
-        same = KNOBS[knob.name]
-        assert (same.unit, same.least, same.most, same.default) == (
-            knob.unit,
-            knob.least,
-            knob.most,
-            knob.default,
-        )
+        for field in ("unit", "least", "most", "default"):
+            assert getattr(KNOBS[knob.name], field) == getattr(knob, field), f"{knob.name}: {field}"
     assert tuple(CONTRACT.statistics) == STATISTICS
     assert CONTRACT.channels == CHANNELS
     assert CONTRACT.operations == tuple(CaseOperation.__members__)
@@ -148,23 +136,12 @@ def _read(data: bytes, field: PacketField, word: int = 0) -> int:
 
 
 def test_every_field_of_a_packet_lies_at_its_offset() -> None:
-    values = {
-        "opcode": 0x01,
-        "flags": 0x0203,
-        "src1_addr": 4,
-        "src2_addr": 5,
-        "dst_addr": 6,
-        "m": 7,
-        "k": 8,
-        "n": 9,
-    }
+    names = ("opcode", "flags", "src1_addr", "src2_addr", "dst_addr", "m", "k", "n")
+    values = {name: 0x11 * place for place, name in enumerate(names, 1)}
     data = NpuCommandPacket(**values, alpha=1.0).pack()
     fields = [part for field in CONTRACT.packet("command").fields for part in (field.parts or (field,))]
-    assert {field.name: _read(data, field) for field in fields} == {
-        **values,
-        "alpha": 0x3F80_0000,
-        "reserved": 0,
-    }
+    values |= {"alpha": 0x3F80_0000, "reserved": 0}
+    assert {field.name: _read(data, field) for field in fields} == values
 
 
 def test_every_word_of_an_extension_lies_at_its_offset() -> None:
@@ -174,9 +151,6 @@ def test_every_word_of_an_extension_lies_at_its_offset() -> None:
         for word in range(field.count):
             name = f"{field.elements[word]}_{field.name}" if field.elements else field.name
             assert _read(data, field, word) == 100 + list(names).index(name)
-
-
-# ---- SystemVerilog and C++ ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

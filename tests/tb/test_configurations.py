@@ -1,6 +1,4 @@
-"""Trying random configurations: what is drawn, what fails, and how it is done again. No simulator."""
-
-from __future__ import annotations
+"""Random configurations: what is drawn, what fails, and how it is replayed. No simulator runs."""
 
 import dataclasses
 from pathlib import Path
@@ -21,7 +19,7 @@ def test_lint_says_what_does_not_elaborate() -> None:
 
 
 def test_what_is_linted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that are played on, and some of any size; a failure is printed with its seed."""
+    """Lint takes the configurations that are played on and some of any size; a failure names its seed."""
     assert linted(17) == load_config("random-17")
     assert linted(2 * LARGE).name == f"large-{2 * LARGE}"
     assert max(linted(LARGE * number).array_rows for number in range(40)) == 64

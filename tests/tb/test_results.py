@@ -1,25 +1,22 @@
 """Results of campaigns: saved, read and added up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from tb.results import CampaignResult, Item, merged
+from tests.refusals import refuses
 
 
 def part(number: int, **figures: int) -> CampaignResult:
-    return CampaignResult(
-        "faults", 7 + number, 1.5, figures, [Item(f"item {number}", "pass", 0.5)], ["p.html"]
-    )
+    items = [Item(f"item {number}", "pass", 0.5)]
+    return CampaignResult("faults", 7 + number, 1.5, figures, items, ["p.html"])
 
 
 def test_round_trip(tmp_path: Path) -> None:
     """What is read is what was saved."""
-    result = CampaignResult(
-        "uvm", 3, 2.0, {"programs": 5}, (Item("a", "fail", 1.0, "why", "make uvm"),), ("x.html",)
-    )
+    items = (Item("a", "fail", 1.0, "why", "make uvm"),)
+    result = CampaignResult("uvm", 3, 2.0, {"programs": 5}, items, ("x.html",))
     result.save(tmp_path / "deep" / "uvm.json")
     again = CampaignResult.load(tmp_path / "deep" / "uvm.json")
     assert again.items == result.items
@@ -45,9 +42,6 @@ def test_parts_add_up() -> None:
 
 def test_what_is_no_part_is_refused() -> None:
     """Nothing, another campaign, or the same item twice."""
-    with pytest.raises(ValueError, match="none"):
-        merged([])
-    with pytest.raises(ValueError, match="faults, uvm"):
-        merged([part(1), CampaignResult("uvm", 0, 0.0)])
-    with pytest.raises(ValueError, match="'item 1' is there twice"):
-        merged([part(1), part(1)])
+    refuses(ValueError, "none", merged, [])
+    refuses(ValueError, "faults, uvm", merged, [part(1), CampaignResult("uvm", 0, 0.0)])
+    refuses(ValueError, "'item 1' is there twice", merged, [part(1), part(1)])

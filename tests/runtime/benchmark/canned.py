@@ -1,6 +1,4 @@
-"""Results as `make bench` has them, made up."""
-
-from __future__ import annotations
+"""Made-up results of `make bench`."""
 
 from typing import Any
 
@@ -31,7 +29,7 @@ def measured(products: tuple[Product, ...]) -> list[Measured]:
 
 
 def results() -> dict[str, Any]:
-    """A whole run."""
+    """The results of a whole run."""
 
     def group(name: str, products: tuple[Product, ...]) -> dict[str, Any]:
         found = measured(products)
@@ -43,6 +41,17 @@ def results() -> dict[str, Any]:
         {"name": name, "shape": "16x64", "cycles": cycles, "macs": macs}
         for name, cycles, macs in (("norm", 700, 0), ("q <projection>", 1500, 65536), ("silu", 800, 0))
     ]
+    vector = [
+        {
+            "name": name,
+            "rows": 64,
+            "cols": 2048,
+            "cycles": cycles,
+            "bandwidth": share,
+            "cycles_per_chunk": each,
+        }
+        for name, cycles, share, each in (("add", 33000, 0.99, 4.0), ("exp", 99000, 0.17, 12.1))
+    ]
     return {
         "config": "default",
         "revision": "abc1234",
@@ -53,24 +62,7 @@ def results() -> dict[str, Any]:
         "transposed": group("transposed", TRANSPOSED),
         "attention": group("attention", BATCHES),
         "layer": {"layer": "tiny", "tokens": 16, "cycles": 3000, "passed": True, "ops": operations},
-        "vector": [
-            {
-                "name": "add",
-                "rows": 64,
-                "cols": 2048,
-                "cycles": 33000,
-                "bandwidth": 0.99,
-                "cycles_per_chunk": 4.0,
-            },
-            {
-                "name": "exp",
-                "rows": 64,
-                "cols": 2048,
-                "cycles": 99000,
-                "bandwidth": 0.17,
-                "cycles_per_chunk": 12.1,
-            },
-        ],
+        "vector": vector,
         "simulation": {
             "wrong": [],
             "facts": ["Half as fast."],

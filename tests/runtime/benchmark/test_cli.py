@@ -1,44 +1,30 @@
 """`echo-npu bench gemm`, on the functional model."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 from echo_npu.benchmark.gemm import Session
 from echo_npu.benchmark.products import ATTENTION, Product, choose_products
-from echo_npu.cli import app
 from echo_npu.cli import benchmark as cli
 from echo_npu.spec.data_types import DataType
+from tests.runtime.test_cli import call as run_command
 
 
 def call(*words: str) -> tuple[int, str, str]:
     """Exit status, standard output, standard error of `echo-npu bench gemm`."""
-    result = CliRunner().invoke(
-        app,
-        ["bench", "gemm", "--backend", "cmodel", *words],
-        env={"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"},
-    )
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
+    return run_command("bench", "gemm", "--backend", "cmodel", *words)
 
 
 def test_json() -> None:
-    status, out, _ = call(
-        "--shape", "3x4x5", "--shape", "1x2x3", "--dtype", "fp32", "--dtype", "int8", "--json"
-    )
+    words = ("--shape", "3x4x5", "--shape", "1x2x3", "--dtype", "fp32", "--dtype", "int8", "--json")
+    status, out, _ = call(*words)
     report = json.loads(out)
     assert status == 0
     assert set(report) == {"config", "products", "summary"}
     assert [(p["m"], p["k"], p["n"], p["dtype"], p["set"]) for p in report["products"]] == [
-        (3, 4, 5, "fp32", "-"),
-        (3, 4, 5, "int8", "-"),
-        (1, 2, 3, "fp32", "-"),
-        (1, 2, 3, "int8", "-"),
+        (*shape, dtype, "-") for shape in ((3, 4, 5), (1, 2, 3)) for dtype in ("fp32", "int8")
     ]
     assert all(each["bit_exact"] is True and each["cycles"] is None for each in report["products"])
     assert report["summary"]["wrong"] == []
@@ -64,9 +50,8 @@ def test_choices() -> None:
     everything = cli.chosen_work(None, None, None)
     assert set(everything) == {(each, dtype) for each in choose_products() for dtype in DataType}
     assert everything.keys() == cli.chosen_work(["all"], None, []).keys()
-    assert (
-        cli.chosen_work(["all"], [ATTENTION], None).keys() == cli.chosen_work(None, [ATTENTION], None).keys()
-    )
+    attention = cli.chosen_work(None, [ATTENTION], None)
+    assert cli.chosen_work(["all"], [ATTENTION], None).keys() == attention.keys()
     turned = cli.chosen_work(["bf16"], [ATTENTION], ["1x2x3"], trans_b=True)
     assert all(product.trans_b for product, _ in turned)
     assert turned[Product(1, 2, 3, trans_b=True), DataType.BF16] == "-"
@@ -94,7 +79,7 @@ def test_wrong_arguments_are_explained(words: list[str], message: str) -> None:
 
 @pytest.mark.parametrize("shape", ["9000x9000x1", "100000x100000x100000"])
 def test_what_the_device_cannot_hold_is_a_failure(monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
-    """Of any product among others, and before a device is opened."""
+    """The failure comes before a device is opened, whichever product is too large."""
     monkeypatch.setattr(Session, "open", lambda self: pytest.fail("it was opened"))
     status, _, err = call("--shape", "3x4x5", "--shape", shape, "--dtype", "fp32")
     assert status == 1

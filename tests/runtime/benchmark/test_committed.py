@@ -1,7 +1,5 @@
 """What the docs show of the benchmarks is what the committed cycles say."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks import committed, run
@@ -28,7 +26,7 @@ def test_every_committed_number_is_of_a_product() -> None:
 
 
 def test_goals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all products but those that are measured once more with another layout."""
+    """Goals count every product but those measured again in another layout."""
     products = {**dict.fromkeys(SINGLE, "networks"), **dict.fromkeys(TRANSPOSED, "transposed")}
     monkeypatch.setattr(committed, "all_products", lambda: products)
     judged = committed.judged_products(measured((*SINGLE, *TRANSPOSED)))

@@ -1,7 +1,5 @@
 """Measuring products, on the functional model: what is compared, in which order, and what a fault does."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 
@@ -28,7 +26,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
 def test_products_agree_with_numpy(npu: Device, dtype: DataType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is submitted is the product that is meant, of the operands that were drawn."""
+    """The submitted command is the product asked for, of the operands drawn."""
     destinations: list[int] = []
     execute = npu.execute
 
@@ -64,7 +62,7 @@ def test_memory_is_given_back(npu: Device) -> None:
 
 @pytest.mark.parametrize("where", [0, -1])
 def test_a_wrong_byte_is_seen(npu: Device, monkeypatch: pytest.MonkeyPatch, where: int) -> None:
-    """The first or the last byte of the result, on the device under test only."""
+    """A wrong first or last byte of the device under test is seen."""
     product = Product(4, 5, 6)
     execute = npu.execute
 

@@ -1,6 +1,4 @@
-"""The pictures of the report, from results that are made up."""
-
-from __future__ import annotations
+"""The pictures of the report, drawn from made-up results."""
 
 import pytest
 

@@ -1,7 +1,5 @@
 """The shapes that are measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from echo_npu.benchmark.products import ATTENTION, TRANSPOSED, Product, choose_products, load_products

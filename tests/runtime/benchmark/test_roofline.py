@@ -1,7 +1,5 @@
 """The bound of a product, against figures worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,6 +1,4 @@
-"""`make bench` from its measurements on, which are made up here: files, comparison, update, exit status."""
-
-from __future__ import annotations
+"""What `make bench` does with its measurements: files, comparison, update, exit status."""
 
 import json
 from pathlib import Path
@@ -17,7 +15,7 @@ from tests.runtime.benchmark.canned import BATCHES, SINGLE, measured, results
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which everything that is written lands, with a run that is done in no time."""
+    """A folder that gets all files; measuring gives made-up results at once."""
     products = dict.fromkeys(SINGLE, "networks") | dict.fromkeys(BATCHES, "attention")
     monkeypatch.setattr(committed, "all_products", lambda: products)
     monkeypatch.setattr(committed, "CYCLES", CommittedCycles(tmp_path / "cycles.json", tolerance=0.01))
@@ -73,8 +71,7 @@ def test_an_update_writes_cycles_table_and_picture(place: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("part", "named"),
-    [("gemm", "fp32 16x16x16"), ("layer", "the layer"), ("simulation", "other bytes")],
+    ("part", "named"), [("gemm", "fp32 16x16x16"), ("layer", "the layer"), ("simulation", "other bytes")]
 )
 def test_what_is_wrong_is_not_committed(
     place: Path, part: str, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,7 +1,5 @@
 """The allocator, against a map of every unit that it handed out."""
 
-from __future__ import annotations
-
 import itertools
 import random
 
@@ -10,6 +8,7 @@ import pytest
 from echo_npu.driver.allocator import RegionAllocator
 from echo_npu.errors import NpuOutOfMemoryError, NpuPointerError
 from echo_npu.spec.memory_map import ACTIVATION, MEMORY_REGIONS, WEIGHT, Region
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("region", MEMORY_REGIONS.values(), ids=lambda region: region.name)
@@ -57,11 +56,8 @@ def test_the_whole_region_can_be_had_and_had_again() -> None:
         pointer = allocator.malloc(everything)
         with pytest.raises(NpuOutOfMemoryError) as caught:
             allocator.malloc(1)
-        assert (caught.value.region, caught.value.asked, caught.value.largest_free_block) == (
-            region.name,
-            1,
-            0,
-        )
+        error = caught.value
+        assert (error.region, error.asked, error.largest_free_block) == (region.name, 1, 0)
         allocator.free(pointer)
         assert allocator.malloc(everything) == pointer
 
@@ -81,20 +77,16 @@ def test_out_of_memory_names_region_size_and_largest_block() -> None:
 
 @pytest.mark.parametrize("nbytes", [0, -1])
 def test_sizes_below_one_are_refused(nbytes: int) -> None:
-    with pytest.raises(ValueError, match=f"nbytes is {nbytes}"):
-        RegionAllocator(ACTIVATION).malloc(nbytes)
+    refuses(ValueError, f"nbytes is {nbytes}", RegionAllocator(ACTIVATION).malloc, nbytes)
 
 
 def test_wrong_pointers_are_refused_and_change_nothing() -> None:
     allocator = RegionAllocator(ACTIVATION)
     pointer = allocator.malloc(256)
-    with pytest.raises(NpuPointerError, match="inside the allocation"):
-        allocator.free(pointer + 64)
-    with pytest.raises(NpuPointerError, match="not an allocation"):
-        allocator.free(pointer + 4096)
+    refuses(NpuPointerError, "inside the allocation", allocator.free, pointer + 64)
+    refuses(NpuPointerError, "not an allocation", allocator.free, pointer + 4096)
     allocator.free(pointer)
-    with pytest.raises(NpuPointerError, match="twice"):
-        allocator.free(pointer)
+    refuses(NpuPointerError, "twice", allocator.free, pointer)
     assert allocator.statistics().free == ACTIVATION.size
 
 
@@ -116,8 +108,7 @@ def test_random_traffic_never_overlaps_and_accounts_for_every_byte() -> None:
             holes = "".join("x" if unit else "." for unit in owner)
             expected = holes.find("." * units)
             if expected < 0:
-                with pytest.raises(NpuOutOfMemoryError):
-                    allocator.malloc(nbytes)
+                refuses(NpuOutOfMemoryError, None, allocator.malloc, nbytes)
                 continue
             pointer = allocator.malloc(nbytes)
             assert pointer == region.base + 64 * expected
@@ -139,8 +130,7 @@ def test_a_retained_block_stays_until_it_is_freed_and_released() -> None:
     allocator.retain(block)
     allocator.retain(block)
     allocator.free(block)
-    with pytest.raises(NpuPointerError, match="freed twice"):
-        allocator.free(block)
+    refuses(NpuPointerError, "freed twice", allocator.free, block)
     allocator.release(block)
     assert allocator.malloc(64) != block
     allocator.release(block)
@@ -148,8 +138,7 @@ def test_a_retained_block_stays_until_it_is_freed_and_released() -> None:
     allocator.retain(block)
     allocator.release(block)
     assert allocator.size_of(block) == 64
-    with pytest.raises(NpuPointerError, match="not an allocation"):
-        allocator.retain(block + 128)
+    refuses(NpuPointerError, "not an allocation", allocator.retain, block + 128)
 
 
 def test_a_retained_block_can_change_hands() -> None:

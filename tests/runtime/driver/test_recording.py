@@ -1,7 +1,5 @@
 """Recording and replay on the functional model: bits, memory, programs, doorbells, and what is refused."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Callable
@@ -28,6 +26,7 @@ from echo_npu.commands.packets import load_program_packets
 from echo_npu.spec import registers as regs
 from echo_npu.vector import Builder, Program
 from echo_npu.vector.command import Stream, vector_command
+from tests.refusals import refuses
 
 Ops = Callable[[Device, DeviceTensor], DeviceTensor]
 
@@ -81,7 +80,7 @@ OPERATIONS: dict[str, Ops] = {
 
 
 def register_writes(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int) -> list[int]:
-    """The values written to one register from now on."""
+    """Record the values written to one register from here on."""
     seen: list[int] = []
     run = device.backend.run
 
@@ -94,7 +93,7 @@ def register_writes(device: Device, monkeypatch: pytest.MonkeyPatch, offset: int
 
 
 def memory_writes(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """`(address, bytes)` of what the host writes to memory from now on."""
+    """Record `(address, bytes)` of each write of the host to memory from here on."""
     seen: list[tuple[int, int]] = []
     write = device.backend.write_mem
 
@@ -113,9 +112,6 @@ def used(device: Device) -> dict[str, int]:
 def layer(npu: Device, x: DeviceTensor) -> DeviceTensor:
     hidden = npu.silu(npu.matmul(npu.rms_norm(x, VECTOR), SQUARE))
     return npu.softmax(npu.add(hidden, x))
-
-
-# --- results ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -215,9 +211,6 @@ def test_a_listing_says_what_each_command_does(npu: Device) -> None:
     assert "3 commands, inputs ['x'], outputs [], ready" in repr(program)
 
 
-# --- what a run costs ---------------------------------------------------------------------------------------
-
-
 def test_one_doorbell_and_no_upload(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     with npu.record() as program:
         x = program.input("x", (12, 12))
@@ -260,11 +253,8 @@ def test_submit_does_not_wait(npu: Device) -> None:
     assert (y.to_numpy() == 2).all()
 
 
-# --- vector programs ----------------------------------------------------------------------------------------
-
-
 def filler(number: int, words: int) -> Program:
-    """A program of so many words that writes `number`."""
+    """A program of `words` instructions that writes `number`."""
     b = Builder(f"fill{number}")
     register = b.vector()
     with b.chunks():
@@ -309,17 +299,13 @@ def test_more_vector_programs_than_program_memory_holds(npu: Device, monkeypatch
         assert [out.to_numpy()[0] for out in outs] == [0, 1, 2, 3, 4]
         npu.memset(outs[0].ptr, 0xFF, 16)
     assert len(doorbells) == 2
-    assert same_bits(
-        npu.exp(SQUARE), npu.exp(npu.tensor(SQUARE)).to_numpy()
-    )  # what was loaded is known again
+    # What was loaded is known again.
+    assert same_bits(npu.exp(SQUARE), npu.exp(npu.tensor(SQUARE)).to_numpy())
 
 
 def test_a_vector_program_that_is_too_large(npu: Device) -> None:
     with pytest.raises(NpuProgramMemoryError), npu.record():
         write(npu, filler(1, npu.capabilities.program_words + 1), npu.empty((4,)))
-
-
-# --- memory -------------------------------------------------------------------------------------------------
 
 
 def test_memory_is_reserved_until_the_program_is_closed(npu: Device) -> None:
@@ -336,8 +322,7 @@ def test_memory_is_reserved_until_the_program_is_closed(npu: Device) -> None:
     program.close()
     program.close()
     assert used(npu) == before
-    with pytest.raises(NpuRecordingError, match="closed"):
-        program.run()
+    refuses(NpuRecordingError, "closed", program.run)
 
 
 def test_memory_goes_with_the_context_or_the_last_reference(npu: Device) -> None:
@@ -389,12 +374,8 @@ def test_a_failed_recording_leaves_nothing_behind(npu: Device) -> None:
     with pytest.raises(ValueError, match="inner dimensions"), npu.record() as program:
         npu.matmul(layer(npu, program.input("x", (12, 12))), SQUARE[:5])
     assert used(npu) == before
-    with pytest.raises(NpuRecordingError, match="closed"):
-        program.run()
+    refuses(NpuRecordingError, "closed", program.run)
     assert same_bits(npu.matmul(SQUARE, SQUARE), npu.matmul(SQUARE, SQUARE))
-
-
-# --- what is refused ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -417,12 +398,9 @@ def test_a_recording_inside_a_recording(npu: Device) -> None:
     with npu.record() as outer:
         with pytest.raises(NpuRecordingError, match="under way"), npu.record():
             pass
-        with pytest.raises(NpuRecordingError, match="still being recorded"):
-            outer.run()
-        with pytest.raises(NpuRecordingError, match="still being recorded"):
-            outer.close()
-        with pytest.raises(NpuRecordingError, match="cannot be reset"):
-            npu.reset()
+        refuses(NpuRecordingError, "still being recorded", outer.run)
+        refuses(NpuRecordingError, "still being recorded", outer.close)
+        refuses(NpuRecordingError, "cannot be reset", npu.reset)
     outer.run()
 
 
@@ -448,27 +426,17 @@ def test_names(npu: Device) -> None:
     with npu.record() as program:
         x = program.input("x", (3,))
         program.output("y", npu.neg(x))
-        with pytest.raises(ValueError, match="used once"):
-            program.input("x", (3,))
-        with pytest.raises(ValueError, match="identifier"):
-            program.input("a b", (3,))
-        with pytest.raises(ValueError, match="used once"):
-            program.output("y", x)
-        with pytest.raises(TypeError, match="DeviceTensor, got float"):
-            program.output("z", 1.0)  # type: ignore[arg-type]
-        with pytest.raises(NpuRecordingError, match="comes from outside"):
-            x.copy_from(np.zeros(3, np.float32))
+        refuses(ValueError, "used once", program.input, "x", (3,))
+        refuses(ValueError, "identifier", program.input, "a b", (3,))
+        refuses(ValueError, "used once", program.output, "y", x)
+        refuses(TypeError, "DeviceTensor, got float", program.output, "z", 1.0)
+        refuses(NpuRecordingError, "comes from outside", x.copy_from, np.zeros(3, np.float32))
     for call in (lambda: program.input("z", (3,)), lambda: program.output("z", x)):
-        with pytest.raises(NpuRecordingError, match="the recording is over"):
-            call()
-    with pytest.raises(TypeError, match="no input 'z'; its inputs are: x"):
-        program.run(z=np.zeros(3, np.float32))
-    with pytest.raises(ValueError, match=r"shape \(4,\)"):
-        program.run(x=np.zeros(4, np.float32))
-    with pytest.raises(TypeError, match="float64"):
-        program.run(x=np.zeros(3))
-    with pytest.raises(TypeError, match="got list"):
-        program.run(x=[1, 2, 3])  # type: ignore[arg-type]
+        refuses(NpuRecordingError, "the recording is over", call)
+    refuses(TypeError, "no input 'z'; its inputs are: x", program.run, z=np.zeros(3, np.float32))
+    refuses(ValueError, r"shape \(4,\)", program.run, x=np.zeros(4, np.float32))
+    refuses(TypeError, "float64", program.run, x=np.zeros(3))
+    refuses(TypeError, "got list", program.run, x=[1, 2, 3])
 
 
 def test_commands_that_a_recording_cannot_hold(npu: Device) -> None:
@@ -476,12 +444,10 @@ def test_commands_that_a_recording_cannot_hold(npu: Device) -> None:
     out = npu.empty((4,))
     command = vector_command(entry, rows=1, cols=4, output=Stream(out.ptr)).packets()
     with npu.record():
-        with pytest.raises(NpuRecordingError, match="inside the recording"):
-            npu.submit(command)
+        refuses(NpuRecordingError, "inside the recording", npu.submit, command)
         with pytest.raises(NpuRecordingError, match="places vector programs itself"):
             npu.submit(load_program_packets(out.ptr, 1, 0))
-        with pytest.raises(NpuRecordingError, match="recorded together"):
-            npu.submit(command[0])
+        refuses(NpuRecordingError, "recorded together", npu.submit, command[0])
 
 
 def test_a_bad_packet_is_found_while_recording(npu: Device) -> None:
@@ -510,8 +476,7 @@ def test_a_reset_ends_what_was_recorded(npu: Device) -> None:
     with npu.record() as program:
         npu.full((4,), 1.0)
     npu.reset()
-    with pytest.raises(NpuRecordingError, match="reset after the program was recorded"):
-        program.run()
+    refuses(NpuRecordingError, "reset after the program was recorded", program.run)
     program.close()
     with npu.record() as program:
         y = npu.full((4,), 1.0)
@@ -522,8 +487,7 @@ def test_a_reset_ends_what_was_recorded(npu: Device) -> None:
 def test_a_closed_device() -> None:
     with echo_npu.open("cmodel") as npu, npu.record() as program:
         npu.full((4,), 1.0)
-    with pytest.raises(DeviceClosedError):
-        program.run()
+    refuses(DeviceClosedError, None, program.run)
     program.close()
 
 

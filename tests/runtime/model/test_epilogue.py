@@ -1,7 +1,5 @@
 """Types and epilogue of a product, against the definition one number at a time."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from typing import Any
@@ -16,7 +14,7 @@ from tests.runtime import matmul_definition as definition
 
 SPECIAL32 = np.array(
     [0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF800001, 0x7F7FFFFF, 0x7F800000, 0xFF800000,
-     0x7FC00001, 0x7F800001, 0x3F7FFFFF, 0x33800000],
+     0x7FC00001, 0x7F800001, 0xFF812345, 0x3F7FFFFF, 0x33800000, 0x4B800001],
     np.uint32,
 )  # fmt: skip
 SPECIAL16 = np.array(
@@ -62,31 +60,11 @@ def computed(a: np.ndarray, b: np.ndarray, dtype: DataType, out: OutType, epilog
     return np.ascontiguousarray(result).view(as_stored).astype(np.int64)
 
 
-def check(
-    a: np.ndarray,
-    b: np.ndarray,
-    dtype: DataType,
-    out: OutType,
-    *,
-    alpha: np.float32 | None = None,
-    row_scale: np.ndarray | None = None,
-    column_scale: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
-    relu: bool = False,
-) -> None:
-    epilogue = Epilogue(alpha, row_scale, column_scale, bias, relu)
-    expected = definition.result(
-        a,
-        b,
-        dtype.label,
-        OUTS[out],
-        alpha=None if alpha is None else float(alpha),
-        row_scale=None if row_scale is None else row_scale.tolist(),
-        column_scale=None if column_scale is None else column_scale.tolist(),
-        bias=None if bias is None else bias.tolist(),
-        relu=relu,
-    )
-    found = computed(a, b, dtype, out, epilogue)
+def check(a: np.ndarray, b: np.ndarray, dtype: DataType, out: OutType, **steps: Any) -> None:
+    """The model's result must have the bits of the definition's. `steps` are the fields of Epilogue."""
+    plain = {name: np.asarray(value).tolist() for name, value in steps.items() if value is not None}
+    expected = definition.result(a, b, dtype.label, OUTS[out], **plain)
+    found = computed(a, b, dtype, out, Epilogue(**steps))
     assert np.array_equal(found, expected), np.argwhere(found != expected)[0]
 
 
@@ -115,11 +93,8 @@ def test_every_combination_of_steps(dtype: DataType, out: OutType) -> None:
                 strewn = rng.random(vector.shape) < 0.4
                 vector[strewn] = rng.choice(SPECIAL32, int(strewn.sum())).view(np.float32)
         alpha = float32(int(rng.choice(SPECIAL32))) if special else np.float32(0.3 * size)
-        given = [value if step else None for value, step in zip((alpha, *vectors), steps[:4], strict=True)]
-        check(
-            a, b, dtype, out,
-            alpha=given[0], row_scale=given[1], column_scale=given[2], bias=given[3], relu=steps[4],
-        )  # fmt: skip
+        named = zip(("alpha", "row_scale", "column_scale", "bias"), (alpha, *vectors), steps[:4], strict=True)
+        check(a, b, dtype, out, **{name: value for name, value, step in named if step}, relu=steps[4])
 
 
 @pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)

@@ -1,7 +1,5 @@
 """Device memory: what the host may refuse, and what nobody may do to it."""
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The digits as LeNet-5 takes them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

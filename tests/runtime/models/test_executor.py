@@ -1,11 +1,9 @@
 """The executor notices whatever the device does differently from its twin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models.executor import Executor
 from echo_npu.models.operations import Add, Copy
 
@@ -14,7 +12,7 @@ def _values(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((4, 8)).astype(np.float32)
 
 
-def test_a_record_of_an_operation(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_a_record_of_an_operation(device: Device, twin: Device) -> None:
     executor = Executor(device, twin)
     a, b, out = executor.tensor("a", _values()), executor.tensor("b", _values(1)), executor.empty("c", (4, 8))
     record = executor.run("sum", Add(), (a, b), out)
@@ -24,7 +22,7 @@ def test_a_record_of_an_operation(device: echo_npu.Device, twin: echo_npu.Device
     assert np.array_equal(out.device.to_numpy(), _values() + _values(1))
 
 
-def test_a_view_is_the_same_place_on_both(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_a_view_is_the_same_place_on_both(device: Device, twin: Device) -> None:
     executor = Executor(device, twin)
     source, target = executor.tensor("a", _values()), executor.tensor("b", _values(1))
     record = executor.run("copy", Copy(), (source.view(lambda t: t[1:3]),), target.view(lambda t: t[::2]))
@@ -34,7 +32,7 @@ def test_a_view_is_the_same_place_on_both(device: echo_npu.Device, twin: echo_np
     assert np.array_equal(target.device.to_numpy(), expected)
 
 
-def test_a_stray_write_is_found_once(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_a_stray_write_is_found_once(device: Device, twin: Device) -> None:
     executor = Executor(device, twin)
     a, other = executor.tensor("a", _values()), executor.tensor("b", _values())
     out = executor.empty("c", (4, 8))
@@ -43,7 +41,7 @@ def test_a_stray_write_is_found_once(device: echo_npu.Device, twin: echo_npu.Dev
     assert executor.run("again", Copy(), (a,), out).exact
 
 
-def test_another_history_of_allocations_is_refused(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_another_history_of_allocations_is_refused(device: Device, twin: Device) -> None:
     device.malloc(64)
     executor = Executor(device, twin)
     with pytest.raises(ValueError, match="same history of allocations"):
@@ -52,9 +50,7 @@ def test_another_history_of_allocations_is_refused(device: echo_npu.Device, twin
     assert twin.memory_statistics()["activation"].used == 0
 
 
-def test_a_damaged_weight_is_remembered_after_it_was_replaced(
-    device: echo_npu.Device, twin: echo_npu.Device
-) -> None:
+def test_a_damaged_weight_is_remembered_after_it_was_replaced(device: Device, twin: Device) -> None:
     executor = Executor(device, twin)
     weight = executor.tensor("w", _values(), region="weight")
     executor.upload(weight, _values(1))

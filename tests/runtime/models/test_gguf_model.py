@@ -1,18 +1,17 @@
 """The model file reader, on a small file that is written here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import run_model, smollm2_layer, smollm2_stack
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.layer_types import LayerConfig
 from echo_npu.models.truth import F32
+from tests.refusals import refuses
 
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
@@ -20,16 +19,10 @@ pytest.importorskip("tokenizers")
 CONFIG = LayerConfig(hidden=64, heads=4, kv_heads=2, head_dim=16, ffn=96, rope_base=1e4, eps=1e-6)
 LAYERS = 3
 NAMES = {
-    "attn_norm": "attn_norm",
-    "attn_q": "wq",
-    "attn_k": "wk",
-    "attn_v": "wv",
-    "attn_output": "wo",
-    "ffn_norm": "ffn_norm",
-    "ffn_gate": "w_gate",
-    "ffn_up": "w_up",
-    "ffn_down": "w_down",
-}
+    "attn_norm": "attn_norm", "attn_q": "wq", "attn_k": "wk", "attn_v": "wv", "attn_output": "wo",
+    "ffn_norm": "ffn_norm", "ffn_gate": "w_gate", "ffn_up": "w_up", "ffn_down": "w_down",
+}  # fmt: skip
+"""The weights of a layer, by their names in the file."""
 
 
 def _alphabet() -> list[str]:
@@ -115,12 +108,11 @@ def test_embedding(path: Path) -> None:
     rows = model.embed([5, 5, 200])
     assert rows.shape == (3, 64)
     assert np.abs(rows - original["token_embd.weight"][[5, 5, 200]]).max() < 0.01
-    with pytest.raises(IndexError, match="259 entries"):
-        model.embed([259])
+    refuses(IndexError, "259 entries", model.embed, [259])
 
 
 @pytest.mark.parametrize("index", range(LAYERS))
-def test_a_layer_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device, index: int) -> None:
+def test_a_layer_runs(path: Path, device: Device, twin: Device, index: int) -> None:
     write_model(path)
     layer = smollm2_layer(index, "the theme of it", GgufModel(path))
     assert len(layer.case.hidden_in) >= 8
@@ -129,7 +121,7 @@ def test_a_layer_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device
 
 
 @pytest.mark.parametrize("layers", [1, LAYERS])
-def test_a_stack_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device, layers: int) -> None:
+def test_a_stack_runs(path: Path, device: Device, twin: Device, layers: int) -> None:
     write_model(path)
     stack = smollm2_stack(layers, "the", GgufModel(path))
     assert stack.case.ids.tolist() == [258]
@@ -139,30 +131,21 @@ def test_a_stack_runs(path: Path, device: echo_npu.Device, twin: echo_npu.Device
 
 
 def test_what_is_refused(path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"small\.gguf"):
-        GgufModel(path)
+    refuses(FileNotFoundError, r"small\.gguf", GgufModel, path)
     write_model(path, leave_out="blk.1.ffn_up.weight")
     model = GgufModel(path)
     model.layer(0)
-    with pytest.raises(ValueError, match=r"no tensor blk\.1\.ffn_up\.weight"):
-        model.layer(1)
+    refuses(ValueError, r"no tensor blk\.1\.ffn_up\.weight", model.layer, 1)
     for index in (-1, LAYERS):
-        with pytest.raises(IndexError, match="the layers 0 to 2"):
-            model.layer(index)
-        with pytest.raises(IndexError, match="the layers 0 to 2"):
-            smollm2_layer(index, "the theme of it", model)
-    with pytest.raises(ValueError, match="at least 8"):
-        smollm2_layer(0, "the", model)
+        refuses(IndexError, "the layers 0 to 2", model.layer, index)
+        refuses(IndexError, "the layers 0 to 2", smollm2_layer, index, "the theme of it", model)
+    refuses(ValueError, "at least 8", smollm2_layer, 0, "the", model)
     for layers in (0, LAYERS + 1):
-        with pytest.raises(ValueError, match=f"layers is {layers}; this model has 1 to 3"):
-            smollm2_stack(layers, "the", model)
-    with pytest.raises(ValueError, match="at least 1"):
-        smollm2_stack(1, "", model)
-    with pytest.raises(ValueError, match="no metadata field nothing"):
-        model.metadata("nothing")
+        refuses(ValueError, f"layers is {layers}; this model has 1 to 3", smollm2_stack, layers, "the", model)
+    refuses(ValueError, "at least 1", smollm2_stack, 1, "", model)
+    refuses(ValueError, "no metadata field nothing", model.metadata, "nothing")
 
 
 def test_another_architecture_is_refused(path: Path) -> None:
     write_model(path, architecture="gpt2")
-    with pytest.raises(ValueError, match="only llama"):
-        GgufModel(path)
+    refuses(ValueError, "only llama", GgufModel, path)

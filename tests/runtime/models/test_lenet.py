@@ -1,30 +1,27 @@
 """LeNet-5 on the functional model: it passes, and it fails whenever anything is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import Digits, LeNet, LeNetWeights, lenet, load_digits, run_model, train
 from echo_npu.models.operations import Array, Operation, Relu
 from echo_npu.models.truth import Truth, exact
 from echo_npu.tensor import DeviceTensor
 
 pytest.importorskip("sklearn")
+Trained = tuple[LeNetWeights, Digits]
 
 
 @pytest.fixture(scope="module")
-def trained() -> tuple[LeNetWeights, Digits]:
+def trained() -> Trained:
     known, held_out = load_digits()
     return train(known.take(slice(640)), epochs=2), held_out
 
 
-def test_fifty_images(
-    device: echo_npu.Device, twin: echo_npu.Device, trained: tuple[LeNetWeights, Digits]
-) -> None:
+def test_fifty_images(device: Device, twin: Device, trained: Trained) -> None:
     weights, held_out = trained
     model = LeNet(weights, held_out.take(slice(50)))
     run = run_model(model, device, twin)
@@ -39,21 +36,17 @@ def test_fifty_images(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_any_number_of_images(
-    device: echo_npu.Device, twin: echo_npu.Device, trained: tuple[LeNetWeights, Digits], count: int
-) -> None:
+def test_any_number_of_images(device: Device, twin: Device, trained: Trained, count: int) -> None:
     weights, held_out = trained
     assert run_model(LeNet(weights, held_out.take(slice(count))), device, twin).failures == []
 
 
-def test_no_images_are_refused(trained: tuple[LeNetWeights, Digits]) -> None:
+def test_no_images_are_refused(trained: Trained) -> None:
     with pytest.raises(ValueError, match="no images"):
         LeNet(trained[0], trained[1].take(slice(0)))
 
 
-def test_one_wrong_weight_bit_fails(
-    device: echo_npu.Device, twin: echo_npu.Device, trained: tuple[LeNetWeights, Digits]
-) -> None:
+def test_one_wrong_weight_bit_fails(device: Device, twin: Device, trained: Trained) -> None:
     weights, held_out = trained
     model = LeNet(weights, held_out.take(slice(2)))
 
@@ -71,7 +64,7 @@ class _Linear(Operation):
 
     op = "relu"
 
-    def run(self, npu: echo_npu.Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
+    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
         pass
 
     def truth(self, *inputs: Array) -> Truth:
@@ -79,10 +72,7 @@ class _Linear(Operation):
 
 
 def test_a_wrong_network_of_right_operations_fails(
-    device: echo_npu.Device,
-    twin: echo_npu.Device,
-    trained: tuple[LeNetWeights, Digits],
-    monkeypatch: pytest.MonkeyPatch,
+    device: Device, twin: Device, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lenet.Relu is Relu
     monkeypatch.setattr(lenet, "Relu", _Linear)

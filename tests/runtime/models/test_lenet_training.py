@@ -1,7 +1,5 @@
 """Training: gradients against central differences, and what it learns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`echo-npu layer`, `model` and `lenet`: what they print, how they exit, what they refuse."""
 
-from __future__ import annotations
-
 import json
 from importlib import metadata
 from typing import Any

@@ -1,7 +1,5 @@
 """The models on the RTL: small ones in both configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,14 +1,12 @@
 """Each operation of the models stays within the bound that it states, and a result beyond it is found."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import operations
 from echo_npu.models.operations import Operation
 from echo_npu.models.truth import F32, Truth
@@ -20,7 +18,7 @@ def _random(*shape: int, scale: float = 1.0, seed: int = 0) -> F32:
 
 
 def _run(
-    device: echo_npu.Device, operation: Operation, *inputs: NDArray[Any], dtype: Any = np.float32
+    device: Device, operation: Operation, *inputs: NDArray[Any], dtype: Any = np.float32
 ) -> tuple[NDArray[Any], Truth]:
     truth = operation.truth(*inputs)
     out = device.empty(truth.value.shape, dtype)
@@ -32,7 +30,7 @@ def _run(
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])
 @pytest.mark.parametrize("width", [1, 7, 64, 576, 1300])
-def test_rms_norm(device: echo_npu.Device, width: int, scale: float) -> None:
+def test_rms_norm(device: Device, width: int, scale: float) -> None:
     x, weight = _random(9, width, scale=scale), _random(width, seed=1)
     result, truth = _run(device, operations.RmsNorm(1e-5), x, weight)
     result[2, width // 2] *= np.float32(1 + 1e-4)
@@ -40,7 +38,7 @@ def test_rms_norm(device: echo_npu.Device, width: int, scale: float) -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 16, 500])
-def test_rope(device: echo_npu.Device, tokens: int) -> None:
+def test_rope(device: Device, tokens: int) -> None:
     tables = rope_tables(tokens, 16, 1e5, interleaved=True)
     result, _ = _run(device, operations.Rope(1e5), _random(tokens, 3, 16), *tables)
     # A rotation keeps lengths, and does nothing at position 0.
@@ -51,25 +49,25 @@ def test_rope(device: echo_npu.Device, tokens: int) -> None:
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("tokens", [1, 2, 17, 300])
-def test_causal_softmax(device: echo_npu.Device, tokens: int, scale: float) -> None:
+def test_causal_softmax(device: Device, tokens: int, scale: float) -> None:
     x = _random(2, 3, tokens, tokens, scale=scale)
     result, _ = _run(device, operations.Softmax(0.125, causal=True), x)
     assert np.all(np.triu(result, 1) == 0)
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_softmax_of_a_long_row(device: echo_npu.Device, scale: float) -> None:
+def test_softmax_of_a_long_row(device: Device, scale: float) -> None:
     longer = device.capabilities.row_elements + 5
     result, _ = _run(device, operations.Softmax(), _random(1, longer, scale=scale))
     assert result.sum(dtype=np.float64) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 60.0, 1000.0])
-def test_silu(device: echo_npu.Device, scale: float) -> None:
+def test_silu(device: Device, scale: float) -> None:
     _run(device, operations.Silu(), _random(4, 1000, scale=scale))
 
 
-def test_elementwise(device: echo_npu.Device) -> None:
+def test_elementwise(device: Device) -> None:
     a, b, row = _random(7, 33), _random(7, 33, seed=1), _random(33, seed=2)
     _run(device, operations.Add(), a, b)
     _run(device, operations.Add(), a, row)
@@ -80,7 +78,7 @@ def test_elementwise(device: echo_npu.Device) -> None:
 
 
 @pytest.mark.parametrize("trans_b", [False, True])
-def test_matmul(device: echo_npu.Device, trans_b: bool) -> None:
+def test_matmul(device: Device, trans_b: bool) -> None:
     a, b = _random(2, 3, 5, 40), _random(2, 1, 40, 9, seed=1)
     operation = operations.Matmul(trans_b=trans_b)
     stored = np.ascontiguousarray(b.swapaxes(-1, -2)) if trans_b else b
@@ -90,13 +88,13 @@ def test_matmul(device: echo_npu.Device, trans_b: bool) -> None:
     assert operation.size([a.shape, stored.shape], result.shape) == "6 x 5x40x9"
 
 
-def test_embedding(device: echo_npu.Device) -> None:
+def test_embedding(device: Device) -> None:
     table, ids = _random(50, 12), np.array([49, 0, 7, 7], np.int32)
     result, _ = _run(device, operations.Embedding(), table, ids)
     assert np.array_equal(result, table[ids])
 
 
-def test_convolution(device: echo_npu.Device) -> None:
+def test_convolution(device: Device) -> None:
     x, weight, bias = _random(3, 2, 9, 8), _random(5, 2, 3, 2, seed=1), _random(5, seed=2)
     operation = operations.Conv2d()
     result, truth = _run(device, operation, x, weight, bias)
@@ -106,13 +104,13 @@ def test_convolution(device: echo_npu.Device) -> None:
     assert operation.macs([x.shape, weight.shape, bias.shape]) == 3 * 5 * 7 * 7 * 2 * 3 * 2
 
 
-def test_pooling(device: echo_npu.Device) -> None:
+def test_pooling(device: Device) -> None:
     x = _random(2, 3, 6, 10)
     result, _ = _run(device, operations.MaxPool2d(2), x)
     assert result[1, 2, 1, 4] == x[1, 2, 2:4, 8:10].max()
 
 
-def test_argmax(device: echo_npu.Device) -> None:
+def test_argmax(device: Device) -> None:
     x = np.array([[1, 3, 3, 2], [-1, -2, -3, -4]], np.float32)
     result, _ = _run(device, operations.ArgMax(), x, dtype=np.int32)
     assert result.tolist() == [1, 0]

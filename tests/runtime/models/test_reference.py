@@ -1,7 +1,5 @@
 """The float64 reference, against what can be said without it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echo_npu.models import reference, tiny_layer

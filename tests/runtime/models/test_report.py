@@ -1,12 +1,10 @@
 """The table of a run: a line an operation, or a line for all layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rich.console import Console
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import ModelRun, report, run_model, tiny_stack
 
 
@@ -17,7 +15,7 @@ def _shown(run: ModelRun) -> list[str]:
     return capture.get().splitlines()
 
 
-def test_a_long_run_has_a_line_for_all_layers(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_a_long_run_has_a_line_for_all_layers(device: Device, twin: Device) -> None:
     run = run_model(tiny_stack(4), device, twin)
     lines = [line for line in _shown(run) if "[NPU]" in line]
     assert len(lines) == 1 + 18 + 3
@@ -25,12 +23,12 @@ def test_a_long_run_has_a_line_for_all_layers(device: echo_npu.Device, twin: ech
     assert any("final norm " in line for line in lines)
 
 
-def test_a_short_run_has_a_line_for_each_operation(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_a_short_run_has_a_line_for_each_operation(device: Device, twin: Device) -> None:
     run = run_model(tiny_stack(1), device, twin)
     assert sum("[NPU]" in line for line in _shown(run)) == len(run.records)
 
 
-def test_the_worst_of_merged_operations_is_shown(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_the_worst_of_merged_operations_is_shown(device: Device, twin: Device) -> None:
     run = run_model(tiny_stack(4), device, twin)
     records = [
         replace(record, cycles=100, bus=0.5, utilisation=0.25 if record.macs else None)

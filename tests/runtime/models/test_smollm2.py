@@ -1,11 +1,9 @@
 """SmolLM2-135M itself, where its weights are installed (`make setup-models`)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import reference, run_model, smollm2_layer, smollm2_stack
 from echo_npu.models.extras import MissingExtraError, smollm2_file
 from echo_npu.models.gguf_model import GgufModel
@@ -33,13 +31,13 @@ def test_the_capital_of_france(model: GgufModel) -> None:
 
 
 @pytest.mark.parametrize("index", [0, 3])
-def test_a_layer_runs(model: GgufModel, device: echo_npu.Device, twin: echo_npu.Device, index: int) -> None:
+def test_a_layer_runs(model: GgufModel, device: Device, twin: Device, index: int) -> None:
     layer = smollm2_layer(index, model=model)
     assert len(layer.case.hidden_in) >= 8
     assert run_model(layer, device, twin).failures == []
 
 
-def test_two_layers_run(model: GgufModel, device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_two_layers_run(model: GgufModel, device: Device, twin: Device) -> None:
     run = run_model(smollm2_stack(2, model=model), device, twin)
     assert run.failures == []
     assert len(run.to_dict()["top"]) == 5

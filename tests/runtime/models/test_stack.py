@@ -1,19 +1,17 @@
 """A stack of tiny layers on the functional model: it passes, and it fails whenever anything is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-import echo_npu
+from echo_npu import Device
 from echo_npu.models import LayerWeights, reference, run_model, tiny_stack
 from echo_npu.models.stack import TOP, Stack
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_stack_passes(device: echo_npu.Device, twin: echo_npu.Device, layers: int) -> None:
+def test_stack_passes(device: Device, twin: Device, layers: int) -> None:
     model = tiny_stack(layers)
     run = run_model(model, device, twin)
     assert run.failures == []
@@ -22,7 +20,7 @@ def test_stack_passes(device: echo_npu.Device, twin: echo_npu.Device, layers: in
     assert run.records[0].op == "embedding"
 
 
-def test_top_tokens(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_top_tokens(device: Device, twin: Device) -> None:
     model = tiny_stack()
     top = run_model(model, device, twin).to_dict()["top"]
     truth = reference.stack_logits(model.case)
@@ -34,9 +32,7 @@ def test_top_tokens(device: echo_npu.Device, twin: echo_npu.Device) -> None:
         assert row["word"] == f"token {row['token']}"
 
 
-def test_another_order_of_layers_fails(
-    device: echo_npu.Device, twin: echo_npu.Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_order_of_layers_fails(device: Device, twin: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_stack(2)
     swapped = replace(model.case, layer=lambda index: model.case.layer(1 - index))
     truth = reference.stack_logits(model.case)
@@ -47,7 +43,7 @@ def test_another_order_of_layers_fails(
     assert not run.checks[0].passed
 
 
-def test_a_damaged_weight_of_an_earlier_layer_fails(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_a_damaged_weight_of_an_earlier_layer_fails(device: Device, twin: Device) -> None:
     model = tiny_stack(2)
 
     weights = model.case.layer
@@ -64,7 +60,7 @@ def test_a_damaged_weight_of_an_earlier_layer_fails(device: echo_npu.Device, twi
     assert run.failures == ["weight memory differs from what was put there"]
 
 
-def test_wrong_ids_in_device_memory_fail(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_wrong_ids_in_device_memory_fail(device: Device, twin: Device) -> None:
     model = tiny_stack(1)
     ids = np.roll(model.case.ids, 1)
 

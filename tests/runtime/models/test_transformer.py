@@ -1,34 +1,33 @@
 """The tiny layer on the functional model: it passes, and it fails whenever anything is wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import echo_npu
+from echo_npu import Device
 from echo_npu.models import LayerConfig, decoder_layer, run_model, tiny_layer
 from echo_npu.models.operations import Array, Operation, Softmax
 from echo_npu.models.transformer import LAYER_BOUND
 from echo_npu.models.truth import Truth, exact
 from echo_npu.tensor import DeviceTensor
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2026])
-def test_tiny_layer_passes(device: echo_npu.Device, twin: echo_npu.Device, seed: int) -> None:
+def test_tiny_layer_passes(device: Device, twin: Device, seed: int) -> None:
     model = tiny_layer(seed)
     run = run_model(model, device, twin)
     assert run.failures == []
     assert run.passed
     assert len(run.records) == model.steps
-    assert Counter(record.op for record in run.records) == {
+    twice = {"add": 2, "rms_norm": 2, "rope": 2}
+    assert Counter(each.op for each in run.records) == {
         "matmul": 9,
-        "add": 2,
-        "rms_norm": 2,
-        "rope": 2,
+        **twice,
         "softmax": 1,
         "silu": 1,
         "mul": 1,
@@ -40,15 +39,12 @@ def test_tiny_layer_passes(device: echo_npu.Device, twin: echo_npu.Device, seed:
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5, 17])
-def test_any_number_of_tokens(device: echo_npu.Device, twin: echo_npu.Device, tokens: int) -> None:
+def test_any_number_of_tokens(device: Device, twin: Device, tokens: int) -> None:
     assert run_model(tiny_layer(3, tokens), device, twin).failures == []
 
 
 def test_nothing_is_computed_on_the_host(
-    device: echo_npu.Device,
-    twin: echo_npu.Device,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    device: Device, twin: Device, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ECHO_NPU_DEBUG_LEVEL", "1")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -59,7 +55,7 @@ def test_nothing_is_computed_on_the_host(
     assert all(line.startswith("[NPU]") for line in lines)
 
 
-def test_memory_is_given_back(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_memory_is_given_back(device: Device, twin: Device) -> None:
     model = tiny_layer()
     run_model(model, device, twin)
     used = [figures.used for figures in device.memory_statistics().values()]
@@ -67,24 +63,21 @@ def test_memory_is_given_back(device: echo_npu.Device, twin: echo_npu.Device) ->
     assert [figures.used for figures in device.memory_statistics().values()] == used
 
 
-def test_out_of_memory_is_named(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_out_of_memory_is_named(device: Device, twin: Device) -> None:
     for end in (device, twin):
         end.malloc(255 << 20, region="activation")
         end.malloc(1 << 20, region="activation")
-    with pytest.raises(echo_npu.NpuOutOfMemoryError):
-        run_model(tiny_layer(), device, twin)
+    refuses(echo_npu.NpuOutOfMemoryError, None, run_model, tiny_layer(), device, twin)
 
 
-def _flip(device: echo_npu.Device, address: int, bit: int) -> None:
+def _flip(device: Device, address: int, bit: int) -> None:
     byte = device.backend.read_mem(address + bit // 8, 1)
     device.backend.write_mem(address + bit // 8, byte ^ np.uint8(1 << bit % 8))
 
 
 @pytest.mark.parametrize("weight", sorted(tiny_layer().case.config.weight_shapes()))
 @pytest.mark.parametrize("bit", [0, 16, 30])
-def test_one_wrong_weight_bit_fails(
-    device: echo_npu.Device, twin: echo_npu.Device, weight: str, bit: int
-) -> None:
+def test_one_wrong_weight_bit_fails(device: Device, twin: Device, weight: str, bit: int) -> None:
     model = tiny_layer()
     run = run_model(
         model, device, twin, on_loaded=lambda _: _flip(device, model.layer.weights[weight].device.ptr, bit)
@@ -99,16 +92,14 @@ def test_one_wrong_weight_bit_fails(
 
 
 @pytest.mark.parametrize("bit", [0, 31])
-def test_a_stray_write_to_an_unused_place_fails(
-    device: echo_npu.Device, twin: echo_npu.Device, bit: int
-) -> None:
+def test_a_stray_write_to_an_unused_place_fails(device: Device, twin: Device, bit: int) -> None:
     model = tiny_layer()
     run = run_model(model, device, twin, on_loaded=lambda _: _flip(device, model.target.device.ptr, bit))
     assert [record.name for record in run.records if not record.exact] == ["attention norm"]
     assert not run.passed
 
 
-def test_not_a_number_fails(device: echo_npu.Device, twin: echo_npu.Device) -> None:
+def test_not_a_number_fails(device: Device, twin: Device) -> None:
     model = tiny_layer()
 
     def poison(_: Any) -> None:
@@ -128,7 +119,7 @@ class _Unturned(Operation):
     def __init__(self, base: float) -> None:
         pass
 
-    def run(self, npu: echo_npu.Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
+    def run(self, npu: Device, inputs: Sequence[DeviceTensor], out: DeviceTensor) -> None:
         npu.copy(inputs[0], out=out)
 
     def truth(self, *inputs: Array) -> Truth:
@@ -145,11 +136,7 @@ class _Unturned(Operation):
     ids=["unmasked", "unscaled", "unturned"],
 )
 def test_a_wrong_layer_of_right_operations_fails(
-    device: echo_npu.Device,
-    twin: echo_npu.Device,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    mistake: Callable[..., Operation],
+    device: Device, twin: Device, monkeypatch: pytest.MonkeyPatch, name: str, mistake: Any
 ) -> None:
     monkeypatch.setattr(decoder_layer, name, mistake)
     run = run_model(tiny_layer(), device, twin)
@@ -176,10 +163,8 @@ def test_the_same_seed_is_the_same_layer() -> None:
 )
 def test_impossible_layers_are_refused(change: dict[str, int], says: str) -> None:
     fields = {"hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 176} | change
-    with pytest.raises(ValueError, match=says):
-        LayerConfig(**fields)  # type: ignore[arg-type]
+    refuses(ValueError, says, LayerConfig, **fields)
 
 
 def test_a_layer_without_tokens_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        tiny_layer(tokens=0)
+    refuses(ValueError, "at least 1", tiny_layer, tokens=0)

@@ -1,7 +1,5 @@
 """What a result is held to."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

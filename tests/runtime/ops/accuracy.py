@@ -1,7 +1,5 @@
 """Comparing results with float64, within a stated bound."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ def normal(*shape: int, seed: int = 0) -> F32:
 
 
 def total_units(count: int, *, row: bool = True) -> float:
-    """Roundings on the way of one element into a sum: 16 partial sums along the row, one down a column."""
+    """Roundings on one element's way into a sum. A row has 16 partial sums, a column has one."""
     return -(-count // 16) + 15 if row else count
 
 

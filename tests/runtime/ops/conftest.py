@@ -1,16 +1,15 @@
 """What the tests of the operations share: a functional model of each configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 import echo_npu
+from echo_npu import Device
 
 
 @pytest.fixture(scope="session", params=["default", "small"])
-def npu(request: pytest.FixtureRequest) -> Iterator[echo_npu.Device]:
+def npu(request: pytest.FixtureRequest) -> Iterator[Device]:
     """`small` has short vector and row registers: a few hundred elements reach past them."""
     with echo_npu.open("cmodel", config=request.param) as device:
         yield device

@@ -1,7 +1,5 @@
 """A random trial of every operation: its operands as views, the call, and numpy's result."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -11,20 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.ops.quantized_linear import QuantizedLinear
-from echo_npu.reference import (
-    attention,
-    elementwise,
-    norm,
-    pool,
-    rope,
-    softmax,
-    training,
-)
+from echo_npu.reference import attention, elementwise, norm, pool, rope, softmax, training
+from tests.runtime.ops.elementwise_cases import BINARY, EXACT_UNARY, UNARY
 from tests.runtime.ops.random_views import Draw, View
 
 Array = NDArray[Any]
 ROUNDINGS = 2.0**-20
-"""Where roundings depend on a formula or an order, the error is so little of the sum of magnitudes."""
+"""Error allowed, relative to the sum of magnitudes, where roundings depend on a formula or an order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,9 +24,9 @@ class Trial:
 
     Attributes:
         views: its arrays.
-        call: of the device, the arrays, and `out` as a keyword where `out_shape` is one.
-        truth: of the arrays: one result, or several as a tuple.
-        scale: of the arrays: what ROUNDINGS of are allowed, for each result; None: the bits are numpy's.
+        call: takes the device, the arrays, and `out` as a keyword if there is one.
+        truth: takes the arrays; gives one result, or a tuple of several.
+        scale: takes the arrays; ROUNDINGS of what it gives are allowed. None: the bits are numpy's.
         stable: whether the bits are those of dense operands; a sum's order may follow the layout.
         out: shape and dtype of `out`; None: the operation has none.
         out_dense: how many axes of `out` must be dense.
@@ -56,6 +47,11 @@ def _ones(*arrays: Array) -> float:
     return 8.0
 
 
+def _method(name: str, *words: Any, **options: Any) -> Callable[..., Any]:
+    """The call of a method of the device with the arrays, then `words`."""
+    return lambda device, *arrays, **out: getattr(device, name)(*arrays, *words, **options, **out)
+
+
 def _elementwise(
     draw: Draw, call: Callable[..., Any], truth: Callable[..., Any], count: int, scale: Any = None
 ) -> Trial:
@@ -65,60 +61,39 @@ def _elementwise(
 
 
 def _unary(name: str) -> Callable[[Draw], Trial]:
-    exact = {"neg": np.negative, "abs": np.abs, "relu": lambda x: np.maximum(x, np.float32(0))}
-    if name in exact:
-        return lambda draw: _elementwise(draw, lambda d, x, **k: getattr(d, name)(x, **k), exact[name], 1)
-    function = elementwise.FUNCTIONS[name].truth
+    if name in EXACT_UNARY:
+        return lambda draw: _elementwise(draw, _method(name), EXACT_UNARY[name], 1)
+    return _rounded(name, lambda x: elementwise.FUNCTIONS[name].truth(x.astype(np.float64)))
 
-    def truth(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return function(x.astype(np.float64))
 
-    return lambda draw: _elementwise(
-        draw, lambda d, x, **k: getattr(d, name)(x, **k), truth, 1, lambda x: np.abs(truth(x)) + 1
-    )
+def _rounded(name: str, truth: Callable[[Array], Array], *words: Any) -> Callable[[Draw], Trial]:
+    """An operation of one array, whose error is relative to its result."""
+    return lambda draw: _elementwise(draw, _method(name, *words), truth, 1, lambda x: np.abs(truth(x)) + 1)
 
 
 def _binary(name: str, function: Callable[..., Any]) -> Callable[[Draw], Trial]:
     def truth(a: Array, b: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(a, b), np.float32)
+        return np.asarray(function(a, b), np.float32)
 
-    return lambda draw: _elementwise(draw, lambda d, a, b, **k: getattr(d, name)(a, b, **k), truth, 2)
+    return lambda draw: _elementwise(draw, _method(name), truth, 2)
 
 
 def _gelu(draw: Draw) -> Trial:
     name, truth = draw.random.choice((("none", elementwise.gelu), ("tanh", elementwise.gelu_tanh)))
-    return _elementwise(
-        draw, lambda d, x, **k: d.gelu(x, name, **k), lambda x: truth(x.astype(np.float64)), 1, _ones
-    )
+    return _elementwise(draw, _method("gelu", name), lambda x: truth(x.astype(np.float64)), 1, _ones)
 
 
 def _clamp(draw: Draw) -> Trial:
     if draw.random.random() < 0.5:
-        return _elementwise(
-            draw,
-            lambda d, x, low, high, **k: d.clamp(x, low, high, **k),
-            lambda x, low, high: np.minimum(np.maximum(x, low), high),
-            3,
-        )
-    return _elementwise(
-        draw, lambda d, x, **k: d.clamp(x, max=0.5, **k), lambda x: np.minimum(x, np.float32(0.5)), 1
-    )
+        return _elementwise(draw, _method("clamp"), lambda x, a, b: np.minimum(np.maximum(x, a), b), 3)
+    return _elementwise(draw, _method("clamp", max=0.5), lambda x: np.minimum(x, np.float32(0.5)), 1)
 
 
 def _power(draw: Draw) -> Trial:
     exponent = draw.random.choice((-1.0, 0.0, 0.5, 2.0, 3.0, 7.0))
-
-    def truth(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return (
-                np.sqrt(x.astype(np.float64)) if exponent == 0.5 else np.power(x.astype(np.float64), exponent)
-            )
-
-    return _elementwise(
-        draw, lambda d, x, **k: d.pow(x, exponent, **k), truth, 1, lambda x: np.abs(truth(x)) + 1
-    )
+    if exponent == 0.5:
+        return _rounded("pow", lambda x: np.sqrt(x.astype(np.float64)), exponent)(draw)
+    return _rounded("pow", lambda x: np.power(x.astype(np.float64), exponent), exponent)(draw)
 
 
 def _flags(rng: np.random.Generator, count: int) -> Array:
@@ -127,41 +102,26 @@ def _flags(rng: np.random.Generator, count: int) -> Array:
 
 def _where(draw: Draw) -> Trial:
     shape, dtype = draw.shape(), draw.random.choice((bool, np.int8, np.int16, np.int32, np.float32))
-    views = [
-        draw.view(draw.broadcast(shape), dtype, _flags),
-        draw.view(shape),
-        draw.view(draw.broadcast(shape)),
-    ]
-    return Trial(
-        views,
-        lambda d, c, a, b, **k: d.where(c, a, b, **k),
-        lambda c, a, b: np.where(c != 0, a, b),
-        out=(shape, np.float32),
-    )
+    condition = draw.view(draw.broadcast(shape), dtype, _flags)
+    views = [condition, draw.view(shape), draw.view(draw.broadcast(shape))]
+    return Trial(views, _method("where"), lambda c, a, b: np.where(c != 0, a, b), out=(shape, np.float32))
 
 
 def _masked_fill(draw: Draw) -> Trial:
     shape = draw.shape()
-    return Trial(
-        [draw.view(shape), draw.view(draw.broadcast(shape), bool, _flags)],
-        lambda d, x, m, **k: d.masked_fill(x, m, -3.5, **k),
-        lambda x, m: np.where(m, np.float32(-3.5), x),
-        out=(shape, np.float32),
-    )
+    views = [draw.view(shape), draw.view(draw.broadcast(shape), bool, _flags)]
+    call = _method("masked_fill", -3.5)
+    return Trial(views, call, lambda x, m: np.where(m, np.float32(-3.5), x), out=(shape, np.float32))
 
 
 def _three(name: str, function: Callable[..., Any]) -> Callable[[Draw], Trial]:
     def truth(x: Array, a: Array, b: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return x + 0.5 * function(a.astype(np.float64), b.astype(np.float64))
+        return x + 0.5 * function(a.astype(np.float64), b.astype(np.float64))
 
-    return lambda draw: _elementwise(
-        draw,
-        lambda d, x, a, b, **k: getattr(d, name)(x, a, b, 0.5, **k),
-        truth,
-        3,
-        lambda x, a, b: np.abs(x) + np.abs(truth(x, a, b) - x) + 1,
-    )
+    def scale(x: Array, a: Array, b: Array) -> Array:
+        return np.abs(x) + np.abs(truth(x, a, b) - x) + 1
+
+    return lambda draw: _elementwise(draw, _method(name, 0.5), truth, 3, scale)
 
 
 def _any_bits(rng: np.random.Generator, count: int) -> Array:
@@ -172,32 +132,24 @@ def _cast(draw: Draw) -> Trial:
     source = draw.random.choice((np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8, bool))
     target = draw.random.choice((np.float32, np.float16, np.int32))
     shape = draw.shape()
-    return Trial(
-        [draw.view(shape, source, _any_bits)],
-        lambda d, x, **k: d.cast(x, target, **k),
-        lambda x: x.astype(target),
-        out=(shape, target),
-    )
+    views = [draw.view(shape, source, _any_bits)]
+    return Trial(views, _method("cast", target), lambda x: x.astype(target), out=(shape, target))
 
 
 def _quantize(draw: Draw) -> Trial:
     def truth(x: Array) -> tuple[Array, Array]:
         scales = np.abs(x).max(axis=-1) / np.float32(127)
-        with np.errstate(all="ignore"):
-            q = np.nan_to_num(np.round(x / scales[..., None]))
+        q = np.nan_to_num(np.round(x / scales[..., None]))
         return np.clip(q, -127, 127).astype(np.int8), scales
 
-    return Trial([draw.view(draw.shape())], lambda d, x: d.quantize(x), truth)
+    return Trial([draw.view(draw.shape())], _method("quantize"), truth)
 
 
 def _dequantize(draw: Draw) -> Trial:
     shape = draw.shape()
-    return Trial(
-        [draw.view(shape, np.int8, _any_bits), draw.view(shape[:-1])],
-        lambda d, q, s, **k: d.dequantize(q, s, **k),
-        lambda q, s: q.astype(np.float32) * s[..., None],
-        out=(shape, np.float32),
-    )
+    views = [draw.view(shape, np.int8, _any_bits), draw.view(shape[:-1])]
+    call = _method("dequantize")
+    return Trial(views, call, lambda q, s: q.astype(np.float32) * s[..., None], out=(shape, np.float32))
 
 
 def _reduction(name: str) -> Callable[[Draw], Trial]:
@@ -210,7 +162,7 @@ def _reduction(name: str) -> Callable[[Draw], Trial]:
         exact = name in ("max", "min")
         return Trial(
             [draw.view(shape)],
-            lambda d, x, **k: getattr(d, name)(x, axis, keep, **k),
+            _method(name, axis, keep),
             lambda x: getattr(np, name)(x if exact else x.astype(np.float64), axis=axis, keepdims=keep),
             None if exact else lambda x: np.sum(np.abs(x), axis=axis, keepdims=keep),
             stable=exact,
@@ -226,7 +178,7 @@ def _argmax(draw: Draw) -> Trial:
     keep = draw.random.random() < 0.5
     return Trial(
         [draw.view(shape)],
-        lambda d, x, **k: d.argmax(x, axis, keep, **k),
+        _method("argmax", axis, keep),
         lambda x: np.argmax(x, axis=axis, keepdims=keep).astype(np.int32),
         out=(np.argmax(np.zeros(shape), axis=axis, keepdims=keep).shape, np.int32),
     )
@@ -256,7 +208,7 @@ def _normalised(name: str, function: Callable[..., Any], most: int) -> Callable[
         views += [draw.view(shape[-1:]) for _ in range(draw.random.randint(0, most))]
         return Trial(
             views,
-            lambda d, *arrays, **k: getattr(d, name)(*arrays, eps=0.01, **k),
+            _method(name, eps=0.01),
             lambda *arrays: function(*arrays, eps=0.01),
             lambda x, *vectors: 64 * (1 + sum(np.abs(each) for each in vectors)),
             out=(shape, np.float32),
@@ -285,7 +237,7 @@ def _rope(draw: Draw) -> Trial:
 
     return Trial(
         [draw.view(shape), *tables],
-        lambda d, x, c, s, **k: d.rope(x, c, s, interleaved=pairs, token_axis=axis, **k),
+        _method("rope", interleaved=pairs, token_axis=axis),
         truth,
         _ones,
         out=(shape, np.float32),
@@ -300,7 +252,7 @@ def _rope_tables(draw: Draw) -> Trial:
         angle = rope.angles(np.arange(tokens), width)
         return np.cos(angle), np.sin(angle)
 
-    return Trial([], lambda d: d.rope_tables(tokens, width), truth, _ones)
+    return Trial([], _method("rope_tables", tokens, width), truth, _ones)
 
 
 def _matmul(draw: Draw) -> Trial:
@@ -317,7 +269,7 @@ def _matmul(draw: Draw) -> Trial:
 
     return Trial(
         [a, b],
-        lambda d, a, b, **o: d.matmul(a, b, trans_a=trans_a, trans_b=trans_b, **o),
+        _method("matmul", trans_a=trans_a, trans_b=trans_b),
         lambda a, b: np.matmul(*wide(a, b)),
         lambda a, b: np.matmul(*map(np.abs, wide(a, b))),
         out=((*batch, m, n), np.float32),
@@ -331,18 +283,14 @@ def _attention(draw: Draw) -> Trial:
     group, kv_heads = draw.random.randint(1, 3), draw.random.randint(1, 3)
     tokens, keys, width, values = (draw.random.randint(1, 9) for _ in range(4))
     causal = keys >= tokens and draw.random.random() < 0.5
-    shapes = (
-        (*batch, group * kv_heads, tokens, width),
-        (*batch, kv_heads, keys, width),
-        (*batch, kv_heads, keys, values),
-    )
+    query, cache = (*batch, group * kv_heads, tokens), (*batch, kv_heads, keys)
     return Trial(
-        [draw.view(shape, dense=2) for shape in shapes],
-        lambda d, q, k, v, **o: d.attention(q, k, v, causal=causal, **o),
+        [draw.view(shape, dense=2) for shape in ((*query, width), (*cache, width), (*cache, values))],
+        _method("attention", causal=causal),
         lambda q, k, v: attention.attention(q, k, v, causal),
         _ones,
         stable=False,
-        out=((*batch, group * kv_heads, tokens, values), np.float32),
+        out=((*query, values), np.float32),
         out_dense=2,
     )
 
@@ -356,12 +304,8 @@ def _embedding(draw: Draw) -> Trial:
         return rng.integers(0, rows, count)
 
     places = draw.shape(1, 2, budget=20)
-    return Trial(
-        [table, draw.view(places, np.int32, ids)],
-        lambda d, t, i, **k: d.embedding(t, i, **k),
-        lambda t, i: t[i],
-        out=((*places, *shape), dtype),
-    )
+    views = [table, draw.view(places, np.int32, ids)]
+    return Trial(views, _method("embedding"), lambda t, i: t[i], out=((*places, *shape), dtype))
 
 
 def _moved(name: str) -> Callable[[Draw], Trial]:
@@ -376,7 +320,7 @@ def _moved(name: str) -> Callable[[Draw], Trial]:
         dtype = draw.random.choice((np.float32, np.uint8, np.int16, np.float64))
         return Trial(
             [draw.view(shape, dtype, _any_bits)],
-            lambda d, x, **k: getattr(d, name)(x, *words, **k),
+            _method(name, *words),
             lambda x: x.transpose(axes),
             out=(tuple(shape[axis] for axis in axes), dtype),
             meets=False,
@@ -403,7 +347,7 @@ def _cat(draw: Draw) -> Trial:
 
 def _full(draw: Draw) -> Trial:
     shape, value = draw.shape(), draw.random.choice((0.0, -2.5, math.inf))
-    return Trial([], lambda d: d.full(shape, value), lambda: np.full(shape, value, np.float32))
+    return Trial([], _method("full", shape, value), lambda: np.full(shape, value, np.float32))
 
 
 def _images(draw: Draw) -> tuple[tuple[int, ...], tuple[int, int], tuple[int, int], tuple[int, int]]:
@@ -426,7 +370,7 @@ def _im2col(draw: Draw) -> Trial:
     made = (shape[0], shape[1] * kernel[0] * kernel[1], high * wide)
     return Trial(
         [draw.view(shape)],
-        lambda d, x, **k: d.im2col(x, kernel, stride=stride, padding=padding, **k),
+        _method("im2col", kernel, stride=stride, padding=padding),
         lambda x: (
             pool.windows(x, kernel, stride, padding).transpose(0, 1, 4, 5, 2, 3).reshape(made).astype(x.dtype)
         ),
@@ -440,7 +384,7 @@ def _conv2d(draw: Draw) -> Trial:
     views = [draw.view(shape), draw.view((filters, shape[1], *kernel), dense=4)]
     return Trial(
         views + [draw.view((filters,))] * biased,
-        lambda d, x, w, b=None, **k: d.conv2d(x, w, b, stride=stride, padding=padding, **k),
+        _method("conv2d", stride=stride, padding=padding),
         lambda x, w, b=None: pool.conv2d(x, w, b, stride, padding),
         lambda x, w, b=None: pool.conv2d(
             np.abs(x), np.abs(w), np.abs(b) if biased else None, stride, padding
@@ -454,7 +398,7 @@ def _pool(name: str, function: Callable[..., Any], scale: Any) -> Callable[[Draw
         sizes = shape, kernel, stride, padding = _images(draw)
         return Trial(
             [draw.view(shape)],
-            lambda d, x, **k: getattr(d, name)(x, kernel, stride=stride, padding=padding, **k),
+            _method(name, kernel, stride=stride, padding=padding),
             lambda x: function(x, kernel, stride, padding).astype(np.float64 if scale else np.float32),
             scale,
             out=((*shape[:2], *_result(*sizes)), np.float32),
@@ -463,15 +407,18 @@ def _pool(name: str, function: Callable[..., Any], scale: Any) -> Callable[[Draw
     return make
 
 
-def _gradient(name: str, function: Callable[..., Any], vectors: int = 0) -> Callable[[Draw], Trial]:
+def _gradient(name: str, vectors: int = 0) -> Callable[[Draw], Trial]:
+    function = getattr(training, name)
+
     def make(draw: Draw) -> Trial:
         shape = draw.shape()
         views = [draw.view(shape), draw.view(shape)] + [draw.view(shape[-1:])] * vectors
         many = vectors > 0
+        options = {"eps": 0.01} if many else {}
         return Trial(
             views,
-            lambda d, *arrays, **k: getattr(d, name)(*arrays, **({"eps": 0.01} if many else {}), **k),
-            lambda *arrays: function(*arrays, **({"eps": 0.01} if many else {})),
+            _method(name, **options),
+            lambda *arrays: function(*arrays, **options),
             lambda dy, x, *rest: (
                 64 * (1 + np.abs(dy).sum()) * (1 + np.abs(x).max()) * (1 + sum(np.abs(w).max() for w in rest))
             ),
@@ -493,24 +440,20 @@ def _logits(draw: Draw) -> tuple[tuple[int, ...], list[View]]:
 
 def _cross_entropy(draw: Draw) -> Trial:
     _, views = _logits(draw)
-    return Trial(
-        views,
-        lambda d, x, t, **k: d.cross_entropy(x, t, **k),
-        lambda x, t: np.asarray(training.cross_entropy(x, t)),
-        _ones,
-        out=((), np.float32),
-    )
+
+    def truth(x: Array, targets: Array) -> Array:
+        return np.asarray(training.cross_entropy(x, targets))
+
+    return Trial(views, _method("cross_entropy"), truth, _ones, out=((), np.float32))
 
 
 def _cross_entropy_backward(draw: Draw) -> Trial:
     shape, views = _logits(draw)
-    return Trial(
-        views,
-        lambda d, x, t, **k: d.cross_entropy_backward(x, t, dy=0.5, **k),
-        lambda x, t: training.cross_entropy_backward(x, t, 0.5),
-        _ones,
-        out=(shape, np.float32),
-    )
+
+    def truth(x: Array, targets: Array) -> Array:
+        return training.cross_entropy_backward(x, targets, 0.5)
+
+    return Trial(views, _method("cross_entropy_backward", dy=0.5), truth, _ones, out=(shape, np.float32))
 
 
 def _positive(rng: np.random.Generator, count: int) -> Array:
@@ -531,16 +474,13 @@ def _adamw_step(draw: Draw) -> Trial:
 def _linear(draw: Draw) -> Trial:
     shape, outputs = draw.shape(1, 4, budget=300), draw.random.randint(1, 9)
     biased = draw.random.random() < 0.5
-    views = [
-        draw.view(shape),
-        draw.view((outputs, shape[-1]), np.int8, _any_bits),
-        draw.view((outputs,)),
-    ] + [draw.view((outputs,))] * biased
+    views = [draw.view(shape), draw.view((outputs, shape[-1]), np.int8, _any_bits), draw.view((outputs,))] + [
+        draw.view((outputs,))
+    ] * biased
 
     def truth(x: Array, w: Array, s: Array, b: Any = 0.0) -> Array:
         scales = np.abs(x).max(axis=-1, keepdims=True) / np.float32(127)
-        with np.errstate(all="ignore"):
-            q = np.clip(np.nan_to_num(np.round(x / scales)), -127, 127)
+        q = np.clip(np.nan_to_num(np.round(x / scales)), -127, 127)
         return (q @ w.T.astype(np.float64)) * scales * s + b
 
     return Trial(
@@ -552,29 +492,9 @@ def _linear(draw: Draw) -> Trial:
 
 
 EVERY: dict[str, Callable[[Draw], Trial]] = {
-    **{
-        name: _unary(name)
-        for name in ("neg", "abs", "relu", "reciprocal", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tanh")
-    },
-    **{name: _unary(name) for name in ("sigmoid", "silu")},
+    **{name: _unary(name) for name in UNARY if not name.startswith("gelu")},
     "gelu": _gelu,
-    **{
-        name: _binary(name, function)
-        for name, function in (
-            ("add", np.add),
-            ("sub", np.subtract),
-            ("mul", np.multiply),
-            ("div", np.divide),
-            ("minimum", np.minimum),
-            ("maximum", np.maximum),
-            ("eq", np.equal),
-            ("ne", np.not_equal),
-            ("lt", np.less),
-            ("le", np.less_equal),
-            ("gt", np.greater),
-            ("ge", np.greater_equal),
-        )
-    },
+    **{name: _binary(name, function) for name, function in BINARY.items()},
     "clamp": _clamp,
     "pow": _power,
     "where": _where,
@@ -594,22 +514,15 @@ EVERY: dict[str, Callable[[Draw], Trial]] = {
     "matmul": _matmul,
     "attention": _attention,
     "embedding": _embedding,
-    "copy": _moved("copy"),
-    "clone": _moved("clone"),
-    "contiguous": _moved("contiguous"),
-    "permute": _moved("permute"),
-    "transpose": _moved("transpose"),
+    **{name: _moved(name) for name in ("copy", "clone", "contiguous", "permute", "transpose")},
     "cat": _cat,
     "full": _full,
     "im2col": _im2col,
     "conv2d": _conv2d,
     "max_pool2d": _pool("max_pool2d", pool.max_pool2d, None),
     "avg_pool2d": _pool("avg_pool2d", pool.avg_pool2d, _ones),
-    "softmax_backward": _gradient("softmax_backward", training.softmax_backward),
-    "silu_backward": _gradient("silu_backward", training.silu_backward),
-    "gelu_backward": _gradient("gelu_backward", training.gelu_backward),
-    "rms_norm_backward": _gradient("rms_norm_backward", training.rms_norm_backward, 1),
-    "layer_norm_backward": _gradient("layer_norm_backward", training.layer_norm_backward, 1),
+    **{name: _gradient(name) for name in ("softmax_backward", "silu_backward", "gelu_backward")},
+    **{name: _gradient(name, vectors=1) for name in ("rms_norm_backward", "layer_norm_backward")},
     "cross_entropy": _cross_entropy,
     "cross_entropy_backward": _cross_entropy_backward,
     "adamw_step": _adamw_step,

@@ -1,7 +1,5 @@
 """Random views that share memory, for numpy and for devices: any strides, 0 among them, any offset."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random
@@ -103,8 +101,8 @@ class Draw:
 
         Args:
             values: what the buffer holds.
-            own: no two elements are one: it can be written to.
-            dense: so many axes, the last ones, lie as in a dense array.
+            own: no two elements share memory, so the view can be written to.
+            dense: number of last axes that lie as in a dense array.
         """
         buffer, used = self._made.setdefault((np.dtype(dtype), values), (Buffer(), [0]))
         strides = self._strides(tuple(shape), own, dense)

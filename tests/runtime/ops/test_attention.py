@@ -1,7 +1,5 @@
 """Attention as one submission, against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.attention import attention
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import UNIT, assert_within, normal
 
 CASES = [
@@ -28,7 +27,7 @@ def operands(q_shape: tuple[int, ...], kv_heads: int, keys: int) -> tuple[Any, A
 
 
 def attention_bound(q: Any, k: Any, v: Any) -> float:
-    """A score's error is relative to what was summed up; it shifts shares by as much; then another sum."""
+    """Bound of rounding: a score's error is relative to its terms and shifts the shares; then come sums."""
     width, keys = q.shape[-1], k.shape[-2]
     largest = np.abs(q).max() * np.abs(k).max() * np.sqrt(width)
     return float(UNIT * np.abs(v).max() * (2 * (width + 6) * largest + 2 * keys + 30))
@@ -68,15 +67,10 @@ def test_heads_side_by_side_need_no_copies(npu: Device) -> None:
     tokens, heads, kv_heads, width = 6, 4, 2, 8
     q, cache = normal(tokens, heads, width), normal(tokens, 2, kv_heads, width, seed=1)
     query, keys, out = npu.tensor(q), npu.tensor(cache), npu.empty((tokens, heads, width))
-    npu.attention(query.swapaxes(0, 1), keys[:, 0].swapaxes(0, 1), keys[:, 1].swapaxes(0, 1), causal=True)
+    given = [each.swapaxes(0, 1) for each in (query, keys[:, 0], keys[:, 1])]
+    npu.attention(*given, causal=True)
     commands = npu.counters()["commands"]
-    result = npu.attention(
-        query.swapaxes(0, 1),
-        keys[:, 0].swapaxes(0, 1),
-        keys[:, 1].swapaxes(0, 1),
-        causal=True,
-        out=out.swapaxes(0, 1),
-    )
+    result = npu.attention(*given, causal=True, out=out.swapaxes(0, 1))
     assert isinstance(result, DeviceTensor)
     assert npu.counters()["commands"] == commands + 3
     dense = [np.ascontiguousarray(each.swapaxes(0, 1)) for each in (q, cache[:, 0], cache[:, 1])]
@@ -92,17 +86,12 @@ def test_a_query_without_keys_is_nan(npu: Device) -> None:
 
 def test_errors(npu: Device) -> None:
     q, k, v = operands((4, 5, 8), 2, 9)
-    with pytest.raises(ValueError, match=r"k and v differ.*\(2, 9, 8\).*\(2, 8, 8\)"):
-        npu.attention(q, k, v[:, :8])
+    refuses(ValueError, r"k and v differ.*\(2, 9, 8\).*\(2, 8, 8\)", npu.attention, q, k, v[:, :8])
     with pytest.raises(ValueError, match=r"no multiple of kv_heads.*\(4, 5, 8\).*\(3, 9, 8\)"):
         npu.attention(q, normal(3, 9, 8), normal(3, 9, 8))
-    with pytest.raises(ValueError, match="head_dim differ"):
-        npu.attention(q, normal(2, 9, 7), v)
-    with pytest.raises(ValueError, match=r"takes \[..., heads, tokens, head_dim\].*\(5, 8\)"):
-        npu.attention(q[0], k, v)
+    refuses(ValueError, "head_dim differ", npu.attention, q, normal(2, 9, 7), v)
+    refuses(ValueError, r"takes \[..., heads, tokens, head_dim\].*\(5, 8\)", npu.attention, q[0], k, v)
     with pytest.raises(ValueError, match=r"mask has shape \(5, 8\), the scores have \(4, 5, 9\)"):
         npu.attention(q, k, v, mask=normal(5, 8))
-    with pytest.raises(TypeError, match="v is ndarray of float64"):
-        npu.attention(q, k, v.astype(np.float64))
-    with pytest.raises(ValueError, match=r"out has shape \(4, 5, 9\)"):
-        npu.attention(q, k, v, out=npu.empty((4, 5, 9)))
+    refuses(TypeError, "v is ndarray of float64", npu.attention, q, k, v.astype(np.float64))
+    refuses(ValueError, r"out has shape \(4, 5, 9\)", npu.attention, q, k, v, out=npu.empty((4, 5, 9)))

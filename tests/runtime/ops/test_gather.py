@@ -1,12 +1,11 @@
 """Embedding: rows of a table by their numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import echo_npu
 from echo_npu import Device, DeviceTensor, ErrorCode, NpuDeviceError
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import normal
 
 
@@ -39,8 +38,7 @@ def test_tensors_stay_on_the_device(npu: Device) -> None:
 def test_an_index_outside_the_table(npu: Device) -> None:
     table = normal(5, 4)
     for wrong in (5, -1):
-        with pytest.raises(IndexError, match=r"ids lie in .*; they must lie in 0\.\.4"):
-            npu.embedding(table, [0, wrong])
+        refuses(IndexError, r"ids lie in .*; they must lie in 0\.\.4", npu.embedding, table, [0, wrong])
     with echo_npu.open("cmodel", config=npu.config) as other:
         ids = other.tensor(np.array([0, 4, 5], np.int32))
         with pytest.raises(NpuDeviceError) as caught:
@@ -51,15 +49,11 @@ def test_an_index_outside_the_table(npu: Device) -> None:
 
 def test_errors(npu: Device) -> None:
     table = normal(5, 4)
-    with pytest.raises(TypeError, match="ids are integers, got ndarray of float64"):
-        npu.embedding(table, np.zeros(3))
+    refuses(TypeError, "ids are integers, got ndarray of float64", npu.embedding, table, np.zeros(3))
     with pytest.raises(TypeError, match="ids on the device are int32, got int64"):
         npu.embedding(table, npu.tensor(np.zeros(3, np.int64)))
-    with pytest.raises(ValueError, match=r"ids have shape \(0,\)"):
-        npu.embedding(table, np.zeros(0, np.int32))
-    with pytest.raises(TypeError, match="a table of at least one row, got list"):
-        npu.embedding([[1.0]], [0])
-    with pytest.raises(ValueError, match="it has gaps"):
-        npu.embedding(npu.tensor(table)[:, ::2], [0])
+    refuses(ValueError, r"ids have shape \(0,\)", npu.embedding, table, np.zeros(0, np.int32))
+    refuses(TypeError, "a table of at least one row, got list", npu.embedding, [[1.0]], [0])
+    refuses(ValueError, "it has gaps", npu.embedding, npu.tensor(table)[:, ::2], [0])
     with pytest.raises(TypeError, match="out is float64, the result is float32"):
         npu.embedding(table, [0], out=npu.empty((1, 4), np.float64))

@@ -1,7 +1,5 @@
 """What the operations are as methods: signatures, documentation, the lock."""
 
-from __future__ import annotations
-
 import inspect
 import pydoc
 import threading

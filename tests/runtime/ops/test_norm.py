@@ -1,7 +1,5 @@
 """RMSNorm and LayerNorm against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,13 +8,14 @@ from numpy.typing import NDArray
 
 from echo_npu import Device
 from echo_npu.reference.norm import layer_norm, rms_norm
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import UNIT, assert_within, normal, total_units
 
 SHAPES = [(1,), (1, 1), (3, 2), (2, 16), (2, 17), (3, 33), (2, 3, 100), (2, 512), (2, 513), (3, 700)]
 
 
 def layer_bound(x: Any, weight: Any, bias: Any, eps: float) -> NDArray[np.float64]:
-    """What rounding may do: the mean's error is relative to the mean magnitude, not to the difference."""
+    """Bound of rounding. The mean's error is relative to the mean magnitude, not to the difference."""
     wide = x.astype(np.float64)
     count = x.shape[-1]
     units = total_units(count)
@@ -111,13 +110,9 @@ def test_in_place_and_views(npu: Device) -> None:
 
 def test_errors(npu: Device) -> None:
     x = normal(4, 5)
-    with pytest.raises(ValueError, match=r"weight has shape \(4,\), x has shape \(4, 5\)"):
-        npu.rms_norm(x, normal(4))
+    refuses(ValueError, r"weight has shape \(4,\), x has shape \(4, 5\)", npu.rms_norm, x, normal(4))
     with pytest.raises(ValueError, match=r"bias has shape \(1, 5\), x has shape \(4, 5\)"):
         npu.layer_norm(x, normal(5), normal(1, 5))
-    with pytest.raises(TypeError, match="x is ndarray of float16"):
-        npu.rms_norm(x.astype(np.float16))
-    with pytest.raises(ValueError, match="empty"):
-        npu.layer_norm(np.zeros((3, 0), np.float32))
-    with pytest.raises(ValueError, match=r"out has shape \(5, 4\)"):
-        npu.rms_norm(x, out=npu.empty((5, 4)))
+    refuses(TypeError, "x is ndarray of float16", npu.rms_norm, x.astype(np.float16))
+    refuses(ValueError, "empty", npu.layer_norm, np.zeros((3, 0), np.float32))
+    refuses(ValueError, r"out has shape \(5, 4\)", npu.rms_norm, x, out=npu.empty((5, 4)))

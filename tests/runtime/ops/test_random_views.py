@@ -1,7 +1,5 @@
 """Every operation against numpy on random views: any strides and 0, offsets, operands that overlap."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

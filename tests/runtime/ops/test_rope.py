@@ -1,12 +1,11 @@
 """Rotary position embedding, both conventions, against float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.rope import angles, rope
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, normal
 
 SHAPES = [(1, 1, 2), (3, 2, 4), (5, 3, 16), (5, 1, 64), (2, 4, 3, 32), (4, 2, 100), (3, 2, 200)]
@@ -94,14 +93,11 @@ def test_errors(npu: Device) -> None:
         npu.rope(normal(5, 2, 8), *tables)
     with pytest.raises(ValueError, match=r"must be \(4, 4\) or \(4, 8\)"):
         npu.rope(normal(4, 2, 8), tables[0][:2], tables[1], interleaved=True)
-    with pytest.raises(ValueError, match=r"\(4, 2, 7\).*even"):
-        npu.rope(normal(4, 2, 7), *tables)
+    refuses(ValueError, r"\(4, 2, 7\).*even", npu.rope, normal(4, 2, 7), *tables)
     with pytest.raises(TypeError, match="sin is ndarray of float64"):
         npu.rope(normal(4, 2, 8), tables[0], tables[1].astype(np.float64))
-    with pytest.raises(ValueError, match="head_dim is 7"):
-        npu.rope_tables(4, 7)
-    with pytest.raises(ValueError, match=r"positions has shape \(2, 2\)"):
-        npu.rope_tables(np.zeros((2, 2)), 8)
+    refuses(ValueError, "head_dim is 7", npu.rope_tables, 4, 7)
+    refuses(ValueError, r"positions has shape \(2, 2\)", npu.rope_tables, np.zeros((2, 2)), 8)
     with pytest.raises(ValueError, match="out has strides"):
         npu.rope(normal(4, 2, 8), *tables, out=npu.empty((4, 2, 16))[..., ::2])
     half = npu.capabilities.row_elements + 1

@@ -1,7 +1,5 @@
 """How tensors become rows, batches and segments of commands."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data movement: cat, clone, contiguous, permute, transpose, full."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.ops.copy import copy_commands
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import normal
 
 
@@ -37,16 +36,12 @@ def test_cat_of_views_into_a_view(npu: Device) -> None:
 
 
 def test_cat_errors(npu: Device) -> None:
-    with pytest.raises(ValueError, match="no arrays"):
-        npu.cat([])
-    with pytest.raises(ValueError, match=r"axis 0: shapes \(3, 4\), \(3, 5\)"):
-        npu.cat([normal(3, 4), normal(3, 5)])
-    with pytest.raises(ValueError, match=r"axis 2 of arrays of shapes \(3, 4\)"):
-        npu.cat([normal(3, 4)], 2)
+    refuses(ValueError, "no arrays", npu.cat, [])
+    refuses(ValueError, r"axis 0: shapes \(3, 4\), \(3, 5\)", npu.cat, [normal(3, 4), normal(3, 5)])
+    refuses(ValueError, r"axis 2 of arrays of shapes \(3, 4\)", npu.cat, [normal(3, 4)], 2)
     with pytest.raises(TypeError, match="ndarray of float32, ndarray of float64"):
         npu.cat([normal(3), normal(3).astype(np.float64)])
-    with pytest.raises(TypeError, match="got list"):
-        npu.cat([[1.0]])
+    refuses(TypeError, "got list", npu.cat, [[1.0]])
 
 
 def test_clone_and_contiguous(npu: Device) -> None:
@@ -93,20 +88,16 @@ def test_full(npu: Device, shape: Any, value: float) -> None:
 def test_errors(npu: Device) -> None:
     with pytest.raises(ValueError, match=r"axes \(0, 0\) are no permutation of those of shape \(3, 4\)"):
         npu.permute(normal(3, 4), (0, 0))
-    with pytest.raises(TypeError, match="got list"):
-        npu.permute([1.0], (0,))
-    with pytest.raises(ValueError, match=r"transpose: x has shape \(3,\)"):
-        npu.transpose(normal(3))
-    with pytest.raises(ValueError, match="at least 1"):
-        npu.full((0, 2), 1.0)
+    refuses(TypeError, "got list", npu.permute, [1.0], (0,))
+    refuses(ValueError, r"transpose: x has shape \(3,\)", npu.transpose, normal(3))
+    refuses(ValueError, "at least 1", npu.full, (0, 2), 1.0)
 
 
 def test_unfold_is_a_view_of_windows(npu: Device) -> None:
     values = normal(3, 11)
     view = npu.tensor(values).unfold(1, 4, 3)
     assert np.array_equal(view.to_numpy(), np.stack([values[:, i : i + 4] for i in (0, 3, 6)], axis=1))
-    with pytest.raises(ValueError, match="larger"):
-        npu.tensor(values).unfold(0, 4)
+    refuses(ValueError, "larger", npu.tensor(values).unfold, 0, 4)
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (4, 5, 7), (5, 1)])
@@ -133,6 +124,5 @@ def test_out_must_not_overlap_itself(npu: Device) -> None:
     tensor = npu.tensor(normal(9))
     for out in (tensor.broadcast_to(3, 9), tensor.unfold(0, 3)):
         assert out.overlaps_itself
-        with pytest.raises(ValueError, match="elements share bytes"):
-            npu.copy(normal(*out.shape), out=out)
+        refuses(ValueError, "elements share bytes", npu.copy, normal(*out.shape), out=out)
     assert not tensor.reshape(3, 3).T[:, ::2].overlaps_itself

@@ -1,7 +1,5 @@
 """Softmax: scale, causal and additive masks, any axis, short and long rows, against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,15 +8,16 @@ from numpy.typing import NDArray
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.softmax import scores, softmax
+from tests.refusals import refuses
 from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, normal, total_units
 
 LENGTHS = [1, 2, 15, 16, 17, 33, 100, 512, 513, 700]
 
 
 def softmax_bound(x: Any, axis: int = -1, *, row: bool = True, **options: Any) -> NDArray[np.float64]:
-    """What rounding may do to each share.
+    """Bound of the rounding error of each share.
 
-    The exponent's rounding is absolute: relative to it. The scores' own count where they are made first.
+    The exponent's error is absolute, so the share's is relative. Scores that are computed first add theirs.
     """
     wide = scores(x, **options)
     expected = softmax(x, axis, **options)
@@ -115,9 +114,8 @@ def test_corners(npu: Device, cols: int, axis: int) -> None:
     with np.errstate(invalid="ignore"):
         expected = softmax(given, axis)
     assert np.isnan(expected).any()
-    assert_within(
-        npu.softmax(given, axis), expected, 40 * UNIT * np.nan_to_num(expected) + (cols + 40) * UNIT
-    )
+    bound = 40 * UNIT * np.nan_to_num(expected) + (cols + 40) * UNIT
+    assert_within(npu.softmax(given, axis), expected, bound)
 
 
 def test_shares_of_equal_elements_are_equal(npu: Device) -> None:
@@ -167,19 +165,14 @@ def test_views(npu: Device) -> None:
 
 def test_errors(npu: Device) -> None:
     x = normal(4, 5)
-    with pytest.raises(ValueError, match=r"axis 2 of an array of shape \(4, 5\)"):
-        npu.softmax(x, 2)
+    refuses(ValueError, r"axis 2 of an array of shape \(4, 5\)", npu.softmax, x, 2)
     with pytest.raises(ValueError, match=r"mask has shape \(3, 5\), the scores have \(4, 5\)"):
         npu.softmax(x, mask=normal(3, 5))
     with pytest.raises(ValueError, match=r"mask has shape \(2, 4, 5\), the scores have \(4, 5\)"):
         npu.softmax(x, mask=normal(2, 4, 5))
-    with pytest.raises(ValueError, match="causal and mask are for the last axis"):
-        npu.softmax(x, 0, causal=True)
-    with pytest.raises(ValueError, match=r"\(5,\); causal needs"):
-        npu.softmax(normal(5), causal=True)
+    refuses(ValueError, "causal and mask are for the last axis", npu.softmax, x, 0, causal=True)
+    refuses(ValueError, r"\(5,\); causal needs", npu.softmax, normal(5), causal=True)
     with pytest.raises(TypeError, match="x is ndarray of float32, mask is ndarray of float64"):
         npu.softmax(x, mask=np.zeros((4, 5)))
-    with pytest.raises(ValueError, match=r"out has shape \(5, 4\)"):
-        npu.softmax(x, out=npu.empty((5, 4)))
-    with pytest.raises(ValueError, match=r"\(\)"):
-        npu.softmax(np.zeros((), np.float32))
+    refuses(ValueError, r"out has shape \(5, 4\)", npu.softmax, x, out=npu.empty((5, 4)))
+    refuses(ValueError, r"\(\)", npu.softmax, np.zeros((), np.float32))

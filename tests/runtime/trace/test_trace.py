@@ -1,6 +1,4 @@
-"""What a timeline makes of register writes and of recorded events, without a simulator."""
-
-from __future__ import annotations
+"""A timeline is made from register writes and recorded events, here without a simulator."""
 
 import gzip
 import json
@@ -21,13 +19,14 @@ from echo_npu.vector import Builder, Program
 from echo_npu.vector.command import Stream, vector_command
 from echo_sim.contract import TraceEventKind
 from echo_sim.trace_events import EVENT
+from tests.refusals import refuses
 
 RING = 0x1000_0000
 FACTS = {"cycle": 100, "beat_bytes": 32, "window": 256, "readers": ["host", "A"], "writers": ["host", "C"]}
 
 
 class Board:
-    """A timeline, and what is around it: memory and the register writes of a host."""
+    """A timeline, the memory that it reads, and the register writes of a host."""
 
     def __init__(self, path: Path, limit: int = 1000) -> None:
         self.path = path
@@ -41,10 +40,8 @@ class Board:
 
     def window(self, *packets: Packet) -> None:
         for packet in packets:
-            words = np.frombuffer(packet_bytes(packet), "<u4").tolist()
-            self.timeline.see(
-                [WriteReg(regs.CMD_WINDOW + 4 * index, word) for index, word in enumerate(words)]
-            )
+            words = enumerate(np.frombuffer(packet_bytes(packet), "<u4").tolist())
+            self.timeline.see([WriteReg(regs.CMD_WINDOW + 4 * index, word) for index, word in words])
             self.timeline.see([WriteReg(regs.DOORBELL, 1), ReadReg(regs.STATUS)])
 
     def ring(self, *packets: Packet, size: int = 8) -> None:
@@ -130,9 +127,8 @@ def test_commands_of_one_engine_that_overlap_have_rows_of_their_own(board: Board
         (240, TraceEventKind.DONE, 0),
         (241, TraceEventKind.RETIRE),
     )
-    tracks = {
-        event["tid"]: event["args"]["name"] for event in board.written() if event["name"] == "thread_name"
-    }
+    named = (event for event in board.written() if event["name"] == "thread_name")
+    tracks = {event["tid"]: event["args"]["name"] for event in named}
     found = [(tracks[each["tid"]], each["ts"], each["dur"]) for each in board.slices()]
     assert found == [
         ("matrix commands", 100, 22),
@@ -191,18 +187,16 @@ def test_spans(board: Board) -> None:
 
     with board.timeline.span("outer"):
         board.events(cycle=150)
-        with pytest.raises(KeyError):
-            fail()
+        refuses(KeyError, None, fail)
     found = [(each["name"], each["ts"], each["dur"]) for each in board.slices()]
     assert found == [("inner", 50, 40), ("outer", 0, 90)]
 
 
 def test_a_full_record_is_cut(board: Board) -> None:
+    levels = TraceEventKind.LEVELS
     with pytest.warns(TraceCutWarning, match="cut at cycle 200: more happened"):
-        board.events(
-            (200, TraceEventKind.LEVELS, 0, 1), (300, TraceEventKind.CUT), (310, TraceEventKind.LEVELS, 0, 0)
-        )
-    board.events((400, TraceEventKind.LEVELS, 0, 1))
+        board.events((200, levels, 0, 1), (300, TraceEventKind.CUT), (310, levels, 0, 0))
+    board.events((400, levels, 0, 1))
     assert board.timeline.cut
     assert [(each["ts"], each["dur"]) for each in board.slices()] == [(100, 100)]
 
@@ -228,22 +222,17 @@ def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
     file.add({"name": "µ"})
     file.close()
     assert json.loads(gzip.decompress((tmp_path / "events.json.gz").read_bytes())) == [{"name": "µ"}]
-    with pytest.raises(ValueError, match="cannot be written"):
-        TraceFile(tmp_path)
-
-
-# --- a disk that is full ------------------------------------------------------------------------------------
+    refuses(ValueError, "cannot be written", TraceFile, tmp_path)
 
 
 def test_a_full_disk_at_the_start_is_named() -> None:
     """The path is in the message, and the reason."""
-    with pytest.raises(ValueError, match="/dev/full: No space left"):
-        TraceFile(Path("/dev/full"))
+    refuses(ValueError, "/dev/full: No space left", TraceFile, Path("/dev/full"))
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 def test_a_disk_that_fills_up_cuts_the_timeline_and_nothing_else(tmp_path: Path, name: str) -> None:
-    """One warning says so; adding, closing and ending go on without a word."""
+    """The full disk gives one warning. Adding events and closing afterwards give none."""
     board = Board(tmp_path / name, limit=1_000_000)
     queue = [
         (cycle, TraceEventKind.QUEUE, 0, cycle * 77777 % 65536, cycle * 33333 % 65521, 0)

@@ -4,8 +4,6 @@ It shares the arithmetic of single elements and the decoding of instructions wit
 nothing else: no blocks of rows, no chunks put together, no strided views.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

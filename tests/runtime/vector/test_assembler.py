@@ -1,7 +1,5 @@
 """Assembly text: what it says, what is refused, and that a listing assembles to the program it is of."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,15 +1,12 @@
 """`echo-npu asm` and `echo-npu disasm`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from echo_npu.cli import app
 from echo_npu.vector.assembler import assemble
+from tests.runtime.test_cli import call
 
 TEXT = """.name axpy
     loop0: chunks
@@ -17,11 +14,6 @@ TEXT = """.name axpy
     next loop0, s0, s1
     end
 """
-
-
-def call(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, list(words), env={"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"})
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

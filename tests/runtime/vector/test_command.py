@@ -1,7 +1,5 @@
 """VECTOR commands: the four packets, and arguments that no command can have."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np
@@ -12,6 +10,7 @@ from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, packet_by
 from echo_npu.vector.command import Stream, VectorExtension, vector_command
 from echo_npu.vector.memory import ProgramMemory
 from tb.stimulus.vector_programs import generate
+from tests.refusals import Error, Words, refuses
 
 A, B, DST = 0x1000_0000, 0x1010_0000, 0x1020_0000
 
@@ -34,16 +33,9 @@ def test_every_field_has_its_place() -> None:
         passes=(2, 9, 9, 3),
     )
     main, *extensions = command.packets(irq=True)
+    param = (3, 0, 4, 0, 20, 0, 0x3F800000, 0)
     assert main == NpuCommandPacket(
-        Opcode.VECTOR,
-        Flags.EXT | Flags.IRQ,
-        A,
-        0,
-        DST,
-        m=3,
-        k=4,
-        n=20,
-        param=(3, 0, 4, 0, 20, 0, 0x3F800000, 0),
+        Opcode.VECTOR, Flags.EXT | Flags.IRQ, A, 0, DST, m=3, k=4, n=20, param=param
     )
     words = [struct.unpack("<16I", packet_bytes(each)) for each in extensions]
     params = (0xFFFFFFFF, 0xFFFFFFFF, 0x3F000000, 3, 0, 0, 0)
@@ -116,26 +108,18 @@ GOOD = {"rows": 2, "cols": 8, "inputs": [Stream(A, row_stride=32)], "output": St
         ({"output": Stream(DST, row_stride=32, bcast=True)}, ValueError, "output has neither"),
     ],
 )
-def test_refused(changes: dict[str, object], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        vector_command(0, **{**GOOD, **changes})  # type: ignore[arg-type]
+def test_refused(changes: dict[str, object], error: Error, words: Words) -> None:
+    refuses(error, words, vector_command, 0, **{**GOOD, **changes})
 
 
 def test_strides_that_are_never_stepped_do_not_count() -> None:
-    command = vector_command(
-        0,
-        rows=1,
-        cols=8,
-        inputs=[Stream(A, row_stride=3, batch_strides=(5, 7), seg_stride=9)],
-        output=Stream(DST, row_stride=1),
-    )
+    stream = Stream(A, row_stride=3, batch_strides=(5, 7), seg_stride=9)
+    command = vector_command(0, rows=1, cols=8, inputs=[stream], output=Stream(DST, row_stride=1))
     assert command.inputs[0] is not None
     assert command.inputs[0].words()[:4] == (0, 0, 0, 0)
     assert command.output.row_stride == 0
 
 
 def test_extensions_of_another_size() -> None:
-    with pytest.raises(ValueError, match="3 extensions of 64 bytes"):
-        VectorExtension.unpack([bytes(64)] * 2)
-    with pytest.raises(ValueError, match="3 extensions of 64 bytes"):
-        VectorExtension.unpack([bytes(64), bytes(64), bytes(63)])
+    refuses(ValueError, "3 extensions of 64 bytes", VectorExtension.unpack, [bytes(64)] * 2)
+    refuses(ValueError, "3 extensions of 64 bytes", VectorExtension.unpack, [bytes(64), bytes(64), bytes(63)])

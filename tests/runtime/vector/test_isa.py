@@ -1,20 +1,10 @@
 """Encoding, and which operands an instruction may have."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
 
-from echo_npu.vector.isa import (
-    ACCUMULATING,
-    OPERAND_CODES,
-    OPERAND_NAMES,
-    Form,
-    Instruction,
-    Op,
-    form_of,
-)
+from echo_npu.vector.isa import ACCUMULATING, OPERAND_CODES, OPERAND_NAMES, Form, Instruction, Op, form_of
 
 V = [f"v{i}" for i in range(16)]
 R = [f"r{i}" for i in range(16)]
@@ -27,31 +17,19 @@ COUNTERS = ["row", "batch0", "batch1", "cols", "rep"]
 
 def legal(op: Op, field: str, rest: dict[str, int]) -> set[str]:
     """The operands that are legal in one field; a code without a name is called ?."""
-    names = set()
-    for code in range(64):
-        if Instruction(op, **{**rest, field: code}).illegal() is None:
-            names.add(OPERAND_NAMES.get(code, "?"))
-    return names
+    codes = (code for code in range(64) if Instruction(op, **{**rest, field: code}).illegal() is None)
+    return {OPERAND_NAMES.get(code, "?") for code in codes}
 
 
 def test_words() -> None:
     rng = random.Random(1)
     for _ in range(1000):
-        made = Instruction(
-            rng.choice(list(Op)),
-            *(rng.randrange(64) for _ in range(4)),
-            imm=rng.getrandbits(32),
-            one=rng.random() < 0.5,
-        )
+        operands = [rng.randrange(64) for _ in range(4)]
+        made = Instruction(rng.choice(list(Op)), *operands, imm=rng.getrandbits(32), one=rng.random() < 0.5)
         word = made.encode()
         assert Instruction.decode(word) == made
         assert word & 0x7F == made.op
-        assert (word >> 8 & 63, word >> 14 & 63, word >> 20 & 63, word >> 26 & 63) == (
-            made.dst,
-            made.a,
-            made.b,
-            made.c,
-        )
+        assert [word >> low & 63 for low in (8, 14, 20, 26)] == operands
 
 
 def test_unknown_opcodes() -> None:

@@ -1,7 +1,5 @@
 """The library's programs: docs/ops.md has their names and what they cost."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -15,7 +13,7 @@ PROGRAMS = kernel_library()
 
 
 def cost(program: Program) -> str:
-    """The program's row of the table. What is in a loop works on every element: nothing scalar is there."""
+    """The program's row of the table. A loop works on every element, so nothing scalar may be in it."""
     element = row = depth = 0
     streams: set[int] = set()
     for each in program.instructions:

@@ -1,6 +1,4 @@
-"""Program memory: first fit, least recently used out but nothing still needed; and loading it on a device."""
-
-from __future__ import annotations
+"""Program memory: the first fit is taken, the least recently used leaves, what is needed stays."""
 
 import numpy as np
 import pytest
@@ -13,10 +11,11 @@ from echo_npu.spec.status import ErrorCode
 from echo_npu.vector import Builder, Program
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.library import ProgramLibrary, Run
+from tests.refusals import refuses
 
 
 def program(name: str, length: int) -> Program:
-    """A program of `length` words, different from all others: o = name's number, overwritten at no time."""
+    """A program of `length` words that writes a number made of its name."""
     b = Builder(name)
     v = b.vector()
     for i in range(length - 2):
@@ -40,8 +39,7 @@ class Loads:
         self.runs.append((run[0], [each.name for each in run[1]]))
 
     def entries(self, *programs: Program) -> list[int]:
-        found = self.library.entries(programs)
-        return found
+        return self.library.entries(programs)
 
 
 A, B, C, D = program("a", 40), program("b", 30), program("c", 20), program("d", 35)
@@ -106,8 +104,7 @@ def test_programs_with_the_same_words_are_one() -> None:
 def test_a_failed_load_leaves_nothing_behind() -> None:
     loads = Loads()
     loads.fails = True
-    with pytest.raises(RuntimeError):
-        loads.entries(A)
+    refuses(RuntimeError, None, loads.entries, A)
     loads.fails = False
     loads.entries(A)
     assert loads.runs == [(0, ["a"])]
@@ -120,11 +117,8 @@ def test_forgotten_programs_are_loaded_again() -> None:
     assert loads.entries(B, A) == [0, 30]
 
 
-# --- on a device ------------------------------------------------------------------------------------------
-
-
 def value_of(npu: Device, which: Program) -> int:
-    """What a program of `program` writes."""
+    """The number that a program writes."""
     out = npu.empty(1, np.int32)
     npu.vector(which, rows=1, cols=1, output=Stream(out.ptr))
     return int(out.to_numpy()[0])
@@ -147,8 +141,7 @@ def test_more_programs_than_fit() -> None:
         for _ in range(2):
             for each in many:
                 assert value_of(npu, each) == sum(each.name.encode())
-        with pytest.raises(NpuProgramMemoryError):
-            npu.load_programs(many)
+        refuses(NpuProgramMemoryError, None, npu.load_programs, many)
         assert value_of(npu, many[0]) == sum(b"p0")
 
 
@@ -211,15 +204,12 @@ def test_gather(npu: Device) -> None:
     ],
 )
 def test_builders_refuse(build: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        build()  # type: ignore[operator]
+    refuses(ValueError, words, build)
 
 
 def test_builders_choose_the_fields() -> None:
     (made,) = packets.gather_packets(1, 8, 3, 4, 5, 6, irq=True)
-    assert (made.pack(), made.flags) == (
-        packets.NpuCommandPacket(Opcode.GATHER, packets.Flags.IRQ, 1, 8, 3, m=4, k=6, n=5).pack(),
-        packets.Flags.IRQ,
-    )
+    same = packets.NpuCommandPacket(Opcode.GATHER, packets.Flags.IRQ, 1, 8, 3, m=4, k=6, n=5)
+    assert (made.pack(), made.flags) == (same.pack(), packets.Flags.IRQ)
     (made,) = packets.load_program_packets(16, 2, 3)
     assert made.pack() == packets.NpuCommandPacket(Opcode.LOAD_PROGRAM, 0, 16, m=2, k=3).pack()

@@ -1,7 +1,5 @@
 """The macros of elementary functions keep what they promise to a program that uses them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -16,20 +14,9 @@ from tests.runtime.ops.accuracy import F32
 from tests.runtime.ops.elementwise_cases import arguments
 
 UNARY = [
-    math.rcp,
-    math.sqrt,
-    math.rsqrt,
-    math.exp,
-    math.log,
-    math.sin,
-    math.cos,
-    math.tanh,
-    math.sigmoid,
-    math.silu,
-    math.gelu,
-    math.gelu_tanh,
-    math.normal_cdf,
-]
+    math.rcp, math.sqrt, math.rsqrt, math.exp, math.log, math.sin, math.cos, math.tanh, math.sigmoid,
+    math.silu, math.gelu, math.gelu_tanh, math.normal_cdf,
+]  # fmt: skip
 Macro = Callable[[Builder, Operand, Operand], None]
 
 

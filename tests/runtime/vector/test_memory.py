@@ -3,7 +3,7 @@
 import numpy as np
 
 from echo_npu.vector.isa import Instruction, Op
-from echo_npu.vector.memory import ILLEGAL, ProgramMemory, decode
+from echo_npu.vector.memory import ProgramMemory
 
 END = np.full(2, Instruction(Op.END).encode(), dtype=np.uint64)
 
@@ -11,10 +11,6 @@ END = np.full(2, Instruction(Op.END).encode(), dtype=np.uint64)
 def executable(memory: ProgramMemory) -> set[int]:
     """Numbers of the words that are not refused."""
     return {number for number in range(-1, memory.size + 2) if memory[number] is not None}
-
-
-def test_the_filling_is_illegal() -> None:
-    assert decode(int(ILLEGAL)) is None
 
 
 def test_words_between_loads() -> None:

@@ -1,7 +1,5 @@
 """The functional model of the vector engine against a slow interpreter, in blocks of any size."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 
@@ -22,15 +20,8 @@ SEEDS = 250
 
 
 def case_of(seed: int, *, broken: bool = False, entry: int = 5) -> VectorCase:
-    return generate(
-        seed,
-        vector_length=VECTOR_LENGTH,
-        row_elements=ROW_ELEMENTS,
-        base=BASE,
-        entry=entry,
-        broken=broken,
-        work=6000,
-    )
+    sizes = {"vector_length": VECTOR_LENGTH, "row_elements": ROW_ELEMENTS, "work": 6000}
+    return generate(seed, base=BASE, entry=entry, broken=broken, **sizes)
 
 
 def memory_of(case: VectorCase) -> np.ndarray:
@@ -50,12 +41,7 @@ def programs_of(case: VectorCase) -> ProgramMemory:
 def run(case: VectorCase, block_elements: int = 1 << 16, widen: bool = True) -> np.ndarray:
     memory = memory_of(case)
     VectorModel(
-        memory,
-        programs_of(case),
-        VECTOR_LENGTH,
-        ROW_ELEMENTS,
-        block_elements=block_elements,
-        widen=widen,
+        memory, programs_of(case), VECTOR_LENGTH, ROW_ELEMENTS, block_elements=block_elements, widen=widen
     ).execute(case.command)
     return memory
 

@@ -12,15 +12,9 @@ from tests.tb.coverage.data import SOURCE, record, write
 
 def merge(tmp_path: Path, *options: str) -> int:
     """The command on the folder `data`."""
-    out = [
-        "--html",
-        str(tmp_path / "html"),
-        "--json",
-        str(tmp_path / "x.json"),
-        "--write",
-        str(tmp_path / "sum.dat"),
-    ]
-    return main(["coverage", str(tmp_path / "data"), *out, *options])
+    out = {"--html": "html", "--json": "x.json", "--write": "sum.dat"}
+    words = [word for option, name in out.items() for word in (option, str(tmp_path / name))]
+    return main(["coverage", str(tmp_path / "data"), *words, *options])
 
 
 def test_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,11 +16,13 @@ from tests.tb.coverage.data import SOURCE
 REASON = "no reason at all"
 
 
+def both_edges(name: str) -> set[str]:
+    return {f"{name}:0->1", f"{name}:1->0"}
+
+
 def toggles(*names: str) -> dict[Point, int]:
     """Both edges of these bits, not reached."""
-    return {
-        Point(SOURCE, 20, 3, "toggle", f"{name}:{edge}"): 0 for name in names for edge in ("0->1", "1->0")
-    }
+    return {Point(SOURCE, 20, 3, "toggle", text): 0 for name in names for text in both_edges(name)}
 
 
 def described(text: str, points: dict[Point, int], kind: str = "toggle") -> set[str]:
@@ -39,10 +41,8 @@ def test_the_committed_file_is_understood() -> None:
 def test_bits() -> None:
     """A signal, a bit, a range, an edge, any signal of a name, elements of an array, a member."""
     points = toggles("a", "addr[0]", "addr[1]", "addr[2]", "addr_q[2]", "m[0][1]", "m[1][1]", "s.f[2]")
-    assert described("a", points) == {"a:0->1", "a:1->0"}
-    assert described("addr", points) == {
-        f"addr[{bit}]:{edge}" for bit in range(3) for edge in ("0->1", "1->0")
-    }
+    assert described("a", points) == both_edges("a")
+    assert described("addr", points) == both_edges("addr[0]") | both_edges("addr[1]") | both_edges("addr[2]")
     assert described("addr[2:1]:0->1", points) == {"addr[1]:0->1", "addr[2]:0->1"}
     assert described("addr*[2]:1->0", points) == {"addr[2]:1->0", "addr_q[2]:1->0"}
     assert described("m[*][1]:1->0", points) == {"m[0][1]:1->0", "m[1][1]:1->0"}

@@ -90,9 +90,8 @@ def test_something_else_is_refused(tmp_path: Path, damage: str) -> None:
 
 def test_round_trip(tmp_path: Path) -> None:
     """What is written is what was read; folders stand for the files below them."""
-    path = write(
-        tmp_path / "a" / "b.dat", record("toggle", "a:0->1", 20, 3), record("toggle", "a:1->0", 20, 0)
-    )
+    edges = record("toggle", "a:0->1", 20, 3), record("toggle", "a:1->0", 20, 0)
+    path = write(tmp_path / "a" / "b.dat", *edges)
     write_counts(read_counts(path), tmp_path / "a" / "again" / "c.dat")
     assert [read_counts(each) for each in files_of([tmp_path / "a"])] == [read_counts(path)] * 2
     assert files_of([path]) == [path]

@@ -1,7 +1,5 @@
 """The runs of `make coverage`, and how what they reach is added up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,4 +1,4 @@
-"""Both campaigns on the RTL, small; and planted errors, each of which they must find."""
+"""Both campaigns run small on the RTL and must find each planted error."""
 
 import json
 import random
@@ -39,7 +39,7 @@ def stage() -> Iterator[FaultStage]:
 
 
 def played(runner: CaseRunner, stage: FaultStage, *cases: Script) -> list[list[str]]:
-    """What is wrong with each."""
+    """The faults that are found in each case."""
     records = runner.run(stage.images, stage.routines, stage.first, cases, seed=1)
     return [judge(case, record) for case, record in zip(cases, records, strict=True)]
 
@@ -52,9 +52,6 @@ def begun(stage: FaultStage) -> Script:
 
 def copy(nbytes: int) -> bytes:
     return NpuCommandPacket(Opcode.MEMCPY, 0, HERE, 0, THERE, m=nbytes).pack()
-
-
-# --- the player: right cases pass, and each planted error is found ---
 
 
 def copying(stage: FaultStage, *, allowed: int = 40, wanted: bytes = bytes(range(40))) -> Script:
@@ -90,7 +87,7 @@ def test_a_wrong_byte_is_found(runner: CaseRunner, stage: FaultStage) -> None:
 
 
 def test_a_write_after_the_reset_is_found(runner: CaseRunner, stage: FaultStage) -> None:
-    """The harness forbids all writes too early: what is on its way shows."""
+    """The case forbids writes too early, so those under way are found."""
     script = begun(stage)
     script.knob("write_latency", 50)
     script.allow([(THERE, THERE + 512)])
@@ -206,9 +203,6 @@ def test_a_ring_that_holds_packets_is_not_moved(runner: CaseRunner, stage: Fault
     for script in (keeps, refuses):
         stage.finish(script)
     assert played(runner, stage, keeps, refuses) == [[], []]
-
-
-# --- the campaigns ---
 
 
 @pytest.mark.parametrize(("name", "count"), [("faults", 1500), ("fuzz", 6000)])

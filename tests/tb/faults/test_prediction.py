@@ -1,4 +1,4 @@
-"""The functional model as the campaigns use it: byte strobes, on demand, and taken back."""
+"""The functional model of the campaigns takes byte strobes, runs on demand, and takes its writes back."""
 
 import random
 from collections import Counter
@@ -50,9 +50,8 @@ def test_memory_is_taken_back(device: PredictedDevice) -> None:
 
 
 def test_what_is_written_twice_is_predicted_too(device: PredictedDevice) -> None:
-    extension = ExtensionPacket(
-        rows=2, dst_row_stride=8, batch0=2, src1_batch0_stride=16, dst_batch0_stride=4
-    )
+    strides = {"dst_row_stride": 8, "src1_batch0_stride": 16, "dst_batch0_stride": 4}
+    extension = ExtensionPacket(rows=2, batch0=2, **strides)
     device.host_write(0x1000, bytes(range(32)))
     device.submit(copy(0x1000, 0x1000_0000, 8, Flags.EXT))
     device.submit(extension.pack())

@@ -1,7 +1,5 @@
 """Coverage files are merged, and judged by the plan."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +45,7 @@ GROUP = CoverGroup(
 
 
 def sampled(path: Path, *words: str, plan: str = "toys") -> Path:
-    """A file of a process of its own, as a simulator is one: the library has one tree in each."""
+    """Sample in a process of its own, as a simulator does: the library has one tree in each."""
     subprocess.run([sys.executable, "-c", SAMPLER, plan, str(path), *words], check=True, cwd=ROOT)
     return path
 
@@ -61,17 +59,12 @@ def test_merge(tmp_path: Path) -> None:
     hits = {row.counter.item: dict(row.hits) for row in rows}
     assert hits["colour"] == {("red",): 2, ("blue",): 2}
     assert hits["shape"] == {("round",): 3, ("square",): 1}
-    assert hits["both"] == {
-        ("red", "round"): 2,
-        ("red", "square"): 0,
-        ("blue", "round"): 1,
-        ("blue", "square"): 1,
-    }
+    both = {("red", "round"): 2, ("red", "square"): 0, ("blue", "round"): 1, ("blue", "square"): 1}
+    assert hits["both"] == both
     outcome = result(rows)
     assert outcome.passed
-    assert [outcome.figures[f"functional_{name}"] for name in ("bins", "hit", "excluded", "reachable")] == [
-        *(8, 7, 1, 7)
-    ]
+    wanted = {"bins": 8, "hit": 7, "excluded": 1, "reachable": 7}
+    assert {name: outcome.figures[f"functional_{name}"] for name in wanted} == wanted
 
 
 def test_missed_and_impossible_bins_fail(tmp_path: Path) -> None:
@@ -79,14 +72,10 @@ def test_missed_and_impossible_bins_fail(tmp_path: Path) -> None:
     rows = merged_rows([sampled(tmp_path / "one.xml", "red-square")], tmp_path / "merged.xml", [GROUP])
     outcome = result(rows)
     assert not outcome.passed
-    assert {(item.name, item.status) for item in outcome.items} == {
-        ("npu.toys.colour blue", "fail"),
-        ("npu.toys.shape round", "fail"),
-        ("npu.toys.both red round", "fail"),
-        ("npu.toys.both blue round", "fail"),
-        ("npu.toys.both blue square", "fail"),
-        ("npu.toys.both red square", "error"),
-    }
+    missed = ("colour blue", "shape round", "both red round", "both blue round", "both blue square")
+    wanted = {**dict.fromkeys(missed, "fail"), "both red square": "error"}
+    statuses = {item.name: item.status for item in outcome.items}
+    assert statuses == {f"npu.toys.{name}": status for name, status in wanted.items()}
     assert outcome.figures["functional_hit"] == 2
     assert outcome.figures["functional_reachable"] == 7
     text = page(rows, [GROUP])

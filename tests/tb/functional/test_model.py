@@ -1,7 +1,5 @@
 """The parts of a plan: their names, their bins, and what is excluded."""
 
-from __future__ import annotations
-
 import pytest
 
 from tb.functional.model import CoverAxis, CoverGroup, Cross, ExcludedBins

@@ -1,7 +1,5 @@
 """Commands become samples of the plan."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -54,19 +52,17 @@ def of(group: str, *commands: CheckedCommand) -> list[dict[str, object]]:
     return [dict(sample.values) for sample in found if sample.group == group]
 
 
-def test_memory_pattern() -> None:
-    assert memory_pattern(DEFAULT_TIMING) == {"steady"}
-    assert memory_pattern({**DEFAULT_TIMING, "stall_w": 0.7, "stall_b": 0.3}) == {"w"}
-    assert memory_pattern({**DEFAULT_TIMING, "reorder": 1, "max_reads": 1, "read_latency": 90}) == {
-        "reorder",
-        "one_read",
-        "slow",
-    }
-    assert memory_pattern({**DEFAULT_TIMING, "max_writes": 1, "read_latency": 1}) == {
-        "steady",
-        "one_write",
-        "quick",
-    }
+@pytest.mark.parametrize(
+    ("knobs", "labels"),
+    [
+        ({}, {"steady"}),
+        ({"stall_w": 0.7, "stall_b": 0.3}, {"w"}),
+        ({"reorder": 1, "max_reads": 1, "read_latency": 90}, {"reorder", "one_read", "slow"}),
+        ({"max_writes": 1, "read_latency": 1}, {"steady", "one_write", "quick"}),
+    ],
+)
+def test_memory_pattern(knobs: dict[str, float], labels: set[str]) -> None:
+    assert memory_pattern({**DEFAULT_TIMING, **knobs}) == labels
 
 
 @pytest.mark.parametrize(
@@ -89,23 +85,9 @@ def test_alignment() -> None:
 
 
 def test_product() -> None:
-    packets = matmul_packets(
-        W,
-        W + 0x100,
-        A + 4,
-        5,
-        16,
-        1,
-        dtype="int8",
-        trans_b=True,
-        out=OutType.OWN,
-        alpha=2.0,
-        column_vectors=W + 0x200,
-        bias=True,
-        batch=(2, 1),
-        dst_batch_strides=(64, 0),
-        irq=True,
-    )
+    options = {"dtype": "int8", "trans_b": True, "out": OutType.OWN, "alpha": 2.0, "bias": True, "irq": True}
+    places = {"column_vectors": W + 0x200, "batch": (2, 1), "dst_batch_strides": (64, 0)}
+    packets = matmul_packets(W, W + 0x100, A + 4, 5, 16, 1, **options, **places)
     product = command(*packets)
     assert of("matmul", product) == [
         {
@@ -123,10 +105,8 @@ def test_moves() -> None:
     assert of("moves", copy(W, A + 1, 9)) == [{"op": "copy", "size": "ragged", "src": "beat", "dst": "odd"}]
     rows = command(*memcpy_packets(W, A, 16, rows=3, row_strides=(4, 20)))
     (values,) = of("moves", rows)
-    assert values["op"] == "rows"
-    assert [values[name] for name in ("rows", "batch", "src_rows", "dst_rows")] == [
-        *("several", "none", "again", "gaps")
-    ]
+    wanted = {"op": "rows", "rows": "several", "batch": "none", "src_rows": "again", "dst_rows": "gaps"}
+    assert values.items() >= wanted.items()
 
 
 def test_vector() -> None:

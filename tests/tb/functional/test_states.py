@@ -1,7 +1,5 @@
 """Words that the board counts become samples of the plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -37,16 +35,9 @@ MATRIX_BESIDE_VECTOR = {"slot_valid": 0b011, "slot_vector": 0b010}
 
 
 def test_queues() -> None:
-    (values,) = of(
-        "queues", (word(level=16, ring_class=4, wrapped=1, slot_valid=0b111, slot_vector=0b010), 0)
-    )
-    assert values == {
-        "level": "16",
-        "window": "full",
-        "ring": "full",
-        "wrapped": "wrapped",
-        "under_way": "MVM",
-    }
+    full = word(level=16, ring_class=4, wrapped=1, slot_valid=0b111, slot_vector=0b010)
+    ring = {"ring": "full", "wrapped": "wrapped"}
+    assert of("queues", (full, 0)) == [{"level": "16", "window": "full", **ring, "under_way": "MVM"}]
 
 
 def test_the_same_situation_is_sampled_once() -> None:
@@ -54,11 +45,9 @@ def test_the_same_situation_is_sampled_once() -> None:
 
 
 def test_starts_and_waits() -> None:
-    issued = (
-        word(phase=PHASE["check"], is_matmul=1, from_ring=1, slot_valid=1, slot_vector=1),
-        word(issue=1),
-    )
-    assert {"what": "matrix", "source": "ring", "under_way": "V"} in of("starts", issued)
+    state = word(phase=PHASE["check"], is_matmul=1, from_ring=1, slot_valid=1, slot_vector=1)
+    found = of("starts", (state, word(issue=1)))
+    assert {"what": "matrix", "source": "ring", "under_way": "V"} in found
     waits = {
         word(phase=PHASE["issue"], is_fence=1, slot_valid=1): ("fence", "all_before"),
         word(phase=PHASE["issue"], is_matmul=1, conflict=1, engine_free=1): ("matrix", "bytes"),
@@ -125,10 +114,8 @@ def test_controls() -> None:
 
 
 def test_interrupts() -> None:
-    values = of(
-        "interrupts", (word(irq_status=0b010, irq_enable=0b110), word(irq_event=0b011, irq_clear=0b001))
-    )
-    assert values == [
+    state, events = word(irq_status=0b010, irq_enable=0b110), word(irq_event=0b011, irq_clear=0b001)
+    assert of("interrupts", (state, events)) == [
         {"status": "e", "enable": "ec"},
         {"cause": "done", "mask": "masked", "pending": "new"},
         {"cause": "error", "mask": "enabled", "pending": "pending"},
@@ -152,14 +139,9 @@ def test_the_plan_has_all_labels() -> None:
     rng = np.random.default_rng(7)
     for _ in range(300):
         valid, vector = rng.choice([(0, 0), (1, 0), (1, 1), (3, 0), (3, 2), (7, 1), (7, 4)])
-        state = word(
-            phase=int(rng.integers(10)),
-            level=int(rng.integers(17)),
-            ring_class=int(rng.integers(5)),
-            slot_valid=int(valid),
-            slot_vector=int(vector),
-            irq_status=int(rng.integers(8)),
-        )
+        counts = {"phase": 10, "level": 17, "ring_class": 5, "irq_status": 8}
+        drawn = {name: int(rng.integers(count)) for name, count in counts.items()}
+        state = word(slot_valid=int(valid), slot_vector=int(vector), **drawn)
         events = word(irq_event=int(rng.integers(8)), doorbell=1, host_aw=1, soft_reset=int(rng.integers(2)))
         found: list[Sample] = list(
             samples(seen((state, events), (state, word(fault=int(rng.integers(1, 9))))))

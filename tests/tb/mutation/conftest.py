@@ -1,4 +1,4 @@
-"""What several tests of the mutations look at."""
+"""Fixtures of the mutation tests."""
 
 import pytest
 

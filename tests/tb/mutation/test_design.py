@@ -73,10 +73,45 @@ def test_all_classes_are_documented(source: RtlSource) -> None:
         assert name in docs, name
 
 
-def test_a_size_is_cut_to_fewer_bits_than_it_has(source: RtlSource) -> None:
-    assert changes(source, "width", "addr_q <=") == {"8'(base_i + stride_i)", "16'(base_i + stride_i)"}
-    assert changes(source, "width", "rows_q <= rows_d") == {"8'(rows_d)"}
-    assert changes(source, "width", "assign beat_o") == set()
+FIRST, SECOND, THIRD = "addr_q == base_i", "addr_q == stride_i", "step_q == 8'd1"
+
+
+@pytest.mark.parametrize(
+    ("operator", "context", "wanted"),
+    [
+        # A size is cut to fewer bits than it has.
+        ("width", "addr_q <=", {"8'(base_i + stride_i)", "16'(base_i + stride_i)"}),
+        ("width", "rows_q <= rows_d", {"8'(rows_d)"}),
+        ("width", "assign beat_o", set()),
+        ("handshake", "assign beat_o", {"valid_i", "ready_i"}),
+        ("term", "assign hazard_o", {f"{SECOND} || {THIRD}", f"{FIRST} || {THIRD}", f"{FIRST} || {SECOND}"}),
+        ("extent", "addr_q <=", {"base_i", "stride_i"}),
+        (
+            "priority",
+            "if (!rst_ni)",
+            {
+                "if (valid_i) begin rows_q <= rows_d; end else if (!rst_ni) begin rows_q <= '0; end",
+                "if ((!rst_ni) || (valid_i)) begin rows_q <= '0; end",
+            },
+        ),
+        # The order of two conditions that exclude one another does not matter.
+        ("priority", f"if ({THIRD})", {f"if (({THIRD}) || (step_q == 8'd2)) begin batch0_q <= base_i; end"}),
+        (
+            "priority",
+            "assign rows_d",
+            {
+                "(hazard_o) ? (16'd3) : ((beat_o) ? (rows_q) : (16'd4))",
+                "((beat_o) || (hazard_o)) ? (rows_q) : (16'd4)",
+            },
+        ),
+        # Nothing takes the place of a whole array.
+        ("sibling", ".table_i", set()),
+        ("sibling", ".wide_i", set()),
+        ("sibling", ".first_i", {"src1[0]"}),
+    ],
+)
+def test_what_becomes_of_a_place(source: RtlSource, operator: str, context: str, wanted: set[str]) -> None:
+    assert changes(source, operator, context) == wanted
 
 
 def test_an_operand_of_a_comparison_is_cut(source: RtlSource) -> None:
@@ -90,23 +125,6 @@ def test_widths_are_those_of_the_elaborated_design(source: RtlSource) -> None:
     at = TEXT.index("base_i + stride_i")
     assert widths[at, at + len("base_i + stride_i")] == 32
     assert widths[at, at + len("base_i")] == 32
-
-
-def test_a_handshake_is_dropped(source: RtlSource) -> None:
-    assert changes(source, "handshake", "assign beat_o") == {"valid_i", "ready_i"}
-
-
-def test_a_term_is_dropped(source: RtlSource) -> None:
-    first, second, third = "addr_q == base_i", "addr_q == stride_i", "step_q == 8'd1"
-    assert changes(source, "term", "assign hazard_o") == {
-        f"{second} || {third}",
-        f"{first} || {third}",
-        f"{first} || {second}",
-    }
-
-
-def test_a_summand_is_dropped(source: RtlSource) -> None:
-    assert changes(source, "extent", "addr_q <=") == {"base_i", "stride_i"}
 
 
 def test_a_register_in_place_of_its_next_value(source: RtlSource) -> None:
@@ -128,25 +146,6 @@ def test_nothing_is_delayed_that_has_no_clock_of_its_own(source: RtlSource) -> N
     assert not found & {"late_clk_i", "late_rst_ni", "late_inner", "late_table_q"}
 
 
-def test_two_conditions_change_their_order(source: RtlSource) -> None:
-    assert changes(source, "priority", "if (!rst_ni)") == {
-        "if (valid_i) begin rows_q <= rows_d; end else if (!rst_ni) begin rows_q <= '0; end",
-        "if ((!rst_ni) || (valid_i)) begin rows_q <= '0; end",
-    }
-
-
-def test_the_order_of_two_that_exclude_one_another_does_not_matter(source: RtlSource) -> None:
-    found = changes(source, "priority", "if (step_q == 8'd1)")
-    assert found == {"if ((step_q == 8'd1) || (step_q == 8'd2)) begin batch0_q <= base_i; end"}
-
-
-def test_choices_change_their_order(source: RtlSource) -> None:
-    assert changes(source, "priority", "assign rows_d") == {
-        "(hazard_o) ? (16'd3) : ((beat_o) ? (rows_q) : (16'd4))",
-        "((beat_o) || (hazard_o)) ? (rows_q) : (16'd4)",
-    }
-
-
 def test_inner_and_outer_batch_are_mistaken_and_exchanged(source: RtlSource) -> None:
     assert changes(source, "sibling", ".batch0_i") == {"batch1_q"}
     (pair,) = of_class(source, "exchange")
@@ -154,8 +153,3 @@ def test_inner_and_outer_batch_are_mistaken_and_exchanged(source: RtlSource) -> 
     text = render(TEXT, by_file({7: pair.edits})["m.sv"])
     assert ".batch0_i((mutation_pkg::selected == 32'd7 ? (batch1_q) : (batch0_q)))" in text
     assert ".batch1_i((mutation_pkg::selected == 32'd7 ? (batch0_q) : (batch1_q)))" in text
-
-
-def test_nothing_takes_the_place_of_a_whole_array(source: RtlSource) -> None:
-    assert changes(source, "sibling", ".table_i") == changes(source, "sibling", ".wide_i") == set()
-    assert changes(source, "sibling", ".first_i") == {"src1[0]"}

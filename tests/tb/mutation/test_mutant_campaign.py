@@ -26,19 +26,14 @@ def test_result_and_report() -> None:
     assert result.figures == sums | {"constant killed": 1, "constant survived": 1}
     assert not result.passed
     assert [item.status for item in result.items] == ["pass", "fail", "pass", "pass"]
-    assert [item.detail.split(":")[0] for item in result.items] == [
-        "killed by matmul.test_shapes",
-        "",
-        "equivalent",
-        "illegal",
-    ]
+    details = [item.detail.split(":")[0] for item in result.items]
+    assert details == ["killed by matmul.test_shapes", "", "equivalent", "illegal"]
     assert result.items[1].replay == "make mutate SEED=7 N=300 MUTANT=2"
     text = mutant_campaign.report(result)
     assert re.search(r"^constant +1 +1 +50 %$", text, re.MULTILINE)
     assert "FAIL  m.sv: assign a = 2; | 2 -> 0: no test finds it (line 12, constant)" in failures(result)
-    assert (
-        "4 mutants: 1 killed, 1 survived, 1 equivalent, 1 illegal; 50.0 % of those that can be found" in text
-    )
+    said = "4 mutants: 1 killed, 1 survived, 1 equivalent, 1 illegal; 50.0 % of those that can be found"
+    assert said in text
 
 
 @pytest.mark.parametrize(

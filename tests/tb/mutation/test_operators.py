@@ -13,14 +13,13 @@ from tb.mutation.tree import sources
 
 
 def changes(tmp_path: Path, expression: str) -> set[str]:
-    text = (
-        f"module m (input logic [7:0] a, b, c, output logic [7:0] d);\n assign d = {expression};\nendmodule\n"
-    )
+    ports = "input logic [7:0] a, b, c, output logic [7:0] d"
+    text = f"module m ({ports});\n assign d = {expression};\nendmodule\n"
     return {mutant.mutated for mutant in mutants_of(RtlSource(tmp_path / "m.sv", text)) if slip(mutant)}
 
 
 def slip(mutant: Mutant) -> bool:
-    """Whether it is one of a typist."""
+    """Whether it is a typist's mistake."""
     return mutant.operator not in design.CLASSES
 
 

@@ -9,6 +9,7 @@ from echo_sim.places import RTL
 from tb.mutation.patches import PatchError, apply, differences, load_bug, load_bugs
 from tb.mutation.syntax import RtlSource
 from tb.repository import ROOT
+from tests.refusals import refuses
 
 OLD = """module m (input logic clk_i, a, b, output logic c, d);
   assign c = a && b;
@@ -19,13 +20,14 @@ endmodule
 """
 
 
-def changed(tmp_path: Path, *pairs: tuple[str, str]) -> list[tuple[str, str, str]]:
-    text = OLD
-    for old, new in pairs:
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    before, after = RtlSource(tmp_path / "m.sv", OLD), RtlSource(tmp_path / "m.sv", text)
-    return [(edit.kind, OLD[edit.start : edit.end], edit.mutated) for edit in differences(before, after)]
+def changed(tmp_path: Path, *pairs: tuple[str, str], old: str = OLD) -> list[tuple[str, str, str]]:
+    """The edits, each with the text in its place, that exchange the first of each pair for the second."""
+    text = old
+    for before, after in pairs:
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    edits = differences(RtlSource(tmp_path / "m.sv", old), RtlSource(tmp_path / "m.sv", text))
+    return [(edit.kind, old[edit.start : edit.end], edit.mutated) for edit in edits]
 
 
 def test_the_smallest_expression(tmp_path: Path) -> None:
@@ -38,10 +40,8 @@ def test_two_changes(tmp_path: Path) -> None:
 
 
 def test_a_statement(tmp_path: Path) -> None:
-    found = changed(tmp_path, ("if (a) d <= b;", "if (a) d <= b;\n    if (b) d <= 1'b0;"))
-    assert [(kind, old.split()[0], new.split()[0]) for kind, old, new in found] == [
-        ("statement", "begin", "begin")
-    ]
+    ((kind, old, new),) = changed(tmp_path, ("if (a) d <= b;", "if (a) d <= b;\n    if (b) d <= 1'b0;"))
+    assert (kind, old.split()[0], new.split()[0]) == ("statement", "begin", "begin")
 
 
 def test_layout_and_comments_are_no_change(tmp_path: Path) -> None:
@@ -54,8 +54,7 @@ def test_a_new_declaration(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_selected(tmp_path: Path) -> None:
-    with pytest.raises(PatchError, match="no expression or statement"):
-        changed(tmp_path, ("assign c", "assign d"))
+    refuses(PatchError, "no expression or statement", changed, tmp_path, ("assign c", "assign d"))
 
 
 WIDE = """module m (input logic [7:0] a, b, input logic signed [7:0] s, output logic [15:0] c,
@@ -65,12 +64,6 @@ WIDE = """module m (input logic [7:0] a, b, input logic signed [7:0] s, output l
   assign e = s >>> 1;
 endmodule
 """
-
-
-def in_wide(tmp_path: Path, old: str, new: str) -> list[tuple[str, str, str]]:
-    assert WIDE.count(old) == 1
-    before, after = RtlSource(tmp_path / "m.sv", WIDE), RtlSource(tmp_path / "m.sv", WIDE.replace(old, new))
-    return [(edit.kind, WIDE[edit.start : edit.end], edit.mutated) for edit in differences(before, after)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +81,7 @@ def in_wide(tmp_path: Path, old: str, new: str) -> list[tuple[str, str, str]]:
 def test_both_sides_keep_their_width_and_sign(
     tmp_path: Path, old: str, new: str, edits: list[tuple[str, str, str]]
 ) -> None:
-    assert in_wide(tmp_path, old, new) == edits
+    assert changed(tmp_path, (old, new), old=WIDE) == edits
 
 
 @pytest.mark.parametrize(
@@ -101,8 +94,7 @@ def test_both_sides_keep_their_width_and_sign(
 )
 def test_a_side_that_would_change_the_other(tmp_path: Path, old: str, new: str, reason: str) -> None:
     message = f"{reason}: `?:` would change the meaning of one; cast it"
-    with pytest.raises(PatchError, match=re.escape(message)):
-        in_wide(tmp_path, old, new)
+    refuses(PatchError, re.escape(message), changed, tmp_path, (old, new), old=WIDE)
 
 
 def patch(tmp_path: Path, text: str) -> Path:
@@ -135,8 +127,7 @@ def test_a_bug(tmp_path: Path) -> None:
     ],
 )
 def test_bad_patches(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(PatchError, match=message):
-        load_bug(patch(tmp_path, text))
+    refuses(PatchError, message, load_bug, patch(tmp_path, text))
 
 
 def test_the_patches_apply_to_the_rtl() -> None:

@@ -11,6 +11,7 @@ from tb.mutation.judge import UnchangedFailsError
 from tb.mutation.patches import load_bugs
 from tb.mutation.searches import Search, SearchError, parse_search, run_search
 from tb.uvm.sequences import SEQUENCES
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,7 @@ def test_what_a_patch_may_name(text: str, search: Search) -> None:
     "text", ["", "fuzz", "fuzz many", "fuzz errors 3", "uvm 3", "formal 3", "fuzz -3", "bench no/such"]
 )
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(SearchError, match="fuzz N, faults N, uvm SEQUENCE N or bench BLOCK/MODULE"):
-        parse_search(text)
+    refuses(SearchError, "fuzz N, faults N, uvm SEQUENCE N or bench BLOCK/MODULE", parse_search, text)
 
 
 def test_the_patches_name_sequences_that_exist() -> None:
@@ -76,8 +76,7 @@ def test_a_campaign_that_breaks_down_has_found_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(searches, "run_bounded", writer("Traceback (most recent call last):\nKeyError"))
-    with pytest.raises(SimulationError, match="does not run with change 1"):
-        run_search(tmp_path, 1, Search("fuzz", 10), 3)
+    refuses(SimulationError, "does not run with change 1", run_search, tmp_path, 1, Search("fuzz", 10), 3)
 
 
 def writer(text: str) -> Callable[..., int]:

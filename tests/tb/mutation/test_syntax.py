@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tb.mutation.syntax import RtlSource, SourceError, one_line
+from tests.refusals import refuses
 
 TEXT = """
 `define PAIR(A, B) (A && B)
@@ -71,7 +72,5 @@ def test_reset_is_known(source: RtlSource) -> None:
 
 
 def test_what_is_no_systemverilog(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="the parser finds errors"):
-        RtlSource(tmp_path / "m.sv", "module m; assign = ;")
-    with pytest.raises(SourceError, match="ASCII"):
-        RtlSource(tmp_path / "m.sv", "module m; // \u00b5s\nendmodule")
+    refuses(SourceError, "the parser finds errors", RtlSource, tmp_path / "m.sv", "module m; assign = ;")
+    refuses(SourceError, "ASCII", RtlSource, tmp_path / "m.sv", "module m; // \u00b5s\nendmodule")

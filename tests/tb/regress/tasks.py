@@ -1,7 +1,5 @@
 """Tasks that are small programs."""
 
-from __future__ import annotations
-
 from tb.regress.task import RESULT, Task
 from tb.results import CampaignResult, Item
 

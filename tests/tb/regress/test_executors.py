@@ -1,6 +1,4 @@
-"""Where tasks run: every one gives one outcome, whatever dies meanwhile."""
-
-from __future__ import annotations
+"""Every task gives one outcome, wherever it runs and whatever dies meanwhile."""
 
 import collections
 import os
@@ -16,6 +14,7 @@ import pytest
 
 from tb.regress.executors import ExecutorError, ProcessPool, executor
 from tb.regress.run import collect
+from tests.refusals import refuses
 from tests.tb.regress.tasks import writer
 
 
@@ -44,8 +43,7 @@ def test_pool_that_is_given_up(tmp_path: Path) -> None:
     started = time.monotonic()
     outcomes = ProcessPool(2).run(tasks)
     assert next(outcomes).task.name == "quick"
-    with pytest.raises(KeyboardInterrupt):
-        outcomes.throw(KeyboardInterrupt())  # type: ignore[attr-defined]
+    refuses(KeyboardInterrupt, None, outcomes.throw, KeyboardInterrupt())
     assert time.monotonic() - started < 60
     assert len(marks.read_text().splitlines()) <= 3
 
@@ -83,7 +81,5 @@ def test_cluster_loses_a_worker(cluster: Any, tmp_path: Path) -> None:
 
 def test_nobody_answers() -> None:
     """No scheduler, or a word that names nothing."""
-    with pytest.raises(ExecutorError, match="no Dask scheduler answers"):
-        list(executor("tcp://127.0.0.1:9", 1).run([]))
-    with pytest.raises(ValueError, match="EXECUTOR='dask'"):
-        executor("dask", 1)
+    refuses(ExecutorError, "no Dask scheduler answers", list, executor("tcp://127.0.0.1:9", 1).run([]))
+    refuses(ValueError, "EXECUTOR='dask'", executor, "dask", 1)

@@ -1,7 +1,5 @@
 """Goals: sums and ratios of figures against a bound."""
 
-from __future__ import annotations
-
 import pytest
 
 from tb.regress.goals import CampaignGoal, judge

@@ -1,7 +1,5 @@
 """The levels: what they run exists, and has the seed that was asked for."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The report: HTML, JUnit XML, history, summary."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -17,17 +15,9 @@ from tests.tb.regress.tasks import result
 def regression(*campaigns: CampaignResult, level: str = "full", bound: float = 0.9) -> Regression:
     goal = CampaignGoal("mutants killed", "mutation", ("killed",), bound, of=("killed", "survived"))
     verdict = judge(goal, {each.name: each for each in campaigns})
-    return Regression(
-        level,
-        "abc123",
-        7,
-        "2030-01-02 03:04+00:00",
-        600.0,
-        "2 processes",
-        "make regress",
-        campaigns,
-        [verdict],
-    )
+    when = "2030-01-02 03:04+00:00"
+    run = (level, "abc123", 7, when, 600.0, "2 processes", "make regress")
+    return Regression(*run, campaigns, [verdict])
 
 
 GOOD = regression(result("mutation", "pass", "pass", killed=19, survived=1))
@@ -57,9 +47,8 @@ def test_page() -> None:
 def test_links_lead_from_the_page(tmp_path: Path) -> None:
     """Pages of campaigns are named from the root of the tree, and linked from where the report is."""
     shown = CampaignResult("coverage", 0, 0.0, {}, (), ("reports/coverage/index.html",))
-    assert 'href="../coverage/index.html"' in render(
-        regression(shown), [GOOD.record()], ROOT / "reports" / "regress"
-    )
+    page = render(regression(shown), [GOOD.record()], ROOT / "reports" / "regress")
+    assert 'href="../coverage/index.html"' in page
 
 
 def test_junit_counts(tmp_path: Path) -> None:

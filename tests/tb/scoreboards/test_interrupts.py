@@ -1,7 +1,5 @@
 """The interrupt at rest: what it must be, what it may be, what it cannot be."""
 
-from __future__ import annotations
-
 import pytest
 
 from tb.scoreboards.interrupts import COMMAND, DONE, ERROR, InterruptMismatchError, check_interrupt

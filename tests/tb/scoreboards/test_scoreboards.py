@@ -1,7 +1,5 @@
 """Every check of the scoreboards fails when the device, the model or the data is wrong, and says which."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +42,7 @@ from tb.scoreboards.errors import (
     UncheckedError,
 )
 from tb.scoreboards.interrupts import InterruptMismatchError
+from tests.refusals import Error, Words, refuses
 
 A, B, DST = 0x1000_0000, 0x0000_4000, 0x1001_0000
 M, K, N = 5, 6, 7
@@ -59,8 +58,15 @@ class Write:
     response: int = 0
 
 
+def submission(packet: Packet) -> list[Write]:
+    """The register writes that submit a packet through the command window."""
+    words = np.frombuffer(packet_bytes(packet), dtype="<u4")
+    writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
+    return [*writes, Write(regs.DOORBELL, 1)]
+
+
 class Setup:
-    """A scoreboard, and a device that is right until a test spoils it: a functional model of its own."""
+    """A scoreboard, and a device that is right until a test spoils it. The device is a functional model."""
 
     def __init__(self) -> None:
         self.config = load_config("small")
@@ -74,11 +80,9 @@ class Setup:
         self.memory.write(address, raw)
 
     def submit(self, packets: Sequence[Packet]) -> None:
-        """To the device and, as the monitor would, to the scoreboard."""
+        """Submit to the device and, as the monitor would, to the scoreboard."""
         for packet in packets:
-            words = np.frombuffer(packet_bytes(packet), dtype="<u4")
-            writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
-            self.write([*writes, Write(regs.DOORBELL, 1)])
+            self.write(submission(packet))
 
     def write(self, writes: Sequence[Write]) -> None:
         for write in writes:
@@ -91,6 +95,10 @@ class Setup:
 
     def check(self) -> None:
         self.scoreboard.check(self.memory, self.state())
+
+    def spoil(self, address: int, bits: int = 1) -> None:
+        """Change a byte of the device's memory."""
+        self.memory.bytes[address] ^= bits
 
     def product(self) -> list[Packet]:
         """A MATMUL of fresh operands."""
@@ -119,9 +127,6 @@ def copy_packet(nbytes: int = 50) -> NpuCommandPacket:
     return NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST, m=nbytes)
 
 
-# ---- all is right ----
-
-
 def test_right_device_passes(setup: Setup) -> None:
     setup.submit([*setup.product(), add_packet(), copy_packet(), NpuCommandPacket(Opcode.NOP)])
     setup.check()
@@ -138,46 +143,37 @@ def test_error_state_is_checked_too(setup: Setup) -> None:
     setup.scoreboard.finish()
 
 
-# ---- the device is wrong ----
-
-
 @pytest.mark.parametrize("element", [0, 8, M * N - 1])
 def test_one_wrong_bit(setup: Setup, element: int) -> None:
     setup.submit(setup.product())
-    setup.memory.bytes[DST + 4 * element] ^= 1
-    with pytest.raises(ExactMismatchError, match=rf"MATMUL.*row {element // N} element {element % N}"):
-        setup.check()
+    setup.spoil(DST + 4 * element)
+    refuses(ExactMismatchError, rf"MATMUL.*row {element // N} element {element % N}", setup.check)
 
 
 def test_result_not_written(setup: Setup) -> None:
-    packets = setup.product()
-    setup.submit(packets)
+    setup.submit(setup.product())
     setup.memory.bytes[DST : DST + 4 * M * N] = 0
-    with pytest.raises(ExactMismatchError):
-        setup.check()
+    refuses(ExactMismatchError, None, setup.check)
 
 
 @pytest.mark.parametrize("address", [DST - 1, DST + 4 * M * N, A, 0, 0x1FFF_FFFF])
 def test_stray_write(setup: Setup, address: int) -> None:
     setup.submit(setup.product())
-    setup.memory.bytes[address] ^= 0x80
-    with pytest.raises(StrayWriteError, match=f"0x{address:08x}"):
-        setup.check()
+    setup.spoil(address, 0x80)
+    refuses(StrayWriteError, f"0x{address:08x}", setup.check)
 
 
 def test_gap_between_strided_rows_is_not_destination(setup: Setup) -> None:
     setup.product()
     setup.submit(matmul_packets(A, B, DST, M, K, N, row_strides=(0, 0, 64)))
-    setup.memory.bytes[DST + 4 * N] ^= 1
-    with pytest.raises(StrayWriteError):
-        setup.check()
+    setup.spoil(DST + 4 * N)
+    refuses(StrayWriteError, None, setup.check)
 
 
 def test_blame_goes_to_the_last_writer(setup: Setup) -> None:
     setup.submit([*setup.product(), copy_packet(8)])
-    setup.memory.bytes[DST + 4] ^= 1
-    with pytest.raises(ExactMismatchError, match="MEMCPY"):
-        setup.check()
+    setup.spoil(DST + 4)
+    refuses(ExactMismatchError, "MEMCPY", setup.check)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +188,7 @@ def test_blame_goes_to_the_last_writer(setup: Setup) -> None:
 )
 def test_wrong_registers(setup: Setup, wrong: dict[str, int]) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
-    with pytest.raises(StateMismatchError):
-        setup.scoreboard.check(setup.memory, setup.state()._replace(**wrong))
+    refuses(StateMismatchError, None, setup.scoreboard.check, setup.memory, setup.state()._replace(**wrong))
 
 
 def test_error_with_another_code(setup: Setup) -> None:
@@ -206,36 +201,20 @@ def test_bus_error_that_the_device_hides(setup: Setup) -> None:
     packets = setup.product()
     setup.scoreboard.expect_fault(ErrorCode.READ_RESPONSE, A, command=0)
     setup.submit(packets)
-    with pytest.raises(StateMismatchError, match="READ_RESPONSE"):
-        setup.check()
+    refuses(StateMismatchError, "READ_RESPONSE", setup.check)
 
 
 def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that adds from the other end is accurate enough, and still wrong."""
     packets = setup.product()
     monkeypatch.setattr(cmodel, "matmul_fp32", lambda a, b: matmul_fp32(a[:, ::-1], b[::-1]))
-    for packet in packets:
-        for i, word in enumerate(np.frombuffer(packet_bytes(packet), dtype="<u4")):
-            setup.device.write_reg(regs.CMD_WINDOW + 4 * i, int(word))
-        setup.device.write_reg(regs.DOORBELL, 1)
+    writes = [write for packet in packets for write in submission(packet)]
+    for write in writes:
+        setup.device.write_reg(write.offset, write.data)
     setup.device.wait_irq(0)
     monkeypatch.undo()
-    words = np.frombuffer(packet_bytes(packets[0]), dtype="<u4")
-    writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
-    setup.scoreboard.observe([*writes, Write(regs.DOORBELL, 1)])
-    with pytest.raises(ExactMismatchError):
-        setup.check()
-
-
-# ---- the model is wrong ----
-
-
-def wrong_scale(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return matmul_fp32(a, b) * np.float32(1 + 1e-5)
-
-
-def lost_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return matmul_fp32(a[:, :-1], b[:-1])
+    setup.scoreboard.observe(writes)
+    refuses(ExactMismatchError, None, setup.check)
 
 
 def one_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -244,15 +223,22 @@ def one_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize("wrong", [wrong_scale, lost_product, one_nan])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda a, b: matmul_fp32(a, b) * np.float32(1 + 1e-5),
+        lambda a, b: matmul_fp32(a[:, :-1], b[:-1]),
+        one_nan,
+    ],
+    ids=["scale", "lost product", "one NaN"],
+)
 def test_wrong_matmul_model(
     setup: Setup, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., np.ndarray]
 ) -> None:
     """Device and model agree, and both are wrong."""
     packets = setup.product()
     monkeypatch.setattr(cmodel, "matmul_fp32", wrong)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 COLUMNS, ROWS = 0x8000, 0x9000
@@ -298,8 +284,7 @@ def test_a_step_that_the_model_forgets(
     packets = full_product(setup, dtype, out, **STEPS[step])
     nothing: Any = False if step == "relu" else None
     monkeypatch.setattr(cmodel, "Epilogue", lambda **fields: Epilogue(**{**fields, step: nothing}))
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,8 +295,7 @@ def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.
         setup, DataType.INT8, OutType.FLOAT32, column_vectors=COLUMNS, column_scale=True, bias=True
     )
     monkeypatch.setattr(cmodel, "Epilogue", swapped)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 @pytest.mark.parametrize("out", [OutType.FLOAT32, OutType.INT32])
@@ -319,8 +303,7 @@ def test_one_wrong_sum_of_int8(setup: Setup, monkeypatch: pytest.MonkeyPatch, ou
     """Sums are exact: one off by one is wrong."""
     packets = full_product(setup, DataType.INT8, out)
     monkeypatch.setattr(cmodel, "matmul_int8", lambda a, b: matmul_int8(a, b) + 1)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 @pytest.mark.parametrize("dtype", [DataType.BF16, DataType.FP16])
@@ -335,23 +318,20 @@ def test_a_narrow_result_that_is_cut_off(
 
     packets = full_product(setup, dtype, OutType.OWN)
     monkeypatch.setattr(cmodel, "store", cut)
-    with pytest.raises(AccuracyError, match="MATMUL"):
-        setup.submit(packets)
+    refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
 @pytest.mark.parametrize("dtype", [DataType.BF16, DataType.FP16, DataType.INT8])
 def test_one_wrong_bit_of_a_narrow_result(setup: Setup, dtype: DataType) -> None:
     setup.submit(full_product(setup, dtype, OutType.OWN))
-    setup.memory.bytes[DST + (M * N - 1) * dtype.itemsize] ^= 1
-    with pytest.raises(ExactMismatchError, match=rf"MATMUL.*row {M - 1} element {N - 1}"):
-        setup.check()
+    setup.spoil(DST + (M * N - 1) * dtype.itemsize)
+    refuses(ExactMismatchError, rf"MATMUL.*row {M - 1} element {N - 1}", setup.check)
 
 
 def test_wrong_add_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     setup.product()
     monkeypatch.setattr(cmodel, "add_fp32", lambda a, b, alpha: a + b)
-    with pytest.raises(AccuracyError, match="ADD_TENSOR"):
-        setup.submit([add_packet(2.0)])
+    refuses(AccuracyError, "ADD_TENSOR", setup.submit, [add_packet(2.0)])
 
 
 def test_wrong_copy_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,8 +343,7 @@ def test_wrong_copy_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None
         return np.roll(view, 1, axis=-1) if operand.address == A else view
 
     monkeypatch.setattr(FunctionalModel, "_bytes", shifted)
-    with pytest.raises(AccuracyError, match="MEMCPY"):
-        setup.submit([copy_packet()])
+    refuses(AccuracyError, "MEMCPY", setup.submit, [copy_packet()])
 
 
 def overlapping(opcode: Opcode) -> list[Packet]:
@@ -387,10 +366,9 @@ def test_the_later_batch_wins(setup: Setup, opcode: Opcode) -> None:
     expectation.check(setup.memory.bytes)
     size = command.dst.extent(command.batch)
     for place in range(3, size, 4):  # the sign of each float
-        setup.memory.bytes[DST + place] ^= 0x80
-        with pytest.raises(AccuracyError):
-            expectation.check(setup.memory.bytes)
-        setup.memory.bytes[DST + place] ^= 0x80
+        setup.spoil(DST + place, 0x80)
+        refuses(AccuracyError, None, expectation.check, setup.memory.bytes)
+        setup.spoil(DST + place, 0x80)
 
 
 @pytest.mark.parametrize(
@@ -409,81 +387,55 @@ def test_accuracy_of_special_values(setup: Setup, a: float, b: float, result: fl
     setup.host_write(B, np.full(6, b, dtype=np.float32))
     command = cmodel.check_command(add_packet(1.0))
     expectation = Expectation(command, setup.memory.bytes)
-    right = DeviceMemory()
-    setup.device.write_reg(regs.IRQ_ENABLE, 0)
     setup.submit([add_packet(1.0)])
     expectation.check(setup.memory.bytes)
     setup.host_write(DST, np.full(6, result, dtype=np.float32))
-    with pytest.raises(AccuracyError):
-        expectation.check(setup.memory.bytes)
-    right.close()
-
-
-# ---- the data is wrong ----
+    refuses(AccuracyError, None, expectation.check, setup.memory.bytes)
 
 
 def test_device_worked_on_other_data(setup: Setup) -> None:
     packets = setup.product()
-    setup.memory.bytes[A + 3] ^= 0x40
+    setup.spoil(A + 3, 0x40)
     setup.submit(packets)
-    with pytest.raises((ExactMismatchError, StrayWriteError)):
-        setup.check()
+    refuses((ExactMismatchError, StrayWriteError), None, setup.check)
 
 
 def test_lost_submission(setup: Setup) -> None:
     setup.device.write_reg(regs.DOORBELL, 1)
     setup.device.wait_irq(0)
-    with pytest.raises(StateMismatchError, match=r"retired 1.*retired 0"):
-        setup.check()
+    refuses(StateMismatchError, r"retired 1.*retired 0", setup.check)
 
 
 def test_partial_register_write_is_refused(setup: Setup) -> None:
-    with pytest.raises(ScoreboardError, match="strobes"):
-        setup.scoreboard.observe([Write(regs.CMD_WINDOW, 1, strobes=1)])
-
-
-# ---- nobody checked ----
+    refuses(ScoreboardError, "strobes", setup.scoreboard.observe, [Write(regs.CMD_WINDOW, 1, strobes=1)])
 
 
 def test_nothing_checked(setup: Setup) -> None:
-    with pytest.raises(UncheckedError, match="checked no command"):
-        setup.scoreboard.finish()
+    refuses(UncheckedError, "checked no command", setup.scoreboard.finish)
 
 
-def test_unchecked_command(setup: Setup) -> None:
+@pytest.mark.parametrize(
+    ("packets", "left"),
+    [
+        (matmul_packets(A, B, DST, M, K, N), "MATMUL"),
+        ([NpuCommandPacket(0x77)], "error state"),
+        ([NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, A, 0, DST, m=4)], "extension"),
+    ],
+    ids=["command", "error", "unfinished command"],
+)
+def test_what_is_left_unchecked(setup: Setup, packets: list[Packet], left: str) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP)])
     setup.check()
-    setup.submit(setup.product())
-    with pytest.raises(UncheckedError, match="MATMUL"):
-        setup.scoreboard.finish()
-
-
-def test_unchecked_error(setup: Setup) -> None:
-    setup.submit([NpuCommandPacket(Opcode.NOP)])
-    setup.check()
-    setup.submit([NpuCommandPacket(0x77)])
-    with pytest.raises(UncheckedError, match="error state"):
-        setup.scoreboard.finish()
-
-
-def test_unfinished_command(setup: Setup) -> None:
-    setup.submit([NpuCommandPacket(Opcode.NOP)])
-    setup.check()
-    setup.submit([NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, A, 0, DST, m=4)])
-    with pytest.raises(UncheckedError, match="extension"):
-        setup.scoreboard.finish()
+    setup.submit(packets)
+    refuses(UncheckedError, left, setup.scoreboard.finish)
 
 
 def test_a_failure_is_reported_once(setup: Setup) -> None:
     """`finish` does not cover up, with a complaint of its own, what `check` found."""
     setup.submit(setup.product())
-    setup.memory.bytes[DST] ^= 1
-    with pytest.raises(ExactMismatchError):
-        setup.check()
+    setup.spoil(DST)
+    refuses(ExactMismatchError, None, setup.check)
     setup.scoreboard.finish()
-
-
-# --- the vector engine --------------------------------------------------------------------------------------
 
 
 def vector_packets(setup: Setup, *, seg_len: int = 8) -> list[Packet]:
@@ -509,50 +461,52 @@ def test_vector_command_passes(setup: Setup) -> None:
 
 def test_vector_command_with_a_wrong_bit(setup: Setup) -> None:
     setup.submit(vector_packets(setup))
-    setup.memory.bytes[DST + 12] ^= 1
-    with pytest.raises(ExactMismatchError, match="row 0 element 3"):
-        setup.check()
+    setup.spoil(DST + 12)
+    refuses(ExactMismatchError, "row 0 element 3", setup.check)
 
 
 def test_destination_of_a_broken_program_is_undefined(setup: Setup) -> None:
     setup.submit(vector_packets(setup, seg_len=9))
-    setup.memory.bytes[DST + 4] ^= 1
+    setup.spoil(DST + 4)
     setup.check()
     assert setup.state().error_code == ErrorCode.BAD_PROGRAM
-    setup.memory.bytes[DST + 36] ^= 1
-    with pytest.raises(StrayWriteError):
-        setup.check()
+    setup.spoil(DST + 36)
+    refuses(StrayWriteError, None, setup.check)
 
 
-@pytest.mark.parametrize("spoiled", [True, False])
-def test_wrong_gather_model(setup: Setup, monkeypatch: pytest.MonkeyPatch, spoiled: bool) -> None:
+@pytest.fixture
+def gather(setup: Setup) -> list[Packet]:
+    """A GATHER of two rows of ten bytes."""
     setup.host_write(A, np.arange(40, dtype=np.uint8))
     setup.host_write(B, np.array([3, 0], np.int32))
-    if spoiled:
-        real = FunctionalModel._gather
+    return list(gather_packets(A, B, DST, 2, 10, 4))
 
-        def wrong(self: FunctionalModel, command: cmodel.CheckedCommand) -> None:
-            real(self, command)
-            self.memory.bytes[DST + 9] ^= 1
 
-        monkeypatch.setattr(FunctionalModel, "_gather", wrong)
-        with pytest.raises(AccuracyError, match="did not copy every byte"):
-            setup.submit(gather_packets(A, B, DST, 2, 10, 4))
-    else:
-        setup.submit(gather_packets(A, B, DST, 2, 10, 4))
-        setup.check()
+def test_gather_passes(setup: Setup, gather: list[Packet]) -> None:
+    setup.submit(gather)
+    setup.check()
+
+
+def test_wrong_gather_model(setup: Setup, monkeypatch: pytest.MonkeyPatch, gather: list[Packet]) -> None:
+    real = FunctionalModel._gather
+
+    def wrong(self: FunctionalModel, command: cmodel.CheckedCommand) -> None:
+        real(self, command)
+        self.memory.bytes[DST + 9] ^= 1
+
+    monkeypatch.setattr(FunctionalModel, "_gather", wrong)
+    refuses(AccuracyError, "did not copy every byte", setup.submit, gather)
 
 
 def test_destination_of_a_bad_index_is_undefined(setup: Setup) -> None:
     setup.host_write(B, np.array([3, 4], np.int32))
     setup.submit(gather_packets(A, B, DST, 2, 10, 4))
-    setup.memory.bytes[DST + 19] ^= 1
+    setup.spoil(DST + 19)
     setup.check()
     assert setup.state().error_code == ErrorCode.BAD_INDEX
     assert setup.state().error_address == B + 4
-    setup.memory.bytes[DST + 20] ^= 1
-    with pytest.raises(StrayWriteError):
-        setup.check()
+    setup.spoil(DST + 20)
+    refuses(StrayWriteError, None, setup.check)
 
 
 BESIDE = DST + 0x1000
@@ -565,15 +519,9 @@ BESIDE = DST + 0x1000
         (matmul_packets(A, B, BESIDE, 2, 2, 2, row_strides=(0, 0, 16)), True),
         (memcpy_packets(A, BESIDE, 16), False),  # the engine that failed
         ([sync_packet(), *matmul_packets(A, B, BESIDE, 2, 2, 2)], False),
-        ([*matmul_packets(A, B, BESIDE + 64, 2, 2, 2), *matmul_packets(A, B, BESIDE, 2, 2, 2)], True),
-        (
-            [
-                *matmul_packets(A, B, BESIDE + 64, 2, 2, 2),
-                *matmul_packets(A, B, BESIDE + 128, 2, 2, 2),
-                *matmul_packets(A, B, BESIDE, 2, 2, 2),
-            ],
-            False,  # the matrix engine holds two
-        ),
+        ([packet for at in (64, 0) for packet in matmul_packets(A, B, BESIDE + at, 2, 2, 2)], True),
+        # The matrix engine holds two.
+        ([packet for at in (64, 128, 0) for packet in matmul_packets(A, B, BESIDE + at, 2, 2, 2)], False),
     ],
 )
 @pytest.mark.parametrize("via", ["window", "ring", "tails"])
@@ -589,25 +537,16 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
         ring = A + 0x10_0000
         for slot, packet in enumerate(packets):
             setup.host_write(ring + 64 * slot, np.frombuffer(packet_bytes(packet), np.uint8))
-        setup.write(
-            [
-                Write(regs.RING_BASE, ring),
-                Write(regs.RING_SIZE, 16),
-                Write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
-                # The device may have taken a later tail before it knew of the error.
-                *([Write(regs.RING_TAIL, len(failing))] if via == "tails" else []),
-                Write(regs.RING_TAIL, len(packets)),
-            ]
-        )
-    setup.memory.bytes[BESIDE + 4] ^= 1
+        # The device may have taken a later tail before it knew of the error.
+        tails = [len(failing), len(packets)] if via == "tails" else [len(packets)]
+        enable = Write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+        start = [Write(regs.RING_BASE, ring), Write(regs.RING_SIZE, 16), enable]
+        setup.write([*start, *(Write(regs.RING_TAIL, tail) for tail in tails)])
+    setup.spoil(BESIDE + 4)
     if undefined:
         setup.check()
     else:
-        with pytest.raises(StrayWriteError):
-            setup.check()
-
-
-# ---- errors that only the device can tell, and resets ----
+        refuses(StrayWriteError, None, setup.check)
 
 
 def test_the_device_stops_before_a_command(setup: Setup) -> None:
@@ -615,18 +554,7 @@ def test_the_device_stops_before_a_command(setup: Setup) -> None:
     copies = [NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST + 64 * i, m=64) for i in range(3)]
     setup.host_write(A, np.arange(64, dtype=np.uint8))
     setup.scoreboard.expect_fault(ErrorCode.QUEUE_FULL, 0, command=1, before=True)
-    writes = [
-        Write(offset, data)
-        for packet in copies
-        for offset, data in [
-            *(
-                (regs.CMD_WINDOW + 4 * i, int(word))
-                for i, word in enumerate(np.frombuffer(packet.pack(), "<u4"))
-            ),
-            (regs.DOORBELL, 1),
-        ]
-    ]
-    setup.scoreboard.observe(writes)
+    setup.scoreboard.observe([write for packet in copies for write in submission(packet)])
     setup.memory.bytes[DST : DST + 64] = setup.memory.bytes[A : A + 64]
     state = DeviceState(State.ERROR, ErrorCode.QUEUE_FULL, 1, 0, 1)
     setup.scoreboard.check(setup.memory, state)
@@ -669,18 +597,17 @@ def test_a_reset_leaves_what_commands_made(setup: Setup, hard: bool) -> None:
     setup.scoreboard.finish()
 
 
-def test_a_reset_that_leaves_something_else(setup: Setup) -> None:
+@pytest.mark.parametrize(
+    ("place", "value", "error", "words"),
+    [(2, 3, ExactMismatchError, "MEMCPY"), (4, 1, StrayWriteError, None)],
+    ids=["another value", "another place"],
+)
+def test_a_reset_that_leaves_something_else(
+    setup: Setup, place: int, value: int, error: Error, words: Words
+) -> None:
     reset_in_two_copies(setup)
-    setup.memory.bytes[DST + 2] = 3
-    with pytest.raises(ExactMismatchError, match="MEMCPY"):
-        setup.scoreboard.after_reset(setup.memory, hard=False)
-
-
-def test_a_reset_that_writes_elsewhere(setup: Setup) -> None:
-    reset_in_two_copies(setup)
-    setup.memory.bytes[DST + 4] = 1
-    with pytest.raises(StrayWriteError):
-        setup.scoreboard.after_reset(setup.memory, hard=False)
+    setup.memory.bytes[DST + place] = value
+    refuses(error, words, setup.scoreboard.after_reset, setup.memory, hard=False)
 
 
 def test_the_interrupt_of_the_model(setup: Setup) -> None:
@@ -688,7 +615,6 @@ def test_the_interrupt_of_the_model(setup: Setup) -> None:
     setup.scoreboard.restart_interrupts()
     setup.submit([NpuCommandPacket(Opcode.NOP, Flags.IRQ)])
     setup.scoreboard.check_interrupt(0b101, 0b100, True)
-    with pytest.raises(InterruptMismatchError):
-        setup.scoreboard.check_interrupt(0b001, 0b100, False)
+    refuses(InterruptMismatchError, None, setup.scoreboard.check_interrupt, 0b001, 0b100, False)
     setup.write([Write(regs.IRQ_STATUS, 0b100)])
     setup.scoreboard.check_interrupt(0b001, 0b100, False)

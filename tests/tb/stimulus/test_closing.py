@@ -1,7 +1,5 @@
 """Commands that are drawn for a bin of the coverage plan reach it, and are legal."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,9 +1,8 @@
 """Commands that fail, each in the way that it is drawn for."""
 
-from __future__ import annotations
-
 import contextlib
 import random
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pytest
@@ -26,21 +25,26 @@ def maker(seed: int) -> tuple[ProgramMaker, ErrorMaker]:
     return legal, ErrorMaker(rng, legal, CONFIG.program_words)
 
 
-def reported(legal: ProgramMaker, packets: list[Packet]) -> ErrorCode:
-    """What the functional model says, with all of program memory loaded."""
+def outcome(images: Mapping[int, bytes], packets: Iterable[Packet]) -> tuple[State, ErrorCode]:
+    """Where the functional model ends after these commands, with these images in memory."""
     with contextlib.closing(DeviceMemory()) as memory:
         model = FunctionalModel(CONFIG, memory)
-        for address, data in legal.images.items():
+        for address, data in images.items():
             memory.bytes[address : address + len(data)] = np.frombuffer(data, dtype=np.uint8)
-        zeros = load_program_packets(0x0300_0000, CONFIG.program_words, 0)
-        for packet in [*zeros, *packets]:
-            raw = packet_bytes(packet)
-            for at in range(0, 64, 4):
-                model.write_reg(regs.CMD_WINDOW + at, int.from_bytes(raw[at : at + 4], "little"))
+        for packet in packets:
+            for at, word in enumerate(np.frombuffer(packet_bytes(packet), "<u4")):
+                model.write_reg(regs.CMD_WINDOW + 4 * at, int(word))
             model.write_reg(regs.DOORBELL, 1)
             model.read_reg(regs.STATUS)
-        assert model.state == State.ERROR
-        return ErrorCode(model.read_reg(regs.ERROR_CODE))
+        return State(model.state), ErrorCode(model.read_reg(regs.ERROR_CODE))
+
+
+def reported(legal: ProgramMaker, packets: list[Packet]) -> ErrorCode:
+    """The error of these commands, with all of program memory loaded."""
+    zeros = load_program_packets(0x0300_0000, CONFIG.program_words, 0)
+    state, code = outcome(legal.images, [*zeros, *packets])
+    assert state == State.ERROR
+    return code
 
 
 @pytest.mark.parametrize("code", CHECKED)

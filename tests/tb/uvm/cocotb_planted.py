@@ -1,5 +1,6 @@
-"""A device with a bug, as the environment sees it: the factory puts a component in another's place that
-spoils what the device did. $PLANTED_BUG says which bug:
+"""Components that spoil what the device did, so that the environment sees a bug.
+
+The factory puts one in the place of the right component. $PLANTED_BUG says which bug:
 
 - gather: a GATHER behind an ADD_TENSOR leaves the first byte of its destination wrong.
 - host: a bit of what the host window answers is wrong.
@@ -10,8 +11,6 @@ spoils what the device did. $PLANTED_BUG says which bug:
 - stray: a reset changes a byte that no command writes.
 - half: a reset leaves a byte that no command computes.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import os

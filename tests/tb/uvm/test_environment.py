@@ -1,7 +1,5 @@
 """The pyuvm environment: legal programs pass, a planted bug is found, shrunk, saved and replayed."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 
@@ -73,7 +71,7 @@ def test_programs_pass() -> None:
 
 @pytest.mark.sim
 def test_planted_bug_is_found_and_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some long programs meet the bug; what is left of the shortest is the pair of commands that it takes."""
+    """Some long programs meet the bug. The shortest one shrinks to the two commands that cause it."""
     monkeypatch.setenv("PLANTED_BUG", "gather")
     campaign = ProgramCampaign(CONFIG, "long", PLANTED, "uvm-test-planted", tmp_path)
     meets = {seed: (Opcode.ADD_TENSOR, Opcode.GATHER) in pairs(campaign.drawn(seed)) for seed in range(300)}
@@ -85,11 +83,8 @@ def test_planted_bug_is_found_and_shrunk(tmp_path: Path, monkeypatch: pytest.Mon
     seed, failure = min(hit, key=lambda each: len(campaign.drawn(each[0]).steps))
     assert failure.kind == "ExactMismatchError"
     path, short = campaign.keep(seed, failure)
-    opcodes = [
-        NpuCommandPacket.unpack(step.packets[0]).opcode
-        for step in short.steps
-        if isinstance(step, CommandStep)
-    ]
+    packets = [step.packets[0] for step in short.steps if isinstance(step, CommandStep)]
+    opcodes = [NpuCommandPacket.unpack(packet).opcode for packet in packets]
     assert opcodes == [Opcode.ADD_TENSOR, Opcode.GATHER]
     assert len(short.steps) == 2
     saved = StepProgram.load(path)
@@ -97,9 +92,8 @@ def test_planted_bug_is_found_and_shrunk(tmp_path: Path, monkeypatch: pytest.Mon
     again = campaign.programs([saved])[0]
     assert again is not None
     assert again.kind == failure.kind
-    assert ProgramCampaign(CONFIG, name="uvm-test-sound").programs([saved]) == [None], (
-        "without the bug it passes"
-    )
+    sound = ProgramCampaign(CONFIG, name="uvm-test-sound").programs([saved])
+    assert sound == [None], "without the bug it passes"
 
 
 @pytest.mark.sim

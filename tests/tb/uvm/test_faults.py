@@ -1,6 +1,4 @@
-"""Whose bus error it can be."""
-
-from __future__ import annotations
+"""Which command a bus error can belong to."""
 
 import pytest
 
@@ -35,12 +33,8 @@ def of(fault: Fault, *commands: list[Packet]) -> Suspects:
 
 def test_commands_of() -> None:
     """Extensions belong to their command; a refused one keeps its number."""
-    found = commands_of(
-        listed(
-            [NpuCommandPacket(0x77)], list(memcpy_packets(A, C, 4, rows=2, row_strides=(8, 8))), copy(A, C)
-        ),
-        4096,
-    )
+    extended = list(memcpy_packets(A, C, 4, rows=2, row_strides=(8, 8)))
+    found = commands_of(listed([NpuCommandPacket(0x77)], extended, copy(A, C)), 4096)
     assert [None if each is None else each.packet.opcode for each in found] == [None, 3, 3]
 
 

@@ -1,7 +1,5 @@
 """What the campaign's command line does with programs that pass and that fail, without a simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,11 +41,9 @@ def test_failing_programs_are_kept_short(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SEED", "10")
-    assert (
-        main(["uvm", "--config", "small", "--count", "3", "--json", str(tmp_path / "result" / "uvm.json")])
-        == 1
-    )
-    result = CampaignResult.load(tmp_path / "result" / "uvm.json")
+    path = tmp_path / "result" / "uvm.json"
+    assert main(["uvm", "--config", "small", "--count", "3", "--json", str(path)]) == 1
+    result = CampaignResult.load(path)
     assert result.figures == {"uvm_programs": 3, "uvm_failed": 1}
     assert [item.name for item in result.items] == ["mixed small 11"]
     printed = capsys.readouterr().out

@@ -1,7 +1,5 @@
 """Shrinking leaves what the failure takes, in few rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

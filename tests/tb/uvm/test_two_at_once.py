@@ -1,7 +1,5 @@
 """Two campaigns with one configuration and one seed, at the same time in one tree, do not meet."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -14,10 +12,7 @@ from tb.repository import ROOT
 
 pytestmark = pytest.mark.sim
 
-CAMPAIGNS = {
-    "uvm": ("uvm", "--sequence", "neighbour", "--count", "4"),
-    "fuzz": ("fuzz", "--count", "3000"),
-}
+CAMPAIGNS = {"uvm": ("uvm", "--sequence", "neighbour", "--count", "4"), "fuzz": ("fuzz", "--count", "3000")}
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)

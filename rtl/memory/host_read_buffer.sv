@@ -2,9 +2,9 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// The host's reads between its window and the memory controller. An address goes on only when there is room for all
-// data of its burst beside that of the bursts before it: the controller never waits for the host to take data. The
-// other attributes of an address pass beside this module.
+// Buffers the host's reads between the host window and the memory controller. An address is passed on only when there
+// is room for all data of its burst and of the bursts before it, so the controller never waits for the host to take
+// data. The other signals of the address channel bypass this module.
 // Reset and idle state: empty, no valid is high.
 module host_read_buffer #(
     parameter int unsigned DataWidth = 256,  // bits of a beat, a multiple of 8
@@ -36,7 +36,7 @@ module host_read_buffer #(
   localparam int unsigned CountBits = $clog2(DataBeats) + 1;
   typedef logic [CountBits-1:0] count_t;
 
-  count_t claimed_q;  // beats of the bursts under way that the host has not taken
+  count_t claimed_q;  // beats of bursts under way, not yet taken by the host
   logic room, queue_ready;
 
   assign room      = 32'(claimed_q) + 32'(arlen_i) < DataBeats;

@@ -2,12 +2,12 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// The host's writes between its window and the memory controller. An address goes on only when all data of its burst
-// is here, and there is always room for the response: once the controller has taken an address, it never waits for
-// the host.
+// Buffers the host's writes between the host window and the memory controller. An address is passed on only when all
+// data of its burst is in the buffer, and there is always room for the response. So once the controller has taken an
+// address, it never waits for the host.
 //
-// Data may come before its address. As many bursts may be under way as the window lets through; DataBeats bounds the
-// data that waits.
+// Data may arrive before its address. The host window limits the bursts under way to MaxOutstanding; DataBeats bounds
+// the data that waits.
 // Reset and idle state: empty, no valid is high, every ready towards the window is.
 module host_write_buffer #(
     parameter int unsigned DataWidth      = 256,  // bits of a beat, a multiple of 8
@@ -36,7 +36,7 @@ module host_write_buffer #(
     output logic                    awvalid_o,
     input  logic                    awready_i,
     output logic [AddressWidth-1:0] aw_o,
-    output logic                    wvalid_o,   // always, while a beat of a burst whose address was taken is left
+    output logic                    wvalid_o,   // high while a burst whose address was taken has beats left
     input  logic                    wready_i,
     output logic [DataWidth-1:0]    wdata_o,
     output logic [DataWidth/8-1:0]  wstrb_o,
@@ -49,8 +49,8 @@ module host_write_buffer #(
 
   logic aw_full, aw_empty, b_full, b_empty;
   logic [CountBits-1:0] aw_count, b_count;
-  // Bursts whose last beat is here and whose address has not gone on. Data waits for its address as well as the other
-  // way round, so there may be more of these than addresses.
+  // Bursts whose last beat is in the buffer and whose address has not been passed on. Data may arrive before its
+  // address, so there may be more of these than addresses.
   logic [$clog2(DataBeats)+1:0] whole_q;
 
   assign awready_o = !aw_full;

@@ -585,5 +585,5 @@ module command_processor
   end
 
   `NPU_ASSERT(OneRetires, !(fence_retires && retires), "two commands retired in one clock")
-  `NPU_ASSERT(DoneExpected, (done_i & ~seen[Engines-1:0]) == '0, "an engine finished that had no command")
+  `NPU_ASSERT(DoneExpected, (done_i & ~seen[Engines-1:0]) == '0, "an engine without a command reported one as done")
 endmodule

@@ -248,10 +248,10 @@ module dma_read
   assign unused = &{1'b0, fifo_full, fifo_count, tag_count, tag_stride[31:OffsetBits], bursts_count, r_resp_i[0]};
 
   if (BufferBeats < MaxBurst) begin : g_bad_buffer
-    $fatal(1, "dma_read: BufferBeats must be at least the longest burst, 16: it is asked for as a whole");
+    $fatal(1, "dma_read: BufferBeats must be at least 16, the longest burst: it is requested as a whole");
   end
 
-  `NPU_ASSERT(DataExpected, !(r_valid_i && burst_empty), "read data arrived that nobody asked for")
+  `NPU_ASSERT(DataExpected, !(r_valid_i && burst_empty), "read data arrived without a burst under way")
   `NPU_ASSERT_HANDSHAKE(DataHolds, data_valid_o, data_ready_i, {data_row_last_o, data_o},
                         "a beat changed or was withdrawn before it was taken", abort_i)
   `NPU_ASSERT_HANDSHAKE(ArHolds, ar_valid_o, ar_ready_i, {ar_addr_o, ar_len_o},

@@ -234,10 +234,10 @@ module dma_write
   assign unused = &{1'b0, b_resp_i[0], lens_count, bursts_count, buffer_count};
 
   if (BufferBeats < MaxBurst) begin : g_bad_buffer
-    $fatal(1, "dma_write: BufferBeats must be at least the longest burst, 16: it waits until all of it is here");
+    $fatal(1, "dma_write: BufferBeats must be at least 16, the longest burst: it waits for all of its data");
   end
 
-  `NPU_ASSERT(ResponseExpected, !(b_valid_i && bursts_empty), "a write response arrived that nobody waits for")
+  `NPU_ASSERT(ResponseExpected, !(b_valid_i && bursts_empty), "a write response arrived without a burst under way")
   `NPU_ASSERT(DataAtHand, !(w_valid_o && buffer_empty), "a burst was issued without its data")
   `NPU_ASSERT_HANDSHAKE(AwHolds, aw_valid_o, aw_ready_i, {aw_addr_o, aw_len_o},
                         "a write address changed or was withdrawn before it was taken", abort_i)

@@ -74,6 +74,6 @@ module host_read_buffer #(
   `NPU_ASSERT_HANDSHAKE(ArHolds, arvalid_o, arready_i, arlen_i,
                         "a read address changed or was withdrawn before it was taken")
   `NPU_ASSERT_KNOWN(DataKnown, rvalid_i)
-  `NPU_ASSERT(RoomForData, !(rvalid_i && !queue_ready), "read data came for which there is no room")
-  `NPU_ASSERT(ClaimHolds, 32'(claimed_q) <= DataBeats, "more data was asked for than there is room for")
+  `NPU_ASSERT(RoomForData, !(rvalid_i && !queue_ready), "read data arrived without room for it")
+  `NPU_ASSERT(ClaimHolds, 32'(claimed_q) <= DataBeats, "more data was requested than there is room for")
 endmodule

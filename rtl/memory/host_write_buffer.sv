@@ -114,7 +114,7 @@ module host_write_buffer #(
   assign unused = &{1'b0, aw_count, b_count, b_full};
 
   if (DataBeats < MaxBurst) begin : g_bad_beats
-    $fatal(1, "host_write_buffer: DataBeats must be at least MaxBurst: a burst waits until all of it is here");
+    $fatal(1, "host_write_buffer: DataBeats must be at least MaxBurst: a burst waits for all of its data");
   end
 
   `NPU_ASSERT_HANDSHAKE(HostBHolds, bvalid_o, bready_i, {bid_o, bresp_o},
@@ -123,5 +123,5 @@ module host_write_buffer #(
                         "a write address changed or was withdrawn before it was taken")
   `NPU_ASSERT_KNOWN(AddressKnown, (awvalid_o ? aw_o : '0))
   `NPU_ASSERT_KNOWN(ResponseKnown, bvalid_i)
-  `NPU_ASSERT(RoomForResponse, !(bvalid_i && b_full), "a write response came for which there is no room")
+  `NPU_ASSERT(RoomForResponse, !(bvalid_i && b_full), "a write response arrived without room for it")
 endmodule

@@ -152,5 +152,5 @@ module program_memory
   end
 
   `NPU_ASSERT(OneWriter, !(write_i && !writable_o), "a word was written outside of a load")
-  `NPU_ASSERT(BeginsInTurn, !(begin_i && !ready_o), "a load began before it might")
+  `NPU_ASSERT(BeginsInTurn, !(begin_i && !ready_o), "a load began while the memory was not ready for it")
 endmodule

@@ -1,17 +1,8 @@
-"""Builds host_read_buffer with little room and runs its cocotb tests."""
+"""Runs the tests of host_read_buffer with little room."""
 
-from tb.blocks import block_design, run_block
-
-HERE = "tests/rtl/memory/host_read_buffer"
+from tb.blocks import run_module
 
 
 def test_host_read_buffer() -> None:
     """Random bursts, stalls on every channel, resets."""
-    run_block(
-        block_design(
-            "host_read_buffer",
-            ("rtl/matrix/tile_memory.sv", "rtl/cells/ram_queue.sv", "rtl/memory/host_read_buffer.sv"),
-            parameters={"DataWidth": 32, "IdWidth": 4, "MaxBurst": 8, "DataBeats": 16},
-        ),
-        f"{HERE}/cocotb_host_read_buffer".replace("/", "."),
-    )
+    run_module(__file__, DataWidth=32, IdWidth=4, MaxBurst=8, DataBeats=16)

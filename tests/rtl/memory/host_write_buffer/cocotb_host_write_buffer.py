@@ -8,11 +8,15 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.handshakes import Ready, Source, vary
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-MAX_BURST, DATA_BEATS, MAX_OUTSTANDING = 8, 16, 4
+MAX_BURST, DATA_BEATS, MAX_OUTSTANDING = (
+    parameter(name) for name in ("MaxBurst", "DataBeats", "MaxOutstanding")
+)
+DATA = ("wdata_i", "wstrb_i", "wlast_i")
 INPUTS = ("awvalid_i", "wvalid_i", "bready_i", "awready_i", "wready_i", "bvalid_i")
 
 
@@ -36,10 +40,10 @@ class Bench:
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
         self.addresses = Source(dut, "awvalid_i", "awready_o", "aw_i")
-        self.data = Source(dut, "wvalid_i", "wready_o", "beat_i")
+        self.data = Source(dut, "wvalid_i", "wready_o", *DATA)
         self.responses = Ready(dut, "bvalid_o", "bready_i", ["bid_o", "bresp_o"])
         self.issue = Ready(dut, "awvalid_o", "awready_i", ["aw_o"])
-        self.writes = Ready(dut, "wvalid_o", "wready_i", ["beat_o"])
+        self.writes = Ready(dut, "wvalid_o", "wready_i", ["wdata_o", "wstrb_o", "wlast_o"])
         self.answering = 1.0
         self.forget()
 
@@ -67,7 +71,7 @@ class Bench:
         self.situations.saw(Promised.LONGEST, length == MAX_BURST)
         self.lengths.append(length)
         self.addresses.values.append(random.getrandbits(len(self.dut.aw_i)))
-        width = len(self.dut.beat_i) - 1
+        width = len(self.dut.wdata_i) + len(self.dut.wstrb_i)
         self.data.values.extend(random.getrandbits(width) << 1 | (i == length - 1) for i in range(length))
 
     async def clock(self) -> None:
@@ -88,10 +92,11 @@ class Bench:
         if (beat := self.data.taken()) is not None:
             self.beats.append(beat)
             self.whole += beat & 1
-        if (beats := self.writes.took()) is not None:
-            assert beats == (self.beats.popleft(),)
+        if (passed := self.writes.took()) is not None:
+            data, strobes, last = passed
+            assert (data << len(dut.wstrb_o) | strobes) << 1 | last == self.beats.popleft()
             self.owed[0] -= 1
-            assert bool(beats[0] & 1) == (self.owed[0] == 0)
+            assert bool(last) == (self.owed[0] == 0)
             if not self.owed[0]:
                 self.owed.popleft()
                 self.unanswered += 1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions of the modules' own rules, with a sentence that says which rule was broken. Synthesis sees none of them.
+// Assertions of the modules' own rules. Each has a sentence that names the broken rule. Synthesis leaves them out.
 // They expect the names `clk_i` and `rst_ni` in scope.
 `ifndef NPU_ASSERT_SVH
 `define NPU_ASSERT_SVH
@@ -13,7 +13,7 @@
 
 `else
 
-// Where no rule holds. A module alone on a bench has random inputs at time 0, clock and reset among them.
+// While this is true no rule is checked. On a module's own bench all inputs are random at time 0, also clock and reset.
 `ifdef NPU_BENCH
 `define NPU_RESET !rst_ni || $time == 0
 `else
@@ -25,20 +25,19 @@
   Name : assert property (@(posedge clk_i) disable iff (`NPU_RESET) (Condition)) \
   else $error("%m: %s", Message);
 
-// The same as a statement, for a place that is reached seldom: it costs nothing elsewhere.
+// The same as a statement: it costs simulation time only where it is reached.
 `define NPU_CHECK(Name, Condition, Message) \
   Name : assert (Condition) \
   else $error("%m: %s", Message);
 
-// Outside reset no bit is X or Z. A two-state simulator has neither: there, registers begin with random bits, and the
-// `power_up` faults compare what comes of two such beginnings, clock by clock.
+// Outside reset no bit is X or Z. A two-state simulator has neither. There, registers start with random bits, and the
+// `power_up` faults compare two runs with different start values clock by clock.
 `define NPU_ASSERT_KNOWN(Name, Signals) \
   Name : assert property (@(posedge clk_i) disable iff (`NPU_RESET) !$isunknown(Signals)) \
   else $error("%m: a bit is unknown");
 
-// A handshake: Valid and Ready are known, and once Valid is high, it and the payload stay until Ready. Only with Cancel
-// may an offer be withdrawn. The module that drives Valid asserts the handshake; one whose port only leads to a port of a
-// module inside leaves it to that one.
+// A handshake: Valid and Ready are known, and once Valid is high, Valid and Payload are stable until Ready. Cancel
+// permits to withdraw an offer. The innermost module that drives Valid asserts the handshake.
 `define NPU_ASSERT_HANDSHAKE(Name, Valid, Ready, Payload, Message, Cancel = 1'b0) \
   `NPU_ASSERT_KNOWN(Name``Known, ({Valid, Ready})) \
   Name : assert property (@(posedge clk_i) disable iff (`NPU_RESET) \

@@ -9,11 +9,11 @@ package npu_pkg;
 
   typedef logic [15:0][31:0] packet_words_t;
 
-  // A matrix dimension, MaxDim too.
+  // A matrix dimension, up to and including MaxDim.
   localparam int unsigned DimBits = $clog2(MaxDim + 64'd1);
   typedef logic [DimBits-1:0] dim_t;
 
-  // log2 of an operand's element in bytes.
+  // log2 of the bytes of an operand's element.
   function automatic logic [1:0] type_shift(input matrix_type_e kind);
     unique case (kind)
       TypeFp32: type_shift = 2'd2;
@@ -51,11 +51,11 @@ package npu_pkg;
     logic        relu;
     logic [31:0] alpha;
     logic [31:0] row_scales;      // address: M float32
-    logic [31:0] columns;         // address: N float32 of scales, then N of bias, those in use
+    logic [31:0] columns;         // address: N float32 of scales if used, then N of bias if used
   } matrix_command_t;
 
-  // The bytes from the first to the last of each operand of a command: sources
-  // first, the destination last.
+  // The range of bytes of each operand of a command: the sources first, the
+  // destination last.
   localparam int unsigned Operands = 5;
   localparam int unsigned OperandDst = Operands - 1;
   typedef struct packed {
@@ -67,14 +67,14 @@ package npu_pkg;
   localparam int unsigned Engines      = 2;
   localparam int unsigned EngineMatrix = 0;
   localparam int unsigned EngineVector = 1;
-  // Whose a bus error is: an engine's oldest command, or the one that the
-  // matrix engine fetches behind it.
+  // The owner of a bus error: an engine's oldest command, or the command that
+  // the matrix engine prefetches behind it.
   localparam int unsigned ErrorOwners    = 3;
   localparam int unsigned OwnerMatrixNext = 2;
 
   // ---- memory controller descriptors -----------------------------------------
-  // A two-dimensional transfer: `rows` rows of `row_bytes` bytes, the start of a
-  // row `stride` bytes after that of the row before, any byte alignment.
+  // A two-dimensional transfer: `rows` rows of `row_bytes` bytes at any byte
+  // alignment; each row starts `stride` bytes after the one before.
   typedef struct packed {
     logic [31:0] addr;
     logic [31:0] row_bytes;

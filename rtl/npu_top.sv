@@ -2,16 +2,16 @@
 `default_nettype none
 `include "axi_types.svh"
 
-// The NPU: registers, command processor, matrix and vector engine, and the one
+// The NPU: registers, command processor, matrix engine, vector engine, and the
 // memory controller that serves them and the host window.
 //
-// Ports carry standard AXI names: s_axil registers (AXI4-Lite), s_axi the host's
-// window onto device memory (AXI4), m_axi device memory (AXI4 master). rst_n is
-// sampled with the clock.
+// Ports have standard AXI names: s_axil is the registers (AXI4-Lite), s_axi the
+// host's window onto device memory (AXI4), m_axi device memory (AXI4 master).
+// rst_n is synchronous.
 //
-// All parameters are powers of two. runtime/echo_sim/config.py refuses what is refused here before any tool runs.
+// All parameters are powers of two. runtime/echo_sim/config.py applies the same limits before any tool runs.
 //
-// Reset state: no valid is high, no interrupt, the state is IDLE. Idle state: nothing moves but the cycle counter.
+// Reset state: no valid is high, no interrupt, the state is IDLE. Idle state: only the cycle counter moves.
 module npu_top
   import npu_pkg::*;
   import npu_perf_pkg::*;
@@ -356,7 +356,7 @@ module npu_top
       .stall_write_o (matrix_stall_write)
   );
 
-  // Only the loaders of the matrix engine run ahead into another command.
+  // Only the loaders of the matrix engine prefetch for the next command.
   for (genvar i = 0; i < NumReads; i++) begin : g_next
     if (i != ReadMatrixA && i != ReadMatrixB) begin : g_never
       assign rd_next[i] = 1'b0;
@@ -414,7 +414,7 @@ module npu_top
   );
 
   // ---- host window and device memory -----------------------------------------------------
-  // The window's side of the buffers (window_), and the memory controller's (host_).
+  // window_: the host window's side of the buffers; host_: the memory controller's side.
   `AXI_TYPES(4, DataWidth)
   axi_address_t window_aw, window_ar, host_aw, host_ar;
   axi_write_data_t window_w, host_w;
@@ -633,7 +633,7 @@ module npu_top
     events.command     = retire;
   end
 
-  // Hints that this memory system has no use for.
+  // Hints that this memory system does not use.
   logic unused;
   assign unused = &{1'b0, s_axi_awlock, s_axi_awcache, s_axi_awqos, s_axi_arlock, s_axi_arcache,
                     s_axi_arqos, rd_row_last[ReadCommand], rd_row_last[ReadVector], rd_row_last[ReadVector+1],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// On-chip memory of entries of 32-bit words, one write and one read port. A
-// write goes to the same bytes of every word; the read is registered: data
-// follows its address by one clock. Contents are undefined until written.
+// On-chip memory of entries of 32-bit words with one write and one read port.
+// A write goes to the same bytes of every word. Read data follows its address
+// by one clock. Contents are undefined until written.
 module masked_memory #(
     parameter int unsigned Words = 16,  // words of an entry, at least 1
     parameter int unsigned Depth = 1024 // entries, at least 2
@@ -20,7 +20,7 @@ module masked_memory #(
   logic [Words*32-1:0] storage_q [Depth];
 
   always_ff @(posedge clk_i) begin
-    // A whole entry at once is the common case, and quicker to simulate.
+    // Most writes are of whole entries, and one assignment simulates faster than a loop over bytes.
     if (write_i && write_bytes_i == 4'hF) begin
       storage_q[write_addr_i] <= write_data_i;
     end else if (write_i) begin

@@ -2,8 +2,8 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// First-in first-out queue on a memory with a registered read, for queues too large for registers. One element a
-// clock goes in and one comes out; an element shows two clocks after it went in.
+// First-in first-out queue in a memory with a registered read, for queues too large for registers. It takes and gives
+// one element a clock. An element shows at the output two clocks after it went in.
 // Reset and idle state: empty, valid_o low, ready_o high.
 module ram_queue #(
     parameter int unsigned Width = 32,  // bits an element, at least 1

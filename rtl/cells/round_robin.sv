@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// Round-robin arbiter: the winner is the first request at or after the one that
-// follows the last winner. Grants nothing when nothing is requested.
+// Round-robin arbiter: the search for the next winner begins behind the last
+// one and wraps. Nothing is granted when nothing is requested.
 // Reset state: request 0 is next.
 module round_robin #(
     parameter int unsigned Requests = 4  // requesters, at least 2

@@ -2,7 +2,7 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Two-entry register stage for a valid/ready stream: both directions leave from registers, one element a cycle.
+// Two-entry register stage for a valid/ready stream. It cuts all combinational paths and passes one element a cycle.
 // Reset and idle state: empty, valid_o low, ready_o high.
 module skid_buffer #(
     parameter int unsigned Width = 32  // bits an element, at least 1

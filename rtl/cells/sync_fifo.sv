@@ -2,7 +2,7 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// First-in first-out queue, one clock, output visible without a pop.
+// First-in first-out queue in one clock domain. The oldest element is visible without a pop.
 // Reset and clear state: empty.
 module sync_fifo #(
     parameter int unsigned Width = 32,  // bits an element, at least 1

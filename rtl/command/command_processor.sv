@@ -5,15 +5,15 @@
 // Takes command packets from the window queue and the ring, checks them, and
 // has the engines execute them.
 //
-// Commands start in order, each when its engine can take it and no command under
-// way writes what it touches or touches what it writes; they retire in order.
-// The matrix engine takes a second command while it works on one. The window
-// queue is served before the ring; a packet and its extensions come from the
-// same source. On an error the queue stops once everything before the failing
-// command has retired: all bus traffic ends, then the state is ERROR until
-// clear_error_i, which drops everything submitted before it.
-// A command that writes the ring is waited for before the ring is read on, so that
-// packets are those that a device without prefetch would find.
+// Commands start and retire in order. A command starts when its engine can take
+// it and it has no RAW, WAR or WAW hazard with a command under way. The matrix
+// engine takes a second command while it works on one. The window queue is
+// served before the ring; a packet and its extensions come from the same
+// source. After an error the commands before the failing one still retire. Then
+// all bus traffic ends, and the state is ERROR until clear_error_i, which drops
+// everything submitted before it.
+// While a command that writes to the ring is under way, the ring is not read,
+// so prefetching never yields a packet that the command then overwrites.
 // Reset and soft-reset state: IDLE, queues empty, ring head 0.
 module command_processor
   import npu_pkg::*;
@@ -37,7 +37,7 @@ module command_processor
     input  logic [15:0]           ring_tail_i,
     input  logic                  ring_tail_write_i, // pulse
     output logic                  ring_tail_set_o,   // pulse: the tail register becomes ring_tail_o
-    output logic [15:0]           ring_tail_o,       // the last one that was not refused
+    output logic [15:0]           ring_tail_o,       // the last tail that was not refused
     output logic [15:0]           ring_head_o,
     input  logic [31:0]           guard_base_i,      // the ring lies in this range, and no command writes it
     input  logic [31:0]           guard_size_i,      // bytes; 0: there is none
@@ -53,8 +53,8 @@ module command_processor
     output logic                  irq_done_o,        // pulses
     output logic                  irq_error_o,
     output logic                  irq_command_o,
-    output logic                  retire_o,          // pulse: a command
-    output logic                  vector_retire_o,   // pulse: the vector engine's
+    output logic                  retire_o,          // pulse: a command retired
+    output logic                  vector_retire_o,   // pulse: a command of the vector engine retired
 
     // memory controller
     output logic                  abort_o,           // held until memory_idle_i
@@ -80,10 +80,10 @@ module command_processor
     input  logic                  vector_fault_i,    // pulse: the program or the data is bad
     input  logic                  vector_fault_index_i,
     input  logic [31:0]           vector_fault_addr_i,
-    input  logic [31:0]           program_words_i,   // loaded
-    input  logic                  program_ready_i    // for a LOAD_PROGRAM
+    input  logic [31:0]           program_words_i,   // loaded words of program memory
+    input  logic                  program_ready_i    // a LOAD_PROGRAM may start
 );
-  // An announced extension that has not been submitted after this many clocks never will be.
+  // log2 of the clocks for which an announced extension that is not submitted is waited for.
   localparam int unsigned ExtensionTimeoutBits = $clog2(MaxExtensionWait);
 
   typedef enum logic [3:0] {
@@ -93,10 +93,10 @@ module command_processor
     PhaseExtCheck,
     PhaseCheck,      // everything else
     PhaseIssue,      // wait for the engine, or for all before a fence
-    PhaseDrain,      // a bad packet: all before it retire
+    PhaseDrain,      // after a bad packet: all commands before it retire
     PhaseFail,       // bus traffic ends
-    PhaseError,      // until it is cleared
-    PhaseReset       // soft reset, bus traffic ends
+    PhaseError,      // until the error is cleared
+    PhaseReset       // soft reset: bus traffic ends
   } phase_e;
 
   phase_e phase_q, phase_d;
@@ -131,7 +131,7 @@ module command_processor
   );
 
   // ---- ring ----------------------------------------------------------------------------
-  // What the last good doorbell said. A ring stays where it is until it is empty, whatever the registers say.
+  // The ring as of the last accepted doorbell. It does not move until it is empty, even if the registers change.
   logic [15:0] tail_q, size_q;
   logic [31:0] base_q, last_q;
   logic ring_valid, ring_take, ring_failed, ring_config_bad, ring_busy, ring_written, tail_back, engine_fails;
@@ -179,11 +179,11 @@ module command_processor
   );
   assign ring_busy = ring_head_o != tail_q;
 
-  // What is submitted is not taken back: a tail among the slots that wait is refused.
+  // Submitted slots cannot be taken back: a tail among the waiting slots is refused.
   assign tail_back = ring_busy && ((ring_head_o < tail_q) ? ring_tail_i >= ring_head_o && ring_tail_i < tail_q
                                                           : ring_tail_i >= ring_head_o || ring_tail_i < tail_q);
 
-  // A tail that comes while the queue stands still is dropped with all else when the error is cleared.
+  // A tail written in state ERROR is accepted here; clearing the error drops its slots with everything else.
   logic tail_good;
   assign tail_good = ring_tail_write_i && phase_q != PhaseReset && !ring_config_bad && ring_tail_i < ring_size_i
                      && !tail_back;
@@ -258,16 +258,16 @@ module command_processor
 
   typedef struct packed {
     logic        vector;    // on the vector engine
-    logic        done;      // its result is in memory, but not all before it have retired
+    logic        done;      // its result is in memory, but an older command has not retired
     logic        irq;
     logic [31:0] index;     // commands taken before it
-    logic [15:0] ring_head; // behind it
+    logic [15:0] ring_head; // the ring's head behind its packets
     error_e      error;
     logic [63:0] error_addr;
     extent_t [Operands-1:0] extents;
   } slot_t;
 
-  slot_t slots_q [Slots], slots [Slots];  // slots: with what this clock brings
+  slot_t slots_q [Slots], slots [Slots];  // slots: with this clock's reports of the engines
   logic [Slots-1:0] valid_q;              // dense from 0
   logic retires, fails, is_fence, is_matmul, conflict, loading, vector_free, any_slot;
   logic [1:0] free_slot;
@@ -288,7 +288,7 @@ module command_processor
   end
   assign vector_retire_o = retires && slots_q[0].vector;
 
-  // Would the checked command touch what one under way writes, or write what that touches?
+  // A RAW, WAR or WAW hazard between the checked command and one under way.
   always_comb begin
     conflict = 1'b0;
     if (phase_q == PhaseIssue || check_done) begin
@@ -306,7 +306,7 @@ module command_processor
     end
   end
 
-  // Packets of the ring are read behind whatever writes to them.
+  // Packets of the ring are read after the commands that write to the ring.
   always_comb begin
     ring_written = 1'b0;
     for (int unsigned i = 0; i < Slots; i++) begin
@@ -316,7 +316,7 @@ module command_processor
     end
   end
 
-  // Clocks that the oldest command has been the oldest.
+  // Clocks since the oldest command became the oldest.
   logic [31:0] age_q;
   logic overdue;
   assign overdue = valid_q[0] && watchdog_i != '0 && age_q >= watchdog_i;
@@ -329,7 +329,7 @@ module command_processor
   assign is_fence  = is_fence_opcode(packet_q.opcode);
   assign issues    = (phase_q == PhaseIssue || phase_q == PhaseCheck) && phase_d == PhaseWait && !is_fence;
 
-  // Engines report on the oldest of their commands that is not done, or on the one behind it.
+  // An engine reports on its oldest command that is not done; the matrix engine also on the one behind it.
   logic [ErrorOwners-1:0] seen;  // has a command that is not done
   always_comb begin
     seen  = '0;
@@ -398,21 +398,21 @@ module command_processor
   end
 
   // ---- sequence ----------------------------------------------------------------------------
-  error_e fault;  // of the packet being looked at, or of the submission
+  error_e fault;  // of the current packet, or of the submission
   logic [63:0] fault_addr;
-  logic fault_before_packet;  // not yet one of the commands taken
+  logic fault_before_packet;  // the failing packet does not count as taken yet
   logic has_work, source_valid, settle_q, extension_take, extension_last, awaits_host, engine_free, can_issue;
   logic [1:0] extension_no_q;
   logic [ExtensionTimeoutBits-1:0] waited_q;
 
   assign source_valid   = from_ring_q ? ring_valid : !window_empty;
   assign has_work       = !window_empty || ring_valid;
-  // Nothing of its source is submitted, so an extension that was announced is not on its way.
+  // Its source is empty, so the announced extension has not been submitted.
   assign awaits_host    = phase_q == PhaseExtension && !extension_take && !(from_ring_q && ring_busy);
   assign extension_last = packet_q.opcode != OpVector || extension_no_q == 2'(VectorExtensions - 1);
   assign extension_take = phase_q == PhaseExtension && source_valid && !soft_reset_i && !engine_fails;
   assign engine_free    = !valid_q[Slots-1] && (is_matmul ? matrix_ready_i : vector_free);
-  // A load begins when nothing else is under way: none that is given up because of an older command has begun.
+  // A load starts only when no other command is under way, so no older command's error can abort it.
   assign can_issue      = engine_free && !conflict
                           && !(packet_q.opcode == OpLoadProgram && (any_slot || !program_ready_i));
 
@@ -452,7 +452,7 @@ module command_processor
       end
       PhaseExtCheck: begin
         if (extension_error != ErrNone) fault = extension_error;
-        // Which words of program memory are loaded is known when a load is over.
+        // The check needs the count of loaded words, which changes at the end of a load.
         else if (packet_q.opcode != OpVector || !loading) phase_d = PhaseCheck;
       end
       PhaseCheck: begin
@@ -485,7 +485,7 @@ module command_processor
   assign reset_done_o = phase_q == PhaseReset && phase_d == PhaseWait;
   assign clear_queues = reset_done_o || (phase_q == PhaseError && clear_error_i);
 
-  // After an engine's error the packets behind its command count as not taken.
+  // After an engine's error the packets behind the failing command count as not taken.
   always_comb begin
     set_head = tail_q;
     if (phase_q == PhaseReset) set_head = '0;
@@ -506,7 +506,7 @@ module command_processor
       retired_q   <= '0;
     end else begin
       phase_q  <= phase_d;
-      // The channels see the abort one clock before their idle counts.
+      // memory_idle_i counts from the clock after the channels have seen the abort.
       settle_q <= abort_o && phase_d == phase_q;
       waited_q <= awaits_host ? waited_q + 1'b1 : '0;
       if (window_push || (tail_good && ring_tail_i != ring_head_o)) submitted_q <= 1'b1;
@@ -569,7 +569,7 @@ module command_processor
   assign state_o       = state_d;
   assign queue_level_o = 8'(window_count);
   assign queue_full_o  = window_full;
-  // While commands before the failing one still run there is no error yet.
+  // The error shows only when the commands before the failing one have retired.
   assign error_code_o  = (phase_q == PhaseDrain) ? ErrNone : error_code_q;
   assign error_index_o = (phase_q == PhaseDrain) ? '0 : error_index_q;
   assign error_addr_o  = (phase_q == PhaseDrain) ? '0 : error_address_q;
@@ -585,5 +585,5 @@ module command_processor
   end
 
   `NPU_ASSERT(OneRetires, !(fence_retires && retires), "two commands retired in one clock")
-  `NPU_ASSERT(DoneExpected, (done_i & ~seen[Engines-1:0]) == '0, "an engine finished that had no command")
+  `NPU_ASSERT(DoneExpected, (done_i & ~seen[Engines-1:0]) == '0, "an engine without a command reported one as done")
 endmodule

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// Checks a command packet and its extensions, and turns them into what an
-// engine needs. Every size is computed wide enough that no packet can make it
-// overflow.
+// Checks a command packet and its extensions, and turns them into an engine's
+// command. Sizes are computed so wide that no packet makes them overflow.
 //
-// Order of the checks, first hit wins: sizes of streams; dimensions; program
+// Order of the checks, the first error wins: sizes of streams; dimensions; program
 // entry; alignment of the sources and dst; strides; range of the sources and
-// dst; protected range; overlap. (Opcode, flags and the extensions' own fields are checked as
-// the packets come, by head_error_o and extension_error_o.)
+// dst; protected range; overlap. (Opcode, flags and the extensions' own fields are
+// checked as the packets arrive, by head_error_o and extension_error_o.)
 // Reset and abort state: idle.
 module packet_checker
   import npu_pkg::*;
@@ -22,7 +21,7 @@ module packet_checker
 
     input  packet_t     packet_i,
     input  packet_words_t extension_i [VectorExtensions],  // all zero where there is none
-    input  logic [31:0] program_words_i,   // loaded
+    input  logic [31:0] program_words_i,   // loaded words of program memory
     input  logic [31:0] guard_base_i,      // no command writes this range
     input  logic [31:0] guard_size_i,      // bytes; 0: there is none
     output error_e      head_error_o,      // of packet_i alone
@@ -32,7 +31,7 @@ module packet_checker
     output logic        done_o,            // pulse, with the results below
     output error_e      error_o,
     output logic [63:0] error_addr_o,
-    input  logic        taken_i,           // pulse: the results are needed no more
+    input  logic        taken_i,           // pulse: the results are no longer needed
     // valid from done_o to taken_i
     output extent_t [Operands-1:0] extents_o,
     output matrix_command_t matrix_o,
@@ -65,7 +64,7 @@ module packet_checker
   assign columns_used = col_scale || bias;
   assign source_shift = type_shift(kind);
   assign result_shift = (result == OutOwn) ? source_shift : 2'd2;
-  // int32 results are int8's, and as they are.
+  // Only a product of int8 has an int32 result, and no epilogue changes it.
   assign result_bad   = packet_i.flags[FlagOut+:2] == 2'd3
                         || (result == OutInt32 && (kind != TypeInt8 || packet_i.flags[FlagUseAlpha] || row_scale
                                                    || columns_used || relu));
@@ -131,8 +130,8 @@ module packet_checker
   end
 
   // ---- operands, once the dimensions are known to be good -------------------------------
-  // An operand is segments of seg_bytes, repeated over rows and batches:
-  // (count, stride) of [0] segments, [1] rows, [2] batch0, [3] batch1.
+  // An operand consists of segments of seg_bytes, repeated over rows and batches.
+  // Index of count and stride: [0] segments, [1] rows, [2] batch0, [3] batch1.
   typedef struct packed {
     logic            used;
     logic [63:0]     addr;
@@ -159,12 +158,12 @@ module packet_checker
 
   typedef enum logic [3:0] {
     CheckIdle,
-    CheckSize,     // of a stream each
-    CheckDims,     // and what CheckPlace does, where there is nothing to count
+    CheckSize,     // one stream a clock
+    CheckDims,     // with CheckPlace's checks where no sizes are multiplied
     CheckCount1,
     CheckCount2,
     CheckPlace,    // alignment and strides
-    CheckRange,    // of an operand each
+    CheckRange,    // one operand a clock
     CheckOverlap,
     CheckDone
   } check_e;
@@ -211,7 +210,7 @@ module packet_checker
           shapes[Dst].count[0]   = 32'(packet_i.m);
           shapes[Dst].seg_bytes  = 36'(packet_i.n) << result_shift;
           shapes[Dst].unaligned  = below(result_shift);
-          // Vectors of the epilogue: the same for all batches.
+          // The epilogue's vectors are the same for all batches.
           for (int unsigned i = Columns; i <= RowScales; i++) begin
             shapes[i].count     = {32'd1, 32'd1, 32'd1, 32'd1};
             shapes[i].unaligned = 3'b011;
@@ -228,8 +227,8 @@ module packet_checker
             shapes[i].seg_bytes = 36'(count_q);
           end
         end
-        // A dense row may be longer than a stride can say; it is out of range
-        // then, whatever the stride.
+        // A dense row may be longer than a stride of 32 bits; such a row is out
+        // of range, so the truncated stride has no effect.
         for (int unsigned i = 0; i < Operands; i++) begin
           if (shapes[i].stride[0] == '0) shapes[i].stride[0] = shapes[i].seg_bytes[31:0];
         end
@@ -258,8 +257,8 @@ module packet_checker
     end
   end
 
-  // Rules 4 and 5 of a shape. A stride that is never stepped is not looked at
-  // in a VECTOR command; in the others it is.
+  // Alignment and strides of all operands. A VECTOR command may have any stride
+  // where the count is 1; the other commands may not.
   logic [Operands-1:0] misaligned;
   logic stride_bad;
   always_comb begin
@@ -289,7 +288,7 @@ module packet_checker
   logic [Operands-1:0][31:0] length_q, row_granules_q;
   extent_t [Operands-1:0] extents_q;
 
-  // One operand at a time: its sizes, then its extent.
+  // The operand in hand: first its sizes are computed, then its extent.
   shape_t current;
   descriptor_t current_stream;
   logic [63:0] length, granules, stream_bytes, extent, last_addr, products;
@@ -340,7 +339,7 @@ module packet_checker
       dims_bad = packet_i.m == '0 || packet_i.m > MaxCount || packet_i.k > MaxCount || packet_i.n > MaxCount;
   end
 
-  // A source that the destination may lie on: the same elements in the same order.
+  // A destination may overlap a source exactly: the same elements in the same order.
   logic [Operands-1:0] in_place;
   logic overlap;
   always_comb begin
@@ -369,7 +368,7 @@ module packet_checker
   assign guarded   = extents_q[Dst].used && 33'(extents_q[Dst].first) < guard_end
                      && extents_q[Dst].last >= guard_base_i && guard_size_i != '0;
 
-  // Fails in the current clock with this error; ErrNone goes on.
+  // The current clock's error; with ErrNone the checks go on.
   error_e fault;
   logic [63:0] fault_addr, product;
   always_comb begin
@@ -439,7 +438,7 @@ module packet_checker
         CheckPlace:   state_q <= CheckRange;
         CheckRange:   if (operand_q == 3'(Dst) || is_load) state_q <= CheckOverlap;
         CheckOverlap: state_q <= CheckDone;
-        default: ;  // the results are kept in CheckDone
+        default: ;  // CheckDone holds the results
       endcase
     end
   end
@@ -478,8 +477,8 @@ module packet_checker
         };
   end
 
-  // A product with one column is computed as its transpose, a single row, which streams the other operand as
-  // weights: the same sums in the same order. Both vectors must be dense, and have no vectors of their own.
+  // A product with one column is computed as its transpose, a single row, so the other operand streams through as
+  // weights. The sums and their order are the same. Both vectors must be dense, and the epilogue must have no vectors.
   logic turned;
   assign turned = packet_i.n == 64'd1 && packet_i.m != 64'd1 && !row_scale && !columns_used
                   && (trans_b || matrices[Src2].row_stride == 32'd1 << source_shift)
@@ -521,7 +520,7 @@ module packet_checker
     end
   end
 
-  // A stride is zero where there is nothing to step over.
+  // A stride is zero where the count is 1.
   function automatic logic [31:0] stepped(input logic [31:0] count, input logic [31:0] stride);
     stepped = (count > 32'd1) ? stride : 32'd0;
   endfunction

@@ -2,22 +2,22 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Fetches command packets from the ring in device memory ahead of need.
-// Slots from the head up to the tail belong to the device; the head moves on
-// when a packet is taken from here. While hold_i is high nothing is fetched, and
-// what was fetched is dropped: it is read again afterwards.
-// Reset and abort state: nothing fetched. After an abort head_o is what
-// set_head_i last set.
+// Prefetches command packets from the ring in device memory.
+// The device owns the slots from the head up to the tail. The head moves on
+// when a packet is taken. While hold_i is high, nothing is fetched and packets
+// fetched before are dropped; they are read again afterwards.
+// Reset and abort state: nothing fetched. An abort leaves head_o as it was;
+// set_head_i sets it.
 module ring_fetcher
   import npu_pkg::*;
 #(
     parameter int unsigned DataWidth = 256,  // bits of a memory beat: a packet is a whole number of beats
-    parameter int unsigned Depth     = 8    // packets fetched ahead, a power of two
+    parameter int unsigned Depth     = 8     // packets fetched ahead, a power of two
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
-    input  logic                 abort_i,      // drop what was fetched; the channel drops what is on its way
-    input  logic                 hold_i,       // drop what was fetched, and what is on its way when it comes
+    input  logic                 abort_i,      // drop fetched packets; the channel drops those under way
+    input  logic                 hold_i,       // drop fetched packets, and those under way when they arrive
 
     input  logic [31:0]          base_i,
     input  logic [15:0]          size_i,       // slots
@@ -29,7 +29,7 @@ module ring_fetcher
     output logic                 packet_valid_o,
     input  logic                 packet_take_i,
     output logic [PacketBits-1:0] packet_o,
-    output logic                 failed_o,     // no further packet: the next one could not be read
+    output logic                 failed_o,     // the next packet could not be read
     output logic [31:0]          failed_addr_o,
 
     // memory controller
@@ -39,23 +39,23 @@ module ring_fetcher
     input  logic                 data_valid_i,
     output logic                 data_ready_o,
     input  logic [DataWidth-1:0] data_i,
-    input  logic                 error_i,      // pulse, not later than the data it belongs to
+    input  logic                 error_i,      // pulse, before the data that it belongs to
     input  logic [31:0]          error_addr_i
 );
   localparam int unsigned Beats = PacketBits / DataWidth;
   localparam int unsigned CountBits = $clog2(Depth) + 1;
 
-  logic [15:0] head_q, fetch_q;          // next slot to take / to ask for
-  logic [CountBits-1:0] flight_q;        // slots asked for and not yet here
+  logic [15:0] head_q, fetch_q;          // next slot to take, next slot to request
+  logic [CountBits-1:0] flight_q;        // slots requested and not yet received
   logic [15:0] ready_slots, straight, room, slots;
   logic [CountBits-1:0] count;
   logic fifo_full, fifo_empty, arrives, push;
   logic [4:0] beat_q;
   logic [PacketBits-1:0] shift_q, packet;
   logic failed_q;
-  logic stale_q, stale;  // the slots on their way are to be dropped
+  logic stale_q, stale;  // the slots under way are to be dropped
 
-  // As many as are there, up to the end of the ring, and fit.
+  // A transfer covers all submitted slots that fit into the queue, but ends at the end of the ring.
   assign straight    = (tail_i >= fetch_q) ? tail_i - fetch_q : size_i - fetch_q;
   assign room        = 16'(Depth) - 16'(count);
   assign ready_slots = straight;
@@ -68,7 +68,7 @@ module ring_fetcher
           stride: 32'd0
       };
 
-  // Beats come lowest first.
+  // The lowest beat of a packet comes first.
   assign packet = PacketBits'({data_i, shift_q} >> DataWidth);
   assign arrives = data_valid_i && beat_q == 5'(Beats - 1);
   assign stale   = hold_i || stale_q;
@@ -149,7 +149,7 @@ module ring_fetcher
   `NPU_ASSERT(DataAskedFor, data_valid_i |-> flight_q != '0 || abort_i, "a packet came that was not asked for")
   `NPU_ASSERT_HANDSHAKE(PacketHolds, packet_valid_o, packet_take_i, packet_o,
                         "a packet changed or was withdrawn before it was taken", abort_i || hold_i)
-  // While it waits, more slots may join the transfer.
+  // While the descriptor waits, its length may grow: only its address is stable.
   `NPU_ASSERT_HANDSHAKE(DescHolds, desc_valid_o, desc_ready_i, desc_o.addr,
                         "a descriptor changed or was withdrawn before it was taken", abort_i || hold_i || set_head_i)
 endmodule

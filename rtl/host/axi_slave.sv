@@ -2,12 +2,12 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Host window: an AXI4 slave that passes the host's accesses to device memory on, and answers all others itself.
+// Host window: an AXI4 slave that forwards the host's accesses to device memory and refuses all others.
 //
-// Forwarded are bursts that are legal AXI4 and lie in weight or activation memory. Everything else gets DECERR: write
-// data is swallowed, read data is zero in as many beats as asked. Such a transaction waits until all earlier ones of
-// its direction have their responses and holds up later ones until it has its own, which keeps the order that AXI
-// asks for within an ID; forwarded bursts run at one beat a cycle with up to MaxOutstanding in flight.
+// It forwards bursts that are legal AXI4 and lie in weight or activation memory, one beat a cycle, with up to
+// MaxOutstanding in flight. Every other burst gets DECERR: its write data is swallowed, and its read data is zero in
+// as many beats as requested. A refused burst waits until all earlier ones of its direction have their responses, and
+// later ones wait for its response. This keeps the order that AXI requires within an ID.
 //
 // Reset and idle: no valid is high, every ready towards the host is.
 module axi_slave #(
@@ -53,7 +53,7 @@ module axi_slave #(
     output logic                   s_axi_rlast,
     output logic                   s_axi_rvalid,
     input  logic                   s_axi_rready,
-    // to the memory controller; write data may be offered before its address is taken
+    // to the memory controller; write data may be valid before its address is taken
     output axi_address_t           m_aw_o,
     output logic                   m_awvalid_o,
     input  logic                   m_awready_i,
@@ -71,8 +71,8 @@ module axi_slave #(
     output logic                   m_rready_o
 );
 
-  // Weight and activation memory together are the lowest 512 MiB and their borders are 4 KiB borders: a legal burst
-  // that starts inside one ends inside it.
+  // Weight and activation memory are the lowest 512 MiB, and their borders are 4 KiB borders. So a legal burst that
+  // starts in one of them ends in it.
   localparam int unsigned MemoryBits = 29;
 
   localparam int unsigned CountBits = $clog2(MaxOutstanding + 1);
@@ -94,7 +94,7 @@ module axi_slave #(
     $fatal(1, "axi_slave: MaxOutstanding must be at least 1");
   end
 
-  // Whether the burst is one that AXI4 allows on this bus. `offset` is its start within a 4 KiB page.
+  // AXI4 allows the burst on this bus. `offset` is its start within a 4 KiB page.
   function automatic logic legal_burst(input logic [11:0] offset, input logic [7:0] len, input logic [2:0] size,
                                        input logic [1:0] burst);
     logic [7:0]  size_mask;
@@ -114,12 +114,12 @@ module axi_slave #(
   typedef enum logic [1:0] {
     WriteForward,
     WriteDrain,    // swallow the data of a refused burst
-    WriteRefuse    // its response
+    WriteRefuse    // send its response
   } write_state_e;
 
   write_state_e         write_state_q, write_state_d;
-  logic [CountBits-1:0] write_count_q, write_count_d;  // forwarded, no response yet
-  logic [CountBits-1:0] data_count_q, data_count_d;    // forwarded, last data beat not passed on yet
+  logic [CountBits-1:0] write_count_q, write_count_d;  // bursts forwarded, without a response yet
+  logic [CountBits-1:0] data_count_q, data_count_d;    // bursts forwarded, last data beat not forwarded yet
 
   axi_address_t           aw_in;
   axi_write_data_t      w_in;
@@ -192,7 +192,7 @@ module axi_slave #(
       .ready_i(aw_pop)
   );
 
-  // A second stage, because the memory may take the data before the address: the choice must not wait for m_awready_i.
+  // The memory may take the data before the address, so this choice must not depend on m_awready_i: a second stage.
   skid_buffer #(
       .Width($bits(axi_address_t))
   ) u_aw_out (
@@ -236,11 +236,11 @@ module axi_slave #(
   // ---------------------------------------------------------------- reads
   typedef enum logic {
     ReadForward,
-    ReadRefuse    // the zero beats of a refused burst
+    ReadRefuse    // send the zero beats of a refused burst
   } read_state_e;
 
   read_state_e          read_state_q, read_state_d;
-  logic [CountBits-1:0] read_count_q, read_count_d;  // forwarded, last data beat not here yet
+  logic [CountBits-1:0] read_count_q, read_count_d;  // bursts forwarded, last data beat not received yet
   logic [7:0]           beat_q, beat_d;
 
   axi_address_t           ar_in;
@@ -320,7 +320,7 @@ module axi_slave #(
       .ready_i(s_axi_rready)
   );
 
-  // ---------------------------------------------------------------- what the neighbours must keep
+  // ---------------------------------------------------------------- rules of the neighbours
   `NPU_ASSERT_HANDSHAKE(HostAwHolds, s_axi_awvalid, s_axi_awready,
                         {s_axi_awid, s_axi_awaddr, s_axi_awlen, s_axi_awsize, s_axi_awburst, s_axi_awprot},
                         "the host changed or withdrew a write address before it was taken")
@@ -338,7 +338,7 @@ module axi_slave #(
   `NPU_ASSERT(MemoryRExpected, !(m_rvalid_i && read_count_q == '0), "the memory sent read data that nobody asked for")
   `NPU_ASSERT_KNOWN(HostAddressesKnown, ({s_axi_awvalid ? s_axi_awaddr : '0, s_axi_arvalid ? s_axi_araddr : '0}))
 
-  // ---------------------------------------------------------------- what this module keeps
+  // ---------------------------------------------------------------- rules of this module
   `NPU_ASSERT_KNOWN(AddressesKnown, ({m_awvalid_o ? m_aw_o.addr : '0, m_arvalid_o ? m_ar_o.addr : '0}))
   `NPU_ASSERT_HANDSHAKE(AwHolds, m_awvalid_o, m_awready_i, m_aw_o,
                         "a write address changed or was withdrawn before the memory took it")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// Types of the performance counters: the events that the blocks report each cycle and the counts they add up to.
+// Types of the performance counters: the events of one cycle, and the counts of all of them.
 package npu_perf_pkg;
 
   // One cycle's events. Single bits count cycles or beats; `macs` is an increment.

@@ -3,7 +3,7 @@
 
 // Performance counters: twelve free-running 64-bit counts of the device's events.
 //
-// Reset and clear: every count is 0. Idle: only `cycles` moves. A clear wins over the events of its cycle.
+// Reset and clear state: every count is 0. Idle state: only `cycles` moves. A clear wins over the events of its cycle.
 module perf_counters
   import npu_perf_pkg::*;
 (
@@ -17,7 +17,7 @@ module perf_counters
   perf_counts_t counts_q;
   assign counts_o = counts_q;
 
-  // Each count has its own condition, so that what does not move costs neither power nor simulation time.
+  // Each count has its own condition: an idle counter costs neither power nor simulation time.
   always_ff @(posedge clk_i) begin
     if (!rst_ni || clear_i) begin
       counts_q <= '0;

@@ -4,12 +4,12 @@
 
 // Register block: plain ports around the generated AXI4-Lite register file, and the performance counters.
 //
-// Reset: all registers 0 but the constants; no pulse, no interrupt. Idle: nothing moves but the cycle counter.
-// A write takes effect before its response is sent, so a read that follows the response sees it.
+// Reset state: all registers except the constants are 0; no pulse, no interrupt. Idle state: only the cycle counter
+// moves. A write takes effect before its response is sent, so a read after the response returns the new value.
 module register_block
   import npu_perf_pkg::*;
 #(
-    // What the capability registers show; the block's function depends on none of them.
+    // Values of the capability registers; the block's function depends on none of them.
     parameter int unsigned ArrayRows       = 16,    // rows of the systolic array, 1 to 65535
     parameter int unsigned ArrayCols       = 16,    // columns of the systolic array, 1 to 65535
     parameter int unsigned VectorLanes     = 16,    // float32 lanes of the vector engine, 1 to 65535
@@ -111,7 +111,7 @@ module register_block
   logic ring_tail_write_q;
 
   assign soft_reset = hwif_out.CONTROL.soft_reset.value;
-  // Traffic that still ends after the request may raise events, so state is cleared at the request and at completion.
+  // Traffic that ends after the request may raise events, so state is cleared both at the request and at completion.
   assign return_to_reset = soft_reset || ring_enable_clear_i;
 
   npu_regs u_regs (

@@ -2,13 +2,13 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Streams the rows of the left operand from its on-chip memory towards the
-// array: for each K tile, N tile of a block, all its M rows, in groups of up to
-// Tile rows that pass a tile buffer.
+// Streams the rows of the left operand from its on-chip memory to the array:
+// for each K tile and N tile of a block all its M rows, in groups of up to Tile
+// rows, which pass a tile buffer.
 //
-// Where a result block is finished, N tiles are the outer loop, so that results
-// leave one N tile after another while the next is computed; but only with so
-// many rows that a sum is out of the array when its turn comes again.
+// In the last K block of a result block the N tiles are the outer loop, so the
+// results of one N tile leave while the next is computed. This needs ManyRows
+// rows: a sum must have left the array before the next K tile adds to it.
 // Reset and abort state: nothing read.
 module activation_feeder
   import npu_pkg::*;
@@ -17,7 +17,7 @@ module activation_feeder
     parameter int unsigned BlockM      = 128,  // most rows of a block, a power of two from 2 * Tile
     parameter int unsigned AddrBits    = 10,   // of an entry of the on-chip memory: both parities of BlockM or more
     parameter int unsigned AccAddrBits = 10,   // of an accumulator row, at least $clog2(BlockM)
-    parameter int unsigned ManyRows    = 24    // as many as the array is deep, in clocks: at least Tile + 4
+    parameter int unsigned ManyRows    = 24    // rows that cover the depth of the array in clocks, at least Tile + 4
 ) (
     input  logic                    clk_i,
     input  logic                    rst_ni,
@@ -43,7 +43,7 @@ module activation_feeder
     output logic [AddrBits-1:0]     read_addr_o,
     input  logic [Tile*32-1:0]      read_data_i,
 
-    // the next row for the array, lanes past the end of K are zero
+    // the next row for the array; lanes past the end of K are zero
     output logic                    row_valid_o,
     input  logic                    row_next_i,
     output logic [Tile*32-1:0]      row_o,
@@ -171,7 +171,7 @@ module activation_feeder
   tile_buffer #(
       .Tile   (Tile),
       .TagBits($bits(tag_t)),
-      .Blocks (4),  // the last group of a tile may be short
+      .Blocks (4),  // more than two, because the last group of a tile may be short
       .Early  (1'b1)
   ) u_buffer (
       .clk_i,

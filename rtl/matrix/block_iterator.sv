@@ -2,18 +2,19 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Walks the blocks of a batched matrix product in the one order that every
-// part of the matrix engine follows:
+// Walks the blocks of a batched matrix product in the order that all parts of
+// the matrix engine follow:
 //
 //   for each outer batch, inner batch, N block, M block, K block
 //
-// Several parts run at their own pace, so each has a walker of its own. K is
-// counted in 32-bit words: four elements of int8, else one.
+// The parts run at their own pace, so each has a walker of its own. K is
+// counted in 32-bit words: four elements of int8, or one of another type.
 //
-// The flatter the product, the more columns an N block has: the accumulators
-// hold BlockM rows, or half, or a quarter of them, for each tile of columns. A
-// flat block is as many K tiles shallower as it is wider. The first K blocks of
-// a command are small, since the array can only start when the first is there.
+// A tile of columns takes BlockM accumulator rows, or half or a quarter of them
+// if the product has so few rows: the flatter it is, the more columns an N
+// block has. At a quarter, panels are wide: up to twice the columns and half the K
+// tiles. The first K blocks of a command are small, because the array waits for
+// the first of them.
 // Reset and abort state: no block.
 module block_iterator
   import npu_pkg::*;
@@ -30,10 +31,10 @@ module block_iterator
     input  logic        abort_i,
     input  logic        start_i,     // pulse while there is no block
     input  matrix_command_t command_i,   // stable from start_i to the last block's end
-    input  logic        next_i,      // done with this block
+    input  logic        next_i,      // go on to the next block
 
-    output logic        valid_o,     // there is a block
-    output logic        end_o,       // pulse: done with the last block
+    output logic        valid_o,     // the outputs below describe a block
+    output logic        end_o,       // pulse: the last block has ended
     output logic [31:0] src1_addr_o, // of the batch
     output logic [31:0] src2_addr_o,
     output logic [31:0] dst_addr_o,
@@ -44,13 +45,13 @@ module block_iterator
     output dim_t        kb_o,        // words
     output dim_t        nb_o,
     output logic        first_k_o,   // accumulation starts with this block
-    output logic        last_k_o,    // and ends with it
-    output logic [1:0]  flat_o       // log2 of BlockM / rows of the accumulators that a tile of columns takes
+    output logic        last_k_o,    // accumulation ends with this block
+    output logic [1:0]  flat_o       // log2 of BlockM / accumulator rows of a tile of columns
 );
   localparam int unsigned BlockK    = BlockKTiles * Tile;
   localparam int unsigned WideTiles = (BlockKTiles > 1) ? 2 * BlockNTiles : BlockNTiles;  // of a flat block
 
-  // Tiles of columns in a block: what the accumulators and the panel memory hold.
+  // Tiles of columns in a block: as many as both the accumulators and the panel memory hold.
   function automatic int unsigned block_tiles(input int unsigned level);
     int unsigned room, most;
     room = AccEntries / (BlockM >> level);
@@ -83,7 +84,7 @@ module block_iterator
       flat   = 2'd1;
       n_step = dim_t'(block_tiles(1) * Tile);
     end
-    // One tile, one more, then two at a time, where a panel holds two.
+    // K blocks of the first result block have one tile, one tile, then two tiles each.
     k_step = k_most;
     if (first_block_q && k_most > dim_t'(Tile)) k_step = (k_q < dim_t'(2 * Tile)) ? dim_t'(Tile) : dim_t'(2 * Tile);
   end

@@ -2,11 +2,12 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Fetches what the epilogue of a result block needs: the scale and the bias of
-// each column, the scale of each row. One block's are held at a time.
+// Fetches the vectors of the epilogue for one result block at a time: the
+// columns' scales, the columns' bias, the rows' scales.
 //
-// The vectors lie in memory as the command says: N scales, then N values of the
-// bias, those of the two that are in use; and M scales of rows.
+// In memory the columns' vectors that are in use follow each other: N scales,
+// then N values of the bias. The M scales of the rows have an address of their
+// own.
 // Reset and abort state: nothing held.
 module epilogue_loader
   import npu_pkg::*;
@@ -38,7 +39,7 @@ module epilogue_loader
     input  logic [DataWidth-1:0] data_i,
     input  logic                 data_row_last_i,
 
-    output logic                 ready_o,        // all that the block needs is here
+    output logic                 ready_o,        // all vectors of the block have been loaded
     input  dim_t                 row_i,          // in the block
     output fp32_t                row_scale_o,
     input  dim_t                 column_tile_i,  // in the block
@@ -56,7 +57,7 @@ module epilogue_loader
 
   typedef enum logic [2:0] {
     LoadIdle,
-    LoadScales,  // asked for: columns' scales, the bias, the rows' scales
+    LoadScales,  // being loaded: columns' scales, the bias, the rows' scales
     LoadBias,
     LoadRows,
     LoadDone
@@ -87,7 +88,7 @@ module epilogue_loader
     end
   end
 
-  // The first vector in use behind `state`.
+  // The next vector in use after `state`.
   function automatic load_e following(input load_e state, input logic scales, input logic bias, input logic rows);
     following = LoadDone;
     if (rows && state != LoadRows) following = LoadRows;

@@ -4,10 +4,9 @@
 // IEEE-754 binary32 arithmetic: round to nearest even, subnormals kept, every
 // NaN result canonical (0x7FC00000).
 //
-// Both functions are written without branches: every step is a shift, a
-// compare or a select, which is what the hardware is, and which lets a
-// simulator evaluate a whole row of processing elements with vector
-// instructions.
+// Both functions have no branches: every step is a shift, a compare or a
+// select, as in the hardware. A simulator can then evaluate a whole row of
+// processing elements with vector instructions.
 package fp32_pkg;
 
   typedef logic [31:0] fp32_t;
@@ -30,7 +29,7 @@ package fp32_pkg;
     abs_b = b & 32'h7FFF_FFFF;
     exp_a = abs_a >> 23;
     exp_b = abs_b >> 23;
-    // A subnormal has the exponent of the smallest normal and no hidden one.
+    // A subnormal has the exponent of the smallest normal, and no hidden bit.
     sig_a = (a & 32'h007F_FFFF) | ((exp_a != 0) ? 32'h0080_0000 : 32'h0);
     sig_b = (b & 32'h007F_FFFF) | ((exp_b != 0) ? 32'h0080_0000 : 32'h0);
     exp_a = exp_a + ((exp_a == 0) ? 32'd1 : 32'd0);
@@ -39,7 +38,7 @@ package fp32_pkg;
     product  = 64'(sig_a) * 64'(sig_b);
     exponent = exp_a + exp_b + (Offset - 32'd126);  // of bit 47
 
-    // The leading one goes to bit 47.
+    // Normalize: the leading one moves to bit 47.
     shift    = (product[47:24] == 0) ? 32'd24 : 32'd0;
     product  = product << shift;
     exponent = exponent - shift;
@@ -59,7 +58,7 @@ package fp32_pkg;
     // 24 bits to keep, a guard bit, one below it, the rest in a sticky bit.
     top    = 32'(product >> 22) & 32'h03FF_FFFF;
     sticky = (product[21:0] != 0) ? 32'd1 : 32'd0;
-    // Below the normal range the significand moves right; 26 places and more
+    // Below the normal range the significand moves right; 26 places or more
     // leave only the sticky bit.
     shift    = (exponent <= Offset) ? (Offset + 32'd1 - exponent) : 32'd0;
     shift    = (shift > 32'd26) ? 32'd26 : shift;
@@ -67,7 +66,7 @@ package fp32_pkg;
     top      = top >> shift;
     mantissa = top >> 2;
     round    = (top >> 1) & (top | sticky | mantissa) & 32'd1;
-    // The hidden one adds itself to the exponent, and so does a carry.
+    // The hidden bit, or a carry into it, adds 1 to the exponent.
     exponent = (exponent <= Offset) ? 32'd0 : (exponent - (Offset + 32'd1));
     result   = (exponent << 23) + mantissa + round;
     result   = (exponent > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
@@ -143,7 +142,7 @@ package fp32_pkg;
     exponent = (sum == 0) ? 32'd0 : exponent;
     mantissa = sum >> 3;
     round    = (sum >> 2) & (sum | (sum >> 1) | mantissa) & 32'd1;
-    // The hidden one adds itself to the exponent, and so does a carry.
+    // The hidden bit, or a carry into it, adds 1 to the exponent.
     result   = (exponent << 23) + mantissa + round;
     result   = (result > PlusInfinity || greater >= PlusInfinity) ? PlusInfinity : result;
     nan      = (greater > PlusInfinity) || (greater == PlusInfinity && lesser == PlusInfinity && subtract);

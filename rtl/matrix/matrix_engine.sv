@@ -4,16 +4,15 @@
 // Batched matrix product dst = op(src1) @ op(src2) of any size in one command:
 // float32, bfloat16, float16 or int8, with an epilogue.
 //
-// Two loaders fetch panels of the operands into on-chip memories ahead of need;
-// two feeders bring weights and activations to the systolic array; sums circulate
-// between the array and the accumulator memory until their last K tile, whose
-// sums go into a ring from which they drain to memory. Every part walks the
-// same blocks (block_iterator) at its own pace, held back only by data and room.
+// Two loaders prefetch panels of the operands into on-chip memories. Two feeders
+// bring weights and activations to the systolic array. Sums circulate between
+// the array and the accumulator memory; those of the last K tile go into a ring,
+// from which they drain to memory. All parts walk the same blocks
+// (block_iterator), each at its own pace: only missing data or room stops one.
 //
-// Two commands may be inside: while the results of one drain, the operands of
+// Two commands may be under way: while the results of one drain, the operands of
 // the next are fetched and multiplied. Its results wait until the first one's
-// are in memory. The caller sees to it that the second one neither reads nor
-// writes what the first one writes, nor writes what that one reads.
+// are in memory. The caller excludes RAW, WAR and WAW hazards between the two.
 // Reset and abort state: idle.
 module matrix_engine
   import npu_pkg::*;
@@ -34,7 +33,7 @@ module matrix_engine
     input  matrix_command_t      command_i,
     output logic                 busy_o,
     output logic                 done_o,       // pulse: the older command's result is in memory
-    // What the left / right operand's channel fetches belongs to the younger of two commands.
+    // The left / right operand's channel fetches for the younger of two commands.
     output logic                 a_next_o,
     output logic                 b_next_o,
 
@@ -112,12 +111,12 @@ module matrix_engine
   matrix_command_t w_command [Walks];
   logic a_idle, b_idle;
 
-  // Loaders take the next command when all of the last one's operands have come, so that a bus error has one owner;
-  // the drain takes it when the last one's results are in memory.
+  // A loader takes the next command when all operands of the last one have arrived, so a bus error has one owner.
+  // The drain takes the next command when the last one's results are in memory.
   assign w_free = {w_ended_q[WalkDrain] == done_q, 1'b1, 1'b1, b_idle, a_idle};
 
   for (genvar i = 0; i < Walks; i++) begin : g_walk
-    // The command at work, or to come.
+    // The walker's command, or its next one.
     assign w_command[i] = command_q[w_ended_q[i][0]];
 
     block_iterator #(
@@ -156,7 +155,7 @@ module matrix_engine
     end
   end
 
-  // A loader works for the command that it walks, and for the last one until all of that has come.
+  // A loader works for the command that it walks. Between two commands it works for the older one.
   assign a_next_o = 2'(w_ended_q[WalkA] - 2'(!w_valid[WalkA])) != done_q;
   assign b_next_o = 2'(w_ended_q[WalkB] - 2'(!w_valid[WalkB])) != done_q;
 
@@ -166,14 +165,14 @@ module matrix_engine
   end
 
   // ---- first panels ---------------------------------------------------------------------
-  // Of a product that is not wider than high the first panel of B comes before the first of A: the array can start on
-  // the first rows of A, but not before it has its weights. Then A's comes before the next of B.
-  logic [1:0] first_q;   // the walker's command has its first panel yet to ask for
-  logic [1:0] asking_q;  // the first panel's bursts are not yet all on their way
-  logic [1:0] desc_ready, preceded;  // the other one's first panel has been asked for
+  // Where a product is not wider than high, the first panel of B is fetched before the first of A: the array can start
+  // on the first rows of A, but needs its weights before. The first panel of A is then fetched before the second of B.
+  logic [1:0] first_q;   // the first panel of the walker's command has not been requested
+  logic [1:0] asking_q;  // not all bursts of the first panel have been issued
+  logic [1:0] desc_ready, preceded;  // preceded: the other operand's first panel has been requested
   logic a_go, b_go;
   assign desc_ready    = {b_desc_ready_i, a_desc_ready_i};
-  // With a block of its own to walk, a walker is at most one command ahead of the other, and at most two behind.
+  // A walker with a block to walk is at most one command ahead of the other one, and at most two behind.
   assign preceded[WalkA] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkB]
                                                                   : w_ended_q[WalkA] != w_ended_q[WalkB] + 2'd1;
   assign preceded[WalkB] = (w_ended_q[WalkA] == w_ended_q[WalkB]) ? !first_q[WalkA]
@@ -343,7 +342,7 @@ module matrix_engine
       .weight_o      (weight)
   );
 
-  // What travels with a row through the array.
+  // The attributes of a row on its way through the array.
   typedef struct packed {
     logic                 valid;
     logic [CAddrBits-1:0] acc_addr;
@@ -403,9 +402,10 @@ module matrix_engine
   );
 
   // ---- issue -----------------------------------------------------------------------------------
-  // A row enters the array when its weights are there, when the sums it adds to
-  // have left the array (with fewer than ManyRows rows a tile of columns meets
-  // its accumulators again after n_tiles tiles), and when its results have room.
+  // A row enters the array when its weights are loaded, when the sums it adds to
+  // have left the array, and when there is room for its results. With fewer than
+  // ManyRows rows, a tile of columns returns to its accumulators after n_tiles
+  // tiles; fewer tiles than that may be inside.
   localparam int unsigned Last = Tile + 2;  // token stage at which sums leave the array
   token_t [Last:0] pipe_q;
   logic [7:0] tiles_started_q, tiles_done_q, tiles_inside;
@@ -417,8 +417,8 @@ module matrix_engine
   assign sums_ok      = !row_tile_first || row_many || dim_t'(tiles_inside) < row_n_tiles;
   assign room_ok      = !row_last || (CAddrBits + 1)'(results_q - read_count) != (CAddrBits + 1)'(AccEntries);
   assign row_issue    = row_valid && weights_ok && sums_ok && room_ok;
-  // Row 0 takes its weights over one clock after the issue, so the next ones may
-  // start to come then, and not sooner.
+  // Row 0 takes its new weights one clock after the issue. The next weights may
+  // be written from then on.
   assign shadow_free  = !shadow_pending_q;
 
   always_ff @(posedge clk_i) begin

@@ -9,14 +9,15 @@
 // direction (X is M for the left operand, N for the right one). A word is a
 // float32, a 16-bit float widened to that, or four int8 of consecutive k. Where
 // each row of memory runs along X ("k_rows"), an entry holds Tile neighbours in
-// X of one k word, otherwise Tile neighbours in K of one x. Either way a block
-// lies in Tile consecutive entries, and a tile buffer behind the memory turns it
-// round where needed:
+// X of one k word, otherwise Tile neighbours in K of one x. In both cases a
+// block takes Tile consecutive entries, and a tile buffer behind the memory
+// transposes it where needed:
 //
 //   entry address = {panel parity, K tile, X tile, row in the block}
 //
-// A wide panel has twice the X tiles and half the K tiles. Words are zero past
-// the end of a row in memory, bytes of a word past the end of K.
+// A wide panel has twice the X tiles and half the K tiles. Words past the end of
+// a row in memory are zero, and so are the bytes of a word past the end of K:
+// dma_read zeroes the bytes behind the end of a row in its last beat.
 // Reset and abort state: nothing loaded.
 module panel_loader
   import npu_pkg::*;
@@ -61,10 +62,10 @@ module panel_loader
     output logic [3:0]           write_bytes_o,
 
     // progress
-    output logic                 idle_o,        // all that was asked for has come
+    output logic                 idle_o,        // all requested data has arrived
     output logic [7:0]           loaded_o,      // panels complete since reset, wraps
-    output dim_t                 rows_o,        // rows complete of the panel after those: of k words or of x
-    input  logic                 free_i         // pulse: the consumer needs the oldest panel no more
+    output dim_t                 rows_o,        // rows complete of the next panel: of k words or of x
+    input  logic                 free_i         // pulse: the consumer no longer needs the oldest panel
 );
   localparam int unsigned EntryBits  = Tile * 32;
   localparam int unsigned EntryBeats = EntryBits / DataWidth;  // of 32-bit elements
@@ -83,7 +84,7 @@ module panel_loader
     dim_t         rows;   // of memory
   } pending_t;
 
-  logic [1:0] held_q;  // panels asked for and not yet freed
+  logic [1:0] held_q;  // panels requested and not yet freed
   logic pending_full, pending_empty, panel_done;
   pending_t asked, pending;
   logic [1:0] pending_count;
@@ -136,8 +137,9 @@ module panel_loader
   assign idle_o = pending_empty;
 
   // ---- data ------------------------------------------------------------------------
-  // A beat becomes one, two or four times as many bits of words; `unit_q` counts
-  // beats' worth of them in the entry, of which a clock finishes up to two.
+  // Widening makes words of one, two or four times the bits of a beat. `unit_q`
+  // counts them in units of a beat within the entry; a clock finishes up to two
+  // entries.
   logic [EntryBits-1:0] entry_q;
   logic [2*EntryBits-1:0] words, entries;
   logic [UnitBits-1:0] unit_q, units, filled;
@@ -171,7 +173,7 @@ module panel_loader
     end
   end
 
-  // The words of an entry so far, the new ones on top, zero where none came.
+  // The words of the entry so far, with the new words above them and zeros above those.
   always_comb begin
     entries = words;
     if (unit_q != '0) entries = (words << (32'(unit_q) * DataWidth)) | (2 * EntryBits)'(entry_q);
@@ -186,7 +188,7 @@ module panel_loader
   assign write_o[1] = take && filled > UnitBits'(EntryBeats);
   assign write_data_o[0] = entries[EntryBits-1:0];
   assign write_data_o[1] = entries[2*EntryBits-1:EntryBits];
-  // The first byte of a word clears the others, for there may be none to come.
+  // The first byte of a word clears the other three, because K may end before them.
   assign write_bytes_o = (bytes && byte_lane != 2'd0) ? 4'd1 << byte_lane : 4'hF;
 
   dim_t entry_row;
@@ -242,7 +244,7 @@ module panel_loader
     $fatal(1, "panel_loader: a panel must hold two tiles, one for each bank of its memory");
   end
 
-  // The engine holds a panel back where the other operand's first one is to go before it.
+  // The engine withdraws a panel's descriptor while the other operand's first panel has precedence.
   `NPU_ASSERT_HANDSHAKE(DescHolds, desc_valid_o, desc_ready_i, desc_o,
                         "a descriptor changed or was withdrawn before it was taken", abort_i || !panel_valid_i)
 endmodule

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// On-chip memory of an operand's panels: entries of Tile 32-bit words, in two
-// banks by the parity of their tile, so that two neighbouring tiles can be
-// written in a clock. A write may be limited to some bytes of every word. The
-// read is registered: data follows its address by one clock. Contents are
-// undefined until written.
+// On-chip memory of an operand's panels, with entries of Tile 32-bit words. Even
+// and odd tiles are in two banks, so two neighbouring tiles can be written in
+// one clock. A write may be limited to some bytes of every word. Read data
+// follows its address by one clock. Contents are undefined until written.
 module panel_memory #(
     parameter int unsigned Tile     = 16,  // rows and columns of the array, a power of two from 4 to 64
     parameter int unsigned AddrBits = 10   // of an entry, at least $clog2(Tile) + 2: a tile for each bank and parity
 ) (
     input  logic                clk_i,
-    input  logic [1:0]          write_i,       // entry at write_addr_i, and its neighbour one tile on
+    input  logic [1:0]          write_i,       // [0] the entry at write_addr_i, [1] its neighbour one tile on
     input  logic [AddrBits-1:0] write_addr_i,
     input  logic [Tile*32-1:0]  write_data_i [2],
     input  logic [3:0]          write_bytes_i, // of each word

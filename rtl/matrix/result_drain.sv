@@ -3,9 +3,9 @@
 `include "npu_assert.svh"
 
 // Writes finished sums to device memory, through the epilogue where the command
-// has one. They come in the order in which the array finishes them: for each
-// tile of columns of a block, all its rows. Each such tile is one transfer, or
-// all of them where the block is a single row.
+// has one. The sums arrive in the order in which the array finishes them: for
+// each tile of columns of a block, all its rows. Each tile is one transfer; a
+// block of a single row is one transfer as a whole.
 // Reset and abort state: nothing to write.
 module result_drain
   import npu_pkg::*;
@@ -37,7 +37,7 @@ module result_drain
     output logic                   read_valid_o,
     input  logic [Tile*32-1:0]     read_data_i,    // one clock later
 
-    // scales and bias
+    // scales and bias, from the memory controller
     output logic                   e_desc_valid_o,
     input  logic                   e_desc_ready_i,
     output dma_desc_t              e_desc_o,
@@ -64,7 +64,7 @@ module result_drain
   assign shift   = (command_i.result == OutOwn) ? type_shift(command_i.kind) : 2'd2;
   assign plain   = command_i.kind != TypeInt8 && !command_i.use_alpha && !command_i.row_scale && !command_i.col_scale
                    && !command_i.bias && !command_i.relu && shift == 2'd2;
-  // One row is dense in memory. Its entries follow each other in whole beats, or go one by one.
+  // A single row is dense in memory. It is one transfer if its entries are whole beats, else each entry is one.
   assign one_row = mb_i == dim_t'(1) && ((32'(Tile) << shift) & 32'(BeatBytes - 1)) == '0;
 
   // ---- entries out of the ring ------------------------------------------------------------

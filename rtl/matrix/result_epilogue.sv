@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// What happens to sums on their way to memory, each step where the command asks
-// for it and in this order: int32 to float32, times alpha, times the row's
-// scale, times the column's scale, plus bias, relu, conversion to the type of
-// the result. One entry of Tile sums a clock, Stages clocks.
+// Turns sums into results. The command selects the steps; their order is: int32
+// to float32, times alpha, times the row's scale, times the column's scale, plus
+// bias, relu, conversion to the type of the result. It takes one entry of Tile
+// sums a clock and needs Stages clocks.
 //
-// Steps are functions over whole rows, which a simulator can evaluate with
-// vector instructions, and cost nothing while they are not asked for.
+// A step is a function over a whole row, so a simulator can evaluate it with
+// vector instructions. A step that is not selected costs nothing.
 // Reset and abort state: nothing under way.
 module result_epilogue
   import npu_pkg::*;
@@ -26,11 +26,11 @@ module result_epilogue
     input  dim_t               row_i,         // of the block
     input  dim_t               tile_i,        // of columns of the block
 
-    output dim_t               scale_row_o,   // wants row_scale_i
+    output dim_t               scale_row_o,   // selects row_scale_i
     input  fp32_t              row_scale_i,
-    output dim_t               scale_tile_o,  // wants column_scales_i
+    output dim_t               scale_tile_o,  // selects column_scales_i
     input  logic [Tile*32-1:0] column_scales_i,
-    output dim_t               bias_tile_o,   // wants bias_i
+    output dim_t               bias_tile_o,   // selects bias_i
     input  logic [Tile*32-1:0] bias_i,
 
     output logic               valid_o,
@@ -38,7 +38,7 @@ module result_epilogue
 );
   typedef fp32_t row_t [Tile];
 
-  // Index of a stage: what it holds has passed that step.
+  // A stage is named after the step that its contents have passed.
   localparam int unsigned Converted = 0, Scaled = 1, RowScaled = 2, ColScaled = 3, Biased = 4, Stages = 5;
 
   logic [Stages-1:0] valid_q;

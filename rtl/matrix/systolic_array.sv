@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// Tile x Tile multiply-add array, weights held in place. A cell takes one float32
-// product a clock, or four of int8.
+// Weight-stationary array of Tile x Tile multiply-add cells. A cell computes one
+// float32 product a clock, or four of int8.
 //
-// Row r holds the weights of one k, column c those of one n. A row of
-// activations (one m, Tile values of k) enters the rows of the array one clock
-// apart; each value is shared by its row. Partial sums enter at the top and
+// Row r holds the weights of one k, column c those of one n. The values of a row
+// of activations (one m, Tile values of k) enter the rows of the array one clock
+// apart; all cells of a row share one value. Partial sums enter at the top and
 // move down one row a clock, so every sum takes its products in ascending k. A
-// row works in three clocks: take over new weights, multiply, add.
+// row works in three clocks: take new weights, multiply, add.
 //
 //   clock  0: data_i           3: row 0 adds (sum_i is read)
 //          1: row 0 weights    3 + r: row r adds
 //          2: row 0 multiplies 3 + Tile: sum_o
 //
-// A second set of weights is written while the first one works; the first
-// activation that carries swap_i takes the new set with it, row after row.
+// A second set of weights is written while the first one works. An activation
+// with swap_i makes each row that it reaches take the new set.
 // Reset state: nothing under way.
 module systolic_array
   import fp32_pkg::*;

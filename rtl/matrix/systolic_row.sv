@@ -2,14 +2,14 @@
 `default_nettype none
 
 // One row of the systolic array: Cols cells that share an activation. Each cell
-// holds a weight and its successor, multiplies, and adds the product to the
-// partial sum from above: one float32 product, or the sum of four of int8, and
-// an int32 sum. Every step has its own enable, so a row with nothing in it, and
-// the arithmetic of the other kind, costs nothing.
+// holds a weight and its successor. It multiplies, and adds the product to the
+// partial sum from above: one float32 product to a float32, or the sum of four
+// int8 products to an int32. Every step has its own enable, so an empty row, and
+// the arithmetic of the other kind, cost nothing.
 //
-// The cells are unpacked arrays that change as a whole through functions, which
-// a simulator can evaluate with vector instructions.
-// No reset: the enables say when a register's contents mean something.
+// The cells are unpacked arrays, and functions compute them as a whole, so a
+// simulator can evaluate them with vector instructions.
+// There is no reset: the enables say when a register's contents are valid.
 module systolic_row
   import fp32_pkg::*;
 #(
@@ -27,7 +27,7 @@ module systolic_row
     input  fp32_t sum_i [Cols],
     output fp32_t sum_o [Cols]
 );
-  // One compiled row serves as all of them.
+  // Without inlining the simulator compiles one row and uses it for all.
   /* verilator no_inline_module */
 
   typedef fp32_t row_t [Cols];

@@ -2,20 +2,20 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// A few Tile x Tile blocks of float32 between an on-chip memory and the array:
-// one is filled row by row while another is read, as it is or turned round.
-// Two keep up with blocks of equal size; more even out blocks of different size.
+// Buffers Tile x Tile blocks of 32-bit words between an on-chip memory and the
+// array: one is filled row by row while another is read, by rows or by columns.
+// Two blocks suffice where all have equal size; more even out different sizes.
 //
 // A block is complete when its last row is written with last_i; tag_i is the
 // same for all its rows. Rows that were not written hold older data: the reader
-// masks them. With Early, a block that is not turned round can be read up to
-// where it has been written.
+// masks them. With Early, a block that is read by rows can be read as far as it
+// has been written.
 // Reset and abort state: all blocks empty.
 module tile_buffer #(
     parameter int unsigned Tile    = 16,   // rows and columns of the array, a power of two from 4 to 64
     parameter int unsigned TagBits = 8,    // bits of a block's tag, at least 1
-    parameter int unsigned Blocks  = 2,    // blocks that it holds, a power of two from 2
-    parameter bit          Early   = 1'b0  // read a block that is not turned round before it is complete
+    parameter int unsigned Blocks  = 2,    // blocks in the buffer, a power of two from 2
+    parameter bit          Early   = 1'b0  // a block that is read by rows can be read before it is complete
 ) (
     input  logic                    clk_i,
     input  logic                    rst_ni,
@@ -27,20 +27,20 @@ module tile_buffer #(
     input  logic                    last_i,
     input  logic [TagBits-1:0]      tag_i,
 
-    output logic                    valid_o,      // data_o is there
+    output logic                    valid_o,      // data_o is valid
     output logic [TagBits-1:0]      tag_o,        // of the block being read
     input  logic                    transpose_i,  // read columns, not rows
     output logic [$clog2(Tile)-1:0] index_o,      // of the row or column on data_o
     output logic [Tile*32-1:0]      data_o,
     input  logic                    next_i,       // go to the next row or column
-    input  logic                    release_i     // with next_i: that was the last one
+    input  logic                    release_i     // with next_i: data_o was the block's last row or column
 );
   localparam int unsigned LaneBits  = $clog2(Tile);
   localparam int unsigned BlockBits = $clog2(Blocks);
 
   logic [Tile*32-1:0] storage_q [Blocks*Tile];
   logic [TagBits-1:0] tag_q [Blocks];
-  logic [BlockBits:0] filled_q, read_q, count;  // blocks completed / read
+  logic [BlockBits:0] filled_q, read_q, count;  // blocks completed, blocks read
   logic [BlockBits-1:0] fill, current;
   logic [LaneBits-1:0] write_row_q, index_q;
 

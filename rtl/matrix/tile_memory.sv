@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// On-chip memory, one write and one read port, the read registered: data
-// follows its address by one clock. Contents are undefined until written.
+// On-chip memory with one write and one read port. Read data follows its address
+// by one clock. Contents are undefined until written.
 module tile_memory #(
     parameter int unsigned Width = 512,  // bits of an entry, at least 1
     parameter int unsigned Depth = 1024  // entries, at least 2

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// Brings the blocks of the right operand from its on-chip memory into the
-// shadow weights of the array, one Tile x Tile block after another, in the
-// order in which activation_feeder brings the rows that meet them.
+// Copies the right operand from its on-chip memory into the shadow weights of
+// the array, one Tile x Tile block after another, in the order in which
+// activation_feeder brings the rows for them.
 // Reset and abort state: nothing read.
 module weight_feeder
   import npu_pkg::*;
@@ -11,7 +11,7 @@ module weight_feeder
     parameter int unsigned Tile        = 16,   // rows and columns of the array, a power of two from 4 to 64
     parameter int unsigned BlockN      = 256,  // most columns of a panel that is not wide, a power of two from Tile
     parameter int unsigned AddrBits    = 11,   // of an entry of the on-chip memory: both parities of BlockN or more
-    parameter int unsigned ManyRows    = 24    // as activation_feeder has it
+    parameter int unsigned ManyRows    = 24    // the same as activation_feeder's
 ) (
     input  logic                    clk_i,
     input  logic                    rst_ni,
@@ -33,7 +33,7 @@ module weight_feeder
     output logic [AddrBits-1:0]     read_addr_o,
     input  logic [Tile*32-1:0]      read_data_i,
 
-    input  logic                    shadow_free_i,  // the array has taken the last block over
+    input  logic                    shadow_free_i,  // the array has taken the last block
     output logic                    shadow_start_o, // pulse: first row of a new block
     output logic                    weight_write_o,
     output logic [$clog2(Tile)-1:0] weight_row_o,
@@ -62,7 +62,7 @@ module weight_feeder
   assign n_count = last_n ? n_left[LaneBits:0] : (LaneBits + 1)'(Tile);
   assign entries = k_rows_i ? k_count : n_count;
   assign needed  = (k_rows_i ? k_q : n_q) + dim_t'(row_q) + dim_t'(1);
-  // The loader is never behind the panel asked for here, at most ahead of it.
+  // The loader is at this panel or ahead of it, never behind.
   assign available = loaded_i != panel_q || rows_i >= needed;
   assign last_row  = {1'b0, row_q} + 1'b1 == entries;
 
@@ -131,7 +131,7 @@ module weight_feeder
   assign release_block  = weight_row_o == LaneBits'(Tile - 1);
   assign weight_write_o = block_valid && (weight_row_o != '0 || shadow_free_i);
   assign shadow_start_o = weight_write_o && weight_row_o == '0;
-  // Rows past the end of K weigh nothing.
+  // Weights of rows past the end of K are zero.
   assign weight_o       = ({1'b0, weight_row_o} < block_k) ? row : '0;
 
   logic unused;

@@ -2,9 +2,9 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Turns a two-dimensional transfer into AXI bursts: none crosses a row, a 4 KiB
-// boundary or MaxBurst beats. A burst starts at any byte and covers whole
-// beats from there on.
+// Turns a two-dimensional transfer into AXI bursts. A burst has at most MaxBurst
+// whole beats, and stays within a row and a 4 KiB page. A row may start at any
+// byte of a beat.
 // Reset and abort state: no transfer, ready for one.
 module burst_splitter
   import npu_pkg::*;

@@ -2,21 +2,21 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// A read channel: executes two-dimensional transfers and gives each row as a
-// dense run of beats that starts at bit 0, whatever its alignment in memory;
-// bytes past the end of a row are zero.
+// A read channel: executes two-dimensional transfers. Each row of any alignment
+// in memory leaves as a dense run of beats that starts at bit 0; in the last
+// beat the bytes past the end of the row are zero.
 //
-// Requests run ahead of the data by as much as the buffer holds: a burst is
-// issued only when there is room for all of it, so the read data channel is
-// never blocked by this client.
-// Reset state: idle. After an abort the channel swallows what is still on its
-// way from memory and becomes idle.
+// Requests run ahead of the data by up to the size of the buffer. A burst is
+// issued only when there is room for all of it, so this client never blocks the
+// read data channel.
+// Reset state: idle. After an abort the channel swallows the data that is still
+// under way from memory, then it is idle.
 module dma_read
   import npu_pkg::*;
 #(
     parameter int unsigned DataWidth  = 256,  // bits of a beat, a power of two from 32 to 1024
-    parameter int unsigned BufferBeats = 128, // beats under way or waiting, a power of two from 16, a burst
-    parameter int unsigned Bursts      = 64   // bursts under way: enough for short rows, too; a power of two from 2
+    parameter int unsigned BufferBeats = 128, // beats under way or waiting, a power of two from 16 (one burst)
+    parameter int unsigned Bursts      = 64   // most bursts under way, many for short rows; a power of two from 2
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -41,7 +41,7 @@ module dma_read
     input  logic [1:0]           r_resp_i,
     input  logic                 r_last_i,
 
-    output logic                 idle_o,        // nothing accepted is unfinished
+    output logic                 idle_o,        // everything accepted is finished
     output logic                 error_o,       // pulse: a beat had an error response
     output logic [31:0]          error_addr_o   // start of that beat's burst
 );
@@ -55,12 +55,12 @@ module dma_read
   logic split_ready, tag_full, tag_empty, tag_pop;
   logic [RowTagBits-1:0] tag_in, tag_out;
   logic burst_valid, burst_fire, burst_full, burst_empty;
-  logic [CountBits-1:0] reserved_q;  // beats requested and not yet taken out
+  logic [CountBits-1:0] reserved_q;  // beats requested and not yet taken from the buffer
   logic room;
 
   assign desc_ready_o = split_ready && !tag_full && !abort_i;
 
-  // Rows of whole beats that lie one behind the other are one row to memory.
+  // Contiguous rows of whole beats are fetched as one row.
   dma_desc_t split_desc;
   logic dense;
   assign dense = desc_i.stride == desc_i.row_bytes && desc_i.addr[OffsetBits-1:0] == '0
@@ -93,7 +93,7 @@ module dma_read
   assign ar_valid_o = burst_valid && room && !burst_full;
   assign burst_fire = ar_valid_o && ar_ready_i;
 
-  // Addresses of the bursts under way, to name the one that failed.
+  // Addresses of the bursts under way; an error reports one.
   logic [$clog2(Bursts):0] bursts_count;
   sync_fifo #(
       .Width(32),
@@ -143,7 +143,7 @@ module dma_read
   end
 
   // ---- row alignment -------------------------------------------------------------
-  // What the return side needs of each descriptor waits here.
+  // The fields of each descriptor that the return side needs.
   assign tag_in = {desc_i.addr[OffsetBits-1:0], desc_i.row_bytes, desc_i.rows, desc_i.stride};
   logic [2:0] tag_count;
   sync_fifo #(
@@ -202,8 +202,8 @@ module dma_read
   assign data_valid_o    = emit;
   assign data_o          = aligned;
   assign data_row_last_o = ends_row;
-  // A beat that yields no output (the first of an unaligned row) needs no
-  // room behind.
+  // The first beat of an unaligned row yields no output, so it need not wait
+  // for room at the output.
   assign fifo_pop        = take && (!emit || data_ready_i);
   assign tag_pop         = !tag_empty && !row_active_q && !abort_i;
 
@@ -248,10 +248,10 @@ module dma_read
   assign unused = &{1'b0, fifo_full, fifo_count, tag_count, tag_stride[31:OffsetBits], bursts_count, r_resp_i[0]};
 
   if (BufferBeats < MaxBurst) begin : g_bad_buffer
-    $fatal(1, "dma_read: BufferBeats must be at least the longest burst, 16: it is asked for as a whole");
+    $fatal(1, "dma_read: BufferBeats must be at least 16, the longest burst: it is requested as a whole");
   end
 
-  `NPU_ASSERT(DataExpected, !(r_valid_i && burst_empty), "read data arrived that nobody asked for")
+  `NPU_ASSERT(DataExpected, !(r_valid_i && burst_empty), "read data arrived without a burst under way")
   `NPU_ASSERT_HANDSHAKE(DataHolds, data_valid_o, data_ready_i, {data_row_last_o, data_o},
                         "a beat changed or was withdrawn before it was taken", abort_i)
   `NPU_ASSERT_HANDSHAKE(ArHolds, ar_valid_o, ar_ready_i, {ar_addr_o, ar_len_o},

@@ -3,19 +3,19 @@
 `include "npu_assert.svh"
 
 // A write channel: takes each row as a dense run of beats that starts at bit 0
-// and writes it to memory at any byte alignment, with byte strobes at both
-// ends; nothing outside the rows is touched.
+// and writes it to memory at any byte alignment. Byte strobes at both ends of a
+// row protect the bytes outside it.
 //
-// A burst is issued only when all its data is at hand, so the write data
-// channel is never held by a client that has nothing to send.
-// Reset state: idle. After an abort the bursts already issued are completed,
-// the rest is dropped, and the channel becomes idle.
+// A burst is issued only when all its data is in the buffer, so this client
+// never holds the write data channel without data.
+// Reset state: idle. After an abort the bursts already issued are completed and
+// the rest is dropped; then the channel is idle.
 module dma_write
   import npu_pkg::*;
 #(
     parameter int unsigned DataWidth   = 256,  // bits of a beat, a power of two from 32 to 1024
-    parameter int unsigned BufferBeats = 64,   // beats waiting for a burst, a power of two from 16, a burst
-    parameter int unsigned Bursts      = 64    // bursts under way: enough for short rows, too; a power of two from 2
+    parameter int unsigned BufferBeats = 64,   // beats waiting for a burst, a power of two from 16 (one burst)
+    parameter int unsigned Bursts      = 64    // most bursts under way, many for short rows; a power of two from 2
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
@@ -42,7 +42,7 @@ module dma_write
     input  logic                   b_valid_i,   // always taken
     input  logic [1:0]             b_resp_i,
 
-    output logic                   idle_o,       // all that was accepted is in memory
+    output logic                   idle_o,       // everything accepted is in memory
     output logic                   error_o,      // pulse: a burst had an error response
     output logic [31:0]            error_addr_o  // start of that burst
 );
@@ -60,7 +60,7 @@ module dma_write
 
   assign desc_ready_o = !row_active_q && !split_pending_q && !abort_i;
 
-  // The aligner starts at once; the splitter may still work on the transfer before.
+  // The aligner starts at once, but the splitter may still be busy with the transfer before.
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) split_pending_q <= 1'b0;
     else if (desc_valid_i && desc_ready_o) split_pending_q <= 1'b1;
@@ -173,7 +173,7 @@ module dma_write
       .empty_o(buffer_empty),
       .count_o(buffer_count)
   );
-  // What an abort leaves in the buffer belongs to no burst.
+  // After an abort the buffer is flushed once all issued bursts have their data.
   assign buffer_flush = abort_i && lens_empty;
 
   always_ff @(posedge clk_i) begin
@@ -234,10 +234,10 @@ module dma_write
   assign unused = &{1'b0, b_resp_i[0], lens_count, bursts_count, buffer_count};
 
   if (BufferBeats < MaxBurst) begin : g_bad_buffer
-    $fatal(1, "dma_write: BufferBeats must be at least the longest burst, 16: it waits until all of it is here");
+    $fatal(1, "dma_write: BufferBeats must be at least 16, the longest burst: it waits for all of its data");
   end
 
-  `NPU_ASSERT(ResponseExpected, !(b_valid_i && bursts_empty), "a write response arrived that nobody waits for")
+  `NPU_ASSERT(ResponseExpected, !(b_valid_i && bursts_empty), "a write response arrived without a burst under way")
   `NPU_ASSERT(DataAtHand, !(w_valid_o && buffer_empty), "a burst was issued without its data")
   `NPU_ASSERT_HANDSHAKE(AwHolds, aw_valid_o, aw_ready_i, {aw_addr_o, aw_len_o},
                         "a write address changed or was withdrawn before it was taken", abort_i)

@@ -2,8 +2,9 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// The host's reads between its window and the memory controller. An address goes on only when there is room for all
-// data of its burst beside that of the bursts before it: the controller never waits for the host to take data.
+// Buffers the host's reads between the host window and the memory controller. An address is passed on only when there
+// is room for all data of its burst and of the bursts before it, so the controller never waits for the host to take
+// data.
 // Reset and idle state: empty, no valid is high.
 module host_read_buffer #(
     parameter int unsigned MaxBurst        = 256,   // beats of the longest burst, 1 to 256
@@ -30,7 +31,7 @@ module host_read_buffer #(
   localparam int unsigned CountBits = $clog2(DataBeats) + 1;
   typedef logic [CountBits-1:0] count_t;
 
-  count_t claimed_q;  // beats of the bursts under way that the host has not taken
+  count_t claimed_q;  // beats of bursts under way, not yet taken by the host
   logic room, queue_ready;
 
   assign room      = 32'(claimed_q) + 32'(ar_i.len) < DataBeats;
@@ -69,6 +70,6 @@ module host_read_buffer #(
   `NPU_ASSERT_HANDSHAKE(ArHolds, arvalid_o, arready_i, ar_o,
                         "a read address changed or was withdrawn before it was taken")
   `NPU_ASSERT_KNOWN(DataKnown, rvalid_i)
-  `NPU_ASSERT(RoomForData, !(rvalid_i && !queue_ready), "read data came for which there is no room")
-  `NPU_ASSERT(ClaimHolds, 32'(claimed_q) <= DataBeats, "more data was asked for than there is room for")
+  `NPU_ASSERT(RoomForData, !(rvalid_i && !queue_ready), "read data arrived without room for it")
+  `NPU_ASSERT(ClaimHolds, 32'(claimed_q) <= DataBeats, "more data was requested than there is room for")
 endmodule

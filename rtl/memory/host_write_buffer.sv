@@ -2,12 +2,12 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// The host's writes between its window and the memory controller. An address goes on only when all data of its burst
-// is here, and there is always room for the response: once the controller has taken an address, it never waits for
-// the host.
+// Buffers the host's writes between the host window and the memory controller. An address is passed on only when all
+// data of its burst is in the buffer, and there is always room for the response. So once the controller has taken an
+// address, it never waits for the host.
 //
-// Data may come before its address. As many bursts may be under way as the window lets through; DataBeats bounds the
-// data that waits.
+// Data may arrive before its address. The host window limits the bursts under way to MaxOutstanding; DataBeats bounds
+// the data that waits.
 // Reset and idle state: empty, no valid is high, every ready towards the window is.
 module host_write_buffer #(
     parameter int unsigned MaxBurst         = 256,   // beats of the longest burst, 1 to 256
@@ -43,8 +43,8 @@ module host_write_buffer #(
 
   logic aw_full, aw_empty, b_full, b_empty;
   logic [CountBits-1:0] aw_count, b_count;
-  // Bursts whose last beat is here and whose address has not gone on. Data waits for its address as well as the other
-  // way round, so there may be more of these than addresses.
+  // Bursts whose last beat is in the buffer and whose address has not been passed on. Data may arrive before its
+  // address, so there may be more of these than addresses.
   logic [$clog2(DataBeats)+1:0] whole_q;
 
   assign awready_o = !aw_full;
@@ -108,7 +108,7 @@ module host_write_buffer #(
   assign unused = &{1'b0, aw_count, b_count, b_full};
 
   if (DataBeats < MaxBurst) begin : g_bad_beats
-    $fatal(1, "host_write_buffer: DataBeats must be at least MaxBurst: a burst waits until all of it is here");
+    $fatal(1, "host_write_buffer: DataBeats must be at least MaxBurst: a burst waits for all of its data");
   end
 
   `NPU_ASSERT_HANDSHAKE(HostBHolds, bvalid_o, bready_i, b_o,
@@ -117,5 +117,5 @@ module host_write_buffer #(
                         "a write address changed or was withdrawn before it was taken")
   `NPU_ASSERT_KNOWN(AddressKnown, (awvalid_o ? aw_o : '0))
   `NPU_ASSERT_KNOWN(ResponseKnown, bvalid_i)
-  `NPU_ASSERT(RoomForResponse, !(bvalid_i && b_full), "a write response came for which there is no room")
+  `NPU_ASSERT(RoomForResponse, !(bvalid_i && b_full), "a write response arrived without room for it")
 endmodule

@@ -2,13 +2,13 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// The one master of device memory. Two-dimensional read and write channels for
-// the command processor and the engines, and the host window's own AXI traffic,
-// share the address and data channels of m_axi, round robin.
+// The only master of device memory. The two-dimensional read and write channels
+// of the command processor and the engines, and the host window's AXI traffic,
+// share the address and data channels of m_axi in round-robin order.
 //
-// AXI IDs: the upper four bits name the client (0 host, then channel + 1), the
-// lower four are the host's own. Bursts of one client stay in order; different
-// clients may be answered in any order.
+// AXI IDs: the upper four bits name the client (0 is the host, channel c is
+// c + 1), the lower four are the host's own. Bursts of one client stay in order;
+// responses to different clients may come in any order.
 // Reset and idle state: no valid is high.
 module memory_controller
   import npu_pkg::*;
@@ -27,7 +27,7 @@ module memory_controller
     input  logic                   abort_i,
     output logic                   idle_o,         // all channels (not the host window)
     output logic                   write_idle_o [NumWrites],
-    // What this channel reads belongs to the younger of the matrix engine's commands.
+    // The channel reads for the younger of the matrix engine's two commands.
     input  logic                   rd_next_i [NumReads],
     output logic [ErrorOwners-1:0] error_o,        // pulse: a channel of that owner had an error response
     output logic [ErrorOwners-1:0] error_write_o,  // with error_o: on a write, else on a read
@@ -52,8 +52,8 @@ module memory_controller
     output logic                   wr_ready_o      [NumWrites],
     input  logic [DataWidth-1:0]   wr_data_i       [NumWrites],
 
-    // the host's accesses: write data is at hand from the clock in which its address is taken on, and there is room
-    // for every response and all read data
+    // the host's accesses: write data is valid from the clock in which its address is taken, and there is always room
+    // for responses and read data
     input  axi_address_t           host_aw_i,
     input  logic                   host_awvalid_i,
     output logic                   host_awready_o,
@@ -192,7 +192,7 @@ module memory_controller
     end
   end
 
-  // Every client has room for the data that it asked for.
+  // Every client has room for the data that it requested.
   assign host_rvalid_o = m_axi_rvalid && m_axi_rid[7:4] == 4'(ClientHost);
   assign host_r_o      = '{id: m_axi_rid[3:0], data: m_axi_rdata, resp: m_axi_rresp, last: m_axi_rlast};
   assign m_axi_rready  = 1'b1;

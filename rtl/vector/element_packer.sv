@@ -2,12 +2,12 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Turns the beats of a read channel into words of one element a lane: widens
-// the elements to 32 bits, and packs them densely within a segment as programs
-// see it. A segment's last word is filled up with zeros.
+// Turns the beats of a read channel into words of one element a lane. It widens
+// the elements to 32 bits and packs them densely within a segment as programs
+// see it. The last word of a segment is padded with zeros.
 //
-// A beat gives at most as many elements a clock as it has 32-bit words, so
-// narrow elements take several clocks a beat.
+// A clock takes at most as many elements as a beat has 32-bit words, so a beat
+// of narrow elements takes several clocks.
 // Reset and abort state: empty.
 module element_packer
   import vector_pkg::*;
@@ -39,9 +39,9 @@ module element_packer
   logic [31:0] memory_left_q;          // elements left in the memory row
   logic [31:0] length_left_q;          // elements left in the segment
   logic [1:0] part_q;                  // of a beat of narrow elements
-  logic [1:0] parts;                   // of a whole beat, less one
+  logic [1:0] parts;                   // parts of a whole beat, minus 1
   logic [FillBits-1:0] fill_q, taken, filled;
-  logic flush_q;                       // the rest of a segment waits for its word
+  logic flush_q;                       // the next word is the rest of a segment
   logic take, beat_done, memory_ends, segment_ends, emit;
 
   assign parts        = {stream_i.size[1], stream_i.size != 2'd0};
@@ -80,7 +80,7 @@ module element_packer
         endcase
       end
     end
-    // The channel has zeros behind the end of a memory row, at any element size.
+    // Behind the end of a memory row the channel's bytes are zero, so nothing is masked here.
     wanted = widened;
     combined = (Total * 32)'(stage_q);
     if (beat_valid_i) combined |= (Total * 32)'(wanted) << {fill_q, 5'd0};

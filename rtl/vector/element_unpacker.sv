@@ -2,11 +2,11 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Turns words of one element a lane into the beats of a write channel: narrows
-// the elements, and begins a new beat with each memory row.
+// Turns words of one element a lane into the beats of a write channel. It
+// narrows the elements and starts a new beat with each memory row.
 //
-// It handles as many elements a clock as a beat has 32-bit words, so narrow
-// elements take several clocks a beat.
+// A clock takes at most as many elements as a beat has 32-bit words, so a beat
+// of narrow elements takes several clocks.
 // Reset and abort state: empty.
 module element_unpacker
   import vector_pkg::*;

@@ -3,13 +3,13 @@
 `include "npu_assert.svh"
 
 // The vector engine's programs: a memory that LOAD_PROGRAM fills, and the
-// built-in program of ADD_TENSOR behind it. One word a clock, one clock late.
+// built-in program of ADD_TENSOR. A read takes one clock.
 //
-// No word that a load has not brought is ever executed. Before a load that
-// begins beyond the words that are defined, those between are filled with an
-// illegal instruction; so are, afterwards, the words of a load that began and
-// was not completed. Either takes a clock a word.
-// Reset state: nothing is loaded. An abort ends a load; what was loaded stays.
+// Only loaded words are ever executed. A load that starts behind the end of the
+// defined words first fills the gap with an illegal instruction. After an
+// aborted load its words are filled in the same way. Filling takes one clock a
+// word.
+// Reset state: nothing is loaded. An abort ends a load; completed loads stay.
 module program_memory
   import vector_pkg::*;
 #(
@@ -19,12 +19,12 @@ module program_memory
     input  logic         rst_ni,
     input  logic         abort_i,
 
-    // a load: begun, written, completed
-    output logic         ready_o,         // for the beginning of one
+    // a load: begin, write, complete
+    output logic         ready_o,         // a load may begin
     input  logic         begin_i,         // pulse, with ready_o
-    input  logic [31:0]  begin_first_i,   // with begin_i: its first word
-    input  logic [31:0]  begin_end_i,     // with begin_i: behind its last word
-    output logic         writable_o,      // the words before it are filled
+    input  logic [31:0]  begin_first_i,   // with begin_i: the load's first word
+    input  logic [31:0]  begin_end_i,     // with begin_i: the load's last word + 1
+    output logic         writable_o,      // a load has begun, and the gap before it is filled
     input  logic         write_i,         // with writable_o
     input  logic [31:0]  write_address_i,
     input  logic [63:0]  write_data_i,
@@ -34,7 +34,7 @@ module program_memory
     input  logic         read_i,
     input  logic [31:0]  read_address_i,
     output instruction_t instruction_o,   // after read_i
-    output logic         executable_o     // with instruction_o: it is defined, or is built in
+    output logic         executable_o     // with instruction_o: it is defined or built in
 );
   localparam int unsigned AddressBits = $clog2(Words);
   localparam logic [63:0] Illegal     = '1;  // no opcode has these bits
@@ -42,7 +42,7 @@ module program_memory
   typedef logic [AddressBits:0] mark_t;  // a word, or the end of the memory
 
   // ---- what is defined ------------------------------------------------------------------
-  // Below loaded_q a program may begin. Below filled_q each word is a loaded one, an illegal one, or to be swept.
+  // A program may begin below loaded_q. Each word below filled_q is loaded, illegal, or still to be swept.
   mark_t loaded_q, filled_q, sweep_q, sweep_end_q, first_q, end_q, swept_to, read_mark;
   logic open_q;  // a load has begun
   logic sweeping, filling;
@@ -122,7 +122,7 @@ module program_memory
     endcase
   endfunction
 
-  // The memory has an output register of its own; what chooses stands behind it.
+  // The memory has its own output register, so the choice is registered as well and made behind it.
   logic built_in, built_in_q, to_be_swept;
   logic [2:0] number_q;
   assign built_in    = read_address_i[31];
@@ -152,5 +152,5 @@ module program_memory
   end
 
   `NPU_ASSERT(OneWriter, !(write_i && !writable_o), "a word was written outside of a load")
-  `NPU_ASSERT(BeginsInTurn, !(begin_i && !ready_o), "a load began before it might")
+  `NPU_ASSERT(BeginsInTurn, !(begin_i && !ready_o), "a load began while the memory was not ready for it")
 endmodule

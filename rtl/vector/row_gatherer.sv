@@ -12,11 +12,11 @@ module row_gatherer
     input  logic                 clk_i,
     input  logic                 rst_ni,
     input  logic                 abort_i,
-    input  logic                 start_i,         // pulse, with what follows
+    input  logic                 start_i,         // pulse, with the following inputs
     input  logic [31:0]          table_address_i,
     input  logic [31:0]          table_rows_i,
     input  logic [31:0]          row_bytes_i,
-    input  logic [31:0]          index_address_i, // of the row numbers, to name a bad one
+    input  logic [31:0]          index_address_i, // of the row numbers, for the address of a bad one
     input  logic [24:0]          count_i,         // row numbers
 
     input  logic                 beat_valid_i,    // row numbers, int32

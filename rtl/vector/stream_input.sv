@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// An input stream of a program: asks for its rows, packs what comes into words
-// of all lanes, and shows the program its window.
+// An input stream of a program: requests its rows, packs the data into words of
+// all lanes, and gives the program a window onto them.
 // Reset and abort state: idle.
 module stream_input
   import npu_pkg::*;
@@ -17,15 +17,15 @@ module stream_input
     input  logic                 rst_ni,
     input  logic                 abort_i,
     input  logic                 start_i,      // pulse: fetch the stream's memory
-    input  logic                 program_i,    // for a program; else the beats go elsewhere
+    input  logic                 program_i,    // for a program; else another module takes the beats
     input  stream_t              stream_i,     // stable from start_i to idle_o
     input  logic [24:0]          rows_i,
     input  logic [15:0]          batch0_i,
     input  logic [15:0]          batch1_i,
     input  logic                 drain_i,      // the program has ended
-    output logic                 idle_o,       // all that was asked for has come
+    output logic                 idle_o,       // all requested data has arrived
 
-    // memory channel; the beats only while program_i
+    // memory channel; beats only while program_i is high
     output logic                 desc_valid_o,
     input  logic                 desc_ready_i,
     output dma_desc_t            desc_o,
@@ -44,7 +44,7 @@ module stream_input
 );
   logic resident, constant, word_valid, word_ready, word_last, row_taken;
   logic [Lanes*32-1:0] word;
-  logic [31:0] awaited_q;  // rows asked for, for a program, that have not come
+  logic [31:0] awaited_q;  // rows requested for a program that have not arrived
 
   assign resident = stream_i.row_granules <= 32'(RowElements / Partials);
   assign constant = program_i && resident && stream_i.row_stride == '0 && stream_i.batch0_stride == '0

@@ -2,12 +2,11 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// Names the memory transfers of one stream of a command: batches, rows, and
-// for a row that does not stay on chip one transfer a pass.
+// Generates the memory transfers of one stream of a command, batch by batch and
+// row by row. A row that does not stay on chip is transferred in every pass.
 //
-// A row that is a single segment needs no transfer of its own: all rows of a
-// batch are one transfer. A row that is the same throughout the command and
-// stays on chip is transferred once.
+// Where a row is a single segment, all rows of a batch are one transfer. A row
+// that is the same throughout the command and stays on chip is transferred once.
 // Reset and abort state: none.
 module stream_walker
   import npu_pkg::*;
@@ -18,7 +17,7 @@ module stream_walker
     input  logic        abort_i,
     input  logic        start_i,      // pulse, with the stream
     input  stream_t     stream_i,     // stable until the last transfer is taken
-    input  logic        resident_i,   // a row is transferred once, whatever its passes
+    input  logic        resident_i,   // a row stays on chip: it is transferred once for all passes
     input  logic        constant_i,   // the command has one row of this stream, and it is resident
     input  logic [24:0] rows_i,
     input  logic [15:0] batch0_i,
@@ -31,7 +30,7 @@ module stream_walker
   logic [3:0] pass_q;
   logic [24:0] row_q;
   logic [15:0] batch0_q, batch1_q;
-  logic [31:0] addr_q, addr0_q, addr1_q;  // of the row, the inner and the outer batch
+  logic [31:0] addr_q, addr0_q, addr1_q;  // of the row, the inner batch, the outer batch
 
   assign one_pass = resident_i || stream_i.passes <= 4'd1;
   assign merge    = stream_i.segs == 25'd1 && one_pass && !constant_i;

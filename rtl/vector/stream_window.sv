@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// An input stream on chip: the words that its channel has brought, and the
-// window through which the program sees them.
+// An input stream on chip: the words that its channel has delivered, and the
+// window through which the program reads them.
 //
-// A row that fits is kept until END, so every pass over it reads the chip, not
-// memory, and the rows behind it are loaded meanwhile. A longer row is a queue:
-// its words are dropped as the window moves on, and the walker has each pass
-// transferred anew. A constant row is kept throughout the command.
-// Positions count words and are never reset within a command; the memory is a
-// ring, so their low bits are its address. A program reads a stream in each row
-// or in none, and reading waits for what has come, so the window is never more
-// than two rows with all their passes ahead of it: positions are compared as
-// signed differences of one bit more than that takes.
+// A row that fits is kept until END, so all its passes read the on-chip memory
+// while the next rows are loaded. A longer row is a queue: its words are dropped
+// as the window moves on, and the walker transfers them again for each pass. A
+// constant row is kept throughout the command.
+//
+// Positions count words and are not reset within a command. The memory is a
+// ring, addressed by their low bits. A program reads a stream in each row or in
+// none, and a read waits for its data. So the window is at most two rows with
+// all their passes ahead of the data, and a signed difference of positions needs
+// one bit more than that.
 // Reset and abort state: empty.
 module stream_window
   import vector_pkg::*;
@@ -28,20 +29,20 @@ module stream_window
     input  stream_t             stream_i,      // stable while in use
     input  logic                resident_i,
     input  logic                constant_i,
-    input  logic                drain_i,       // drop what still comes
+    input  logic                drain_i,       // drop the words that still arrive
 
     input  logic                word_valid_i,
     output logic                word_ready_o,
     input  logic [Lanes*32-1:0] word_i,
     input  logic                word_last_i,   // of a segment
 
-    input  logic [BeatBits-1:0] beat_i,        // word of the window to look at
-    output logic                ready_o,       // word_o is there
-    output logic                used_up_o,     // no pass is left
+    input  logic [BeatBits-1:0] beat_i,        // word of the window to read
+    output logic                ready_o,       // word_o is valid
+    output logic                used_up_o,     // all passes are over
     output logic [Lanes*32-1:0] word_o,
     input  logic                advance_i,     // pulse
-    input  logic [31:0]         granules_i,    // with advance_i: by how many times 16 elements
-    input  logic                row_end_i      // pulse: on to the next row
+    input  logic [31:0]         granules_i,    // with advance_i: step in units of 16 elements
+    input  logic                row_end_i      // pulse: go on to the next row
 );
   localparam int unsigned Words       = RowElements / Lanes;
   localparam int unsigned AddressBits = $clog2(Words);
@@ -51,19 +52,19 @@ module stream_window
 
   logic [Lanes*32-1:0] memory_q [Words];
 
-  // A row has fewer than 2^32 elements and 2^20 segments, so with each segment rounded up, and at the least of lanes,
-  // fewer than 2^32 words; there are at most 15 passes.
+  // A row has fewer than 2^32 elements and 2^20 segments, and a word has at least 2 elements. With each segment rounded
+  // up, a row has fewer than 2^32 words. There are at most 15 passes.
   localparam int unsigned PositionBits = 32 + 4 + 2;
   typedef logic [PositionBits-1:0] position_t;
   localparam position_t GranuleWords = position_t'(Granule);
 
   // ---- filling ------------------------------------------------------------------------
-  position_t write_q, keep_q;  // next word to come, oldest word to keep
+  position_t write_q, keep_q;  // next word to arrive, oldest word to keep
   position_t held;
   logic store;
 
   assign held         = write_q - keep_q;
-  // What the window has passed without waiting for it may still be to come.
+  // The difference is negative where the window has passed words that have not arrived.
   assign word_ready_o = drain_i || held[PositionBits-1] || held < position_t'(Words);
   assign store        = word_valid_i && word_ready_o;
 
@@ -86,7 +87,7 @@ module stream_window
   logic segment_done, row_done;
 
   assign row_words     = stream_i.row_granules << GranuleBits;
-  // Words that hold elements; the rest of the last granule has none.
+  // Words that hold elements; further words of the last granule hold none.
   assign segment_words = ((stream_i.length - 32'd1) >> LaneBits) + 32'd1;
   assign pass_words    = (((stream_i.length - 32'd1) >> $clog2(Partials)) + 32'd1) << GranuleBits;
   assign row_step      = position_t'(row_words) * (resident_i ? position_t'(1) : position_t'(stream_i.passes));

@@ -2,10 +2,11 @@
 `default_nettype none
 
 // The arithmetic of all lanes, one clock an instruction word, and the
-// accumulators, whose sixteen partial results each belong to one lane.
+// accumulators. Each of an accumulator's sixteen partial results belongs to one
+// lane.
 //
-// One fused multiply-add a lane serves all sums and products, behind a choice
-// of operands: a + b is a * 1 + b, a * b is a * b + -0.
+// One fused multiply-add a lane computes all sums and products from selected
+// operands: a + b is a * 1 + b, a * b is a * b + -0.
 // Reset and clear state: all accumulators zero.
 module vector_alu
   import fp32_pkg::*;
@@ -13,16 +14,16 @@ module vector_alu
   import vector_pkg::*;
 #(
     parameter int unsigned Lanes    = 16,             // a power of two from 2 to 16
-    parameter int unsigned LaneBits = $clog2(Lanes),  // of a lane's number; not to be set
-    parameter int unsigned WordBits = 6 - LaneBits    // of an accumulator word's number; not to be set
+    parameter int unsigned LaneBits = $clog2(Lanes),  // of a lane's number; derived, not to be set
+    parameter int unsigned WordBits = 6 - LaneBits    // of an accumulator word's number; derived, not to be set
 ) (
     input  logic                   clk_i,
     input  logic                   clear_i,       // zero the accumulators
 
     input  logic                   execute_i,
     input  logic [6:0]             opcode_i,
-    input  logic                   accumulate_i,  // into the accumulator word: result = op(word, a)
-    input  logic                   fold_i,        // lane 0: result = op(result before, a)
+    input  logic                   accumulate_i,  // accumulator word = op(accumulator word, a)
+    input  logic                   fold_i,        // lane 0: result = op(last result, a)
     input  logic                   fold_first_i,  // with fold_i: result = a
     input  logic [WordBits-1:0]    word_i,        // accumulator word
     input  logic [LaneBits:0]      count_i,       // lanes at work; the others keep the accumulator
@@ -31,7 +32,7 @@ module vector_alu
     input  logic [Lanes*32-1:0]    c_i,
     output logic [Lanes*32-1:0]    result_o,      // one clock after execute_i
 
-    input  logic [5:0]             partial_i,     // {accumulator, partial result} to look at
+    input  logic [5:0]             partial_i,     // {accumulator, partial result} to read
     output logic [31:0]            partial_o
 );
   localparam int unsigned Words    = Accumulators * Partials / Lanes;
@@ -99,7 +100,7 @@ module vector_alu
 
   logic [Lanes*32-1:0] partials_q [Words];
   logic [Lanes*32-1:0] stored, looked_at;
-  logic forward_q;  // the result is still to be stored in word forward_word_q
+  logic forward_q;  // the result is not stored in word forward_word_q yet
   logic [WordBits-1:0] forward_word_q;
 
   assign stored    = partials_q[word_i];
@@ -109,7 +110,7 @@ module vector_alu
     assign accumulator[l] = (fold_i || (forward_q && forward_word_q == word_i)) ? result_q[l] : stored[l*32+:32];
   end
 
-  // With two operands an accumulation is op(accumulator, a).
+  // An accumulation with a two-operand opcode computes op(accumulator, a).
   logic with_accumulator;
   assign with_accumulator = accumulate_i || fold_i;
   for (genvar l = 0; l < Lanes; l++) begin : g_operands

@@ -5,9 +5,9 @@
 // programs computes on 32-bit words.
 //
 // IEEE-754 binary32, round to nearest even, subnormals kept, every NaN result
-// canonical (0x7FC00000); a mask is all ones or zero. As in fp32_pkg nothing
-// branches, so that a simulator evaluates all lanes with vector instructions.
-// An argument that chooses among operations is a constant of the caller's.
+// canonical (0x7FC00000); a mask is all ones or zero. As in fp32_pkg there are
+// no branches, so a simulator can evaluate all lanes with vector instructions.
+// Callers pass a constant for an argument that selects an operation.
 package vector_alu_pkg;
   import fp32_pkg::fp32_t;
   import fp32_pkg::CanonicalNan;
@@ -37,8 +37,8 @@ package vector_alu_pkg;
 
   localparam fp32_t SignBit = 32'h8000_0000;
 
-  // A number other than 0 moved left until its leading one is bit 31; above it,
-  // in bits 63:32, the number of places.
+  // Bits 31:0: a nonzero number moved left until its leading one is bit 31.
+  // Bits 63:32: the number of places.
   function automatic logic [63:0] normalize32(input logic [31:0] significand);
     logic [31:0] moved, places, shift;
     moved  = significand;
@@ -64,7 +64,7 @@ package vector_alu_pkg;
   // sums and products are cases of it: c = -0 gives the bare product.
   function automatic fp32_t alu_fma(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent);
     // Exponents carry this offset on top of the format's own, so that they
-    // stay positive; beyond +-Limit nothing changes any more.
+    // stay positive. Exponents beyond +-Limit all give the same result.
     localparam logic [31:0] Offset = 32'd2048;
     localparam logic [31:0] Limit  = 32'd1024;
     logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale;
@@ -77,7 +77,7 @@ package vector_alu_pkg;
     abs_c  = c & 32'h7FFF_FFFF;
     sign_p = (a ^ b) & SignBit;
     sign_c = c & SignBit;
-    // A subnormal has the exponent of the smallest normal and no hidden one.
+    // A subnormal has the exponent of the smallest normal, and no hidden bit.
     exp_a = abs_a >> 23;
     exp_b = abs_b >> 23;
     exp_c = abs_c >> 23;
@@ -94,7 +94,7 @@ package vector_alu_pkg;
     scale = (scale > SignBit + Limit) ? (SignBit + Limit) : scale;
     scale = scale - (SignBit - Offset);
 
-    // The product's leading one goes to bit 61; exp_p is the exponent of that bit.
+    // The product's leading one moves to bit 61; exp_p is the exponent of that bit.
     product = (64'(sig_a) * 64'(sig_b)) << 14;
     exp_p   = exp_a + exp_b + scale - 32'd126;
     zero_p  = product == 0;
@@ -116,10 +116,10 @@ package vector_alu_pkg;
     exp_p   = zero_p ? 32'd0 : exp_p;
     addend  = 64'(sig_c) << 38;
 
-    // The one with the lesser exponent moves right; what it loses stays as a
-    // sticky bit. Nothing is lost at a distance of 0 or 1, and beyond that the
-    // difference has its leading one at bit 60 at least. A subnormal addend
-    // need not be normalized: no bit below its last one survives rounding.
+    // The operand with the smaller exponent moves right; the bits that it loses
+    // stay as a sticky bit. No bit is lost at a distance of 0 or 1. At a greater
+    // distance the difference has its leading one at bit 60 or above. A subnormal
+    // addend need not be normalized: no bit below its last one survives rounding.
     swap     = exp_c > exp_p;
     greater  = swap ? addend : product;
     lesser   = swap ? product : addend;
@@ -135,7 +135,7 @@ package vector_alu_pkg;
     // x + -x is +0; -0 + -0 is -0.
     sign     = (sum == 0 && subtract) ? 32'd0 : sign;
 
-    // The leading one goes to bit 62, of which exp_p becomes the exponent.
+    // The leading one moves to bit 62; exp_p becomes the exponent of that bit.
     exp_p = (swap ? exp_c : exp_p) + 32'd1;
     shift = (sum[62:31] == 0) ? 32'd32 : 32'd0;
     sum   = sum << shift;
@@ -159,7 +159,7 @@ package vector_alu_pkg;
     // 24 bits to keep, a guard bit, one below it, the rest in a sticky bit.
     top    = 32'(sum >> 37) & 32'h03FF_FFFF;
     sticky = (sum[36:0] != 0) ? 32'd1 : 32'd0;
-    // Below the normal range the significand moves right; 26 places and more
+    // Below the normal range the significand moves right; 26 places or more
     // leave only the sticky bit.
     shift    = (exp_p <= Offset) ? (Offset + 32'd1 - exp_p) : 32'd0;
     shift    = (shift > 32'd26) ? 32'd26 : shift;
@@ -167,7 +167,7 @@ package vector_alu_pkg;
     top      = top >> shift;
     mantissa = top >> 2;
     round    = (top >> 1) & (top | sticky | mantissa) & 32'd1;
-    // The hidden one adds itself to the exponent, and so does a carry.
+    // The hidden bit, or a carry into it, adds 1 to the exponent.
     exp_p    = (exp_p <= Offset || sum == 0) ? 32'd0 : (exp_p - (Offset + 32'd1));
     result   = (exp_p << 23) + mantissa + round;
     result   = (exp_p > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
@@ -204,7 +204,7 @@ package vector_alu_pkg;
     return (is_nan(a) || is_nan(b)) ? CanonicalNan : greater;
   endfunction
 
-  // The mask of one comparison.
+  // The mask of a comparison.
   function automatic logic [31:0] alu_compare(input logic [31:0] a, input logic [31:0] b, input compare_t kind);
     logic unordered, zeros, equal, less, int_equal, int_less, holds;
     unordered = is_nan(a) || is_nan(b);
@@ -284,7 +284,7 @@ package vector_alu_pkg;
     moved      = 32'(normalized);
     places     = 32'(normalized >> 32);
     round      = (moved >> 7) & (((moved[6:0] != 0) ? 32'd1 : 32'd0) | (moved >> 8)) & 32'd1;
-    // The hidden one adds itself to the exponent, and so does a carry.
+    // The hidden bit, or a carry into it, adds 1 to the exponent.
     result     = ((32'd157 - places) << 23) + (moved >> 8) + round;
     return (magnitude == 0) ? 32'd0 : (result | sign);
   endfunction
@@ -300,7 +300,7 @@ package vector_alu_pkg;
     lost     = significand & ((32'd1 << shift) - 32'd1);
     kept     = significand >> shift;
     round    = kept & (((lost != 0) ? 32'd1 : 32'd0) | (kept >> 1)) & 32'd1;
-    // The hidden one adds itself to the exponent, and so does a carry.
+    // The hidden bit, or a carry into it, adds 1 to the exponent.
     exponent = (exponent < 32'd113) ? 32'd0 : (exponent - 32'd113);
     result   = (exponent << 10) + (kept >> 1) + round;
     result   = (exponent > 32'd29) ? 32'h7C00 : result;
@@ -330,7 +330,7 @@ package vector_alu_pkg;
     return is_nan(a) ? 32'h7FC0 : ((a + 32'h7FFF + ((a >> 16) & 32'd1)) >> 16);
   endfunction
 
-  // Arithmetic modulo 2^32, bits, and signed order of int32.
+  // Arithmetic modulo 2^32, bitwise operations, and signed order of int32.
   function automatic logic [31:0] alu_integer(input logic [31:0] a, input logic [31:0] b, input integer_op_t operation);
     logic [31:0] places, right, less_a, less_b, result;
     logic less;

@@ -27,7 +27,7 @@ module vector_core
 
     input  logic                   start_i,         // pulse while idle
     input  vector_command_t        command_i,       // stable from start_i to the end
-    output logic                   busy_o,          // rows are left
+    output logic                   busy_o,          // a program is running
     output logic                   fault_o,         // pulse: the program broke a rule
     output logic [31:0]            fault_address_o, // with fault_o: the instruction
 
@@ -50,7 +50,7 @@ module vector_core
     output logic                   out_valid_o,
     output logic [Lanes*32-1:0]    out_word_o,
     output logic [$clog2(Lanes):0] out_count_o,
-    input  logic                   out_room_i,      // for three more words
+    input  logic                   out_room_i,      // room for three more words
 
     // performance events
     output logic                   stall_read_o,
@@ -74,7 +74,7 @@ module vector_core
     StateIdle,
     StateBegin,  // of the command's first row
     StateRun,
-    StateEnd     // of a row: what is in the lanes is written
+    StateEnd     // of a row: the lanes' last words are written
   } core_state_e;
 
   core_state_e state_q, state_d;
@@ -326,7 +326,7 @@ module vector_core
     issue.count      = count;
   end
 
-  // Is `code`, as this word reads it, still to be written?
+  // A word in flight writes `code`, where the current word reads it.
   function automatic logic meets(input logic [5:0] code, input logic valid, input logic [5:0] dst,
                                  input logic [RowBits-1:0] address);
     meets = valid && dst == code
@@ -336,7 +336,7 @@ module vector_core
     pending = meets(code, executing_q, execute_q.dst, execute_q.address)
               || meets(code, writing_q && !write_q.write, write_q.dst, write_q.address);
   endfunction
-  // What is just being written is taken on its way.
+  // The operand is in the write stage and is taken from there.
   function automatic logic forwarded(input logic [5:0] code);
     forwarded = meets(code, writing_q && write_q.write, write_q.dst, write_q.address);
   endfunction
@@ -370,7 +370,7 @@ module vector_core
   end
 
   // ---- registers ----------------------------------------------------------------------------
-  // What has not been written in this row reads as zero.
+  // A register that has not been written in this row reads as zero.
   word_t vectors_q [16*Beats];
   word_t row0_q [RowWords];
   word_t row1_q [RowWords];
@@ -410,7 +410,7 @@ module vector_core
     end
   endfunction
 
-  // Neighbours change places; behind the last element there is zero.
+  // Swaps neighbouring elements; the element behind the last one is zero.
   function automatic word_t swapped(input word_t value);
     for (int unsigned l = 0; l < Lanes; l++)
       swapped[l*32+:32] = ((l ^ 1) < 32'(count)) ? value[(l^1)*32+:32] : 32'd0;

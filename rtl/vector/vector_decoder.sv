@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// What an instruction is, from its fields alone: which operands it reads, and
-// whether opcode and operands are legal. Without clock and state.
+// Decodes an instruction from its fields alone: which operands it reads, and
+// whether opcode and operands are legal. Purely combinational.
 module vector_decoder
   import vector_pkg::*;
 (
@@ -13,14 +13,14 @@ module vector_decoder
     output logic         control_o,     // no datapath
     output logic         fold_o,
     output logic         accumulate_o,  // the destination's old value is an operand
-    output logic         illegal_o      // opcode or operands
+    output logic         illegal_o      // opcode or operands are illegal
 );
   vop_e opcode;
   assign opcode = vop_e'(instruction_i.opcode);
 
   logic known, arithmetic, three, two, accumulates, aset, source_bad, dst_bad;
 
-  // A value that an instruction of lanes can read.
+  // An operand that an instruction of the lanes can read.
   function automatic logic readable(input logic [5:0] code);
     readable = is_vector(code) || is_stream(code) || is_row(code) || code == OperandIota || is_uniform(code);
   endfunction

@@ -2,12 +2,11 @@
 `default_nettype none
 `include "npu_assert.svh"
 
-// The vector engine: programs on streams of rows, and the copies that need no
-// program.
+// The vector engine: programs on streams of rows, and copies without a program.
 //
 // VECTOR and ADD_TENSOR run in vector_core between four input streams and the
-// output. MEMCPY passes the beats of the first channel to the output channel,
-// GATHER likewise with the rows that the second channel's numbers name.
+// output. MEMCPY passes the beats of the first channel to the output channel.
+// GATHER does the same with the rows that the second channel's numbers select.
 // LOAD_PROGRAM writes the first channel's beats to program memory.
 // Reset and abort state: idle; programs survive an abort.
 module vector_engine
@@ -25,14 +24,14 @@ module vector_engine
     input  logic                 abort_i,
 
     input  logic                 start_i,          // pulse while idle
-    input  logic                 retire_i,         // pulse: the command, done before, and all ahead of it succeeded
+    input  logic                 retire_i,         // pulse: the done command and all older ones have succeeded
     input  vector_command_t      command_i,        // stable from start_i to retire_i
     output logic                 busy_o,
     output logic                 done_o,           // pulse: the result is in memory
-    output logic                 fault_o,          // pulse: the command failed; then it waits for an abort
+    output logic                 fault_o,          // pulse: the command failed; the engine then waits for an abort
     output logic                 fault_index_o,    // with fault_o: a bad row number, else a bad program
     output logic [31:0]          fault_address_o,  // with fault_o
-    output logic [31:0]          program_words_o,  // loaded
+    output logic [31:0]          program_words_o,  // loaded words of program memory
     output logic                 program_ready_o,  // a LOAD_PROGRAM may start
 
     // memory controller: the inputs and the output
@@ -52,12 +51,12 @@ module vector_engine
 
     // performance events
     output logic                 stall_read_o,     // the lanes wait for operands
-    output logic                 stall_write_o     // the lanes wait for room behind them
+    output logic                 stall_write_o     // the lanes wait for room at the output
 );
   localparam int unsigned BeatBits   = $clog2(VectorLength / Lanes);
   localparam int unsigned CountBits  = $clog2(Lanes) + 1;
   localparam int unsigned WordBits   = Lanes * 32;
-  // Results of a row wait here while the lanes are at the next one.
+  // The results of a row wait here while the lanes process the next row.
   localparam int unsigned QueueWords = 8 * VectorLength / Lanes;
 
   logic is_program, is_copy, is_gather, is_load;
@@ -159,7 +158,7 @@ module vector_engine
         .clk_i,
         .rst_ni,
         .abort_i,
-        // A gather names the rows of stream 0 itself.
+        // For a gather, row_gatherer generates the transfers of stream 0.
         .start_i          (start_i && command_i.streams[s].enable && !(is_gather && s == 0)),
         .program_i        (is_program),
         .stream_i         (command_i.streams[s]),
@@ -182,7 +181,7 @@ module vector_engine
         .window_granules_i(granules),
         .row_end_i        (row_end)
     );
-    // A load asks for its words when program memory can take them.
+    // A load requests its words when program memory can take them.
     assign src_desc_valid_o[s] = (s == 0 && is_gather) ? gather_desc_valid
                                  : (input_desc_valid[s] && !(s == 0 && load_waits));
     assign src_desc_o[s]       = (s == 0 && is_gather) ? gather_desc : input_desc[s];
@@ -345,7 +344,7 @@ module vector_engine
     $fatal(1, "vector_engine: DataWidth must be at least 64");
   end
 
-  // The channels of stream 0 and of the result have several users.
+  // The channels of stream 0 and of the result have several drivers, so they are asserted here.
   `NPU_ASSERT_HANDSHAKE(SourceDescHolds, src_desc_valid_o[0], src_desc_ready_i[0], src_desc_o[0],
                         "a descriptor changed or was withdrawn before it was taken", abort_i)
   `NPU_ASSERT_HANDSHAKE(ResultHolds, dst_valid_o, dst_ready_i, dst_data_o,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
 
-// The vector engine's instruction set (spec/contract.toml, docs/vector.md) and what a checked command of the engine
-// holds.
+// The vector engine's instruction set (spec/contract.toml, docs/vector.md) and the types of a checked command.
 package vector_pkg;
 
   `include "vector_contract.svh"
@@ -10,14 +9,14 @@ package vector_pkg;
   localparam logic [5:0] OperandRow0 = OperandRow;
   localparam logic [5:0] OperandRow1 = OperandRow + 6'd1;
 
-  // A source with one value for all elements.
+  // A source that has one value for all elements.
   function automatic logic is_uniform(input logic [5:0] code);
     is_uniform = is_scalar(code) || code == OperandImm || (code >= OperandRowNo && code <= OperandRep)
                  || is_param(code);
   endfunction
 
   // ---- commands -----------------------------------------------------------------------
-  // A checked stream: byte strides are zero where there is nothing to step over.
+  // A checked stream. Byte strides are zero where the count is 1.
   typedef struct packed {
     logic [31:0] addr;
     logic [31:0] row_stride;
@@ -27,7 +26,7 @@ package vector_pkg;
     logic [31:0] seg_bytes;     // of a segment
     logic [31:0] seg_len;       // elements of a segment
     logic [24:0] segs;
-    logic [31:0] length;        // elements of a segment as programs see it: pack makes one of all
+    logic [31:0] length;        // elements of a segment as programs see it: with pack, one segment holds all
     logic [24:0] segments;      // segments as programs see them
     logic [31:0] row_granules;  // the row in units of 16 elements, each segment rounded up
     logic [3:0]  passes;
@@ -55,6 +54,6 @@ package vector_pkg;
     logic [7:0][31:0]  params;
   } vector_command_t;
 
-  // ADD_TENSOR's program is built in, behind this entry.
+  // Entry of ADD_TENSOR's built-in program.
   localparam logic [31:0] BuiltinEntry = 32'h8000_0000;
 endpackage

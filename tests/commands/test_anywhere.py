@@ -19,6 +19,7 @@ from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, NpuTestbench, npu_test
+from tests.commands.bus_errors import fail
 
 # Behind what the testbench places for itself, and before its ring.
 FIRST, LAST = 0x0080_0000, 0x0FFE_0000
@@ -82,14 +83,8 @@ async def test_bus_errors(tb: NpuTestbench, op: str) -> None:
         hit = dst if write else tb.random.choice(sources)
         tb.dram.clear_statistics()
         tb.dram.add_fault(hit, hit + 4, read=not write, write=write, decode=turn % 2 == 1)
-        index = (await tb.state()).retired
-        await tb.commands.submit(packets, tb.random.choice(("window", "ring")))
-        assert await tb.commands.wait(100_000) == State.ERROR
         code = ErrorCode.WRITE_RESPONSE if write else ErrorCode.READ_RESPONSE
-        await tb.check_bus_error(code, index)
-        tb.dram.clear_faults()
-        await tb.recover()
-        await tb.restart()
+        await fail(tb, packets, code, tb.random.choice(("window", "ring")), 0)
 
 
 @npu_test()

@@ -31,6 +31,7 @@ from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
+from tests.commands.bus_errors import fail
 
 W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
@@ -381,16 +382,11 @@ async def test_read_error(tb: NpuTestbench, via: Path, op: str) -> None:
     """SLVERR or DECERR on an operand: READ_RESPONSE with the burst's address; a later run of the same
     works."""
     source, _, packets = _operation(tb, op)
+    nop = NpuCommandPacket(Opcode.NOP)
     for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
         tb.dram.clear_statistics()
         tb.dram.add_fault(source + hit, source + hit + 4, read=True, decode=tb.random.random() < 0.5)
-        index = (await tb.state()).retired + 1
-        await tb.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
-        assert await tb.commands.wait(1_000_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.READ_RESPONSE, index)
-        tb.dram.clear_faults()
-        await tb.recover()
-        await tb.restart()
+        await fail(tb, [nop, *packets, nop], ErrorCode.READ_RESPONSE, via, 1)
     assert await tb.run(packets, via) == State.DONE
 
 
@@ -398,16 +394,11 @@ async def test_read_error(tb: NpuTestbench, via: Path, op: str) -> None:
 async def test_write_error(tb: NpuTestbench, via: Path, op: str) -> None:
     """An error response to a result: WRITE_RESPONSE, even when it comes with the last burst."""
     _, dst, packets = _operation(tb, op)
+    nop = NpuCommandPacket(Opcode.NOP)
     for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
         tb.dram.clear_statistics()
         tb.dram.add_fault(dst + hit, dst + hit + 4, write=True)
-        index = (await tb.state()).retired + 1
-        await tb.commands.submit([NpuCommandPacket(Opcode.NOP), *packets, NpuCommandPacket(Opcode.NOP)], via)
-        assert await tb.commands.wait(1_000_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.WRITE_RESPONSE, index)
-        tb.dram.clear_faults()
-        await tb.recover()
-        await tb.restart()
+        await fail(tb, [nop, *packets, nop], ErrorCode.WRITE_RESPONSE, via, 1)
     assert await tb.run(packets, via) == State.DONE
 
 

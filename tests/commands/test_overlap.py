@@ -10,6 +10,7 @@ from echo_npu.spec.data_types import DataType
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands.bus_errors import fail
 from tests.commands.cycles import compare_cycles, timed
 from tests.commands.products import Product, run_all
 
@@ -81,14 +82,8 @@ async def test_read_error_has_an_owner(tb: NpuTestbench, failing: str, operand: 
     for hit in (0, 4 * SIZE * SIZE - 4):
         tb.dram.clear_statistics()
         tb.dram.add_fault(source + hit, source + hit + 4, read=True)
-        index = (await tb.state()).retired + (failing == "second")
         packets = [*pair[0].packets, *pair[1].packets, NpuCommandPacket(Opcode.NOP)]
-        await tb.commands.submit(packets, "ring")
-        assert await tb.commands.wait(1_000_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.READ_RESPONSE, index)
-        tb.dram.clear_faults()
-        await tb.recover()
-        await tb.restart()
+        await fail(tb, packets, ErrorCode.READ_RESPONSE, "ring", int(failing == "second"))
     await run_all(tb, pair, "ring")
 
 

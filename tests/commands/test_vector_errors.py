@@ -26,6 +26,7 @@ from echo_npu.vector.memory import ProgramMemory
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
+from tests.commands.bus_errors import fail
 
 W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
@@ -608,17 +609,6 @@ class Operation:
         place = self._tb.destination(nbytes)
         self.dst = (place, nbytes)
         return place
-
-
-async def fail(tb: NpuTestbench, packets: list[Packet], code: ErrorCode, via: Path, before: int) -> None:
-    """Submit commands of which one, behind `before` others, ends with a bus error; check, and begin anew."""
-    index = (await tb.state()).retired + before
-    await tb.commands.submit(packets, via)
-    assert await tb.commands.wait(1_000_000) == State.ERROR
-    await tb.check_bus_error(code, index)
-    tb.dram.clear_faults()
-    await tb.recover()
-    await tb.restart()
 
 
 @npu_test(via=["window", "ring"], name=["vector", "gather", "load"])

@@ -13,13 +13,15 @@ from tests.rtl.stimulus import CHANCES
 class Source:
     """Offer values one after another; what is offered stays until it is taken.
 
+    A value is the bits of the signals `data` side by side, the first one highest.
+
     Attributes: values (not yet taken), chance (of the next value being there in a clock).
     """
 
-    def __init__(self, dut: Any, valid: str, ready: str, data: str) -> None:
+    def __init__(self, dut: Any, valid: str, ready: str, *data: str) -> None:
         self.values: deque[int] = deque()
         self.chance = 1.0
-        self._valid, self._ready, self._data = (getattr(dut, name) for name in (valid, ready, data))
+        self._valid, self._ready, *self._data = (getattr(dut, name) for name in (valid, ready, *data))
         self._offering = False
 
     def drive(self) -> None:
@@ -27,8 +29,10 @@ class Source:
         if not self._offering:
             self._offering = bool(self.values) and random.random() < self.chance
         self._valid.value = int(self._offering)
-        width = len(self._data)
-        self._data.value = self.values[0] if self._offering else random.getrandbits(width)
+        value = self.values[0] if self._offering else random.getrandbits(sum(map(len, self._data)))
+        for signal in reversed(self._data):
+            signal.value = value & (1 << len(signal)) - 1
+            value >>= len(signal)
 
     def taken(self) -> int | None:
         """Return the value that was taken at the clock edge just passed, if one was."""

@@ -35,8 +35,7 @@ async def reset(dut: Any, *inputs: str) -> None:
 
 
 def clocks() -> int:
-    """How many clocks the simulation is old: a whole number, where the difference of two times in ns need not
-    be one."""
+    """Clocks since the start of the simulation: an int, so a difference of two is exact."""
     return round(get_sim_time("ns") / CLOCK_NS)
 
 

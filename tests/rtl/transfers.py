@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,11 @@ class Transfer:
     @classmethod
     def of(cls, descriptor: Any) -> Transfer:
         """Read a port of the type dma_desc_t."""
-        word = int(descriptor.value)
+        return cls.from_bits(int(descriptor.value))
+
+    @classmethod
+    def from_bits(cls, word: int) -> Transfer:
+        """The transfer of a value of that type."""
         return cls(*(word >> place & 0xFFFF_FFFF for place in (96, 64, 32, 0)))
 
     @property
@@ -91,12 +96,24 @@ def bursts_of(start: int, row_bytes: int, bus: int) -> list[tuple[int, int]]:
 
 async def submit(dut: Any, transfer: Transfer) -> None:
     """Hand a transfer over."""
-    dut.desc_addr_i.value = transfer.addr
-    dut.desc_row_bytes_i.value = transfer.row_bytes
-    dut.desc_rows_i.value = transfer.rows
-    dut.desc_stride_i.value = transfer.stride
+    dut.desc_i.value = transfer.bits
     dut.desc_valid_i.value = 1
     await RisingEdge(dut.clk_i)
     while not dut.desc_ready_o.value:
         await RisingEdge(dut.clk_i)
     dut.desc_valid_i.value = 0
+
+
+async def submit_all(dut: Any, transfers: Sequence[Transfer]) -> None:
+    """Hand transfers over, one after another."""
+    for transfer in transfers:
+        await submit(dut, transfer)
+
+
+async def until_idle(dut: Any, most: int = 5000) -> None:
+    """Wait until `idle_o` is high. AssertionError: it is not within `most` clocks."""
+    for _ in range(most):
+        await RisingEdge(dut.clk_i)
+        if dut.idle_o.value:
+            return
+    raise AssertionError("it does not become idle")

@@ -21,3 +21,13 @@ def npu(config: str) -> Iterator[echo_npu.Device]:
     """A simulated device of its own for each test."""
     with echo_npu.open("rtlmodel", config=config) as device:
         yield device
+
+
+@pytest.fixture(scope="module")
+def pair(config: str) -> Iterator[tuple[echo_npu.Device, echo_npu.Device]]:
+    """An RTL simulation and a functional model."""
+    with (
+        echo_npu.open("rtlmodel", config=config) as rtl,
+        echo_npu.open("cmodel", config=config) as model,
+    ):
+        yield rtl, model

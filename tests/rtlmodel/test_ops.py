@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
-import echo_npu
 from echo_npu import Device
 from tests.runtime.ops.elementwise_cases import CASES, arguments
 
 pytestmark = pytest.mark.sim
-
-
-@pytest.fixture(scope="module")
-def pair(config: str) -> Iterator[tuple[Device, Device]]:
-    """An RTL simulation and a functional model."""
-    with (
-        echo_npu.open("rtlmodel", config=config) as rtl,
-        echo_npu.open("cmodel", config=config) as model,
-    ):
-        yield rtl, model
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-import echo_npu
 from echo_npu import Device
 from tests.runtime.ops.every_operation import EVERY
 from tests.runtime.ops.random_views import Draw
 from tests.runtime.ops.test_random_views import FIRST, arrays, same_bits
 
 pytestmark = pytest.mark.sim
-
-
-@pytest.fixture(scope="module")
-def pair(config: str) -> Iterator[tuple[Device, Device]]:
-    """An RTL simulation and a functional model."""
-    with (
-        echo_npu.open("rtlmodel", config=config) as rtl,
-        echo_npu.open("cmodel", config=config) as model,
-    ):
-        yield rtl, model
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -1,11 +1,8 @@
-"""Builds masked_memory and runs its cocotb tests."""
+"""Runs the tests of masked_memory."""
 
-from tb.blocks import block_design, run_block
+from tb.blocks import run_module
 
 
 def test_masked_memory() -> None:
     """Random reads and writes of parts of words."""
-    run_block(
-        block_design("masked_memory", ("rtl/cells/masked_memory.sv",), parameters={"Words": 4, "Depth": 16}),
-        "tests.rtl.cells.masked_memory.cocotb_masked_memory",
-    )
+    run_module(__file__, Words=4, Depth=16)

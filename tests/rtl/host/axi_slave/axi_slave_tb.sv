@@ -1,5 +1,50 @@
 `include "axi_types.svh"
 
+// All ports of a checker on the bus of this name.
+`define AXI4_PORTS(Bus) \
+  .clk_i, \
+  .rst_ni, \
+  .awvalid_i        (Bus``_awvalid), \
+  .awready_i        (Bus``_awready), \
+  .awid_i           (Bus``_awid), \
+  .awaddr_i         (Bus``_awaddr), \
+  .awlen_i          (Bus``_awlen), \
+  .awsize_i         (Bus``_awsize), \
+  .awburst_i        (Bus``_awburst), \
+  .awlock_i         ('0), \
+  .awcache_i        ('0), \
+  .awprot_i         (Bus``_awprot), \
+  .awqos_i          ('0), \
+  .wvalid_i         (Bus``_wvalid), \
+  .wready_i         (Bus``_wready), \
+  .wdata_i          (Bus``_wdata), \
+  .wstrb_i          (Bus``_wstrb), \
+  .wlast_i          (Bus``_wlast), \
+  .bvalid_i         (Bus``_bvalid), \
+  .bready_i         (Bus``_bready), \
+  .bid_i            (Bus``_bid), \
+  .bresp_i          (Bus``_bresp), \
+  .arvalid_i        (Bus``_arvalid), \
+  .arready_i        (Bus``_arready), \
+  .arid_i           (Bus``_arid), \
+  .araddr_i         (Bus``_araddr), \
+  .arlen_i          (Bus``_arlen), \
+  .arsize_i         (Bus``_arsize), \
+  .arburst_i        (Bus``_arburst), \
+  .arlock_i         ('0), \
+  .arcache_i        ('0), \
+  .arprot_i         (Bus``_arprot), \
+  .arqos_i          ('0), \
+  .rvalid_i         (Bus``_rvalid), \
+  .rready_i         (Bus``_rready), \
+  .rid_i            (Bus``_rid), \
+  .rdata_i          (Bus``_rdata), \
+  .rresp_i          (Bus``_rresp), \
+  .rlast_i          (Bus``_rlast), \
+  .b_excused_i      (1'b0), \
+  .r_excused_i      (1'b0), \
+  .request_excused_i(1'b0)
+
 // Bus names for the memory side of axi_slave, so that AXI models bind to it by prefix.
 module axi_slave_tb #(
     parameter int unsigned DataWidth      = 64,
@@ -114,48 +159,7 @@ module axi_slave_tb #(
       .MaxReads     (2 * MaxOutstanding),
       .CheckBursts  (1'b0)
   ) s_axi_rules (
-      .clk_i,
-      .rst_ni,
-      .awvalid_i        (s_axi_awvalid),
-      .awready_i        (s_axi_awready),
-      .awid_i           (s_axi_awid),
-      .awaddr_i         (s_axi_awaddr),
-      .awlen_i          (s_axi_awlen),
-      .awsize_i         (s_axi_awsize),
-      .awburst_i        (s_axi_awburst),
-      .awlock_i         ('0),
-      .awcache_i        ('0),
-      .awprot_i         (s_axi_awprot),
-      .awqos_i          ('0),
-      .wvalid_i         (s_axi_wvalid),
-      .wready_i         (s_axi_wready),
-      .wdata_i          (s_axi_wdata),
-      .wstrb_i          (s_axi_wstrb),
-      .wlast_i          (s_axi_wlast),
-      .bvalid_i         (s_axi_bvalid),
-      .bready_i         (s_axi_bready),
-      .bid_i            (s_axi_bid),
-      .bresp_i          (s_axi_bresp),
-      .arvalid_i        (s_axi_arvalid),
-      .arready_i        (s_axi_arready),
-      .arid_i           (s_axi_arid),
-      .araddr_i         (s_axi_araddr),
-      .arlen_i          (s_axi_arlen),
-      .arsize_i         (s_axi_arsize),
-      .arburst_i        (s_axi_arburst),
-      .arlock_i         ('0),
-      .arcache_i        ('0),
-      .arprot_i         (s_axi_arprot),
-      .arqos_i          ('0),
-      .rvalid_i         (s_axi_rvalid),
-      .rready_i         (s_axi_rready),
-      .rid_i            (s_axi_rid),
-      .rdata_i          (s_axi_rdata),
-      .rresp_i          (s_axi_rresp),
-      .rlast_i          (s_axi_rlast),
-      .b_excused_i      (1'b0),
-      .r_excused_i      (1'b0),
-      .request_excused_i(1'b0)
+      `AXI4_PORTS(s_axi)
   );
 
   axi4_checker #(
@@ -166,48 +170,7 @@ module axi_slave_tb #(
       .MaxReads     (MaxOutstanding),
       .MaxEarly     (1024)
   ) m_axi_rules (
-      .clk_i,
-      .rst_ni,
-      .awvalid_i        (m_axi_awvalid),
-      .awready_i        (m_axi_awready),
-      .awid_i           (m_axi_awid),
-      .awaddr_i         (m_axi_awaddr),
-      .awlen_i          (m_axi_awlen),
-      .awsize_i         (m_axi_awsize),
-      .awburst_i        (m_axi_awburst),
-      .awlock_i         ('0),
-      .awcache_i        ('0),
-      .awprot_i         (m_axi_awprot),
-      .awqos_i          ('0),
-      .wvalid_i         (m_axi_wvalid),
-      .wready_i         (m_axi_wready),
-      .wdata_i          (m_axi_wdata),
-      .wstrb_i          (m_axi_wstrb),
-      .wlast_i          (m_axi_wlast),
-      .bvalid_i         (m_axi_bvalid),
-      .bready_i         (m_axi_bready),
-      .bid_i            (m_axi_bid),
-      .bresp_i          (m_axi_bresp),
-      .arvalid_i        (m_axi_arvalid),
-      .arready_i        (m_axi_arready),
-      .arid_i           (m_axi_arid),
-      .araddr_i         (m_axi_araddr),
-      .arlen_i          (m_axi_arlen),
-      .arsize_i         (m_axi_arsize),
-      .arburst_i        (m_axi_arburst),
-      .arlock_i         ('0),
-      .arcache_i        ('0),
-      .arprot_i         (m_axi_arprot),
-      .arqos_i          ('0),
-      .rvalid_i         (m_axi_rvalid),
-      .rready_i         (m_axi_rready),
-      .rid_i            (m_axi_rid),
-      .rdata_i          (m_axi_rdata),
-      .rresp_i          (m_axi_rresp),
-      .rlast_i          (m_axi_rlast),
-      .b_excused_i      (1'b0),
-      .r_excused_i      (1'b0),
-      .request_excused_i(1'b0)
+      `AXI4_PORTS(m_axi)
   );
 
 endmodule

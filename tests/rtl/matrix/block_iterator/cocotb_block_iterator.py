@@ -1,6 +1,5 @@
 """block_iterator: random products, block by block, against a walk written as nested loops."""
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,12 +10,13 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from echo_npu.spec.data_types import DataType
+from tb.blocks import parameter
 from tests.rtl.matrix.commands import MatrixCommand, Operand
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import pulse, reset
 
 TILE, BLOCK_M, BLOCK_K_TILES, BLOCK_N_TILES, ACC_ENTRIES = 4, 32, 4, 8, 128
-WHOLE_K = os.environ["ITERATOR_WHOLE_K"] == "1"
+WHOLE_K = bool(parameter("WholeK"))
 INPUTS = ("abort_i", "start_i", "next_i", "command_i")
 MEMORY = 1 << 29
 

@@ -1,6 +1,5 @@
 """panel_loader: random panels of every type and direction, memory and consumer of any pace, aborts."""
 
-import os
 import random
 from collections import deque
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ from cocotb.triggers import RisingEdge
 from numpy.typing import NDArray
 
 from echo_npu.spec.data_types import DataType
+from tb.blocks import parameter
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 from tests.rtl.transfers import Transfer
 
-BUS = int(os.environ["LOADER_DATA_WIDTH"]) // 8
-TILE, BLOCK_X, ADDRESS_BITS = (int(os.environ[f"LOADER_{name}"]) for name in ("TILE", "BLOCK_X", "ADDR_BITS"))
+BUS = parameter("DataWidth") // 8
+TILE, BLOCK_X, ADDRESS_BITS = (parameter(name) for name in ("Tile", "BlockX", "AddrBits"))
 K_TILES = (1 << ADDRESS_BITS - 1) // BLOCK_X
 INPUTS = ("abort_i", "panel_valid_i", "desc_ready_i", "data_valid_i", "free_i")
 

@@ -1,6 +1,5 @@
 """tile_buffer: blocks of any height, read straight or turned round, by a writer and a reader of any pace."""
 
-import os
 import random
 from collections import deque
 from dataclasses import dataclass, field
@@ -10,12 +9,12 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-TILE, TAG_BITS = 4, 8
-BLOCKS = int(os.environ["BUFFER_BLOCKS"])
-EARLY = os.environ["BUFFER_EARLY"] == "1"
+TILE, TAG_BITS, BLOCKS = (parameter(name) for name in ("Tile", "TagBits", "Blocks"))
+EARLY = bool(parameter("Early"))
 INPUTS = ("abort_i", "write_i", "last_i", "tag_i", "transpose_i", "next_i", "release_i")
 TRANSPOSED = 1 << TAG_BITS - 1
 """A bit of the tag, as the feeders have it."""

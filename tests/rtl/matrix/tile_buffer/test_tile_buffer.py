@@ -1,24 +1,11 @@
-"""Builds tile_buffer as both feeders have it and runs its cocotb tests."""
-
-import os
+"""Runs the tests of tile_buffer with the parameters of both feeders."""
 
 import pytest
 
-from tb.blocks import block_design, run_block
-
-HERE = "tests/rtl/matrix/tile_buffer"
+from tb.blocks import run_module
 
 
 @pytest.mark.parametrize(("blocks", "early"), [(2, 0), (4, 1)], ids=["weights", "rows"])
-def test_tile_buffer(blocks: int, early: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tile_buffer(blocks: int, early: int) -> None:
     """Random traffic and aborts."""
-    monkeypatch.setitem(os.environ, "BUFFER_BLOCKS", str(blocks))
-    monkeypatch.setitem(os.environ, "BUFFER_EARLY", str(early))
-    run_block(
-        block_design(
-            "tile_buffer",
-            ("rtl/matrix/tile_buffer.sv",),
-            parameters={"Tile": 4, "TagBits": 8, "Blocks": blocks, "Early": early},
-        ),
-        f"{HERE}/cocotb_tile_buffer".replace("/", "."),
-    )
+    run_module(__file__, Tile=4, TagBits=8, Blocks=blocks, Early=early)

@@ -9,7 +9,7 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, reset, take
-from tests.rtl.transfers import Transfer, check_burst, draw, submit
+from tests.rtl.transfers import Transfer, check_burst, draw, submit, submit_all, until_idle
 
 BUS = parameter("DataWidth") // 8
 BUFFER_BEATS = parameter("BufferBeats")
@@ -90,13 +90,9 @@ def dense_beats(memory: Memory, transfer: Transfer) -> list[tuple[int, int]]:
 async def check(dut: Any, memory: Memory, transfers: list[Transfer]) -> None:
     """Hand transfers over as fast as the channel takes them: their data comes, and then it is idle."""
 
-    async def submit_all() -> None:
-        for transfer in transfers:
-            await submit(dut, transfer)
-
     expected = [beat for transfer in transfers for beat in dense_beats(memory, transfer)]
     memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
-    submitting = cocotb.start_soon(submit_all())
+    submitting = cocotb.start_soon(submit_all(dut, transfers))
     signals = ("data_o", "data_row_last_o")
     taking = take(dut, "data_valid_o", "data_ready_i", signals, len(expected), random.choice(CHANCES))
     taken = await with_timeout(cocotb.start_soon(taking), 1, "ms")
@@ -137,8 +133,7 @@ async def room(dut: Any) -> None:
     for short in range(6):
         transfers = [Transfer(0, short * BUS, 1, 0)] * bool(short) + [Transfer(0, SPACE, 1, 0)]
         memory.requested = 0
-        for transfer in transfers:
-            await submit(dut, transfer)
+        await submit_all(dut, transfers)
         for _ in range(8 * BUFFER_BEATS):
             await RisingEdge(dut.clk_i)
         assert BUFFER_BEATS // 2 <= memory.requested <= BUFFER_BEATS + 2  # what is being aligned has left it
@@ -159,12 +154,6 @@ async def abort(dut: Any) -> None:
             await RisingEdge(dut.clk_i)
         dut.abort_i.value = 1
         await RisingEdge(dut.clk_i)
-        await RisingEdge(dut.clk_i)
-        for _ in range(2000):
-            if dut.idle_o.value:
-                break
-            await RisingEdge(dut.clk_i)
-        else:
-            raise AssertionError("the channel does not become idle")
+        await until_idle(dut, 2000)
         dut.abort_i.value = dut.data_ready_i.value = 0
         await check(dut, memory, [draw(SPACE, BUS)])

@@ -9,7 +9,7 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, offer, reset
-from tests.rtl.transfers import Transfer, check_burst, draw, submit
+from tests.rtl.transfers import Transfer, check_burst, draw, submit, submit_all, until_idle
 
 BUS = parameter("DataWidth") // 8
 SPACE = 1 << 14
@@ -100,15 +100,6 @@ async def begin(dut: Any) -> Memory:
     return Memory(dut)
 
 
-async def until_idle(dut: Any) -> None:
-    """Wait until the channel says that it is idle."""
-    for _ in range(5000):
-        await RisingEdge(dut.clk_i)
-        if dut.idle_o.value:
-            return
-    raise AssertionError("the channel does not become idle")
-
-
 def places(transfer: Transfer) -> set[int]:
     """The bytes of a transfer."""
     return {start + i for start in transfer.row_starts() for i in range(transfer.row_bytes)}
@@ -125,13 +116,9 @@ async def check(dut: Any, memory: Memory, transfers: list[Transfer]) -> None:
             row += random.randbytes(-len(row) % BUS)
             beats += [int.from_bytes(row[at : at + BUS], "little") for at in range(0, len(row), BUS)]
 
-    async def submit_all() -> None:
-        for transfer in transfers:
-            await submit(dut, transfer)
-
     memory.touched.clear()
     memory.accepting, memory.taking, memory.answering = (random.choice(CHANCES) for _ in range(3))
-    submitting = cocotb.start_soon(submit_all())
+    submitting = cocotb.start_soon(submit_all(dut, transfers))
     sending = offer(dut, "data_valid_i", "data_ready_o", "data_i", beats, random.choice(CHANCES))
     await with_timeout(cocotb.start_soon(sending), 1, "ms")
     await submitting

@@ -10,7 +10,8 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.elements import as_beats, as_number, start
-from tests.rtl.stimulus import clocks
+from tests.rtl.stimulus import clocks, offer, take
+from tests.rtl.streams import set_stream
 
 BUS = parameter("DataWidth") // 8
 LANES = parameter("Lanes")
@@ -31,28 +32,12 @@ def as_words(values: np.ndarray, length: int) -> list[tuple[int, bool]]:
 
 async def feed(dut: Any, beats: list[int], chance: float) -> None:
     """Offer beats, each with a chance of being there in a clock."""
-    for beat in beats:
-        while random.random() > chance:
-            dut.beat_valid_i.value = 0
-            await RisingEdge(dut.clk_i)
-        dut.beat_valid_i.value = 1
-        dut.beat_i.value = beat
-        await RisingEdge(dut.clk_i)
-        while not dut.beat_ready_o.value:
-            await RisingEdge(dut.clk_i)
-    dut.beat_valid_i.value = 0
+    await offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", beats, chance)
 
 
-async def drain(dut: Any, count: int, chance: float) -> list[tuple[int, bool]]:
-    """Take words, each with a chance of there being room in a clock."""
-    taken: list[tuple[int, bool]] = []
-    while len(taken) < count:
-        dut.word_ready_i.value = int(random.random() < chance)
-        await RisingEdge(dut.clk_i)
-        if dut.word_ready_i.value and dut.word_valid_o.value:
-            taken.append((int(dut.word_o.value), bool(dut.word_last_o.value)))
-    dut.word_ready_i.value = 0
-    return taken
+async def drain(dut: Any, count: int, chance: float) -> list[tuple[int, ...]]:
+    """Take words and their marks, each with a chance of there being room in a clock."""
+    return await take(dut, "word_valid_o", "word_ready_i", ("word_o", "word_last_o"), count, chance)
 
 
 async def count_rows(dut: Any, counted: list[int]) -> None:
@@ -77,7 +62,7 @@ async def random_segments(dut: Any) -> None:
         values = np.random.default_rng(random.getrandbits(32)).integers(
             -(1 << 8 * size - 1), 1 << 8 * size - 1, segments * seg_len
         )
-        dut.seg_len_i.value, dut.length_i.value, dut.size_i.value = seg_len, length, SIZES.index(size)
+        set_stream(dut, seg_len=seg_len, length=length, size=SIZES.index(size))
         await start(dut, reset=trial == 0)
         before = counted[0]
         beats, words = as_beats(values, size, seg_len, BUS), as_words(values, length)
@@ -97,7 +82,7 @@ async def throughput(dut: Any) -> None:
     length = 64 * LANES
     values = np.arange(length)
     dut.beat_valid_i.value = dut.word_ready_i.value = 0
-    dut.seg_len_i.value, dut.length_i.value, dut.size_i.value = length, length, 0
+    set_stream(dut, seg_len=length, length=length)
     await start(dut, reset=True)
     beats = as_beats(values, 4, length, BUS)
     cocotb.start_soon(drain(dut, 64, 1.0))

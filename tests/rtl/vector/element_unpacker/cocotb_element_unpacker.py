@@ -10,7 +10,8 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.elements import as_beats, as_number, start
-from tests.rtl.stimulus import clocks
+from tests.rtl.stimulus import clocks, take
+from tests.rtl.streams import set_stream
 
 BUS = parameter("DataWidth") // 8
 LANES = parameter("Lanes")
@@ -48,14 +49,7 @@ async def feed(dut: Any, words: list[tuple[int, int]], chance: float) -> None:
 
 async def drain(dut: Any, count: int, chance: float) -> list[int]:
     """Take beats, each with a chance of there being room in a clock."""
-    taken: list[int] = []
-    while len(taken) < count:
-        dut.beat_ready_i.value = int(random.random() < chance)
-        await RisingEdge(dut.clk_i)
-        if dut.beat_ready_i.value and dut.beat_valid_o.value:
-            taken.append(int(dut.beat_o.value))
-    dut.beat_ready_i.value = 0
-    return taken
+    return [beat for (beat,) in await take(dut, "beat_valid_o", "beat_ready_i", ["beat_o"], count, chance)]
 
 
 @cocotb.test()
@@ -69,7 +63,7 @@ async def random_words(dut: Any) -> None:
         values = np.random.default_rng(random.getrandbits(32)).integers(
             -(1 << 31), 1 << 31, random.randint(1, 12) * seg_len
         )
-        dut.seg_len_i.value, dut.size_i.value = seg_len, SIZES.index(size)
+        set_stream(dut, seg_len=seg_len, size=SIZES.index(size))
         await start(dut, reset=trial == 0)
         beats, words = as_beats(values, size, seg_len, BUS), as_words(values)
         feeder = cocotb.start_soon(feed(dut, words, random.choice((1.0, 0.7, 0.2))))
@@ -87,7 +81,7 @@ async def throughput(dut: Any) -> None:
     cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
     length = 64 * LANES
     dut.word_valid_i.value = dut.beat_ready_i.value = 0
-    dut.seg_len_i.value, dut.size_i.value = length, 0
+    set_stream(dut, seg_len=length)
     await start(dut, reset=True)
     words = [(as_number(np.full(LANES, i, np.int32)), LANES) for i in range(64)]
     count = 4 * length // BUS

@@ -6,7 +6,7 @@ from tests.rtl.synthesis import holds
 
 def test_program_memory() -> None:
     """Random loads and reads, limits, the built-in program."""
-    run_module(__file__)
+    run_module(__file__, Words=64)
 
 
 def test_it_is_a_ram() -> None:

@@ -1,6 +1,7 @@
 """row_gatherer: the transfers of random row numbers, bad numbers, aborts."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import cocotb
@@ -8,11 +9,11 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, offer, pulse, reset, take
+from tests.rtl.transfers import Transfer
 
 BUS = parameter("DataWidth") // 8
 PER_BEAT = BUS // 4
 INPUTS = ("abort_i", "start_i", "beat_valid_i", "desc_ready_i")
-DESC = ("desc_addr_o", "desc_row_bytes_o", "desc_rows_o")
 
 
 def as_beats(numbers: list[int]) -> list[int]:
@@ -37,9 +38,16 @@ async def begin(dut: Any, count: int) -> dict[str, int]:
     return fields
 
 
-def transfer(table: dict[str, int], number: int) -> tuple[int, int, int]:
-    """Where a row of the table is, its bytes, and that it is one."""
-    return table["table_address"] + number * table["row_bytes"], table["row_bytes"], 1
+def transfer(table: dict[str, int], number: int) -> Transfer:
+    """The transfer of a row of the table."""
+    return Transfer(table["table_address"] + number * table["row_bytes"], table["row_bytes"], 1, 0)
+
+
+async def take_transfers(dut: Any, count: int) -> list[Transfer]:
+    """Take `count` transfers; a single row has no stride."""
+    taking = take(dut, "desc_valid_o", "desc_ready_i", ["desc_o"], count, random.choice(CHANCES))
+    taken = await with_timeout(cocotb.start_soon(taking), 1, "ms")
+    return [replace(Transfer.from_bits(bits), stride=0) for (bits,) in taken]
 
 
 async def watch(dut: Any, faults: list[int]) -> None:
@@ -59,8 +67,7 @@ async def gather(dut: Any, count: int) -> None:
     sending = cocotb.start_soon(
         offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", beats, random.choice(CHANCES))
     )
-    taking = take(dut, "desc_valid_o", "desc_ready_i", DESC, count, random.choice(CHANCES))
-    taken = await with_timeout(cocotb.start_soon(taking), 1, "ms")
+    taken = await take_transfers(dut, count)
     await with_timeout(sending, 1, "ms")
     assert taken == [transfer(table, number) for number in numbers]
     await RisingEdge(dut.clk_i)
@@ -94,8 +101,7 @@ async def bad_numbers(dut: Any) -> None:
         sending = cocotb.start_soon(
             offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", as_beats(numbers), random.choice(CHANCES))
         )
-        taking = take(dut, "desc_valid_o", "desc_ready_i", DESC, place, random.choice(CHANCES))
-        taken = await with_timeout(cocotb.start_soon(taking), 1, "ms")
+        taken = await take_transfers(dut, place)
         assert taken == [transfer(table, number) for number in numbers[:place]]
         dut.desc_ready_i.value = 1
         for _ in range(200):  # the beat with the bad number may come late

@@ -12,6 +12,8 @@ from cocotb.triggers import RisingEdge
 from tb.blocks import parameter
 from tests.rtl.elements import DTYPES
 from tests.rtl.stimulus import CHANCES, pulse, reset
+from tests.rtl.streams import set_stream
+from tests.rtl.transfers import Transfer, until_idle
 from tests.rtl.windows import Shape, use_row
 
 BUS = parameter("DataWidth") // 8
@@ -19,6 +21,7 @@ LANES = parameter("Lanes")
 ROW_ELEMENTS = parameter("RowElements")
 VECTOR_LENGTH = parameter("VectorLength")
 SPACE = 1 << 14
+IDLE_TIMEOUT = 20_000  # clocks
 SIZES = (4, 2, 1)
 INPUTS = (
     "abort_i",
@@ -63,9 +66,9 @@ class Memory:
                 self._beats.popleft()
                 offering = False
             if dut.desc_ready_i.value and dut.desc_valid_o.value:
-                for row in range(int(dut.desc_rows_o.value)):
-                    start = int(dut.desc_addr_o.value) + row * int(dut.desc_stride_o.value)
-                    self._queue(start, int(dut.desc_row_bytes_o.value))
+                transfer = Transfer.of(dut.desc_o)
+                for start in transfer.row_starts():
+                    self._queue(start, transfer.row_bytes)
 
     def _queue(self, start: int, nbytes: int) -> None:
         assert start + nbytes <= SPACE
@@ -126,18 +129,10 @@ def rows_of(memory: Memory, stream: Stream, shape: Shape, counts: dict[str, int]
 
 async def begin(dut: Any, stream: Stream, counts: dict[str, int], *, program: bool) -> None:
     """Start on a stream."""
-    for name, value in {**stream, **counts, "program": int(program)}.items():
+    for name, value in {**counts, "program": int(program)}.items():
         getattr(dut, f"{name}_i").value = value
+    set_stream(dut, **stream, enable=1)
     await pulse(dut, "start_i")
-
-
-async def until_idle(dut: Any) -> None:
-    """Wait until all that was asked for has come."""
-    for _ in range(20_000):
-        await RisingEdge(dut.clk_i)
-        if dut.idle_o.value:
-            return
-    raise AssertionError("the stream does not become idle")
 
 
 async def run(dut: Any, memory: Memory, *, whole: bool) -> None:
@@ -149,7 +144,7 @@ async def run(dut: Any, memory: Memory, *, whole: bool) -> None:
         passes = shape.passes if whole else random.randint(0, shape.passes)
         await use_row(dut, row, shape, looking=1.0 if whole else random.choice((1.0, 0.3)), passes=passes)
     dut.drain_i.value = 1
-    await until_idle(dut)
+    await until_idle(dut, IDLE_TIMEOUT)
     dut.drain_i.value = 0
 
 
@@ -185,7 +180,7 @@ async def transfers(dut: Any) -> None:
         before = memory.bytes_asked
         dut.drain_i.value = 1
         await begin(dut, stream, counts, program=True)
-        await until_idle(dut)
+        await until_idle(dut, IDLE_TIMEOUT)
         dut.drain_i.value = 0
         times = 1 if fits and still else rows if fits else rows * shape.passes
         asked = memory.bytes_asked - before
@@ -209,7 +204,7 @@ async def idle_when_stored(dut: Any) -> None:
         assert not dut.idle_o.value
     for _ in range(2):
         await pulse(dut, "row_end_i")
-    await until_idle(dut)
+    await until_idle(dut, IDLE_TIMEOUT)
 
 
 @cocotb.test()
@@ -226,7 +221,8 @@ async def no_program(dut: Any) -> None:
             await RisingEdge(dut.clk_i)
             if not dut.desc_valid_o.value:
                 break
-            asked += int(dut.desc_rows_o.value) * int(dut.desc_row_bytes_o.value)
+            transfer = Transfer.of(dut.desc_o)
+            asked += transfer.rows * transfer.row_bytes
         assert dut.idle_o.value
         dut.beat_valid_i.value = dut.desc_ready_i.value = 0
         rows = counts["rows"] * counts["batch0"] * counts["batch1"]

@@ -5,11 +5,18 @@ import random
 from typing import Any
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
+
+from tests.rtl.stimulus import pulse, reset
+from tests.rtl.streams import set_stream
+from tests.rtl.transfers import Transfer
 
 Run = tuple[int, int]
 """Address and bytes."""
+
+INPUTS = ("abort_i", "start_i", "desc_ready_i")
+PORTS = ("resident", "constant", "rows", "batch0", "batch1")
+"""What the walker is told besides the stream."""
 
 
 def runs(stream: dict[str, int]) -> list[Run]:
@@ -70,37 +77,24 @@ async def collect(dut: Any, chance: float) -> tuple[list[Run], int]:
             return taken, count
         if dut.desc_ready_i.value:
             count += 1
-            address, stride = int(dut.desc_addr_o.value), int(dut.desc_stride_o.value)
-            taken += [
-                (address + row * stride, int(dut.desc_row_bytes_o.value))
-                for row in range(int(dut.desc_rows_o.value))
-            ]
+            transfer = Transfer.of(dut.desc_o)
+            taken += [(start, transfer.row_bytes) for start in transfer.row_starts()]
 
 
 async def begin(dut: Any, stream: dict[str, int]) -> None:
     """Start the walker on a stream."""
-    for name, value in stream.items():
-        getattr(dut, f"{name}_i").value = value
-    dut.start_i.value = 1
+    for name in PORTS:
+        getattr(dut, f"{name}_i").value = stream[name]
+    set_stream(dut, **{name: value for name, value in stream.items() if name not in PORTS})
     dut.desc_ready_i.value = 0
+    await pulse(dut, "start_i")
     await RisingEdge(dut.clk_i)
-    dut.start_i.value = 0
-    await RisingEdge(dut.clk_i)
-
-
-async def reset(dut: Any) -> None:
-    """Clock and reset."""
-    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
-    dut.abort_i.value = dut.start_i.value = dut.desc_ready_i.value = dut.rst_ni.value = 0
-    for _ in range(3):
-        await RisingEdge(dut.clk_i)
-    dut.rst_ni.value = 1
 
 
 @cocotb.test()
 async def random_streams(dut: Any) -> None:
     """The right runs in the right order; rows of one segment are one transfer a batch."""
-    await reset(dut)
+    await reset(dut, *INPUTS)
     for _ in range(500):
         stream = draw()
         await begin(dut, stream)
@@ -113,15 +107,13 @@ async def random_streams(dut: Any) -> None:
 @cocotb.test()
 async def abort(dut: Any) -> None:
     """An abort ends the walk at once; the next one is not disturbed."""
-    await reset(dut)
+    await reset(dut, *INPUTS)
     for _ in range(20):
         await begin(dut, {**draw(), "rows": 6, "segs": 2, "constant": 0})
         for _ in range(random.randrange(4)):
             dut.desc_ready_i.value = 1
             await RisingEdge(dut.clk_i)
-        dut.abort_i.value = 1
-        await RisingEdge(dut.clk_i)
-        dut.abort_i.value = 0
+        await pulse(dut, "abort_i")
         await RisingEdge(dut.clk_i)
         assert not dut.desc_valid_o.value
         stream = draw()

@@ -9,6 +9,7 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, clocks, offer, pulse, reset
+from tests.rtl.streams import set_stream
 from tests.rtl.windows import Shape, advance, look, use_row, word
 
 LANES = parameter("Lanes")
@@ -46,9 +47,14 @@ def draw(kind: str) -> Shape:
 
 async def begin(dut: Any, shape: Shape, kind: str) -> None:
     """Start on a stream."""
-    dut.length_i.value, dut.segments_i.value = shape.length, shape.segments
-    dut.row_granules_i.value, dut.passes_i.value = shape.row_granules, shape.passes
-    dut.bcast_i.value = int(shape.bcast)
+    set_stream(
+        dut,
+        length=shape.length,
+        segments=shape.segments,
+        row_granules=shape.row_granules,
+        passes=shape.passes,
+        bcast=int(shape.bcast),
+    )
     dut.resident_i.value, dut.constant_i.value = int(kind != "queue"), int(kind == "constant")
     await pulse(dut, "start_i")
 

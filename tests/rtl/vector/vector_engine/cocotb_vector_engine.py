@@ -8,6 +8,7 @@ from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, pulse, reset
+from tests.rtl.transfers import Transfer
 
 BEAT_BITS = parameter("DataWidth")
 BEAT_WORDS = BEAT_BITS // 64
@@ -37,9 +38,9 @@ async def take_transfer(dut: Any) -> tuple[int, int]:
         dut.desc_ready_i.value = int(random.random() < 0.5)
         await RisingEdge(dut.clk_i)
         if dut.desc_valid_o.value and dut.desc_ready_i.value:
-            asked = int(dut.desc_address_o.value), int(dut.desc_bytes_o.value)
+            asked = Transfer.of(dut.desc_o)
             dut.desc_ready_i.value = 0
-            return asked
+            return asked.addr, asked.row_bytes
 
 
 async def bring(dut: Any, words: list[int], chance: float) -> None:
@@ -158,8 +159,9 @@ async def take_results(dut: Any, beats: int, chance: float) -> list[int]:
         await RisingEdge(dut.clk_i)
     dut.dst_desc_ready_i.value = 0
     dut.dst_idle_i.value = 0
-    assert int(dut.dst_desc_address_o.value) == int(dut.address_i.value) ^ 0xFFFF_FFFF
-    assert int(dut.dst_desc_bytes_o.value) == int(dut.bytes_i.value)
+    asked = Transfer.of(dut.dst_desc_o)
+    assert asked.addr == int(dut.address_i.value) ^ 0xFFFF_FFFF
+    assert asked.row_bytes == int(dut.bytes_i.value)
     taken: list[int] = []
     while len(taken) < beats:
         dut.dst_ready_i.value = int(random.random() < chance)

@@ -23,15 +23,13 @@ module vector_engine_tb
     output logic                 program_ready_o,
     output logic                 desc_valid_o,
     input  logic                 desc_ready_i,
-    output logic [31:0]          desc_address_o,
-    output logic [31:0]          desc_bytes_o,
+    output dma_desc_t            desc_o,
     input  logic                 beat_valid_i,
     output logic                 beat_ready_o,
     input  logic [DataWidth-1:0] beat_i,
     output logic                 dst_desc_valid_o,
     input  logic                 dst_desc_ready_i,
-    output logic [31:0]          dst_desc_address_o,
-    output logic [31:0]          dst_desc_bytes_o,
+    output dma_desc_t            dst_desc_o,
     output logic                 dst_valid_o,
     input  logic                 dst_ready_i,
     output logic [DataWidth-1:0] dst_data_o,
@@ -58,20 +56,17 @@ module vector_engine_tb
   end
 
   logic desc_valid [Inputs], desc_ready [Inputs], beat_valid [Inputs], beat_ready [Inputs];
-  dma_desc_t desc [Inputs], dst_desc;
+  dma_desc_t desc [Inputs];
   logic [DataWidth-1:0] beat [Inputs];
   for (genvar s = 0; s < Inputs; s++) begin : g_streams
     assign desc_ready[s] = s == 0 && desc_ready_i;
     assign beat_valid[s] = s == 0 && beat_valid_i;
     assign beat[s]       = beat_i;
   end
-  assign desc_valid_o   = desc_valid[0];
-  assign desc_address_o = desc[0].addr;
-  assign desc_bytes_o   = desc[0].row_bytes;
-  assign beat_ready_o   = beat_ready[0];
-  assign dst_desc_address_o = dst_desc.addr;
-  assign dst_desc_bytes_o   = dst_desc.row_bytes;
-  assign word_o         = dut.u_programs.memory_q[look_i[$clog2(ProgramWords)-1:0]];
+  assign desc_valid_o = desc_valid[0];
+  assign desc_o       = desc[0];
+  assign beat_ready_o = beat_ready[0];
+  assign word_o       = dut.u_programs.memory_q[look_i[$clog2(ProgramWords)-1:0]];
 
   vector_engine #(
       .DataWidth   (DataWidth),
@@ -80,33 +75,17 @@ module vector_engine_tb
       .RowElements (64),
       .ProgramWords(ProgramWords)
   ) dut (
-      .clk_i,
-      .rst_ni,
-      .abort_i,
-      .start_i,
-      .retire_i,
       .command_i       (command),
-      .busy_o,
-      .done_o,
-      .fault_o,
       .fault_index_o   (),
       .fault_address_o (),
-      .program_words_o,
-      .program_ready_o,
       .src_desc_valid_o(desc_valid),
       .src_desc_ready_i(desc_ready),
       .src_desc_o      (desc),
       .src_valid_i     (beat_valid),
       .src_ready_o     (beat_ready),
       .src_data_i      (beat),
-      .dst_desc_valid_o,
-      .dst_desc_ready_i,
-      .dst_desc_o      (dst_desc),
-      .dst_valid_o,
-      .dst_ready_i,
-      .dst_data_o,
-      .dst_idle_i,
       .stall_read_o    (),
-      .stall_write_o   ()
+      .stall_write_o   (),
+      .*
   );
 endmodule

@@ -1,0 +1,34 @@
+"""Streams of the vector engine as its parts get them, for their testbenches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+WORDS = ("addr", "row_stride", "batch0_stride", "batch1_stride", "seg_stride", "seg_bytes", "seg_len")
+WIDTHS = {
+    **dict.fromkeys(WORDS, 32),
+    "segs": 25,
+    "length": 32,
+    "segments": 25,
+    "row_granules": 32,
+    "passes": 4,
+    "size": 2,
+    "bcast": 1,
+    "enable": 1,
+}
+"""The members of stream_t in their order, and their bits."""
+
+
+def set_stream(dut: Any, **members: int) -> None:
+    """Drive the port `stream_i` of the type stream_t; members that are not given are 0.
+
+    Raises: AssertionError if a member does not exist or does not fit, or if the port has another width.
+    """
+    assert members.keys() <= WIDTHS.keys()
+    assert sum(WIDTHS.values()) == len(dut.stream_i), "stream_t has other members"
+    bits = 0
+    for name, width in WIDTHS.items():
+        value = members.get(name, 0)
+        assert 0 <= value < 1 << width, name
+        bits = bits << width | value
+    dut.stream_i.value = bits

@@ -1,6 +1,6 @@
-"""The one command line of all that looks for bugs: `python -m tb COMMAND`.
+"""Command line of the verification: `python -m tb COMMAND`.
 
-Exit status: 0 all right, 1 something was found, 2 wrong arguments or a missing tool.
+Exit status: 0 passed, 1 something was found, 2 wrong arguments or a missing tool, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -56,9 +56,12 @@ app = typer.Typer(
 
 
 def command(body: Callable[..., CampaignResult | bool]) -> Callable[..., None]:
-    """Make a command of a function that returns what it found, or whether all is right.
+    """Register a function as a command.
 
-    The seed it has to use is printed, and its result goes to the file that --json names.
+    The wrapper prints the seed, saves the result where --json says and turns the outcome into an exit status.
+
+    Args:
+        body: returns its findings, or whether it passed.
     """
 
     @app.command()
@@ -92,7 +95,7 @@ def _status(body: Callable[..., CampaignResult | bool], options: dict[str, Any])
 
 
 def _printed(result: CampaignResult) -> CampaignResult:
-    """The result, what did not pass printed."""
+    """Print what did not pass, and return the result."""
     if text := failures(result):
         print(text)
     return result
@@ -316,7 +319,7 @@ def regress(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; its exit status."""
+    """Run a command line and return its exit status."""
     try:
         app(args=arguments, prog_name="python -m tb")
     except SystemExit as end:

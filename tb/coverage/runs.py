@@ -1,4 +1,4 @@
-"""The runs of `make coverage`: those that reach most of what all tests together reach."""
+"""Runs of `make coverage`: a selection that reaches most of what all tests reach."""
 
 from __future__ import annotations
 
@@ -26,37 +26,38 @@ CONFIGS = ("small", "default")
 
 @dataclasses.dataclass(frozen=True)
 class CoverageRun:
-    """A command that simulates; with $ECHO_NPU_COVERAGE set, its simulators leave what they reached."""
+    """A command that simulates; its simulators write their coverage to $ECHO_NPU_COVERAGE."""
 
     name: str
     arguments: tuple[str, ...]
 
     @property
     def command(self) -> list[str]:
-        """As started, and as typed to do it again."""
+        """The command line, as started and as typed to repeat it."""
         return [sys.executable, "-m", *self.arguments]
 
 
 def suite_run(suite: str, config: str) -> CoverageRun:
-    """A suite of the RTL regression, with and without stalls."""
+    """Run a suite of the RTL regression, with and without stalls."""
     return CoverageRun(f"{suite}-{config}", ("tb", "rtl", "--test", suite, "--config", config, "--jobs", "1"))
 
 
 def block_run(block: str) -> CoverageRun:
-    """The testbenches of one module."""
+    """Run the testbenches of one module."""
     (folder,) = (ROOT / "tests" / "rtl").glob(f"*/{block}")
     return CoverageRun(block, ("pytest", "-q", "-p", "no:cacheprovider", str(folder.relative_to(ROOT))))
 
 
 def uvm_run(sequence: str, config: str, count: int) -> CoverageRun:
-    """Random programs on all ports."""
+    """Run random programs on all ports."""
     return CoverageRun(
         f"uvm-{sequence}-{config}",
         ("tb", "uvm", "--sequence", sequence, "--config", config, "--count", str(count)),
     )
 
 
-# Every edge of blocks, programs and queues comes with small shapes; what is left is what is wide.
+# The small configuration reaches every edge of blocks, programs and queues with small shapes. The default one
+# is left with what depends on width.
 SMALL_SUITES = (
     "errors",
     "matmul_types",
@@ -77,7 +78,7 @@ BLOCKS = ("axi_slave", "register_block", "element_packer")
 
 
 def planned() -> list[CoverageRun]:
-    """All runs, the longest first."""
+    """Return all runs, longest first."""
     return [
         *(suite_run(suite, "default") for suite in DEFAULT_SUITES),
         *(suite_run(suite, "small") for suite in SMALL_SUITES),
@@ -88,7 +89,7 @@ def planned() -> list[CoverageRun]:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """What became of a run. `log` names its output; `new` are the points that none before it had reached."""
+    """Outcome of a run: its `log` file, and the number of `new` points that no earlier run reached."""
 
     run: CoverageRun
     passed: bool
@@ -98,10 +99,10 @@ class Done:
 
 
 class CoverageRunner:
-    """Executes runs, some at a time, and adds up what they reach."""
+    """Execute runs in parallel and add up their coverage."""
 
     def __init__(self, seed: int, jobs: int) -> None:
-        """ValueError: jobs is less than 1."""
+        """Raises ValueError if `jobs` is less than 1."""
         if jobs < 1:
             raise ValueError(f"JOBS={jobs}: it must be 1 or more")
         self.seed = seed
@@ -111,7 +112,8 @@ class CoverageRunner:
         self._folder = RUNS / "coverage" / str(os.getpid())
 
     def execute(self, runs: Sequence[CoverageRun], say: Callable[[Done], None]) -> list[Done]:
-        """Build the simulators, then do all runs. BuildError, ToolMissingError."""
+        """Build the simulators and execute all runs; `say` gets each outcome. Raises BuildError,
+        ToolMissingError."""
         find_verilator()
         for config in CONFIGS:
             if any(config in run.arguments for run in runs):

@@ -1,7 +1,7 @@
-"""The coverage plan: everything that is counted, why, and what cannot be reached.
+"""The coverage plan: everything that is counted, why, and what is unreachable.
 
-Commands are sampled when the scoreboard has compared what they did; device states are counted by the board in
-each clock (board/npu_cover.sv). Sizes are sorted relative to the hardware, so all configurations share bins.
+Commands are sampled when the scoreboard has compared their results. Device states are counted by the board in
+each clock (board/npu_cover.sv). Sizes are classified relative to the hardware, so configurations share bins.
 """
 
 from __future__ import annotations

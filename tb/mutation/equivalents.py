@@ -1,4 +1,4 @@
-"""Mutants that no test can find, because they do the same: a reviewed list with the proof of each."""
+"""Reviewed list of equivalent mutants, which no test can find, with the proof of each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ LIST = Path(__file__).with_name("equivalents.toml")
 
 
 class EquivalentsError(UnjudgedError):
-    """A list that is malformed, names a mutant twice, gives no reason, or names one that does not exist."""
+    """The list is malformed, names a mutant twice or one that does not exist, or gives no reason."""
 
 
 def load_equivalents(path: Path = LIST) -> dict[str, str]:
-    """The reason of each mutant that is equivalent, by its identity.
+    """Return the reason of each equivalent mutant by its identity.
 
     Raises:
-        EquivalentsError: malformed, twice the same, or without a reason. OSError: not there.
+        EquivalentsError: malformed, a duplicate, or no reason.
+        OSError: no such file.
     """
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", [])
@@ -37,11 +38,7 @@ def load_equivalents(path: Path = LIST) -> dict[str, str]:
 
 
 def check_known(equivalents: Iterable[str], mutants: Iterable[Mutant]) -> None:
-    """Whether the RTL still has them all.
-
-    Raises:
-        EquivalentsError: names the one that it has not.
-    """
+    """Check that the RTL still has all listed mutants. Raise EquivalentsError naming one that it has not."""
     known = {mutant.identity for mutant in mutants}
     for identity in equivalents:
         if identity not in known:

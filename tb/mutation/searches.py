@@ -1,7 +1,7 @@
-"""Lets the random campaigns look for the known bugs, without the tests that were written for them.
+"""Search for the known bugs with random campaigns, without the tests that were written for them.
 
-A patch in tests/bugs may have a line `Search: fuzz 30000` or `Search: uvm errors 20`: the campaign that must
-find the bug, and how much of it.
+A line `Search: fuzz 30000` or `Search: uvm errors 20` in a patch of tests/bugs names the campaign that must
+find the bug, and its size.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CAMPAIGNS: Final = ("fuzz", "faults", "uvm")
 
 
 class SearchError(ValueError):
-    """A line `Search:` that names no campaign; the message says what it may be."""
+    """A line `Search:` that names no campaign; the message lists the forms."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A campaign of `count` packets, faults or programs; of pyuvm programs those of `sequence`."""
+    """A campaign of `count` packets, faults or programs; for pyuvm, programs of `sequence`."""
 
     campaign: str
     count: int
@@ -41,7 +41,7 @@ class Search:
 
     @property
     def arguments(self) -> list[str]:
-        """What Python is called with."""
+        """Arguments of the Python interpreter."""
         sequence = ["--sequence", self.sequence] if self.sequence else []
         return ["-m", "tb", self.campaign, *sequence, "--config", CONFIG, "--count", str(self.count)]
 
@@ -50,7 +50,7 @@ class Search:
 
 
 def parse_search(text: str) -> Search:
-    """A search as patches name it. SearchError: it is none."""
+    """Parse a search as patches name it. Raises SearchError."""
     words = text.split()
     if len(words) == 2 + (words[:1] == ["uvm"]) and words[0] in CAMPAIGNS and words[-1].isdecimal():
         return Search(words[0], int(words[-1]), " ".join(words[1:-1]))
@@ -58,8 +58,8 @@ def parse_search(text: str) -> Search:
 
 
 def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
-    """Play the campaign on the tree `folder` with change `number`; the first line in which it says that
-    something is wrong, empty if nothing is.
+    """Run the campaign on the tree `folder` with change `number`; return its first failure, empty if it
+    passes.
 
     Raises:
         SimulationError: it does not run.
@@ -95,17 +95,18 @@ def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Sighting:
-    """What a search said about a bug; `found` is empty if it found nothing."""
+    """What a search found, empty for nothing, and its wall seconds."""
 
     found: str
     seconds: float
 
 
 def look_for(folder: Path, wanted: Sequence[tuple[int, Search]], seed: int) -> dict[int, Sighting]:
-    """Let each search look for its change; by the change's number.
+    """Run each search against its change; return the outcomes by the change's number.
 
     Raises:
-        UnchangedFailsError: a search fails without a change. SimulationError: as `run_search`.
+        UnchangedFailsError: a search fails without a change.
+        SimulationError: as `run_search`.
     """
     for search in dict.fromkeys(search for _, search in wanted):
         complaint = run_search(folder, 0, search, seed)

@@ -93,7 +93,7 @@ def run_task(task: Task) -> TaskOutcome:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(part for part in python_path if part),
-            RUNS_VARIABLE: str(RUNS / re.sub(r"[^A-Za-z0-9]+", "-", task.name)),  # other tasks may name runs alike
+            RUNS_VARIABLE: str(RUNS / re.sub(r"[^A-Za-z0-9]+", "-", task.name)),  # unique per task
             **task.environment,
             **({task.keeps: str(kept)} if task.keeps else {}),
         }

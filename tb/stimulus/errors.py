@@ -1,4 +1,4 @@
-"""Commands that the device must refuse, and such that fail while they run."""
+"""Commands that the device must refuse, and commands that fail during execution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tb.stimulus.programs import ARENAS, ProgramMaker
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
 BAD_CODE = 0x00F0_0000
 BAD_INDICES = 0x00F1_0000
-BAD_ENTRY = 280  # no sequence loads anything else there
+BAD_ENTRY = 280  # no sequence loads other programs there
 
 UNKNOWN_OPCODE = next(code for code in range(256) if code not in set(Opcode))
 
@@ -37,7 +37,7 @@ Words = list[int]
 Change = Callable[[random.Random, Words], None]
 
 CHECKED = (*tuple(code for code in ErrorCode if 1 <= code <= ErrorCode.BAD_EXTENSION), ErrorCode.BAD_PROGRAM)
-"""What a packet can be refused for; and PROTECTED where GUARD is."""
+"""Errors for which a packet can be refused; PROTECTED also occurs where GUARD is."""
 
 
 def _opcode(pick: random.Random, words: Words) -> None:
@@ -98,12 +98,14 @@ CHANGES: dict[ErrorCode, Change] = {
     ErrorCode.BAD_PROGRAM: _entry,
     ErrorCode.PROTECTED: _protected,
 }
-"""How a legal command can become one with this error; whether it does depends on the command."""
+"""For each error, a change that may give it to a legal command, depending on the command."""
 
 
 def verdict(packets: list[Packet], program_words: int) -> ErrorCode:
-    """What the device says to a command when all of program memory is loaded and GUARD is protected; NONE if
-    it takes it."""
+    """Return the device's error for a command; NONE if it accepts it.
+
+    All of program memory counts as loaded, and GUARD is protected.
+    """
     raw = [packet_bytes(packet) for packet in packets]
     packet = NpuCommandPacket.unpack(raw[0])
     programs = ProgramMemory(program_words)
@@ -117,7 +119,8 @@ def verdict(packets: list[Packet], program_words: int) -> ErrorCode:
 
 
 class ErrorMaker:
-    """Draws commands that fail; `maker` draws the legal ones that they are made of, and gets the images."""
+    """Draws failing commands. `maker` draws the legal commands that they are derived from, and gets the
+    images."""
 
     def __init__(self, rng: random.Random, maker: ProgramMaker, program_words: int) -> None:
         self._random = rng
@@ -127,7 +130,7 @@ class ErrorMaker:
         maker.images[BAD_INDICES] = np.array([0, 1, -1, 1000, 2], dtype=np.int32).tobytes()
 
     def refused(self, code: ErrorCode) -> list[Packet]:
-        """A command that is refused with one of CHECKED, or with PROTECTED where GUARD is."""
+        """Draw a command that is refused with `code`, one of CHECKED, or PROTECTED where GUARD is."""
         maker = self._maker
         kinds = [maker.copy, maker.strided_copy, maker.add, maker.matmul, maker.gather, maker.vector]
         while True:
@@ -138,7 +141,7 @@ class ErrorMaker:
                 struct.pack("<16I", *words[at : at + 16]) for at in range(0, len(words), 16)
             ]
             packet = NpuCommandPacket.unpack(packet_bytes(broken[0]))
-            # Where the change brings or takes away an extension, the slots behind mean something else.
+            # If the change adds or removes an extension, the following slots change their meaning.
             if 1 + extension_count(packet.opcode, packet.flags) != len(broken):
                 broken = broken[:1]
                 if extension_count(packet.opcode, packet.flags):
@@ -147,21 +150,21 @@ class ErrorMaker:
                 return broken
 
     def bad_program(self) -> list[Packet]:
-        """A VECTOR whose program is none, and the command that loads it."""
+        """Return a VECTOR with an illegal program, preceded by its load."""
         command = vector_command(BAD_ENTRY, rows=1, cols=8, output=Stream(ARENAS[0]))
         return [*load_program_packets(BAD_CODE, 1, BAD_ENTRY), *command.packets()]
 
     def never_loaded(self) -> list[Packet]:
-        """A VECTOR that begins at any word; no sequence loads most of them."""
+        """Draw a VECTOR that starts at a random word; no sequence loads most of them."""
         entry = self._random.randrange(self._words - 1)
         return list(vector_command(entry, rows=1, cols=8, output=Stream(ARENAS[0])).packets())
 
     def bad_index(self) -> list[Packet]:
-        """A GATHER one of whose indices is outside of the table."""
+        """Return a GATHER with an index outside its table."""
         return list(gather_packets(ARENAS[1], BAD_INDICES, ARENAS[0], 5, 16, 5))
 
     def failing(self, *, guarded: bool = False) -> list[Packet]:
-        """Any of them; `guarded`: GUARD is protected."""
+        """Draw any failing command; with `guarded`, GUARD is protected."""
         pick = self._random
         if pick.random() < 0.25:
             return pick.choice((self.bad_program, self.never_loaded, self.bad_index))()
@@ -169,7 +172,7 @@ class ErrorMaker:
 
 
 def without_extension(packets: list[Packet]) -> list[Packet]:
-    """The same without its last extension; all of it where there is none."""
+    """Return the packets without their last extension, if they have one."""
     first = NpuCommandPacket.unpack(packet_bytes(packets[0]))
     if first.opcode in set(Opcode) and extension_count(first.opcode, first.flags):
         return packets[:-1]

@@ -1,7 +1,7 @@
-"""Scenes: a few steps that bring the device into one situation of the coverage plan, and end what they began.
+"""Scenes: short step lists that bring the device into one situation of the coverage plan and finish it.
 
-Each is a function of a `SceneStage`, that says what is left open. Commands of a scene that are to be under
-way together depend on nothing."""
+A scene is drawn from a `SceneStage`. Commands of a scene that should run concurrently are independent.
+"""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ from tb.stimulus.steps import (
 from tb.testbench import RING_BASE, RING_SLOTS
 
 SPOILED = 0x0600_0000
-"""Code and indices that are good but for their end."""
+"""Address of code and indices that are valid except for the end."""
 REFUSED = 0x2001_0000
-"""Where there is no memory for the host."""
+"""Address without memory for the host."""
 WORK = {"idle": "", "matrix": "M", "vector": "V", "both": "MV"}
-"""By the engines that are to be busy: commands for them."""
+"""Engines of the commands that keep the named engines busy."""
 COPY_BEATS = 1500
 CLEAR = RegisterWrite(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask | regs.CONTROL_RING_ENABLE.mask)
 
 
 class SceneStage:
-    """What scenes are made of: long commands for either engine, refused ones, traffic of the host."""
+    """Draws the parts of scenes: long commands, refused ones, and host traffic."""
 
     def __init__(self, rng: random.Random, config: NpuConfig) -> None:
         self.random = rng
@@ -71,11 +71,11 @@ class SceneStage:
 
     @property
     def images(self) -> dict[int, bytes]:
-        """What must be in memory before the first scene."""
+        """What memory must hold before the first scene."""
         return {**self.closing.images, **self.legal.images, **self._spoiled}
 
     def long(self, engine: str, times: int = 1) -> list[Packet]:
-        """A command that takes some thousand clocks on the engine M or V; so many `times` as large."""
+        """Return a command that takes some thousand clocks on engine M or V, `times` as large."""
         if engine == "V":
             nbytes = times * COPY_BEATS * self.config.bus_bytes
             packet = NpuCommandPacket(
@@ -88,15 +88,15 @@ class SceneStage:
         return list(matmul_packets(a, b, self.closing.result(nbytes), size, size, size))
 
     def work(self, engines: str, via: Via | None = None) -> list[Step]:
-        """Long commands for these engines, in order."""
+        """Return long commands for these engines, in order."""
         return [step(self.long(engine), via) for engine in engines]
 
     def small(self, count: int, via: Via | None = None) -> list[Step]:
-        """So many small commands of one packet."""
+        """Return `count` small commands of one packet."""
         return [step(self.closing.move({"op": "copy"}), via) for _ in range(count)]
 
     def bad_program(self) -> list[Step]:
-        """A VECTOR whose program goes wrong at its end, and the load of it."""
+        """Return a VECTOR whose program fails at its end, preceded by its load."""
         cols = 64 * self.config.vector_lanes
         command = vector_command(
             0,
@@ -109,13 +109,13 @@ class SceneStage:
         return [step(list(load_program_packets(SPOILED, len(self._program), 0))), step(command.packets())]
 
     def bad_index(self) -> list[Step]:
-        """A GATHER whose last index is outside of the table."""
+        """Return a GATHER whose last index is outside the table."""
         row = 2 * self.config.bus_bytes
         source, result = self.closing.source(row), self.closing.result(600 * row)
         return [step(list(gather_packets(source, SPOILED + 0x1000, result, 600, row, 1)))]
 
     def host(self, count: int) -> list[Step]:
-        """Traffic of the host: reads, and writes to where there is no memory."""
+        """Return host traffic: reads, and writes to an address without memory."""
         steps: list[Step] = []
         for _ in range(count):
             early = self.random.random() < 0.5
@@ -125,7 +125,7 @@ class SceneStage:
 
 
 def step(packets: Sequence[Packet], via: Via | None = None) -> CommandStep:
-    """A command that has nothing to do with others."""
+    """Return a step for a command that is independent of others."""
     return CommandStep(tuple(packet_bytes(packet) for packet in packets), via, free=True)
 
 
@@ -133,13 +133,13 @@ Scene = Callable[[SceneStage], list[Step]]
 
 
 def refusals(code: ErrorCode, engines: str, via: Via) -> Scene:
-    """A packet that is refused while these engines work; if it is the vector engine, with others behind."""
+    """A packet is refused while these engines work; for "vector", more packets follow it."""
 
     def scene(stage: SceneStage) -> list[Step]:
         steps = [*(guarded() if code == ErrorCode.PROTECTED else ()), *stage.work(WORK[engines], via)]
         behind: list[Step] = []
         if engines == "vector":
-            # It is looked at at once, unless the packet before it has to wait: then others come behind it.
+            # The packet is checked at once unless the one before it waits; then others arrive behind it.
             steps += stage.work("V", via)
             behind = stage.small(2, via)
         return [*steps, step(stage.errors.refused(code), via), *behind, Recover()]
@@ -148,7 +148,7 @@ def refusals(code: ErrorCode, engines: str, via: Via) -> Scene:
 
 
 def drops(window: int, ring: int, end: Step) -> Scene:
-    """A refused packet in the window behind a long command, so many packets behind it in window and ring."""
+    """A packet is refused behind a long command, with packets waiting in window and ring."""
 
     def scene(stage: SceneStage) -> list[Step]:
         steps = [*stage.work("M", "window"), step(stage.errors.refused(ErrorCode.BAD_FLAGS), "window")]
@@ -166,7 +166,7 @@ def drops(window: int, ring: int, end: Step) -> Scene:
 
 
 def unreadable(where: str, engines: str) -> Scene:
-    """A slot of the ring that cannot be read, while these engines work: a command's, or its extension's."""
+    """A slot of the ring with a command or its extension cannot be read while these engines work."""
 
     def scene(stage: SceneStage) -> list[Step]:
         work = stage.work(WORK[engines], "ring")
@@ -177,7 +177,7 @@ def unreadable(where: str, engines: str) -> Scene:
         else:
             last = stage.closing.move({"op": "copy"})
         low = RING_BASE + 64 * slots
-        # The ring is at its first slot behind a reset, and commands are counted from there.
+        # After a reset, the ring is at its first slot, and the count of commands is 0.
         steps = [Reset(hard=False, after=1), Fault(low, low + 64), *work, step(last, "ring")]
         return [*steps, Recover(), Reset(hard=False, after=1)]
 
@@ -185,7 +185,7 @@ def unreadable(where: str, engines: str) -> Scene:
 
 
 def submissions(code: ErrorCode, engines: str) -> Scene:
-    """A doorbell that is refused while these engines work."""
+    """A doorbell is refused while these engines work."""
 
     def scene(stage: SceneStage) -> list[Step]:
         work = stage.work(WORK[engines], "window")
@@ -194,7 +194,7 @@ def submissions(code: ErrorCode, engines: str) -> Scene:
         held: list[Packet] = [
             packet for each in work if isinstance(each, CommandStep) for packet in each.packets
         ]
-        # The packet at the head waits, so the queue fills; what it waits for is under way when it goes on.
+        # The packet at the head waits, so the queue fills. What it waits for runs when the queue overflows.
         if engines == "both":
             held = [*stage.long("V", 2), *stage.long("M", 2), *stage.long("V")]
         elif engines == "idle":
@@ -210,12 +210,12 @@ def submissions(code: ErrorCode, engines: str) -> Scene:
 
 
 def moved_back(engines: str) -> Scene:
-    """A tail that is moved back over packets that wait for these engines' work."""
+    """The tail moves back over packets that wait for these engines."""
 
     def scene(stage: SceneStage) -> list[Step]:
         waiting = stage.random.randrange(4, 20)
         fence = NpuCommandPacket(Opcode.SYNC).pack()
-        # The first of them is taken before the tail comes.
+        # The first packet is taken before the tail moves.
         held = CommandStep((fence,) * waiting, "ring", free=True)
         back = stage.random.randrange(1, waiting - 1)
         return [*stage.work(engines, "ring"), held, BadTail(enabled=True, back=back), Recover()]
@@ -224,7 +224,7 @@ def moved_back(engines: str) -> Scene:
 
 
 def executions(code: ErrorCode, failing: str, younger: str) -> Scene:
-    """A command that fails at its end, when younger ones of these engines are under way."""
+    """A command fails at its end while younger ones are in these engines."""
 
     def scene(stage: SceneStage) -> list[Step]:
         if code == ErrorCode.BAD_PROGRAM:
@@ -245,7 +245,7 @@ def executions(code: ErrorCode, failing: str, younger: str) -> Scene:
 
 
 def overdue(failing: str, younger: str) -> Scene:
-    """A command that takes longer than it may, when younger ones of these engines are under way."""
+    """A command exceeds the watchdog while younger ones are in these engines."""
 
     def scene(stage: SceneStage) -> list[Step]:
         steps = [*watched(stage.random.randrange(200, COPY_BEATS)), *stage.work(failing + younger)]
@@ -255,7 +255,7 @@ def overdue(failing: str, younger: str) -> Scene:
 
 
 def resets(engines: str, hard: bool, again: bool = False) -> Scene:
-    """A reset while these engines work and the host reads and writes."""
+    """The device is reset while these engines work and the host reads and writes."""
 
     def scene(stage: SceneStage) -> list[Step]:
         after = stage.random.choice((1, 50, 200, stage.random.randrange(400, 2500)))
@@ -265,7 +265,7 @@ def resets(engines: str, hard: bool, again: bool = False) -> Scene:
 
 
 def checking(hard: bool) -> Scene:
-    """A reset while a VECTOR waits for the end of a load."""
+    """The device is reset while a VECTOR waits for the end of a load."""
 
     def scene(stage: SceneStage) -> list[Step]:
         load = load_program_packets(stage.closing.source(8 * 4096), stage.config.program_words, 0)
@@ -277,7 +277,7 @@ def checking(hard: bool) -> Scene:
 
 
 def failing(hard: bool) -> Scene:
-    """A reset, and the host's actions, around the moment at which a bus error stops everything."""
+    """Resets and host actions occur around the moment at which a bus error stops everything."""
 
     def scene(stage: SceneStage) -> list[Step]:
         (long,) = stage.work("V")
@@ -292,7 +292,7 @@ def failing(hard: bool) -> Scene:
 
 
 def host_beside_failing() -> Scene:
-    """Host traffic all the while that a command works, meets a bus error, and is stopped."""
+    """The host reads and writes while a command works, meets a bus error and is stopped."""
 
     def scene(stage: SceneStage) -> list[Step]:
         (long,) = stage.work("V")
@@ -304,8 +304,10 @@ def host_beside_failing() -> Scene:
 
 
 def draining(code: ErrorCode, engines: str) -> Scene:
-    """The host clears errors and reads memory while a refused packet waits for a long command, if there is
-    one, and there are interrupts that nobody takes."""
+    """The host clears errors and reads memory while refused packets wait for long commands, if any.
+
+    Some interrupts stay pending.
+    """
 
     def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = [RegisterWrite(regs.IRQ_ENABLE, stage.random.choice((0, 1, 5)))]
@@ -318,13 +320,13 @@ def draining(code: ErrorCode, engines: str) -> Scene:
 
 
 def idle_clears() -> Scene:
-    """The host clears errors that are not there, in every state of legal commands."""
+    """The host clears errors that do not exist, in every state of legal commands."""
 
     def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = []
         for _ in range(25):
             kinds = [stage.legal.strided_copy, stage.legal.copy, stage.legal.matmul, stage.legal.fence]
-            # A packet at a time, so that the host comes between a command and its extension.
+            # One packet per step, so that the host acts between a command and its extension.
             for packet in stage.legal.draw(kinds):
                 steps += [CommandStep((packet_bytes(packet),), "window"), CLEAR, CLEAR]
         return [*steps, Recover()]
@@ -333,7 +335,7 @@ def idle_clears() -> Scene:
 
 
 def interrupt_races() -> Scene:
-    """Many commands that raise the interrupt, and a host that clears it all the time."""
+    """Many commands raise the interrupt while the host keeps clearing it."""
 
     def scene(stage: SceneStage) -> list[Step]:
         packets = []
@@ -353,7 +355,7 @@ def interrupt_races() -> Scene:
 
 
 def done_races() -> Scene:
-    """A device that is done again and again, and a host that clears it all the time."""
+    """The device becomes done repeatedly while the host keeps clearing the interrupt."""
 
     def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = []
@@ -366,15 +368,17 @@ def done_races() -> Scene:
 
 
 def interrupt_levels(done: bool) -> Scene:
-    """All values of IRQ_ENABLE over and over, while a command that raises the interrupt is followed by one
-    that is refused; whether the device is done in between."""
+    """IRQ_ENABLE cycles through all values while a command that raises the interrupt precedes a refused one.
+
+    `done`: the device becomes done in between.
+    """
 
     def scene(stage: SceneStage) -> list[Step]:
         nbytes = 300 * stage.config.bus_bytes
         copy = NpuCommandPacket(
             Opcode.MEMCPY, 0, stage.closing.source(nbytes), 0, stage.closing.result(nbytes), m=nbytes
         )
-        # A packet takes its time through the window: the one before it is done by then.
+        # The window is slow, so the previous packet is done by then.
         via: Via = "window" if done else "ring"
         raising = step([copy] * (not done) + [NpuCommandPacket(Opcode.NOP, Flags.IRQ)], via)
         refused = step(stage.errors.refused(ErrorCode.BAD_OPCODE), via)
@@ -386,7 +390,7 @@ def interrupt_levels(done: bool) -> Scene:
 
 
 def heads(hard: bool) -> Scene:
-    """Resets while one short command after the other is at the head of the queue."""
+    """The device is reset while short commands pass the head of the queue."""
 
     def scene(stage: SceneStage) -> list[Step]:
         steps: list[Step] = []
@@ -399,7 +403,7 @@ def heads(hard: bool) -> Scene:
 
 
 def host_after_error() -> Scene:
-    """Host traffic when the device has stopped."""
+    """The host reads and writes when the device has stopped."""
 
     def scene(stage: SceneStage) -> list[Step]:
         return [step(stage.errors.refused(ErrorCode.BAD_OPCODE)), *stage.host(10), Recover()]
@@ -408,7 +412,7 @@ def host_after_error() -> Scene:
 
 
 def refused_host(engines: str) -> Scene:
-    """Host accesses that are refused while these engines work: there is no memory, or it refuses."""
+    """Host accesses are refused while these engines work, for lack of memory or by a fault."""
 
     def scene(stage: SceneStage) -> list[Step]:
         place = stage.closing.result(4096) // 4096 * 4096 + 4096
@@ -460,4 +464,4 @@ def _scenes() -> list[Scene]:
 
 
 SCENES = _scenes()
-"""All of them: for each situation of devices that random programs seldom meet, at least one."""
+"""All scenes: at least one for each situation that random programs seldom reach."""

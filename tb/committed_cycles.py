@@ -34,8 +34,7 @@ class CommittedCycles:
     def compare(self, config: str, measured: Mapping[str, int]) -> None:
         """Compare measured cycles with the committed ones; with ECHO_NPU_UPDATE set, commit them first.
 
-        Raises:
-            AssertionError: a number moved, or is not in the file.
+        Raises AssertionError: a number moved, or is not in the file.
         """
         if os.environ.get(UPDATE_VARIABLE):
             self.update(config, measured)

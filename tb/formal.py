@@ -105,8 +105,7 @@ def build_model(proof: Proof, name: str = "", replaced: Mapping[str, str] | None
         replaced: texts to read in place of sources of the proof. Such a model has the properties alone,
             without the assertions about the block's inside that only the induction needs.
 
-    Raises:
-        FormalError: Yosys rejects the sources, or warns about them.
+    Raises FormalError: Yosys rejects the sources, or warns about them.
     """
     directory = BUILD / (name or proof.name)
     (ROOT / directory).mkdir(parents=True, exist_ok=True)
@@ -200,9 +199,7 @@ def prove(proof: Proof) -> dict[str, Answer]:
 def play(names: Sequence[str]) -> CampaignResult:
     """Run the named proofs, or all, and print each result. Figures: proofs.
 
-    Raises:
-        ValueError: no such proof.
-        FormalError: as `build_model`.
+    Raises ValueError: no such proof. FormalError: as `build_model`.
     """
     unknown = [name for name in names if name not in PROOFS]
     if unknown:

@@ -77,9 +77,7 @@ class CampaignResult:
     def load(cls, path: Path) -> CampaignResult:
         """Read what `save` wrote.
 
-        Raises:
-            OSError: the file cannot be read.
-            ValueError: the file is not a campaign's result.
+        Raises OSError: the file cannot be read. ValueError: the file is not a campaign's result.
         """
         try:
             read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -103,8 +101,7 @@ def failures(result: CampaignResult) -> str:
 def merged(parts: Iterable[CampaignResult]) -> CampaignResult:
     """Merge the parts of one campaign: add figures and seconds, concatenate items, keep the least seed.
 
-    Raises:
-        ValueError: there is no part, the parts belong to different campaigns, or an item occurs twice.
+    Raises ValueError: there is no part, the parts belong to different campaigns, or an item occurs twice.
     """
     results = list(parts)
     names = {result.name for result in results}

@@ -216,9 +216,7 @@ def campaign_result(finished: Sequence[Finished], seed: int, seconds: float) -> 
 def play(test: str, config: str, kind: Kind, seed: int, jobs: int) -> CampaignResult:
     """Run what TEST and CONFIG name; print each run as it ends, then a table and the failures.
 
-    Raises:
-        UsageError, ConfigError: no such test or configuration.
-        BuildError, ToolMissingError: as `build`.
+    Raises UsageError, ConfigError: no such test or configuration. BuildError, ToolMissingError: as `build`.
     """
     started = time.monotonic()
     console = Console(width=None if sys.stdout.isatty() else 120)

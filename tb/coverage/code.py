@@ -77,9 +77,8 @@ def play(
         write: file for the sum, which can be added up again.
         partial: judge neither goals nor exclusions.
 
-    Raises:
-        OSError, CoverageError: a file is missing, or is not coverage data.
-        BuildError, ToolMissingError: as `build`.
+    Raises OSError, CoverageError: a file is missing, or is not coverage data. BuildError, ToolMissingError:
+    as `build`.
     """
     started = time.monotonic()
     failed: list[Item] = []

@@ -1,14 +1,14 @@
 """Unreachable coverage points, each with a reason, read from exclusions.toml.
 
     [[exclusion]]
-    file = "rtl/memory/burst_splitter.sv"
     kind = "toggle"
-    match = ["addr_i[31:29]", "addr_q[31:29]"]
+    "rtl/memory/burst_splitter.sv" = ["addr_i[31:29]", "addr_q[31:29]"]
     reason = "..."
 
-For a toggle, `match` lists bits: a signal, optionally followed by a bit or a range of bits and by an edge
-(":0->1"). For a branch or a line it is a part of the source line; a branch may have its arm in front ("else:
-if (stall_i)"). `*` is a wildcard in signal and `file`.
+Every key besides `kind` and `reason` is a file with texts that describe points. The kind is "toggle" by
+default. The text of a toggle names bits: a signal, optionally followed by a bit or a range of bits and by an
+edge (":0->1"). The text of a branch or a line is a part of the source line; a branch may have its arm in
+front ("else: if (stall_i)"). `*` is a wildcard in signals and files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import fnmatch
 import functools
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tb.coverage.points import ARMS, KINDS, Kind, Point, synthesizable
@@ -48,22 +48,24 @@ def parse_exclusions(text: str) -> list[Exclusion]:
         raise ExclusionError(f"not TOML: {error}") from None
     if set(table) - {"exclusion"}:
         raise ExclusionError(f"unknown key {', '.join(sorted(set(table) - {'exclusion'}))}")
-    return [_entry(number, entry) for number, entry in enumerate(table.get("exclusion", []), 1)]
+    entries = enumerate(table.get("exclusion", []), 1)
+    return [exclusion for number, entry in entries for exclusion in _exclusions(number, entry)]
 
 
-def _entry(number: int, entry: Mapping[str, object]) -> Exclusion:
-    where = f"exclusion {number} ({entry.get('file')})"
-    names = {field.name for field in dataclasses.fields(Exclusion)}
-    if set(entry) != names:
-        raise ExclusionError(f"{where}: it must have {', '.join(sorted(names))} and nothing else")
-    file, kind, match, reason = (entry[name] for name in ("file", "kind", "match", "reason"))
+def _exclusions(number: int, entry: Mapping[str, object]) -> Iterator[Exclusion]:
+    matches = {file: match for file, match in entry.items() if file not in ("kind", "reason")}
+    where = f"exclusion {number} ({', '.join(matches)})"
+    kind, reason = entry.get("kind", "toggle"), entry.get("reason")
+    if not matches:
+        raise ExclusionError(f"{where}: it must name a file")
     if kind not in KINDS:
         raise ExclusionError(f"{where}: kind must be one of {', '.join(KINDS)}")
-    if not (isinstance(match, list) and match and all(isinstance(text, str) and text for text in match)):
-        raise ExclusionError(f"{where}: match must be a list of texts")
     if not (isinstance(reason, str) and len(reason.split()) >= 3):
         raise ExclusionError(f"{where}: the reason must say why, in words")
-    return Exclusion(str(file), kind, tuple(match), reason)
+    for file, match in matches.items():
+        if not (isinstance(match, list) and match and all(isinstance(text, str) and text for text in match)):
+            raise ExclusionError(f"{where}: {file} must have a list of texts")
+        yield Exclusion(file, kind, tuple(match), reason)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -90,8 +90,7 @@ def merged_points(counts: Mapping[bytes, int]) -> dict[Point, int]:
     it. The whole NPU in its named configurations defines which points exist. A testbench of one module, which
     may have other widths, only adds to those. Without a run of the whole NPU, all points count.
 
-    Raises:
-        CoverageError: a point lies beyond the end of its source, so the data belongs to other sources.
+    Raises CoverageError: a point lies beyond the end of its source, so the data belongs to other sources.
     """
     total: dict[Point, int] = {}
     own: set[Point] = set()

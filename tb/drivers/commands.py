@@ -102,8 +102,7 @@ class CommandDriver:
     async def wait(self, timeout_cycles: int) -> State:
         """Sleep until the device is idle, using its interrupt, and return the state.
 
-        Raises:
-            DeviceHangError: still busy after `timeout_cycles`.
+        Raises DeviceHangError: still busy after `timeout_cycles`.
         """
         left = timeout_cycles
         while True:
@@ -125,8 +124,7 @@ class CommandDriver:
     async def settle(self, timeout_cycles: int) -> State:
         """Poll until the device is idle and return the state. Does not touch the interrupt registers.
 
-        Raises:
-            DeviceHangError: still busy after `timeout_cycles`.
+        Raises DeviceHangError: still busy after `timeout_cycles`.
         """
         pause, left = 20, timeout_cycles
         while True:

@@ -18,10 +18,8 @@ class RegisterDriver(RegisterPort):
         """Perform operations in order. Returns the value of a read, 0 for a write, the level (0 or 1) for a
         wait.
 
-        Raises:
-            NpuBusError: the device refused an access (SLVERR or DECERR); later operations were still
-                performed.
-            RegisterTimeoutError: the device did not answer.
+        Raises NpuBusError: the device refused an access (SLVERR or DECERR); later operations were still
+        performed. RegisterTimeoutError: the device did not answer.
         """
         try:
             results: list[int] = (await self.perform(encoded(operations))).tolist()

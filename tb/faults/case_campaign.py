@@ -197,8 +197,7 @@ class CaseCampaign:
 def replayed(path: Path, runner_name: str) -> list[str]:
     """Replay a kept case, alone and, if it passes, together with its batch. Return what is wrong.
 
-    Raises:
-        ValueError: `CaseCampaign.keep` did not write the file.
+    Raises ValueError: `CaseCampaign.keep` did not write the file.
     """
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))

@@ -147,8 +147,7 @@ class CaseRunner:
                 well.
             seed: of the device's initial state.
 
-        Raises:
-            RuntimeError: the player refused the cases, died after the last one, or `first` failed.
+        Raises RuntimeError: the player refused the cases, died after the last one, or `first` failed.
         """
         records: list[Record] = []
         while len(records) < len(cases):

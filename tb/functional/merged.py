@@ -71,8 +71,7 @@ def coverage_files(folders: Sequence[Path]) -> list[Path]:
 def merged_rows(files: Sequence[Path], merged: Path, plan: Sequence[CoverGroup] = PLAN) -> list[Row]:
     """Merge files into `merged` and return every counter of the plan with the total hits.
 
-    Raises:
-        CoverageFileError: a file is not XML, or belongs to another plan.
+    Raises CoverageFileError: a file is not XML, or belongs to another plan.
     """
     counters = [counter for group in plan for counter in group.counters()]
     for file in files:

@@ -23,9 +23,8 @@ class AxiMonitor:
     def finish(self) -> None:
         """Check the traffic at the end of a test and reset the counters.
 
-        Raises:
-            ProtocolViolationError: AXI4 was violated, an access left memory, or bursts are still outstanding
-                although the device is idle.
+        Raises ProtocolViolationError: AXI4 was violated, an access left memory, or bursts are still
+        outstanding although the device is idle.
         """
         figures = self._dram.statistics()
         violations = self._dram.violations()

@@ -19,22 +19,16 @@ class EquivalentsError(UnjudgedError):
 def load_equivalents(path: Path = LIST) -> dict[str, str]:
     """Return the reason of each equivalent mutant by its identity.
 
-    Raises:
-        EquivalentsError: malformed, a duplicate, or no reason.
-        OSError: no such file.
+    Raises EquivalentsError: malformed, a duplicate, or no reason. OSError: no such file.
     """
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", [])
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise EquivalentsError(f"{path}: {error}") from None
-    found: dict[str, str] = {}
-    for entry in entries:
-        if set(entry) != {"mutant", "reason"} or not entry["reason"].strip():
-            raise EquivalentsError(f"{path}: an entry has a mutant and a reason, not {entry}")
-        if entry["mutant"] in found:
-            raise EquivalentsError(f"{path}: twice: {entry['mutant']}")
-        found[entry["mutant"]] = " ".join(entry["reason"].split())
-    return found
+    for mutant, reason in entries.items():
+        if not isinstance(reason, str) or not reason.strip():
+            raise EquivalentsError(f"{path}: no reason for {mutant}")
+    return {mutant: " ".join(reason.split()) for mutant, reason in entries.items()}
 
 
 def check_known(equivalents: Iterable[str], mutants: Iterable[Mutant]) -> None:

@@ -144,8 +144,7 @@ def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     Each file's share grows with the square root of its number of mutants, so that large modules do not crowd
     out small ones. Classes have equal shares.
 
-    Raises:
-        ValueError: there are not so many mutants.
+    Raises ValueError: there are not so many mutants.
     """
     everything = {path.name: mutants_of(RtlSource(path)) for path in sources}
     everything = {name: mutants for name, mutants in everything.items() if mutants}

@@ -57,8 +57,7 @@ def load_bugs(folder: Path = FOLDER) -> list[Bug]:
 def load_bug(path: Path) -> Bug:
     """Load the bug in a patch.
 
-    Raises:
-        PatchError: it has no description, does not apply to the RTL, or cannot be selected.
+    Raises PatchError: it has no description, does not apply to the RTL, or cannot be selected.
     """
     head, _, _ = path.read_text(encoding="utf-8").partition("--- a/")
     hints = re.search(r"^Tests: (.*)$", head, re.MULTILINE)
@@ -83,8 +82,7 @@ def load_bug(path: Path) -> Bug:
 def apply(path: Path) -> dict[str, str]:
     """Return the patched texts of the files in rtl/, by name.
 
-    Raises:
-        PatchError: a hunk does not fit exactly once.
+    Raises PatchError: a hunk does not fit exactly once.
     """
     files: dict[str, str] = {}
     name = ""
@@ -112,8 +110,7 @@ def differences(old: RtlSource, new: RtlSource) -> list[Edit]:
     The selector's `?:` extends both sides to the wider one, and makes both unsigned if one is. An expression
     is therefore edited only if its width and sign are equal in both; otherwise a larger one around it is.
 
-    Raises:
-        PatchError: the difference cannot be expressed so.
+    Raises PatchError: the difference cannot be expressed so.
     """
     places = {(site.start, site.end) for site in old.sites() if site.kind == "expression"}
     search = _Differences(old, new, places)

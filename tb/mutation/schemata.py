@@ -109,8 +109,7 @@ class Mutant:
 def render(text: str, edits: Sequence[tuple[int, Edit]]) -> str:
     """Return a file's source `text` with all (number, edit) behind the selector.
 
-    Raises:
-        CrossingError: two edits cross.
+    Raises CrossingError: two edits cross.
     """
     ordered = sorted(edits, key=lambda each: (each[1].start, -each[1].end))
     return _header() + _render(text, 0, len(text), ordered)

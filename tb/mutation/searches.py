@@ -61,8 +61,7 @@ def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
     """Run the campaign on the tree `folder` with change `number`; return its first failure, empty if it
     passes.
 
-    Raises:
-        SimulationError: it does not run.
+    Raises SimulationError: it does not run.
     """
     name = f"search-{number}-{search}".replace(" ", "-")
     log = RUNS / f"{name}.log"
@@ -104,9 +103,7 @@ class Sighting:
 def look_for(folder: Path, wanted: Sequence[tuple[int, Search]], seed: int) -> dict[int, Sighting]:
     """Run each search against its change; return the outcomes by the change's number.
 
-    Raises:
-        UnchangedFailsError: a search fails without a change.
-        SimulationError: as `run_search`.
+    Raises UnchangedFailsError: a search fails without a change. SimulationError: as `run_search`.
     """
     for search in dict.fromkeys(search for _, search in wanted):
         complaint = run_search(folder, 0, search, seed)

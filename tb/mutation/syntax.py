@@ -99,9 +99,7 @@ def one_line(text: str) -> str:
 class RtlSource:
     """A parsed file.
 
-    Raises:
-        OSError: the file cannot be read.
-        SourceError: it is not SystemVerilog, or not ASCII.
+    Raises OSError: the file cannot be read. SourceError: it is not SystemVerilog, or not ASCII.
     """
 
     def __init__(self, path: Path, text: str | None = None) -> None:

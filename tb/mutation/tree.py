@@ -68,8 +68,7 @@ def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
 def usable(name: str, numbered: Mapping[int, Sequence[Edit]]) -> tuple[Path, dict[int, str]]:
     """Write the tree without the changes that Verilator rejects; return the folder and the reasons by number.
 
-    Raises:
-        TreeError: it is rejected for another reason.
+    Raises TreeError: it is rejected for another reason.
     """
     left = dict(numbered)
     refused: dict[int, str] = {}

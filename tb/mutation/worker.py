@@ -55,9 +55,7 @@ class Worker:
         name: unique among concurrent runs.
         requests: file with the pyuvm programs that also serve as tests.
 
-    Raises:
-        SimulationError: it does not start.
-        BuildError, ToolMissingError: as `echo_sim.build.build`.
+    Raises SimulationError: it does not start. BuildError, ToolMissingError: as `echo_sim.build.build`.
     """
 
     def __init__(self, design: Design, config: str, name: str, seed: int, requests: Path) -> None:
@@ -112,8 +110,7 @@ class Worker:
     def judge(self, number: int, trials: Sequence[Trial], seconds: float) -> TrialVerdict:
         """Run trials with change `number` up to the first that fails.
 
-        Raises:
-            SimulationError: the simulator has ended.
+        Raises SimulationError: the simulator has ended.
         """
         folder = self._folder / f"{number}"
         shutil.rmtree(folder, ignore_errors=True)

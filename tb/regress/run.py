@@ -70,9 +70,8 @@ def play(
         json: additional file for the results.
         update: write the summary into the docs.
 
-    Raises:
-        ValueError: no such campaign or executor, or another regression of this tree is running.
-        ExecutorError: the cluster is not available.
+    Raises ValueError: no such campaign or executor, or another regression of this tree is running.
+    ExecutorError: the cluster is not available.
     """
     console = Console(width=None if sys.stdout.isatty() else 140)
     tasks = planned(level, seed, only)

@@ -127,9 +127,7 @@ def run_task(task: Task) -> TaskOutcome:
 def from_junit(task: Task, path: Path, seconds: float) -> CampaignResult:
     """Convert pytest's JUnit file. A skipped test counts as an "error".
 
-    Raises:
-        OSError: no such file.
-        ValueError: not JUnit XML.
+    Raises OSError: no such file. ValueError: not JUnit XML.
     """
     try:
         suites = JUnitXml.fromfile(str(path))

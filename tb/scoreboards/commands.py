@@ -327,8 +327,7 @@ class CommandScoreboard:
         Each byte must be what a command left there, or what was there before. Program memory must be loaded
         again.
 
-        Raises:
-            ExactMismatchError, StrayWriteError: a byte is something else.
+        Raises ExactMismatchError, StrayWriteError: a byte is something else.
         """
         self._failed = True  # unless everything below passes
         reference = self._reference
@@ -367,8 +366,7 @@ class CommandScoreboard:
     def check(self, memory: MemoryImage, state: DeviceState) -> None:
         """Compare memory and registers of the idle device with the model's.
 
-        Raises:
-            StateMismatchError, ExactMismatchError, StrayWriteError
+        Raises StateMismatchError, ExactMismatchError, StrayWriteError.
         """
         self._failed = True  # unless everything below passes
         reference = self._reference

@@ -32,8 +32,7 @@ def check_interrupt(
         cleared: whether the host wrote IRQ_STATUS in the meantime.
         failed: whether the device is in state ERROR.
 
-    Raises:
-        InterruptMismatchError
+    Raises InterruptMismatchError.
     """
     shown = f"IRQ_STATUS 0x{status:x}, IRQ_ENABLE 0x{enable:x}, output {int(line)}"
     if line != bool(status & enable):

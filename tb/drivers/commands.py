@@ -11,9 +11,10 @@ from cocotb.triggers import Timer
 from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
 from echo_npu.commands.packets import PACKET_BYTES, Packet, packet_bytes
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import State, error_name
+from echo_npu.spec.status import State
 from tb.drivers.memory import MemoryDriver
 from tb.drivers.registers import CLOCK_NS, RegisterDriver
+from tb.scoreboards.commands import STATE_REGISTERS, device_state
 
 Path = Literal["window", "ring"]
 
@@ -198,23 +199,7 @@ class CommandDriver:
 
     async def describe(self) -> str:
         """Describe the state, error and progress registers."""
-        status, code, index, low, high, retired, head, tail = await self._registers.run(
-            [
-                ReadReg(offset)
-                for offset in (
-                    regs.STATUS,
-                    regs.ERROR_CODE,
-                    regs.ERROR_INDEX,
-                    regs.ERROR_ADDR,
-                    regs.ERROR_ADDR + 4,
-                    regs.RETIRED,
-                    regs.RING_HEAD,
-                    regs.RING_TAIL,
-                )
-            ]
-        )
-        return (
-            f"state {State(regs.STATUS_STATE.get(status)).name}, queue {regs.STATUS_QUEUE_LEVEL.get(status)},"
-            f" error {error_name(code)} index {index} address 0x{low | high << 32:x}, retired {retired},"
-            f" ring head {head} tail {tail}"
-        )
+        offsets = (*STATE_REGISTERS, regs.RING_HEAD, regs.RING_TAIL)
+        *state, head, tail = await self._registers.run([ReadReg(offset) for offset in offsets])
+        level = regs.STATUS_QUEUE_LEVEL.get(state[0])
+        return f"{device_state(state)}, queue {level}, ring head {head} tail {tail}"

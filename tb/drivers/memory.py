@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,8 +13,6 @@ from numpy.typing import DTypeLike, NDArray
 from echo_sim.contract import MEMORY_BYTES
 from echo_sim.host_window import HostWindow
 from echo_sim.native import Dram
-
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class SharedMemory:

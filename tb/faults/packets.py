@@ -57,13 +57,17 @@ def shaped_packet(rng: random.Random) -> bytes:
     return struct.pack("<16I", opcode, flags, *words)
 
 
+def _packets(data: bytes | bytearray) -> Slots:
+    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+
+
 def flipped(rng: random.Random, slots: Sequence[bytes], bits: int) -> Slots:
     """Flip `bits` random bits."""
     data = bytearray(b"".join(slots))
     for _ in range(bits):
         position = rng.randrange(8 * len(data))
         data[position // 8] ^= 1 << position % 8
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 def edited(rng: random.Random, slots: Sequence[bytes]) -> Slots:
@@ -77,7 +81,7 @@ def edited(rng: random.Random, slots: Sequence[bytes]) -> Slots:
         other = struct.unpack_from("<I", data, 4 * rng.randrange(len(data) // 4))[0]
         value = rng.choice((special, near, near, other, word << 1, rng.getrandbits(32)))
         struct.pack_into("<I", data, start, value & 0xFFFF_FFFF)
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 SIZES: Final = tuple(
@@ -101,7 +105,7 @@ def resized(rng: random.Random, slots: Sequence[bytes]) -> Slots:
             # Keep the flags that may share a word with a count.
             kept = rng.choice((0, old & 0xFFF0_0000))
             struct.pack_into("<I", data, 4 * word, (value | kept) & 0xFFFF_FFFF)
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 def restrided(rng: random.Random, slots: Sequence[bytes]) -> Slots:
@@ -122,7 +126,7 @@ def restrided(rng: random.Random, slots: Sequence[bytes]) -> Slots:
         if rng.random() < 0.02:
             value = rng.choice((0, -4, -64))
         struct.pack_into("<I", data, 4 * word, value & 0xFFFF_FFFF)
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 _BATCHES: Final = {2: (16 + 1, 16 + 9), 4: (16 + 2, 16 + 3)}

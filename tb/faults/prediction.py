@@ -10,9 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import FENCES, PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.packets import PACKET_BYTES, as_commands
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import ExecutionFault, FunctionalModel
 from echo_npu.model.memory import DeviceMemory
@@ -20,6 +19,7 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import Region
 from echo_npu.vector.memory import ProgramMemory
 from echo_sim.config import load_config
+from tb.checking import Behind, accepted
 from tb.scoreboards.accuracy import addresses
 
 SLVERR: Final = 2
@@ -224,7 +224,7 @@ class PredictedDevice(FunctionalModel):
         return self._head
 
     def registers(self) -> tuple[int, int, int, int, int, int]:
-        """Return the values of tb.faults.script.STATE as the runner reads them."""
+        """Return the values of tb.scoreboards.commands.STATE_REGISTERS as the runner reads them."""
         self.peek(regs.ERROR_ADDR)  # latches the high word
         address = self._error_address
         low, high = address & 0xFFFF_FFFF, address >> 32
@@ -254,37 +254,22 @@ def commands(
 
     An incomplete last command is omitted.
     """
-    index = 0
-    while index < len(slots):
-        packet = NpuCommandPacket.unpack(slots[index])
-        size = 1 + extension_count(packet.opcode, packet.flags)
-        part = list(slots[index : index + size])
-        if len(part) < size:
+    for command in as_commands(slots):
+        if not command.complete:
             return
-        try:
-            yield part, check_command(packet, unpack_extension(part[1:]), programs, guard)
-        except PacketFault:
-            yield part, None
-        index += size
+        yield list(command.slots), accepted(command, programs, guard)
 
 
 def behind(failed: bool, slots: Sequence[bytes], programs: ProgramMemory) -> list[CheckedCommand]:
     """Return the commands in `slots` that may be running when the one before them fails in its engine.
 
-    The matrix engine holds two commands and the vector engine one; they start in order.
-
-    Args:
-        failed: whether the failing command is on the matrix engine.
+    `failed` says whether the failing command is on the matrix engine.
     """
-    room = {True: 2, False: 1}
-    room[failed] -= 1
-    found = []
-    for _, command in commands(slots, programs):
-        if command is None or command.packet.opcode in FENCES:
+    watch, found = Behind(failed), []
+    for slot in slots:
+        command = watch.take(slot, programs)
+        if command is not None:
+            found.append(command)
+        if watch.complete:
             break
-        on_matrix = command.packet.opcode == Opcode.MATMUL
-        room[on_matrix] -= 1
-        if room[on_matrix] < 0:
-            break
-        found.append(command)
     return found

@@ -117,12 +117,11 @@ class CaseRunner:
         name: of the folder sim_build/runs/<name>; unique among concurrent runs.
         kind: "fast" or "coverage". With the latter, each process leaves a coverage*.dat in that folder or
             where $ECHO_NPU_COVERAGE says.
-        quiet: do not report on the build.
     """
 
-    def __init__(self, config: str, name: str, kind: Kind = "fast", *, quiet: bool = False) -> None:
+    def __init__(self, config: str, name: str, kind: Kind = "fast") -> None:
         design = npu_design(config)
-        self._program = build(design, kind, quiet=quiet) / design.top
+        self._program = build(design, kind) / design.top
         self._kind = as_asked(kind)
         self.directory = RUNS / name
         self.directory.mkdir(parents=True, exist_ok=True)

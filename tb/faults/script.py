@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from echo_npu.spec import registers as regs
 from echo_sim.contract import CHANNELS, KNOBS, STATISTICS, CaseOperation
+from tb.scoreboards.commands import STATE_REGISTERS
 
 MAGIC: Final = 0x5341434E
 
@@ -20,15 +20,6 @@ CYCLE: Final = 255
 WITHHELD: Final = ("write data", "responses", "read data")
 """What a hostile host may withhold or not accept, in the order of the bits of `Script.host`."""
 
-STATE: Final = (
-    regs.STATUS,
-    regs.ERROR_CODE,
-    regs.ERROR_INDEX,
-    regs.ERROR_ADDR,
-    regs.ERROR_ADDR + 4,
-    regs.RETIRED,
-)
-"""Registers that show the device's progress, in the order in which `Script.state` reads them."""
 STATE_NAMES: Final = ("STATUS", "ERROR_CODE", "ERROR_INDEX", "ERROR_ADDR", "ERROR_ADDR + 4", "RETIRED")
 WAIT_CYCLES: Final = 300_000
 """Clocks after which a busy device hangs. Waiting for a missing extension takes 65536."""
@@ -124,8 +115,8 @@ class Script:
         self._put(CaseOperation.SYNC_WINDOW)
 
     def state(self, values: Sequence[int], masks: Sequence[int] = (3, *[EXACT] * 5)) -> None:
-        """Read STATE and expect `values`; by default, queue level and fullness are ignored."""
-        self.read(STATE, list(zip(values, masks, STATE_NAMES, strict=True)))
+        """Read STATE_REGISTERS and expect `values`; by default, queue level and fullness are ignored."""
+        self.read(STATE_REGISTERS, list(zip(values, masks, STATE_NAMES, strict=True)))
 
     # --- the host's port ---
 

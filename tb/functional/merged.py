@@ -17,6 +17,9 @@ from tb.functional.plan import PLAN
 from tb.report.page import render
 from tb.results import CampaignResult, Item
 
+SHOWN = 60
+"""Missed bins that are printed."""
+
 
 class CoverageFileError(ValueError):
     """A file that is not coverage of this plan."""
@@ -160,14 +163,14 @@ def report(folders: Sequence[Path], html: Path | None = None) -> tuple[list[Row]
     return rows, result(rows, [str(html)] if html else ())
 
 
-def show(rows: Sequence[Row], outcome: CampaignResult, missed: int = 60) -> None:
-    """Print the table, the first `missed` missed bins, and the figures."""
+def show(rows: Sequence[Row], outcome: CampaignResult) -> None:
+    """Print the table, the first missed bins, and the figures."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(rows))
-    for item in outcome.items[:missed]:
+    for item in outcome.items[:SHOWN]:
         console.print(f"{item.message}: {item.name}", markup=False, highlight=False)
-    if len(outcome.items) > missed:
-        console.print(f"and {len(outcome.items) - missed} more")
+    if len(outcome.items) > SHOWN:
+        console.print(f"and {len(outcome.items) - SHOWN} more")
     figures = outcome.figures
     reachable = figures["functional_reachable"]
     share = 100 * figures["functional_hit"] / reachable

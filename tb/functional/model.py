@@ -39,7 +39,6 @@ class Cross:
     name: str
     axes: tuple[str, ...]
     why: str
-    excluded: tuple[ExcludedBins, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +50,7 @@ class CoverGroup:
         source: what is sampled, in words.
         axes: the properties.
         crosses: the combinations that are counted.
-        excluded: unreachable bins of single axes.
+        excluded: unreachable bins, of every counter that has all their axes.
     """
 
     name: str
@@ -67,18 +66,14 @@ class CoverGroup:
             if "bin" in name or not name.isidentifier():
                 raise ValueError(f"{self.name}.{name}: not a name that the library can merge")
         for cross in self.crosses:
-            for name in (*cross.axes, *(axis for each in cross.excluded for axis in each.labels)):
+            for name in cross.axes:
                 if name not in known:
                     raise ValueError(f"{self.name}.{cross.name}: there is no axis {name}")
-        for axis, label in self._excluded_labels():
-            if label not in self.axis(axis).labels:
-                raise ValueError(f"{self.name}.{axis} has no bin {label!r} to exclude")
-
-    def _excluded_labels(self) -> Iterator[tuple[str, str]]:
-        everything = itertools.chain(self.excluded, *(cross.excluded for cross in self.crosses))
-        for each in everything:
+        for each in self.excluded:
             for axis, labels in each.labels.items():
-                yield from ((axis, label) for label in labels)
+                for label in labels:
+                    if axis not in known or label not in self.axis(axis).labels:
+                        raise ValueError(f"{self.name}.{axis} has no bin {label!r} to exclude")
 
     def axis(self, name: str) -> CoverAxis:
         """Return the axis of that name."""
@@ -90,8 +85,7 @@ class CoverGroup:
             yield Counter(self.name, axis.name, axis.why, (axis,), self.excluded)
         for cross in self.crosses:
             axes = tuple(self.axis(name) for name in cross.axes)
-            # A label that is unreachable on its axis is unreachable in every cross.
-            yield Counter(self.name, cross.name, cross.why, axes, (*self.excluded, *cross.excluded))
+            yield Counter(self.name, cross.name, cross.why, axes, self.excluded)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import FENCES, PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.packets import PACKET_BYTES, Opcode
 from echo_npu.model.functional import ExecutionFault, FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State, error_name
-from echo_npu.vector.memory import ProgramMemory
 from echo_sim.config import NpuConfig
+from tb.checking import Behind
 from tb.scoreboards.accuracy import Expectation, addresses
 from tb.scoreboards.errors import (
     ExactMismatchError,
@@ -95,36 +94,6 @@ class ExpectedFault:
     before: bool = False
 
 
-class _Behind:
-    """Determines which commands after a failed one may have been running, as their packets arrive.
-
-    The matrix engine holds two commands and the vector engine one; they start in order.
-    """
-
-    def __init__(self, failed_on_matrix: bool) -> None:
-        self._room = {True: 2, False: 1}
-        self._room[failed_on_matrix] -= 1
-        self._slots: list[bytes] = []
-        self.complete = False
-
-    def take(self, slot: bytes, programs: ProgramMemory) -> CheckedCommand | None:
-        """Take the next packet; return the command that it completes if that may have been running."""
-        self._slots.append(slot)
-        packet = NpuCommandPacket.unpack(self._slots[0])
-        if len(self._slots) <= extension_count(packet.opcode, packet.flags):
-            return None
-        on_matrix = packet.opcode == Opcode.MATMUL
-        extensions, self._slots = self._slots[1:], []
-        self._room[on_matrix] -= 1
-        if self._room[on_matrix] >= 0 and packet.opcode not in FENCES:
-            try:
-                return check_command(packet, unpack_extension(extensions), programs)
-            except PacketFault:
-                pass
-        self.complete = True
-        return None
-
-
 class _Reference(FunctionalModel):
     """Functional model that records what it executes and can be given a bus error."""
 
@@ -134,7 +103,7 @@ class _Reference(FunctionalModel):
         self.executed: list[CheckedCommand] = []
         self.history: list[tuple[NDArray[np.int64], NDArray[np.uint8]]] | None = None
         """If not None, previous contents of every destination, as (addresses, bytes)."""
-        self._behind: _Behind | None = None
+        self._behind: Behind | None = None
         self._seen_head = 0
         super().__init__(config, memory)
 
@@ -197,7 +166,7 @@ class _Reference(FunctionalModel):
         if command.packet.opcode == Opcode.LOAD_PROGRAM:
             self.programs.give_up(command.packet.k, command.packet.m)
         self.undefined.append(command)
-        self._behind = _Behind(command.packet.opcode == Opcode.MATMUL)
+        self._behind = Behind(command.packet.opcode == Opcode.MATMUL)
         self._seen_head = self._head
         self._look_behind(self._tail)
 
@@ -372,9 +341,7 @@ class CommandScoreboard:
         reference = self._reference
         for command in reference.undefined:
             self._adopt(command, memory)
-        found = differences(memory, self._memory)
-        if found.size:
-            self._blame(found, memory)
+        self._compare(memory)
         if state != reference.snapshot():
             raise StateMismatchError(f"device: {state}; functional model: {reference.snapshot()}")
         self.checked += len(reference.executed) + int(self._unseen_errors)
@@ -395,10 +362,7 @@ class CommandScoreboard:
 
     def check_memory(self, memory: MemoryImage) -> None:
         """Compare memory only, for tests of the host window. Raises StrayWriteError, ExactMismatchError."""
-        found = differences(memory, self._memory)
-        if found.size:
-            self._failed = True
-            self._blame(found, memory)
+        self._compare(memory)
         self.checked += 1
 
     def resynchronise(self, memory: MemoryImage, undefined: Sequence[tuple[int, int]]) -> None:
@@ -409,10 +373,7 @@ class CommandScoreboard:
         for start, end in undefined:
             self._memory.bytes[start:end] = memory.bytes[start:end]
         self._reference.executed.clear()
-        found = differences(memory, self._memory)
-        if found.size:
-            self._failed = True
-            self._blame(found, memory)
+        self._compare(memory)
         before = self._reference.programs
         self._reference = _Reference(self._config, self._memory)
         self._reference.programs.load(0, before.words)
@@ -442,6 +403,12 @@ class CommandScoreboard:
             return
         for start in addresses(dst, command.batch).reshape(-1).tolist():
             self._memory.bytes[start : start + dst.row_bytes] = memory.bytes[start : start + dst.row_bytes]
+
+    def _compare(self, memory: MemoryImage) -> None:
+        found = differences(memory, self._memory)
+        if found.size:
+            self._failed = True
+            self._blame(found, memory)
 
     def _blame(self, found: NDArray[np.int64], memory: MemoryImage) -> None:
         """Raise for the first differing byte, naming the last command that wrote it, if any."""

@@ -8,19 +8,10 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
 from tb.scoreboards.errors import ScoreboardError
 
-CONSTANT = (
-    regs.ID,
-    regs.VERSION,
-    regs.CAP_ARRAY,
-    regs.CAP_VECTOR,
-    regs.CAP_TYPES,
-    regs.CAP_QUEUE,
-    regs.CAP_SCRATCH_A,
-    regs.CAP_SCRATCH_B,
-    regs.CAP_SCRATCH_ACC,
-    regs.CAP_VECTOR_LENGTH,
-    regs.CAP_VECTOR_ROW,
-    regs.CAP_PROGRAM,
+CONSTANT = tuple(
+    register.offset
+    for name, register in regs.REGISTERS.items()
+    if name in ("ID", "VERSION") or name.startswith("CAP_")
 )
 STORED = (
     regs.CONTROL,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -35,7 +36,7 @@ RESULTS = 0x1400_0000
 ENTRY = 400  # of the only program in program memory
 
 Labels = Mapping[str, str]
-Slots = list[Packet]
+Slots = Sequence[Packet]
 
 
 def sums(inputs: tuple[int, ...]) -> Program:
@@ -127,11 +128,7 @@ class ClosingMaker:
         if labels.get("irq") == "irq":
             *before, (raw, *extensions) = commands
             packet = NpuCommandPacket.unpack(packet_bytes(raw))
-            words = packet.param
-            flags = packet.flags | Flags.IRQ
-            again = NpuCommandPacket(
-                packet.opcode, flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words
-            )
+            again = dataclasses.replace(packet, flags=packet.flags | Flags.IRQ)
             return [*before, [again, *extensions]]
         return commands
 
@@ -151,7 +148,7 @@ class ClosingMaker:
         """Return the command that loads a program."""
         address = self._codes.setdefault(program.code, CODE + 0x1000 * len(self._codes))
         self.images[address] = program.code
-        return list(load_program_packets(address, len(program), entry))
+        return load_program_packets(address, len(program), entry)
 
     def product(self, labels: Labels) -> Slots:
         """Return a MATMUL."""
@@ -175,30 +172,28 @@ class ClosingMaker:
         )
         batch = (2 if places in ("inner", "both") else 1, 2 if places in ("outer", "both") else 1)
         block = m * (n + gap) * out_size
-        return list(
-            matmul_packets(
-                self.source(4 * rows_a * (width_a + gap) * size, offsets["a"]),
-                self.source(4 * rows_b * (width_b + gap) * size, offsets["b"]),
-                self.result(4 * block, offsets["c"]),
-                m,
-                k,
-                n,
-                dtype=dtype,
-                out=out,
-                trans_a=layout[0] == "t",
-                trans_b=layout[1] == "t",
-                alpha=0.5 if "alpha" in steps else None,
-                row_scales=self.source(4 * m) if "row_scale" in steps else None,
-                column_vectors=self.source(8 * n) if {"col_scale", "bias"} & {*steps} else None,
-                column_scale="col_scale" in steps,
-                bias="bias" in steps,
-                relu="relu" in steps,
-                row_strides=strides,
-                batch=batch,
-                src1_batch_strides=(16 * size, 32 * size),
-                src2_batch_strides=(16 * size, 48 * size),
-                dst_batch_strides=(block, 2 * block),
-            )
+        return matmul_packets(
+            self.source(4 * rows_a * (width_a + gap) * size, offsets["a"]),
+            self.source(4 * rows_b * (width_b + gap) * size, offsets["b"]),
+            self.result(4 * block, offsets["c"]),
+            m,
+            k,
+            n,
+            dtype=dtype,
+            out=out,
+            trans_a=layout[0] == "t",
+            trans_b=layout[1] == "t",
+            alpha=0.5 if "alpha" in steps else None,
+            row_scales=self.source(4 * m) if "row_scale" in steps else None,
+            column_vectors=self.source(8 * n) if {"col_scale", "bias"} & {*steps} else None,
+            column_scale="col_scale" in steps,
+            bias="bias" in steps,
+            relu="relu" in steps,
+            row_strides=strides,
+            batch=batch,
+            src1_batch_strides=(16 * size, 32 * size),
+            src2_batch_strides=(16 * size, 48 * size),
+            dst_batch_strides=(block, 2 * block),
         )
 
     def _size(self, label: str, tile: int, block: int) -> int:
@@ -239,7 +234,7 @@ class ClosingMaker:
             other = self.source(length)
             return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=length // 4, alpha=0.5)]
         if op == "gather":
-            return list(gather_packets(src, INDICES, dst, 3, length, 3))
+            return gather_packets(src, INDICES, dst, 3, length, 3)
         return self._rows(labels, src, dst, length)
 
     def _rows(self, labels: Labels, src: int, dst: int, length: int) -> Slots:
@@ -414,15 +409,15 @@ class Pair:
         if kind == "matmul":
             return self._product(DataType.of(dtype), src, dst)
         if kind == "copy":
-            return list(memcpy_packets(src, dst, nbytes))
+            return memcpy_packets(src, dst, nbytes)
         if kind == "add":
             other = self._maker.source(nbytes)
             return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=nbytes // 4, alpha=0.0)]
         if kind == "gather":
-            return list(gather_packets(src, INDICES, dst, 1, nbytes, 3))
+            return gather_packets(src, INDICES, dst, 1, nbytes, 3)
         if kind == "load":
             address = src if src >= RESULTS else CODE + 0x8000
-            return list(load_program_packets(address, len(self._program()), entry))
+            return load_program_packets(address, len(self._program()), entry)
         row = nbytes // 4
         command = vector_command(
             entry,
@@ -437,9 +432,7 @@ class Pair:
 
     def _product(self, dtype: DataType, src: int, dst: int) -> Slots:
         k = self.BYTES // 4 // dtype.itemsize
-        return list(
-            matmul_packets(src, self._maker.source(k * 4 * dtype.itemsize), dst, 4, k, 4, dtype=dtype)
-        )
+        return matmul_packets(src, self._maker.source(k * 4 * dtype.itemsize), dst, 4, k, 4, dtype=dtype)
 
 
 COUNTERS = tuple(

@@ -14,26 +14,24 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import (
-    NpuCommandPacket,
     Packet,
     add_packets,
+    as_commands,
     gather_packets,
     load_program_packets,
     matmul_packets,
     memcpy_packets,
-    packet_bytes,
 )
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.vector.command import Stream, vector_command
-from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
+from tb.checking import check, loaded_programs
 from tb.scoreboards.accuracy import addresses
 
-Slots = list[Packet]
+Slots = Sequence[Packet]
 Place = Literal["first", "middle", "last"]
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -131,8 +129,7 @@ class HazardMaker:
         self._config = config
         self._values = np.random.default_rng(rng.getrandbits(64))
         self._wide = config.data_width // 64
-        self._programs = ProgramMemory(config.program_words)
-        self._programs.loaded = config.program_words
+        self._programs = loaded_programs(config.program_words)
         self._count = 0
         self.images: dict[int, bytes] = {}
 
@@ -145,7 +142,7 @@ class HazardMaker:
         """Return the command that loads the program of VECTOR commands; it must come first."""
         at = self._fresh()
         self.images[at] = FOLD.code
-        return list(load_program_packets(at, len(FOLD), 0))
+        return load_program_packets(at, len(FOLD), 0)
 
     def pair(self, meeting: Meeting, place: Place | None = None, meets: Place | None = None) -> Slots:
         """Draw the two commands of a meeting, possibly with unrelated ones before or between them.
@@ -156,7 +153,7 @@ class HazardMaker:
         at: Place = place if place is not None else pick.choice(PLACES)
         other: Place = meets if meets is not None else pick.choice(PLACES)
         while True:
-            slots: Slots = []
+            slots: list[Packet] = []
             images = dict(self.images)
             count = self._count
             for _ in range(pick.choice((0, 0, 1))):
@@ -180,12 +177,12 @@ class HazardMaker:
         slots, operands, command = self._placed(first, {})
         at = _byte(operands[meeting.first_role], command.batch, place, pick)
         for _ in range(pick.choice((0, 0, 0, 1, 2))):
-            slots += self._placed(self._draft(pick.choice(("matmul", "memcpy")), slow=False), {})[0]
+            slots = [*slots, *self._placed(self._draft(pick.choice(("matmul", "memcpy")), slow=False), {})[0]]
         shape, command = self._shape(second)
         offset = _byte(shape[meeting.second_role], command.batch, meets, pick)
         unit = 4
         address = at // unit * unit - (offset - shape[meeting.second_role].address) // unit * unit
-        return slots + self._placed(second, {meeting.second_role: address})[0]
+        return [*slots, *self._placed(second, {meeting.second_role: address})[0]]
 
     # --- commands ---
 
@@ -227,29 +224,27 @@ class HazardMaker:
         ]
 
         def packets(at: Mapping[str, int]) -> Slots:
-            return list(
-                matmul_packets(
-                    at["src1"],
-                    at["src2"],
-                    at["dst"],
-                    m,
-                    k,
-                    n,
-                    dtype=dtype,
-                    out=out,
-                    trans_a=trans_a,
-                    trans_b=trans_b,
-                    alpha=None if counts else 0.5,
-                    row_scales=at["rows"] if vectors else None,
-                    column_vectors=at["columns"] if vectors else None,
-                    column_scale=vectors,
-                    bias=vectors,
-                    row_strides=tuple(each[0] for each in strides),
-                    batch=batch,
-                    src1_batch_strides=strides[0][1:],
-                    src2_batch_strides=strides[1][1:],
-                    dst_batch_strides=strides[2][1:],
-                )
+            return matmul_packets(
+                at["src1"],
+                at["src2"],
+                at["dst"],
+                m,
+                k,
+                n,
+                dtype=dtype,
+                out=out,
+                trans_a=trans_a,
+                trans_b=trans_b,
+                alpha=None if counts else 0.5,
+                row_scales=at["rows"] if vectors else None,
+                column_vectors=at["columns"] if vectors else None,
+                column_scale=vectors,
+                bias=vectors,
+                row_strides=tuple(each[0] for each in strides),
+                batch=batch,
+                src1_batch_strides=strides[0][1:],
+                src2_batch_strides=strides[1][1:],
+                dst_batch_strides=strides[2][1:],
             )
 
         elements = self._bits if counts else (lambda nbytes: self._elements(dtype, nbytes))
@@ -259,7 +254,7 @@ class HazardMaker:
     def _add(self, slow: bool, role: str, counts: bool) -> Draft:
         elements = 1500 * self._wide if slow else self._random.randint(1, 20)
         return Draft(
-            "add", lambda at: list(add_packets(at["src1"], at["src2"], at["dst"], elements, alpha=0.25)), {}
+            "add", lambda at: add_packets(at["src1"], at["src2"], at["dst"], elements, alpha=0.25), {}
         )
 
     def _memcpy(self, slow: bool, role: str, counts: bool) -> Draft:
@@ -271,17 +266,15 @@ class HazardMaker:
         result = self._strides(rows, nbytes, batch, 4, written=True)
         return Draft(
             "memcpy",
-            lambda at: list(
-                memcpy_packets(
-                    at["src1"],
-                    at["dst"],
-                    nbytes,
-                    rows=rows,
-                    row_strides=(source[0], result[0]),
-                    batch=batch,
-                    src_batch_strides=source[1:],
-                    dst_batch_strides=result[1:],
-                )
+            lambda at: memcpy_packets(
+                at["src1"],
+                at["dst"],
+                nbytes,
+                rows=rows,
+                row_strides=(source[0], result[0]),
+                batch=batch,
+                src_batch_strides=source[1:],
+                dst_batch_strides=result[1:],
             ),
             {},
         )
@@ -321,7 +314,7 @@ class HazardMaker:
         )
         return Draft(
             "gather",
-            lambda at: list(gather_packets(at["table"], at["indices"], at["dst"], rows, nbytes, _TABLE_ROWS)),
+            lambda at: gather_packets(at["table"], at["indices"], at["dst"], rows, nbytes, _TABLE_ROWS),
             {"indices": self._indices},
         )
 
@@ -354,7 +347,7 @@ class HazardMaker:
         right[-1] = 1
         src1, src2 = self._fresh(), self._fresh()
         self.images[src1], self.images[src2] = left.tobytes(), right.tobytes()
-        return list(matmul_packets(src1, src2, at, rows, depth, 1, dtype="int8", out=OutType.OWN))
+        return matmul_packets(src1, src2, at, rows, depth, 1, dtype="int8", out=OutType.OWN)
 
     def _run(self, entry: int = _LOADED_AT) -> Slots:
         """Return a VECTOR of the loaded program."""
@@ -396,8 +389,7 @@ class HazardMaker:
     def _operands(
         self, draft: Draft, slots: Sequence[Packet]
     ) -> tuple[dict[str, MemoryOperand], CheckedCommand]:
-        raw = [packet_bytes(packet) for packet in slots]
-        command = check_command(NpuCommandPacket.unpack(raw[0]), unpack_extension(raw[1:]), self._programs)
+        command = check(as_commands(slots)[0], self._programs)
         assert command.dst is not None
         roles = [role for role in ROLES[draft.kind] if role != "dst"]
         return dict(zip(roles, command.sources, strict=False)) | {"dst": command.dst}, command

@@ -11,18 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from echo_npu.commands.checked import CheckedCommand, MemoryOperand
-from echo_npu.commands.checks import check_command
-from echo_npu.commands.packets import (
-    ExtensionPacket,
-    NpuCommandPacket,
-    Packet,
-    add_packets,
-    matmul_packets,
-    memcpy_packets,
-)
+from echo_npu.commands.checked import MemoryOperand
+from echo_npu.commands.packets import Packet, add_packets, as_commands, matmul_packets, memcpy_packets
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region
+from tb.checking import check
 from tb.scoreboards.accuracy import addresses
 
 COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -45,7 +38,7 @@ FIRST: Final = 0x0040_0000
 _DENSE_BYTES: Final = 1 << 23
 """Operands up to this size are filled completely, including gaps."""
 
-Slots = list[Packet]
+Slots = Sequence[Packet]
 Strides = tuple[int, int, int]
 
 
@@ -135,28 +128,26 @@ class LargeMaker:
             }
 
         def packets(src1: int, src2: int, dst: int, rows: int, columns: int) -> Slots:
-            return list(
-                matmul_packets(
-                    src1,
-                    src2,
-                    dst,
-                    m,
-                    k,
-                    n,
-                    dtype=dtype,
-                    out=out,
-                    trans_a=trans_a,
-                    trans_b=trans_b,
-                    row_scales=rows if vectors else None,
-                    column_vectors=columns if vectors else None,
-                    column_scale=vectors,
-                    bias=vectors,
-                    row_strides=tuple(strides[name][0] for name in ("src1", "src2", "dst")),
-                    batch=batch,
-                    src1_batch_strides=tuple(strides["src1"][1:]),
-                    src2_batch_strides=tuple(strides["src2"][1:]),
-                    dst_batch_strides=tuple(strides["dst"][1:]),
-                )
+            return matmul_packets(
+                src1,
+                src2,
+                dst,
+                m,
+                k,
+                n,
+                dtype=dtype,
+                out=out,
+                trans_a=trans_a,
+                trans_b=trans_b,
+                row_scales=rows if vectors else None,
+                column_vectors=columns if vectors else None,
+                column_scale=vectors,
+                bias=vectors,
+                row_strides=tuple(strides[name][0] for name in ("src1", "src2", "dst")),
+                batch=batch,
+                src1_batch_strides=tuple(strides["src1"][1:]),
+                src2_batch_strides=tuple(strides["src2"][1:]),
+                dst_batch_strides=tuple(strides["dst"][1:]),
             )
 
         return self._placed(packets, (dtype, dtype, DataType.FP32, DataType.FP32), out_size)
@@ -174,17 +165,15 @@ class LargeMaker:
             strides = {name: self._side_by_side(rows * nbytes, batch) for name in ("src1", "dst")}
 
         def packets(src: int, _: int, dst: int, *__: int) -> Slots:
-            return list(
-                memcpy_packets(
-                    src,
-                    dst,
-                    nbytes,
-                    rows=rows,
-                    row_strides=(strides["src1"][0], strides["dst"][0]),
-                    batch=batch,
-                    src_batch_strides=tuple(strides["src1"][1:]),
-                    dst_batch_strides=tuple(strides["dst"][1:]),
-                )
+            return memcpy_packets(
+                src,
+                dst,
+                nbytes,
+                rows=rows,
+                row_strides=(strides["src1"][0], strides["dst"][0]),
+                batch=batch,
+                src_batch_strides=tuple(strides["src1"][1:]),
+                dst_batch_strides=tuple(strides["dst"][1:]),
             )
 
         return self._placed(packets, (DataType.INT8,), 1)
@@ -193,7 +182,7 @@ class LargeMaker:
         """Draw an ADD_TENSOR."""
 
         def packets(src1: int, src2: int, dst: int, *_: int) -> Slots:
-            return list(add_packets(src1, src2, dst, elements, alpha=self._random.choice((1.0, -0.37))))
+            return add_packets(src1, src2, dst, elements, alpha=self._random.choice((1.0, -0.37)))
 
         return self._placed(packets, (DataType.FP32, DataType.FP32), 4)
 
@@ -211,7 +200,7 @@ class LargeMaker:
         """
         sources, results = self._random.sample((WEIGHT, ACTIVATION), 2)
         first, last = sources.base + FIRST, results.base + FIRST
-        shape = _command(packets(first, first, last, first, first))
+        shape = check(as_commands(packets(first, first, last, first, first))[0])
         assert shape.dst is not None
         at = [
             self._place(sources, operand.extent(shape.batch), kind.itemsize)
@@ -220,7 +209,7 @@ class LargeMaker:
         src1, src2, columns, rows = (*at, *[0] * (4 - len(at)))
         dst = self._place(results, shape.dst.extent(shape.batch), unit)
         made = packets(src1, src2, dst, rows, columns)
-        command = _command(made)
+        command = check(as_commands(made)[0])
         for operand, kind in zip(command.sources, types, strict=False):
             self._fill(operand, kind, command.batch)
         return made
@@ -254,12 +243,3 @@ class LargeMaker:
         if kind == DataType.BF16:
             return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
         return values.astype(kind.storage).tobytes()
-
-
-def _command(packets: Slots) -> CheckedCommand:
-    """Return the command as the device checks it."""
-    head, *rest = packets
-    assert isinstance(head, NpuCommandPacket)
-    extension = rest[0] if rest else None
-    assert extension is None or isinstance(extension, ExtensionPacket)
-    return check_command(head, extension)

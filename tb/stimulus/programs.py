@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from echo_npu.commands.checked import CheckedCommand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import (
     DTYPE_SHIFT,
     OUT_SHIFT,
@@ -23,16 +21,15 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    extension_count,
+    as_commands,
     gather_packets,
     load_program_packets,
-    packet_bytes,
 )
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
-from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
+from tb.checking import accepted, loaded_programs
 from tb.scoreboards.accuracy import addresses
 from tb.stimulus.vector_programs import generate
 
@@ -48,7 +45,7 @@ MATMUL_STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, F
 
 ENTRIES = (0, 100, 200)  # entries of vector programs
 
-Slots = list[Packet]
+Slots = Sequence[Packet]
 
 
 def mixed() -> Program:
@@ -89,18 +86,6 @@ def centred() -> Program:
 PROGRAMS = (mixed(), lesser(), centred())
 
 
-def checked(packets: Sequence[Packet], programs: ProgramMemory) -> CheckedCommand | None:
-    """Return the first command of `packets` as the device checks it; None if it refuses it, e.g. for
-    overlap."""
-    raw = [packet_bytes(packet) for packet in packets]
-    packet = NpuCommandPacket.unpack(raw[0])
-    extensions = raw[1 : 1 + extension_count(packet.opcode, packet.flags)]
-    try:
-        return check_command(packet, unpack_extension(extensions), programs)
-    except PacketFault:
-        return None
-
-
 class ProgramMaker:
     """Draws legal commands with operands in the arenas.
 
@@ -129,8 +114,7 @@ class ProgramMaker:
             CODE + len(PROGRAMS) * CODE_STEP,
             CASES_ENTRY,
         )
-        self._programs = ProgramMemory(config.program_words)
-        self._programs.loaded = config.program_words
+        self._programs = loaded_programs(config.program_words)
 
     def _place(self, unit: int = 4) -> int:
         if self._ends and self._random.random() < 0.1:  # directly after a recent destination
@@ -242,7 +226,7 @@ class ProgramMaker:
 
     def _load(self, entry: int) -> Slots:
         program = self._loaded[entry]
-        return list(load_program_packets(self._code[program], len(program), entry))
+        return load_program_packets(self._code[program], len(program), entry)
 
     def vector(self) -> Slots:
         """Draw a VECTOR over a few rows and batches: dense, strided or overlapping, often in place."""
@@ -281,7 +265,7 @@ class ProgramMaker:
         pick = self._random
         count, row_bytes = pick.randint(1, 60), pick.choice((4, 12, pick.randint(1, 90)))
         place = INDICES + 4 * pick.randint(0, 4)
-        return list(gather_packets(self._place(1), place, self._place(1), count, row_bytes, TABLE_ROWS))
+        return gather_packets(self._place(1), place, self._place(1), count, row_bytes, TABLE_ROWS)
 
     def fence(self) -> Slots:
         """Draw a NOP or SYNC."""
@@ -334,7 +318,7 @@ class ProgramMaker:
         interrupt."""
         while True:
             command = self._random.choice(kinds)()
-            legal = checked(command, self._programs)
+            legal = accepted(as_commands(command)[0], self._programs)
             if legal is None:
                 continue
             if legal.dst is not None:

@@ -12,7 +12,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,13 @@ def _shown(stream: Descriptor) -> str:
     return f"0x{stream.address:x} {stream.segs}x{stream.seg_len}x{stream.size} {flags}passes {stream.passes}"
 
 
+class _Engine(NamedTuple):
+    """Sizes of the engine, in elements."""
+
+    vector_length: int
+    row_elements: int
+
+
 @dataclass
 class _Plan:
     """Properties chosen before a program is written."""
@@ -127,27 +134,21 @@ def generate(
         work: approximate limit on the elements that all instructions process together.
     """
     rng = random.Random(f"{seed} {broken}")
+    engine = _Engine(vector_length, row_elements)
     breaker = rng.choice(_BREAKERS) if broken else None
     while True:
-        plan = _plan(rng, vector_length, row_elements)
+        plan = _plan(rng, engine)
         if breaker is _row_register_beyond:
             plan = dataclasses.replace(plan, cols=row_elements + rng.randint(1, 40), row_registers=False)
-        case = _attempt(rng, plan, seed, vector_length, row_elements, base, entry, work)
+        case = _attempt(rng, plan, seed, engine, base, entry, work)
         if case is not None and breaker is not None:
-            case = _break(rng, breaker, case, vector_length, row_elements)
+            case = _break(rng, breaker, case, engine)
         if case is not None:
             return case
 
 
 def _attempt(
-    rng: random.Random,
-    plan: _Plan,
-    seed: int,
-    vector_length: int,
-    row_elements: int,
-    base: int,
-    entry: int,
-    work: int,
+    rng: random.Random, plan: _Plan, seed: int, engine: _Engine, base: int, entry: int, work: int
 ) -> VectorCase | None:
     _write_program(rng, plan)
     programs = ProgramMemory(entry + len(plan.instructions))
@@ -155,7 +156,7 @@ def _attempt(
     shapes = {stream: _input_shape(rng, plan) for stream in plan.streams}
     if plan.in_place:
         shapes[plan.streams[0]] = (plan.cols, 1, False)
-    walked = _walk(plan, programs, entry, shapes, vector_length, row_elements)
+    walked = _walk(plan, programs, entry, shapes, engine)
     if walked is None:
         return None
     passes, writes, elements = walked
@@ -170,7 +171,8 @@ def _attempt(
 # --- the program --------------------------------------------------------------------------------------------
 
 
-def _plan(rng: random.Random, vector_length: int, row_elements: int) -> _Plan:
+def _plan(rng: random.Random, engine: _Engine) -> _Plan:
+    vector_length, row_elements = engine
     near = [vector_length - 1, vector_length, vector_length + 1, 2 * vector_length, 2 * vector_length + 17]
     choices = [1, 2, rng.randint(3, 15), 16, 17, rng.randint(1, vector_length), *near]
     choices += [rng.randint(1, 4 * vector_length), rng.randint(1, 4 * vector_length)]
@@ -296,8 +298,12 @@ _MOST_TRANSFERS = 2000
 """Transfers of a packed stream, at most."""
 
 
-def _input_shape(rng: random.Random, plan: _Plan) -> tuple[int, int, bool]:
-    """Draw segment length, number of segments, and whether the stream is a broadcast element."""
+_Shape = tuple[int, int, bool]
+"""Segment length, number of segments, and whether it is a broadcast element."""
+
+
+def _input_shape(rng: random.Random, plan: _Plan) -> _Shape:
+    """Draw the shape of an input stream."""
     if rng.random() < 0.15:
         return 1, 1, True
     length = rng.choice(
@@ -307,12 +313,7 @@ def _input_shape(rng: random.Random, plan: _Plan) -> tuple[int, int, bool]:
 
 
 def _walk(
-    plan: _Plan,
-    programs: ProgramMemory,
-    entry: int,
-    shapes: dict[int, tuple[int, int, bool]],
-    vector_length: int,
-    row_elements: int,
+    plan: _Plan, programs: ProgramMemory, entry: int, shapes: dict[int, _Shape], engine: _Engine
 ) -> tuple[dict[int, int], list[int], int] | None:
     """Return the needed passes, sizes of writes and elements processed; None if the program is illegal."""
     inputs: list[Descriptor | None] = [None] * 4
@@ -323,7 +324,7 @@ def _walk(
     command = VectorCommand(
         entry, 1, plan.cols, (inputs[0], inputs[1], inputs[2], inputs[3]), output, repeats=plan.repeats
     )
-    sequencer = Sequencer(programs, command, vector_length, row_elements)
+    sequencer = Sequencer(programs, command, *engine)
     passes = dict.fromkeys(shapes, 1)
     writes: list[int] = []
     elements = 0
@@ -383,7 +384,7 @@ def _placed(
     seed: int,
     plan: _Plan,
     entry: int,
-    shapes: dict[int, tuple[int, int, bool]],
+    shapes: dict[int, _Shape],
     passes: dict[int, int],
     output_shape: tuple[int, int],
     base: int,
@@ -491,26 +492,27 @@ _BEYOND = "a row register beyond its end"
 # --- broken programs ----------------------------------------------------------------------------------------
 
 
-def _break(
-    rng: random.Random, breaker: _Breaker, case: VectorCase, vector_length: int, row_elements: int
-) -> VectorCase | None:
+_Code = list[Instruction]
+
+
+def _break(rng: random.Random, breaker: _Breaker, case: VectorCase, engine: _Engine) -> VectorCase | None:
     """Break one rule and note the faulting instruction; None if the case is unsuitable."""
     instructions = [each for each in case.instructions if isinstance(each, Instruction)]
     changed = breaker(rng, case, instructions)
     if changed is None:
         return None
-    if changed.rule == _BEYOND and changed.command.cols <= row_elements:
+    if changed.rule == _BEYOND and changed.command.cols <= engine.row_elements:
         return None
-    if changed.rule == _PASSES and not _faults(changed, vector_length, row_elements):
+    if changed.rule == _PASSES and not _faults(changed, engine):
         return None  # the pass was not needed
     return changed
 
 
-def _faults(case: VectorCase, vector_length: int, row_elements: int) -> bool:
+def _faults(case: VectorCase, engine: _Engine) -> bool:
     programs = ProgramMemory(case.command.entry + len(case.instructions))
     programs.load(case.command.entry, case.words)
     try:
-        for _ in Sequencer(programs, case.command, vector_length, row_elements):
+        for _ in Sequencer(programs, case.command, *engine):
             pass
     except ProgramFault:
         return True
@@ -544,7 +546,7 @@ def _inserted(
     return _replaced(case, [*instructions[:position], new, *instructions[position:]], position, rule)
 
 
-def _unknown_opcode(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase:
+def _unknown_opcode(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase:
     position = rng.randrange(len(instructions))
     unknown = rng.choice([code for code in range(128) if code not in set(Op)])
     word = instructions[position].encode() & ~0x7F | unknown
@@ -553,7 +555,7 @@ def _unknown_opcode(rng: random.Random, case: VectorCase, instructions: list[Ins
     return _replaced(case, mixed, position, f"unknown opcode 0x{unknown:02x}")
 
 
-def _bad_operand(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase | None:
+def _bad_operand(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     places = [i for i, each in enumerate(instructions) if each.form in (Form.ALU, Form.ASET, Form.FOLD)]
     if not places:
         return None
@@ -565,21 +567,17 @@ def _bad_operand(rng: random.Random, case: VectorCase, instructions: list[Instru
     # A new destination may change the number of sources and so make the instruction legal.
     if not changed.illegal():
         return None
-    return _replaced(
-        case,
-        [*instructions[:position], changed, *instructions[position + 1 :]],
-        position,
-        f"bad operand: {changed.illegal()}",
-    )
+    instructions[position] = changed
+    return _replaced(case, instructions, position, f"bad operand: {changed.illegal()}")
 
 
-def _next_without_loop(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase:
+def _next_without_loop(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase:
     depths = _depths(instructions)
     position = rng.choice([i for i, loops in enumerate(depths) if not loops])
     return _inserted(case, instructions, position, Instruction(Op.NEXT), "next without a loop")
 
 
-def _nested_alike(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase | None:
+def _nested_alike(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     depths = _depths(instructions)
     places = [i for i, loops in enumerate(depths) if loops]
     if not places:
@@ -589,7 +587,7 @@ def _nested_alike(rng: random.Random, case: VectorCase, instructions: list[Instr
     return _inserted(case, instructions, position, new, f"{new.op.mnemonic} in a loop of its kind")
 
 
-def _end_in_loop(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase | None:
+def _end_in_loop(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     places = [i for i, loops in enumerate(_depths(instructions)) if loops]
     if not places:
         return None
@@ -605,9 +603,7 @@ def _with_input(case: VectorCase, stream: int, new: Descriptor | None) -> Vector
     return dataclasses.replace(case.command, inputs=(s0, s1, s2, s3))
 
 
-def _missing_stream(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _missing_stream(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     streams = [s for s in range(4) if case.command.inputs[s] is not None and _readers(instructions, s)]
     if not streams:
         return None
@@ -617,9 +613,7 @@ def _missing_stream(
     return _replaced(changed, instructions, _readers(instructions, stream)[0], f"s{stream} is not there")
 
 
-def _too_few_passes(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _too_few_passes(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     streams = []
     for stream in range(4):
         descriptor = case.command.inputs[stream]
@@ -635,16 +629,12 @@ def _too_few_passes(
     return _replaced(changed, instructions, position, _PASSES)
 
 
-def _row_register_beyond(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _row_register_beyond(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     for position, loops in enumerate(_depths(instructions)):
         each = instructions[position]
         if Op.CHUNKS in loops and each.form == Form.ALU and not each.one and kind_of(each.dst) == Kind.VECTOR:
-            new = dataclasses.replace(each, dst=40 + rng.randrange(2))
-            return _replaced(
-                case, [*instructions[:position], new, *instructions[position + 1 :]], position, _BEYOND
-            )
+            instructions[position] = dataclasses.replace(each, dst=40 + rng.randrange(2))
+            return _replaced(case, instructions, position, _BEYOND)
     return None
 
 
@@ -652,9 +642,7 @@ def _writers(instructions: Sequence[Instruction]) -> list[int]:
     return [i for i, each in enumerate(instructions) if each.form == Form.ALU and each.dst == OUT]
 
 
-def _output_too_short(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _output_too_short(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     output = case.command.output
     if output.pack or output.segs < 2 or len(_writers(instructions)) != 1 or _in_place(case):
         return None
@@ -663,9 +651,7 @@ def _output_too_short(
     return _replaced(changed, instructions, _writers(instructions)[0], "a write behind the row's end")
 
 
-def _output_too_long(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _output_too_long(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     output = case.command.output
     # An additional segment must not reach another row; nothing follows the output.
     if output.pack or output.segs < 2 or case.command.rows > 1 or case.command.batch != (1, 1):
@@ -684,7 +670,7 @@ def _in_place(case: VectorCase) -> bool:
     )
 
 
-_Breaker = Callable[[random.Random, VectorCase, list[Instruction]], VectorCase | None]
+_Breaker = Callable[[random.Random, VectorCase, _Code], VectorCase | None]
 _BREAKERS: list[_Breaker] = [
     _unknown_opcode,
     _bad_operand,

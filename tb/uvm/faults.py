@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, extension_count
-from echo_npu.vector.memory import ProgramMemory
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.packets import Opcode, as_commands
+from tb.checking import accepted, loaded_programs
 from tb.scoreboards.accuracy import addresses
 from tb.stimulus.steps import Fault
 
@@ -33,19 +32,8 @@ class Suspects(NamedTuple):
 
 def commands_of(packets: Sequence[bytes], program_words: int) -> list[CheckedCommand | None]:
     """Return the commands in consecutive packets; None for a refused one."""
-    programs = ProgramMemory(program_words)
-    programs.loaded = program_words
-    commands: list[CheckedCommand | None] = []
-    rest = list(packets)
-    while rest:
-        packet = NpuCommandPacket.unpack(rest[0])
-        size = 1 + extension_count(packet.opcode, packet.flags)
-        slots, rest = rest[1:size], rest[size:]
-        try:
-            commands.append(check_command(packet, unpack_extension(slots), programs))
-        except PacketFault:
-            commands.append(None)
-    return commands
+    programs = loaded_programs(program_words)
+    return [accepted(command, programs) for command in as_commands(packets)]
 
 
 def suspects(commands: Sequence[CheckedCommand | None], faults: Sequence[Fault], beat: int) -> Suspects:

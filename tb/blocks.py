@@ -14,7 +14,7 @@ from pathlib import Path
 from echo_sim.build import Kind
 from echo_sim.designs import Design, tree_tag
 from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
-from echo_sim.run import RUN_TIMEOUT_S, run
+from echo_sim.run import run
 from tb.repository import ROOT
 
 PARAMETERS_VARIABLE = "ECHO_NPU_MODULE_PARAMETERS"
@@ -119,7 +119,6 @@ def block_design(
     cpp: Sequence[Path | str] = (),
     includes: Sequence[Path | str] = (),
     control: Sequence[Path | str] = (WAIVERS,),
-    defines: Mapping[str, str] | None = None,
     verilator_args: Sequence[str] = (),
     public: bool = True,
 ) -> Design:
@@ -144,7 +143,6 @@ def block_design(
         includes=(RTL, BOARD, CHECKERS, *absolute(includes)),
         control=absolute(control),
         cpp=(*absolute(cpp), BOARD / "lifeline.cpp"),
-        defines=dict(defines or {}),
         public=public,
         verilator_args=tuple(verilator_args),
     )
@@ -154,32 +152,26 @@ def run_block(
     design: Design,
     test_module: str,
     *,
-    seed: int | None = None,
-    kind: Kind = "fast",
-    timeout: float = RUN_TIMEOUT_S,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run the testbench of one module, `test_module`, from a pytest test, for at most `timeout` seconds.
+    """Run the testbench of one module, `test_module`, from a pytest test.
 
     Raises:
         AssertionError: a test failed. The message has every failed test, the seed and the replay command.
 
     Raises also as `run`.
     """
-    if os.environ.get("WAVES", "") not in ("", "0"):
-        kind = "waves"
+    kind: Kind = "fast" if os.environ.get("WAVES", "") in ("", "0") else "waves"
     name = f"{test_module.rsplit('.', 2)[-2]}-{design.name}"
     folder = "/".join(test_module.split(".")[:-1])
     result = run(
         # Inputs are random at time 0, so no rule holds then (rtl/npu_assert.svh).
-        dataclasses.replace(design, defines={**design.defines, "NPU_BENCH": "1"}),
+        dataclasses.replace(design, defines={"NPU_BENCH": "1"}),
         test_module,
         kind,
         name=name,
         replay=f"pytest {folder}",
         env=environment,
-        seed=seed,
-        timeout=timeout,
     )
     failures = result.failures()
     assert not failures, failures

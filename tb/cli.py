@@ -139,49 +139,31 @@ def uvm(
     return program_campaign.play(config, sequence, seed, count=None if hours else count, hours=hours)
 
 
-def _cases(
-    name: Literal["faults", "fuzz"],
-    config: str,
-    seed: int,
-    count: int,
-    shard: str,
-    kind: Literal["fast", "coverage"],
-    replay: Path | None,
-) -> CampaignResult:
-    from tb.faults import case_campaign
+def _cases(name: Literal["faults", "fuzz"], most: int, text: str) -> None:
+    """Register the campaign `name` of native cases, of `most` faults or packets by default."""
 
-    if replay:
-        return _printed(case_campaign.replay(replay, name, seed))
-    part = parse_shard(shard)
-    return _printed(case_campaign.play(name, config, seed, count, part, kind))
+    def cases(
+        seed: Seed,
+        config: Config = "small",
+        count: Count = most,
+        kind: Kind = "fast",
+        shard: Part = str(WHOLE),
+        replay: Replay = None,
+        json: Json = None,
+    ) -> CampaignResult:
+        from tb.faults import case_campaign
 
+        if replay:
+            return _printed(case_campaign.replay(replay, name, seed))
+        part = parse_shard(shard)
+        return _printed(case_campaign.play(name, config, seed, count, part, kind))
 
-@command
-def faults(
-    seed: Seed,
-    config: Config = "small",
-    count: Count = 10_000,
-    kind: Kind = "fast",
-    shard: Part = str(WHOLE),
-    replay: Replay = None,
-    json: Json = None,
-) -> CampaignResult:
-    """Inject faults: bus errors, resets, flipped bits, late and lost responses."""
-    return _cases("faults", config, seed, count, shard, kind, replay)
+    cases.__name__, cases.__doc__ = name, text
+    command(cases)
 
 
-@command
-def fuzz(
-    seed: Seed,
-    config: Config = "small",
-    count: Count = 100_000,
-    kind: Kind = "fast",
-    shard: Part = str(WHOLE),
-    replay: Replay = None,
-    json: Json = None,
-) -> CampaignResult:
-    """Send random packets and random register traffic."""
-    return _cases("fuzz", config, seed, count, shard, kind, replay)
+_cases("faults", 10_000, "Inject faults: bus errors, resets, flipped bits, late and lost responses.")
+_cases("fuzz", 100_000, "Send random packets and random register traffic.")
 
 
 @command
@@ -260,10 +242,11 @@ def functional(
     json: Json = REPORTS / "functional.json",
 ) -> CampaignResult | bool:
     """Measure the functional coverage of regression and random programs."""
-    from tb.functional import merged, runs
+    from tb import functional_runs
+    from tb.functional import merged
 
-    good = bool(folders) or runs.play(runs.FOLDER, seed, count, jobs)
-    rows, result = merged.report(folders or [runs.FOLDER], html)
+    good = bool(folders) or functional_runs.play(functional_runs.FOLDER, seed, count, jobs)
+    rows, result = merged.report(folders or [functional_runs.FOLDER], html)
     merged.show(rows, result)
     if json:
         result.save(json)

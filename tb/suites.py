@@ -7,7 +7,6 @@ import dataclasses
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from rich.console import Console
@@ -15,8 +14,8 @@ from rich.table import Table
 
 from echo_sim.build import Kind, build
 from echo_sim.config import absolute, config_names, load_config
-from echo_sim.processes import stop_pool
 from echo_sim.run import RunResult, SimulationError, run
+from tb.children import in_pool
 from tb.repository import ROOT
 from tb.results import CampaignResult, Item, Status
 
@@ -149,14 +148,7 @@ def execute(jobs: Sequence[Job], kind: Kind, seed: int, workers: int) -> Iterato
         except SimulationError as error:
             return Finished(job, None, str(error))
 
-    with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(one, job) for job in jobs]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            stop_pool(pool, futures)
-            raise
+    return in_pool(one, jobs, workers)
 
 
 def _rate(cycles: int, wall_s: float) -> str:

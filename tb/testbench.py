@@ -134,12 +134,10 @@ class NpuTestbench:
         self.memory.write(address, data)
         return address
 
-    def destination(
-        self, nbytes: int, region: str = "activation", *, align: int = 64, offset: int = 0
-    ) -> int:
+    def destination(self, nbytes: int, *, align: int = 64, offset: int = 0) -> int:
         """Allocate memory for a result and fill it and its surroundings with random bytes, so that a missing
         or stray write shows."""
-        address = self.alloc(nbytes + 64, region, align=align, offset=offset + 32)
+        address = self.alloc(nbytes + 64, align=align, offset=offset + 32)
         self.memory.write(address - 32, self.rng.integers(0, 256, nbytes + 64, dtype=np.uint8))
         return address
 

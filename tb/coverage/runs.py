@@ -10,13 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from echo_sim.build import COVERAGE_VARIABLE, build
-from echo_sim.processes import run_bounded, stop_all
 from echo_sim.run import RUNS
 from echo_sim.tools import find_verilator
+from tb.children import in_pool, run_python
 from tb.coverage.points import Counts, add_counts, files_of, read_counts
 from tb.repository import ROOT
 
@@ -120,15 +119,9 @@ class CoverageRunner:
                 build(config, "coverage")
         finished: list[Done] = []
         try:
-            with ThreadPoolExecutor(self._jobs) as pool:
-                try:
-                    for done in pool.map(self._one, runs):
-                        say(done)
-                        finished.append(done)
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    stop_all()
-                    raise
+            for done in in_pool(self._one, runs, self._jobs):
+                say(done)
+                finished.append(done)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
         return finished
@@ -137,14 +130,9 @@ class CoverageRunner:
         started = time.monotonic()
         folder, log = self._folder / run.name, RUNS / f"coverage-{run.name}.log"
         folder.mkdir(parents=True, exist_ok=True)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
-            "SEED": str(self.seed),
-            COVERAGE_VARIABLE: str(folder),
-        }
+        environment = {"SEED": str(self.seed), COVERAGE_VARIABLE: str(folder)}
         try:
-            status = run_bounded(run.command, env=environment, cwd=ROOT, log=log, timeout=RUN_TIMEOUT_S)
+            status = run_python(run.command[1:], log, RUN_TIMEOUT_S, environment)
         except subprocess.TimeoutExpired:
             status = -1
         counts: Counts = {}

@@ -7,9 +7,7 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -20,9 +18,10 @@ from pathlib import Path
 from echo_sim.build import build
 from echo_sim.designs import npu_design
 from echo_sim.places import RTL_VARIABLE
-from echo_sim.processes import run_bounded, stop_all
+from echo_sim.processes import stop_all
 from echo_sim.run import RUNS, SimulationError, run
 from tb.blocks import sources_of
+from tb.children import run_python
 from tb.mutation.dispatcher import Trial
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
@@ -331,21 +330,15 @@ class Judge:
     def _run_block(self, tests: str, number: int, limit: float) -> str:
         """Return how these tests fail with this change; empty if they pass."""
         log = RUNS / f"{self._name}-block-{Path(tests).parent.name}.log"
+        environment = {
+            RTL_VARIABLE: str(self._folder),
+            SELECTOR_VARIABLE: str(number),
+            "SEED": str(self._seed),
+        }
         try:
-            status = run_bounded(
-                # Tests that insert their own faults do not simulate the changed sources.
-                [sys.executable, "-m", "pytest", "-x", "-q", "-k", "not is_found", tests],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
-                    RTL_VARIABLE: str(self._folder),
-                    SELECTOR_VARIABLE: str(number),
-                    "SEED": str(self._seed),
-                },
-                cwd=ROOT,
-                log=log,
-                timeout=limit,
-            )
+            # Tests that insert their own faults do not simulate the changed sources.
+            arguments = ["-m", "pytest", "-x", "-q", "-k", "not is_found", tests]
+            status = run_python(arguments, log, limit, environment)
         except subprocess.TimeoutExpired:
             return f"it hangs: no end after {limit:.0f} s"
         text = log.read_text(encoding="utf-8", errors="replace")

@@ -49,9 +49,9 @@ class Bug:
     search: Search | None = None
 
 
-def load_bugs(folder: Path = FOLDER) -> list[Bug]:
+def load_bugs() -> list[Bug]:
     """Load all known bugs, sorted by name. Raises PatchError."""
-    return [load_bug(path) for path in sorted(folder.glob("*.patch"))]
+    return [load_bug(path) for path in sorted(FOLDER.glob("*.patch"))]
 
 
 def load_bug(path: Path) -> Bug:

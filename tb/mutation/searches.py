@@ -7,21 +7,18 @@ find the bug, and its size.
 from __future__ import annotations
 
 import dataclasses
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from echo_sim.places import RTL_VARIABLE
-from echo_sim.processes import run_bounded
 from echo_sim.run import RUNS, RUNS_VARIABLE, SimulationError
+from tb.children import run_python
 from tb.mutation.judge import UnchangedFailsError
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
-from tb.repository import ROOT
 
 TIMEOUT_S: Final = 1800.0
 CAMPAIGNS: Final = ("fuzz", "faults", "uvm")
@@ -65,22 +62,14 @@ def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
     """
     name = f"search-{number}-{search}".replace(" ", "-")
     log = RUNS / f"{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {
+        RTL_VARIABLE: str(folder),
+        SELECTOR_VARIABLE: str(number),
+        RUNS_VARIABLE: str(RUNS / name),
+        "SEED": str(seed),
+    }
     try:
-        status = run_bounded(
-            [sys.executable, *search.arguments],
-            env={
-                **os.environ,
-                "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
-                RTL_VARIABLE: str(folder),
-                SELECTOR_VARIABLE: str(number),
-                RUNS_VARIABLE: str(RUNS / name),
-                "SEED": str(seed),
-            },
-            cwd=ROOT,
-            log=log,
-            timeout=TIMEOUT_S,
-        )
+        status = run_python(search.arguments, log, TIMEOUT_S, environment)
     except subprocess.TimeoutExpired:
         return f"it hangs: no end after {TIMEOUT_S:.0f} s"
     text = log.read_text(encoding="utf-8", errors="replace")

@@ -193,13 +193,13 @@ class _Walk:
             for child in children(node):
                 yield from self.members(child)
 
-    def statement(self, node: Any, role: str = "") -> Iterator[Site]:
+    def statement(self, node: Any) -> Iterator[Site]:
         kind = kind_of(node)
         if kind == "ExpressionStatement":
             self._within(node)
             expression = node.expr
             if kind_of(expression) in _ASSIGNMENTS and _UNUSED.match(self._context) is None:
-                yield from self._site("statement", node, role)
+                yield from self._site("statement", node)
                 yield from self.expression(expression.right, "value")
         elif kind == "ReturnStatement":
             self._within(node)

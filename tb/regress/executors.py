@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Protocol
 
-from echo_sim.processes import stop_pool
+from tb.children import in_pool
 from tb.regress.task import Task, TaskOutcome, run_task
 from tb.results import CampaignResult, Item
 
@@ -33,15 +32,7 @@ class ProcessPool:
 
     def run(self, tasks: Sequence[Task]) -> Iterator[TaskOutcome]:
         """Run all tasks. If the caller gives up, all processes end."""
-        # Each thread waits for its own process, so a crash affects one task only.
-        with ThreadPoolExecutor(self._jobs) as pool:
-            futures = [pool.submit(run_task, task) for task in tasks]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            except BaseException:
-                stop_pool(pool, futures)
-                raise
+        return in_pool(run_task, tasks, self._jobs)
 
 
 class DaskCluster:

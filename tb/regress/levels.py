@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from echo_sim.config import config_names
 from tb.formal import PROOFS
 from tb.functional import FOLDER_VARIABLE as FUNCTIONAL
-from tb.functional.runs import STATES_ROUNDS
+from tb.functional_runs import STATES_ROUNDS
 from tb.regress.goals import CampaignGoal
 from tb.regress.task import KEPT, RESULT, Task
 from tb.repository import ROOT

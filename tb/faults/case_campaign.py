@@ -167,7 +167,7 @@ class CaseCampaign:
         if wrong:
             self.failures.append(FailedCase(batch, case, wrong, notes))
 
-    # --- what stays of it ---
+    # --- results ---
 
     def keep(self, failure: FailedCase, folder: Path = FAILURES) -> Path:
         """Write a file from which a failed case can be replayed, and return its path."""

@@ -89,7 +89,7 @@ class PredictedDevice(FunctionalModel):
         self._high_known = False  # no reset clears the high word that a read of a low word latched
         super().__init__(load_config(config), DeviceMemory())
 
-    # --- from case to case ---
+    # --- between cases ---
 
     def power(self) -> None:
         """Enter the state after rst_n, which also clears what a soft reset keeps."""
@@ -116,7 +116,7 @@ class PredictedDevice(FunctionalModel):
         self._history.append(kept)
         return kept
 
-    # --- what cases do ---
+    # --- actions of cases ---
 
     def submit(self, slot: bytes) -> None:
         """Submit a packet through the command window."""
@@ -174,7 +174,7 @@ class PredictedDevice(FunctionalModel):
         except NpuBusError:
             return 0, 0xFFFF_FFFF, SLVERR
 
-    # --- what became of it ---
+    # --- state ---
 
     @property
     def error(self) -> int:

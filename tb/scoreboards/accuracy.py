@@ -10,8 +10,8 @@ smallest subnormal, which bounds the loss of an underflowing product):
     gather   exact
 
 Each later step of a product adds its rounding: |v| u + eta for a float32 product, sum or conversion from
-int32,
-v| 2**-8 + 2**-134 for bf16, |v| 2**-11 + 2**-25 for fp16, 1/2 for int8. Scaling a value scales its bound.
+int32, |v| 2**-8 + 2**-134 for bf16, |v| 2**-11 + 2**-25 for fp16, 1/2 for int8. Scaling a value scales its
+bound.
 
 A VECTOR command has no true result: what its program computes is the subject of that program's tests. It is
 only compared bit for bit with the device.

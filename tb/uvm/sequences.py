@@ -1,6 +1,6 @@
 """The sequences. Each draws a program from a seed as plain data; all are played alike.
 
-To add one, subclass ProgramSequence, override `draw`, and enter it in SEQUENCES.
+To add one, subclass ProgramSequence, override `steps` or `draw`, and enter it in SEQUENCES.
 """
 
 from __future__ import annotations
@@ -91,6 +91,12 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
         """Draw a program. It must depend on nothing else, since it is drawn again for shrinking."""
+        maker = ProgramMaker(rng, config)
+        steps = self.steps(rng, maker, config)
+        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
+        """Draw the steps of a program whose commands `maker` draws."""
         raise NotImplementedError
 
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
@@ -283,19 +289,15 @@ ALL_KINDS = (
 class PacketSequence(ProgramSequence):
     """One command."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
-        steps = command_steps(maker, ALL_KINDS, 1, irq=0.5)
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
+        return command_steps(maker, ALL_KINDS, 1, irq=0.5)
 
 
 class NeighbourSequence(ProgramSequence):
     """A few commands of two kinds; each finds the state that the previous one left."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
-        steps = command_steps(maker, rng.sample(sorted(set(ALL_KINDS)), 2), rng.randint(2, 8))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
+        return command_steps(maker, rng.sample(sorted(set(ALL_KINDS)), 2), rng.randint(2, 8))
 
 
 class LongSequence(ProgramSequence):
@@ -304,8 +306,7 @@ class LongSequence(ProgramSequence):
     Occasionally everything drains, and the host changes the commands' operands.
     """
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         values = np.random.default_rng(rng.getrandbits(64))
         steps: list[Step] = []
         for _ in range(rng.randint(1, 3)):
@@ -316,29 +317,26 @@ class LongSequence(ProgramSequence):
             floats = values.standard_normal(rng.randint(1, 100), dtype=np.float32)
             steps.append(HostWrite(address & ~3, floats.tobytes(), alone=True))
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 10))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
 
 class VectorSequence(ProgramSequence):
     """Generated vector programs."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         commands = command_steps(maker, ("vector_case", "vector_case", "matmul", "copy"), rng.randint(2, 12))
-        steps = shuffled(rng, commands, register_steps(rng, 8))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return shuffled(rng, commands, register_steps(rng, 8))
 
 
 class HostSequence(ProgramSequence):
     """Much host traffic beside a few commands."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         commands = command_steps(maker, ALL_KINDS, rng.randint(3, 12))
         steps = shuffled(rng, commands, host_steps(rng, 25))
         if rng.random() < 0.4:
             steps.append(hold_step(rng))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
 
 def in_any_way(rng: random.Random, steps: Sequence[Step], switch: float) -> list[Step]:
@@ -382,8 +380,7 @@ class ErrorsSequence(ProgramSequence):
     Occasionally the queue overflows, or the ring gets a bad tail.
     """
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         errors = ErrorMaker(rng, maker, config.program_words)
         protected = rng.random() < 0.5
         steps: list[Step] = guarded() if protected else []
@@ -407,15 +404,14 @@ class ErrorsSequence(ProgramSequence):
             steps.append(Recover())
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
         if rng.random() < 0.3:
-            steps = in_any_way(rng, steps, 0.1)
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+            return in_any_way(rng, steps, 0.1)
+        return steps
 
 
 class FaultsSequence(ProgramSequence):
     """Bus errors in an operand of a command, beside refused host accesses."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         steps: list[Step] = []
         for _ in range(rng.randint(1, 4)):
             commands = command_steps(maker, ALL_KINDS, rng.randint(1, 6), irq=0.2)
@@ -424,7 +420,7 @@ class FaultsSequence(ProgramSequence):
             steps += shuffled(rng, commands, others)
             steps.append(Recover())
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
     def _fault(self, rng: random.Random, config: NpuConfig, steps: Sequence[CommandStep]) -> Fault:
         """Draw a fault in an operand of one of the commands."""
@@ -459,8 +455,7 @@ def refused_host_steps(rng: random.Random, count: int) -> list[Step]:
 class ResetsSequence(ProgramSequence):
     """Resets by pin and register while commands run; the device continues."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         errors = ErrorMaker(rng, maker, config.program_words)
         steps: list[Step] = []
         for _ in range(rng.randint(1, 6)):
@@ -484,7 +479,7 @@ class ResetsSequence(ProgramSequence):
                 steps += command_steps(maker, ALL_KINDS, rng.randint(1, 3))
                 steps.append(Recover())
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
 
 class HazardsSequence(ProgramSequence):

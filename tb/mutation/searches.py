@@ -62,6 +62,7 @@ def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
     """
     name = f"search-{number}-{search}".replace(" ", "-")
     log = RUNS / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
     environment = {
         RTL_VARIABLE: str(folder),
         SELECTOR_VARIABLE: str(number),

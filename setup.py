@@ -1,4 +1,4 @@
-"""Puts the NPU's sources into the wheel: rtl/ becomes echo_sim/rtl. All else is in pyproject.toml."""
+"""Copy rtl/ into the wheel as echo_sim/rtl. Everything else is in pyproject.toml."""
 
 import shutil
 from pathlib import Path

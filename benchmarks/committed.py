@@ -1,6 +1,6 @@
-"""What is committed of the matrix products' measurements: cycles, and what the docs show of them.
+"""Committed cycles of the matrix products, and the docs that follow from them.
 
-The cycles are the source. The table of docs/performance.md and the picture docs/bench.svg follow from them.
+The cycles are the source of the table in docs/performance.md and of the picture docs/bench.svg.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CYCLES: Final = CommittedCycles(Path(__file__).with_name("gemm_cycles.json"), to
 
 
 def all_products() -> dict[Product, str]:
-    """Every product that is measured, attention's too, with the name of its set."""
+    """Return every measured product, including those of attention, with the name of its set."""
     return choose_products(load_products())
 
 
 def committed_products() -> list[Measured]:
-    """All products in the types that have committed cycles, in the order of the sets."""
+    """Return all products in the types that have committed cycles, in the order of the sets."""
     with echo_npu.open("cmodel", config=CONFIG) as device:
         capabilities = device.capabilities
     cycles = CYCLES.load(CONFIG)
@@ -46,7 +46,7 @@ def committed_products() -> list[Measured]:
 
 
 def hardware(capabilities: Capabilities, dtypes: Iterable[DataType]) -> dict[str, Any]:
-    """What plots and report say about the hardware."""
+    """Return the hardware's figures for plots and report."""
     return {
         "array_rows": capabilities.array_rows,
         "array_cols": capabilities.array_cols,
@@ -57,13 +57,13 @@ def hardware(capabilities: Capabilities, dtypes: Iterable[DataType]) -> dict[str
 
 
 def judged_products(measured: Iterable[Measured]) -> list[Measured]:
-    """Those that the goals are about: all but what is measured once more with a transposed operand."""
+    """Return the products that the goals are about: all except those repeated with a transposed operand."""
     sets = all_products()
     return [each for each in measured if sets[each.product] != TRANSPOSED]
 
 
 def goal_lines(goals: Sequence[Goal]) -> list[str]:
-    """A table of goals: what is meant to be, and what is."""
+    """Return the table of goals, wanted and reached."""
     lines = ["| goal | meant | measured | of | |", "| --- | ---: | ---: | --- | --- |"]
     for goal in goals:
         verdict = "met" if goal.met else "**missed**"
@@ -72,12 +72,12 @@ def goal_lines(goals: Sequence[Goal]) -> list[str]:
 
 
 def page_lines(measured: Sequence[Measured]) -> list[str]:
-    """All that is generated in docs/performance.md."""
+    """Return everything that is generated in docs/performance.md."""
     return [*goal_lines(find_goals(judged_products(measured))), "", *table(measured)]
 
 
 def table(measured: Sequence[Measured]) -> list[str]:
-    """The lines of the docs: a row for each product, for each type its cycles, utilisation and roofline."""
+    """Return the table of the docs: a row per product, with cycles, utilisation and roofline of each type."""
     dtypes = list(dict.fromkeys(each.dtype for each in measured))
     found = {(each.product, each.dtype): each for each in measured}
     lines = [

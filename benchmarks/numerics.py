@@ -1,9 +1,9 @@
-"""Measures the elementary functions against float64 and writes the table of docs/numerics.md.
+"""Measure the elementary functions against float64 and write the table of docs/numerics.md.
 
 Each function gets 2^24 arguments, one from each of as many equal parts of all bit patterns (so every
-exponent, both signs, subnormals, infinities and NaN), 2^21 more of moderate size, and the corners. The
-functional model computes them, as the device does. Fails if an error is larger than the bound that
-echo_npu.reference.elementwise states.
+exponent, both signs, subnormals, infinities and NaN), 2^21 more of moderate size, and corner cases. The
+functional model computes them like the device. Fails if an error exceeds the bound in
+echo_npu.reference.elementwise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CORNERS = np.array(
 
 @dataclass
 class Worst:
-    """The largest error so far, in ulp, and the argument; `exceeded` counts results outside of the bound."""
+    """Largest error so far, in ulp, with its argument; `exceeded` counts results outside the bound."""
 
     ulp: float = 0.0
     argument: float = 0.0
@@ -56,7 +56,7 @@ class Worst:
 
 
 def arguments(count: int) -> Iterator[F32]:
-    """Blocks of arguments: `count` spread over all bit patterns, then moderate ones, then corners."""
+    """Yield blocks of arguments: `count` spread over all bit patterns, then moderate ones, then corners."""
     rng = np.random.default_rng(0)
     width = 2**32 // count
     for start in range(0, count, BLOCK):
@@ -73,7 +73,7 @@ def arguments(count: int) -> Iterator[F32]:
 def measure(
     title: str, call: Call, truth: Callable[[F64], F64], bound: Callable[[F32], F64], count: int
 ) -> tuple[Worst, Worst]:
-    """The worst errors: up to abs(x) = 32768, and beyond."""
+    """Return the worst errors up to abs(x) = 32768, and beyond."""
     near, far = Worst(), Worst()
     begin, done = time.monotonic(), 0
     for x in arguments(count):
@@ -93,18 +93,18 @@ def measure(
 
 
 def progress(text: str) -> None:
-    """A line that the next one replaces, on a terminal only."""
+    """Print a line that the next one replaces, on a terminal only."""
     if sys.stdout.isatty():
         print(f"\r\033[K{text}", end="", flush=True)
 
 
 def row(title: str, bound: float, worst: Worst) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     return f"| {title} | {bound:g} | {worst.ulp:.3f} | {worst.argument:.9g} |"
 
 
 def table(count: int) -> tuple[list[str], int]:
-    """The lines of the table, and how many results were outside of their bounds."""
+    """Return the lines of the table, and the number of results outside their bounds."""
     lines = ["| function | bound, ulp | worst, ulp | at |", "| --- | --- | --- | --- |"]
     exceeded = 0
     with echo_npu.open("cmodel") as npu:

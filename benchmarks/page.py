@@ -1,4 +1,4 @@
-"""The benchmark report: one HTML file that needs no other, from results as JSON holds them."""
+"""Render the benchmark results as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG as an address that contains it."""
+    """An SVG as a data URL."""
 
     alt: str
     data: str
@@ -24,7 +24,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A table; text goes left, numbers right."""
+    """A table; text is aligned left, numbers right."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -32,7 +32,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the report."""
+    """A section of the report."""
 
     id: str
     title: str
@@ -42,7 +42,7 @@ class Section:
 
 
 def render(results: Json) -> str:
-    """The HTML of what `benchmarks.run.measure` returns; the simulation's speed may be missing."""
+    """Render what `benchmarks.run.measure` returns; the simulation's speed is optional."""
     sections = [
         *([_goals(results["goals"])] if results["goals"] else []),  # of all products, or not at all
         _products(results, "gemm", "Matrix products"),

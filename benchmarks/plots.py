@@ -1,4 +1,4 @@
-"""The pictures of the benchmark report, drawn from its results as JSON holds them."""
+"""Plots of the benchmark report, drawn from its JSON results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MATRIX, VECTOR, LIMIT = "#0072B2", "#E69F00", "#888888"
 
 
 def roofline(products: Sequence[Json], bus_bytes: int, peaks: Mapping[str, int]) -> Figure:
-    """Multiply-accumulates a cycle against intensity: a roof for each peak, a point for each product."""
+    """Plot multiply-accumulates per cycle against intensity, with a roof per peak and a point per product."""
     figure, axes = _figure(8, 5.2)
     _draw_roofline(axes, products, bus_bytes, peaks)
     return figure
 
 
 def overview(products: Sequence[Json], bus_bytes: int, peaks: Mapping[str, int]) -> Figure:
-    """The roofline, and beside it how near to its bound each product comes."""
+    """Plot the roofline, and how near each product comes to its bound."""
     figure = Figure(figsize=(12, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_roofline(left, products, bus_bytes, peaks)
@@ -47,7 +47,7 @@ def overview(products: Sequence[Json], bus_bytes: int, peaks: Mapping[str, int])
 
 
 def utilisation(products: Sequence[Json]) -> Figure:
-    """For each product and type, what of the array's peak was used, and what the bound would allow."""
+    """Plot the used part of the array's peak per product and type, and the part that the bound allows."""
     names = list(dict.fromkeys(_name(each) for each in products))
     figure, axes = _figure(9, 1.2 + 0.24 * len(names))
     groups = _by_type(products)
@@ -69,7 +69,7 @@ def utilisation(products: Sequence[Json]) -> Figure:
 
 
 def layer(operations: Sequence[Json]) -> Figure:
-    """Cycles of each operation of a layer, in the order in which they run."""
+    """Plot the cycles of each operation of a layer, in execution order."""
     figure, axes = _figure(9, 1 + 0.26 * len(operations))
     total = sum(each["cycles"] for each in operations)
     for kind, colour in (("matrix engine", MATRIX), ("vector engine and copies", VECTOR)):
@@ -93,7 +93,7 @@ def layer(operations: Sequence[Json]) -> Figure:
 
 
 def bandwidth(operations: Sequence[Json]) -> Figure:
-    """What part of the memory's bandwidth each vector operation reaches."""
+    """Plot the part of the memory's bandwidth that each vector operation reaches."""
     figure, axes = _figure(9, 1 + 0.28 * len(operations))
     rows = range(len(operations))
     axes.barh(rows, [each["bandwidth"] for each in operations], color=VECTOR)
@@ -111,7 +111,7 @@ def bandwidth(operations: Sequence[Json]) -> Figure:
 
 
 def bars(values: Mapping[str, float], label: str) -> Figure:
-    """A bar for each value, with its number."""
+    """Draw a labelled bar per value."""
     figure, axes = _figure(9, 1 + 0.35 * len(values))
     rows = range(len(values))
     axes.barh(rows, list(values.values()), color=MATRIX)
@@ -166,7 +166,7 @@ def _draw_roofline(axes: Axes, products: Sequence[Json], bus_bytes: int, peaks: 
 
 
 def _points(axes: Axes, dtype: str, x: Sequence[float], y: Sequence[float]) -> None:
-    """One point for each product of a type."""
+    """Plot a point per product of a type."""
     colour, marker = STYLES[dtype]
     axes.plot(x, y, linestyle="none", marker=marker, color=colour, label=dtype, markersize=5, alpha=0.8)
 

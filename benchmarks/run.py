@@ -1,10 +1,10 @@
-"""Measures what the NPU reaches, and writes a report: `make bench`.
+"""Measure the NPU's performance and write a report: `make bench`.
 
-Matrix products of real networks and of attention in every type, a transformer layer, vector operations, and
-the speed of the simulation. Results go to sim_build/bench/: results.json, report.html. Cycles are compared
-with the committed ones; with ECHO_NPU_UPDATE set, cycles, table and picture of the docs are updated instead.
+Measured are matrix products of real networks and of attention in every type, a transformer layer, vector
+operations, and the simulation's speed. Results go to sim_build/bench/: results.json, report.html. Cycles are
+compared with the committed ones; with ECHO_NPU_UPDATE set, cycles, table and picture of the docs are updated.
 
-Exit status: 0 all right; 1 cycles have moved, or a result is wrong.
+Exit status: 0 passed; 1 cycles moved, or a result is wrong.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ OUTPUT = committed.ROOT / "sim_build" / "bench"
 
 GEMM = "gemm"
 GROUPS = (GEMM, TRANSPOSED, ATTENTION)
-"""Products that are judged apart: those two sets, and all others."""
+"""Groups of products that are judged separately: those two sets, and all others."""
 
 QUICK_MACS = 1 << 21
-"""The largest product of a short run."""
+"""Multiply-accumulates of the largest product of a short run."""
 
 
 def measure(*, quick: bool, jobs: int, simulation: bool) -> tuple[dict[str, Any], list[Measured]]:
@@ -90,7 +90,8 @@ def measure(*, quick: bool, jobs: int, simulation: bool) -> tuple[dict[str, Any]
 
 
 def _groups(named: list[tuple[str, Measured]]) -> dict[str, dict[str, Any]]:
-    """Products with their sets' names, in the groups that are judged apart: printed, and for JSON."""
+    """Return products with their sets' names in groups that are judged separately, for printing and as
+    JSON."""
     groups: dict[str, list[tuple[str, Measured]]] = {key: [] for key in GROUPS}
     for name, each in named:
         groups[name if name in GROUPS else GEMM].append((name, each))
@@ -125,7 +126,7 @@ def _vector(device: Device, rows: int, cols: int) -> list[dict[str, Any]]:
 
 
 def _simulation(*, quick: bool) -> dict[str, Any]:
-    """The speed of the simulation; plain cocotb, which takes minutes to build, in long runs only."""
+    """Measure the simulation's speed; plain cocotb, which takes minutes to build, only in long runs."""
     report = sim_speed.measure(committed.CONFIG, quick=quick, cocotb=not quick)
     lines = sim_speed.lines(report)
     Console().print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
@@ -142,7 +143,7 @@ def _simulation(*, quick: bool) -> dict[str, Any]:
 
 
 def failures(results: Mapping[str, Any]) -> list[str]:
-    """What is not as it must be at any speed."""
+    """Return violations that do not depend on speed."""
     wrong: list[str] = [name for key in GROUPS for name in results[key]["summary"]["wrong"]]
     if not results["layer"]["passed"]:
         wrong.append("the layer")
@@ -152,21 +153,21 @@ def failures(results: Mapping[str, Any]) -> list[str]:
 
 
 def update(measured: list[Measured]) -> None:
-    """Commit the cycles, and make the docs' table and picture follow."""
+    """Commit the cycles and update the docs' table and picture."""
     cycles = {each.name: each.cycles for each in measured if each.cycles is not None}
     committed.CYCLES.update(committed.CONFIG, cycles, replace=True)
     write_docs()
 
 
 def write_docs() -> None:
-    """The docs' table and picture, from the committed cycles."""
+    """Write the docs' table and picture from the committed cycles."""
     products = committed.committed_products()
     replace_part(committed.PAGE, committed.COMMAND, committed.page_lines(products))
     committed.PICTURE.write_text(picture(products), encoding="utf-8")
 
 
 def picture(products: list[Measured]) -> str:
-    """The SVG of the docs."""
+    """Return the SVG of the docs."""
     with echo_npu.open("cmodel", config=committed.CONFIG) as device:
         facts = committed.hardware(device.capabilities, dict.fromkeys(each.dtype for each in products))
     shown = [each.to_dict() for each in products]
@@ -215,7 +216,7 @@ def main() -> int:
 
 
 def write_report(results: Mapping[str, Any], output: Path) -> None:
-    """results.json and report.html in the directory `output`."""
+    """Write results.json and report.html into the folder `output`."""
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     report = output / "report.html"

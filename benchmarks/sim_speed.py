@@ -1,14 +1,13 @@
-"""How fast the RTL is simulated: by this harness, by Verilator alone, by cocotb as its users start out.
+"""Speed of the RTL simulation: this harness, Verilator alone, and cocotb as new users run it.
 
 One packet program runs on the same RTL in three simulators: (a) the backend rtlmodel; (b) a plain C++ loop
 around the same board, which is the limit; (c) npu_top under cocotb with every signal public, the clock from
-cocotb's Clock, memory behind cocotbext-axi's AxiRam and registers through its AxiLiteMaster. (a) and (b) take
-turns, many times.
+cocotb's Clock, memory behind cocotbext-axi's AxiRam and registers through its AxiLiteMaster. (a) and (b)
+alternate, many times.
 
-The measure is simulated cycles for each second of processor time, summed over all processes that take part:
-on an idle machine that is wall time, and on a busy one it is what remains comparable. The best run of each
-counts, since other work only ever makes a run slower. After every run device memory must be what the
-functional model says.
+The measure is simulated cycles per second of processor time, summed over all processes involved. On an idle
+machine that is wall time; on a busy one it remains comparable. The best run counts, since other load only
+slows a run down. After every run device memory must be what the functional model predicts.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ GOALS: Final = {
     "host_overhead": 0.05,
     "open_s": 3.0,
 }
-"""At least, for the first two; at most, for the others."""
+"""Lower bounds for the first two; upper bounds for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,7 @@ def run_bare(replay: Replay, expected: DeviceMemory) -> Run:
 
 
 def run_cocotb(replay: Replay, expected: DeviceMemory) -> Run:
-    """Run it as cocotb's users start out.
-
-    Raises:
-        RuntimeError: the simulation failed; with its log.
-    """
+    """Run it under cocotb as new users do. Raises RuntimeError, with the log, if the simulation fails."""
     memory = DeviceMemory()
     replay.fill(memory)
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +143,7 @@ def _figures(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def compare(replay: Replay, device: Device, rounds: int, *, cocotb: bool) -> dict[str, Any]:
-    """The program's figures in each simulator, and their ratios."""
+    """Return the program's figures in each simulator, and their ratios."""
     expected = replay.expected()
     harness, bare = [], []
     for _ in range(rounds):
@@ -197,7 +192,8 @@ with echo_npu.open("rtlmodel", sys.argv[1]) as npu:
 
 
 def open_seconds(config: str, rounds: int) -> dict[str, Any]:
-    """From the start of a new Python process to a device that is ready, its simulator built before."""
+    """Return the seconds from the start of Python until a device is ready, with its simulator already
+    built."""
     build.build(config)
     runs = []
     for _ in range(rounds):
@@ -238,7 +234,7 @@ def measure(config: str, *, quick: bool = False, cocotb: bool = True) -> dict[st
 
 
 def failures(report: dict[str, Any]) -> list[str]:
-    """What must hold at any speed, and does not."""
+    """Return violations that do not depend on speed."""
     found = []
     for program in report["programs"]:
         if not program["same_results"]:

@@ -1,4 +1,4 @@
-"""The simulation as cocotb's users start out; runs inside the simulator.
+"""Simulation under cocotb as new users run it; executed inside the simulator.
 
 npu_top has every signal public, the clock comes from cocotb's `Clock`, device memory is behind
 cocotbext-axi's `AxiRam`, registers are reached through its `AxiLiteMaster`. Reads ECHO_NPU_MEMORY (device
@@ -28,7 +28,7 @@ CLOCK_NS = 10
 
 
 class Host:
-    """Register accesses and the wait for the interrupt, the plain way."""
+    """Register accesses and the wait for the interrupt, without optimisation."""
 
     def __init__(self, dut: HierarchyObject) -> None:
         self._dut: Any = dut
@@ -57,7 +57,7 @@ class Host:
 
 @cocotb.test()
 async def replay(dut: Any) -> None:
-    """Runs the script, and measures what is behind its line "measure"."""
+    """Run the script and measure the part after its line "measure"."""
     with open(os.environ["ECHO_NPU_MEMORY"], "r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
     Clock(dut.clk, CLOCK_NS, "ns").start()

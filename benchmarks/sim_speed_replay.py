@@ -1,4 +1,4 @@
-"""Packet programs that can be replayed on any simulator of the RTL: memory before, packets, memory after."""
+"""Packet programs that any simulator of the RTL can replay: memory before, packets, memory after."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from echo_sim.config import load_config
 RING_SLOTS: Final = 1024
 RING_BYTES: Final = RING_SLOTS * PACKET_BYTES
 RING_BASE: Final = ACTIVATION.end - RING_BYTES
-"""Where a device places its ring; what it holds belongs to the submission, not to the result."""
+"""Base of the device's ring, whose contents are not part of the result."""
 
 IRQ_BITS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 
 Content: TypeAlias = tuple[tuple[int, NDArray[np.uint8]], ...]
-"""Ranges of memory: address and bytes of each; everything else is zero."""
+"""Ranges of memory, as address and bytes; all else is zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Replay:
         return replace(self, name=name, slots=self.slots * -(-slots // len(self.slots)))
 
     def fill(self, memory: DeviceMemory) -> None:
-        """Make `memory` what the program expects, without a trace of an earlier run."""
+        """Set `memory` to what the program expects, without traces of an earlier run."""
         for start, end in list(memory.extents()):
             memory.bytes[start:end] = 0
         for address, data in self.before:
@@ -109,13 +109,13 @@ def content(memory: DeviceMemory) -> Content:
 
 
 def same_result(memory: DeviceMemory, expected: DeviceMemory) -> bool:
-    """Whether both hold the same bytes; the ring, which `memory` loses here, is not compared."""
+    """Return whether both hold the same bytes, apart from the ring, which is removed from `memory`."""
     memory.bytes[RING_BASE : RING_BASE + RING_BYTES] = 0
     return not memory.differences(expected)
 
 
 class _Recorder(CmodelBackend):
-    """The functional model; `slots` are the packets that it was given."""
+    """Functional model that records its packets in `slots`."""
 
     def __init__(self, config: str) -> None:
         super().__init__(load_config(config))
@@ -142,7 +142,7 @@ class _Recorder(CmodelBackend):
         super().write_mem(address, data)
 
     def take(self) -> tuple[bytes, ...]:
-        """The packets since the last call."""
+        """Return the packets since the last call."""
         taken = tuple(self.slots)
         self.slots.clear()
         return taken
@@ -181,7 +181,7 @@ def layer(config: str) -> Replay:
 
 
 def heavy(config: str, size: int = 256) -> Replay:
-    """A product, gelu and softmax of matrices of `size` x `size`: both engines for a long time."""
+    """Compute a product, gelu and softmax of `size` x `size` matrices, which keeps both engines busy."""
 
     def prepare(device: Device) -> Callable[[], object]:
         random = np.random.default_rng(1)

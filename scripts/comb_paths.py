@@ -1,4 +1,4 @@
-"""Combinational paths from inputs to outputs of a flat netlist that Yosys has written as JSON."""
+"""Find combinational paths from inputs to outputs in a flat netlist that Yosys wrote as JSON."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 SEQUENTIAL = ("$dff", "$adff", "$sdff", "$aldff", "$memwr", "$_DFF")
-"""Beginnings of the types of cells that a path ends at."""
+"""Prefixes of the types of cells at which a path ends."""
 BITWISE = {"$buf", "$pos", "$not", "$and", "$or", "$xor", "$xnor", "$mux", "$pmux", "$bwmux"}
-"""Cells of which a bit of a data input reaches only the output bit of the same place."""
+"""Cells in which a bit of a data input reaches only the output bit of the same position."""
 
 Netlist = Mapping[str, Any]
 """A module of Yosys's JSON: `ports`, `cells`, `netnames`."""
 
 
 def combinational_paths(netlist: Netlist) -> list[tuple[str, str]]:
-    """The pairs (input port, output port) between which there is a path without a register.
+    """Return the pairs (input port, output port) with a path without a register.
 
-    A cell that is not known to keep its bits apart leads from each of its inputs to each of its outputs, so a
-    path that is found may be one that no value can take; none is missed.
+    A cell that is not known to separate its bits connects each input to each output. A reported path may
+    therefore be impossible, but none is missed.
     """
     cells = list(netlist["cells"].values())
     users: defaultdict[int, list[tuple[int, str, int]]] = defaultdict(list)

@@ -71,7 +71,7 @@ def command(arguments: list[str], environment: dict[str, str] | None = None) -> 
 
 
 def check_contract() -> None:
-    """What is generated agrees with spec/."""
+    """Generated files agree with spec/."""
     command([sys.executable, "-m", "spec.generate", "--check"])
 
 
@@ -150,8 +150,8 @@ def _yosys(config: NpuConfig, files: list[str], last: Sequence[str]) -> None:
 
 
 def check_paths(files: list[str] | None = None) -> None:
-    """No output depends on an input within a clock, which AXI forbids; sizes make no difference, so it is the
-    smallest configuration."""
+    """No output depends on an input within a clock, which AXI forbids."""
+    # Sizes make no difference, so the smallest configuration will do.
     config = min(configurations(), key=lambda each: each.array_rows * each.array_cols)
     with tempfile.NamedTemporaryFile("r", suffix=".json", dir=ROOT / "scripts") as file:
         _yosys(config, files or sources(), [f"write_json {Path(file.name).relative_to(ROOT)}"])

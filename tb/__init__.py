@@ -1,1 +1,1 @@
-"""Simulation of the ECHO NPU: building, driving, observing and checking the RTL."""
+"""Verification of the ECHO NPU: stimulus, drivers, checkers, coverage and campaigns."""

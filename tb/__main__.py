@@ -1,4 +1,4 @@
-"""`python -m tb`: see tb/cli.py."""
+"""Entry point of `python -m tb`; tb/cli.py has the commands."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""One module of the RTL with a testbench of its own: as a design, and as a pytest test."""
+"""Build and run the testbench of a single RTL module."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from echo_sim.build import Kind
 from echo_sim.designs import Design, tree_tag
 from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
-from echo_sim.run import RUN_TIMEOUT_S, run
+from echo_sim.run import run
 from tb.repository import ROOT
 
 PARAMETERS_VARIABLE = "ECHO_NPU_MODULE_PARAMETERS"
-"""What `parameter` reads: the module's parameters as JSON."""
+"""Environment variable with the module's parameters as a JSON object; `parameter` reads it."""
 
 _FOLDERS = (OWN_RTL, CHECKERS, ROOT / "tests" / "rtl")
 _UNIT = re.compile(r"^\s*(?:module|package|interface)\s+(?:automatic\s+)?(\w+)", re.MULTILINE)
@@ -33,16 +33,16 @@ def _text(path: Path) -> str:
 
 @functools.cache
 def _units() -> dict[str, Path]:
-    """The file of each module, interface and package, by name."""
+    """Map each module, interface and package to its file."""
     files = [path for folder in _FOLDERS for path in sorted(folder.rglob("*.sv"))]
     return {name: path for path in files for name in _UNIT.findall(_text(path))}
 
 
 def sources_of(*files: Path | str) -> list[Path]:
-    """These files and all that they use and do not define, directly or not, each behind what it uses.
+    """List the given files and everything they use, in dependency order.
 
     Args:
-        files: absolute, or relative to the repository.
+        files: paths, absolute or relative to the repository. What they define themselves is not searched for.
     """
     found: dict[Path, None] = {}
     given = [(ROOT / file).resolve() for file in files]
@@ -61,7 +61,8 @@ def sources_of(*files: Path | str) -> list[Path]:
 
 
 def parameter(name: str) -> int:
-    """In the simulator: a parameter that `run_module` gave the module, or a value for its tests alone."""
+    """Read a value that `run_module` passed in; call it inside the simulator. Raise KeyError if there is
+    none."""
     return int(json.loads(os.environ[PARAMETERS_VARIABLE])[name])
 
 
@@ -76,16 +77,17 @@ def run_module(
 ) -> None:
     """Run the cocotb tests beside a pytest file on the module that its folder is named after.
 
-    The top level is the testbench `<module>_tb.sv` of that folder, or without one the module itself; its
-    sources are all that it uses. With a `public.vlt` in the folder only what that names is visible, which
-    makes a large module faster to build and to run.
+    The top level is `<module>_tb.sv` of that folder, else the module itself. Its sources are found by
+    `sources_of`. With a `public.vlt` in the folder only the signals that it names are visible, which makes
+    a large module faster to build and to run.
 
     Args:
         test_file: the pytest file, `__file__`.
-        tests: the cocotb tests, a module in the same folder; `cocotb_<module>` if not given.
+        tests: module of cocotb tests in the same folder; default `cocotb_<module>`.
         rules: further sources of that folder, which bind checkers.
-        for_tests: values that `parameter` returns besides the parameters.
-        parameters: of the top level.
+        for_tests: values that `parameter` returns besides the module's parameters.
+        verilator_args: further options of Verilator.
+        parameters: parameters of the top level.
 
     Raises: as `run_block`.
     """
@@ -100,7 +102,7 @@ def run_module(
         parameters=parameters,
         control=(WAIVERS, public) if public.exists() else (WAIVERS,),
         public=not public.exists(),
-        # Packages are more than one module needs.
+        # A package declares parameters that this module does not use.
         verilator_args=("-Wno-UNUSEDPARAM", *verilator_args),
     )
     name = ".".join([*folder.relative_to(ROOT).parts, tests or f"cocotb_{module}"])
@@ -121,12 +123,14 @@ def block_design(
     cpp: Sequence[Path | str] = (),
     includes: Sequence[Path | str] = (),
     control: Sequence[Path | str] = (WAIVERS,),
-    defines: Mapping[str, str] | None = None,
     verilator_args: Sequence[str] = (),
     public: bool = True,
 ) -> Design:
-    """One module as top level. Paths are absolute or relative to the repository; every signal of it is
-    visible. Sources of rtl/ are those of the folder that `RTL_VARIABLE` names."""
+    """Describe a design with one module as top level, whose signals are visible if `public`.
+
+    Paths are absolute, or relative to the repository. Sources in rtl/ are taken from the folder that
+    `RTL_VARIABLE` names.
+    """
 
     def absolute(paths: Sequence[Path | str]) -> tuple[Path, ...]:
         return tuple(_simulated(path).resolve() for path in paths)
@@ -143,7 +147,6 @@ def block_design(
         includes=(RTL, BOARD, CHECKERS, *absolute(includes)),
         control=absolute(control),
         cpp=(*absolute(cpp), BOARD / "lifeline.cpp"),
-        defines=dict(defines or {}),
         public=public,
         verilator_args=tuple(verilator_args),
     )
@@ -153,30 +156,26 @@ def run_block(
     design: Design,
     test_module: str,
     *,
-    seed: int | None = None,
-    kind: Kind = "fast",
-    timeout: float = RUN_TIMEOUT_S,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run the testbench of one module from a pytest test.
+    """Run the testbench of one module, `test_module`, from a pytest test.
 
     Raises:
-        AssertionError: with every failed test, the seed and the command that replays it; and as `run`.
+        AssertionError: a test failed. The message has every failed test, the seed and the replay command.
+
+    Raises also as `run`.
     """
-    if os.environ.get("WAVES", "") not in ("", "0"):
-        kind = "waves"
+    kind: Kind = "fast" if os.environ.get("WAVES", "") in ("", "0") else "waves"
     name = f"{test_module.rsplit('.', 2)[-2]}-{design.name}"
     folder = "/".join(test_module.split(".")[:-1])
     result = run(
-        # Its inputs are random at time 0: no rule holds then (rtl/npu_assert.svh).
-        dataclasses.replace(design, defines={**design.defines, "NPU_BENCH": "1"}),
+        # Inputs are random at time 0, so no rule holds then (rtl/npu_assert.svh).
+        dataclasses.replace(design, defines={"NPU_BENCH": "1"}),
         test_module,
         kind,
         name=name,
         replay=f"pytest {folder}",
         env=environment,
-        seed=seed,
-        timeout=timeout,
     )
     failures = result.failures()
     assert not failures, failures

@@ -1,6 +1,6 @@
-"""The one command line of all that looks for bugs: `python -m tb COMMAND`.
+"""Command line of the verification: `python -m tb COMMAND`.
 
-Exit status: 0 all right, 1 something was found, 2 wrong arguments or a missing tool.
+Exit status: 0 passed, 1 something was found, 2 wrong arguments or a missing tool, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -56,9 +56,12 @@ app = typer.Typer(
 
 
 def command(body: Callable[..., CampaignResult | bool]) -> Callable[..., None]:
-    """Make a command of a function that returns what it found, or whether all is right.
+    """Register a function as a command.
 
-    The seed it has to use is printed, and its result goes to the file that --json names.
+    The wrapper prints the seed, saves the result where --json says and turns the outcome into an exit status.
+
+    Args:
+        body: returns its findings, or whether it passed.
     """
 
     @app.command()
@@ -92,7 +95,7 @@ def _status(body: Callable[..., CampaignResult | bool], options: dict[str, Any])
 
 
 def _printed(result: CampaignResult) -> CampaignResult:
-    """The result, what did not pass printed."""
+    """Print what did not pass, and return the result."""
     if text := failures(result):
         print(text)
     return result
@@ -140,49 +143,31 @@ def uvm(
     return program_campaign.play(config, sequence, seed, count=limit, hours=hours, first=first)
 
 
-def _cases(
-    name: Literal["faults", "fuzz"],
-    config: str,
-    seed: int,
-    count: int,
-    shard: str,
-    kind: Literal["fast", "coverage"],
-    replay: Path | None,
-) -> CampaignResult:
-    from tb.faults import case_campaign
+def _cases(name: Literal["faults", "fuzz"], most: int, text: str) -> None:
+    """Register the campaign `name` of native cases, of `most` faults or packets by default."""
 
-    if replay:
-        return _printed(case_campaign.replay(replay, name, seed))
-    part = parse_shard(shard)
-    return _printed(case_campaign.play(name, config, seed, count, part, kind))
+    def cases(
+        seed: Seed,
+        config: Config = "small",
+        count: Count = most,
+        kind: Kind = "fast",
+        shard: Part = str(WHOLE),
+        replay: Replay = None,
+        json: Json = None,
+    ) -> CampaignResult:
+        from tb.faults import case_campaign
 
+        if replay:
+            return _printed(case_campaign.replay(replay, name, seed))
+        part = parse_shard(shard)
+        return _printed(case_campaign.play(name, config, seed, count, part, kind))
 
-@command
-def faults(
-    seed: Seed,
-    config: Config = "small",
-    count: Count = 10_000,
-    kind: Kind = "fast",
-    shard: Part = str(WHOLE),
-    replay: Replay = None,
-    json: Json = None,
-) -> CampaignResult:
-    """Inject faults: bus errors, resets, flipped bits, late and lost responses."""
-    return _cases("faults", config, seed, count, shard, kind, replay)
+    cases.__name__, cases.__doc__ = name, text
+    command(cases)
 
 
-@command
-def fuzz(
-    seed: Seed,
-    config: Config = "small",
-    count: Count = 100_000,
-    kind: Kind = "fast",
-    shard: Part = str(WHOLE),
-    replay: Replay = None,
-    json: Json = None,
-) -> CampaignResult:
-    """Send random packets and random register traffic."""
-    return _cases("fuzz", config, seed, count, shard, kind, replay)
+_cases("faults", 10_000, "Inject faults: bus errors, resets, flipped bits, late and lost responses.")
+_cases("fuzz", 100_000, "Send random packets and random register traffic.")
 
 
 @command
@@ -261,10 +246,11 @@ def functional(
     json: Json = REPORTS / "functional.json",
 ) -> CampaignResult | bool:
     """Measure the functional coverage of regression and random programs."""
-    from tb.functional import merged, runs
+    from tb import functional_runs
+    from tb.functional import merged
 
-    good = bool(folders) or runs.play(runs.FOLDER, seed, count, jobs)
-    rows, result = merged.report(folders or [runs.FOLDER], html)
+    good = bool(folders) or functional_runs.play(functional_runs.FOLDER, seed, count, jobs)
+    rows, result = merged.report(folders or [functional_runs.FOLDER], html)
     merged.show(rows, result)
     if json:
         result.save(json)
@@ -320,7 +306,7 @@ def regress(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; its exit status."""
+    """Run a command line and return its exit status."""
     try:
         app(args=arguments, prog_name="python -m tb")
     except SystemExit as end:

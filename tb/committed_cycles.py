@@ -1,7 +1,7 @@
-"""Cycle numbers that are committed, so that they do not creep: a JSON file, by configuration and workload.
+"""Committed cycle counts, which keep performance from degrading unnoticed.
 
-A change that moves them on purpose updates the file in the same breath: run what measures them with
-ECHO_NPU_UPDATE=1.
+A JSON file maps configuration and workload to a number of cycles. Set ECHO_NPU_UPDATE=1 and rerun the
+measurement to commit an intended change.
 """
 
 from __future__ import annotations
@@ -18,26 +18,23 @@ UPDATE_VARIABLE = "ECHO_NPU_UPDATE"
 
 @dataclass(frozen=True, slots=True)
 class CommittedCycles:
-    """The numbers in one file.
+    """Cycle counts in the JSON file `path`.
 
-    Attributes:
-        path: of the file.
-        tolerance: how far, as a part of the committed number, a measured one may be from it.
+    `tolerance` is the greatest accepted deviation, as a fraction of the committed number.
     """
 
     path: Path
     tolerance: float = 0.0
 
     def load(self, config: str) -> dict[str, int]:
-        """The numbers of a configuration, by workload; none for one that the file does not have."""
+        """Return the cycles of a configuration by workload; empty if the file lacks the configuration."""
         numbers: dict[str, dict[str, int]] = json.loads(self.path.read_text(encoding="utf-8"))
         return numbers.get(config, {})
 
     def compare(self, config: str, measured: Mapping[str, int]) -> None:
-        """Compare with the committed numbers; with ECHO_NPU_UPDATE set, commit these.
+        """Compare measured cycles with the committed ones; with ECHO_NPU_UPDATE set, commit them first.
 
-        Raises:
-            AssertionError: a number has moved, or is not in the file.
+        Raises AssertionError: a number moved, or is not in the file.
         """
         if os.environ.get(UPDATE_VARIABLE):
             self.update(config, measured)
@@ -48,7 +45,7 @@ class CommittedCycles:
         )
 
     def moved(self, config: str, measured: Mapping[str, int]) -> dict[str, tuple[int | None, int]]:
-        """(committed, measured) of each workload that is off by more than the tolerance, either way."""
+        """Return (committed, measured) of each workload outside the tolerance, in either direction."""
         committed = self.load(config)
         return {
             name: (committed.get(name), cycles)
@@ -57,11 +54,8 @@ class CommittedCycles:
         }
 
     def update(self, config: str, measured: Mapping[str, int], *, replace: bool = False) -> None:
-        """Store numbers; several processes may do so at once.
-
-        Args:
-            replace: forget all other workloads of the configuration.
-        """
+        """Store numbers; safe to call from several processes. `replace` drops the configuration's other
+        workloads."""
         with open(self.path, "a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)

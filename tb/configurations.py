@@ -1,5 +1,4 @@
-"""Tries random hardware configurations: what the validator accepts elaborates without a warning, and
-works."""
+"""Test random hardware configurations: each that validates must lint without a warning, and work."""
 
 from __future__ import annotations
 
@@ -23,19 +22,16 @@ from tb.uvm import program_campaign
 
 LINT_TIMEOUT_S: Final = 900.0
 LARGE: Final = 8
-"""One of so many configurations that are linted may have any size; an array of 64 takes a minute."""
+"""One in this many linted configurations may have any size; linting an array of 64 takes a minute."""
 ALWAYS: Final = ("matmul", "matmul_types", "vector")
-"""Suites of the RTL regression that every configuration runs: their shapes are about its sizes."""
+"""Suites of the RTL regression that every configuration runs: their shapes depend on its sizes."""
 SUITES: Final = 2
-"""Suites that it runs besides, drawn by its name."""
+"""Number of further suites that a configuration runs; its name decides which."""
 
 
 def lint(config: NpuConfig) -> str:
-    """What Verilator says about the device in this configuration: nothing when all is well.
-
-    Raises:
-        ToolMissingError: there is no Verilator.
-    """
+    """Return Verilator's complaints about the device; empty if there are none. ToolMissingError: no
+    Verilator."""
     verilator = find_verilator()
     sources, includes = read_file_list(RTL / "npu.f")
     done = subprocess.run(
@@ -65,7 +61,7 @@ def lint(config: NpuConfig) -> str:
 
 
 def linted(seed: int) -> NpuConfig:
-    """The configuration that is linted for a seed: mostly that of the name `random-<seed>`."""
+    """Return the configuration to lint for a seed: mostly that of the name `random-<seed>`."""
     return (
         draw_config(random.Random(f"lint {seed}"), f"large-{seed}", {})
         if seed % LARGE == 0
@@ -88,7 +84,7 @@ def lint_many(seed: int, count: int) -> CampaignResult:
 
 
 def suites_of(name: str) -> list[str]:
-    """The suites that a configuration runs beside random programs."""
+    """Choose the suites that a configuration runs besides random programs."""
     others = sorted(set(suites.suites()) - set(ALWAYS))
     return [*ALWAYS, *random.Random(name).sample(others, SUITES)]
 
@@ -96,8 +92,8 @@ def suites_of(name: str) -> list[str]:
 def play(name: str, seed: int, count: int) -> CampaignResult:
     """Build a configuration, play random programs on it, and run a few suites of the RTL regression.
 
-    The simulator is removed when all passed: no other run has the same. Figures: configs_played,
-    config_programs, config_tests.
+    The simulator is removed if everything passed, since no other run uses that configuration. Figures:
+    configs_played, config_programs, config_tests.
 
     Raises: as `echo_sim.build.build`.
     """

@@ -1,10 +1,10 @@
 """Formal proofs of RTL blocks.
 
-A proof is a wrapper in tests/formal that assumes what a block's neighbours keep and asserts what the block
-keeps. Yosys turns it into a model, yosys-smtbmc asks the solver z3 about it. Three answers make a proof: no
-run of a few clocks from reset breaks an assertion; no run of `steps` good clocks from any state at all leads
-to a bad one (induction, so the assertions hold for ever); and every cover point is reached, so the
-assumptions leave the block something to do. A bounded proof has no induction.
+A proof is a wrapper in tests/formal that assumes what a block's neighbours guarantee and asserts what the
+block guarantees. Yosys turns it into a model; yosys-smtbmc queries the solver z3. A proof has three parts.
+The bounded check: no short run from reset breaks an assertion. The induction: no run of `steps` good clocks
+from any state is followed by a bad one, so the assertions hold for ever. The cover check: every cover point
+is reached, so the assumptions are not vacuous. A bounded proof has no induction.
 """
 
 from __future__ import annotations
@@ -28,15 +28,20 @@ BUILD = Path(os.path.relpath(RUNS / "formal", ROOT))
 
 
 class FormalError(UnjudgedError):
-    """Yosys or the solver did not answer; the message is what they printed."""
+    """Yosys or the solver gave no answer; the message is their output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Proof:
     """One wrapper with one set of parameters.
 
-    `steps` is the length in clocks of a bounded proof, or of the induction; `cover_steps` is how far to look
-    for the cover points.
+    Attributes:
+        name: unique name of the proof.
+        wrapper: file name of the wrapper in tests/formal, without suffix.
+        parameters: of the wrapper's module.
+        steps: length in clocks of the induction, or of a bounded proof.
+        cover_steps: number of clocks within which the cover points must be reached.
+        induction: False for a bounded proof.
     """
 
     name: str
@@ -48,18 +53,18 @@ class Proof:
 
     @property
     def top(self) -> str:
-        """The wrapper's module."""
+        """Name of the wrapper's module."""
         return f"{self.wrapper}_formal"
 
     @property
     def sources(self) -> list[str]:
-        """The RTL that the wrapper uses, in order of dependency, relative to the repository."""
+        """RTL files that the wrapper uses, in dependency order, relative to the repository."""
         *found, _ = sources_of(WRAPPERS / f"{self.wrapper}.sv")
         return [path.relative_to(ROOT).as_posix() for path in found]
 
     @property
     def how(self) -> str:
-        """In words, how far it is shown."""
+        """Strength of the proof, in words."""
         return "proven by induction" if self.induction else f"checked for {self.steps} clocks from reset only"
 
 
@@ -86,19 +91,21 @@ PROOFS: dict[str, Proof] = {
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What the solver said: `good`, or the names of the assertions that fail or cover points out of reach."""
+    """Answer of the solver: `good`, or the names of failing assertions or unreached cover points."""
 
     good: bool
     named: tuple[str, ...] = ()
 
 
 def build_model(proof: Proof, name: str = "", replaced: Mapping[str, str] | None = None) -> Path:
-    """The proof's model, an SMT-LIB file, relative to the repository.
+    """Write the proof's SMT-LIB model and return its path, relative to the repository.
 
-    `replaced` gives the text to read in place of a source of the proof. Such a model needs a `name` of its
-    own, and has the properties alone, without the assertions about the block's inside that only the induction
-    needs.
-    Raises FormalError when Yosys does not take the sources, or warns about them.
+    Args:
+        name: of the model's folder; default the proof's name. Required with `replaced`.
+        replaced: texts to read in place of sources of the proof. Such a model has the properties alone,
+            without the assertions about the block's inside that only the induction needs.
+
+    Raises FormalError: Yosys rejects the sources, or warns about them.
     """
     directory = BUILD / (name or proof.name)
     (ROOT / directory).mkdir(parents=True, exist_ok=True)
@@ -141,7 +148,7 @@ def build_model(proof: Proof, name: str = "", replaced: Mapping[str, str] | None
 
 
 def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    # yosys-smtbmc looks for its solver on PATH only.
+    # yosys-smtbmc finds its solver only through PATH.
     solvers = str(Path(find_python_tool("z3")).parent)
     return subprocess.run(
         arguments,
@@ -164,24 +171,24 @@ def _ask(model: Path, *options: str) -> Answer:
 
 
 def check_bounded(model: Path, steps: int) -> Answer:
-    """Whether no run of `steps` clocks from reset breaks an assertion."""
+    """Check that no run of `steps` clocks from reset breaks an assertion."""
     return _ask(model, "-t", str(steps))
 
 
 def check_induction(model: Path, steps: int) -> Answer:
-    """Whether `steps` good clocks from any state are followed by a good one."""
+    """Check that `steps` good clocks from any state are followed by a good one."""
     return _ask(model, "-i", "-t", str(steps))
 
 
 def check_cover(model: Path, steps: int) -> Answer:
-    """Whether every cover point is reached within `steps` clocks of reset."""
+    """Check that every cover point is reached within `steps` clocks of reset."""
     return _ask(model, "-c", "-t", str(steps))
 
 
 def prove(proof: Proof) -> dict[str, Answer]:
-    """The answers that make the proof, by the name of the question."""
+    """Return the answer to each question of a proof, by the question's name."""
     model = build_model(proof)
-    # The bounded check is also the induction's base: it has to be longer.
+    # The bounded check is the base of the induction, so it must be longer.
     answers = {"bounded": check_bounded(model, proof.steps + 2 if proof.induction else proof.steps)}
     if proof.induction:
         answers["induction"] = check_induction(model, proof.steps)
@@ -190,10 +197,9 @@ def prove(proof: Proof) -> dict[str, Answer]:
 
 
 def play(names: Sequence[str]) -> CampaignResult:
-    """Make these proofs, or all; print each as it ends. Figures: proofs.
+    """Run the named proofs, or all, and print each result. Figures: proofs.
 
-    Raises:
-        ValueError: no such proof. FormalError: as `build_model`.
+    Raises ValueError: no such proof. FormalError: as `build_model`.
     """
     unknown = [name for name in names if name not in PROOFS]
     if unknown:

@@ -1,7 +1,6 @@
-"""Lets pytest run the cocotb suites: one pytest item for each (file, configuration, memory), plain pytest
-outside.
+"""Run the cocotb suites from pytest: one item per file, configuration and memory timing.
 
-A folder of suites takes part with one line in its conftest.py:
+A folder of suites takes part through one line in its conftest.py:
 
     from tb.pytest_cocotb import pytest_pycollect_makemodule
 """
@@ -29,26 +28,27 @@ class SimulationItem(pytest.Item):
         self.add_marker("sim")
 
     def runtest(self) -> None:
-        """Build if needed, run, and fail with every failed test, the seed and the replay command."""
+        """Run the job, building the simulator if needed; fail with every failed test, the seed and the replay
+        command."""
         failures = self.job.run(as_kind("fast"), None).failures()
         assert not failures, failures
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The report of the run; no Python traceback for what is not a fault of Python code."""
+        """Report the run; omit the Python traceback unless Python code is at fault."""
         if isinstance(excinfo.value, (AssertionError, SimulationError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where pytest says the item is."""
+        """Return the item's location for pytest."""
         return self.path, None, self.job.name
 
 
 class SuiteFile(pytest.File):
-    """A file of cocotb tests; it is never imported here, only inside the simulator."""
+    """A file of cocotb tests, which is only imported inside the simulator."""
 
     def collect(self) -> Iterator[SimulationItem]:
-        """One item for each configuration, with and without stalls."""
+        """Yield one item per configuration, with and without stalls."""
         suite = suite_of(self.path)
         for config in config_names():
             for stalls in (False, True):
@@ -57,5 +57,5 @@ class SuiteFile(pytest.File):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> SuiteFile:
-    """pytest's hook: takes the place of importing the file."""
+    """Collect the file without importing it; a hook of pytest."""
     return SuiteFile.from_parent(parent, path=module_path)

@@ -1,4 +1,4 @@
-"""The root of the repository."""
+"""Root folder of the repository."""
 
 from pathlib import Path
 from typing import Final

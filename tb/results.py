@@ -1,4 +1,4 @@
-"""What a campaign found, in the form that reports read: figures that add up over its parts, and items."""
+"""Result of a campaign: figures that add up over its parts, and items."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ STATUSES: tuple[Status, ...] = ("pass", "fail", "error")
 
 
 class UnjudgedError(Exception):
-    """A campaign cannot judge: what it relies on, a list, a tool's answer or the unchanged RTL, is wrong."""
+    """A campaign cannot judge: a list, a tool's answer or the unchanged RTL that it relies on is wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """One thing that was tried: a test, a program, a mutant.
+    """One test, program, mutant or similar.
 
     Attributes:
         name: unique within the campaign.
-        status: "error" when it could not be judged.
+        status: "error" if it could not be judged.
         seconds: wall time.
-        message: why it is not "pass"; may be empty for one that is.
-        replay: the command that does it again.
-        detail: more about it, in the campaign's own words ("killed by matmul", "equivalent: ...").
+        message: why it did not pass; may be empty if it did.
+        replay: command that runs it again.
+        detail: further information in the campaign's own words ("killed by matmul", "equivalent: ...").
     """
 
     name: str
@@ -45,15 +45,15 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class CampaignResult:
-    """The outcome of a campaign, or of a part of one.
+    """Outcome of a campaign, or of a part of one.
 
     Attributes:
         name: of the campaign: "rtl", "uvm", "mutation", "faults", ...
         seed: the first seed it drew from.
         seconds: wall time.
-        figures: counts by name. Parts of one campaign add up, figure by figure.
-        items: what was tried, or of many alike those that did not pass.
-        pages: HTML pages that show more, as paths.
+        figures: counts by name. Figures of parts of a campaign add up.
+        items: what was tried; where many are alike, only those that did not pass.
+        pages: paths of HTML pages with more detail.
     """
 
     name: str
@@ -69,13 +69,16 @@ class CampaignResult:
         return all(item.status == "pass" for item in self.items)
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write it as JSON, creating the folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> CampaignResult:
-        """Read what `save` wrote. OSError: it is not there; ValueError: it is something else."""
+        """Read what `save` wrote.
+
+        Raises OSError: the file cannot be read. ValueError: the file is not a campaign's result.
+        """
         try:
             read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             read["items"] = tuple(Item(**item) for item in read["items"])
@@ -85,7 +88,7 @@ class CampaignResult:
 
 
 def failures(result: CampaignResult) -> str:
-    """What did not pass, in lines: status, message, detail and replay of each."""
+    """List what did not pass as text: status, message, detail and replay of each item."""
     lines = []
     for item in result.items:
         if item.status != "pass":
@@ -96,10 +99,9 @@ def failures(result: CampaignResult) -> str:
 
 
 def merged(parts: Iterable[CampaignResult]) -> CampaignResult:
-    """The parts of one campaign as one result: figures and seconds added, items in order, the least seed.
+    """Merge the parts of one campaign: add figures and seconds, concatenate items, keep the least seed.
 
-    Raises:
-        ValueError: no part, parts of different campaigns, or an item that is in two of them.
+    Raises ValueError: there is no part, the parts belong to different campaigns, or an item occurs twice.
     """
     results = list(parts)
     names = {result.name for result in results}

@@ -1,4 +1,4 @@
-"""Which state of the repository a result was made from."""
+"""Revision of the repository that a result was made from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tb.repository import ROOT
 
 
 def revision() -> str:
-    """The commit, in short, with "-dirty" behind it when files differ from it; "unknown" outside a
+    """Return the short commit, with "-dirty" appended if files differ from it; "unknown" outside a
     repository."""
     words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:

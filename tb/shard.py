@@ -1,4 +1,4 @@
-"""Parts of a campaign that run apart from each other."""
+"""Shards: parts of a campaign that run separately."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLE = Shard(1, 1)
 
 
 def parse_shard(text: str) -> Shard:
-    """ "1/4" as the first part of four. ValueError: it is no such part."""
+    """Parse "I/N", such as "1/4". Raise ValueError unless 1 <= I <= N."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise ValueError(f"--shard {text}: it must be I/N with 1 <= I <= N")

@@ -1,5 +1,4 @@
-"""The RTL regression: every op test on the simulated NPU, with and without memory stalls, and a table at the
-end."""
+"""RTL regression: every suite on the simulated NPU, with and without memory stalls."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import dataclasses
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from rich.console import Console
@@ -16,8 +14,8 @@ from rich.table import Table
 
 from echo_sim.build import Kind, build
 from echo_sim.config import absolute, config_names, load_config
-from echo_sim.processes import stop_pool
 from echo_sim.run import RunResult, SimulationError, run
+from tb.children import in_pool
 from tb.repository import ROOT
 from tb.results import CampaignResult, Item, Status
 
@@ -25,7 +23,7 @@ SUITE_FOLDERS = ("tests/commands", "tests/programs")
 
 
 class UsageError(ValueError):
-    """A name that does not exist; the message lists those that do."""
+    """A name that does not exist; the message lists the existing ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Suite:
     path: Path
 
     def tests(self) -> list[str]:
-        """Names of its tests."""
+        """Return the names of its tests, without importing the file."""
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
         return [
             node.name
@@ -48,7 +46,7 @@ class Suite:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One simulator run: a suite on a configuration (its name or file), with or without memory stalls."""
+    """One simulator run: a suite, or one test of it, on a configuration (name or file)."""
 
     suite: Suite
     config: str
@@ -57,18 +55,18 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Unique among the jobs of a regression; also names the run's files."""
+        """Unique name among the jobs of a regression, also used for the run's files."""
         parts = [self.suite.name, self.test, load_config(self.config).name, "stalls" if self.stalls else None]
         return "-".join(part for part in parts if part)
 
     @property
     def replay(self) -> str:
-        """The command, without the seed, that runs it again."""
+        """Command that runs it again, without the seed."""
         what = f"{self.suite.name}.{self.test}" if self.test else self.suite.name
         return f"make SIM=verilator TEST={what} CONFIG={self.config}"
 
     def run(self, kind: Kind, seed: int | None, *, quiet: bool = True) -> RunResult:
-        """Run it to the end. Raises as echo_sim.run.run."""
+        """Run it to the end. Raises as `echo_sim.run.run`."""
         return run(
             self.config,
             self.suite.module,
@@ -77,14 +75,14 @@ class Job:
             replay=self.replay,
             env={"ECHO_NPU_CONFIG": self.config, "ECHO_NPU_STALLS": "1" if self.stalls else "0"},
             seed=seed,
-            # cocotb's name of a parametrised test goes on with its parameters.
+            # cocotb appends the parameters to the name of a parametrised test.
             test_filter=rf"\.{self.test}(/.*)?$" if self.test else None,
             quiet=quiet,
         )
 
 
 def suites() -> dict[str, Suite]:
-    """All suites by name, in the order in which they run."""
+    """Return all suites by name, in the order in which they run."""
     found = {}
     for folder in SUITE_FOLDERS:
         for path in sorted((ROOT / folder).glob("test_*.py")):
@@ -94,7 +92,7 @@ def suites() -> dict[str, Suite]:
 
 
 def suite_of(path: Path) -> Suite:
-    """The suite in the file `path`. UsageError when it is none."""
+    """Return the suite in the file `path`. Raise UsageError if it is none."""
     for suite in suites().values():
         if suite.path == path:
             return suite
@@ -102,7 +100,10 @@ def suite_of(path: Path) -> Suite:
 
 
 def select(test: str | None, config: str) -> list[Job]:
-    """The jobs that TEST and CONFIG name. UsageError or ConfigError lists the names that exist."""
+    """Return the jobs that TEST and CONFIG name.
+
+    Raises UsageError or ConfigError, listing the names that exist.
+    """
     configs = config_names() if config == "all" else [absolute(config)]
     for each in configs:
         load_config(each)
@@ -127,7 +128,7 @@ def select(test: str | None, config: str) -> list[Job]:
 
 @dataclasses.dataclass(frozen=True)
 class Finished:
-    """What became of a job."""
+    """Outcome of a job; without a `result`, `error` says why the simulator failed."""
 
     job: Job
     result: RunResult | None
@@ -139,7 +140,7 @@ class Finished:
 
 
 def execute(jobs: Sequence[Job], kind: Kind, seed: int, workers: int) -> Iterator[Finished]:
-    """Run the jobs on a pool of simulators; yields each as it ends."""
+    """Run jobs on a pool of simulators and yield each outcome as it arrives."""
 
     def one(job: Job) -> Finished:
         try:
@@ -147,14 +148,7 @@ def execute(jobs: Sequence[Job], kind: Kind, seed: int, workers: int) -> Iterato
         except SimulationError as error:
             return Finished(job, None, str(error))
 
-    with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(one, job) for job in jobs]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            stop_pool(pool, futures)
-            raise
+    return in_pool(one, jobs, workers)
 
 
 def _rate(cycles: int, wall_s: float) -> str:
@@ -162,7 +156,7 @@ def _rate(cycles: int, wall_s: float) -> str:
 
 
 def table(finished: Sequence[Finished], seed: int, *, each_test: bool) -> Table:
-    """The table at the end: a row for each run, or for each test."""
+    """Return the summary table: a row per run, or per test if `each_test`."""
     out = Table(title="RTL regression (Verilator)", title_justify="left")
     out.add_column("test")
     out.add_column("config")
@@ -195,7 +189,7 @@ def table(finished: Sequence[Finished], seed: int, *, each_test: bool) -> Table:
 
 
 def campaign_result(finished: Sequence[Finished], seed: int, seconds: float) -> CampaignResult:
-    """The runs as a campaign, an item for each test. Figures: tests, cycles."""
+    """Convert the runs to a campaign result with an item per test. Figures: tests, cycles."""
     items = []
     for each in finished:
         if each.result is None:
@@ -212,10 +206,9 @@ def campaign_result(finished: Sequence[Finished], seed: int, seconds: float) -> 
 
 
 def play(test: str, config: str, kind: Kind, seed: int, jobs: int) -> CampaignResult:
-    """Run what TEST and CONFIG name, and print each run as it ends, then a table and what failed.
+    """Run what TEST and CONFIG name; print each run as it ends, then a table and the failures.
 
-    Raises:
-        UsageError, ConfigError: no such test or configuration. BuildError, ToolMissingError: as `build`.
+    Raises UsageError, ConfigError: no such test or configuration. BuildError, ToolMissingError: as `build`.
     """
     started = time.monotonic()
     console = Console(width=None if sys.stdout.isatty() else 120)

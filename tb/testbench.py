@@ -1,4 +1,4 @@
-"""The testbench around one NPU: everything a test drives, watches and is judged by.
+"""Testbench around one NPU: drivers, monitors and scoreboard.
 
     @npu_test()
     async def test_something(testbench: NpuTestbench) -> None:
@@ -6,8 +6,8 @@
         ...
         await testbench.run(packets)
 
-After the test body the testbench is closed: every command must have been checked, the bus must have kept the
-protocol, and the device must still work.
+After the test body the testbench is closed. Every command must then have been checked, the bus must have
+obeyed the protocol, and the device must still work.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ DEFAULT_TIMING: Mapping[str, float] = {
 }
 _STALLS = tuple(f"stall_{channel}" for channel in CHANNELS)
 
-RING_BASE = 0x1FFF_0000  # at the end of activation memory, away from what the tests place
+RING_BASE = 0x1FFF_0000  # at the end of activation memory, clear of what tests place
 RING_SLOTS = 64
 
 
 def stalled() -> bool:
-    """Whether this run is one with memory stalls."""
+    """Return whether memory stalls in this run."""
     return os.environ.get(STALLS_VARIABLE, "0") == "1"
 
 
 def random_timing(rng: random.Random) -> dict[str, float]:
-    """A memory that holds back on every channel, each by its own chance, with a latency of its own."""
+    """Draw memory timing that stalls every channel with its own probability; latencies in cycles."""
     stalls = {name: rng.choice((0.0, 0.1, 0.3, 0.6)) for name in _STALLS}
     stalls[rng.choice(sorted(stalls))] = 0.7
     return {
@@ -78,7 +78,7 @@ def random_timing(rng: random.Random) -> dict[str, float]:
 
 
 class NpuTestbench:
-    """Drivers, monitors and scoreboard of one NPU, and the short ways through them."""
+    """Drivers, monitors and scoreboard of one NPU, with shortcuts for tests."""
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
@@ -95,14 +95,14 @@ class NpuTestbench:
         self.axi = AxiMonitor(self.dram)
         self.functional = self._collector()
         self.held = False
-        """The functional model is not shown commands yet: it has to be told first how they end. What the host
-        writes until then must be no business of theirs."""
+        """While True, commands are not shown to the functional model, which must first be told of their
+        outcome. Host writes must not affect those commands."""
         self._next = {name: region.base for name, region in MEMORY_REGIONS.items()}
         self._entries: dict[bytes, int] = {}
         self._program_end = 0
 
     async def start(self) -> None:
-        """Reset the device, empty its memory, set the memory's timing, enable the ring."""
+        """Reset the device, clear its memory, configure memory timing and enable the ring."""
         dut = self.dut
         dut.rst_n.value = 0
         self.registers.forget()
@@ -117,7 +117,8 @@ class NpuTestbench:
     # ---- stimulus ----
 
     def alloc(self, nbytes: int, region: str = "activation", *, align: int = 64, offset: int = 0) -> int:
-        """A fresh address in `region`: a multiple of `align`, plus `offset`; with a gap behind it."""
+        """Allocate `nbytes` in `region` at a multiple of `align` plus `offset`, followed by a gap. Raise
+        MemoryError if the region is full."""
         self._next[region] += -self._next[region] % align
         address = self._next[region] + offset
         self._next[region] = address + nbytes + 64
@@ -128,22 +129,20 @@ class NpuTestbench:
     def place(
         self, data: NDArray[Any], region: str = "activation", *, align: int = 64, offset: int = 0
     ) -> int:
-        """Store an array in fresh memory; its address."""
+        """Store an array in fresh memory and return its address."""
         address = self.alloc(data.nbytes, region, align=align, offset=offset)
         self.memory.write(address, data)
         return address
 
-    def destination(
-        self, nbytes: int, region: str = "activation", *, align: int = 64, offset: int = 0
-    ) -> int:
-        """Fresh memory for a result, filled with random bytes: a byte that is not written shows, around it
-        too."""
-        address = self.alloc(nbytes + 64, region, align=align, offset=offset + 32)
+    def destination(self, nbytes: int, *, align: int = 64, offset: int = 0) -> int:
+        """Allocate memory for a result and fill it and its surroundings with random bytes, so that a missing
+        or stray write shows."""
+        address = self.alloc(nbytes + 64, align=align, offset=offset + 32)
         self.memory.write(address - 32, self.rng.integers(0, 256, nbytes + 64, dtype=np.uint8))
         return address
 
     def floats(self, *shape: int) -> NDArray[np.float32]:
-        """Normally distributed float32."""
+        """Draw normally distributed float32 of this shape."""
         return self.rng.standard_normal(shape, dtype=np.float32)
 
     # ---- running and checking ----
@@ -151,12 +150,13 @@ class NpuTestbench:
     async def run(
         self, packets: Sequence[Packet], via: Path = "window", *, timeout_cycles: int = 2_000_000
     ) -> State:
-        """Submit, wait, check everything; the state afterwards."""
+        """Submit packets, wait, check everything, and return the resulting state."""
         await self.commands.submit(packets, via)
         return await self.check(timeout_cycles)
 
     async def check(self, timeout_cycles: int = 2_000_000) -> State:
-        """Wait until nothing runs any more and compare memory and state with the functional model."""
+        """Wait until the device is idle, compare memory and state with the functional model, and return the
+        state."""
         state = await self.commands.wait(timeout_cycles)
         self.monitor.sync()
         self.scoreboard.check(self.memory.shared, await self.state())
@@ -165,8 +165,8 @@ class NpuTestbench:
     # ---- vector programs ----
 
     async def load_programs(self, *programs: Program) -> None:
-        """Bring programs that are not there yet into program memory, one behind the other; when it is full,
-        all others are given up."""
+        """Load programs that are not yet in program memory, one after the other. If they do not fit, drop all
+        programs and load these anew."""
         missing = {program.code: program for program in programs if program.code not in self._entries}
         words = sum(len(program) for program in missing.values())
         if self._program_end + words > self.config.program_words:
@@ -184,30 +184,33 @@ class NpuTestbench:
         assert await self.run(load_program_packets(code, words, at)) == State.DONE
 
     def vector_packets(self, program: Program, **fields: Any) -> list[Packet]:
-        """A command that runs a program that `load_programs` has loaded; `fields` as `vector_command`."""
+        """Return the packets that run a program loaded by `load_programs`; `fields` as for
+        `vector_command`."""
         command = vector_command(self._entries[program.code], passes=program.passes, **fields)
         return command.packets()
 
     async def vector(self, program: Program, via: Path = "window", **fields: Any) -> None:
-        """Load a program if need be, run it once and check everything; `fields` as `vector_command`."""
+        """Load a program if needed, run it once and check everything; `fields` as for `vector_command`."""
         await self.load_programs(program)
         assert await self.run(self.vector_packets(program, **fields), via) == State.DONE
 
     # ---- registers ----
 
     async def state(self) -> DeviceState:
-        """State, error and progress registers."""
+        """Read the state, error and progress registers."""
         return device_state(await self.registers.run([ReadReg(offset) for offset in STATE_REGISTERS]))
 
     async def counters(self) -> dict[str, int]:
-        """All performance counters by name."""
+        """Read all performance counters, by name."""
         operations = [ReadReg(getattr(regs, name) + half) for name in regs.COUNTERS for half in (0, 4)]
         values = await self.registers.run(operations)
         return {name: values[2 * i] | values[2 * i + 1] << 32 for i, name in enumerate(regs.COUNTERS)}
 
     async def check_bus_error(self, code: ErrorCode, command: int | None) -> None:
-        """Check everything, given that command number `command` since reset (None: the fetch of a ring slot)
-        fails with the address of the first burst that memory refused."""
+        """Check everything after memory refused a burst, for which the device must report `code`.
+
+        `command` is the number since reset of the failing command; None if the fetch of a ring slot fails.
+        """
         address = self.dram.statistic("first_error_address")
         assert self.dram.statistic("error_responses"), "no burst was refused"
         self.scoreboard.expect_fault(code, address, command=command)
@@ -215,15 +218,14 @@ class NpuTestbench:
         self.scoreboard.check(self.memory.shared, await self.state())
 
     async def recover(self) -> None:
-        """Clear the error and prove that the device works: a copy goes through."""
+        """Clear the error and run a copy to show that the device still works."""
         await self.commands.clear_error()
         await self.probe()
 
     async def hard_reset(self) -> None:
-        """Reset the device through its pin, and set up the ring again. No register access may be under
-        way."""
-        # Apart from the clock's edges: the master on s_axi, which wakes at them, must not see another reset
-        # than the device does.
+        """Reset the device through its pin and set up the ring again. No register access may be in
+        progress."""
+        # Away from clock edges: the master on s_axi wakes there and must see the same reset as the device.
         await Timer(CLOCK_NS // 2, "ns")
         self.dut.rst_n.value = 0
         await Timer(5 * CLOCK_NS, "ns")
@@ -232,12 +234,12 @@ class NpuTestbench:
         await self.commands.setup_ring(RING_BASE, RING_SLOTS)
 
     async def restart(self) -> None:
-        """Reset the device through its register, and set up the ring again."""
+        """Reset the device through its register and set up the ring again."""
         await self.commands.soft_reset()
         await self.commands.setup_ring(RING_BASE, RING_SLOTS)
 
     async def probe(self) -> None:
-        """A small copy by each way of submission, checked."""
+        """Run and check a small copy through window and ring."""
         data = self.rng.integers(0, 256, 100, dtype=np.uint8)
         paths: tuple[Path, ...] = ("window", "ring")
         for via in paths:
@@ -247,26 +249,26 @@ class NpuTestbench:
             assert await self.run([packet], via) == State.DONE, "the device does not work after an error"
 
     async def finish(self) -> None:
-        """End of a test: see the module's text."""
+        """End the test with the checks that the module's docstring lists."""
         self.monitor.sync()
         if (await self.registers.read(regs.STATUS)) & 3 == State.ERROR:
             await self.recover()
-        await self.counters()  # checkers/counter_checker.sv compares each with what it counted
+        await self.counters()  # checkers/counter_checker.sv compares each value with its own count
         self.scoreboard.finish()
         self.axi.finish()
         if self.functional is not None:
             self.functional.commit()
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release the model's memory."""
         self.scoreboard.close()
 
     def _collector(self) -> Collector | None:
-        """The functional coverage of this test, if somebody asks for it."""
+        """Return the functional coverage collector if $ECHO_NPU_FUNCTIONAL is set."""
         folder = os.environ.get(FOLDER_VARIABLE)
         if not folder:
             return None
-        from tb.functional.collector import Collector  # its library is there for campaigns only
+        from tb.functional.collector import Collector  # its library is installed for campaigns only
 
         collector = Collector(self.config, self.dram.knobs, FilePath(folder))
         self.scoreboard.on_checked = collector.commands
@@ -274,7 +276,7 @@ class NpuTestbench:
 
     def _host_writes(self, address: int, data: NDArray[np.uint8]) -> None:
         if not self.held:
-            self.monitor.sync()  # what was submitted before saw memory as it was before
+            self.monitor.sync()  # commands submitted earlier must see the old memory
         self.scoreboard.mirror(address, data)
 
 
@@ -282,10 +284,9 @@ TestBody = Callable[..., Awaitable[None]]
 
 
 def npu_test(**parameters: Sequence[Any]) -> Callable[[TestBody], Any]:
-    """Makes a cocotb test of an `async def body(testbench, **values)`: one test for each combination of
-    `parameters`.
+    """Turn `async def body(testbench, **values)` into a cocotb test per combination of `parameters`.
 
-    The test fails when it takes more than ten million device cycles of simulated time.
+    A test fails if it takes more than ten million device cycles of simulated time.
     """
 
     def decorate(body: TestBody) -> Any:

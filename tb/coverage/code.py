@@ -1,4 +1,4 @@
-"""Code coverage of the RTL: runs that reach as much as all others do, their sum, and the report."""
+"""Code coverage of the RTL: runs, their sum and the report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tb.results import CampaignResult, Item
 
 
 def merge(paths: Iterable[Path]) -> Counts:
-    """The sum of these files, and of all *.dat in these folders. OSError, CoverageError."""
+    """Add up these files and all *.dat in these folders. Raises OSError or CoverageError."""
     total: Counts = {}
     for path in paths:
         add_counts(total, read_counts(path))
@@ -36,14 +36,14 @@ def merge(paths: Iterable[Path]) -> Counts:
 
 
 def evaluate(counts: Counts) -> MeasuredCoverage:
-    """Points and exclusions together. CoverageError, ExclusionError."""
+    """Combine points and exclusions. Raises CoverageError or ExclusionError."""
     points = merged_points(counts)
     exclusions = parse_exclusions(EXCLUSIONS.read_text(encoding="utf-8"))
     return measure(points, apply_exclusions(exclusions, points))
 
 
 def table(measured: MeasuredCoverage) -> Table:
-    """Per cent of each kind for each module, least of all first, and altogether."""
+    """Return the percentage of each kind per module, lowest first, and in total."""
     out = Table(title="Code coverage, per cent (points that are excluded)", title_justify="left")
     out.add_column("module")
     for kind in KINDS:
@@ -69,17 +69,16 @@ def table(measured: MeasuredCoverage) -> Table:
 def play(
     files: Sequence[Path], seed: int, jobs: int, *, html: Path | None, write: Path | None, partial: bool
 ) -> CampaignResult:
-    """Add up what is in `files` (coverage data, or folders of *.dat), or without any what the planned runs
-    reach; print a table and write the pages.
+    """Add up `files` (coverage data, or folders of *.dat), or run the planned runs if there are none; print a
+    table.
 
     Args:
-        html: folder of the pages.
-        write: keep the sum in this file, which can be added up again.
+        html: folder for the pages; None for no pages.
+        write: file for the sum, which can be added up again.
         partial: judge neither goals nor exclusions.
 
-    Raises:
-        OSError, CoverageError: a file is not there, or is something else. BuildError, ToolMissingError: as
-        `build`.
+    Raises OSError, CoverageError: a file is missing, or is not coverage data. BuildError, ToolMissingError:
+    as `build`.
     """
     started = time.monotonic()
     failed: list[Item] = []

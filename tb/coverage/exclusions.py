@@ -1,14 +1,14 @@
-"""Points that cannot be reached, each with its reason: read from exclusions.toml and applied.
+"""Unreachable coverage points, each with a reason, read from exclusions.toml.
 
     [[exclusion]]
-    file = "rtl/memory/burst_splitter.sv"
     kind = "toggle"
-    match = ["addr_i[31:29]", "addr_q[31:29]"]
+    "rtl/memory/burst_splitter.sv" = ["addr_i[31:29]", "addr_q[31:29]"]
     reason = "..."
 
-Of a toggle, `match` names bits: the signal (`*` stands for anything), and a bit or a range of bits behind it
-if not all are meant; an edge may follow (":0->1"). Of a branch or a line it is a part of the source line; of
-a branch an arm may stand in front ("else: if (stall_i)"). `file` may hold `*` too.
+Every key besides `kind` and `reason` is a file with texts that describe points. The kind is "toggle" by
+default. The text of a toggle names bits: a signal, optionally followed by a bit or a range of bits and by an
+edge (":0->1"). The text of a branch or a line is a part of the source line; a branch may have its arm in
+front ("else: if (stall_i)"). `*` is a wildcard in signals and files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import fnmatch
 import functools
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tb.coverage.points import ARMS, KINDS, Kind, Point, synthesizable
@@ -27,12 +27,12 @@ EXCLUSIONS = Path(__file__).with_name("exclusions.toml")
 
 
 class ExclusionError(ValueError):
-    """An entry that is not understood; the message says which."""
+    """A malformed entry; the message names it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Exclusion:
-    """One entry: the points of the kind `kind` in `file` that one of `match` describes, and why."""
+    """One entry: excludes the points of `kind` in `file` that one of `match` describes."""
 
     file: str
     kind: Kind
@@ -41,38 +41,40 @@ class Exclusion:
 
 
 def parse_exclusions(text: str) -> list[Exclusion]:
-    """The entries of a TOML text. ExclusionError: one is not understood."""
+    """Parse a TOML text. Raises ExclusionError."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ExclusionError(f"not TOML: {error}") from None
     if set(table) - {"exclusion"}:
         raise ExclusionError(f"unknown key {', '.join(sorted(set(table) - {'exclusion'}))}")
-    return [_entry(number, entry) for number, entry in enumerate(table.get("exclusion", []), 1)]
+    entries = enumerate(table.get("exclusion", []), 1)
+    return [exclusion for number, entry in entries for exclusion in _exclusions(number, entry)]
 
 
-def _entry(number: int, entry: Mapping[str, object]) -> Exclusion:
-    where = f"exclusion {number} ({entry.get('file')})"
-    names = {field.name for field in dataclasses.fields(Exclusion)}
-    if set(entry) != names:
-        raise ExclusionError(f"{where}: it must have {', '.join(sorted(names))} and nothing else")
-    file, kind, match, reason = (entry[name] for name in ("file", "kind", "match", "reason"))
+def _exclusions(number: int, entry: Mapping[str, object]) -> Iterator[Exclusion]:
+    matches = {file: match for file, match in entry.items() if file not in ("kind", "reason")}
+    where = f"exclusion {number} ({', '.join(matches)})"
+    kind, reason = entry.get("kind", "toggle"), entry.get("reason")
+    if not matches:
+        raise ExclusionError(f"{where}: it must name a file")
     if kind not in KINDS:
         raise ExclusionError(f"{where}: kind must be one of {', '.join(KINDS)}")
-    if not (isinstance(match, list) and match and all(isinstance(text, str) and text for text in match)):
-        raise ExclusionError(f"{where}: match must be a list of texts")
     if not (isinstance(reason, str) and len(reason.split()) >= 3):
         raise ExclusionError(f"{where}: the reason must say why, in words")
-    return Exclusion(str(file), kind, tuple(match), reason)
+    for file, match in matches.items():
+        if not (isinstance(match, list) and match and all(isinstance(text, str) and text for text in match)):
+            raise ExclusionError(f"{where}: {file} must have a list of texts")
+        yield Exclusion(file, kind, tuple(match), reason)
 
 
 @dataclasses.dataclass(frozen=True)
 class Excluded:
-    """What a list of exclusions does to some points.
+    """Effect of exclusions on a set of points.
 
     Attributes:
-        reasons: the points that it takes out, and why; one that is reached stays in.
-        faults: entries that are wrong: nothing is described, or something that was reached.
+        reasons: the excluded points with their reasons; a point that was reached is not excluded.
+        faults: wrong entries, which describe nothing, or a point that was reached.
     """
 
     reasons: Mapping[Point, str]
@@ -80,7 +82,7 @@ class Excluded:
 
 
 def apply_exclusions(exclusions: Iterable[Exclusion], points: Mapping[Point, int]) -> Excluded:
-    """Take points out; what a text describes must exist, and none of it may be reached."""
+    """Exclude points. Each text must describe existing points, none of them reached."""
     reasons: dict[Point, str] = {}
     faults: list[str] = []
     by_place: dict[tuple[str, str], list[Point]] = {}
@@ -138,10 +140,10 @@ def _source_test(text: str) -> Callable[[Point], bool]:
 
 @functools.lru_cache(maxsize=256)
 def source(file: str) -> tuple[str, ...]:
-    """The lines of a source of the NPU."""
+    """Return the lines of an RTL source."""
     return tuple(synthesizable()[file].read_text(encoding="utf-8").splitlines())
 
 
 def source_line(file: str, line: int) -> str:
-    """One line of it, counted from 1."""
+    """Return one line of a source, counted from 1."""
     return source(file)[line - 1]

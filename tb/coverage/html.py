@@ -1,4 +1,4 @@
-"""Coverage as HTML: a page with all modules, and one for each source. They need no other files."""
+"""Coverage as self-contained HTML: an index of modules and a page per source."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class SourceLine:
 
     Attributes:
         count: how often it ran; None if it holds no statement.
-        state: "full" if everything on it is covered, "part", "none", or "plain" if there is nothing to cover.
-        arms: its branches' arms with their counts.
-        toggles: bits of the signals declared here that miss an edge.
-        excluded: what is excluded here, with the reasons.
+        state: "full", "part" or "none" of its points are covered; "plain" if it has none.
+        arms: the arms of its branches with their counts.
+        toggles: bits of signals declared here that miss an edge.
+        excluded: excluded points on this line, with the reasons.
     """
 
     number: int
@@ -35,7 +35,7 @@ class SourceLine:
 
 
 def source_lines(module: Module) -> list[SourceLine]:
-    """What the page of a module shows."""
+    """Return the lines of a module's page."""
     missed = set(module.missed)
     at: dict[int, list[Point]] = {}
     for point in module.points:
@@ -72,7 +72,7 @@ def _names(points: Sequence[Point]) -> list[str]:
 
 
 def write_pages(measured: MeasuredCoverage, folder: Path, sources: str) -> Path:
-    """Write the pages into `folder`; returns index.html. `sources` says what was merged."""
+    """Write the pages into `folder` and return index.html. `sources` says what was merged."""
     folder.mkdir(parents=True, exist_ok=True)
     for module in measured.modules:
         text = render("source", module=module, lines=source_lines(module), kinds=KINDS)

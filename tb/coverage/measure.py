@@ -1,4 +1,4 @@
-"""What is covered and what is not: by module, and altogether."""
+"""Measured coverage, per module and in total."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tb.coverage.points import KINDS, Kind, Point
 from tb.results import CampaignResult, Item
 
 GOALS: Mapping[Kind, float] = {"line": 98.0, "branch": 98.0, "toggle": 95.0}
-"""Per cent of the points that are not excluded."""
+"""Goals, in percent of the points that are not excluded."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """How many points there are, how many of them were reached, and how many more are excluded."""
+    """Number of points that count, of those reached, and of those excluded besides."""
 
     points: int = 0
     covered: int = 0
@@ -25,7 +25,7 @@ class Tally:
 
     @property
     def percent(self) -> float:
-        """Of the points, those that were reached; 100 if there is none."""
+        """Percentage of points reached; 100 if there are none."""
         return 100.0 * self.covered / self.points if self.points else 100.0
 
     def __add__(self, other: Tally) -> Tally:
@@ -34,14 +34,14 @@ class Tally:
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """The coverage of one source, which holds one module or package.
+    """Coverage of one source, which holds one module or package.
 
     Attributes:
         file: relative to the repository.
-        tallies: for each kind.
-        points: how often each was reached, excluded ones too.
-        missed: the points that were not, in the order of the source, without excluded ones.
-        excluded: points that are excluded, and why.
+        tallies: by kind.
+        points: how often each point was reached, including excluded points.
+        missed: points not reached, in source order, without excluded points.
+        excluded: excluded points with their reasons.
     """
 
     file: str
@@ -52,25 +52,25 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The module's."""
+        """Name of the module."""
         return Path(self.file).stem
 
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredCoverage:
-    """The coverage of the NPU. `faults` are exclusions that are wrong."""
+    """Coverage of the NPU. `faults` lists wrong exclusions."""
 
     modules: Sequence[Module]
     faults: Sequence[str]
 
     @property
     def tallies(self) -> dict[Kind, Tally]:
-        """Of all modules."""
+        """Totals over all modules."""
         return {kind: sum((each.tallies[kind] for each in self.modules), Tally()) for kind in KINDS}
 
 
 def measure(points: Mapping[Point, int], excluded: Excluded) -> MeasuredCoverage:
-    """Count them by module."""
+    """Count points by module."""
     by_file: dict[str, list[Point]] = {}
     for point in points:
         by_file.setdefault(point.file, []).append(point)
@@ -95,7 +95,7 @@ def _in_source_order(point: Point) -> tuple[int, int, str, list[int], str]:
 
 
 def bit_ranges(toggles: Iterable[Point]) -> list[str]:
-    """Names for many edges: bits side by side as a range, both edges of a bit as none.
+    """Name toggles concisely: adjacent bits as a range, both edges of a bit without edge.
 
     "a[3]:0->1", "a[3]:1->0", "a[4]:0->1", "a[4]:1->0", "b:0->1" become "a[4:3]", "b:0->1".
     """
@@ -128,7 +128,7 @@ def bit_ranges(toggles: Iterable[Point]) -> list[str]:
 
 
 def missed_texts(module: Module) -> list[str]:
-    """What is missed of a module, one text for each source line and kind."""
+    """Describe what a module misses, one text per source line and kind."""
     texts = []
     lines = sorted({point.line for point in module.missed})
     for line in lines:
@@ -146,9 +146,9 @@ def missed_texts(module: Module) -> list[str]:
 def result(
     measured: MeasuredCoverage, seconds: float, pages: Sequence[Path], *, partial: bool
 ) -> CampaignResult:
-    """The campaign's result: the goals, the wrong exclusions, and what each module lacks.
+    """Return the campaign's result: goals, wrong exclusions, and what each module misses.
 
-    With `partial` the runs are not all there: goals and exclusions are not judged.
+    With `partial`, runs are missing, so neither goals nor exclusions are judged.
     """
     figures: dict[str, int] = {}
     items = []

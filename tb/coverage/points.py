@@ -1,7 +1,7 @@
-"""Coverage points as Verilator writes them, read and added up over runs.
+"""Coverage points in Verilator's format, read and added up over runs.
 
-A file `coverage.dat` has a line for each point: ``C '<key><value><key><value>...' count``, where a key
-follows a byte 1 and its value a byte 2. Verilator adds up the instances of a module by itself.
+Each line of `coverage.dat` is a point: ``C '<key><value><key><value>...' count``. A key follows a byte 1 and
+its value a byte 2. Verilator itself adds up the instances of a module.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ BOARD_TOPS = ("npu_tb", "npu_top")
 """Top levels that hold the whole NPU in a named configuration."""
 
 Counts = dict[bytes, int]
-"""How often each point was reached, by its text in the file."""
+"""Hits of each point, by its text in the file."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Point:
-    """One thing that is reached or not.
+    """One coverage point.
 
     Attributes:
         file: source, relative to the repository ("rtl/cells/sync_fifo.sv").
-        line: the source line; of a toggle that of the signal's declaration.
-        column: tells branches and signals on one line apart; 0 for a line.
-        kind: a source "line" with a statement, one arm of a "branch", or one edge of one bit, a "toggle".
-        text: of a branch its arm ("if", "else", "elsif", "case", "cond_then", "cond_else"); of a toggle the
-            bit and its edge ("count_q[3]:0->1").
+        line: the source line; for a toggle, that of the signal's declaration.
+        column: distinguishes branches and signals on one line; 0 for a line.
+        kind: a "line" with a statement, an arm of a "branch", or one edge of one bit (a "toggle").
+        text: the arm of a branch ("if", "else", "elsif", "case", "cond_then", "cond_else"); the bit and edge
+            of a toggle ("count_q[3]:0->1").
     """
 
     file: str
@@ -49,11 +49,11 @@ class Point:
 
 
 class CoverageError(ValueError):
-    """A file that is no coverage data, or is of other sources; the message names it."""
+    """A file that is not coverage data, or belongs to other sources; the message names it."""
 
 
 def read_counts(path: Path) -> Counts:
-    """The points of one file. OSError: it is not there; CoverageError: it is something else, or cut off."""
+    """Read a file. Raises OSError if it is missing, CoverageError if it is something else or truncated."""
     counts: Counts = {}
     with open(path, "rb") as file:
         if file.readline() != HEADER:
@@ -70,13 +70,13 @@ def read_counts(path: Path) -> Counts:
 
 
 def add_counts(total: Counts, more: Mapping[bytes, int]) -> None:
-    """Add `more` to `total`."""
+    """Add `more` to `total` in place."""
     for name, count in more.items():
         total[name] = total.get(name, 0) + count
 
 
 def write_counts(counts: Mapping[bytes, int], path: Path) -> None:
-    """Write them in the form in which `read_counts` reads them."""
+    """Write counts in the format that `read_counts` reads."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
         file.write(HEADER)
@@ -84,14 +84,13 @@ def write_counts(counts: Mapping[bytes, int], path: Path) -> None:
 
 
 def merged_points(counts: Mapping[bytes, int]) -> dict[Point, int]:
-    """The points of the synthesizable RTL, and how often each was reached, in any instance.
+    """Return the hits of each point of the synthesizable RTL, over all instances.
 
-    A module counts once, whatever its instances and their parameters: a point is reached if it is in one of
-    them. Which points there are is said by the whole NPU in its named configurations; a testbench of one
-    module, which may have other widths, adds to those only. If there is no whole NPU, all points count.
+    A module counts once, whatever its instances and parameters: a point is reached if any instance reached
+    it. The whole NPU in its named configurations defines which points exist. A testbench of one module, which
+    may have other widths, only adds to those. Without a run of the whole NPU, all points count.
 
-    Raises:
-        CoverageError: a point behind the end of its source: the data is of other sources.
+    Raises CoverageError: a point lies beyond the end of its source, so the data belongs to other sources.
     """
     total: dict[Point, int] = {}
     own: set[Point] = set()
@@ -106,7 +105,7 @@ def merged_points(counts: Mapping[bytes, int]) -> dict[Point, int]:
                 raise CoverageError(
                     f"a point in line {point.line} of {file}, which is shorter: other sources"
                 )
-            # Of a line that is part of several blocks the one that ran most often says how often it ran.
+            # A line can be part of several blocks; the highest count is how often it ran.
             before = total.get(point, 0)
             total[point] = max(before, count) if point.kind == "line" else before + count
             if in_board:
@@ -121,13 +120,14 @@ def _fields(name: bytes) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def synthesizable() -> dict[str, Path]:
-    """The sources of the NPU, by their paths relative to the repository."""
+    """Map paths relative to the repository to the sources of the NPU."""
     return {str(path.relative_to(ROOT)): path for path in read_file_list(RTL / "npu.f")[0]}
 
 
 @functools.lru_cache(maxsize=4096)
 def source_name(path: str) -> str | None:
-    """A source's path relative to the repository, whatever tree it was built in; None if it is not RTL."""
+    """Return a source's path relative to the repository, whatever tree it was built in; None if it is not
+    RTL."""
     name = "rtl/" + path.rpartition("/rtl/")[2]
     return name if name in synthesizable() else None
 
@@ -137,12 +137,12 @@ def _length(file: str) -> int:
     return len(synthesizable()[file].read_bytes().splitlines())
 
 
-# To Verilator an arm of a `case` and the middle of an else-if chain are lines.
+# Verilator reports an arm of a `case` and the middle of an else-if chain as lines.
 ARMS = frozenset({"if", "else", "elsif", "case", "cond_then", "cond_else"})
 
 
 def _points(file: str, fields: Mapping[str, str]) -> list[Point]:
-    """What one of Verilator's points says: about a bit, or about an arm and the lines that run with it."""
+    """Convert one of Verilator's points to a toggle, or to an arm and the lines that run with it."""
     kind, text, line, column = fields.get("t"), fields.get("o", ""), int(fields["l"]), int(fields["n"])
     if kind == "toggle":
         return [Point(file, line, column, "toggle", text)]
@@ -154,7 +154,7 @@ def _points(file: str, fields: Mapping[str, str]) -> list[Point]:
 
 @functools.lru_cache(maxsize=65536)
 def _lines(text: str) -> tuple[int, ...]:
-    """ "3,5-7" as (3, 5, 6, 7)."""
+    """Expand "3,5-7" to (3, 5, 6, 7)."""
     lines: list[int] = []
     for part in re.findall(r"\d+(?:-\d+)?", text):
         first, _, last = part.partition("-")
@@ -163,7 +163,7 @@ def _lines(text: str) -> tuple[int, ...]:
 
 
 def files_of(paths: Iterable[Path]) -> list[Path]:
-    """The files among `paths`, and all *.dat below the folders among them, sorted."""
+    """Return the given files, and all *.dat below the given folders, sorted."""
     found: list[Path] = []
     for path in paths:
         found += sorted(path.rglob("*.dat")) if path.is_dir() else [path]

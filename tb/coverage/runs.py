@@ -1,4 +1,4 @@
-"""The runs of `make coverage`: those that reach most of what all tests together reach."""
+"""Runs of `make coverage`: a selection that reaches most of what all tests reach."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from echo_sim.build import COVERAGE_VARIABLE, build
-from echo_sim.processes import run_bounded, stop_all
 from echo_sim.run import RUNS
 from echo_sim.tools import find_verilator
+from tb.children import in_pool, run_python
 from tb.coverage.points import Counts, add_counts, files_of, read_counts
 from tb.repository import ROOT
 
@@ -26,37 +25,38 @@ CONFIGS = ("small", "default")
 
 @dataclasses.dataclass(frozen=True)
 class CoverageRun:
-    """A command that simulates; with $ECHO_NPU_COVERAGE set, its simulators leave what they reached."""
+    """A command that simulates; its simulators write their coverage to $ECHO_NPU_COVERAGE."""
 
     name: str
     arguments: tuple[str, ...]
 
     @property
     def command(self) -> list[str]:
-        """As started, and as typed to do it again."""
+        """The command line, as started and as typed to repeat it."""
         return [sys.executable, "-m", *self.arguments]
 
 
 def suite_run(suite: str, config: str) -> CoverageRun:
-    """A suite of the RTL regression, with and without stalls."""
+    """Run a suite of the RTL regression, with and without stalls."""
     return CoverageRun(f"{suite}-{config}", ("tb", "rtl", "--test", suite, "--config", config, "--jobs", "1"))
 
 
 def block_run(block: str) -> CoverageRun:
-    """The testbenches of one module."""
+    """Run the testbenches of one module."""
     (folder,) = (ROOT / "tests" / "rtl").glob(f"*/{block}")
     return CoverageRun(block, ("pytest", "-q", "-p", "no:cacheprovider", str(folder.relative_to(ROOT))))
 
 
 def uvm_run(sequence: str, config: str, count: int) -> CoverageRun:
-    """Random programs on all ports."""
+    """Run random programs on all ports."""
     return CoverageRun(
         f"uvm-{sequence}-{config}",
         ("tb", "uvm", "--sequence", sequence, "--config", config, "--count", str(count)),
     )
 
 
-# Every edge of blocks, programs and queues comes with small shapes; what is left is what is wide.
+# The small configuration reaches every edge of blocks, programs and queues with small shapes. The default one
+# is left with what depends on width.
 SMALL_SUITES = (
     "errors",
     "matmul_types",
@@ -77,7 +77,7 @@ BLOCKS = ("axi_slave", "register_block", "element_packer")
 
 
 def planned() -> list[CoverageRun]:
-    """All runs, the longest first."""
+    """Return all runs, longest first."""
     return [
         *(suite_run(suite, "default") for suite in DEFAULT_SUITES),
         *(suite_run(suite, "small") for suite in SMALL_SUITES),
@@ -88,7 +88,7 @@ def planned() -> list[CoverageRun]:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """What became of a run. `log` names its output; `new` are the points that none before it had reached."""
+    """Outcome of a run: its `log` file, and the number of `new` points that no earlier run reached."""
 
     run: CoverageRun
     passed: bool
@@ -98,10 +98,10 @@ class Done:
 
 
 class CoverageRunner:
-    """Executes runs, some at a time, and adds up what they reach."""
+    """Execute runs in parallel and add up their coverage."""
 
     def __init__(self, seed: int, jobs: int) -> None:
-        """ValueError: jobs is less than 1."""
+        """Raises ValueError if `jobs` is less than 1."""
         if jobs < 1:
             raise ValueError(f"JOBS={jobs}: it must be 1 or more")
         self.seed = seed
@@ -111,22 +111,17 @@ class CoverageRunner:
         self._folder = RUNS / "coverage" / str(os.getpid())
 
     def execute(self, runs: Sequence[CoverageRun], say: Callable[[Done], None]) -> list[Done]:
-        """Build the simulators, then do all runs. BuildError, ToolMissingError."""
+        """Build the simulators and execute all runs; `say` gets each outcome. Raises BuildError,
+        ToolMissingError."""
         find_verilator()
         for config in CONFIGS:
             if any(config in run.arguments for run in runs):
                 build(config, "coverage")
         finished: list[Done] = []
         try:
-            with ThreadPoolExecutor(self._jobs) as pool:
-                try:
-                    for done in pool.map(self._one, runs):
-                        say(done)
-                        finished.append(done)
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    stop_all()
-                    raise
+            for done in in_pool(self._one, runs, self._jobs):
+                say(done)
+                finished.append(done)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
         return finished
@@ -135,14 +130,9 @@ class CoverageRunner:
         started = time.monotonic()
         folder, log = self._folder / run.name, RUNS / f"coverage-{run.name}.log"
         folder.mkdir(parents=True, exist_ok=True)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
-            "SEED": str(self.seed),
-            COVERAGE_VARIABLE: str(folder),
-        }
+        environment = {"SEED": str(self.seed), COVERAGE_VARIABLE: str(folder)}
         try:
-            status = run_bounded(run.command, env=environment, cwd=ROOT, log=log, timeout=RUN_TIMEOUT_S)
+            status = run_python(run.command[1:], log, RUN_TIMEOUT_S, environment)
         except subprocess.TimeoutExpired:
             status = -1
         counts: Counts = {}

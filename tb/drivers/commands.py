@@ -1,4 +1,4 @@
-"""Submits command packets as a host does: through the command window or through the ring in device memory."""
+"""Submit command packets as a host does, through the command window or the ring in device memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from cocotb.triggers import Timer
 from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
 from echo_npu.commands.packets import PACKET_BYTES, Packet, packet_bytes
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import State, error_name
+from echo_npu.spec.status import State
 from tb.drivers.memory import MemoryDriver
 from tb.drivers.registers import CLOCK_NS, RegisterDriver
+from tb.scoreboards.commands import STATE_REGISTERS, device_state
 
 Path = Literal["window", "ring"]
 
@@ -21,11 +22,11 @@ ALL_IRQS = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask | regs.IRQ_STA
 
 
 class DeviceHangError(RuntimeError):
-    """The device was still busy after the time that a test allowed; the message shows its registers."""
+    """The device was still busy after the allowed time; the message shows its registers."""
 
 
 class CommandDriver:
-    """Window and ring submission, waiting, error handling."""
+    """Submission through window and ring, waiting, and error handling."""
 
     def __init__(self, registers: RegisterDriver, memory: MemoryDriver, queue_depth: int) -> None:
         self._registers = registers
@@ -36,7 +37,7 @@ class CommandDriver:
         self._tail = 0
 
     async def setup_ring(self, base: int, slots: int) -> None:
-        """Tell the device where its ring is and enable it. `base` is a multiple of 64."""
+        """Set the ring's base (a multiple of 64) and size, and enable it."""
         self._ring_base, self._ring_slots, self._tail = base, slots, 0
         await self._registers.run(
             [
@@ -47,7 +48,7 @@ class CommandDriver:
         )
 
     async def submit(self, packets: Sequence[Packet], via: Path = "window") -> None:
-        """Submit in order; waits where queue or ring has no room, for room only."""
+        """Submit in order. Blocks while queue or ring is full, but does not wait for completion."""
         slots = [packet_bytes(packet) for packet in packets]
         if via == "window":
             await self._submit_window(slots)
@@ -55,7 +56,7 @@ class CommandDriver:
             await self._submit_ring(slots)
 
     def window_writes(self, slot: bytes) -> list[RegisterOp]:
-        """The seventeen writes that submit one packet through the window."""
+        """Return the 17 register writes that submit one packet through the window."""
         words = np.frombuffer(slot, dtype="<u4")
         writes: list[RegisterOp] = [
             WriteReg(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)
@@ -67,7 +68,7 @@ class CommandDriver:
         while at < len(slots):
             status = await self._registers.read(regs.STATUS)
             if regs.STATUS_STATE.get(status) == State.ERROR:
-                return  # doorbells would be ignored; the scoreboard compares what that leaves
+                return  # doorbells are ignored now; the scoreboard judges the resulting state
             room = self._depth - regs.STATUS_QUEUE_LEVEL.get(status)
             batch: list[RegisterOp] = []
             for slot in slots[at : at + room]:
@@ -96,18 +97,17 @@ class CommandDriver:
                 await Timer(50 * CLOCK_NS, "ns")
 
     def ring_moved(self, tail: int) -> None:
-        """The test itself wrote RING_TAIL: the ring goes on at `tail`."""
+        """Continue at `tail`, because the test itself wrote RING_TAIL."""
         self._tail = tail
 
     async def wait(self, timeout_cycles: int) -> State:
-        """Sleep until nothing is queued or running any more; the state then.
+        """Sleep until the device is idle, using its interrupt, and return the state.
 
-        Raises:
-            DeviceHangError: still busy after `timeout_cycles`.
+        Raises DeviceHangError: still busy after `timeout_cycles`.
         """
         left = timeout_cycles
         while True:
-            # Clear first, then look: an interrupt between the two is not lost.
+            # Clear before reading, so that no interrupt in between is lost.
             _, _, status = await self._registers.run(
                 [
                     WriteReg(regs.IRQ_ENABLE, regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask),
@@ -123,11 +123,9 @@ class CommandDriver:
             left //= 2
 
     async def settle(self, timeout_cycles: int) -> State:
-        """Look again and again until nothing is queued or running any more; the state then. Interrupts stay
-        as they are.
+        """Poll until the device is idle and return the state. Does not touch the interrupt registers.
 
-        Raises:
-            DeviceHangError: still busy after `timeout_cycles`.
+        Raises DeviceHangError: still busy after `timeout_cycles`.
         """
         pause, left = 20, timeout_cycles
         while True:
@@ -141,13 +139,16 @@ class CommandDriver:
             pause = min(2 * pause, 1000)
 
     async def ring_doorbells(self, packets: Sequence[Packet]) -> None:
-        """Submit through the window whether there is room or not."""
+        """Submit through the window without checking for room."""
         writes = [write for packet in packets for write in self.window_writes(packet_bytes(packet))]
         await self._registers.run(writes)
 
     async def bad_tail(self, *, enabled: bool, back: int = 0) -> None:
-        """Write a tail that the device must refuse: beyond the ring, of a ring that is not enabled, or `back`
-        by so many slots, which wait."""
+        """Write a tail that the device must refuse.
+
+        It is `back` slots behind the current one if `back` is not 0. Else it lies beyond the ring, or, if not
+        `enabled`, the ring is disabled first.
+        """
         if back:
             await self._registers.write(regs.RING_TAIL, (self._tail - back) % self._ring_slots)
         elif enabled:
@@ -156,8 +157,10 @@ class CommandDriver:
             await self._registers.run([WriteReg(regs.CONTROL, 0), WriteReg(regs.RING_TAIL, 0)])
 
     async def clear_error(self) -> int:
-        """Leave the ERROR state; what was submitted before is dropped and the ring, which is enabled again,
-        is empty: where it goes on."""
+        """Leave the ERROR state and return the slot at which the ring continues.
+
+        Everything submitted before is dropped. The ring is empty and enabled again.
+        """
         await self._registers.write(
             regs.CONTROL,
             regs.CONTROL_RING_ENABLE.put(int(self._ring_slots > 0)) | regs.CONTROL_CLEAR_ERROR.mask,
@@ -166,8 +169,11 @@ class CommandDriver:
         return self._tail
 
     async def provoke_reset(self, *, doorbells: bool) -> None:
-        """Begin a soft reset and do not wait for its end; with `doorbells` ring both, and clear an error,
-        while it goes on: the device must ignore that."""
+        """Start a soft reset without waiting for it.
+
+        With `doorbells`, also ring both doorbells and clear an error during the reset, which the device must
+        ignore.
+        """
         operations: list[RegisterOp] = [WriteReg(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)]
         if doorbells:
             operations += [WriteReg(regs.DOORBELL, 1), WriteReg(regs.RING_TAIL, 1)]
@@ -175,15 +181,14 @@ class CommandDriver:
         await self._registers.run(operations)
 
     async def soft_reset(self, timeout_cycles: int = 100_000) -> None:
-        """Reset the device through its register; the ring must be set up again.
+        """Reset the device through its register. The ring must be set up again.
 
         Raises:
-            DeviceHangError: the reset, which waits for bus traffic to end, is not over after
-                `timeout_cycles`.
+            DeviceHangError: the reset, which waits for bus traffic to end, takes more than `timeout_cycles`.
         """
         self._ring_slots = self._tail = 0
         await self._registers.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
-        # There is no interrupt for this.
+        # The end of a reset raises no interrupt, so poll.
         for _ in range(timeout_cycles // 50):
             if regs.STATUS_STATE.get(await self._registers.read(regs.STATUS)) == State.IDLE:
                 return
@@ -193,24 +198,8 @@ class CommandDriver:
         )
 
     async def describe(self) -> str:
-        """State, error and progress registers in words."""
-        status, code, index, low, high, retired, head, tail = await self._registers.run(
-            [
-                ReadReg(offset)
-                for offset in (
-                    regs.STATUS,
-                    regs.ERROR_CODE,
-                    regs.ERROR_INDEX,
-                    regs.ERROR_ADDR,
-                    regs.ERROR_ADDR + 4,
-                    regs.RETIRED,
-                    regs.RING_HEAD,
-                    regs.RING_TAIL,
-                )
-            ]
-        )
-        return (
-            f"state {State(regs.STATUS_STATE.get(status)).name}, queue {regs.STATUS_QUEUE_LEVEL.get(status)},"
-            f" error {error_name(code)} index {index} address 0x{low | high << 32:x}, retired {retired},"
-            f" ring head {head} tail {tail}"
-        )
+        """Describe the state, error and progress registers."""
+        offsets = (*STATE_REGISTERS, regs.RING_HEAD, regs.RING_TAIL)
+        *state, head, tail = await self._registers.run([ReadReg(offset) for offset in offsets])
+        level = regs.STATUS_QUEUE_LEVEL.get(state[0])
+        return f"{device_state(state)}, queue {level}, ring head {head} tail {tail}"

@@ -1,12 +1,11 @@
-"""Device memory as a test sees it: the back door (shared bytes) and the front door (the host window
-s_axi)."""
+"""Device memory for tests: the back door (shared bytes) and the front door (the host window s_axi)."""
 
 from __future__ import annotations
 
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,11 +14,9 @@ from echo_sim.contract import MEMORY_BYTES
 from echo_sim.host_window import HostWindow
 from echo_sim.native import Dram
 
-Scalar = TypeVar("Scalar", bound=np.generic)
-
 
 class SharedMemory:
-    """The memory model's bytes, mapped: index = physical address, no copy."""
+    """Bytes of the memory model, mapped without a copy; the index is the physical address."""
 
     def __init__(self, dram: Dram) -> None:
         self.fd = dram.fd()
@@ -27,7 +24,7 @@ class SharedMemory:
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._mapping, dtype=np.uint8)
 
     def extents(self) -> Iterator[tuple[int, int]]:
-        """`(start, end)` of the ranges that were ever touched; everything else is zero."""
+        """Yield `(start, end)` of the ranges that were ever touched; all other bytes are zero."""
         position = 0
         while position < MEMORY_BYTES:
             try:
@@ -38,14 +35,14 @@ class SharedMemory:
             yield start, position
 
     def clear(self) -> None:
-        """Everything reads as zero again, and takes no host memory."""
+        """Zero everything and free the host memory behind it."""
         self._mapping.madvise(mmap.MADV_REMOVE)
 
 
 class MemoryDriver(HostWindow):
-    """Writes stimulus into device memory and reads results from it.
+    """Write stimulus into device memory and read results from it.
 
-    `on_write(address, bytes)` is told of everything that is written, by either door, before it is written.
+    `on_write(address, bytes)` is called before every write through either door.
     """
 
     def __init__(self, dut: Any, dram: Dram, on_write: Callable[[int, NDArray[np.uint8]], None]) -> None:
@@ -54,20 +51,21 @@ class MemoryDriver(HostWindow):
         self.shared = SharedMemory(dram)
 
     def write(self, address: int, data: NDArray[Any] | bytes) -> None:
-        """Store an array's bytes (C order) at physical `address`, by the back door."""
+        """Store an array's bytes (C order) at physical `address`, through the back door."""
         raw = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else _as_bytes(data)
         self._on_write(address, raw)
         self.shared.bytes[address : address + raw.size] = raw
 
     def read(self, address: int, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[Any]:
-        """A copy of an array of this shape and type at physical `address`, by the back door."""
+        """Return a copy of an array of this shape and type at physical `address`, through the back door."""
         kind = np.dtype(dtype)
         count = int(np.prod(shape))
         raw = self.shared.bytes[address : address + count * kind.itemsize]
         return raw.copy().view(kind).reshape(shape)
 
     async def front_write(self, address: int, data: bytes, *, refused: bool = False, **axi: Any) -> Any:
-        """Write through the host window. Nobody is told of a write that is to be `refused`."""
+        """Write through the host window. If the device must refuse it (`refused`), `on_write` is not
+        called."""
         if not refused:
             self._on_write(address, np.frombuffer(data, dtype=np.uint8))
         return await super().front_write(address, data, **axi)

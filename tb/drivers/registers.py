@@ -1,4 +1,4 @@
-"""Register accesses as tests write them: operations as objects, one or many at a time."""
+"""Register accesses as operation objects, one or many at a time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ __all__ = ["CLOCK_NS", "RegisterDriver", "RegisterTimeoutError"]
 
 
 class RegisterDriver(RegisterPort):
-    """Reads and writes registers by offset, and waits for the interrupt."""
+    """Read and write registers by offset."""
 
     async def run(self, operations: Sequence[RegisterOp]) -> list[int]:
-        """Do the operations in order: the value for a read, 0 for a write, whether high (0 or 1) for a wait.
+        """Perform operations in order. Returns the value of a read, 0 for a write, the level (0 or 1) for a
+        wait.
 
-        Raises:
-            NpuBusError: the device refused an access (SLVERR or DECERR); those behind it were done all the
-                same.
-            RegisterTimeoutError: no answer at all.
+        Raises NpuBusError: the device refused an access (SLVERR or DECERR); later operations were still
+        performed. RegisterTimeoutError: the device did not answer.
         """
         try:
             results: list[int] = (await self.perform(encoded(operations))).tolist()
@@ -29,11 +28,11 @@ class RegisterDriver(RegisterPort):
         return results
 
     async def read(self, offset: int) -> int:
-        """The 32-bit register at `offset`. Raises as `run`."""
+        """Read the 32-bit register at `offset`. Raises as `run`."""
         return (await self.run([ReadReg(offset)]))[0]
 
     async def read64(self, offset: int) -> int:
-        """The 64-bit register at `offset`: the low word first, which latches the high word."""
+        """Read the 64-bit register at `offset`: the low word first, which latches the high word."""
         low, high = await self.run([ReadReg(offset), ReadReg(offset + 4)])
         return low | high << 32
 

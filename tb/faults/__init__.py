@@ -1,1 +1,1 @@
-"""Campaigns that break things: injected faults and random packets, executed by a native runner."""
+"""Campaigns of injected faults and random packets, executed by a native runner."""

@@ -1,5 +1,4 @@
-"""The fault campaign and the fuzz campaign: draws cases batch by batch, runs them natively, judges them, and
-keeps those that fail."""
+"""Fault and fuzz campaigns: draw cases in batches, run them natively, judge them, keep those that fail."""
 
 from __future__ import annotations
 
@@ -28,21 +27,22 @@ Name = Literal["faults", "fuzz"]
 NAMES: Final[tuple[Name, ...]] = ("faults", "fuzz")
 FAILURES: Final = ROOT / "failures"
 MOST_FAILURES: Final = 20
-"""Where a campaign ends early: more would not tell more."""
+"""The campaign stops after this many failures, since more would not tell more."""
 
 CASE_PACKETS: Final = 60
-"""Packets of a case of the fuzz campaign."""
+"""Packets per case of the fuzz campaign."""
 BATCH_PACKETS: Final = 15_000
 BATCH_FAULTS: Final = 1_500
 PROGRAM_FAULTS: Final = 30
-"""How many faults hit one program."""
+"""Faults injected into one program."""
 POOL: Final = 200
-"""Legal commands that a batch has to choose from."""
+"""Legal commands that a batch draws from."""
 
 
 @dataclasses.dataclass
 class FailedCase:
-    """A case that failed: its batch, its number in it, and what was wrong."""
+    """A failed case: batch, number within the batch (-1: a program without fault), what was wrong, and
+    notes."""
 
     batch: int
     case: int
@@ -56,8 +56,8 @@ class CaseCampaign:
     Args:
         name: "faults" or "fuzz".
         config: hardware configuration.
-        seed: with the number of a batch it decides everything in that batch.
-        runner: where cases are executed.
+        seed: determines every batch, together with the batch's number.
+        runner: executes the cases.
     """
 
     def __init__(self, name: Name, config: str, seed: int, runner: CaseRunner) -> None:
@@ -69,7 +69,7 @@ class CaseCampaign:
         self.failures: list[FailedCase] = []
 
     def run(self, count: int, shard: Shard = WHOLE) -> None:
-        """So many faults or packets, or a part of them."""
+        """Run batches until `count` faults or packets, or the shard's part of them, are reached."""
         size = BATCH_FAULTS if self.name == "faults" else BATCH_PACKETS
         batch = shard.part - 1
         wanted = -(-count // shard.parts)
@@ -84,7 +84,7 @@ class CaseCampaign:
             batch += shard.parts
 
     def batch(self, number: int, size: int, only: int | None = None) -> None:
-        """One batch of at least `size` faults or packets; of it, with `only`, one case."""
+        """Run a batch of at least `size` faults or packets; with `only`, just that case of it."""
         rng = random.Random(f"{self.name} {self.config} {self.seed} {number}")
         stage = FaultStage(self.config, rng, POOL, self._device)
         seed = rng.getrandbits(30)
@@ -167,10 +167,10 @@ class CaseCampaign:
         if wrong:
             self.failures.append(FailedCase(batch, case, wrong, notes))
 
-    # --- what stays of it ---
+    # --- results ---
 
     def keep(self, failure: FailedCase, folder: Path = FAILURES) -> Path:
-        """Write down where a failing case comes from."""
+        """Write a file from which a failed case can be replayed, and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}-{self._label}-{self.seed}-{failure.batch}-{failure.case}.json"
         where = {"campaign": self.name, "config": self.config, "seed": self.seed}
@@ -178,7 +178,7 @@ class CaseCampaign:
         return path
 
     def result(self, seconds: float, shard: Shard = WHOLE) -> CampaignResult:
-        """In the form that reports read."""
+        """Return the campaign's result and keep the failed cases."""
         items = [
             Item(
                 f"{self.name}-{self._label}-{self.seed}-{failure.batch}-{failure.case}",
@@ -195,10 +195,9 @@ class CaseCampaign:
 
 
 def replayed(path: Path, runner_name: str) -> list[str]:
-    """Play a kept case again: alone, and if that passes with all before it. What is wrong, in words.
+    """Replay a kept case, alone and, if it passes, together with its batch. Return what is wrong.
 
-    Raises:
-        ValueError: the file is none that `CaseCampaign.keep` wrote.
+    Raises ValueError: `CaseCampaign.keep` did not write the file.
     """
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -221,7 +220,7 @@ def replayed(path: Path, runner_name: str) -> list[str]:
 
 
 def play(name: Name, config: str, seed: int, count: int, shard: Shard, kind: Kind) -> CampaignResult:
-    """Draw and judge `count` faults or packets, or a part of them, and keep the cases that fail.
+    """Draw and judge `count` faults or packets, or the shard's part of them; keep the cases that fail.
 
     Raises: as `echo_sim.build.build`.
     """
@@ -237,7 +236,7 @@ def play(name: Name, config: str, seed: int, count: int, shard: Shard, kind: Kin
 
 
 def replay(path: Path, name: Name, seed: int) -> CampaignResult:
-    """Play a kept case again. Raises as `replayed` and `play`."""
+    """Replay a kept case. Raises as `replayed` and `play`."""
     started = time.monotonic()
     wrong = replayed(path, f"{name}-replay")
     item = Item(path.stem, "fail" if wrong else "pass", time.monotonic() - started, "; ".join(wrong))

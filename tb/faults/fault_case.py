@@ -1,4 +1,4 @@
-"""Draws the cases of the fault campaign: a program of a few commands, and one fault in it."""
+"""Cases of the fault campaign: a program of a few commands with one fault in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tb.faults.stage import DROP, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 from tb.stimulus.programs import ENTRIES
 
 PROGRAM_EFFORT: Final = 900.0
-"""Clock cycles, roughly, that the commands of a program may take together."""
+"""Approximate clock cycles that the commands of a program may take together."""
 
 BUS_KINDS: Final = ("read_error", "write_error")
 KINDS: Final = {
@@ -38,7 +38,7 @@ KINDS: Final = {
     "flip_data": 4,
     "hostile_host": 5,
 }
-"""The kinds of faults, and of a hundred how many are of each."""
+"""Kinds of faults with their weights, in percent."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,11 @@ class Step:
     """One command of a program.
 
     Attributes:
-        slots: its packets. command: what they stand for.
+        slots: its packets.
+        command: the checked command.
         first_slot: number of its first packet in the program.
-        after: its destination once it is executed. before: the same places before the program.
+        after: contents of its destination after execution.
+        before: contents of the same places before the program.
     """
 
     slots: Slots
@@ -60,13 +62,14 @@ class Step:
 
 @dataclass(frozen=True)
 class FaultProgram:
-    """Commands, no two of which write the same place, as routines of the runner.
+    """Commands with disjoint destinations, as routines of the runner.
 
     Attributes:
         by_ring: whether they are submitted through the ring.
         routine: number of the routine that submits them; the next one compares memory.
-        submit, compare: the routines. For each command `compare` records how many bytes differ from `after`
-            and where, and the same for `before`.
+        submit: the submitting routine.
+        compare: the comparing routine. It records for each command how many bytes differ from `after` and
+            where, then the same for `before`.
     """
 
     steps: tuple[Step, ...]
@@ -77,13 +80,13 @@ class FaultProgram:
 
     @property
     def slots(self) -> Slots:
-        """All its packets."""
+        """Packets of all commands."""
         return [slot for step in self.steps for slot in step.slots]
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a program does on the bus when nothing disturbs it."""
+    """Bus traffic and duration of a program without faults."""
 
     read_bursts: int
     write_bursts: int
@@ -91,7 +94,7 @@ class Traffic:
 
 
 def draw_program(stage: FaultStage, rng: random.Random, routine: int) -> FaultProgram:
-    """Two to five legal commands; they may read what those before them wrote."""
+    """Draw two to five legal commands, which may read what earlier ones wrote."""
     device = stage.device
     stage.ready(Script())
     spans: list[tuple[int, int]] = []
@@ -163,7 +166,7 @@ def _compare(steps: Sequence[Step]) -> Script:
 
 
 def usual_timing(script: Script) -> None:
-    """The memory's timing in a `calibration`."""
+    """Set the memory timing of a `calibration`."""
     script.knob("read_latency", 4)
     script.knob("write_latency", 4)
     for name in ("reorder", "early_read", *(f"stall_{channel}" for channel in CHANNELS)):
@@ -171,7 +174,7 @@ def usual_timing(script: Script) -> None:
 
 
 def calibration(stage: FaultStage, program: FaultProgram) -> Script:
-    """The case that tells the `Traffic` of a program; nothing may go wrong in it."""
+    """Return the case that measures a program's `Traffic`; nothing may go wrong in it."""
     script = Script()
     usual_timing(script)
     stage.ready(script)
@@ -191,17 +194,17 @@ def calibration(stage: FaultStage, program: FaultProgram) -> Script:
 
 
 def traffic(record: Record) -> Traffic:
-    """From the record of a `calibration`."""
-    # Behind the load that makes a device ready: its state is not recorded.
+    """Extract the traffic from the record of a `calibration`."""
+    # `stage.ready`, which precedes these words, records nothing.
     reads, writes, cycle, reads_then, writes_then, cycle_then = record.words[:6].tolist()
     return Traffic(reads_then - reads, writes_then - writes, cycle_then - cycle)
 
 
 class FaultCase(PredictedCase):
-    """One fault of a kind in the midst of a program, drawn from a seed of its own.
+    """A fault of one kind within a program, drawn from its own seed.
 
     Attributes:
-        kind: of the fault, one of KINDS.
+        kind: kind of the fault, one of KINDS.
     """
 
     def __init__(
@@ -211,8 +214,8 @@ class FaultCase(PredictedCase):
         self.kind = kind
         self._program = program
         self._usual = usual
-        self._at = len(self.script.wanted)  # where the words begin that `judge` looks at
-        self._measured = False  # the program takes as many clocks as without a fault
+        self._at = len(self.script.wanted)  # index of the first word that `judge` reads
+        self._measured = False  # whether the program's duration must be that without a fault
         inject: dict[str, Callable[[], None]] = {
             "read_error": self._bus_error,
             "write_error": self._bus_error,
@@ -232,8 +235,11 @@ class FaultCase(PredictedCase):
         stage.finish(self.script)
 
     def judge(self, record: Record) -> tuple[list[str], str]:
-        """What is wrong, in words, and what became of the fault: "reported", "harmless", or "missed" when the
-        program was over before it came."""
+        """Judge the case.
+
+        Returns what is wrong, and the outcome: "reported", "unreported", "harmless", or "missed" if the
+        program ended before the fault came.
+        """
         found = judge(self.script, record)
         if self.kind in BUS_KINDS and record.ending == Ending.DONE and not found:
             return self._judge_bus(record)
@@ -267,7 +273,7 @@ class FaultCase(PredictedCase):
         self._recover()
 
     def _recover(self) -> None:
-        """From an error, or from none: in any of the ways that a host has."""
+        """Clear a possible error in one of the ways available to a host."""
         script, draw = self.script, self._rng.random()
         if draw < 0.7:
             script.write((regs.CONTROL, DROP))
@@ -305,7 +311,7 @@ class FaultCase(PredictedCase):
             return [
                 f"wrong: {what}, and the device reports {error_name(code)} at 0x{low | high << 32:x}"
             ], "reported"
-        # Commands before the program: the load that makes a device ready.
+        # Skip the loads that made the device ready.
         number = index - READY_COMMANDS
         by_fetch = self.kind == "read_error" and client >> 4 == 1
         owners = self._owners(address, client, by_fetch)
@@ -335,10 +341,10 @@ class FaultCase(PredictedCase):
         return wrong, "reported"
 
     def _owners(self, address: int, client: int, by_fetch: bool) -> set[int]:
-        """The commands that a burst can belong to."""
+        """Return the numbers of the commands that the burst may belong to."""
         steps = self._program.steps
         if by_fetch:
-            # The burst begins with a slot; those that it fetches in one go are handed on as they come.
+            # The burst starts with this slot. Slots of one fetch are passed on as they arrive, hence the 8.
             slot = (address - RING) // PACKET_BYTES
             return {
                 number
@@ -397,7 +403,7 @@ class FaultCase(PredictedCase):
         self._all_right()
 
     def _all_right(self) -> None:
-        """The program ends as if nothing had happened."""
+        """Require that the program ends as if nothing had happened."""
         script = self.script
         script.wait()
         done = READY_COMMANDS + len(self._program.steps)
@@ -412,7 +418,7 @@ class FaultCase(PredictedCase):
     # --- the host's port ---
 
     def _host(self) -> None:
-        """A host that may withhold anything, for as long as the case lasts."""
+        """Start a host that may withhold anything until the case ends."""
         rng = self._rng
         withheld = [each for each in WITHHELD if rng.random() < 0.4]
         self.notes.append(f"a host that withholds {' and '.join(withheld) or 'nothing'}")
@@ -487,7 +493,7 @@ class FaultCase(PredictedCase):
 READY_COMMANDS: Final = len(ENTRIES)
 """Commands that the device has taken when a case begins."""
 _BEAT: Final = 64
-"""Bytes of the widest bus: a burst may begin so much before what it is for."""
+"""Bytes of the widest bus: a burst may start this far before the bytes that it is for."""
 
 
 def _touches(operand: MemoryOperand, batch: tuple[int, int], address: int) -> bool:

@@ -1,5 +1,4 @@
-"""Draws the cases of the fuzz campaign: random packets and random register traffic, and what must come of
-it."""
+"""Cases of the fuzz campaign: random packets and random register traffic with the predicted outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from tb.faults.script import Script
 from tb.faults.stage import EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 
 _TOGETHER: Final = (1, 1, 1, 1, 1, 1, 2, 2, 3, 6)
-"""How many of the fuzzer's commands are submitted together."""
+"""Numbers of the fuzzer's commands submitted together, to draw from."""
 
 OFFSETS: Final = tuple(
     register.offset + index * register.stride + half
@@ -31,28 +30,28 @@ _PLAIN: Final = frozenset(
         *(regs.GUARD_BASE, regs.GUARD_SIZE, *range(regs.CMD_WINDOW, regs.DOORBELL, 4)),
     )
 )
-"""Registers whose writes change nothing but themselves."""
+"""Registers without side effects."""
 _RINGING: Final = (
     *(regs.RING_BASE, regs.RING_SIZE, regs.RING_TAIL, regs.RING_TAIL),
     *(regs.CONTROL, regs.DOORBELL),
 )
-"""What decides how the device takes packets: written more often than other registers."""
+"""Registers that control how the device takes packets; written more often than others."""
 _SUBMITTING: Final = frozenset((regs.DOORBELL, regs.RING_TAIL))
 _LIMITS: Final = (0, 1 << 20, 1 << 31, 0xFFFF_FFFF)
-"""Of WATCHDOG: no legal command of the campaign takes so long."""
+"""Values of WATCHDOG that no legal command of the campaign exceeds."""
 SLOW_CYCLES: Final = 1 << 16
-"""As long as the device waits for an extension that the host owes."""
+"""Cycles that the device waits for an extension owed by the host."""
 GUARD_BYTES: Final = 64
-"""The protected range is a multiple of it."""
+"""Granularity of the protected range."""
 PACKET_IMAGE: Final = RING + 0x8000
-"""Packets that commands bring into the ring; no drawn command works here."""
+"""Address of packets that commands copy into the ring; no drawn command uses it."""
 
 
 class FuzzCase(PredictedCase):
-    """One case of about so many packets, drawn from a seed of its own.
+    """A case of about `packets` packets, drawn from its own seed.
 
     Attributes:
-        accesses: of registers, beside those that submit packets and read the state.
+        accesses: register accesses, without those that submit packets and read the state.
     """
 
     def __init__(self, stage: FaultStage, seed: int, packets: int) -> None:
@@ -90,7 +89,10 @@ class FuzzCase(PredictedCase):
     # --- packets ---
 
     def _overwriting(self) -> None:
-        """Packets in the ring, of which commands among them, or of the window before them, overwrite some."""
+        """Submit packets through the ring, some of which an earlier command overwrites.
+
+        That command is in the ring too, or in the window before it.
+        """
         rng, device = self._rng, self._device
         new = fuzzed(rng, self._stage.pool)
         address, image = PACKET_IMAGE, b"".join(new)
@@ -101,7 +103,7 @@ class FuzzCase(PredictedCase):
         at = rng.randrange(len(slots) - len(new) + 1)
         first = device.ring_head if device.ring_head < RING_SLOTS else 0
         by_window = rng.random() < 0.3
-        place = (first + at + (not by_window)) % RING_SLOTS  # the change is a slot of its own
+        place = (first + at + (not by_window)) % RING_SLOTS  # the overwriting command takes a slot itself
         change = NpuCommandPacket(
             Opcode.MEMCPY, 0, address, 0, RING + PACKET_BYTES * place, m=len(image)
         ).pack()
@@ -111,7 +113,7 @@ class FuzzCase(PredictedCase):
             slots = [change, *slots]
         later = at + (not by_window)
         changed = [*slots[:later], *new, *slots[later + len(new) :]]
-        # Behind a doorbell that is refused it would be a matter of time what the window's command still does.
+        # If the doorbell is refused, timing decides how far the window's command gets.
         if (
             device.guard is not None
             or place + len(new) > RING_SLOTS
@@ -131,7 +133,7 @@ class FuzzCase(PredictedCase):
         self._settle(put, len(slots) + len(before), taken)
 
     def _guarded(self) -> None:
-        """A command whose destination ends or begins where the protected range does, or meets it."""
+        """Submit a command whose destination touches or overlaps the protected range."""
         rng = self._rng
         slots = rng.choice(self._stage.pool)
         ((_, command),) = commands(slots, self._device.programs)
@@ -145,9 +147,10 @@ class FuzzCase(PredictedCase):
         self._write(regs.GUARD_SIZE, 0)
 
     def _slow_fetch(self) -> None:
-        """A command at the ring's end whose extensions, at its beginning, take longer than a host may."""
+        """Submit a command at the ring's end whose extensions wrap around and arrive later than a host's
+        may."""
         rng, device = self._rng, self._device
-        # Of few transfers: each takes as long.
+        # MEMCPY needs few transfers; each is as slow as the fetch.
         opcode = struct.pack("<I", Opcode.MEMCPY)
         extended = [slots for slots in self._stage.pool if len(slots) > 1 and slots[0].startswith(opcode)]
         if not extended or device.guard is not None or device.ring_head >= RING_SLOTS:
@@ -161,7 +164,7 @@ class FuzzCase(PredictedCase):
         timing(self.script, rng)
 
     def _overdue(self) -> None:
-        """A command that takes longer than the watchdog allows."""
+        """Submit a command that takes longer than the watchdog allows."""
         rng, device = self._rng, self._device
         slots = rng.choice(self._stage.pool)
         ((_, command),) = commands(slots, device.programs)
@@ -174,7 +177,7 @@ class FuzzCase(PredictedCase):
         self._write(regs.WATCHDOG, 0)
 
     def _slots(self) -> Slots:
-        """Packets for one submission; no legal command among them takes long."""
+        """Draw the packets of a submission, without long legal commands."""
         while True:
             slots: Slots = []
             for _ in range(self._rng.choice(_TOGETHER)):
@@ -183,7 +186,7 @@ class FuzzCase(PredictedCase):
                 return slots
 
     def _whole_slots(self) -> Slots:
-        """Some commands that run for a while."""
+        """Draw commands that run for a while."""
         slots: Slots = []
         while len(slots) < 6:
             more = self._rng.choice(self._stage.pool)
@@ -192,7 +195,7 @@ class FuzzCase(PredictedCase):
         return slots
 
     def _begin(self) -> Slots:
-        """Submit commands whose progress nobody knows; their packets."""
+        """Submit commands whose progress is not predicted; return their packets."""
         device, script = self._device, self.script
         slots = self._whole_slots()
         for _, command in commands(slots, device.programs, device.guard):
@@ -208,7 +211,7 @@ class FuzzCase(PredictedCase):
         return slots
 
     def _interrupted(self) -> None:
-        """A reset in the midst of commands."""
+        """Reset the device while commands run."""
         script, rng = self.script, self._rng
         self._prepare()
         self._begin()
@@ -221,14 +224,16 @@ class FuzzCase(PredictedCase):
             script.write((regs.CONTROL, regs.CONTROL_SOFT_RESET.mask))
             script.wait(poll=16)
             script.forbid()
-        script.run(64)  # nothing comes behind the reset
+        script.run(64)  # no write may follow the reset
 
     def _disturbed(self) -> None:
-        """Register traffic of all kinds while commands run: what comes of it is a matter of time, but nothing
-        hangs, and nothing is written that no submitted command may write."""
+        """Access registers at random while commands run.
+
+        The outcome depends on timing, but nothing may hang, and only submitted commands may write memory.
+        """
         script, rng, device = self.script, self._rng, self._device
         self._prepare()
-        rung = self._begin()  # through the window, the last ones
+        rung = self._begin()  # the last packets rung through the window
         for _ in range(rng.randrange(1, 40)):
             offset, value, strobes = self._any_write()
             aligned = offset & 0xFFFC
@@ -257,7 +262,8 @@ class FuzzCase(PredictedCase):
         script.forbid()
 
     def _ring_ranges(self) -> list[tuple[int, int]] | None:
-        """All that commands in the ring may write, wherever it begins and ends; else as `_ranges_of`."""
+        """Return all ranges that commands in the ring may write, wherever it begins and ends; else as
+        `_ranges_of`."""
         memory, bases = self._device.memory, 8
         slots = [
             memory.read(RING + PACKET_BYTES * slot, PACKET_BYTES).tobytes()
@@ -268,14 +274,16 @@ class FuzzCase(PredictedCase):
             opcode, flags = struct.unpack_from("<II", slot)
             if found is None or not extension_count(opcode, flags):
                 continue
-            for base in range(bases):  # its extensions may be at the beginning
+            for base in range(bases):  # its extensions may wrap around
                 spans = self._ranges_of([slot, *slots[base : base + 3]])
                 found = None if spans is None or found is None else found + spans
         return found
 
     def _ranges_of(self, slots: Slots) -> list[tuple[int, int]] | None:
-        """All that commands may write whose first packet is any of `slots`; None if one of them takes long,
-        loads a program, or writes packets."""
+        """Return all ranges that commands starting at any of `slots` may write.
+
+        None if one of them takes long, loads a program, or writes packets.
+        """
         found: list[tuple[int, int]] = []
         for first in range(len(slots)):
             for _, command in commands(slots[first : first + 4], self._device.programs):
@@ -314,7 +322,7 @@ class FuzzCase(PredictedCase):
         return skew
 
     def _registers(self) -> None:
-        """Accesses one behind the other to a device that is quiet, each answer predicted."""
+        """Access registers of an idle device one after the other; every answer is predicted."""
         rng, device, script = self._rng, self._device, self.script
         for _ in range(rng.randrange(1, 24)):
             offset, value, strobes = self._any_write()
@@ -328,7 +336,7 @@ class FuzzCase(PredictedCase):
                 read = rng.choice((regs.ID, regs.VERSION, regs.CAP_ARRAY))
             data, mask, told = device.peek(read)
             if read & 0xFFFC == regs.STATUS:
-                mask = 3  # what is left in the queue behind an error depends on time
+                mask = 3  # the queue level after an error depends on timing
             taken = device.taken
             response = device.write_strobed(offset, value, strobes)
             one = Script()
@@ -347,7 +355,7 @@ class FuzzCase(PredictedCase):
         script.sync_window()
 
     def _may_write(self, offset: int, value: int, strobes: int) -> bool:
-        """Not what would begin something long, or something that ends in 65536 clocks."""
+        """Return whether the write starts nothing long, and nothing that waits 65536 clocks."""
         device = self._device
         if offset == regs.DOORBELL:
             slots = [device.window]

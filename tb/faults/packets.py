@@ -1,5 +1,4 @@
-"""Packets for the fuzzer: wholly random ones, and commands that were legal before something happened to
-them."""
+"""Packets for the fuzzer: random ones, and legal commands that were altered."""
 
 from __future__ import annotations
 
@@ -35,16 +34,16 @@ CORNERS: Final = (
     0x2001_0000,
     0x3FFF_FFFF,
 )
-"""Values of a 32-bit word at which something begins or ends: types, limits, regions of memory."""
+"""Boundary values of a 32-bit word: types, limits, memory regions."""
 
 
 def random_packet(rng: random.Random) -> bytes:
-    """64 random bytes."""
+    """Draw 64 random bytes."""
     return rng.randbytes(64)
 
 
 def shaped_packet(rng: random.Random) -> bytes:
-    """A known opcode, often with flags that it knows; anything behind them."""
+    """Draw a packet with a known opcode and mostly legal flags; the rest is random."""
     opcode = rng.choice(OPCODES)
     flags = rng.getrandbits(32) & LEGAL_FLAGS[opcode]
     if rng.random() < 0.7:
@@ -59,17 +58,21 @@ def shaped_packet(rng: random.Random) -> bytes:
     return struct.pack("<16I", opcode, flags, *words)
 
 
+def _packets(data: bytes | bytearray) -> Slots:
+    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+
+
 def flipped(rng: random.Random, slots: Sequence[bytes], bits: int) -> Slots:
-    """The same packets with so many bits flipped, anywhere."""
+    """Flip `bits` random bits."""
     data = bytearray(b"".join(slots))
     for _ in range(bits):
         position = rng.randrange(8 * len(data))
         data[position // 8] ^= 1 << position % 8
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 def edited(rng: random.Random, slots: Sequence[bytes]) -> Slots:
-    """The same packets with one to three of their words changed to something near or to something special."""
+    """Change one to three words to a special value or to one near the old."""
     data = bytearray(b"".join(slots))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         start = 4 * rng.randrange(len(data) // 4)
@@ -79,7 +82,7 @@ def edited(rng: random.Random, slots: Sequence[bytes]) -> Slots:
         other = struct.unpack_from("<I", data, 4 * rng.randrange(len(data) // 4))[0]
         value = rng.choice((special, near, near, other, word << 1, rng.getrandbits(32)))
         struct.pack_into("<I", data, start, value & 0xFFFF_FFFF)
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 SIZES: Final = tuple(
@@ -87,29 +90,29 @@ SIZES: Final = tuple(
     for exponent in (8, 15, 16, 19, 20, 24, 25, 31, 32, 33, 51, 52, 53, 62, 63)
     for near in (-1, 0, 1)
 )
-"""Counts and sizes at which a counter, or a product of two, may be too narrow."""
+"""Counts and sizes that may overflow a counter, or a product of two."""
 
 
 def resized(rng: random.Random, slots: Sequence[bytes]) -> Slots:
-    """The same packets with some of their sizes, counts and strides near a power of two."""
+    """Set some sizes, counts and strides to values near a power of two."""
     data = bytearray(b"".join(slots))
     for _ in range(rng.choice((1, 2, 2, 3, 5))):
         value = rng.choice(SIZES)
-        if len(slots) == 1 or rng.random() < 0.4:  # a dimension, of 64 bits
+        if len(slots) == 1 or rng.random() < 0.4:  # a 64-bit dimension
             struct.pack_into("<Q", data, rng.choice((32, 40, 48)), value & (1 << 64) - 1)
         else:
             word = rng.randrange(16, len(data) // 4)
             (old,) = struct.unpack_from("<I", data, 4 * word)
-            # The flags beside a count, where there are some, stay.
+            # Keep the flags that may share a word with a count.
             kept = rng.choice((0, old & 0xFFF0_0000))
             struct.pack_into("<I", data, 4 * word, (value | kept) & 0xFFFF_FFFF)
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 def restrided(rng: random.Random, slots: Sequence[bytes]) -> Slots:
-    """The same packets with few batches, and a destination whose rows and batches mostly overlap.
+    """Set few batches, and strides with which the destination's rows and batches mostly overlap.
 
-    A stride may be 0, or what would be negative if it had a sign.
+    A stride may be 0, or negative if read as signed.
     """
     if len(slots) not in (2, 4):
         return list(slots)
@@ -124,13 +127,13 @@ def restrided(rng: random.Random, slots: Sequence[bytes]) -> Slots:
         if rng.random() < 0.02:
             value = rng.choice((0, -4, -64))
         struct.pack_into("<I", data, 4 * word, value & 0xFFFF_FFFF)
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return _packets(data)
 
 
 _BATCHES: Final = {2: (16 + 1, 16 + 9), 4: (16 + 2, 16 + 3)}
-"""Words of the batch counts, by how many packets a command has."""
+"""Words of the batch counts, by the number of packets of a command."""
 _STRIDES: Final = {2: (16 + 4, 16 + 8, 16 + 12), 4: (48 + 10, 48 + 11, 48 + 12)}
-"""Likewise words of the destination's strides: of rows, batch0 and batch1."""
+"""Words of the destination's strides (row, batch0, batch1), by the number of packets of a command."""
 
 
 def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
@@ -157,7 +160,7 @@ def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
 
 
 def mixed_up(rng: random.Random, slots: Sequence[bytes], others: Sequence[bytes]) -> Slots:
-    """The packets of a command cut short, doubled, in another order, or with some of another command's."""
+    """Truncate or reorder a command's packets, repeat one, or insert some of another command's."""
     kind = rng.randrange(4)
     if kind == 0:
         return list(slots[: rng.randint(1, len(slots))])
@@ -169,7 +172,7 @@ def mixed_up(rng: random.Random, slots: Sequence[bytes], others: Sequence[bytes]
 
 
 def fuzzed(rng: random.Random, pool: Sequence[Slots]) -> Slots:
-    """One submission's packets: of any kind; `pool` has legal commands."""
+    """Draw the packets of one submission, of any kind; `pool` has legal commands."""
     draw = rng.random()
     if draw < 0.30:
         return [random_packet(rng)]

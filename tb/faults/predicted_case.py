@@ -1,4 +1,4 @@
-"""Cases whose every answer the functional model predicts: submissions, their results, errors and resets."""
+"""Cases whose every answer the functional model predicts: submissions, results, errors and resets."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tb.faults.script import Script
 from tb.faults.stage import DROP, EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 
 Range = tuple[int, int]
-"""[start, end) of addresses."""
+"""Addresses [start, end)."""
 
 MOST_SLOTS: Final = 14
-"""Packets of a submission: the window queue never overflows, which would be a matter of timing."""
+"""Packets per submission. The window queue never overflows, since timing would decide when."""
 
 
 class PredictedCase:
-    """What the two campaigns' cases are built of.
+    """Base of the cases of both campaigns.
 
     Attributes:
         script: what the runner executes.
-        packets: packets that the device looked at: those of commands that it executed or refused.
-        dropped: packets submitted behind an error.
-        errors: how often each error code was predicted.
-        notes: what the case does, in words.
+        packets: packets that the device examined: those of executed or refused commands.
+        dropped: packets submitted after an error.
+        errors: predicted occurrences of each error code.
+        notes: description of the case.
     """
 
     def __init__(self, stage: FaultStage, seed: int) -> None:
         self._rng = random.Random(seed)
         self._stage = stage
         self._device = stage.device
-        self._undefined = False  # memory is not predicted any more: the case ends
+        self._undefined = False  # memory is no longer predicted, so the case must end
         self.script = Script()
         self.packets = self.dropped = 0
         self.errors: dict[int, int] = {}
@@ -46,13 +46,13 @@ class PredictedCase:
     def _is_short(self, slots: Sequence[bytes]) -> bool:
         for _, command in commands(slots, self._device.programs, self._device.guard):
             if command is None:
-                return True  # nothing behind it is executed
+                return True  # nothing after it is executed
             if effort(command) > EFFORT:
                 return False
         return True
 
     def _is_whole(self, slots: Sequence[bytes]) -> bool:
-        """Whether nothing waits for an extension in the end."""
+        """Return whether no command at the end lacks extensions."""
         used = 0
         for part, command in commands(slots, self._device.programs, self._device.guard):
             used += len(part)
@@ -61,7 +61,7 @@ class PredictedCase:
         return used == len(slots)
 
     def _submission(self, slots: Slots, *, by_ring: bool) -> None:
-        """Submit packets together, and more of them if the last command lacks extensions; nearly always."""
+        """Submit packets, and nearly always more of them if the last command lacks extensions."""
         rng, device = self._rng, self._device
         self._prepare()
         put, taken = self._put(slots, by_ring), device.taken
@@ -79,7 +79,7 @@ class PredictedCase:
         self._settle(put, len(slots), taken)
 
     def _put(self, slots: Slots, by_ring: bool) -> Script:
-        """Hand packets over, here and in the model."""
+        """Submit packets, in the model and as a script."""
         if by_ring:
             return self._fill_ring(slots)
         script = Script()
@@ -99,10 +99,10 @@ class PredictedCase:
         self._device.write_reg(offset, value)
 
     def _fill_ring(self, slots: Slots, before: Slots | None = None) -> Script:
-        """Put packets into the ring, then those of `before` into the window, and move the ring's tail, here
-        and in the model."""
+        """Write packets into the ring and `before` into the window, then move the tail, in the model and as a
+        script."""
         device, script = self._device, Script()
-        if device.ring_head >= RING_SLOTS:  # a longer ring was used before
+        if device.ring_head >= RING_SLOTS:  # an earlier ring was longer
             self._reset(hard=False)
         enable = regs.CONTROL_RING_ENABLE.mask
         wanted = ((regs.RING_BASE, RING), (regs.RING_SIZE, RING_SLOTS), (regs.CONTROL, enable))
@@ -124,7 +124,7 @@ class PredictedCase:
         return script
 
     def _settle(self, put: Script, slots: int, taken: int) -> None:
-        """What was submitted by `put` and executed by the model: let the device do it, and compare."""
+        """Let the device execute `put`, which the model has executed, and compare."""
         device, script = self._device, self.script
         left = device.pending
         self.packets += slots - len(left)
@@ -152,7 +152,7 @@ class PredictedCase:
         device.written = []
 
     def _places(self, written: Sequence[Written], vague: Sequence[Range]) -> list[tuple[int, bytes]]:
-        """Every written place outside of `vague`, with what the model has there now."""
+        """Return every written place outside of `vague` with its predicted contents."""
         memory = self._device.memory.bytes
         places = []
         for each in written:
@@ -175,7 +175,7 @@ class PredictedCase:
     # --- resets ---
 
     def _reset(self, *, hard: bool) -> None:
-        """Of a device that is idle or stands still."""
+        """Reset a device that is idle or stopped."""
         script, device = self.script, self._device
         if hard:
             script.reset(self._rng.choice(RESET_CLOCKS))
@@ -189,7 +189,7 @@ class PredictedCase:
 
 
 def timing(script: Script, rng: random.Random) -> None:
-    """Any timing of the memory; mostly quick, as then more is tried in the same time."""
+    """Draw memory timing; mostly fast, so that more cases fit into the same time."""
     slow = rng.random() < 0.25
     script.knob("read_latency", rng.randint(1, 60) if slow else rng.randint(1, 6))
     script.knob("write_latency", rng.randint(1, 60) if slow else rng.randint(1, 6))
@@ -200,5 +200,5 @@ def timing(script: Script, rng: random.Random) -> None:
     for channel in ("aw", "w", "b", "ar", "r"):
         stalls = slow and rng.random() < 0.6
         script.knob(f"stall_{channel}", rng.randrange(0xC000) if stalls else 0)
-    if reorder and rng.random() < 0.3:  # responses that wait together may overtake one another
+    if reorder and rng.random() < 0.3:  # responses that wait together may overtake each other
         script.knob("stall_b", rng.randrange(0x8000, 0xE000))

@@ -1,4 +1,5 @@
-"""What the device must do with anything that a case submits: the functional model, and what it wrote."""
+"""Prediction of what the device does with any submission: the functional model with a record of its
+writes."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import FENCES, PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.packets import PACKET_BYTES, as_commands
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import ExecutionFault, FunctionalModel
 from echo_npu.model.memory import DeviceMemory
@@ -19,6 +19,7 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import Region
 from echo_npu.vector.memory import ProgramMemory
 from echo_sim.config import load_config
+from tb.checking import Behind, accepted
 from tb.scoreboards.accuracy import addresses
 
 SLVERR: Final = 2
@@ -28,7 +29,7 @@ _COUNTERS: Final = {offset + half for offset in (getattr(regs, n) for n in regs.
 
 
 def written_ranges(command: CheckedCommand) -> list[tuple[int, int]]:
-    """[start, end) of every run of bytes that a command may write."""
+    """Return [start, end) of every run of bytes that a command may write."""
     if command.dst is None:
         return []
     size = command.dst.row_bytes
@@ -36,7 +37,7 @@ def written_ranges(command: CheckedCommand) -> list[tuple[int, int]]:
 
 
 def effort(command: CheckedCommand) -> float:
-    """Roughly the clock cycles that a command takes on a small device."""
+    """Estimate the clock cycles that a command takes on a small device."""
     batches = command.batch[0] * command.batch[1]
 
     def of(operand: MemoryOperand) -> float:
@@ -52,12 +53,12 @@ def effort(command: CheckedCommand) -> float:
 
 @dataclass(frozen=True)
 class Written:
-    """Runs of bytes that were written, and what was there before.
+    """Runs of bytes that were written, and their previous contents.
 
     Attributes:
         starts: int64 [runs], first address of each run of bytes.
-        before: uint8 [runs, bytes of a run].
-        defined: whether the model says what is there now; not so where the command failed.
+        before: uint8 [runs, bytes per run].
+        defined: whether the model knows the new contents; False if the command failed.
     """
 
     starts: NDArray[np.int64]
@@ -72,11 +73,12 @@ class Written:
 
 
 class PredictedDevice(FunctionalModel):
-    """The functional model with byte strobes, on demand, and with a way back.
+    """Functional model with byte strobes that executes on demand and can undo its writes.
 
     Attributes:
-        written: what commands wrote since `take_back` or the caller emptied it, in order.
-        stopped: the command that failed in its engine; None when the last one to fail, if any, was refused.
+        written: writes of commands in order, since `take_back` or since the caller emptied it.
+        stopped: the command that failed in its engine; None if the last failing one was refused, or none
+            failed.
     """
 
     def __init__(self, config: str) -> None:
@@ -84,13 +86,13 @@ class PredictedDevice(FunctionalModel):
         self.stopped: CheckedCommand | None = None
         self._history: list[Written] = []
         self._stands = True
-        self._high_known = False  # no reset clears what the last read of a low word has latched
+        self._high_known = False  # no reset clears the high word that a read of a low word latched
         super().__init__(load_config(config), DeviceMemory())
 
-    # --- from case to case ---
+    # --- between cases ---
 
     def power(self) -> None:
-        """As after rst_n: what a soft reset keeps is gone, too."""
+        """Enter the state after rst_n, which also clears what a soft reset keeps."""
         self._return_to_reset()
         self._high_known = False
         self.stopped = None
@@ -98,12 +100,12 @@ class PredictedDevice(FunctionalModel):
         self.programs.loaded = 0
 
     def host_write(self, address: int, data: bytes) -> None:
-        """The host changes memory."""
+        """Write memory as the host."""
         self._keep(np.array([address]), len(data), defined=False)
         self.memory.write(address, np.frombuffer(data, dtype=np.uint8))
 
     def take_back(self) -> None:
-        """Memory is what it was the last time."""
+        """Undo all writes to memory since the last call."""
         for each in reversed(self._history):
             self.memory.bytes[each.starts[:, None] + np.arange(each.before.shape[1])] = each.before
         self._history.clear()
@@ -114,23 +116,23 @@ class PredictedDevice(FunctionalModel):
         self._history.append(kept)
         return kept
 
-    # --- what cases do ---
+    # --- actions of cases ---
 
     def submit(self, slot: bytes) -> None:
-        """A packet through the command window."""
+        """Submit a packet through the command window."""
         self._window[:] = slot
         self._ring_doorbell_of_window()
 
     def drain(self) -> None:
-        """Execute all that can run."""
+        """Execute everything that can run."""
         self._stands = False
         while self._step():
             pass
         self._stands = True
-        self._irq_status = 0  # the runner clears it where it waits
+        self._irq_status = 0  # the runner clears it while waiting
 
     def give_up_extension(self) -> None:
-        """Wait in vain for the extensions that were announced."""
+        """Let the device time out waiting for announced extensions."""
         self._stands = False
         while not self.error:
             self.wait_irq(1 << 16)
@@ -141,7 +143,7 @@ class PredictedDevice(FunctionalModel):
         return not self._stands and super()._step()
 
     def write_strobed(self, offset: int, value: int, strobes: int) -> int:
-        """A register write of the bytes that `strobes` has a bit for; returns the AXI response."""
+        """Write the bytes of a register selected by `strobes`; return the AXI response."""
         offset &= 0xFFFC
         mask = sum(0xFF << 8 * lane for lane in range(4) if strobes >> lane & 1)
         value &= mask
@@ -162,7 +164,7 @@ class PredictedDevice(FunctionalModel):
         return 0
 
     def peek(self, offset: int) -> tuple[int, int, int]:
-        """What a read of a register answers: data, the bits of it that are known, response."""
+        """Predict a register read: data, mask of the known bits, response."""
         offset &= 0xFFFC
         if offset in _COUNTERS or (offset == regs.ERROR_ADDR + 4 and not self._high_known):
             return UNKNOWN
@@ -172,11 +174,11 @@ class PredictedDevice(FunctionalModel):
         except NpuBusError:
             return 0, 0xFFFF_FFFF, SLVERR
 
-    # --- what became of it ---
+    # --- state ---
 
     @property
     def error(self) -> int:
-        """ERROR_CODE."""
+        """Value of ERROR_CODE."""
         return int(self._error)
 
     @property
@@ -186,22 +188,21 @@ class PredictedDevice(FunctionalModel):
 
     @property
     def guard(self) -> Region | None:
-        """The range that no command may write to."""
+        """Range that no command may write to; None if there is none."""
         return self._guard
 
     @property
     def waits_for_extension(self) -> bool:
-        """Whether a command waits for extensions that were not submitted."""
+        """Whether a command still lacks extensions."""
         return self._held is not None
 
     @property
     def pending(self) -> list[bytes]:
-        """The packets that wait, those of the window before those of the ring."""
+        """Waiting packets: those of the window, then those of the ring."""
         return [*self._queue, *self.in_ring(self._tail)]
 
     def in_ring(self, tail: int, most: int = 256) -> list[bytes]:
-        """What a ring that is where the registers say holds from the head up to slot `tail`, or the first
-        `most` packets of it."""
+        """Return the packets in the ring from the head up to slot `tail`, at most `most` of them."""
         slots: list[bytes] = []
         base, size, head = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE], self._head
         while head != tail and len(slots) < most:
@@ -214,17 +215,17 @@ class PredictedDevice(FunctionalModel):
 
     @property
     def window(self) -> bytes:
-        """What the command window holds."""
+        """Contents of the command window."""
         return bytes(self._window)
 
     @property
     def ring_head(self) -> int:
-        """RING_HEAD."""
+        """Value of RING_HEAD."""
         return self._head
 
     def registers(self) -> tuple[int, int, int, int, int, int]:
-        """The values of tb.faults.script.STATE, read as the runner reads them."""
-        self.peek(regs.ERROR_ADDR)  # which latches its high word
+        """Return the values of tb.scoreboards.commands.STATE_REGISTERS as the runner reads them."""
+        self.peek(regs.ERROR_ADDR)  # latches the high word
         address = self._error_address
         low, high = address & 0xFFFF_FFFF, address >> 32
         return self.state, int(self._error), self._error_index, low, high, self._retired
@@ -248,39 +249,27 @@ class PredictedDevice(FunctionalModel):
 def commands(
     slots: Sequence[bytes], programs: ProgramMemory, guard: Region | None = None
 ) -> Iterator[tuple[list[bytes], CheckedCommand | None]]:
-    """The packets of each command, and the command; None for one that is refused, as one is that would write
-    to `guard`. An incomplete last one is left out."""
-    index = 0
-    while index < len(slots):
-        packet = NpuCommandPacket.unpack(slots[index])
-        size = 1 + extension_count(packet.opcode, packet.flags)
-        part = list(slots[index : index + size])
-        if len(part) < size:
+    """Yield the packets of each command with the checked command; None if it is refused, e.g. for writing to
+    `guard`.
+
+    An incomplete last command is omitted.
+    """
+    for command in as_commands(slots):
+        if not command.complete:
             return
-        try:
-            yield part, check_command(packet, unpack_extension(part[1:]), programs, guard)
-        except PacketFault:
-            yield part, None
-        index += size
+        yield list(command.slots), accepted(command, programs, guard)
 
 
 def behind(failed: bool, slots: Sequence[bytes], programs: ProgramMemory) -> list[CheckedCommand]:
-    """Which of the commands in `slots` may be under way when the one before them fails in its engine.
+    """Return the commands in `slots` that may be running when the one before them fails in its engine.
 
-    The matrix engine holds two commands and the vector engine one; they start in order.
-
-    Args:
-        failed: whether the failing one is on the matrix engine.
+    `failed` says whether the failing command is on the matrix engine.
     """
-    room = {True: 2, False: 1}
-    room[failed] -= 1
-    found = []
-    for _, command in commands(slots, programs):
-        if command is None or command.packet.opcode in FENCES:
+    watch, found = Behind(failed), []
+    for slot in slots:
+        command = watch.take(slot, programs)
+        if command is not None:
+            found.append(command)
+        if watch.complete:
             break
-        on_matrix = command.packet.opcode == Opcode.MATMUL
-        room[on_matrix] -= 1
-        if room[on_matrix] < 0:
-            break
-        found.append(command)
     return found

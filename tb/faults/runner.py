@@ -1,4 +1,4 @@
-"""Runs cases in the simulator, by its native player (board/cases.cpp), and says what became of each."""
+"""Run cases in the simulator through its native player (board/cases.cpp) and judge the records."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from echo_sim.run import RUNS, coverage_file
 from tb.faults.script import Script, save
 
 TIMEOUT_S = 600.0
-_HEAD = 6  # words of a record before what its operations recorded
+_HEAD = 6  # header words of a record
 
 
 class Ending(IntEnum):
-    """How a case ended. CRASH: the runner died in it, as it does when an assertion of the RTL fails."""
+    """How a case ended. CRASH: the runner died, as it does if an assertion of the RTL fails."""
 
     DONE = 0
     HANG = 1
@@ -35,15 +35,15 @@ class Ending(IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a case did.
+    """Record of a case.
 
     Attributes:
         ending: how it ended.
         cycles: clock cycles.
-        stray_writes: runs of bytes that the device wrote and was not allowed to; first_stray: address of the
-            first.
-        words: uint32, what its operations recorded, as far as it came; of a hang the device's state.
-        message: what the runner said about it.
+        stray_writes: runs of bytes that the device wrote without permission.
+        first_stray: address of the first of these.
+        words: uint32, what its operations recorded, as far as it got; for a hang, the device's state.
+        message: message of the runner.
     """
 
     ending: Ending
@@ -71,7 +71,7 @@ _HANG_REGISTERS = (
 
 
 def judge(script: Script, record: Record) -> list[str]:
-    """What is wrong with a case, in words; nothing when all is as it must be."""
+    """Describe what is wrong with a case; empty if nothing is."""
     found = []
     if record.stray_writes:
         found.append(
@@ -110,19 +110,18 @@ def judge(script: Script, record: Record) -> list[str]:
 
 
 class CaseRunner:
-    """Builds the simulator unless it is there, and runs batches of cases in processes of their own.
+    """Build the simulator if needed and run batches of cases in separate processes.
 
     Args:
         config: hardware configuration.
-        name: of the directory sim_build/runs/<name>, unique among runs at the same time.
-        kind: "fast" or "coverage"; each process of the latter leaves a coverage*.dat in that directory, or
+        name: of the folder sim_build/runs/<name>; unique among concurrent runs.
+        kind: "fast" or "coverage". With the latter, each process leaves a coverage*.dat in that folder or
             where $ECHO_NPU_COVERAGE says.
-        quiet: say nothing about the build.
     """
 
-    def __init__(self, config: str, name: str, kind: Kind = "fast", *, quiet: bool = False) -> None:
+    def __init__(self, config: str, name: str, kind: Kind = "fast") -> None:
         design = npu_design(config)
-        self._program = build(design, kind, quiet=quiet) / design.top
+        self._program = build(design, kind) / design.top
         self._kind = as_asked(kind)
         self.directory = RUNS / name
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -141,14 +140,13 @@ class CaseRunner:
         """Execute cases and return their records.
 
         Args:
-            images: what memory holds, bytes by address; zero elsewhere.
-            routines: what cases call.
-            first: a case that comes before them in each process. After a case that did not end well the
-                next one begins in a new process.
+            images: initial memory contents by address; zero elsewhere.
+            routines: scripts that cases call.
+            first: case that each process executes first. A new process starts after a case that did not end
+                well.
             seed: of the device's initial state.
 
-        Raises:
-            RuntimeError: the player refused the cases, died behind the last one, or `first` failed.
+        Raises RuntimeError: the player refused the cases, died after the last one, or `first` failed.
         """
         records: list[Record] = []
         while len(records) < len(cases):
@@ -207,7 +205,7 @@ class CaseRunner:
 
 
 def read_records(path: Path, message: str) -> list[Record]:
-    """The records in a file of results; `message` goes to those that did not end well."""
+    """Read a file of results; records that did not end well get `message`."""
     words = np.fromfile(path, dtype="<u4") if path.exists() else np.empty(0, dtype="<u4")
     records: list[Record] = []
     at = 0

@@ -9,39 +9,30 @@ from typing import Final
 
 import numpy as np
 
-from echo_npu.spec import registers as regs
 from echo_sim.contract import CHANNELS, KNOBS, STATISTICS, CaseOperation
+from tb.scoreboards.commands import STATE_REGISTERS
 
 MAGIC: Final = 0x5341434E
 
 CYCLE: Final = 255
-"""The statistic that is the clock."""
+"""Number of the statistic "cycle", the clock."""
 
 WITHHELD: Final = ("write data", "responses", "read data")
-"""What a hostile host may withhold, or not take; the bits of `Script.host` in their order."""
+"""What a hostile host may withhold or not accept, in the order of the bits of `Script.host`."""
 
-STATE: Final = (
-    regs.STATUS,
-    regs.ERROR_CODE,
-    regs.ERROR_INDEX,
-    regs.ERROR_ADDR,
-    regs.ERROR_ADDR + 4,
-    regs.RETIRED,
-)
-"""The registers that tell how far the device got, in the order in which `Script.state` reads them."""
 STATE_NAMES: Final = ("STATUS", "ERROR_CODE", "ERROR_INDEX", "ERROR_ADDR", "ERROR_ADDR + 4", "RETIRED")
 WAIT_CYCLES: Final = 300_000
-"""What is still busy after so many clocks hangs. An announced extension that does not come takes 65536."""
+"""Clocks after which a busy device hangs. Waiting for a missing extension takes 65536."""
 
 EXACT: Final = 0xFFFF_FFFF
 
 
 class Script:
-    """The operations of one case or routine. Those that record words say what the words must be.
+    """Operations of a case or routine, with the expected values of the words that they record.
 
     Attributes:
-        words: the operations, as the runner reads them.
-        wanted: of each recorded word the expected value, the bits of it that count, and its name.
+        words: encoded operations for the runner.
+        wanted: expected value, mask and name of each recorded word.
     """
 
     def __init__(self) -> None:
@@ -55,28 +46,30 @@ class Script:
     # --- the device ---
 
     def reset(self, cycles: int) -> None:
-        """Hold rst_n low for so many clocks (1 or more)."""
+        """Hold rst_n low for `cycles` clocks (1 or more)."""
         self._put(CaseOperation.RESET, cycles)
 
     def power(self, seed: int) -> None:
-        """Another device, whose every register and memory is random; reset."""
+        """Replace the device by one with random registers and memories, in reset."""
         self._put(CaseOperation.POWER, seed & EXACT)
 
     def run(self, cycles: int) -> None:
-        """So many clocks."""
+        """Run for `cycles` clocks."""
         self._put(CaseOperation.RUN, cycles)
 
     def wait(self, cycles: int = WAIT_CYCLES, *, poll: int = 256) -> None:
-        """Until STATUS.state is not BUSY; the case ends as a hang after so many clocks. Without an interrupt
-        the register is read every `poll` clocks."""
+        """Wait until STATUS.state is not BUSY; after `cycles` clocks the case ends as a hang.
+
+        The register is read at the interrupt, or every `poll` clocks.
+        """
         self._put(CaseOperation.WAIT, cycles, poll)
 
     def write(self, *writes: tuple[int, int]) -> None:
-        """Write registers, back to back: (offset, value)."""
+        """Write registers back to back, each an (offset, value)."""
         self._put(CaseOperation.WRITE, *(word for pair in writes for word in pair))
 
     def read(self, offsets: Sequence[int], wanted: Sequence[tuple[int, int, str]]) -> None:
-        """Read registers, back to back; `wanted` is the (value, mask, name) of each. All must answer OKAY."""
+        """Read registers back to back; `wanted` has (value, mask, name) of each. All must answer OKAY."""
         self._put(CaseOperation.READ, *offsets)
         for value, mask, name in wanted:
             self.wanted += [(value, mask, name), (0, EXACT, f"response of {name}")]
@@ -92,12 +85,15 @@ class Script:
         read: int | None = None,
         data: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
-        """One register write with byte strobes, and a read beside it.
+        """Write a register with byte strobes, and read one at the same time.
 
         Args:
-            skew: a byte each, lowest first: clocks by which AWVALID, WVALID, BREADY and ARVALID come late.
-            response: what the write must be answered with.
-            read: the offset that is read. data: its (value, mask, response).
+            offset: register to write.
+            strobes: one bit per byte.
+            response: expected AXI response of the write.
+            skew: clocks by which AWVALID, WVALID, BREADY and ARVALID are late, one byte each, lowest first.
+            read: offset of the register to read; None for no read.
+            data: expected (value, mask, response) of the read.
         """
         beside = EXACT if read is None else read
         self._put(CaseOperation.BOTH, offset, value, strobes, skew, beside)
@@ -111,51 +107,52 @@ class Script:
         ]
 
     def packet(self, slot: bytes) -> None:
-        """Put 64 bytes into the command window and ring the doorbell."""
+        """Write 64 bytes to the command window and ring the doorbell."""
         self.words += struct.pack("<I", CaseOperation.PACKET | 16 << 8) + slot
 
     def sync_window(self) -> None:
-        """Look what the command window holds: something other than `packet` has changed it."""
+        """Reread the command window, which something other than `packet` changed."""
         self._put(CaseOperation.SYNC_WINDOW)
 
     def state(self, values: Sequence[int], masks: Sequence[int] = (3, *[EXACT] * 5)) -> None:
-        """Read STATE, which must be `values`; queue level and fullness do not count by default."""
-        self.read(STATE, list(zip(values, masks, STATE_NAMES, strict=True)))
+        """Read STATE_REGISTERS and expect `values`; by default, queue level and fullness are ignored."""
+        self.read(STATE_REGISTERS, list(zip(values, masks, STATE_NAMES, strict=True)))
 
     # --- the host's port ---
 
     def host(self, seed: int, withheld: Iterable[str]) -> None:
-        """Let a random host read and write through s_axi, in an area of its own, until a reset.
+        """Start a host that randomly reads and writes its own area through s_axi until a reset.
 
         Args:
-            withheld: of WITHHELD, what it does no more after a while.
+            withheld: names in WITHHELD that it stops doing after a while.
         """
         self._put(CaseOperation.HOST, seed & EXACT, sum(1 << WITHHELD.index(each) for each in withheld))
 
     def host_end(self) -> None:
-        """Let it end what it has begun: every answer and every byte must be right."""
+        """Let the host finish its bursts; every answer and byte must be right."""
         self._put(CaseOperation.HOST_END)
         self.wanted.append((0, EXACT, "answers and bytes of the host that are wrong"))
 
     # --- memory ---
 
     def memory(self, address: int, data: bytes) -> None:
-        """Write `data` to device memory; it is taken back behind the case."""
+        """Write `data` to device memory; undone after the case."""
         padding = -len(data) % 4
         count = 2 + (len(data) + padding) // 4
         self.words += struct.pack("<3I", CaseOperation.MEMORY | count << 8, address, len(data))
         self.words += data + b"\0" * padding
 
     def allow(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """From now on the device may write to [start, end) of these, too."""
+        """Additionally permit the device to write to these [start, end)."""
         self._put(CaseOperation.ALLOW, *(word for pair in ranges for word in pair))
 
     def forbid(self) -> None:
-        """From now on the device may write nowhere."""
+        """Forbid all writes of the device."""
         self._put(CaseOperation.FORBID)
 
     def check(self, places: Iterable[tuple[int, bytes]], name: str, *, required: bool = True) -> None:
-        """Compare memory; with `required` no byte may differ. Two words: how many do, and the first one."""
+        """Compare memory. Records the number of differing bytes and the first one; with `required`, none may
+        differ."""
         body = bytearray()
         for address, data in places:
             body += struct.pack("<2I", address, len(data)) + data + b"\0" * (-len(data) % 4)
@@ -169,35 +166,35 @@ class Script:
     # --- the memory model ---
 
     def knob(self, name: str, value: int) -> None:
-        """Set a knob to its native value: chances are of 65536, bandwidths bytes * 65536."""
+        """Set a knob to its native value: probabilities in 1/65536, bandwidths in bytes * 65536."""
         self._put(CaseOperation.KNOB, tuple(KNOBS).index(name), value)
 
     def fail_burst(self, *, write: bool, burst: int, beat: int = 0, decode: bool = False) -> None:
-        """Answer the burst with that number, from now on, with SLVERR or DECERR; a read at one beat of it."""
+        """Answer burst number `burst`, counted from now, with SLVERR or DECERR; for a read, at one beat."""
         self._put(CaseOperation.FAIL_BURST, int(write), burst, beat, 3 if decode else 2)
 
     def failed(self) -> None:
-        """Record whether that burst has come, where it began, and its ID."""
+        """Record whether that burst has come, its start address and its ID."""
         self._put(CaseOperation.FAILED)
         self.wanted += [(0, 0, "burst has failed"), (0, 0, "its address"), (0, 0, "its ID")]
 
     def hold(self, channel: str, cycles: int) -> None:
-        """Let a channel stand still for so many clocks of traffic."""
+        """Stall a channel for `cycles` clocks of traffic."""
         self._put(CaseOperation.HOLD, CHANNELS.index(channel), cycles)
 
     def clear_faults(self) -> None:
-        """No injected errors and no standstill from now on."""
+        """End all injected errors and stalls."""
         self._put(CaseOperation.CLEAR_FAULTS)
 
     def statistic(self, name: str) -> None:
-        """Record one of STATISTICS, or the clock with the name "cycle"."""
+        """Record one of STATISTICS, or the clock under the name "cycle"."""
         self._put(CaseOperation.STATISTIC, CYCLE if name == "cycle" else STATISTICS.index(name))
         self.wanted.append((0, 0, name))
 
     # --- control ---
 
     def call(self, number: int, routine: Script) -> None:
-        """Execute routine `number`, which is `routine`."""
+        """Execute `routine`, whose number is `number`."""
         self._put(CaseOperation.CALL, number)
         self.wanted += routine.wanted
 

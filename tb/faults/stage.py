@@ -1,5 +1,5 @@
-"""What faults and fuzz have in common: memory before a case, the programs of the vector engine, the probe
-that shows that the device works, and legal commands."""
+"""Common setting of faults and fuzz: initial memory, vector programs, legal commands and the probe of the
+device."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from tb.faults.script import Script
 from tb.stimulus.programs import ProgramMaker
 
 RING: Final = 0x1008_0000
-"""Where rings are; memory behind it is zero, which are NOPs."""
+"""Base of rings; memory after them is zero, which is NOPs."""
 RING_SLOTS: Final = 64
 PROBE: Final = 0x0070_0000
-"""The operands of the probe; no drawn command works here."""
+"""Operands of the probe; no drawn command uses this memory."""
 IRQS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 DROP: Final = regs.CONTROL_CLEAR_ERROR.mask
 
 NO_LIMITS: Final = ((regs.GUARD_SIZE, 0), (regs.WATCHDOG, 0))
-"""Register writes that take back what limits commands."""
+"""Register writes that lift all limits on commands."""
 
 RESET_CLOCKS: Final = (1, 1, 2, 3, 10)
-"""For how many clocks rst_n is low."""
+"""Durations of rst_n low, in clocks, to draw from."""
 
 READY, PROBING = 0, 1
 """Numbers of the routines that every batch has."""
 
 
 class FaultStage:
-    """One batch's memory, legal commands and common routines, drawn from `rng`.
+    """Memory, legal commands and common routines of a batch, drawn from `rng`.
 
     Attributes:
         maker: draws the legal commands.
-        pool: legal commands, packets of each.
-        device: the functional model, in the state in which a case begins.
+        pool: packets of legal commands.
+        device: functional model in the state in which a case begins.
         hardware: the configuration.
-        routines: READY brings a device that was just reset to the state in which a case begins; PROBING
-            demands that an idle device works.
-        first: the case that makes a new device ready.
+        routines: READY brings a device after reset to the state in which a case begins; PROBING checks that
+            an idle device works.
+        first: case that makes a new device ready.
     """
 
     def __init__(self, config: str, rng: random.Random, pool: int, device: PredictedDevice) -> None:
@@ -84,7 +84,7 @@ class FaultStage:
         self.first.insert(self.routines[PROBING])
 
     def _ready(self) -> Script:
-        """Load the programs of the legal commands. The words between them and behind are never loaded."""
+        """Load the programs of the legal commands; no other words of program memory are ever loaded."""
         script = Script()
         script.write((regs.IRQ_ENABLE, IRQS))
         for load in self._loads:
@@ -93,7 +93,7 @@ class FaultStage:
         return script
 
     def ready(self, script: Script) -> None:
-        """Begin a case, or go on behind a hard reset."""
+        """Start a case, or continue after a hard reset."""
         script.call(READY, self.routines[READY])
         device = self.device
         device.power()
@@ -106,10 +106,10 @@ class FaultStage:
         values = np.random.default_rng(1)
         left = values.integers(-8, 9, (6, 9)).astype(np.float32)
         right = values.integers(-8, 9, (9, 5)).astype(np.float32)
-        return left, right, left @ right  # whole numbers: exact in any order
+        return left, right, left @ right  # integers, so the sum is exact in any order
 
     def _probing(self) -> Script:
-        """A product, a sum and a copy of it, each from the one before, and their results."""
+        """Compute a product, copy it, and check both results."""
         left, _, product = self._probe_operands()
         script = Script()
         m, k, n = *left.shape, product.shape[1]
@@ -131,16 +131,16 @@ class FaultStage:
         return script
 
     def probe(self, script: Script) -> None:
-        """Demand that the device works; it is idle or done. Nothing limits commands afterwards."""
+        """Check that an idle device works. Afterwards nothing limits commands."""
         for offset, value in NO_LIMITS:
             self.device.write_reg(offset, value)
         script.call(PROBING, self.routines[PROBING])
 
     def finish(self, script: Script) -> None:
-        """End a case: the device works."""
+        """End a case by checking that the device works."""
         self.probe(script)
         self.device.take_back()
 
 
 EFFORT: Final = 2500.0
-"""Clock cycles, roughly, that a legal command may take."""
+"""Approximate clock cycles that a legal command may take."""

@@ -1,4 +1,4 @@
-"""Functional coverage: which situations the tests have put the device into: docs/verification.md."""
+"""Functional coverage: the situations that tests put the device into (docs/verification.md)."""
 
 FOLDER_VARIABLE = "ECHO_NPU_FUNCTIONAL"
-"""Names the folder that simulators write their coverage to; without it nothing is sampled."""
+"""Environment variable with the folder for coverage files; without it, nothing is sampled."""

@@ -1,7 +1,6 @@
-"""Takes samples while tests run, and writes them down when a test has passed.
+"""Collect samples during a test and save them once it has passed.
 
-The counters are CoverPoints and CoverCrosses of cocotb-coverage, and so is the file: one for each process, in
-the folder that $ECHO_NPU_FUNCTIONAL names.
+Counters and file format are those of cocotb-coverage. Each process writes one file to $ECHO_NPU_FUNCTIONAL.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tb.functional.samples import Labels, Sample, command_samples
 
 
 class PlanError(ValueError):
-    """A sample that the plan has no bin for."""
+    """A sample without a bin in the plan."""
 
 
 def _matches(value: Labels | None, label: str) -> bool:
@@ -31,7 +30,7 @@ def _matches(value: Labels | None, label: str) -> bool:
 
 
 def _sampler(group: CoverGroup) -> Callable[[Mapping[str, Labels]], None]:
-    """The function that counts a sample of a group."""
+    """Return the function that counts a sample of a group."""
 
     def of(axis: str) -> Callable[[Mapping[str, Labels]], Labels | None]:
         return lambda values: values.get(axis)
@@ -59,14 +58,15 @@ def _sampler(group: CoverGroup) -> Callable[[Mapping[str, Labels]], None]:
 
 
 class Coverage:
-    """The library's counters for a plan. A process has one tree: a second one of the same plan counts on."""
+    """The library's counters for a plan. A process has one tree, so a second object for a plan continues its
+    counts."""
 
     def __init__(self, plan: Sequence[CoverGroup] = PLAN) -> None:
         self._groups = {group.name: group for group in plan}
         self._samplers = {group.name: _sampler(group) for group in plan}
 
     def sample(self, samples: Iterable[Sample]) -> None:
-        """Count. PlanError: a label that is not in the plan."""
+        """Count samples. Raises PlanError for a label that is not in the plan."""
         for group, values in samples:
             for axis, labels in values.items():
                 known = self._groups[group].axis(axis).labels
@@ -76,7 +76,7 @@ class Coverage:
             self._samplers[group](values)
 
     def save(self, path: Path) -> None:
-        """Write the library's XML."""
+        """Write the library's XML, atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         coverage_db.export_to_xml(str(part))
@@ -88,7 +88,7 @@ _path: Path | None = None
 
 
 class Collector:
-    """The samples of one test. `commands` takes what was checked; `commit` counts all, `drop` forgets all."""
+    """Samples of one test."""
 
     def __init__(self, config: NpuConfig, knobs: Mapping[str, float], folder: Path) -> None:
         self._config = config
@@ -98,11 +98,11 @@ class Collector:
         self.drop()
 
     def commands(self, commands: Sequence[CheckedCommand]) -> None:
-        """These were executed one behind the other, and compared."""
+        """Add commands that were executed one after the other and compared."""
         self._samples += command_samples(commands, self._config, self._knobs)
 
     def commit(self) -> None:
-        """The test has passed: count, and write the process's file."""
+        """Count all samples and write the process's file; call it when the test has passed."""
         global _process, _path
         _process = _process or Coverage()
         _path = _path or self._folder / f"{Path.cwd().name}-{os.getpid()}-{time.time_ns()}.xml"
@@ -111,6 +111,6 @@ class Collector:
         self._samples.clear()
 
     def drop(self) -> None:
-        """Forget what was seen so far."""
+        """Discard the samples so far."""
         self._samples.clear()
         states.take()

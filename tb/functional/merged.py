@@ -1,4 +1,4 @@
-"""Functional coverage of many runs together: a table, the bins that were missed, an HTML page."""
+"""Functional coverage of many runs: table, missed bins, HTML page."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from tb.functional.plan import PLAN
 from tb.report.page import render
 from tb.results import CampaignResult, Item
 
+SHOWN = 60
+"""Missed bins that are printed."""
+
 
 class CoverageFileError(ValueError):
-    """A file that is no coverage of this plan."""
+    """A file that is not coverage of this plan."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A counter of the plan, and how often each of its bins was hit."""
+    """A counter of the plan with the hits of each bin."""
 
     counter: Counter
     hits: tuple[tuple[Bin, int], ...]
 
     @property
     def excluded(self) -> list[tuple[Bin, str]]:
-        """Bins that cannot be reached and were not, and why."""
+        """Unreachable bins that were not hit, with the reasons."""
         return [(labels, reason) for labels, reason, count in self._reasons() if not count]
 
     @property
     def wrong(self) -> list[tuple[Bin, str]]:
-        """Bins that were hit, although the plan says why they cannot be."""
+        """Bins that were hit although the plan declares them unreachable, with the reasons."""
         return [(labels, reason) for labels, reason, count in self._reasons() if count]
 
     def _reasons(self) -> Iterator[tuple[Bin, str, int]]:
@@ -46,17 +49,18 @@ class Row:
 
     @property
     def missed(self) -> list[Bin]:
-        """Bins that can be reached and were not."""
+        """Reachable bins that were not hit."""
         return [labels for labels, count in self.hits if not count and not self.counter.reason(labels)]
 
     @property
     def hit(self) -> int:
-        """Bins that were hit."""
+        """Number of bins hit."""
         return sum(count > 0 for _, count in self.hits)
 
 
 def coverage_files(folders: Sequence[Path]) -> list[Path]:
-    """The coverage files in these folders. OSError: a folder is not there; CoverageFileError: no file."""
+    """List the coverage files in these folders. Raises OSError for a missing folder, CoverageFileError if
+    there is no file."""
     files = []
     for folder in folders:
         if not folder.is_dir():
@@ -68,14 +72,13 @@ def coverage_files(folders: Sequence[Path]) -> list[Path]:
 
 
 def merged_rows(files: Sequence[Path], merged: Path, plan: Sequence[CoverGroup] = PLAN) -> list[Row]:
-    """Merge files into `merged`; every counter of the plan with the hits of all.
+    """Merge files into `merged` and return every counter of the plan with the total hits.
 
-    Raises:
-        CoverageFileError: a file that is not XML, or made by another plan.
+    Raises CoverageFileError: a file is not XML, or belongs to another plan.
     """
     counters = [counter for group in plan for counter in group.counters()]
     for file in files:
-        _rows(file, counters)  # the library merges by number, whatever a bin is called
+        _rows(file, counters)  # the library matches bins by position, so check their names first
     merged.parent.mkdir(parents=True, exist_ok=True)
     merge_coverage(lambda text: None, str(merged), *map(str, files))
     return _rows(merged, counters)
@@ -103,7 +106,7 @@ def _rows(file: Path, counters: Sequence[Counter]) -> list[Row]:
 
 
 def result(rows: Sequence[Row], pages: Sequence[str] = (), seed: int = 0) -> CampaignResult:
-    """Figures over all bins; an item for each that was missed, or hit although it is excluded."""
+    """Return figures over all bins, and an item per bin that was missed or wrongly excluded."""
     items = []
     for row in rows:
         for labels in row.missed:
@@ -124,7 +127,7 @@ def result(rows: Sequence[Row], pages: Sequence[str] = (), seed: int = 0) -> Cam
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """A line for each counter."""
+    """Return a table with a row per counter."""
     out = Table(title="functional coverage", title_justify="left")
     out.add_column("counter")
     for name in ("bins", "excluded", "hit", "missed", ""):
@@ -143,14 +146,16 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def page(rows: Sequence[Row], plan: Sequence[CoverGroup] = PLAN) -> str:
-    """The HTML page: every counter, with the bins it misses and those it excludes."""
+    """Render the HTML page with missed and excluded bins of every counter."""
     groups = [(group, [row for row in rows if row.counter.group == group.name]) for group in plan]
     return render("functional", groups=groups, figures=result(rows).figures)
 
 
 def report(folders: Sequence[Path], html: Path | None = None) -> tuple[list[Row], CampaignResult]:
-    """Merge what is in the folders, and write the page if it is asked for. Raises as `coverage_files` and
-    `merged_rows`."""
+    """Merge the coverage in the folders and write the page if `html` is given.
+
+    Raises as `coverage_files` and `merged_rows`.
+    """
     rows = merged_rows(coverage_files(folders), folders[0] / "merged" / "coverage.xml")
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
@@ -158,14 +163,14 @@ def report(folders: Sequence[Path], html: Path | None = None) -> tuple[list[Row]
     return rows, result(rows, [str(html)] if html else ())
 
 
-def show(rows: Sequence[Row], outcome: CampaignResult, missed: int = 60) -> None:
+def show(rows: Sequence[Row], outcome: CampaignResult) -> None:
     """Print the table, the first missed bins, and the figures."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(rows))
-    for item in outcome.items[:missed]:
+    for item in outcome.items[:SHOWN]:
         console.print(f"{item.message}: {item.name}", markup=False, highlight=False)
-    if len(outcome.items) > missed:
-        console.print(f"and {len(outcome.items) - missed} more")
+    if len(outcome.items) > SHOWN:
+        console.print(f"and {len(outcome.items) - SHOWN} more")
     figures = outcome.figures
     reachable = figures["functional_reachable"]
     share = 100 * figures["functional_hit"] / reachable

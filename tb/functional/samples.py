@@ -1,4 +1,4 @@
-"""Samples of commands: a checked command, and the one before it, sorted into the plan's bins."""
+"""Classify checked commands, and pairs of consecutive ones, into the plan's bins."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tb.functional.plan import OPCODE_LABELS, STEPS
 PAGE = 4096
 QUICK_CYCLES, SLOW_CYCLES = 3, 40
 HELD_BACK = 0.5
-"""Chance from which on a channel counts as one that holds back."""
+"""Stall probability from which a channel counts as stalling."""
 
 Labels = str | frozenset[str]
 """One bin of an axis, or several at once."""
 
 
 class Sample(NamedTuple):
-    """Labels by the axis of a group; an axis that is not there does not apply."""
+    """Labels by axis of a group; an absent axis does not apply."""
 
     group: str
     values: Mapping[str, Labels]
 
 
 def memory_pattern(knobs: Mapping[str, float]) -> frozenset[str]:
-    """The labels of the memory model's timing; `knobs` as `echo_sim.native.Dram.set` takes them."""
+    """Classify the memory timing; `knobs` as for `echo_sim.native.Dram.set`."""
     chances = {
         name.removeprefix("stall_"): value for name, value in knobs.items() if name.startswith("stall_")
     }
@@ -50,7 +50,7 @@ def memory_pattern(knobs: Mapping[str, float]) -> frozenset[str]:
 def command_samples(
     commands: Sequence[CheckedCommand], config: NpuConfig, knobs: Mapping[str, float]
 ) -> Iterator[Sample]:
-    """All samples of commands that were submitted one behind the other."""
+    """Yield all samples of consecutive commands."""
     memory = memory_pattern(knobs)
     for command in commands:
         irq = "irq" if command.packet.flags & Flags.IRQ else "quiet"
@@ -84,7 +84,7 @@ def _batch(batch: tuple[int, int]) -> str:
 
 
 def size_class(size: int, tile: int, block: int) -> str:
-    """A dimension against a tile and a block, in elements."""
+    """Classify a dimension relative to tile and block, all in elements."""
     if size == 1:
         return "one"
     if size < tile:
@@ -95,7 +95,7 @@ def size_class(size: int, tile: int, block: int) -> str:
 
 
 def product_tiles(dtype: DataType, config: NpuConfig) -> dict[str, tuple[int, int]]:
-    """Tile and block of m, k and n, in elements; a word of the array holds four int8."""
+    """Return tile and block of m, k and n, in elements; a word of the array holds four int8."""
     tile, packed = config.array_rows, 4 if dtype == DataType.INT8 else 1
     return {
         "m": (tile, config.block_m),
@@ -138,7 +138,7 @@ def _product(command: CheckedCommand, config: NpuConfig) -> Sample:
 
 
 def row_class(address: int, length: int, bus: int) -> str:
-    """A row of `length` bytes at `address` against the beats of the bus."""
+    """Classify a row of `length` bytes at `address` relative to the beats of the bus."""
     if address // PAGE != (address + length - 1) // PAGE:
         return "page"
     if length < bus:
@@ -149,7 +149,7 @@ def row_class(address: int, length: int, bus: int) -> str:
 
 
 def alignment(address: int, bus: int) -> str:
-    """Where on the bus an address is."""
+    """Classify an address by its alignment on the bus."""
     return "odd" if address % 4 else "word" if address % bus else "beat"
 
 
@@ -226,12 +226,12 @@ def _forms(stream: Descriptor) -> frozenset[str]:
 # ---- neighbours ------------------------------------------------------------------------------------------
 
 Span = tuple[str, int, int]
-"""Memory or program memory, first, and one past the last."""
+""""memory" or "programs", first address, and end (exclusive)."""
 
 
 def _spans(command: CheckedCommand) -> tuple[list[Span], list[Span]]:
-    """What a command reads and what it writes, each operand from its first to its last byte, as the device
-    looks at it."""
+    """Return what a command reads and what it writes, each operand from first to last byte, as the device
+    sees it."""
     reads = [("memory", each.address, each.address + each.extent(command.batch)) for each in command.sources]
     writes: list[Span] = []
     if command.dst is not None:
@@ -254,7 +254,7 @@ def _touch(one: Sequence[Span], other: Sequence[Span]) -> bool:
 
 
 def hazards(before: CheckedCommand, after: CheckedCommand) -> frozenset[str]:
-    """What the two share: labels of the axis "hazard"."""
+    """Return the labels of the axis "hazard" for two consecutive commands."""
     (old_reads, old_writes), (new_reads, new_writes) = _spans(before), _spans(after)
     found = {
         name

@@ -1,4 +1,4 @@
-"""Samples of device states: what npu_cover.sv counted, sorted into the plan's bins."""
+"""Classify device states counted by npu_cover.sv into the plan's bins."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tb.functional.plan import CAUSES, PHASES, RING
 from tb.functional.samples import Sample
 
 SEEN = np.dtype([("state", np.uint32), ("events", np.uint32), ("count", np.uint64)])
-"""A state of the device, what happened in it, and in how many clocks."""
+"""A state of the device, the events in it, and the number of clocks."""
 
-# Where npu_cover.sv puts what: lowest bit and width.
+# Fields of npu_cover.sv: lowest bit and width.
 PHASE, LEVEL, RING_CLASS, WRAPPED = (0, 4), (4, 5), (9, 3), (12, 1)
 SLOT_VALID, SLOT_VECTOR, IRQ_STATUS, IRQ_ENABLE = (13, 3), (16, 3), (19, 3), (22, 3)
 FROM_RING, IS_FENCE, IS_MATMUL, CONFLICT, ENGINE_FREE = (25, 1), (26, 1), (27, 1), (28, 1), (29, 1)
@@ -30,7 +30,7 @@ _FULL_LEVEL = 16
 
 
 def take() -> NDArray[np.void]:
-    """What the board has counted since the last call, as an array of SEEN."""
+    """Return what the board has counted since the last call, as an array of SEEN."""
     lib = ctypes.CDLL(None)
     lib.echo_cover_pending.restype = ctypes.c_uint64
     lib.echo_cover_take.argtypes = (ctypes.c_void_p,)
@@ -40,7 +40,7 @@ def take() -> NDArray[np.void]:
 
 
 def samples(seen: NDArray[np.void]) -> Iterator[Sample]:
-    """Every different situation that was seen, once for each group that looks at it."""
+    """Yield each distinct situation once for each group that samples it."""
     yield from _queues(seen)
     yield from _starts(seen)
     yield from _errors(seen)
@@ -51,7 +51,7 @@ def samples(seen: NDArray[np.void]) -> Iterator[Sample]:
 
 
 def under_way(state: int) -> str:
-    """The commands in the engines by their engine, the oldest first, or "idle"."""
+    """Return the engines ("M", "V") of the commands in progress, oldest first, or "idle"."""
     valid, vector = _get(state, SLOT_VALID), _get(state, SLOT_VECTOR)
     return "".join("MV"[vector >> i & 1] for i in range(3) if valid >> i & 1) or "idle"
 
@@ -67,7 +67,7 @@ def _mask(*fields: Field) -> int:
 def _different(
     seen: NDArray[np.void], state: tuple[Field, ...], events: tuple[Field, ...] = ()
 ) -> Iterator[tuple[int, int]]:
-    """The different values of these fields; where `events` are given, only where one of them happened."""
+    """Yield the distinct values of these fields; with `events`, only where one of the events happened."""
     happened = seen["events"] & np.uint32(_mask(*events))
     words = (seen["state"] & np.uint32(_mask(*state))).astype(np.uint64) << np.uint64(32) | happened
     for word in np.unique(words[happened != 0] if events else words).tolist():
@@ -125,7 +125,7 @@ def _starts(seen: NDArray[np.void]) -> Iterator[Sample]:
 
 
 def _errors(seen: NDArray[np.void]) -> Iterator[Sample]:
-    # An engine's error or a reset in the same clock takes precedence, so that the other one did not happen.
+    # An engine's error or a reset in the same clock takes precedence and suppresses this error.
     alone = seen[(seen["events"] & np.uint32(_mask(ENGINE_FAULT, SOFT_RESET, HARD_RESET))) == 0]
     fields = (PHASE, LEVEL, RING_CLASS, SLOT_VALID, SLOT_VECTOR, FROM_RING)
     for state, events in _different(alone, fields, (FAULT,)):

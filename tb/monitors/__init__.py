@@ -1,1 +1,1 @@
-"""Passive observers: they drive nothing."""
+"""Passive observers."""

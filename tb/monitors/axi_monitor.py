@@ -1,4 +1,4 @@
-"""The memory bus as the memory model saw it: traffic and protocol violations, counted natively."""
+"""Traffic and protocol violations on the memory bus, counted by the memory model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from echo_sim.native import Dram
 
 
 class ProtocolViolationError(AssertionError):
-    """The device broke a rule of AXI4 on m_axi."""
+    """The device violated AXI4 on m_axi."""
 
 
 class AxiMonitor:
@@ -17,15 +17,14 @@ class AxiMonitor:
         dram.clear_statistics()
 
     def traffic(self) -> dict[str, int]:
-        """Bursts, beats and bytes each way, peaks and errors since the last `finish`."""
+        """Return bursts, beats and bytes each way, peaks and errors since the last `finish`."""
         return self._dram.statistics()
 
     def finish(self) -> None:
-        """End of the test.
+        """Check the traffic at the end of a test and reset the counters.
 
-        Raises:
-            ProtocolViolationError: a rule of AXI4 was broken, an access went outside of memory, or bursts
-                are still under way although the device says it is done.
+        Raises ProtocolViolationError: AXI4 was violated, an access left memory, or bursts are still
+        outstanding although the device is idle.
         """
         figures = self._dram.statistics()
         violations = self._dram.violations()

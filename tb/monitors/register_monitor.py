@@ -1,4 +1,4 @@
-"""Hands every register write that the device accepted to whoever wants to know, in the order of the bus."""
+"""Delivers every register write that the device accepted, in bus order."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Listener = Callable[[list[ObservedWrite]], None]
 
 
 class RegisterMonitor:
-    """Takes the writes that the testbench recorded natively, whoever their master was.
+    """Forward the writes that the simulator recorded natively, whatever their master.
 
-    `sync()` delivers what happened since the last call; nothing wakes Python in between.
+    `sync()` delivers all writes since the last call; Python is not involved in between.
     """
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.doorbells: Counter[str] = Counter()
-        """How often work was announced: "window", "ring"."""
+        """Doorbells seen, by "window" and "ring"."""
         record_writes()
 
     def sync(self) -> None:
@@ -35,5 +35,5 @@ class RegisterMonitor:
             self.listener(writes)
 
     def drop(self) -> None:
-        """Lose the writes seen so far: for tests of the scoreboard."""
+        """Discard the writes seen so far, to test the scoreboard."""
         observed_writes()

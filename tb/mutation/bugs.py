@@ -1,5 +1,5 @@
-"""Puts each known bug into the RTL and demands that the regression finds it; or that the campaign of random
-stimulus which its patch names does."""
+"""Insert each known bug into the RTL and require that the regression, or the random campaign of its patch,
+finds it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ TREE = "bugs"
 
 
 def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> CampaignResult:
-    """Run the regression on each known bug, or on the one named `only`. `named`: only the tests that the
-    patches name, all of them on each bug.
+    """Run the regression on each known bug, or on the one named `only`.
+
+    Args:
+        named: run just the tests that the patches name, all of them on each bug.
 
     Raises:
-        PatchError: a patch does not apply any more. ValueError: no such bug.
+        PatchError: a patch no longer applies.
+        ValueError: no such bug.
         TreeError, UnchangedFailsError, SimulationError, BuildError, ToolMissingError: as `Judge.judge`.
     """
     started = time.monotonic()
@@ -50,7 +53,7 @@ def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> Campai
 
 
 def _planted(only: str) -> tuple[Path, dict[int, Bug], dict[int, Bug]]:
-    """The tree that has every bug behind its number, all bugs, and those asked for. Raises as `play`."""
+    """Return the tree with every bug behind its number, all bugs, and the chosen ones. Raises as `play`."""
     bugs = dict(enumerate(load_bugs(), 1))
     chosen = {number: bug for number, bug in bugs.items() if only in ("", bug.name)}
     if not chosen:
@@ -62,7 +65,7 @@ def _planted(only: str) -> tuple[Path, dict[int, Bug], dict[int, Bug]]:
 
 
 def search(seed: int, only: str = "") -> CampaignResult:
-    """Let the campaigns that patches name look for their bugs, or for that of `only`. Raises as `play`."""
+    """Run the campaigns that patches name against their bugs, or against `only`. Raises as `play`."""
     started = time.monotonic()
     folder, _, chosen = _planted(only)
     wanted = [(number, bug.search) for number, bug in chosen.items() if bug.search is not None]
@@ -83,7 +86,7 @@ def search(seed: int, only: str = "") -> CampaignResult:
 
 
 def report(result: CampaignResult) -> str:
-    """The result as text."""
+    """Format the result as text."""
     lines = [f"{item.name:40} {item.detail or 'NOT FOUND: ' + item.message}" for item in result.items]
     figures = result.figures
     lines.append(

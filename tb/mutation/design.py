@@ -1,15 +1,15 @@
-"""Mistakes of a designer, not of a typist: a counter too narrow, a term forgotten, a value too old.
+"""Mutations that imitate design mistakes: a counter too narrow, a forgotten term, a stale value.
 
 | class | mistake | example |
 | --- | --- | --- |
 | width | a size, count or address cut to 8 or 16 bits | `rows_q <= rows_q - 1` as `8'(rows_q - 1)` |
 | handshake | an enable or a handshake left out of a conjunction | `rvalid && rready` as `rvalid` |
-| term | another term of a conjunction or disjunction left out | `near_a` for `near_a`, or `near_b` |
+| term | another term of a conjunction or disjunction left out | `near_a or near_b` as `near_a` |
 | extent | a summand left out | `base + rows * stride` as `base` |
 | stale | a register in place of its next value, or a signal one clock late | `count_q` for `count_d` |
 | priority | the order of two conditions swapped, or one taken for the other | `if (b) .. else if (a)` |
-| sibling | a signal of the same type and a name like it | `batch1` for `batch0`, `src2` for `src1` |
-| exchange | two of those for one another | `.batch0_i(batch1), .batch1_i(batch0)` |
+| sibling | a signal of the same type with a similar name | `batch1` for `batch0`, `src2` for `src1` |
+| exchange | two of these for each other | `.batch0_i(batch1), .batch1_i(batch0)` |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tb.mutation.widths import Span, widths_of
 CLASSES = ("width", "handshake", "term", "extent", "stale", "priority", "sibling", "exchange")
 
 CUTS = (8, 16)
-"""What a size is cut to, in bits."""
+"""Widths that a size is cut to, in bits."""
 WIDEST = 64
 """A wider signal is data."""
 
@@ -44,18 +44,18 @@ COMPARISONS = (
 NAMES = ("IdentifierName", "ScopedName", "IdentifierSelectName")
 LITERALS = ("IntegerVectorExpression", "IntegerLiteralExpression", "UnbasedUnsizedLiteralExpression")
 
-# What a name must have for its value to be a size, a place or a count.
+# Names that match hold a size, a position or a count.
 _SIZE = re.compile(
     r"addr|base|row|col|count|left|index|step|stride|batch|seg|rep\b|rep_|length|bytes|granule|position|head|tail|slot"
     r"|level|retired|taken|beat|page|depth|macs|cycles|busy|stall|commands|target|pc_|room|word_q|words|offset"
     r"|\b[mkn](0|b)?_(q|i|o|left|step)\b|\.[mkn]\b"
 )
-# What says when something happens.
+# Names that match control when something happens.
 _GUARD = re.compile(
     r"valid|ready|enable|busy|idle|empty|full|free|room|done|abort|take|push|pop|asked|ask\b|pending|strobe|start|last"
     r"|first|_q\b|next|ok\b|go\b|write|read"
 )
-# Names that differ in one of these are siblings.
+# Names that differ in one of these pairs are siblings.
 _PAIRS = (
     ("0", "1"),
     ("1", "2"),
@@ -80,7 +80,7 @@ _NOT_DELAYED = re.compile(r"clk|rst")
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A mistake at one place: its class, what the place becomes, and a declaration that it needs."""
+    """A mistake at one place: its class, the new text, and a declaration that it needs (offset, text)."""
 
     operator: str
     mutated: str
@@ -89,14 +89,14 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class Exchange:
-    """Two places of which each becomes the other."""
+    """Two places whose texts are exchanged."""
 
     first: Site
     second: Site
 
 
 class ChangedDesign:
-    """What a source declares, and the changes of its places."""
+    """Declarations of a source, and the design mistakes at its places."""
 
     def __init__(self, source: RtlSource) -> None:
         self._source = source
@@ -107,7 +107,7 @@ class ChangedDesign:
         self._clock = next((name for name in ("clk_i", "clk") if name in self._declared), "")
 
     def changes(self, site: Site) -> Iterator[Change]:
-        """The design's mistakes at a place."""
+        """Yield the design mistakes at a place."""
         node, kind = site.node, kind_of(site.node)
         if site.role == "priority":
             yield from self._order(node)
@@ -193,9 +193,9 @@ class ChangedDesign:
     # ---- siblings ----
 
     def siblings(self, site: Site) -> list[str]:
-        """Names like the one at this place, one part exchanged, that the source has as well.
+        """Return existing names that differ from the one at this place in one part.
 
-        Nothing takes the place of a whole array, and no array that of a vector.
+        Whole arrays are not replaced, and no array replaces a vector.
         """
         text = self._source.text[site.start : site.end]
         if text in self._arrays:
@@ -208,7 +208,7 @@ class ChangedDesign:
         return list(found)
 
     def exchanges(self, sites: Sequence[Site]) -> Iterator[Exchange]:
-        """Pairs of whole values that stand at places whose names are siblings as they are."""
+        """Yield pairs of whole values that are siblings and are assigned to siblings."""
         values = [
             site
             for site in sites
@@ -229,7 +229,7 @@ class ChangedDesign:
                     yield Exchange(first, second)
 
     def _target(self, site: Site) -> str:
-        """What a value is given to: the left side of its assignment, or the port."""
+        """Return the left side of the assignment that takes the value, or the port."""
         if site.context.startswith("."):
             return site.context.partition("(")[0]
         return re.split(r"<=|=", site.context, maxsplit=1)[0].strip()
@@ -239,14 +239,15 @@ class ChangedDesign:
 
 
 def _flat(node: Any, kind: str) -> list[Any]:
-    """The terms of a chain of one operator."""
+    """Return the terms of a chain of one operator."""
     if kind_of(node) != kind:
         return [node]
     return [*_flat(node.left, kind), *_flat(node.right, kind)]
 
 
 def _exclusive(first: str, second: str) -> bool:
-    """Whether two conditions compare the same with two constants: their order does not matter then."""
+    """Return whether two conditions compare the same with two constants, so that their order does not
+    matter."""
     sides = [
         re.fullmatch(r"\(?([\w.\[\]]+) == ([A-Z]\w*|\d\S*?)\)?", text.strip()) for text in (first, second)
     ]
@@ -255,17 +256,17 @@ def _exclusive(first: str, second: str) -> bool:
 
 
 def _like(name: str) -> Iterator[str]:
-    """Names in which one part is exchanged for its sibling."""
+    """Yield names with one part replaced by its sibling."""
     for pair in _PAIRS:
         for old, new in (pair, pair[::-1]):
-            # A digit ends a part, letters are a part of their own.
+            # A digit ends a part; letters form a part of their own.
             pattern = rf"{old}(?=_|$)" if old.isdigit() else rf"(?<![A-Za-z]){old}(?![a-z])"
             for match in re.finditer(pattern, name):
                 yield f"{name[: match.start()]}{new}{name[match.end() :]}"
 
 
 def _like_text(text: str) -> Iterator[str]:
-    """Texts in which all names are exchanged for siblings in the same way, or one of them."""
+    """Yield texts in which one name is replaced by a sibling."""
     for match in re.finditer(r"[A-Za-z_]\w*", text):
         for name in _like(match[0]):
             yield f"{text[: match.start()]}{name}{text[match.end() :]}"
@@ -276,21 +277,22 @@ def _without_comments(text: str) -> str:
 
 
 def _declarations(source: RtlSource) -> Iterator[tuple[str, int]]:
-    """Signals of the module that are no arrays, and where behind the declaration there is room for more."""
+    """Yield signals of the module that are no arrays, with the offset at which declarations can be
+    inserted."""
     for declarator, end in _declarators(source):
         if not children(declarator):
             yield str(declarator.name.valueText), end
 
 
 def _arrays(source: RtlSource) -> Iterator[str]:
-    """Signals of the module with an unpacked dimension."""
+    """Yield signals of the module with an unpacked dimension."""
     for declarator, _ in _declarators(source):
         if any("Dimension" in kind_of(child) for child in children(declarator)):
             yield str(declarator.name.valueText)
 
 
 def _declarators(source: RtlSource) -> Iterator[tuple[Any, int]]:
-    """Each port and signal of the module, and the end of its declaration."""
+    """Yield each port and signal of the module with the end of its declaration."""
     header_end = 0
 
     def walk(node: Any) -> Iterator[tuple[Any, int]]:

@@ -1,9 +1,9 @@
-"""The cocotb side: one simulator that forks for each change, and lets the fork run the tests that it is told.
+"""Simulator side of mutation: fork a running simulator for each change.
 
-Starting a simulator and importing everything takes longer than most changes live. So it is done once: the
-first test waits for orders; for each one the process forks, the fork selects the change (it takes effect
-with the reset that begins each test), puts the tests of the order into cocotb's queue and goes on as any
-regression does, with log and results of its own, while the parent waits for its end.
+Starting a simulator and importing everything takes longer than most changes survive, so it is done once. The
+first test waits for orders and forks for each. The fork selects the change, which takes effect with the reset
+that begins each test. It then puts the order's tests into cocotb's queue and continues as any regression,
+with its own log and results, while the parent waits for its end.
 """
 
 from __future__ import annotations
@@ -37,8 +37,13 @@ _POLL_S = 0.005
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One test: its full name as cocotb has it, with or without memory stalls, and the device cycles after
-    which it is stopped."""
+    """One test under mutation.
+
+    Attributes:
+        test: full name in cocotb.
+        stalls: whether memory stalls.
+        cycles: device cycles after which it is stopped.
+    """
 
     test: str
     stalls: bool
@@ -47,8 +52,10 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """Run `trials` up to the first that fails, with change `number`, for at most `seconds` of wall time; log
-    and results go to files in `folder`."""
+    """Run `trials` with change `number` up to the first failure, for at most `seconds` of wall time.
+
+    Log and results go to `folder`.
+    """
 
     number: int
     trials: tuple[Trial, ...]
@@ -58,7 +65,7 @@ class Order:
 
 @dataclasses.dataclass(frozen=True)
 class TrialAnswer:
-    """How the fork ended: its exit status (negative: the signal), None if it was stopped for its time."""
+    """End of the fork: wall seconds and exit status (negative: signal; None: stopped after its time)."""
 
     status: int | None
     seconds: float
@@ -77,11 +84,11 @@ def _with_memory(body: Callable[..., Awaitable[None]], stalls: bool) -> Callable
 
 
 def _become(order: Order, queue: list[Any], available: Mapping[str, Any]) -> None:
-    """In the fork: everything that makes it the run of this order."""
+    """Turn the fork into the run of this order."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Verilator's threads are not there any more, so nothing may wait for their end: leave at once, and let
-    # no buffer hold what was printed.
+    # Verilator's threads do not survive the fork, so leave without waiting for them, and do not buffer
+    # output.
     libc.on_exit(libc._exit, None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IONBF, 0)
     order.folder.mkdir(parents=True, exist_ok=True)
@@ -113,12 +120,12 @@ def _wait(child: int, seconds: float) -> int | None:
 
 @cocotb.test(stage=-1)
 async def dispatch(dut: Any) -> None:
-    """Serve orders until there are no more."""
+    """Serve orders until None arrives or the connection closes."""
     queue = cocotb.regression._manager_inst._test_queue
     available = _tests(queue)
     connection = Client(os.environ[SOCKET_VARIABLE], family="AF_UNIX")
     connection.send(sorted(available))
-    gc.freeze()  # forks share what no collector touches
+    gc.freeze()  # forks share memory that the collector does not touch
     with contextlib.suppress(EOFError):
         while (order := connection.recv()) is not None:
             started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Mutants that no test can find, because they do the same: a reviewed list with the proof of each."""
+"""Reviewed list of equivalent mutants, which no test can find, with the proof of each."""
 
 from __future__ import annotations
 
@@ -13,35 +13,26 @@ LIST = Path(__file__).with_name("equivalents.toml")
 
 
 class EquivalentsError(UnjudgedError):
-    """A list that is malformed, names a mutant twice, gives no reason, or names one that does not exist."""
+    """The list is malformed, names a mutant twice or one that does not exist, or gives no reason."""
 
 
 def load_equivalents(path: Path = LIST) -> dict[str, str]:
-    """The reason of each mutant that is equivalent, by its identity.
+    """Return the reason of each equivalent mutant by its identity.
 
-    Raises:
-        EquivalentsError: malformed, twice the same, or without a reason. OSError: not there.
+    Raises EquivalentsError: malformed, a duplicate, or no reason. OSError: no such file.
     """
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", [])
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise EquivalentsError(f"{path}: {error}") from None
-    found: dict[str, str] = {}
-    for entry in entries:
-        if set(entry) != {"mutant", "reason"} or not entry["reason"].strip():
-            raise EquivalentsError(f"{path}: an entry has a mutant and a reason, not {entry}")
-        if entry["mutant"] in found:
-            raise EquivalentsError(f"{path}: twice: {entry['mutant']}")
-        found[entry["mutant"]] = " ".join(entry["reason"].split())
-    return found
+    for mutant, reason in entries.items():
+        if not isinstance(reason, str) or not reason.strip():
+            raise EquivalentsError(f"{path}: no reason for {mutant}")
+    return {mutant: " ".join(reason.split()) for mutant, reason in entries.items()}
 
 
 def check_known(equivalents: Iterable[str], mutants: Iterable[Mutant]) -> None:
-    """Whether the RTL still has them all.
-
-    Raises:
-        EquivalentsError: names the one that it has not.
-    """
+    """Check that the RTL still has all listed mutants. Raise EquivalentsError naming one that it has not."""
     known = {mutant.identity for mutant in mutants}
     for identity in equivalents:
         if identity not in known:

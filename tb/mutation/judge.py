@@ -1,4 +1,4 @@
-"""Runs changes of the RTL against the regression: likeliest tests first, all of them before one survives."""
+"""Run the regression on changes of the RTL, likeliest tests first; a survivor has passed all of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -20,9 +18,10 @@ from pathlib import Path
 from echo_sim.build import build
 from echo_sim.designs import npu_design
 from echo_sim.places import RTL_VARIABLE
-from echo_sim.processes import run_bounded, stop_all
+from echo_sim.processes import stop_all
 from echo_sim.run import RUNS, SimulationError, run
 from tb.blocks import sources_of
+from tb.children import run_python
 from tb.mutation.dispatcher import Trial
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
@@ -33,9 +32,9 @@ from tb.results import UnjudgedError
 from tb.suites import SUITE_FOLDERS
 
 QUICK_S = 10.0
-"""Seconds of the first trials, which all changes meet before any one meets the others."""
+"""Seconds of the first trials. All changes meet these before any change meets the others."""
 PROGRAMS = 20
-"""pyuvm programs that a change must survive, too."""
+"""pyuvm programs that a change must survive as well."""
 WALL_S = 120.0
 WALL_FACTOR = 20.0
 BLOCK_TIMEOUT_S = 900.0
@@ -51,13 +50,19 @@ _WITHOUT_LIMIT = 10_000_000
 
 
 class UnchangedFailsError(UnjudgedError):
-    """The RTL with no change selected fails: nothing can be said about changes."""
+    """The RTL without a change fails, so changes cannot be judged."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A change to be judged: its number, the file it is in, names of tests that may find it, and whether it
-    may show after power-up only."""
+    """A change to be judged.
+
+    Attributes:
+        number: of the change.
+        file: name of the changed file.
+        hints: parts of the names of tests that may find it.
+        reset: whether it may show only after power-up.
+    """
 
     number: int
     file: str
@@ -67,7 +72,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class MutantFinding:
-    """What became of a change: the test that found it and what that said, or nothing."""
+    """The test that found a change and its message; empty if none did."""
 
     killer: str
     how: str
@@ -80,7 +85,7 @@ class MutantFinding:
 
 
 def blocks_of(file: str) -> list[str]:
-    """The testbenches of single modules that hold this file, as files of tests relative to the repository."""
+    """Return the test files of module testbenches that contain this file, relative to the repository."""
     found = []
     for path in sorted((ROOT / "tests" / "rtl").glob("*/*/test_*.py")):
         benches = [*path.parent.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{path.parent.name}.sv")]
@@ -91,7 +96,7 @@ def blocks_of(file: str) -> list[str]:
 
 
 def _state_of_tests() -> str:
-    """Changes with the text of any test, and of what tests are made of."""
+    """Return a digest of the tests and of everything they are made of."""
     digest = hashlib.sha256()
     for folder in (*SUITE_FOLDERS, "tb", "runtime"):
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -100,24 +105,26 @@ def _state_of_tests() -> str:
 
 
 def short(trial: Trial) -> str:
-    """A test's name as people say it."""
+    """Return a test's short name."""
     name = trial.test.removeprefix("tests.commands.test_").removeprefix("tests.programs.test_")
     return f"{name} (stalls)" if trial.stalls else name
 
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Held by one at a time, across processes."""
+    """Hold the lock `path`, exclusively across processes."""
     with open(path, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 class Judge:
-    """Judges the changes in the tree `folder`, with `jobs` simulators at a time.
+    """Judge changes in the tree `folder`, with `jobs` simulators at a time.
 
-    `name` tells runs at the same time apart. `say` gets a line for each change that is found. With `among`
-    there are no other tests than those whose names these are part of, and the testbenches of modules.
+    Args:
+        name: unique among concurrent judges.
+        say: gets a line for each change judged.
+        among: parts of the names of the tests to run, besides the testbenches of modules; empty for all.
     """
 
     def __init__(
@@ -141,12 +148,14 @@ class Judge:
         self._block_limits: dict[str, float] = {}
 
     def judge(self, cases: Sequence[Case], *, whole: bool = True) -> dict[int, MutantFinding]:
-        """What becomes of each change, by number. Without `whole`, a change that the first trials and the
-        module's own testbench do not find survives.
+        """Return the finding of each change by number.
+
+        Without `whole`, a change survives if the first trials and its module's testbench do not find it.
 
         Raises:
             UnchangedFailsError: the RTL without a change fails.
-            SimulationError: a simulator does not work. BuildError, ToolMissingError: as `build`.
+            SimulationError: a simulator does not work.
+            BuildError, ToolMissingError: as `build`.
         """
         directory = build(self._design, quiet=False)
         programs = [{"sequence": "mixed", "seed": self._seed + number} for number in range(PROGRAMS)]
@@ -182,8 +191,10 @@ class Judge:
         return findings
 
     def _cycles(self, directory: Path) -> Mapping[Key, int]:
-        """What every trial takes with no change selected, all of which must pass; measured once for each
-        simulator, seed and state of the tests."""
+        """Return the cycles of every trial without a change; all must pass.
+
+        They are measured once per simulator, seed and state of the tests.
+        """
         facts = json.dumps(
             [self._seed, self._among, (directory / "fingerprint").read_text(), _state_of_tests()]
         )
@@ -199,7 +210,7 @@ class Judge:
             return cycles
 
     def _reference(self, part: int) -> dict[Key, int]:
-        """What every one of `jobs` trials takes, from the one numbered `part`."""
+        """Measure every `jobs`-th trial, starting at number `part`."""
         with self._worker(f"reference{part}") as worker:
             keys = [
                 (test, stalls)
@@ -225,7 +236,7 @@ class Judge:
         *,
         simulator: bool,
     ) -> None:
-        """Do `what` with each case on a pool; seconds add up."""
+        """Judge each case with `what` on a pool, adding up the seconds per case."""
         waiting = deque(cases)
 
         def serve(part: int) -> None:
@@ -269,8 +280,8 @@ class Judge:
         return MutantFinding(short(verdict.trial), verdict.how, verdict.seconds)
 
     def _power_up(self, case: Case) -> MutantFinding:
-        """A few tests, each time from another state of all registers: a fork begins with those of a device
-        that was reset before."""
+        """Run a few tests from random initial states; a fork starts from the state of a device that was
+        reset."""
         started = time.monotonic()
         for number in range(POWER_UPS):
             try:
@@ -297,7 +308,7 @@ class Judge:
         return MutantFinding("", "", time.monotonic() - started)
 
     def _block(self, case: Case) -> MutantFinding:
-        """The module's own testbenches, from the same changed sources."""
+        """Run the module's own testbenches on the changed sources."""
         started = time.monotonic()
         for tests in blocks_of(case.file):
             with _alone(self._folder / f".{Path(tests).parent.name}.lock"):
@@ -309,7 +320,7 @@ class Judge:
         return MutantFinding("", "", time.monotonic() - started)
 
     def _block_limit(self, tests: str) -> float:
-        """Seconds after which these tests hang, from what they take, and their build, without a change."""
+        """Return the seconds after which these tests hang, from their time (with build) without a change."""
         started = time.monotonic()
         how = self._run_block(tests, 0, BLOCK_TIMEOUT_S)
         if how:
@@ -317,23 +328,17 @@ class Judge:
         return BLOCK_MORE_S + BLOCK_FACTOR * (time.monotonic() - started)
 
     def _run_block(self, tests: str, number: int, limit: float) -> str:
-        """How these tests fail with this change; empty when they pass."""
+        """Return how these tests fail with this change; empty if they pass."""
         log = RUNS / f"{self._name}-block-{Path(tests).parent.name}.log"
+        environment = {
+            RTL_VARIABLE: str(self._folder),
+            SELECTOR_VARIABLE: str(number),
+            "SEED": str(self._seed),
+        }
         try:
-            status = run_bounded(
-                # Those that plant faults of their own do not simulate the changed sources.
-                [sys.executable, "-m", "pytest", "-x", "-q", "-k", "not is_found", tests],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
-                    RTL_VARIABLE: str(self._folder),
-                    SELECTOR_VARIABLE: str(number),
-                    "SEED": str(self._seed),
-                },
-                cwd=ROOT,
-                log=log,
-                timeout=limit,
-            )
+            # Tests that insert their own faults do not simulate the changed sources.
+            arguments = ["-m", "pytest", "-x", "-q", "-k", "not is_found", tests]
+            status = run_python(arguments, log, limit, environment)
         except subprocess.TimeoutExpired:
             return f"it hangs: no end after {limit:.0f} s"
         text = log.read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Draws mutants of the RTL, runs the regression on each, and says which were found."""
+"""Draw mutants of the RTL, run the regression on each, and report which were found."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def result_of(
     count: int,
     seconds: float,
 ) -> CampaignResult:
-    """The campaign's result; a mutant that was not found is an item that failed. Of each class there are the
-    figures `<class> killed` and `<class> survived`."""
+    """Return the campaign's result; a mutant that was not found is a failed item.
+
+    Figures include `<class> killed` and `<class> survived` of each class.
+    """
     figures: Counter[str] = Counter(mutants=0, killed=0, survived=0, equivalent=0, illegal=0)
     items = []
     for number, mutant in mutants.items():
@@ -56,7 +58,7 @@ def result_of(
 
 
 def report(result: CampaignResult) -> str:
-    """The result as text: a line for each file and each class, the sums."""
+    """Format the result as text: a line per file and per class, and totals."""
     rows: dict[str, Counter[str]] = {}
     for item in result.items:
         row = rows.setdefault(item.name.partition(":")[0], Counter())
@@ -91,12 +93,13 @@ def play(
     """Draw `count` mutants and judge those of the shard, or those whose numbers `only` lists.
 
     Args:
-        quick: first trials and block testbenches only.
-        refute: judge the equivalent ones as well: none may be found.
+        quick: run only first trials and block testbenches.
+        refute: judge equivalent mutants as well; none may be found.
 
     Raises:
-        UnjudgedError: a list or a file of the RTL is not as it has to be, or the unchanged RTL fails.
-        ValueError: more mutants than there are. BuildError, ToolMissingError: as `build`.
+        UnjudgedError: a list or a file of the RTL is unusable, or the unchanged RTL fails.
+        ValueError: `count` exceeds the number of mutants.
+        BuildError, ToolMissingError: as `build`.
     """
     started = time.monotonic()
     files = sources()

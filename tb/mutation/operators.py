@@ -1,6 +1,6 @@
-"""What is done to a place of the RTL: one small mistake each, of the kinds that people make.
+"""Mutation operators: one small mistake per place, of the kinds that people make.
 
-Here are the slips of a typist; `tb.mutation.design` has the mistakes of a designer.
+This module has typing slips; `tb.mutation.design` has design mistakes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tb.mutation.design import ChangedDesign
 from tb.mutation.schemata import Edit, Mutant
 from tb.mutation.syntax import RtlSource, Site, children, kind_of, one_line
 
-# Binary operators and what each becomes, by class. "<" and its kin move a bound by one.
+# Class and replacements of each binary operator; comparisons move a bound by one.
 REPLACED: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
     "AddExpression": ("arithmetic", {"+": ("-",)}),
     "SubtractExpression": ("arithmetic", {"-": ("+",)}),
@@ -41,7 +41,7 @@ CLASSES = (
     *("condition", "constant", "ternary", "statement", "case arm", "reset"),
     *design.CLASSES,
 )
-"""All classes, in the order in which reports name them."""
+"""All classes, in the order of reports."""
 NEGATIONS = {"UnaryLogicalNotExpression": "!", "UnaryBitwiseNotExpression": "~"}
 REDUCTIONS = {"UnaryBitwiseAndExpression": ("&", "|"), "UnaryBitwiseOrExpression": ("|", "&")}
 
@@ -50,7 +50,7 @@ _BASES = {"b": (2, "b"), "d": (10, "d"), "h": (16, "X")}
 
 
 def changed_literals(text: str) -> list[str]:
-    """The literals beside an integer literal: the value plus and minus one, in its own width and base."""
+    """Return an integer literal plus and minus one, in its own width and base."""
     if text in ("'0", "'1"):
         return ["'1" if text == "'0" else "'0"]
     sized = _SIZED.match(text)
@@ -67,7 +67,7 @@ def changed_literals(text: str) -> list[str]:
 
 
 def _expression(source: RtlSource, site: Site) -> Iterator[tuple[str, str]]:
-    """Class and text of each changed expression."""
+    """Yield class and text of each changed expression."""
     node, kind = site.node, kind_of(site.node)
     text = source.text[site.start : site.end]
     if site.role == "predicate":
@@ -79,7 +79,7 @@ def _expression(source: RtlSource, site: Site) -> Iterator[tuple[str, str]]:
         name, table = REPLACED[kind]
         left, right = source.text_of(node.left), source.text_of(node.right)
         for operator in table[str(node.operatorToken.valueText)]:
-            # Brackets: another operator may bind in another way.
+            # Brackets, since the precedence may differ.
             yield name, f"({left}) {operator} ({right})"
     elif kind in NEGATIONS:
         yield "logical" if NEGATIONS[kind] == "!" else "bitwise", source.text_of(node.operand)
@@ -97,7 +97,7 @@ def _expression(source: RtlSource, site: Site) -> Iterator[tuple[str, str]]:
 
 
 def mutants_of(source: RtlSource) -> list[Mutant]:
-    """All mutants of a file: the slips of each place in the order of the text, then what takes two places."""
+    """Return all mutants of a file: slips in textual order, then exchanges."""
     found: list[Mutant] = []
     seen: Counter[tuple[str, ...]] = Counter()
     mistakes = ChangedDesign(source)
@@ -139,11 +139,12 @@ def mutants_of(source: RtlSource) -> list[Mutant]:
 
 
 def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
-    """`count` mutants drawn from all files: a share for each, by the square root of how many it has, so that
-    the small modules are not lost among the large ones, and of each operator class alike.
+    """Draw `count` mutants from all files and operator classes.
 
-    Raises:
-        ValueError: there are not so many.
+    Each file's share grows with the square root of its number of mutants, so that large modules do not crowd
+    out small ones. Classes have equal shares.
+
+    Raises ValueError: there are not so many mutants.
     """
     everything = {path.name: mutants_of(RtlSource(path)) for path in sources}
     everything = {name: mutants for name, mutants in everything.items() if mutants}
@@ -151,14 +152,14 @@ def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     if count > total:
         raise ValueError(f"{count} mutants: there are {total}")
     weights = {name: len(mutants) ** 0.5 for name, mutants in everything.items()}
-    # Each file draws for itself, so that a change of one leaves the mutants of the others what they are.
+    # Each file has its own generator, so that changing one file leaves the mutants of others.
     queues = {
         name: _by_class(mutants, random.Random(f"{seed} {name}")) for name, mutants in everything.items()
     }
     taken: Counter[str] = Counter()
     chosen: list[Mutant] = []
     while len(chosen) < count:
-        # The file that is furthest behind its share.
+        # Choose the file furthest below its share.
         name = min(
             (name for name in queues if queues[name]), key=lambda each: (taken[each] + 0.5) / weights[each]
         )
@@ -168,7 +169,7 @@ def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
 
 
 def _by_class(mutants: Sequence[Mutant], rng: random.Random) -> list[Mutant]:
-    """The mutants shuffled so that from the end on the classes take turns."""
+    """Shuffle the mutants so that classes alternate, from the end."""
     classes: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants:
         classes[mutant.operator].append(mutant)

@@ -1,8 +1,8 @@
-"""Known bugs, kept as patches of the RTL: how one becomes changes behind the selector.
+"""Known bugs, kept as patches of the RTL, as changes behind the selector.
 
-A patch is a unified diff with sentences before it that say what the bug is. A line `Tests: a, b` there names
-suites or tests that may meet it first; that is an order, all other tests follow. A line `Search: fuzz 30000`
-names a campaign of random stimulus that must find it too (see `searches`).
+A patch is a unified diff after sentences that describe the bug. A line `Tests: a, b` there names suites or
+tests to run first; all others follow. A line `Search: fuzz 30000` names a random campaign that must find the
+bug too (see `searches`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,20 @@ FOLDER = ROOT / "tests" / "bugs"
 
 
 class PatchError(UnjudgedError):
-    """A patch that is malformed, does not apply, or changes what cannot be put behind the selector."""
+    """A patch that is malformed, does not apply, or has a change that cannot be selected."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bug:
-    """A known bug: its name, what it is, tests that may meet it first, its changes of the RTL, and the
-    campaign that must find it, if one must."""
+    """A known bug.
+
+    Attributes:
+        name: file name of the patch, without suffix.
+        text: description.
+        hints: tests to run first.
+        edits: its changes of the RTL.
+        search: the random campaign that must find it, if any.
+    """
 
     name: str
     text: str
@@ -42,16 +49,15 @@ class Bug:
     search: Search | None = None
 
 
-def load_bugs(folder: Path = FOLDER) -> list[Bug]:
-    """All known bugs, by name. PatchError: as `load_bug`."""
-    return [load_bug(path) for path in sorted(folder.glob("*.patch"))]
+def load_bugs() -> list[Bug]:
+    """Load all known bugs, sorted by name. Raises PatchError."""
+    return [load_bug(path) for path in sorted(FOLDER.glob("*.patch"))]
 
 
 def load_bug(path: Path) -> Bug:
-    """The bug in a patch.
+    """Load the bug in a patch.
 
-    Raises:
-        PatchError: it says nothing about itself, does not apply to the RTL, or cannot be selected.
+    Raises PatchError: it has no description, does not apply to the RTL, or cannot be selected.
     """
     head, _, _ = path.read_text(encoding="utf-8").partition("--- a/")
     hints = re.search(r"^Tests: (.*)$", head, re.MULTILINE)
@@ -74,10 +80,9 @@ def load_bug(path: Path) -> Bug:
 
 
 def apply(path: Path) -> dict[str, str]:
-    """The texts of the files in rtl/ that a patch changes, by name.
+    """Return the patched texts of the files in rtl/, by name.
 
-    Raises:
-        PatchError: it does not fit exactly once.
+    Raises PatchError: a hunk does not fit exactly once.
     """
     files: dict[str, str] = {}
     name = ""
@@ -100,13 +105,12 @@ def apply(path: Path) -> dict[str, str]:
 
 
 def differences(old: RtlSource, new: RtlSource) -> list[Edit]:
-    """The smallest expressions and statements of `old` that differ in `new`, and declarations that are new.
+    """Return the smallest expressions and statements of `old` that differ in `new`, and new declarations.
 
-    Each expression is evaluated in the same width and sign in both, for the selector's `?:` gives its two
-    sides the wider one and makes both unsigned if one is. What is around a smaller one is taken instead.
+    The selector's `?:` extends both sides to the wider one, and makes both unsigned if one is. An expression
+    is therefore edited only if its width and sign are equal in both; otherwise a larger one around it is.
 
-    Raises:
-        PatchError: something differs that is neither, or in width or sign as a whole.
+    Raises PatchError: the difference cannot be expressed so.
     """
     places = {(site.start, site.end) for site in old.sites() if site.kind == "expression"}
     search = _Differences(old, new, places)
@@ -118,7 +122,7 @@ def differences(old: RtlSource, new: RtlSource) -> list[Edit]:
 
 
 def _words(node: Any) -> list[str]:
-    """The tokens of a node, however they are laid out."""
+    """Return the tokens of a node, regardless of layout."""
     if isinstance(node, parsing.Token):
         return [str(node.rawText)]
     return [word for child in node if child is not None for word in _words(child)]
@@ -130,10 +134,10 @@ class _Differences:
         self._new = new
         self._places = places
         self.refused = ""
-        """Why the last expression that was tried is not evaluated alike on both sides; "" if none was."""
+        """Why the last expression tried is not evaluated alike on both sides; "" if none was."""
 
     def below(self, old: Any, new: Any) -> list[Edit] | None:
-        """The edits that turn one node into the other; None if there are none."""
+        """Return the edits that turn one node into the other; None if they cannot be expressed."""
         if _words(old) == _words(new):
             return []
         found = self._inside(old, new)
@@ -156,7 +160,7 @@ class _Differences:
         return edits
 
     def _members(self, ours: Sequence[Any], theirs: Sequence[Any]) -> list[Edit] | None:
-        """Edits of a list into which declarations were inserted."""
+        """Return the edits of a list into which declarations were inserted."""
         edits: list[Edit] = []
         rest = list(ours)
         for their in theirs:
@@ -191,7 +195,7 @@ class _Differences:
         return None
 
     def _alike(self, old: Any, new: Any) -> bool:
-        """Whether both are evaluated in the same width and sign: then `?:` changes the meaning of neither."""
+        """Return whether both have the same width and sign, so that `?:` preserves their meaning."""
         ours, theirs = _evaluated(self._old, old), _evaluated(self._new, new)
         if ours and ours == theirs:
             return True
@@ -202,7 +206,7 @@ class _Differences:
 
 
 def _evaluated(source: RtlSource, node: Any) -> tuple[Arithmetic, ...]:
-    """How an expression is evaluated in each instance of its module; nothing if it is in none."""
+    """Return how an expression is evaluated in each instance of its module; empty without instances."""
     while kind_of(node) == "ParenthesizedExpression":
         node = node.expression
     span = source.span(node)
@@ -210,7 +214,7 @@ def _evaluated(source: RtlSource, node: Any) -> tuple[Arithmetic, ...]:
 
 
 def _as_text(copies: Sequence[Arithmetic]) -> str:
-    """The widths and signs, in words."""
+    """Describe widths and signs."""
     words = (f"{each.bits} bits{' signed' if each.signed else ''}" for each in copies)
     return ", ".join(dict.fromkeys(words)) or "not elaborated"
 

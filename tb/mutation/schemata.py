@@ -1,7 +1,7 @@
-"""Many changes in one source: each behind a number that is chosen when the simulator starts.
+"""Mutant schemata: many changes in one source, of which a number selects one at simulation start.
 
-An expression becomes `(selected == 17 ? (changed) : (original))`, a statement an if with both. Originals
-hold the changes within them, so changes may be nested; none may cross another.
+An expression becomes `(selected == 17 ? (changed) : (original))`, a statement an `if` with both. Originals
+contain the changes within them, so changes may nest but not cross.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 from tb.mutation.syntax import Kind
 
 SELECTOR_VARIABLE = "ECHO_NPU_MUTANT"
-"""The environment variable with the number; without it nothing is changed."""
+"""Environment variable with the selected number; without it, nothing is changed."""
 SELECTOR_FILE = "mutation_pkg.svh"
 SELECTOR = "mutation_pkg::selected"
 
@@ -31,10 +31,10 @@ endpackage
 `endif
 """
 SELECTOR_TOP = "npu_top.sv"
-# Each reset looks again, so that one simulator may go on with another change.
+# Each reset rereads the number, so that one simulator can switch to another change.
 SELECTOR_UPDATE = f"  always @(posedge clk) if (!rst_n) {SELECTOR} <= mutation_pkg::asked();\n"
 
-# What a compiler says about deliberate mistakes.
+# Warnings that deliberate mistakes provoke.
 _ALLOWED = (
     "ALWCOMBORDER",
     "CASEINCOMPLETE",
@@ -56,13 +56,16 @@ _ALLOWED = (
 
 
 class CrossingError(ValueError):
-    """Two changes of which neither is within the other."""
+    """Two overlapping changes, neither of which contains the other."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Edit:
-    """Characters `start` to `end` (exclusive) of a file and what they become; nothing, for a statement, is
-    its absence. An "insertion" adds text in all cases: a declaration that a change needs."""
+    """Replacement of the characters `start` to `end` (exclusive) of a file.
+
+    An empty replacement removes a statement. An "insertion" adds text for all numbers: a declaration that a
+    change needs.
+    """
 
     file: str
     kind: Kind | Literal["insertion"]
@@ -73,13 +76,13 @@ class Edit:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """One mistake, named by what stands there and not by where: so it is the same after lines have moved.
+    """One mistake, identified by text and not by position, so that moved lines keep their mutants.
 
     Attributes:
-        context: the statement, condition or connection it is in.
+        context: statement, condition or connection that contains it.
         operator: its class.
-        occurrence: which one, if the file has the same several times.
-        line: where it is at present.
+        occurrence: number among equal mutants of the file, from 1.
+        line: its current line.
     """
 
     file: str
@@ -98,16 +101,15 @@ class Mutant:
 
     @property
     def identity(self) -> str:
-        """Unique among all mutants of the RTL."""
+        """Unique name among all mutants of the RTL."""
         number = f" #{self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.file}: {self.context} | {self.original} -> {self.mutated or '(nothing)'}{number}"
 
 
 def render(text: str, edits: Sequence[tuple[int, Edit]]) -> str:
-    """The source `text` of a file with all edits, each a (number, edit), behind the selector.
+    """Return a file's source `text` with all (number, edit) behind the selector.
 
-    Raises:
-        CrossingError: two edits cross.
+    Raises CrossingError: two edits cross.
     """
     ordered = sorted(edits, key=lambda each: (each[1].start, -each[1].end))
     return _header() + _render(text, 0, len(text), ordered)
@@ -148,7 +150,7 @@ def _select(choices: Sequence[tuple[int, Edit]], original: str) -> str:
 
 
 def by_file(numbered: Mapping[int, Sequence[Edit]]) -> dict[str, list[tuple[int, Edit]]]:
-    """The edits of all numbers, file by file."""
+    """Group the edits of all numbers by file."""
     files: dict[str, list[tuple[int, Edit]]] = {}
     for number, edits in numbered.items():
         for edit in edits:

@@ -1,28 +1,25 @@
-"""Lets the random campaigns look for the known bugs, without the tests that were written for them.
+"""Search for the known bugs with random campaigns, without the tests that were written for them.
 
-A patch in tests/bugs may have a line `Search: fuzz 30000`, `Search: uvm errors 20` or
-`Search: bench vector/stream_window`: the campaign that must find the bug, and how much of it, or the module
-on whose bench random traffic must find it.
+A line `Search: fuzz 30000`, `Search: uvm errors 20` or `Search: bench vector/stream_window` in a patch of
+tests/bugs names the campaign that must find the bug, and its size, or the module on whose bench random
+traffic must find it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from echo_sim.places import RTL_VARIABLE
-from echo_sim.processes import run_bounded
 from echo_sim.run import RUNS, RUNS_VARIABLE, SimulationError
+from tb.children import run_python
 from tb.mutation.judge import UnchangedFailsError
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
-from tb.repository import ROOT
 
 TIMEOUT_S: Final = 1800.0
 CAMPAIGNS: Final = ("fuzz", "faults", "uvm")
@@ -30,12 +27,12 @@ BENCH: Final = "bench"
 
 
 class SearchError(ValueError):
-    """A line `Search:` that names no campaign; the message says what it may be."""
+    """A line `Search:` that names no campaign; the message lists the forms."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A campaign of `count` packets, faults or programs; of pyuvm programs those of `sequence`.
+    """A campaign of `count` packets, faults or programs; for pyuvm, programs of `sequence`.
 
     The campaign `bench` is the random traffic on the bench of `module`, a folder below tests/rtl.
     """
@@ -47,7 +44,7 @@ class Search:
 
     @property
     def arguments(self) -> list[str]:
-        """What Python is called with."""
+        """Arguments of the Python interpreter."""
         if self.module:
             return ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/rtl/{self.module}"]
         sequence = ["--sequence", self.sequence, "--first"] if self.sequence else []
@@ -58,7 +55,7 @@ class Search:
 
 
 def parse_search(text: str) -> Search:
-    """A search as patches name it. SearchError: it is none."""
+    """Parse a search as patches name it. Raises SearchError."""
     words = text.split()
     if len(words) == 2 + (words[:1] == ["uvm"]) and words[0] in CAMPAIGNS and words[-1].isdecimal():
         return Search(words[0], int(words[-1]), " ".join(words[1:-1]))
@@ -68,30 +65,22 @@ def parse_search(text: str) -> Search:
 
 
 def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
-    """Play the campaign on the tree `folder` with change `number`; the first line in which it says that
-    something is wrong, empty if nothing is.
+    """Run the campaign on the tree `folder` with change `number`; return its first failure, empty if it
+    passes.
 
-    Raises:
-        SimulationError: it does not run.
+    Raises SimulationError: it does not run.
     """
     name = f"search-{number}-{search}".replace(" ", "-").replace("/", "-")
     log = RUNS / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {
+        RTL_VARIABLE: str(folder),
+        SELECTOR_VARIABLE: str(number),
+        RUNS_VARIABLE: str(RUNS / name),
+        "SEED": str(seed),
+    }
     try:
-        status = run_bounded(
-            [sys.executable, *search.arguments],
-            env={
-                **os.environ,
-                "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}",
-                RTL_VARIABLE: str(folder),
-                SELECTOR_VARIABLE: str(number),
-                RUNS_VARIABLE: str(RUNS / name),
-                "SEED": str(seed),
-            },
-            cwd=ROOT,
-            log=log,
-            timeout=TIMEOUT_S,
-        )
+        status = run_python(search.arguments, log, TIMEOUT_S, environment)
     except subprocess.TimeoutExpired:
         return f"it hangs: no end after {TIMEOUT_S:.0f} s"
     text = log.read_text(encoding="utf-8", errors="replace")
@@ -105,17 +94,16 @@ def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Sighting:
-    """What a search said about a bug; `found` is empty if it found nothing."""
+    """What a search found, empty for nothing, and its wall seconds."""
 
     found: str
     seconds: float
 
 
 def look_for(folder: Path, wanted: Sequence[tuple[int, Search]], seed: int) -> dict[int, Sighting]:
-    """Let each search look for its change; by the change's number.
+    """Run each search against its change; return the outcomes by the change's number.
 
-    Raises:
-        UnchangedFailsError: a search fails without a change. SimulationError: as `run_search`.
+    Raises UnchangedFailsError: a search fails without a change. SimulationError: as `run_search`.
     """
     for search in dict.fromkeys(search for _, search in wanted):
         complaint = run_search(folder, 0, search, seed)

@@ -1,7 +1,7 @@
-"""Where an RTL source may be changed: its expressions and statements, found by a SystemVerilog parser.
+"""Places of an RTL source that may be changed: expressions and statements, found by a SystemVerilog parser.
 
-Left out are constants of elaboration (parameters, ranges, bounds of loops, case labels, replication
-counts), declarations, targets of assignments, assertions, and signals that only silence a lint warning.
+Excluded are elaboration constants (parameters, ranges, loop bounds, case labels, replication counts),
+declarations, targets of assignments, assertions, and signals that only silence a lint warning.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Kind = Literal["expression", "statement"]
 
 
 class SourceError(UnjudgedError):
-    """An RTL source that the parser does not accept."""
+    """An RTL source that the parser rejects."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """A place in a source: an expression, or a whole statement.
+    """An expression or a whole statement in a source.
 
     Attributes:
-        start, end: characters of the source.
+        start, end: character offsets, `end` exclusive.
         node: the parser's node.
-        context: the statement, assignment or port connection it is part of, as one line.
-        reset: it is done under reset or abort.
-        role: "predicate" of an if, "case arm", an if with another behind its else as "priority", all that an
-            assignment or a port takes as "value", or "" for any other.
-        scope: where what it is part of begins: the same for all of a block, or of an instance's ports.
+        context: the statement, assignment or port connection that contains it, on one line.
+        reset: whether it is executed under reset or abort.
+        role: "predicate" of an if; "case arm"; "priority", an if whose else is an if; "value", the whole
+            right side of an assignment or port; or "".
+        scope: offset of the enclosing block or instance, equal for all its places.
     """
 
     kind: Kind
@@ -49,7 +49,7 @@ class Site:
     scope: int = 0
 
 
-# What names a value of elaboration, declares something or only checks.
+# Elaboration constants, declarations and checks.
 _CLOSED = {
     "AnsiPortList",
     "ConcurrentAssertionStatement",
@@ -76,7 +76,7 @@ _ASSIGNMENTS = {
     "AddAssignmentExpression",
     "SubtractAssignmentExpression",
 }
-# Parts of expressions that are none themselves.
+# Parts of expressions that are not expressions themselves.
 _BRACKETS = {
     "BitSelect",
     "ConditionalPattern",
@@ -86,21 +86,20 @@ _BRACKETS = {
     "StructuredAssignmentPattern",
     "SimpleAssignmentPattern",
 }
-# Their only purpose is to silence a tool's warning.
+# These signals only silence a tool's warning.
 _UNUSED = re.compile(r"unused\w*\s*=")
 _RESET = re.compile(r"rst_n|abort_i|reset_i|start_i")
 
 
 def one_line(text: str) -> str:
-    """The text with every run of white space as one blank."""
+    """Replace every run of white space by one blank."""
     return " ".join(text.split())
 
 
 class RtlSource:
     """A parsed file.
 
-    Raises:
-        OSError: it cannot be read. SourceError: it is not SystemVerilog.
+    Raises OSError: the file cannot be read. SourceError: it is not SystemVerilog, or not ASCII.
     """
 
     def __init__(self, path: Path, text: str | None = None) -> None:
@@ -117,35 +116,35 @@ class RtlSource:
         self.root = self.tree.root
 
     def span(self, node: Any) -> tuple[int, int] | None:
-        """First and last character (exclusive) of a node in the file; None for one that a macro made, or that
-        an included file holds."""
+        """Return a node's character offsets (end exclusive); None if it stems from a macro or an included
+        file."""
         where = node.sourceRange
         if not (self._manager.isFileLoc(where.start) and self._manager.isFileLoc(where.end)):
             return None
         if self._manager.getFileName(where.start) != self.path.name:
             return None
         start, end = where.start.offset, where.end.offset
-        # A macro within: the tokens of the node are not those of the text.
+        # With a macro inside, the node's tokens are not those of the text.
         return None if "`" in self.text[start:end] else (start, end)
 
     def text_of(self, node: Any) -> str:
-        """The text of a node that is in the file."""
+        """Return the text of a node that is in the file."""
         span = self.span(node)
         assert span is not None
         return self.text[span[0] : span[1]]
 
     def sites(self) -> Iterator[Site]:
-        """All places, outer ones first."""
+        """Yield all places, outer ones first."""
         yield from _Walk(self).members(self.root)
 
 
 def kind_of(node: Any) -> str:
-    """The name of a node's kind."""
+    """Return the name of a node's kind."""
     return str(node.kind).removeprefix("SyntaxKind.")
 
 
 def children(node: Any) -> list[Any]:
-    """The nodes directly below a node."""
+    """Return the nodes directly below a node."""
     return [child for child in node if child is not None and not isinstance(child, parsing.Token)]
 
 
@@ -194,13 +193,13 @@ class _Walk:
             for child in children(node):
                 yield from self.members(child)
 
-    def statement(self, node: Any, role: str = "") -> Iterator[Site]:
+    def statement(self, node: Any) -> Iterator[Site]:
         kind = kind_of(node)
         if kind == "ExpressionStatement":
             self._within(node)
             expression = node.expr
             if kind_of(expression) in _ASSIGNMENTS and _UNUSED.match(self._context) is None:
-                yield from self._site("statement", node, role)
+                yield from self._site("statement", node)
                 yield from self.expression(expression.right, "value")
         elif kind == "ReturnStatement":
             self._within(node)
@@ -274,7 +273,7 @@ class _Walk:
         if kind not in _BRACKETS:
             yield from self._site("expression", node, role)
         if kind == "ScopedName":
-            # The members of a structure are no expressions, what selects bits of them is.
+            # Members of a structure are no expressions, but indices into them are.
             yield from self._selects(node)
             return
         for child in children(node):

@@ -1,4 +1,4 @@
-"""The RTL with many changes behind a selector, as a folder that can be simulated in place of rtl/."""
+"""A copy of rtl/ with many changes behind a selector, which can be simulated in its place."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ LINT_TIMEOUT_S = 600.0
 
 
 class TreeError(UnjudgedError):
-    """The changed sources are refused, and no change is to blame."""
+    """Verilator rejects the changed sources for another reason than a change."""
 
 
 def sources() -> list[Path]:
-    """The files that are changed: all of the RTL but the generated register file."""
+    """Return the files to change: all RTL except the generated register file."""
     files, _ = read_file_list(RTL / "npu.f")
     return [path for path in files if path.parent.name != "regs"]
 
 
 def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
-    """The folder of the RTL with these changes by number. A file that is there as it should be stays
+    """Write the RTL with numbered changes and return its folder. Files that are already right stay
     untouched."""
     folder = TREES / name
     edits = by_file(numbered)
@@ -66,11 +66,9 @@ def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
 
 
 def usable(name: str, numbered: Mapping[int, Sequence[Edit]]) -> tuple[Path, dict[int, str]]:
-    """Write the tree without the changes that Verilator refuses; the folder, and why each of those is no
-    legal SystemVerilog.
+    """Write the tree without the changes that Verilator rejects; return the folder and the reasons by number.
 
-    Raises:
-        TreeError: it is refused for something else.
+    Raises TreeError: it is rejected for another reason.
     """
     left = dict(numbered)
     refused: dict[int, str] = {}
@@ -97,7 +95,7 @@ def discard(folder: Path) -> None:
 
 
 def _complaints(folder: Path) -> list[tuple[Path, int, str]]:
-    """Verilator's errors about a tree: file, line, what."""
+    """Return Verilator's errors about a tree: file, line, message."""
     design = npu_design(CONFIG, folder)
     verilator = find_verilator()
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""How wide the expressions of a source are, as elaborated: the syntax alone does not say it."""
+"""Widths of expressions after elaboration, which the syntax alone does not show."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ TOP = "npu_top"
 Span = tuple[int, int]
 
 _Files = tuple[tuple[str, str], ...]
-"""The names and texts of a design's files."""
+"""Names and texts of a design's files."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Arithmetic:
-    """How an expression is evaluated: in how many bits, with what is around it counted in, and whether
-    signed. What is no number has 0 bits."""
+    """How an expression is evaluated: width in bits, including its context, and sign. 0 bits if it is no
+    number."""
 
     bits: int
     signed: bool
 
 
 def widths_of(source: RtlSource) -> Mapping[Span, int]:
-    """Bits of each expression, by its first and last character (exclusive) in `source`.
+    """Return the bits of each expression by its offsets (end exclusive) in `source`.
 
-    Only numbers are there: no structures, no enumerations. Of a module with several instances it is the
-    widest one. A source outside rtl/ is elaborated alone.
+    Structures and enumerations are omitted. With several instances of a module, the widest counts. A source
+    outside rtl/ is elaborated alone.
     """
     return _widths(*_design_of(source)).get(source.path.name, {})
 
 
 def arithmetic_of(source: RtlSource) -> Mapping[Span, tuple[Arithmetic, ...]]:
-    """How each expression is evaluated, in every elaborated copy of it, by its place as in `widths_of`."""
+    """Return how each expression is evaluated in every elaborated instance, by its offsets as in
+    `widths_of`."""
     return _arithmetic(source.path.name, *_design_of(source))
 
 
 @functools.lru_cache(maxsize=16)
 def _arithmetic(file: str, files: _Files, top: str | None) -> Mapping[Span, tuple[Arithmetic, ...]]:
-    """The arithmetic of one file of a design."""
+    """Return the arithmetic of one file of a design."""
     manager, root = _elaborate(files, top)
     found: dict[Span, list[Arithmetic]] = {}
-    # The conversions around the expression that is visited next, outermost first, and where they stand.
+    # Conversions around the expression that is visited next, outermost first, and their common place.
     around: list[Any] = []
     place: Span | None = None
 
@@ -79,23 +80,23 @@ def _arithmetic(file: str, files: _Files, top: str | None) -> Mapping[Span, tupl
 
 
 _CODE = (ast.ProceduralBlockSymbol, ast.ContinuousAssignSymbol, ast.SubroutineSymbol)
-# Conversions that the text does not show.
+# Conversions that are not in the text.
 _SILENT = (ast.ConversionKind.Implicit, ast.ConversionKind.Propagated)
 
 
 def _evaluated(node: Any, outer: Sequence[Any]) -> Arithmetic:
-    """How an expression with these conversions around it is evaluated."""
+    """Return how an expression inside these conversions is evaluated."""
     if not node.type.isIntegral:
         return Arithmetic(0, False)
-    # An assignment widens what it takes but narrows only the result, and leaves the sign. What an operand
-    # meets within its expression decides both.
+    # An assignment extends its operand, but truncates only the result and keeps the sign. A conversion within
+    # the expression determines both.
     bits = max(each.type.bitWidth for each in (*outer, node))
     met = next((each for each in outer if each.conversionKind == ast.ConversionKind.Propagated), node)
     return Arithmetic(bits, met.type.isSigned)
 
 
 def _design_of(source: RtlSource) -> tuple[_Files, str | None]:
-    """The files of the design that has `source` in it, and its top."""
+    """Return the files of the design that contains `source`, and its top."""
     path, text = source.path, source.text
     if not path.is_relative_to(RTL):
         return ((path.name, text),), None
@@ -109,7 +110,7 @@ def _design() -> tuple[tuple[str, str], ...]:
 
 
 def _elaborate(files: _Files, top: str | None) -> tuple[Any, Any]:
-    """The source manager and the root of a design."""
+    """Return the source manager and the root of an elaborated design."""
     manager = pyslang.SourceManager()
     manager.addUserDirectories(str(RTL))
     options = ast.CompilationOptions()
@@ -124,13 +125,13 @@ def _elaborate(files: _Files, top: str | None) -> tuple[Any, Any]:
 
 @functools.lru_cache(maxsize=4)
 def _widths(files: _Files, top: str | None) -> Mapping[str, Mapping[Span, int]]:
-    """The widths of every file of a design."""
+    """Return the widths of every file of a design."""
     manager, root = _elaborate(files, top)
     found: dict[str, dict[Span, int]] = {}
 
     def visit(node: Any) -> None:
         if not isinstance(node, ast.Expression) or node.kind == ast.ExpressionKind.Conversion:
-            return  # a conversion is as wide as what it is used for
+            return  # a conversion has the width of its context
         where, kind = node.sourceRange, node.type
         if not kind.isIntegral or kind.isStruct or kind.isEnum:
             return

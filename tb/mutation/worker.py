@@ -1,4 +1,4 @@
-"""A simulator that judges one change after the other."""
+"""A simulator that judges changes one after the other."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tb.uvm.suite import REQUESTS_VARIABLE
 START_TIMEOUT_S = 300.0
 POLL_S = 1.0
 NOT_OF_THE_RTL = ("testbench",)
-"""Suites that test the testbench itself: what they say about the RTL is an accident."""
+"""Suites that test the testbench itself, which say nothing about the RTL."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TrialVerdict:
-    """What became of a change under some trials.
+    """Outcome of a change under some trials.
 
     Attributes:
         trial: the one that found it; None if all passed.
-        how: what the trial said.
+        how: message of that trial.
         seconds: wall time.
-        passed: cycles of the trials that passed, in their order.
+        passed: cycles of the passed trials, in order.
     """
 
     trial: Trial | None
@@ -49,13 +49,13 @@ class TrialVerdict:
 
 
 class Worker:
-    """A simulator of `design` that waits for orders; use it in a `with`.
+    """A simulator of `design` that waits for orders; a context manager.
 
-    `name` is unique among all that run at the same time. `requests` is the file of the pyuvm programs that
-    are tests too.
+    Args:
+        name: unique among concurrent runs.
+        requests: file with the pyuvm programs that also serve as tests.
 
-    Raises:
-        SimulationError: it does not start. BuildError, ToolMissingError: as `echo_sim.build.build`.
+    Raises SimulationError: it does not start. BuildError, ToolMissingError: as `echo_sim.build.build`.
     """
 
     def __init__(self, design: Design, config: str, name: str, seed: int, requests: Path) -> None:
@@ -87,7 +87,7 @@ class Worker:
             raise
 
     def _accepted(self, listener: Listener, name: str) -> Connection:
-        """The simulator's connection. SimulationError: it ends, or takes too long, before it asks."""
+        """Wait for the simulator's connection. Raise SimulationError if it ends or takes too long."""
         listener._listener._socket.settimeout(POLL_S)  # type: ignore[attr-defined]
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline and self._child.poll() is None:
@@ -110,7 +110,7 @@ class Worker:
     def judge(self, number: int, trials: Sequence[Trial], seconds: float) -> TrialVerdict:
         """Run trials with change `number` up to the first that fails.
 
-        SimulationError: the simulator that waits for orders is gone.
+        Raises SimulationError: the simulator has ended.
         """
         folder = self._folder / f"{number}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -126,7 +126,7 @@ class Worker:
 
 def _verdict(trials: Sequence[Trial], answer: TrialAnswer, folder: Path) -> TrialVerdict:
     results, log = folder / "results.xml", folder / "simulator.log"
-    # The file is sorted by suite, so only the runs of one test are in their order.
+    # The file is sorted by suite, so order is kept only among runs of one test.
     by_test: dict[str, deque[TestOutcome]] = defaultdict(deque)
     for outcome in read_results(results) if results.exists() else []:
         by_test[f"{outcome.module}.{outcome.name}"].append(outcome)
@@ -140,7 +140,7 @@ def _verdict(trials: Sequence[Trial], answer: TrialAnswer, folder: Path) -> Tria
         passed.append(outcome.cycles)
     if answer.status == 0 and len(passed) == len(trials):
         return TrialVerdict(None, "", answer.seconds, tuple(passed))
-    # It died, or was stopped, within a test.
+    # The fork died or was stopped within a test.
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     begun = len(re.findall(r"running tests\.\S+ \(\d+/\d+\)|running tb\.uvm\.\S+ \(\d+/\d+\)", text))
     trial = trials[max(begun - 1, 0)]

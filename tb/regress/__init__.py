@@ -1,1 +1,1 @@
-"""Everything that verifies the NPU, at a chosen level, spread over processes or a cluster, in one report."""
+"""All verification of the NPU at a chosen level, on processes or a cluster, in one report."""

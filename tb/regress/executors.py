@@ -1,13 +1,12 @@
-"""Where tasks run: a pool of processes of this machine, or a Dask cluster."""
+"""Executors of tasks: a pool of local processes, or a Dask cluster."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Protocol
 
-from echo_sim.processes import stop_pool
+from tb.children import in_pool
 from tb.regress.task import Task, TaskOutcome, run_task
 from tb.results import CampaignResult, Item
 
@@ -19,45 +18,37 @@ class ExecutorError(ConnectionError):
 
 
 class TaskExecutor(Protocol):
-    """Runs tasks; each yields one outcome, in the order in which they end."""
+    """Runs tasks and yields one outcome each, in order of completion."""
 
     def run(self, tasks: Sequence[Task]) -> Iterator[TaskOutcome]:
-        """Run them all."""
+        """Run all tasks."""
 
 
 class ProcessPool:
-    """So many processes at a time on this machine."""
+    """A number of processes on this machine."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
 
     def run(self, tasks: Sequence[Task]) -> Iterator[TaskOutcome]:
-        """Run them all; when the caller gives up, everything that was started ends."""
-        # Each thread waits for a process of its own, so one that crashes takes nothing with it.
-        with ThreadPoolExecutor(self._jobs) as pool:
-            futures = [pool.submit(run_task, task) for task in tasks]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            except BaseException:
-                stop_pool(pool, futures)
-                raise
+        """Run all tasks. If the caller gives up, all processes end."""
+        return in_pool(run_task, tasks, self._jobs)
 
 
 class DaskCluster:
-    """The workers of a Dask scheduler. Each needs this tree at its working directory's place, with the
-    packages of the extras "sim", "dev" and "verify"; each task takes one of its threads.
+    """Workers of a Dask scheduler.
 
-    A task whose worker dies runs again on another one, until it has lost as many workers as Dask's setting
-    distributed.scheduler.allowed-failures says; only the attempt that ends is in the report.
+    Each worker needs this tree at its working directory's place and the packages of the extras "sim", "dev"
+    and "verify". A task takes one thread. A task whose worker dies is repeated on another, up to Dask's
+    setting distributed.scheduler.allowed-failures; only the last attempt is reported.
     """
 
     def __init__(self, address: str) -> None:
         self._address = address
 
     def run(self, tasks: Sequence[Task]) -> Iterator[TaskOutcome]:
-        """Run them all. ExecutorError: no scheduler at the address, or no worker."""
-        # Imported late: it takes a second, and only this executor needs it.
+        """Run all tasks. Raise ExecutorError if no scheduler answers, or if it has no worker."""
+        # Imported late, since it takes a second and only this executor needs it.
         import distributed
 
         connect: Any = distributed.Client
@@ -69,7 +60,7 @@ class DaskCluster:
         with client, client.as_current():
             if not client.scheduler_info()["workers"]:
                 raise ExecutorError(f"EXECUTOR={self._address}: the scheduler has no worker")
-            run = uuid.uuid4().hex  # a scheduler keeps answers by key, and may serve others
+            run = uuid.uuid4().hex  # a scheduler caches answers by key and may serve others
             by_key = {f"{run}-{task.name}": task for task in tasks}
             futures = [client.submit(run_task, task, key=key, pure=False) for key, task in by_key.items()]
             try:
@@ -88,8 +79,10 @@ def _lost(task: Task, why: str) -> TaskOutcome:
 
 
 def executor(where: str, jobs: int) -> TaskExecutor:
-    """The executor that EXECUTOR names: "" or "processes", or the address tcp://host:port of a scheduler.
-    ValueError: something else."""
+    """Return the executor for EXECUTOR: "" or "processes", or a scheduler's address tcp://host:port.
+
+    Raises ValueError for anything else.
+    """
     if where in ("", "processes"):
         return ProcessPool(jobs)
     if "://" in where:

@@ -1,4 +1,4 @@
-"""What the campaigns of a level have to reach, in figures."""
+"""Goals of a level, in figures of its campaigns."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tb.results import CampaignResult
 
 @dataclasses.dataclass(frozen=True)
 class CampaignGoal:
-    """A bound on figures of a campaign: their sum, or with `of` the ratio of two sums.
+    """A bound on the sum of figures of a campaign, or with `of` on the ratio of two sums.
 
     Attributes:
-        text: what is meant to be reached.
-        campaign: whose figures.
+        text: name of the goal.
+        campaign: campaign of the figures.
         figures: added up.
-        bound: the least, or with `most` the greatest value that meets the goal.
+        bound: least value that meets the goal; greatest one with `most`.
         of: figures whose sum divides.
-        most: the bound is an upper one.
+        most: whether the bound is an upper one.
     """
 
     text: str
@@ -31,7 +31,7 @@ class CampaignGoal:
 
 @dataclasses.dataclass(frozen=True)
 class GoalVerdict:
-    """A goal, the value that was reached (None: the figures are not there), and whether that is enough."""
+    """A goal with the value reached; None if the figures are missing."""
 
     goal: CampaignGoal
     value: float | None
@@ -45,22 +45,22 @@ class GoalVerdict:
 
     @property
     def shown(self) -> str:
-        """The value, in words."""
+        """The value, formatted."""
         return "nothing" if self.value is None else _number(self.value, self.goal)
 
     @property
     def wanted(self) -> str:
-        """The bound, in words."""
+        """The bound, formatted."""
         return f"{'at most' if self.goal.most else 'at least'} {_number(self.goal.bound, self.goal)}"
 
 
 def _number(value: float, goal: CampaignGoal) -> str:
-    # Towards the side that fails, so that what is shown as met is.
+    # Truncate, so that a missed goal is never shown as met.
     return f"{int(value * 10000) / 100:.2f} %" if goal.of else f"{value:,.0f}"
 
 
 def judge(goal: CampaignGoal, results: Mapping[str, CampaignResult]) -> GoalVerdict:
-    """Whether campaigns, by name, meet a goal."""
+    """Judge a goal by the results of campaigns, by name."""
     result = results.get(goal.campaign)
     if result is None or any(name not in result.figures for name in (*goal.figures, *goal.of)):
         return GoalVerdict(goal, None)

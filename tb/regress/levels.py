@@ -1,4 +1,4 @@
-"""What each level of the regression runs, and what it has to reach."""
+"""Tasks and goals of each level of the regression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from echo_sim.config import config_names
 from tb.formal import PROOFS
 from tb.functional import FOLDER_VARIABLE as FUNCTIONAL
-from tb.functional.runs import STATES_ROUNDS
+from tb.functional_runs import STATES_ROUNDS
 from tb.regress.goals import CampaignGoal
 from tb.regress.task import KEPT, RESULT, Task
 from tb.repository import ROOT
@@ -20,14 +20,14 @@ TIMEOUT_S = 3600.0
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """A set of tasks, drawn from a seed, and the goals for their results.
+    """A set of tasks and the goals for their results.
 
     Attributes:
-        name: what LEVEL= takes.
-        text: what it is for.
-        tasks: the tasks of a first seed, in any order.
-        closing: run when all of those have ended; KEPT names the folder of what they left.
-        goals: what has to be reached.
+        name: value of LEVEL=.
+        text: purpose.
+        tasks: returns the tasks for a first seed, in any order.
+        closing: tasks to run after all others; KEPT names the folder with the files of those.
+        goals: values to reach.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Level:
 def _command(
     campaign: str, name: str, *words: str, seed: int | None = None, cost: float, keeps: str = ""
 ) -> Task:
-    """A task of `python -m tb`, whose commands write a result with --json."""
+    """Return a task of `python -m tb`, which writes its result with --json."""
     environment = {} if seed is None else {"SEED": str(seed)}
     arguments = ("-m", "tb", *words, "--json", RESULT)
     timeout = max(TIMEOUT_S, 10 * cost)
@@ -48,7 +48,7 @@ def _command(
 
 
 def rtl(seed: int, keeps: str = "") -> Iterator[Task]:
-    """Every suite of the RTL regression on every configuration."""
+    """Yield every suite of the RTL regression on every configuration."""
     for config in config_names():
         for name in suites():
             words = ("rtl", "--test", name, "--config", config, "--jobs", "1")
@@ -56,7 +56,7 @@ def rtl(seed: int, keeps: str = "") -> Iterator[Task]:
 
 
 def test_folders() -> list[str]:
-    """Folders of tests/ that pytest runs; those of the RTL regression are apart."""
+    """Return the folders of tests/ for pytest, without the RTL regression."""
     return sorted(
         name
         for path in (ROOT / "tests").iterdir()
@@ -67,26 +67,26 @@ def test_folders() -> list[str]:
 
 
 def tests(*folders: str) -> Iterator[Task]:
-    """Folders of tests/ through pytest."""
+    """Yield a pytest task for each folder."""
     for folder in folders:
         words = ("-m", "pytest", "-q", folder, "--junit-xml", RESULT)
         yield Task(f"tests {folder}", "tests", words, form="junit", cost=60)
 
 
 def views(seed: int) -> Task:
-    """Every operation of the runtime on random views of this seed."""
+    """Return the task that runs every runtime operation on random views."""
     words = ("-m", "pytest", "-q", "tests/runtime/ops/test_random_views.py", "--junit-xml", RESULT)
     return Task("views", "views", words, {"SEED": str(seed)}, form="junit", cost=90)
 
 
 def formal() -> Iterator[Task]:
-    """Every proof."""
+    """Yield a task per proof."""
     for name in PROOFS:
         yield _command("formal", name, "formal", name, cost=20)
 
 
 def uvm(seed: int, programs: int, config: str, sequence: str, shard: int, keeps: str = "") -> Iterator[Task]:
-    """Random programs, `shard` in a task."""
+    """Yield random programs, `shard` per task."""
     for first in range(0, programs, shard):
         count = min(shard, programs - first)
         words = ("uvm", "--sequence", sequence, "--config", config, "--count", str(count))
@@ -95,7 +95,7 @@ def uvm(seed: int, programs: int, config: str, sequence: str, shard: int, keeps:
 
 
 def native(campaign: str, seed: int, total: int, shards: int, per_second: float) -> Iterator[Task]:
-    """Faults or packets, `total` of them in so many tasks."""
+    """Yield faults or packets, `total` of them in `shards` tasks."""
     for number in range(1, shards + 1):
         words = (campaign, "--count", str(total), "--shard", f"{number}/{shards}")
         name = f"{number} of {shards}"
@@ -103,14 +103,14 @@ def native(campaign: str, seed: int, total: int, shards: int, per_second: float)
 
 
 def mutation(seed: int, mutants: int, shards: int) -> Iterator[Task]:
-    """Mutants of the RTL."""
+    """Yield mutants of the RTL."""
     for number in range(1, shards + 1):
         words = ("mutate", "--count", str(mutants), "--shard", f"{number}/{shards}", "--jobs", "1")
         yield _command("mutation", f"{number} of {shards}", *words, seed=seed, cost=600)
 
 
 def configurations(seed: int, linted: int, played: int) -> Iterator[Task]:
-    """Random hardware configurations, of seeds from `seed` on: some built and played on, many linted."""
+    """Yield tasks that lint `linted` random configurations, then build and run `played` of them."""
     shard = 20
     for first in range(0, linted, shard):
         count = min(shard, linted - first)

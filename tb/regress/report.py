@@ -1,4 +1,4 @@
-"""The report of a regression: an HTML page, JUnit XML, and a summary for the docs."""
+"""Report of a regression: an HTML page, JUnit XML, and a summary for the docs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SLOWEST = 25
 
 @dataclasses.dataclass(frozen=True)
 class Regression:
-    """One run of everything.
+    """One run of a level.
 
     Attributes:
         level: "quick", "full", ...
-        revision: the state of the repository.
+        revision: of the repository.
         seed: the first seed.
-        date: when it began, ISO 8601.
+        date: start, ISO 8601.
         seconds: wall time.
         where: the executor, in words.
-        command: what runs the same again.
-        campaigns: what they found, in order.
+        command: command that repeats it.
+        campaigns: results, in order.
         verdicts: on the level's goals.
     """
 
@@ -52,16 +52,16 @@ class Regression:
         return all(result.passed for result in self.campaigns) and all(each.met for each in self.verdicts)
 
     def failures(self) -> list[tuple[str, Item]]:
-        """Campaign and item, of all that did not pass."""
+        """Return (campaign, item) of all that did not pass."""
         return [(each.name, item) for each in self.campaigns for item in each.items if item.status != "pass"]
 
     def slowest(self) -> list[tuple[str, Item]]:
-        """Campaign and item, of those that took longest."""
+        """Return (campaign, item) of the slowest items."""
         items = [(each.name, item) for each in self.campaigns for item in each.items]
         return sorted(items, key=lambda each: -each[1].seconds)[:SLOWEST]
 
     def record(self) -> dict[str, Any]:
-        """What the history keeps of it."""
+        """Return its entry in the history."""
         return {
             "level": self.level,
             "revision": self.revision,
@@ -81,7 +81,7 @@ class Regression:
 
 
 def append_history(path: Path, regression: Regression) -> list[dict[str, Any]]:
-    """Add it to the history, and return those of its level, the oldest first."""
+    """Append it to the history and return the records of its level, oldest first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(regression.record()) + "\n")
@@ -91,7 +91,7 @@ def append_history(path: Path, regression: Regression) -> list[dict[str, Any]]:
 
 
 def render(regression: Regression, history: Sequence[Mapping[str, Any]], folder: Path) -> str:
-    """The HTML page that lies in `folder`; it needs no other file but the pages that it links to."""
+    """Render the HTML page for `folder`; it needs no other files except the pages that it links to."""
     pages = {
         each.name: [(Path(path).parent.name, os.path.relpath(ROOT / path, folder)) for path in each.pages]
         for each in regression.campaigns
@@ -105,7 +105,7 @@ def render(regression: Regression, history: Sequence[Mapping[str, Any]], folder:
 
 
 def trends(history: Sequence[Mapping[str, Any]]) -> list[tuple[str, Figure]]:
-    """A picture for each goal's value, and for wall time, over the runs."""
+    """Plot each goal's value, the wall time and the failures over the runs."""
     names = list(dict.fromkeys(name for each in history for name in each["goals"]))
     series = {"minutes": [each["seconds"] / 60 for each in history]}
     series |= {"failures": [each["failures"] for each in history]}
@@ -127,7 +127,7 @@ def _trend(values: Sequence[float | None], history: Sequence[Mapping[str, Any]])
 
 
 def junit(regression: Regression) -> JUnitXml:
-    """JUnit XML: a suite for each campaign, and one for the goals."""
+    """Return JUnit XML: a suite per campaign, and one for the goals."""
     xml = JUnitXml(f"regress {regression.level}")
     for result in regression.campaigns:
         suite = TestSuite(result.name)
@@ -155,7 +155,7 @@ def junit(regression: Regression) -> JUnitXml:
 
 
 def summary(regression: Regression) -> list[str]:
-    """The lines of Markdown that say what a run found."""
+    """Return the summary as lines of Markdown."""
     verdict = "passed" if regression.passed else "NOT passed"
     minutes = f"{regression.seconds / 60:.0f} minutes"
     lines = [

@@ -1,4 +1,4 @@
-"""Runs everything at a level, and writes the report: `make regress`."""
+"""Run a level and write the report: `make regress`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = ROOT / "docs" / "verification.md"
 
 
 def collect(outcomes: Iterable[TaskOutcome]) -> list[CampaignResult]:
-    """The outcomes' results, one for each campaign, in order of their names. ValueError: a task is there
+    """Merge the outcomes into one result per campaign, sorted by name. Raise ValueError if a task occurs
     twice."""
     parts: dict[str, dict[str, CampaignResult]] = {}
     for outcome in outcomes:
@@ -43,7 +43,7 @@ def collect(outcomes: Iterable[TaskOutcome]) -> list[CampaignResult]:
 
 
 def _followed(outcomes: Iterable[TaskOutcome], total: int, console: Console) -> Iterator[TaskOutcome]:
-    """The outcomes, each shown and its log kept as it comes."""
+    """Pass outcomes on, printing each and saving its log and files."""
     logs = REPORTS / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     for number, outcome in enumerate(outcomes, 1):
@@ -62,17 +62,16 @@ def _followed(outcomes: Iterable[TaskOutcome], total: int, console: Console) -> 
 def play(
     level: Level, seed: int, jobs: int, *, where: str, only: str, json: Path | None, update: bool
 ) -> bool:
-    """Run the level's tasks and write the report; whether everything passed and every goal is met.
+    """Run the level's tasks and write the report; return whether everything passed and every goal is met.
 
     Args:
         where: the executor, as EXECUTOR names it.
-        only: a regular expression for the campaigns to run.
-        json: write everything to this file, too.
-        update: put the summary into the docs.
+        only: regular expression for the campaigns to run.
+        json: additional file for the results.
+        update: write the summary into the docs.
 
-    Raises:
-        ValueError: no such campaign or executor, or another regression of this tree runs. ExecutorError: the
-        cluster is not there.
+    Raises ValueError: no such campaign or executor, or another regression of this tree is running.
+    ExecutorError: the cluster is not available.
     """
     console = Console(width=None if sys.stdout.isatty() else 140)
     tasks = planned(level, seed, only)
@@ -108,7 +107,7 @@ def play(
         results,
         [judge(goal, by_name) for goal in goals],
     )
-    # A part of the campaigns says nothing about the trend of all.
+    # A partial run would distort the trends.
     history = [regression.record()] if only else append_history(HISTORY, regression)
     (REPORTS / "index.html").write_text(render(regression, history, REPORTS), encoding="utf-8")
     junit(regression).write(str(REPORTS / "junit.xml"), pretty=True)
@@ -126,7 +125,8 @@ def play(
 
 
 def planned(level: Level, seed: int, only: str) -> list[Task]:
-    """The tasks of the campaigns that `only` matches, the long ones first. ValueError: there is none."""
+    """Return the tasks of the campaigns that `only` matches, longest first. Raise ValueError if there are
+    none."""
     tasks = [task for task in level.tasks(seed) if re.search(only, task.campaign)]
     if not tasks:
         raise ValueError(f"ONLY={only}: level {level.name} has no such campaign")

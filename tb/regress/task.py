@@ -1,4 +1,4 @@
-"""A part of a campaign as a command that any machine with this tree can run."""
+"""Part of a campaign as a command that any machine with this tree can run."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tb.repository import ROOT
 from tb.results import CampaignResult, Item, Status
 
 RESULT = "{result}"
-"""Stands, in the arguments of a task, for the file that the command has to write."""
+"""Placeholder in a task's arguments for the file that the command must write."""
 
 KEPT = "{kept}"
-"""Stands, in the arguments of a closing task, for the folder of what the tasks before it left."""
+"""Placeholder in a closing task's arguments for the folder of files that earlier tasks left."""
 
 LOG_BYTES = 16384
 
@@ -37,13 +37,13 @@ class Task:
 
     Attributes:
         name: unique in a plan.
-        campaign: the campaign that it is a part of.
-        arguments: of the Python interpreter; RESULT among them.
-        environment: variables besides those of the process that runs it.
-        keeps: a variable that gets a folder's name; files that the command leaves there are kept.
-        form: what the command writes: a CampaignResult as JSON, or pytest's JUnit XML.
+        campaign: the campaign that it belongs to.
+        arguments: of the Python interpreter, including RESULT.
+        environment: additional environment variables.
+        keeps: environment variable for a folder, whose files are kept.
+        form: format of the result: a CampaignResult as JSON, or pytest's JUnit XML.
         timeout: in seconds.
-        cost: about how many seconds it takes; the long ones start first.
+        cost: estimated seconds; long tasks start first.
     """
 
     name: str
@@ -57,22 +57,22 @@ class Task:
 
     @property
     def replay(self) -> str:
-        """The command line that runs it again."""
+        """Command line that runs it again."""
         command = " ".join(["python", *map(shlex.quote, self.arguments)])
         return self.settings + command.replace(shlex.quote(RESULT), "result")
 
     @property
     def settings(self) -> str:
-        """Its variables, as they stand before a command in a shell."""
+        """Its environment, as shell assignments before a command."""
         return "".join(f"{name}={shlex.quote(value)} " for name, value in sorted(self.environment.items()))
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskOutcome:
-    """What became of a task: its result, the end of what it printed, and the files it left to be kept.
+    """Outcome of a task: its result, the end of its output, and the files to be kept.
 
-    A command that leaves no result, ends with a status that its result does not explain, or takes too long
-    has a result with one item that says so.
+    The result has an "error" item if the command left no result, ended with an unexplained status, or took
+    too long.
     """
 
     task: Task
@@ -83,7 +83,7 @@ class TaskOutcome:
 
 
 def run_task(task: Task) -> TaskOutcome:
-    """Run it to the end in this tree. Everything it started ends with it, and with this process."""
+    """Run a task to its end in this tree. Its processes end with it, and with this process."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="echo-npu-regress-") as folder:
         path, log, kept = (Path(folder) / name for name in ("result", "log", "kept"))
@@ -93,7 +93,7 @@ def run_task(task: Task) -> TaskOutcome:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(part for part in python_path if part),
-            RUNS_VARIABLE: str(RUNS / re.sub(r"[^A-Za-z0-9]+", "-", task.name)),  # others may do the same now
+            RUNS_VARIABLE: str(RUNS / re.sub(r"[^A-Za-z0-9]+", "-", task.name)),  # unique per task
             **task.environment,
             **({task.keeps: str(kept)} if task.keeps else {}),
         }
@@ -125,11 +125,9 @@ def run_task(task: Task) -> TaskOutcome:
 
 
 def from_junit(task: Task, path: Path, seconds: float) -> CampaignResult:
-    """pytest's JUnit file as a result. A test that was skipped has not passed: it is an "error".
+    """Convert pytest's JUnit file. A skipped test counts as an "error".
 
-    Raises:
-        OSError: no such file.
-        ValueError: it is something else.
+    Raises OSError: no such file. ValueError: not JUnit XML.
     """
     try:
         suites = JUnitXml.fromfile(str(path))

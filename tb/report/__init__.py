@@ -1,1 +1,1 @@
-"""Reports as HTML pages that need no other file: one template for all, which each extends, and one style."""
+"""Reports as self-contained HTML pages, which share one base template and one style sheet."""

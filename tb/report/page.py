@@ -1,4 +1,4 @@
-"""Fills the templates of this folder."""
+"""Render the templates of this folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jinja2
 
 
 def render(template: str, **values: Any) -> str:
-    """The page of `<template>.html.j2`. jinja2.UndefinedError: it needs a value that is not given."""
+    """Render `<template>.html.j2`. Raises jinja2.UndefinedError if a value is missing."""
     environment = jinja2.Environment(
         autoescape=True,
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -23,12 +23,12 @@ def render(template: str, **values: Any) -> str:
 
 
 def words(name: str) -> str:
-    """A figure's name as it is read: without underscores."""
+    """Replace a figure's underscores by blanks."""
     return name.replace("_", " ")
 
 
 def figure(value: Any) -> str:
-    """A value in a table: a dash for None, numbers with thousands apart."""
+    """Format a table cell: a dash for None, numbers with thousands separators."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Figures as SVG, for reports that are one file."""
+"""Figures as SVG, embedded in reports."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 
 def svg(figure: Figure) -> str:
-    """The picture as SVG; the same picture is the same text, wherever and whenever it is drawn."""
+    """Return the picture as SVG; the text is reproducible."""
     with mpl.rc_context({"svg.hashsalt": "echo-npu", "svg.fonttype": "none"}):
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    # Text is drawn by whoever shows it, in a font that is there.
+    # The viewer draws text in a font that it has.
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def address(figure: Figure) -> str:
-    """The picture as an address that contains it, for <img src>."""
+    """Return the picture as a data URL, for <img src>."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg(figure).encode()).decode()}"

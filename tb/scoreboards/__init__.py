@@ -1,2 +1,1 @@
-"""Scoreboards: what the device did against what it should have done. Plain numpy, usable without a
-simulator."""
+"""Scoreboards, which compare the device's results with the expected ones. Usable without a simulator."""

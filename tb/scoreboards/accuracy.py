@@ -1,20 +1,20 @@
-"""The second check of every command: is the functional model's own answer right, within a stated bound?
+"""Accuracy check of every command: is the functional model's result within a stated bound of the true one?
 
-Nothing here uses the model's arithmetic: products and sums are float64, copies are plain loops over rows.
-The bounds are the usual ones of floating-point error analysis, with u = 2**-24 (half an ulp at 1) and eta =
-2**-149 (the smallest subnormal, which bounds what a product that underflows can lose):
+Nothing here uses the model's arithmetic: products and sums are float64, copies are plain loops over rows. The
+bounds are those of floating-point error analysis, with u = 2**-24 (half an ulp at 1) and eta = 2**-149 (the
+smallest subnormal, which bounds the loss of an underflowing product):
 
     add      |alpha*b| * u + |a + alpha*b| * u (1 + u) + eta
-    matmul   gamma(K + 1) * sum |a||b| + K * eta,   gamma(n) = n u / (1 - n u);   for int8 equal
-    memcpy   equal
-    gather   equal
+    matmul   gamma(K + 1) * sum |a||b| + K * eta,   gamma(n) = n u / (1 - n u);   exact for int8
+    memcpy   exact
+    gather   exact
 
-On the way of a product's element to memory every step adds its rounding: |v| u + eta for a product or a sum
-of float32 and for float32 of an int32, |v| 2**-8 + 2**-134 for bf16, |v| 2**-11 + 2**-25 for fp16, 1/2 for
-int8; and what was before is scaled with it.
+Each later step of a product adds its rounding: |v| u + eta for a float32 product, sum or conversion from
+int32, |v| 2**-8 + 2**-134 for bf16, |v| 2**-11 + 2**-25 for fp16, 1/2 for int8. Scaling a value scales its
+bound.
 
-A VECTOR command has no true result of its own: what a program computes is the business of that program's
-tests. It is compared with the device bit for bit only.
+A VECTOR command has no true result: what its program computes is the subject of that program's tests. It is
+only compared bit for bit with the device.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ U = 2.0**-24
 ETA = 2.0**-149
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 NARROW = {DataType.BF16: (2.0**-8, 2.0**-134), DataType.FP16: (2.0**-11, 2.0**-25)}
-"""Of a result's type, half an ulp at 1 and half of the smallest subnormal."""
+"""Half an ulp at 1 and half the smallest subnormal, by result type."""
 LARGEST = {DataType.BF16: (2 - 2.0**-7) * 2.0**127, DataType.FP16: 65504.0}
 
 Float64 = NDArray[np.float64]
 
 
 def addresses(operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.int64]:
-    """Address of the first byte of each run of bytes, [outer, inner, runs]: the segments of the first row, of
-    the second, ..."""
+    """Return the address of each run's first byte, [outer, inner, runs]; the segments of a row are adjacent
+    runs."""
     inner, outer = batch
     runs = (
         np.arange(operand.rows)[:, None] * operand.row_stride
@@ -54,7 +54,7 @@ def addresses(operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.int6
 
 
 def gather(memory: NDArray[np.uint8], operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.uint8]:
-    """A copy of an operand's bytes: [outer, inner, runs, bytes of a run]."""
+    """Copy an operand's bytes: [outer, inner, runs, bytes per run]."""
     starts = addresses(operand, batch)
     out = np.empty((*starts.shape, operand.row_bytes), dtype=np.uint8)
     for index in np.ndindex(starts.shape):
@@ -64,7 +64,8 @@ def gather(memory: NDArray[np.uint8], operand: MemoryOperand, batch: tuple[int, 
 
 
 def _final(operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.bool_]:
-    """Whether no later batch writes the byte, for each byte of a destination as `gather` lists them."""
+    """Return for each byte of a destination, in the layout of `gather`, whether no later batch overwrites
+    it."""
     places = addresses(operand, batch)[..., None] + np.arange(operand.row_bytes)
     _, last = np.unique(places.reshape(-1)[::-1], return_index=True)
     final = np.zeros(places.size, dtype=np.bool_)
@@ -73,7 +74,7 @@ def _final(operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.bool_]:
 
 
 def _floats(raw: NDArray[np.uint8]) -> Float64:
-    with np.errstate(invalid="ignore"):  # a signalling NaN
+    with np.errstate(invalid="ignore"):  # signalling NaNs warn
         return np.ascontiguousarray(raw).view(np.float32).astype(np.float64)
 
 
@@ -91,11 +92,13 @@ def _elements(raw: NDArray[np.uint8], dtype: DataType) -> Float64:
 def _compare(
     model: Float64, true: Float64, bound: Float64, what: str, *, largest: float = FLOAT32_MAX, unit: float = U
 ) -> None:
-    """Raise AccuracyError where a finite value is outside its bound, or the class (NaN, infinity) is
-    another. `largest` and `unit` are the largest value of the result's type and its half ulp at 1."""
+    """Raise AccuracyError where a finite value exceeds its bound, or the class (NaN, infinity) differs.
+
+    `largest` and `unit` are the result type's greatest value and its half ulp at 1.
+    """
     with np.errstate(all="ignore"):
         finite = np.isfinite(true) & np.isfinite(bound)
-        # Close to overflow the rounded value may be an infinity, on the way or at the end; beyond, it is one.
+        # Near overflow, rounding may yield an infinity in between or at the end; beyond it, it must.
         overflow = np.abs(true) + bound >= largest * (1 - unit)
         beyond = finite & (np.abs(true) - bound > largest * (1 + 2 * unit))
         wrong = finite & ~overflow & ~(np.abs(model - true) <= bound)
@@ -112,36 +115,38 @@ def _compare(
 
 
 class _Value:
-    """True values of a product's elements on their way to memory, and how far the device's may be from
-    them. A bound of NaN: nothing is known, as after an intermediate value that may have overflowed."""
+    """True values of a product's elements, with the bounds of the device's error, through the epilogue.
+
+    A bound of NaN means that nothing is known, as after an intermediate value that may have overflowed.
+    """
 
     def __init__(self, true: Float64, bound: Float64) -> None:
         self.true, self.bound = true, bound
 
     def round(self) -> None:
-        """Once, to float32."""
+        """Round once to float32."""
         self.bound = self.bound + (np.abs(self.true) + self.bound) * U + ETA
         self._forget(np.isfinite(self.true) & (np.abs(self.true) + self.bound >= FLOAT32_MAX * (1 - U)))
 
     def scale(self, factor: Float64) -> None:
-        """Times `factor`, rounded."""
-        # Zero or not, and its sign: an infinite factor makes a difference of what the bound leaves open.
+        """Multiply by `factor` and round."""
+        # With an infinite factor, the result depends on zero and sign, which the bound may leave open.
         self._forget(np.isinf(factor) & (self.bound > 0) & (np.abs(self.true) <= self.bound))
         self.true, self.bound = self.true * factor, self.bound * np.abs(factor)
         self.round()
 
     def add(self, term: Float64) -> None:
-        """Plus `term`, rounded."""
+        """Add `term` and round."""
         self.true = self.true + term
         self.round()
 
     def limit(self, low: float, high: float) -> None:
-        """Cut off what is outside; this moves no value further from another."""
+        """Clip the values. Clipping moves no two values further apart."""
         self.bound = np.where(np.isinf(self.true) & ~np.isnan(self.bound), 0.0, self.bound)
         self.true = np.clip(self.true, low, high)
 
     def forget(self, where: NDArray[np.bool_]) -> None:
-        """Nothing is known of these elements any more."""
+        """Mark these elements as unknown."""
         self.true, self.bound = np.where(where, 0.0, self.true), np.where(where, np.nan, self.bound)
 
     def _forget(self, where: NDArray[np.bool_]) -> None:
@@ -149,7 +154,7 @@ class _Value:
 
 
 def _product(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
-    """The elements of a MATMUL in float64 as they are before the last rounding, that to a narrow type."""
+    """Return the elements of a MATMUL in float64, before rounding to a narrow type."""
     packet, batch = command.packet, command.batch
     dtype = packet.data_type
     a, b = (_elements(gather(memory, each, batch), dtype) for each in command.sources[:2])
@@ -169,7 +174,7 @@ def _product(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
         size = np.abs(a) @ np.abs(b)
         gamma = (depth + 1) * U / (1 - (depth + 1) * U)
         bound = gamma * size + depth * ETA
-        bound[size >= FLOAT32_MAX * (1 - U)] = np.nan  # a partial sum may overflow: no bound
+        bound[size >= FLOAT32_MAX * (1 - U)] = np.nan  # a partial sum may overflow, so there is no bound
         value = _Value(true, bound)
     _epilogue(value, command, memory)
     return value
@@ -192,7 +197,7 @@ def _epilogue(value: _Value, command: CheckedCommand, memory: NDArray[np.uint8])
 
 
 def _picked(memory: NDArray[np.uint8], table: MemoryOperand, indices: MemoryOperand) -> NDArray[np.uint8]:
-    """The rows of a table that the indices name, as far as they are in it."""
+    """Return the rows of a table that the indices name; zeros for an index out of range."""
     wanted = gather(memory, indices, (1, 1)).reshape(-1).view(np.int32)
     out = np.zeros((1, 1, wanted.size, table.row_bytes), dtype=np.uint8)
     for row, index in enumerate(wanted.tolist()):
@@ -203,7 +208,7 @@ def _picked(memory: NDArray[np.uint8], table: MemoryOperand, indices: MemoryOper
 
 
 class Expectation:
-    """The true result of one command, taken from its inputs before it ran."""
+    """True result of one command, computed from its inputs before it runs."""
 
     def __init__(self, command: CheckedCommand, memory: NDArray[np.uint8]) -> None:
         self._command = command
@@ -228,13 +233,12 @@ class Expectation:
             scaled = alpha * b
             true = a + scaled
             bound = (np.abs(scaled) + np.abs(true) * (1 + U)) * U + ETA
-            # alpha * b alone may overflow where the sum does not: no bound.
+            # alpha * b may overflow although the sum does not, so there is no bound.
             bound[np.abs(scaled) >= FLOAT32_MAX * (1 - U)] = np.nan
         self._value = _Value(true, bound)
 
     def check(self, memory: NDArray[np.uint8]) -> None:
-        """Compare with what the functional model left in `memory`. AccuracyError says where and by how
-        much."""
+        """Compare with the functional model's result in `memory`. Raises AccuracyError."""
         command = self._command
         if command.dst is None or command.packet.opcode == Opcode.VECTOR:
             return

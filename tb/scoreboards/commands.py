@@ -1,10 +1,9 @@
-"""Checks every command that the device was given.
+"""Scoreboard of all commands.
 
-The scoreboard watches the same register writes as the device and runs the functional model on them. Each
-command is
-checked twice: *accurate*, the model against float64 within a stated bound, when the model executes it; and
-*exact*, the device against the model bit for bit, over the whole of memory, when the test calls `check`. A
-difference inside a command's destination is that command's; one anywhere else is a stray write.
+It observes the same register writes as the device and runs the functional model on them. Each command is
+checked twice: for accuracy, the model against float64 within a stated bound, when the model executes it; and
+exactly, the device against the model bit for bit over all of memory, when the test calls `check`. A
+difference inside a command's destination is attributed to that command; any other is a stray write.
 """
 
 from __future__ import annotations
@@ -17,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import FENCES, PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.packets import PACKET_BYTES, Opcode
 from echo_npu.model.functional import ExecutionFault, FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State, error_name
-from echo_npu.vector.memory import ProgramMemory
 from echo_sim.config import NpuConfig
+from tb.checking import Behind
 from tb.scoreboards.accuracy import Expectation, addresses
 from tb.scoreboards.errors import (
     ExactMismatchError,
@@ -51,7 +49,7 @@ class AcceptedWrite(Protocol):
 
 
 class DeviceState(NamedTuple):
-    """The registers that tell how far the device got."""
+    """Registers that show the device's progress."""
 
     state: int
     error_code: int
@@ -77,15 +75,18 @@ STATE_REGISTERS = (
 
 
 def device_state(values: Sequence[int]) -> DeviceState:
-    """From the values of STATE_REGISTERS."""
+    """Decode the values of STATE_REGISTERS."""
     status, code, index, low, high, retired = values
     return DeviceState(regs.STATUS_STATE.get(status), code, index, low | high << 32, retired)
 
 
 @dataclasses.dataclass(frozen=True)
 class ExpectedFault:
-    """An error that only the device can tell: which command it hits (None: the fetch of a ring slot), and the
-    report. With `before` the command has not been taken yet when the device stops."""
+    """An error that only the device can predict: its code, ERROR_ADDR and failing command.
+
+    `command` None stands for the fetch of a ring slot. With `before`, the device stops before it takes the
+    command.
+    """
 
     code: ErrorCode
     address: int
@@ -93,46 +94,16 @@ class ExpectedFault:
     before: bool = False
 
 
-class _Behind:
-    """The commands behind one that failed, as their packets come: which of them can have been under way?
-
-    The matrix engine holds two commands and the vector engine one; they start in order.
-    """
-
-    def __init__(self, failed_on_matrix: bool) -> None:
-        self._room = {True: 2, False: 1}
-        self._room[failed_on_matrix] -= 1
-        self._slots: list[bytes] = []
-        self.complete = False
-
-    def take(self, slot: bytes, programs: ProgramMemory) -> CheckedCommand | None:
-        """The next packet. The command, if it is complete and can have been under way."""
-        self._slots.append(slot)
-        packet = NpuCommandPacket.unpack(self._slots[0])
-        if len(self._slots) <= extension_count(packet.opcode, packet.flags):
-            return None
-        on_matrix = packet.opcode == Opcode.MATMUL
-        extensions, self._slots = self._slots[1:], []
-        self._room[on_matrix] -= 1
-        if self._room[on_matrix] >= 0 and packet.opcode not in FENCES:
-            try:
-                return check_command(packet, unpack_extension(extensions), programs)
-            except PacketFault:
-                pass
-        self.complete = True
-        return None
-
-
 class _Reference(FunctionalModel):
-    """The functional model, which tells what it executes and can be hit by a bus error."""
+    """Functional model that records what it executes and can be given a bus error."""
 
     def __init__(self, config: NpuConfig, memory: DeviceMemory) -> None:
         self.fault: ExpectedFault | None = None
         self.undefined: list[CheckedCommand] = []
         self.executed: list[CheckedCommand] = []
         self.history: list[tuple[NDArray[np.int64], NDArray[np.uint8]]] | None = None
-        """If it is a list: what was at all addresses of a destination, before the command was executed."""
-        self._behind: _Behind | None = None
+        """If not None, previous contents of every destination, as (addresses, bytes)."""
+        self._behind: Behind | None = None
         self._seen_head = 0
         super().__init__(config, memory)
 
@@ -143,7 +114,7 @@ class _Reference(FunctionalModel):
 
     @property
     def taken(self) -> int:
-        """Commands that were taken since reset."""
+        """Commands taken since reset."""
         return self._taken
 
     def _ring_doorbell_of_ring(self, tail: int) -> None:
@@ -161,7 +132,7 @@ class _Reference(FunctionalModel):
             return False
         try:
             return self._step()
-        except PacketFault as hit:  # the fetch of a command's first slot; `_step` reports all others
+        except PacketFault as hit:  # the fetch of a first slot failed; `_step` reports all other faults
             self._fail(hit.code, hit.address, self._taken)
             return False
 
@@ -191,16 +162,16 @@ class _Reference(FunctionalModel):
         expectation.check(self.memory.bytes)
 
     def _stopped(self, command: CheckedCommand) -> None:
-        """A command failed in its engine. Those behind it may be under way, too, and stop."""
+        """Record that a command failed in its engine; later ones may be running and stop too."""
         if command.packet.opcode == Opcode.LOAD_PROGRAM:
             self.programs.give_up(command.packet.k, command.packet.m)
         self.undefined.append(command)
-        self._behind = _Behind(command.packet.opcode == Opcode.MATMUL)
+        self._behind = Behind(command.packet.opcode == Opcode.MATMUL)
         self._seen_head = self._head
         self._look_behind(self._tail)
 
     def _look_behind(self, tail: int) -> None:
-        """The slots of the ring up to `tail` were submitted behind the command that failed."""
+        """Process the ring's slots up to `tail`, which follow the failed command."""
         base, slots = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
         while self._behind is not None and self._seen_head != tail:
             slot = self.memory.read(base + self._seen_head * PACKET_BYTES, PACKET_BYTES)
@@ -226,7 +197,7 @@ class _Reference(FunctionalModel):
         return DeviceState(self.state, self._error, self._error_index, self._error_address, self._retired)
 
     def register(self, offset: int) -> int:
-        """The register as it is now; reading it changes nothing."""
+        """Return a register's value without side effects."""
         return self._value(offset)
 
     @property
@@ -239,15 +210,18 @@ class _Reference(FunctionalModel):
 
 
 class CommandScoreboard:
-    """One for each device. Feed it with `mirror` and `observe`, in the order of events; then `check`; at the
-    end `finish`."""
+    """Scoreboard of one device.
+
+    Call `mirror` and `observe` in the order of events, `check` when the device is idle, and `finish` at the
+    end.
+    """
 
     def __init__(self, config: NpuConfig) -> None:
         self._config = config
         self.on_checked: Callable[[Sequence[CheckedCommand]], None] | None = None
-        """Is told of the commands that passed both checks, in their order."""
+        """Called with the commands that passed both checks, in order."""
         self.checked = 0
-        """Commands that passed both checks, and errors that were compared."""
+        """Commands that passed both checks, plus compared errors."""
         self._failed = False
         self._memory = DeviceMemory()
         self._causes = 0
@@ -256,15 +230,15 @@ class CommandScoreboard:
         self._unseen_errors = False
 
     def mirror(self, address: int, data: NDArray[np.uint8]) -> None:
-        """The host is about to write `data` to device memory."""
+        """Record that the host is about to write `data` to device memory."""
         self._memory.bytes[address : address + data.size] = data
 
     def observe(self, writes: Iterable[AcceptedWrite]) -> None:
-        """The device accepted these register writes. AccuracyError if the model's answer to a command is
+        """Process register writes that the device accepted. Raises AccuracyError if the model's result is
         wrong."""
         for write in writes:
             if write.response:
-                continue  # refused, so without effect
+                continue  # refused, so it has no effect
             if write.strobes != 0xF:
                 raise ScoreboardError(
                     f"partial write of register 0x{write.offset:03x}: the model has no byte strobes"
@@ -282,9 +256,12 @@ class CommandScoreboard:
     def expect_fault(
         self, code: ErrorCode, address: int, *, command: int | None, before: bool = False
     ) -> None:
-        """The test made memory answer with an error: command number `command` since reset (None: the next
-        fetch of a ring slot) will fail with `code`, and `address` as ERROR_ADDR. Its destination is then
-        undefined. With `before` the device stops before it takes that command."""
+        """Announce that memory responds to a command with an error.
+
+        Command number `command` since reset (None: the next fetch of a ring slot) fails with `code` and
+        ERROR_ADDR `address`; its destination is undefined. With `before`, the device stops before it takes
+        that command.
+        """
         self._reference.fault = ExpectedFault(code, address, command, before)
 
     @property
@@ -293,13 +270,12 @@ class CommandScoreboard:
         return self._reference.taken
 
     def restart_interrupts(self) -> None:
-        """All causes of the device were cleared while it had nothing to do."""
+        """Record that all causes were cleared while the device was idle."""
         self._causes = 0
         self._cleared = False
 
     def check_interrupt(self, status: int, enable: int, line: bool) -> None:
-        """Compare IRQ_STATUS, IRQ_ENABLE and the output of a device that has nothing left to do.
-        InterruptMismatchError"""
+        """Compare IRQ_STATUS, IRQ_ENABLE and the output of an idle device. Raises InterruptMismatchError."""
         check_interrupt(
             status,
             enable,
@@ -311,16 +287,16 @@ class CommandScoreboard:
         )
 
     def keep_history(self) -> None:
-        """From now on remember what commands overwrite, for `after_reset`."""
+        """Start recording what commands overwrite, for `after_reset`."""
         self._reference.history = []
 
     def after_reset(self, memory: MemoryImage, *, hard: bool) -> None:
-        """The device was reset in the midst of what was observed since `keep_history`: a byte is what one
-        of the commands left there, or what had been there before. Go on with what the device has; its
-        program memory must be loaded anew.
+        """Check memory after a reset during the commands observed since `keep_history`, and adopt it.
 
-        Raises:
-            ExactMismatchError, StrayWriteError: a byte is something else.
+        Each byte must be what a command left there, or what was there before. Program memory must be loaded
+        again.
+
+        Raises ExactMismatchError, StrayWriteError: a byte is something else.
         """
         self._failed = True  # unless everything below passes
         reference = self._reference
@@ -345,8 +321,7 @@ class CommandScoreboard:
         self._unseen_errors = self._failed = False
 
     def expect_no_extension(self) -> None:
-        """The device gave up waiting for an announced extension: the model, which has no clock, is told
-        so."""
+        """Tell the model, which has no clock, that the device stopped waiting for an announced extension."""
         if not self._reference.waits_for_extension:
             raise StateMismatchError("the functional model does not wait for an extension packet")
         self._reference.give_up_extension()
@@ -354,22 +329,19 @@ class CommandScoreboard:
 
     @property
     def pending(self) -> int:
-        """Commands executed by the model and not yet compared."""
+        """Commands that the model executed and that were not yet compared."""
         return len(self._reference.executed) + len(self._reference.undefined)
 
     def check(self, memory: MemoryImage, state: DeviceState) -> None:
-        """Compare memory and registers of the device, which must have nothing left to do, with the model's.
+        """Compare memory and registers of the idle device with the model's.
 
-        Raises:
-            StateMismatchError, ExactMismatchError, StrayWriteError
+        Raises StateMismatchError, ExactMismatchError, StrayWriteError.
         """
         self._failed = True  # unless everything below passes
         reference = self._reference
         for command in reference.undefined:
             self._adopt(command, memory)
-        found = differences(memory, self._memory)
-        if found.size:
-            self._blame(found, memory)
+        self._compare(memory)
         if state != reference.snapshot():
             raise StateMismatchError(f"device: {state}; functional model: {reference.snapshot()}")
         self.checked += len(reference.executed) + int(self._unseen_errors)
@@ -381,43 +353,36 @@ class CommandScoreboard:
         self._failed = False
 
     def expected_register(self, offset: int) -> int:
-        """The model's register after everything that was observed."""
+        """Return the model's register after everything observed."""
         return self._reference.register(offset)
 
     def expected_bytes(self, address: int, length: int) -> bytes:
-        """The model's memory after everything that was observed."""
+        """Return the model's memory after everything observed."""
         return self._memory.bytes[address : address + length].tobytes()
 
     def check_memory(self, memory: MemoryImage) -> None:
-        """Compare memory alone: for tests of the host window. StrayWriteError, ExactMismatchError."""
-        found = differences(memory, self._memory)
-        if found.size:
-            self._failed = True
-            self._blame(found, memory)
+        """Compare memory only, for tests of the host window. Raises StrayWriteError, ExactMismatchError."""
+        self._compare(memory)
         self.checked += 1
 
     def resynchronise(self, memory: MemoryImage, undefined: Sequence[tuple[int, int]]) -> None:
-        """The device was reset in the middle of work whose progress only it knows: start anew from its
-        memory.
+        """Restart from the memory of a device that was reset at an unknown point of its work.
 
-        Outside of the `undefined` address ranges memory must be as the model has it: StrayWriteError.
+        Outside the `undefined` address ranges, memory must equal the model's. Raises StrayWriteError.
         """
         for start, end in undefined:
             self._memory.bytes[start:end] = memory.bytes[start:end]
         self._reference.executed.clear()
-        found = differences(memory, self._memory)
-        if found.size:
-            self._failed = True
-            self._blame(found, memory)
+        self._compare(memory)
         before = self._reference.programs
         self._reference = _Reference(self._config, self._memory)
         self._reference.programs.load(0, before.words)
         self._unseen_errors = False
 
     def finish(self) -> None:
-        """End of the test. UncheckedError if a command was never checked, or nothing was."""
+        """End the test. Raise UncheckedError if a command was never checked, or nothing was."""
         if self._failed:
-            return  # it was reported where it happened
+            return  # already reported
         if self.pending or self._unseen_errors:
             commands = ", ".join(str(command.packet) for command in self._reference.executed[:4])
             raise UncheckedError(
@@ -429,7 +394,7 @@ class CommandScoreboard:
             raise UncheckedError("the test checked no command and no memory")
 
     def close(self) -> None:
-        """Give the model's memory back."""
+        """Release the model's memory."""
         self._memory.close()
 
     def _adopt(self, command: CheckedCommand, memory: MemoryImage) -> None:
@@ -439,8 +404,14 @@ class CommandScoreboard:
         for start in addresses(dst, command.batch).reshape(-1).tolist():
             self._memory.bytes[start : start + dst.row_bytes] = memory.bytes[start : start + dst.row_bytes]
 
+    def _compare(self, memory: MemoryImage) -> None:
+        found = differences(memory, self._memory)
+        if found.size:
+            self._failed = True
+            self._blame(found, memory)
+
     def _blame(self, found: NDArray[np.int64], memory: MemoryImage) -> None:
-        """Raise for the first differing byte: the last command that wrote it, or nobody."""
+        """Raise for the first differing byte, naming the last command that wrote it, if any."""
         first = int(found[0])
         bytes_text = (
             f"{found.size} bytes differ, first at 0x{first:08x}: device 0x{int(memory.bytes[first]):02x},"

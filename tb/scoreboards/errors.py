@@ -1,5 +1,4 @@
-"""What a scoreboard can find. Each kind of finding has its own name, so that a report says which check
-failed."""
+"""Failures that scoreboards report; the type says which check failed."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ class ExactMismatchError(ScoreboardError):
 
 
 class AccuracyError(ScoreboardError):
-    """The functional model is farther from the true value than its stated bound."""
+    """The functional model's result exceeds its stated error bound."""
 
 
 class StrayWriteError(ScoreboardError):
-    """Memory outside of every command's destination changed."""
+    """Memory outside every command's destination changed."""
 
 
 class StateMismatchError(ScoreboardError):
@@ -25,4 +24,4 @@ class StateMismatchError(ScoreboardError):
 
 
 class UncheckedError(ScoreboardError):
-    """A command was submitted and never checked, or a test checked nothing at all."""
+    """A command was never checked, or a test checked nothing."""

@@ -1,4 +1,4 @@
-"""Checks the interrupt when the device has nothing to do."""
+"""Check of the interrupt when the device is idle."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ DONE, ERROR, COMMAND = (
 
 
 class InterruptMismatchError(ScoreboardError):
-    """The interrupt output or a cause is not what the commands make it."""
+    """The interrupt output or a cause differs from what the commands imply."""
 
 
 def check_interrupt(
     status: int, enable: int, line: bool, *, model: int, causes: int, cleared: bool, failed: bool
 ) -> None:
-    """Compare IRQ_STATUS, IRQ_ENABLE and the output of a device that has nothing left to do.
+    """Compare IRQ_STATUS, IRQ_ENABLE and the output of an idle device.
 
-    The model has no clock: it is done after each command, and the device when nothing else waits. So of a
-    device that ends in an error `done` is not judged; and where the host cleared causes while commands ran,
-    each cause must be one that came up, but need not be there any more.
+    The model has no clock: it is done after each command, but the device only when nothing waits. So `done`
+    is not judged in an error state. If the host cleared causes while commands ran, each cause must have been
+    raised, but may be gone.
 
     Args:
-        status, enable, line: of the device.
+        status, enable, line: registers and output of the device.
         model: IRQ_STATUS of the functional model.
-        causes: all that the model raised since both were 0.
-        cleared: the host wrote IRQ_STATUS in the meantime.
-        failed: the device is in state ERROR.
+        causes: all causes that the model raised since both were 0.
+        cleared: whether the host wrote IRQ_STATUS in the meantime.
+        failed: whether the device is in state ERROR.
 
-    Raises:
-        InterruptMismatchError
+    Raises InterruptMismatchError.
     """
     shown = f"IRQ_STATUS 0x{status:x}, IRQ_ENABLE 0x{enable:x}, output {int(line)}"
     if line != bool(status & enable):

@@ -1,4 +1,4 @@
-"""Compares the whole of two device memories."""
+"""Comparison of two whole device memories."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 
 class MemoryImage(Protocol):
-    """Device memory that knows where it may be different from zero."""
+    """Device memory with the ranges that may differ from zero."""
 
     bytes: NDArray[np.uint8]
 
     def extents(self) -> Iterator[tuple[int, int]]:
-        """Ranges outside of which everything is zero."""
+        """Yield ranges outside of which everything is zero."""
         ...
 
 
@@ -30,7 +30,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def differences(device: MemoryImage, reference: MemoryImage) -> NDArray[np.int64]:
-    """Addresses of all bytes that differ, ascending. Every byte of both memories is compared."""
+    """Return the addresses of all differing bytes, ascending."""
     found = [
         start + np.flatnonzero(device.bytes[start:end] != reference.bytes[start:end])
         for start, end in _merged([*device.extents(), *reference.extents()])

@@ -1,4 +1,4 @@
-"""Checks what a host reads from registers while the device works."""
+"""Check of register reads while the device works."""
 
 from __future__ import annotations
 
@@ -8,19 +8,10 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
 from tb.scoreboards.errors import ScoreboardError
 
-CONSTANT = (
-    regs.ID,
-    regs.VERSION,
-    regs.CAP_ARRAY,
-    regs.CAP_VECTOR,
-    regs.CAP_TYPES,
-    regs.CAP_QUEUE,
-    regs.CAP_SCRATCH_A,
-    regs.CAP_SCRATCH_B,
-    regs.CAP_SCRATCH_ACC,
-    regs.CAP_VECTOR_LENGTH,
-    regs.CAP_VECTOR_ROW,
-    regs.CAP_PROGRAM,
+CONSTANT = tuple(
+    register.offset
+    for name, register in regs.REGISTERS.items()
+    if name in ("ID", "VERSION") or name.startswith("CAP_")
 )
 STORED = (
     regs.CONTROL,
@@ -34,39 +25,39 @@ STORED = (
     regs.RING_TAIL,
     *range(regs.CMD_WINDOW, regs.CMD_WINDOW + 64, 4),
 )
-"""What changes with the host's writes only."""
+"""Registers that only the host's writes change."""
 
 
 class RegisterMismatchError(ScoreboardError):
-    """A register read does not agree with the functional model."""
+    """A register read disagrees with the functional model."""
 
 
 class RegisterScoreboard:
-    """Compares reads with `expected(offset)`, the model's register after all writes that came before.
+    """Compares reads with `expected(offset)`, the model's register after all earlier writes.
 
-    Constants and what only the host writes must be equal. The model has no clock: it has retired all that was
-    submitted, so RETIRED lies between its last value and the model's. STATUS may be BUSY or DONE, but ERROR
-    only if the model's is. A cause in IRQ_STATUS stays until the host clears it. Other registers depend on
-    time, and are not judged.
+    Constants and registers that only the host writes must be equal. The model has no clock and has retired
+    everything submitted, so RETIRED must lie between its last value and the model's. STATUS may be BUSY or
+    DONE, but ERROR only if the model's is. A cause in IRQ_STATUS stays until the host clears it. Other
+    registers depend on time and are not judged.
     """
 
     def __init__(self, expected: Callable[[int], int]) -> None:
         self._expected = expected
         self.restart()
         self.checked = 0
-        """Reads that were judged."""
+        """Number of reads judged."""
 
     def restart(self) -> None:
-        """The device was reset."""
+        """Record that the device was reset."""
         self._retired = 0
         self._causes = 0
 
     def cleared(self, causes: int) -> None:
-        """The host has cleared these causes in IRQ_STATUS."""
+        """Record that the host cleared these causes in IRQ_STATUS."""
         self._causes &= ~causes
 
     def check(self, offset: int, value: int) -> None:
-        """Judge the value read at `offset`. RegisterMismatchError."""
+        """Judge the value read at `offset`. Raises RegisterMismatchError."""
         if offset in CONSTANT or offset in STORED:
             good = value == self._expected(offset)
         elif offset == regs.RETIRED:

@@ -1,1 +1,1 @@
-"""Random stimulus as plain data: determined by a seed and a configuration, and played by any testbench."""
+"""Random stimulus as plain data, determined by a seed and a configuration."""

@@ -1,9 +1,10 @@
-"""Commands for bins of the coverage plan: for each one that commands can reach, some that reach it."""
+"""Directed stimulus for each bin of the coverage plan that commands can reach."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -32,14 +33,14 @@ SOURCE_BYTES = 1 << 20
 INDICES = 0x0500_0000
 CODE = 0x0510_0000
 RESULTS = 0x1400_0000
-ENTRY = 400  # of the one program that is in program memory
+ENTRY = 400  # of the only program in program memory
 
 Labels = Mapping[str, str]
-Slots = list[Packet]
+Slots = Sequence[Packet]
 
 
 def sums(inputs: tuple[int, ...]) -> Program:
-    """o = p0 + the sum of these input streams."""
+    """Build o = p0 + the sum of these input streams."""
     b = Builder("sums")
     streams = [b.stream(index) for index in inputs]
     total = b.vector()
@@ -52,7 +53,7 @@ def sums(inputs: tuple[int, ...]) -> Program:
 
 
 def twice(index: int) -> Program:
-    """o = s + the greatest element of s, in two passes."""
+    """Build o = s + max(s), in two passes."""
     b = Builder("twice")
     stream, greatest, scalar = b.stream(index), b.accumulator(), b.scalar()
     b.aset(greatest, float("-inf"))
@@ -65,7 +66,7 @@ def twice(index: int) -> Program:
 
 
 def segments(index: int) -> Program:
-    """o = s + p0, segment by segment."""
+    """Build o = s + p0, segment by segment."""
     b = Builder("segments")
     stream = b.stream(index)
     with b.repeat(), b.chunks(advance=[stream]):
@@ -74,8 +75,10 @@ def segments(index: int) -> Program:
 
 
 class ClosingMaker:
-    """Draws commands that reach given bins; what the bin leaves open is random. `images` is what must be in
-    memory before."""
+    """Draws commands that reach given bins; what a bin leaves open is random.
+
+    `images` is what memory must hold before, by address.
+    """
 
     def __init__(self, rng: random.Random, config: NpuConfig) -> None:
         self._random = rng
@@ -97,19 +100,19 @@ class ClosingMaker:
         }
 
     def reach(self, counter: Counter, labels: tuple[str, ...]) -> list[Slots]:
-        """Commands, one behind the other, that reach this bin."""
+        """Return consecutive commands that reach this bin."""
         wanted = dict(zip((axis.name for axis in counter.axes), labels, strict=True))
         return self._groups[counter.group](wanted)
 
     # ---- places --------------------------------------------------------------------------------------
 
     def source(self, nbytes: int, offset: int = 0) -> int:
-        """So many bytes of the sources, `offset` behind a beat."""
+        """Return the address of `nbytes` of the sources, `offset` after a beat."""
         bus = self._config.bus_bytes
         return SOURCES + self._random.randrange((SOURCE_BYTES - nbytes) // bus - 1) * bus + offset
 
     def result(self, nbytes: int, offset: int = 0) -> int:
-        """Fresh memory, `offset` behind a beat."""
+        """Return the address of fresh memory, `offset` after a beat."""
         address = self._next_result + offset
         self._next_result += -(-(nbytes + offset) // 64) * 64 + 64
         return address
@@ -120,21 +123,17 @@ class ClosingMaker:
     # ---- commands ------------------------------------------------------------------------------------
 
     def _any(self, labels: Labels) -> list[Slots]:
-        """A command of a kind, with or without the IRQ flag."""
+        """Return a command of a kind, with or without the IRQ flag."""
         commands = self.command(labels["kind"])
         if labels.get("irq") == "irq":
             *before, (raw, *extensions) = commands
             packet = NpuCommandPacket.unpack(packet_bytes(raw))
-            words = packet.param
-            flags = packet.flags | Flags.IRQ
-            again = NpuCommandPacket(
-                packet.opcode, flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words
-            )
+            again = dataclasses.replace(packet, flags=packet.flags | Flags.IRQ)
             return [*before, [again, *extensions]]
         return commands
 
     def command(self, kind: str) -> list[Slots]:
-        """A command of this kind of the plan, and before it what it needs."""
+        """Return a command of this kind of the plan, preceded by what it needs."""
         if kind in ("nop", "sync"):
             return [[NpuCommandPacket(Opcode[kind.upper()])]]
         if kind == "matmul":
@@ -146,13 +145,13 @@ class ClosingMaker:
         return self.vector({"inputs": "2"})
 
     def load(self, program: Program, entry: int = ENTRY) -> Slots:
-        """The command that loads a program."""
+        """Return the command that loads a program."""
         address = self._codes.setdefault(program.code, CODE + 0x1000 * len(self._codes))
         self.images[address] = program.code
-        return list(load_program_packets(address, len(program), entry))
+        return load_program_packets(address, len(program), entry)
 
     def product(self, labels: Labels) -> Slots:
-        """A MATMUL."""
+        """Return a MATMUL."""
         pick, config = self._random, self._config
         dtype = DataType.of(labels.get("dtype") or pick.choice(TYPES))
         out = OutType[labels.get("out", "float32").upper()]
@@ -173,30 +172,28 @@ class ClosingMaker:
         )
         batch = (2 if places in ("inner", "both") else 1, 2 if places in ("outer", "both") else 1)
         block = m * (n + gap) * out_size
-        return list(
-            matmul_packets(
-                self.source(4 * rows_a * (width_a + gap) * size, offsets["a"]),
-                self.source(4 * rows_b * (width_b + gap) * size, offsets["b"]),
-                self.result(4 * block, offsets["c"]),
-                m,
-                k,
-                n,
-                dtype=dtype,
-                out=out,
-                trans_a=layout[0] == "t",
-                trans_b=layout[1] == "t",
-                alpha=0.5 if "alpha" in steps else None,
-                row_scales=self.source(4 * m) if "row_scale" in steps else None,
-                column_vectors=self.source(8 * n) if {"col_scale", "bias"} & {*steps} else None,
-                column_scale="col_scale" in steps,
-                bias="bias" in steps,
-                relu="relu" in steps,
-                row_strides=strides,
-                batch=batch,
-                src1_batch_strides=(16 * size, 32 * size),
-                src2_batch_strides=(16 * size, 48 * size),
-                dst_batch_strides=(block, 2 * block),
-            )
+        return matmul_packets(
+            self.source(4 * rows_a * (width_a + gap) * size, offsets["a"]),
+            self.source(4 * rows_b * (width_b + gap) * size, offsets["b"]),
+            self.result(4 * block, offsets["c"]),
+            m,
+            k,
+            n,
+            dtype=dtype,
+            out=out,
+            trans_a=layout[0] == "t",
+            trans_b=layout[1] == "t",
+            alpha=0.5 if "alpha" in steps else None,
+            row_scales=self.source(4 * m) if "row_scale" in steps else None,
+            column_vectors=self.source(8 * n) if {"col_scale", "bias"} & {*steps} else None,
+            column_scale="col_scale" in steps,
+            bias="bias" in steps,
+            relu="relu" in steps,
+            row_strides=strides,
+            batch=batch,
+            src1_batch_strides=(16 * size, 32 * size),
+            src2_batch_strides=(16 * size, 48 * size),
+            dst_batch_strides=(block, 2 * block),
         )
 
     def _size(self, label: str, tile: int, block: int) -> int:
@@ -213,7 +210,7 @@ class ClosingMaker:
         return tile * number if label == "whole" else number
 
     def move(self, labels: Labels) -> Slots:
-        """A MEMCPY, ADD_TENSOR or GATHER."""
+        """Return a MEMCPY, ADD_TENSOR or GATHER."""
         pick, bus = self._random, self._config.bus_bytes
         op = labels.get("op", "rows")
         unit = 4 if op == "add" else 1
@@ -237,7 +234,7 @@ class ClosingMaker:
             other = self.source(length)
             return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=length // 4, alpha=0.5)]
         if op == "gather":
-            return list(gather_packets(src, INDICES, dst, 3, length, 3))
+            return gather_packets(src, INDICES, dst, 3, length, 3)
         return self._rows(labels, src, dst, length)
 
     def _rows(self, labels: Labels, src: int, dst: int, length: int) -> Slots:
@@ -263,7 +260,7 @@ class ClosingMaker:
     # ---- vector programs -----------------------------------------------------------------------------
 
     def vector(self, labels: Labels) -> list[Slots]:
-        """A VECTOR, and the command that loads its program."""
+        """Return a VECTOR, preceded by the load of its program."""
         pick, config = self._random, self._config
         inputs = tuple(range(int(labels.get("inputs", "1"))))
         low, high = {
@@ -298,7 +295,7 @@ class ClosingMaker:
         return [self.load(program), command.packets()]
 
     def stream(self, labels: Labels) -> list[Slots]:
-        """A VECTOR that reads one stream in the form that is asked for, and the load of its program."""
+        """Return a VECTOR that reads one stream in the given form, preceded by the load of its program."""
         number, size = int(labels["number"][1]), int(labels["size"])
         form, cols, segs = labels.get("form", "plain"), 20, 2
         address = self.source(4096, size if labels.get("align") == "element" else 0)
@@ -330,16 +327,16 @@ class ClosingMaker:
     # ---- neighbours ----------------------------------------------------------------------------------
 
     def neighbours(self, labels: Labels) -> list[Slots]:
-        """Two commands with a hazard between them, and before them what they need."""
+        """Return two commands with a hazard between them, preceded by what they need."""
         if "before_type" in labels:
             labels = {**labels, "before": "matmul", "after": "matmul"}
         return Pair(self, labels).commands()
 
 
 class Pair:
-    """Two commands, one behind the other, on places that are chosen for the hazard between them.
+    """Two consecutive commands whose operands have the given hazard.
 
-    Every command here reads 64 bytes at one place and writes 64 bytes at another.
+    Each command reads 64 bytes at one place and writes 64 bytes at another.
     """
 
     BYTES = 64
@@ -351,7 +348,7 @@ class Pair:
         self._hazard = labels["hazard"]
 
     def commands(self) -> list[Slots]:
-        """What prepares them, and the two."""
+        """Return the two commands, preceded by what they need."""
         result, source = self._maker.result, self._maker.source
         src1, dst1 = source(self.BYTES), result(4 * self.BYTES)
         src2, dst2 = source(self.BYTES), result(4 * self.BYTES)
@@ -393,7 +390,7 @@ class Pair:
         return sums((0,))
 
     def _needs(self, kind: str, src: int, entry: int) -> list[Slots]:
-        """A program for a VECTOR; code for a LOAD_PROGRAM, which reads what a command may write before it."""
+        """Return the load of a VECTOR's program, or the copy of a LOAD_PROGRAM's code."""
         if kind == "vector":
             return [self._maker.load(self._program(), entry)]
         if kind == "load":
@@ -412,15 +409,15 @@ class Pair:
         if kind == "matmul":
             return self._product(DataType.of(dtype), src, dst)
         if kind == "copy":
-            return list(memcpy_packets(src, dst, nbytes))
+            return memcpy_packets(src, dst, nbytes)
         if kind == "add":
             other = self._maker.source(nbytes)
             return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=nbytes // 4, alpha=0.0)]
         if kind == "gather":
-            return list(gather_packets(src, INDICES, dst, 1, nbytes, 3))
+            return gather_packets(src, INDICES, dst, 1, nbytes, 3)
         if kind == "load":
             address = src if src >= RESULTS else CODE + 0x8000
-            return list(load_program_packets(address, len(self._program()), entry))
+            return load_program_packets(address, len(self._program()), entry)
         row = nbytes // 4
         command = vector_command(
             entry,
@@ -435,9 +432,7 @@ class Pair:
 
     def _product(self, dtype: DataType, src: int, dst: int) -> Slots:
         k = self.BYTES // 4 // dtype.itemsize
-        return list(
-            matmul_packets(src, self._maker.source(k * 4 * dtype.itemsize), dst, 4, k, 4, dtype=dtype)
-        )
+        return matmul_packets(src, self._maker.source(k * 4 * dtype.itemsize), dst, 4, k, 4, dtype=dtype)
 
 
 COUNTERS = tuple(
@@ -447,11 +442,11 @@ COUNTERS = tuple(
     for counter in group.counters()
     if len(counter.axes) > 1 and counter.item != "kind_memory"
 )
-"""The crosses whose bins commands reach by themselves. Their axes are reached with them."""
+"""Crosses whose bins commands can reach on their own; their axes are covered with them."""
 
 
 def reachable() -> list[tuple[Counter, tuple[str, ...]]]:
-    """All bins of COUNTERS but those that are excluded."""
+    """Return all bins of COUNTERS that are not excluded."""
     return [
         (counter, labels) for counter in COUNTERS for labels in counter.bins() if not counter.reason(labels)
     ]
@@ -466,4 +461,4 @@ PATTERNS: Mapping[str, Mapping[str, float]] = {
     "quick": {"read_latency": 1, "write_latency": 1},
     "slow": {"read_latency": 90, "write_latency": 90},
 }
-"""The knobs of the memory model that make each of the plan's stall patterns."""
+"""Knobs of the memory model for each stall pattern of the plan."""

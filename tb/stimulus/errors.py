@@ -1,20 +1,20 @@
-"""Commands that the device must refuse, and such that fail while they run."""
+"""Commands that the device must refuse, and commands that fail during execution."""
 
 from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from echo_npu.commands.checked import PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import (
     LEGAL_FLAGS,
     NpuCommandPacket,
     Opcode,
     Packet,
+    as_commands,
     extension_count,
     gather_packets,
     load_program_packets,
@@ -22,22 +22,23 @@ from echo_npu.commands.packets import (
 )
 from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import Stream, vector_command
-from echo_npu.vector.memory import ProgramMemory
+from tb.checking import check, loaded_programs
 from tb.stimulus.limits import GUARD
 from tb.stimulus.programs import ARENAS, ProgramMaker
 
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
 BAD_CODE = 0x00F0_0000
 BAD_INDICES = 0x00F1_0000
-BAD_ENTRY = 280  # no sequence loads anything else there
+BAD_ENTRY = 280  # no sequence loads other programs there
 
 UNKNOWN_OPCODE = next(code for code in range(256) if code not in set(Opcode))
 
 Words = list[int]
+Slots = Sequence[Packet]
 Change = Callable[[random.Random, Words], None]
 
 CHECKED = (*tuple(code for code in ErrorCode if 1 <= code <= ErrorCode.BAD_EXTENSION), ErrorCode.BAD_PROGRAM)
-"""What a packet can be refused for; and PROTECTED where GUARD is."""
+"""Errors for which a packet can be refused; PROTECTED also occurs where GUARD is."""
 
 
 def _opcode(pick: random.Random, words: Words) -> None:
@@ -98,26 +99,24 @@ CHANGES: dict[ErrorCode, Change] = {
     ErrorCode.BAD_PROGRAM: _entry,
     ErrorCode.PROTECTED: _protected,
 }
-"""How a legal command can become one with this error; whether it does depends on the command."""
+"""For each error, a change that may give it to a legal command, depending on the command."""
 
 
-def verdict(packets: list[Packet], program_words: int) -> ErrorCode:
-    """What the device says to a command when all of program memory is loaded and GUARD is protected; NONE if
-    it takes it."""
-    raw = [packet_bytes(packet) for packet in packets]
-    packet = NpuCommandPacket.unpack(raw[0])
-    programs = ProgramMemory(program_words)
-    programs.loaded = program_words
-    extensions = raw[1 : 1 + extension_count(packet.opcode, packet.flags)]
+def verdict(packets: Slots, program_words: int) -> ErrorCode:
+    """Return the device's error for a command; NONE if it accepts it.
+
+    All of program memory counts as loaded, and GUARD is protected.
+    """
     try:
-        check_command(packet, unpack_extension(extensions), programs, GUARD)
+        check(as_commands(packets)[0], loaded_programs(program_words), GUARD)
     except PacketFault as fault:
         return fault.code
     return ErrorCode.NONE
 
 
 class ErrorMaker:
-    """Draws commands that fail; `maker` draws the legal ones that they are made of, and gets the images."""
+    """Draws failing commands. `maker` draws the legal commands that they are derived from, and gets the
+    images."""
 
     def __init__(self, rng: random.Random, maker: ProgramMaker, program_words: int) -> None:
         self._random = rng
@@ -126,19 +125,17 @@ class ErrorMaker:
         maker.images[BAD_CODE] = b"\xff" * 8
         maker.images[BAD_INDICES] = np.array([0, 1, -1, 1000, 2], dtype=np.int32).tobytes()
 
-    def refused(self, code: ErrorCode) -> list[Packet]:
-        """A command that is refused with one of CHECKED, or with PROTECTED where GUARD is."""
+    def refused(self, code: ErrorCode) -> Slots:
+        """Draw a command that is refused with `code`, one of CHECKED, or PROTECTED where GUARD is."""
         maker = self._maker
         kinds = [maker.copy, maker.strided_copy, maker.add, maker.matmul, maker.gather, maker.vector]
         while True:
             raw = [packet_bytes(packet) for packet in maker.draw(kinds)]
             words = list(struct.unpack(f"<{16 * len(raw)}I", b"".join(raw)))
             CHANGES[code](self._random, words)
-            broken: list[Packet] = [
-                struct.pack("<16I", *words[at : at + 16]) for at in range(0, len(words), 16)
-            ]
+            broken: Slots = [struct.pack("<16I", *words[at : at + 16]) for at in range(0, len(words), 16)]
             packet = NpuCommandPacket.unpack(packet_bytes(broken[0]))
-            # Where the change brings or takes away an extension, the slots behind mean something else.
+            # If the change adds or removes an extension, the following slots change their meaning.
             if 1 + extension_count(packet.opcode, packet.flags) != len(broken):
                 broken = broken[:1]
                 if extension_count(packet.opcode, packet.flags):
@@ -146,30 +143,30 @@ class ErrorMaker:
             if verdict(broken, self._words) == code:
                 return broken
 
-    def bad_program(self) -> list[Packet]:
-        """A VECTOR whose program is none, and the command that loads it."""
+    def bad_program(self) -> Slots:
+        """Return a VECTOR with an illegal program, preceded by its load."""
         command = vector_command(BAD_ENTRY, rows=1, cols=8, output=Stream(ARENAS[0]))
         return [*load_program_packets(BAD_CODE, 1, BAD_ENTRY), *command.packets()]
 
-    def never_loaded(self) -> list[Packet]:
-        """A VECTOR that begins at any word; no sequence loads most of them."""
+    def never_loaded(self) -> Slots:
+        """Draw a VECTOR that starts at a random word; no sequence loads most of them."""
         entry = self._random.randrange(self._words - 1)
-        return list(vector_command(entry, rows=1, cols=8, output=Stream(ARENAS[0])).packets())
+        return vector_command(entry, rows=1, cols=8, output=Stream(ARENAS[0])).packets()
 
-    def bad_index(self) -> list[Packet]:
-        """A GATHER one of whose indices is outside of the table."""
-        return list(gather_packets(ARENAS[1], BAD_INDICES, ARENAS[0], 5, 16, 5))
+    def bad_index(self) -> Slots:
+        """Return a GATHER with an index outside its table."""
+        return gather_packets(ARENAS[1], BAD_INDICES, ARENAS[0], 5, 16, 5)
 
-    def failing(self, *, guarded: bool = False) -> list[Packet]:
-        """Any of them; `guarded`: GUARD is protected."""
+    def failing(self, *, guarded: bool = False) -> Slots:
+        """Draw any failing command; with `guarded`, GUARD is protected."""
         pick = self._random
         if pick.random() < 0.25:
             return pick.choice((self.bad_program, self.never_loaded, self.bad_index))()
         return self.refused(pick.choice((*CHECKED, ErrorCode.PROTECTED) if guarded else CHECKED))
 
 
-def without_extension(packets: list[Packet]) -> list[Packet]:
-    """The same without its last extension; all of it where there is none."""
+def without_extension(packets: Slots) -> Slots:
+    """Return the packets without their last extension, if they have one."""
     first = NpuCommandPacket.unpack(packet_bytes(packets[0]))
     if first.opcode in set(Opcode) and extension_count(first.opcode, first.flags):
         return packets[:-1]

@@ -1,8 +1,8 @@
-"""Pairs of commands of which one writes what the other one uses, in every role that an operand can have.
+"""Pairs of commands of which one writes what the other uses, for every role of an operand.
 
-The first of a pair takes long, several blocks of a product and several batches, so that the second one can do
-harm if it does not wait; operands meet in their first bytes, their last ones, or between. The functional
-model executes commands one behind the other, so a pair that was not kept apart shows in its results.
+The first command is slow (several blocks of a product, several batches), so that the second one does harm if
+it does not wait. Operands overlap in their first or last bytes, or in between. The functional model executes
+commands one after the other, so a pair that was not kept apart shows in its results.
 """
 
 from __future__ import annotations
@@ -14,26 +14,24 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import (
-    NpuCommandPacket,
     Packet,
     add_packets,
+    as_commands,
     gather_packets,
     load_program_packets,
     matmul_packets,
     memcpy_packets,
-    packet_bytes,
 )
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.vector.command import Stream, vector_command
-from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
+from tb.checking import check, loaded_programs
 from tb.scoreboards.accuracy import addresses
 
-Slots = list[Packet]
+Slots = Sequence[Packet]
 Place = Literal["first", "middle", "last"]
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,12 +42,12 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "gather": ("table", "indices", "dst"),
     "load": ("code",),
 }
-"""Operands by the kind of command."""
+"""Operands by kind of command."""
 PLACES: Final[tuple[Place, ...]] = ("first", "middle", "last")
 
 
 class Meeting(NamedTuple):
-    """Where an operand of the first command meets one of the second."""
+    """An operand of the first command that overlaps one of the second."""
 
     first: str
     first_role: str
@@ -63,21 +61,21 @@ MEETINGS: Final = tuple(
     for second, second_roles in ROLES.items()
     for first_role in first_roles
     for second_role in second_roles
-    # One of the two writes; the vector engine has one command at a time.
+    # One of the two writes, and one is a product, since the vector engine has only one command at a time.
     if "dst" in (first_role, second_role) and "matmul" in (first, second)
 )
 
 _PITCH: Final = 1 << 21
-"""Bytes from one operand to the next: what meets one meets no other."""
+"""Bytes between operands, enough that neighbours never overlap."""
 _FIRST: Final = 1 << 22
 _TABLE_ROWS: Final = 40
 """More than a product of zeros and ones can count."""
 _LOADED_AT: Final = 64
-"""Where in program memory programs are loaded that others have just written."""
+"""Program memory address at which freshly written programs are loaded."""
 
 
 def fold() -> Program:
-    """o = ((s0 + s1) * p0 + s2) + s3."""
+    """Build o = ((s0 + s1) * p0 + s2) + s3."""
     b = Builder("fold")
     streams = [b.stream(i) for i in range(4)]
     v = b.vector()
@@ -89,7 +87,7 @@ def fold() -> Program:
 
 
 def doubled() -> Program:
-    """o = s0 + s0."""
+    """Build o = s0 + s0."""
     b = Builder("doubled")
     x = b.stream(0)
     with b.chunks(advance=[x]):
@@ -98,7 +96,7 @@ def doubled() -> Program:
 
 
 def squared() -> Program:
-    """o = s0 * s0."""
+    """Build o = s0 * s0."""
     b = Builder("squared")
     x = b.stream(0)
     with b.chunks(advance=[x]):
@@ -110,8 +108,13 @@ FOLD, DOUBLED, SQUARED = fold(), doubled(), squared()
 
 
 class Draft(NamedTuple):
-    """A command without its addresses: what makes its packets from them, by role, and what makes so many
-    bytes of an operand, by role; floats where nothing is said."""
+    """A command without addresses.
+
+    Attributes:
+        kind: key of ROLES.
+        packets: makes its packets from the addresses, by role.
+        contents: makes the given number of bytes of an operand, by role; other operands get floats.
+    """
 
     kind: str
     packets: Callable[[Mapping[str, int]], Slots]
@@ -119,44 +122,45 @@ class Draft(NamedTuple):
 
 
 class HazardMaker:
-    """Draws pairs of commands. `images` is what must be in device memory before the first of them."""
+    """Draws pairs of commands. `images` is what device memory must hold before the first."""
 
     def __init__(self, rng: random.Random, config: NpuConfig) -> None:
         self._random = rng
         self._config = config
         self._values = np.random.default_rng(rng.getrandbits(64))
         self._wide = config.data_width // 64
-        self._programs = ProgramMemory(config.program_words)
-        self._programs.loaded = config.program_words
+        self._programs = loaded_programs(config.program_words)
         self._count = 0
         self.images: dict[int, bytes] = {}
 
     def forget(self) -> None:
-        """What was drawn has been executed: its memory is free again."""
+        """Free the memory of earlier commands, which have been executed."""
         self._count = 0
         self.images.clear()
 
     def loads(self) -> Slots:
-        """The command that loads what VECTOR commands run; it comes before all others."""
+        """Return the command that loads the program of VECTOR commands; it must come first."""
         at = self._fresh()
         self.images[at] = FOLD.code
-        return list(load_program_packets(at, len(FOLD), 0))
+        return load_program_packets(at, len(FOLD), 0)
 
     def pair(self, meeting: Meeting, place: Place | None = None, meets: Place | None = None) -> Slots:
-        """The two commands of a meeting, perhaps behind and around others that have nothing to do with them.
-        `place`: of the first one's operand, `meets`: of the second one's."""
+        """Draw the two commands of a meeting, possibly with unrelated ones before or between them.
+
+        `place` and `meets` say where the operands of the first and of the second command overlap.
+        """
         pick = self._random
         at: Place = place if place is not None else pick.choice(PLACES)
         other: Place = meets if meets is not None else pick.choice(PLACES)
         while True:
-            slots: Slots = []
+            slots: list[Packet] = []
             images = dict(self.images)
             count = self._count
             for _ in range(pick.choice((0, 0, 1))):
                 slots += self._placed(self._draft("matmul", slow=True), {})[0]
             try:
                 slots += self._meeting(meeting, at, other)
-            except PacketFault:  # an operand met another one of its own command
+            except PacketFault:  # two operands of one command overlap
                 self.images, self._count = images, count
                 continue
             return slots
@@ -173,12 +177,12 @@ class HazardMaker:
         slots, operands, command = self._placed(first, {})
         at = _byte(operands[meeting.first_role], command.batch, place, pick)
         for _ in range(pick.choice((0, 0, 0, 1, 2))):
-            slots += self._placed(self._draft(pick.choice(("matmul", "memcpy")), slow=False), {})[0]
+            slots = [*slots, *self._placed(self._draft(pick.choice(("matmul", "memcpy")), slow=False), {})[0]]
         shape, command = self._shape(second)
         offset = _byte(shape[meeting.second_role], command.batch, meets, pick)
         unit = 4
         address = at // unit * unit - (offset - shape[meeting.second_role].address) // unit * unit
-        return slots + self._placed(second, {meeting.second_role: address})[0]
+        return [*slots, *self._placed(second, {meeting.second_role: address})[0]]
 
     # --- commands ---
 
@@ -187,7 +191,7 @@ class HazardMaker:
         return made
 
     def _matmul(self, slow: bool, role: str, counts: bool) -> Draft:
-        """Several blocks, in some dimensions at least, if `slow`. `counts`: of zeros and ones, in int32."""
+        """Draft a product, of several blocks if `slow`; with `counts`, of zeros and ones in int32."""
         pick, config = self._random, self._config
         tile = config.array_rows
         if slow:
@@ -220,29 +224,27 @@ class HazardMaker:
         ]
 
         def packets(at: Mapping[str, int]) -> Slots:
-            return list(
-                matmul_packets(
-                    at["src1"],
-                    at["src2"],
-                    at["dst"],
-                    m,
-                    k,
-                    n,
-                    dtype=dtype,
-                    out=out,
-                    trans_a=trans_a,
-                    trans_b=trans_b,
-                    alpha=None if counts else 0.5,
-                    row_scales=at["rows"] if vectors else None,
-                    column_vectors=at["columns"] if vectors else None,
-                    column_scale=vectors,
-                    bias=vectors,
-                    row_strides=tuple(each[0] for each in strides),
-                    batch=batch,
-                    src1_batch_strides=strides[0][1:],
-                    src2_batch_strides=strides[1][1:],
-                    dst_batch_strides=strides[2][1:],
-                )
+            return matmul_packets(
+                at["src1"],
+                at["src2"],
+                at["dst"],
+                m,
+                k,
+                n,
+                dtype=dtype,
+                out=out,
+                trans_a=trans_a,
+                trans_b=trans_b,
+                alpha=None if counts else 0.5,
+                row_scales=at["rows"] if vectors else None,
+                column_vectors=at["columns"] if vectors else None,
+                column_scale=vectors,
+                bias=vectors,
+                row_strides=tuple(each[0] for each in strides),
+                batch=batch,
+                src1_batch_strides=strides[0][1:],
+                src2_batch_strides=strides[1][1:],
+                dst_batch_strides=strides[2][1:],
             )
 
         elements = self._bits if counts else (lambda nbytes: self._elements(dtype, nbytes))
@@ -252,7 +254,7 @@ class HazardMaker:
     def _add(self, slow: bool, role: str, counts: bool) -> Draft:
         elements = 1500 * self._wide if slow else self._random.randint(1, 20)
         return Draft(
-            "add", lambda at: list(add_packets(at["src1"], at["src2"], at["dst"], elements, alpha=0.25)), {}
+            "add", lambda at: add_packets(at["src1"], at["src2"], at["dst"], elements, alpha=0.25), {}
         )
 
     def _memcpy(self, slow: bool, role: str, counts: bool) -> Draft:
@@ -264,17 +266,15 @@ class HazardMaker:
         result = self._strides(rows, nbytes, batch, 4, written=True)
         return Draft(
             "memcpy",
-            lambda at: list(
-                memcpy_packets(
-                    at["src1"],
-                    at["dst"],
-                    nbytes,
-                    rows=rows,
-                    row_strides=(source[0], result[0]),
-                    batch=batch,
-                    src_batch_strides=source[1:],
-                    dst_batch_strides=result[1:],
-                )
+            lambda at: memcpy_packets(
+                at["src1"],
+                at["dst"],
+                nbytes,
+                rows=rows,
+                row_strides=(source[0], result[0]),
+                batch=batch,
+                src_batch_strides=source[1:],
+                dst_batch_strides=result[1:],
             ),
             {},
         )
@@ -314,21 +314,21 @@ class HazardMaker:
         )
         return Draft(
             "gather",
-            lambda at: list(gather_packets(at["table"], at["indices"], at["dst"], rows, nbytes, _TABLE_ROWS)),
+            lambda at: gather_packets(at["table"], at["indices"], at["dst"], rows, nbytes, _TABLE_ROWS),
             {"indices": self._indices},
         )
 
     # --- programs as operands ---
 
     def _code_is_written(self) -> Slots:
-        """A product writes a program that a LOAD_PROGRAM reads."""
+        """Let a product write a program that a LOAD_PROGRAM reads."""
         code, source = SQUARED.code, self._fresh()
         self.images[source] = DOUBLED.code
         load = load_program_packets(source, len(SQUARED), _LOADED_AT)
         return [*self._written(code, source, slow=True), *load, *self._run()]
 
     def _code_is_overwritten(self) -> Slots:
-        """A product writes over a program that a LOAD_PROGRAM still reads."""
+        """Let a product overwrite a program that a LOAD_PROGRAM is reading."""
         words = self._config.program_words - _LOADED_AT - 8
         source = self._fresh()
         end = source + 8 * words
@@ -339,7 +339,7 @@ class HazardMaker:
         return [*load, *written, *self._run(_LOADED_AT + words - len(DOUBLED))]
 
     def _written(self, data: bytes, at: int, *, slow: bool) -> Slots:
-        """An int8 product whose result is `data`: all but its last products are zero."""
+        """Return an int8 product whose result is `data`; all but its last products are zero."""
         rows, depth = len(data), 2000 if slow else 1
         left = np.zeros((rows, depth), np.int8)
         left[:, -1] = np.frombuffer(data, np.int8)
@@ -347,10 +347,10 @@ class HazardMaker:
         right[-1] = 1
         src1, src2 = self._fresh(), self._fresh()
         self.images[src1], self.images[src2] = left.tobytes(), right.tobytes()
-        return list(matmul_packets(src1, src2, at, rows, depth, 1, dtype="int8", out=OutType.OWN))
+        return matmul_packets(src1, src2, at, rows, depth, 1, dtype="int8", out=OutType.OWN)
 
     def _run(self, entry: int = _LOADED_AT) -> Slots:
-        """A VECTOR of what was loaded."""
+        """Return a VECTOR of the loaded program."""
         source, dst = self._fresh(), self._fresh()
         self.images[source] = self._elements(DataType.FP32, 80)
         return vector_command(
@@ -362,7 +362,8 @@ class HazardMaker:
     def _strides(
         self, rows: int, nbytes: int, batch: tuple[int, int], unit: int, *, written: bool = False
     ) -> tuple[int, int, int]:
-        """Strides of rows, inner and outer batches; what is `written` lies apart."""
+        """Draw strides of rows, inner and outer batches; those of a destination (`written`) do not
+        overlap."""
         pick = self._random
         row = pick.choice((0, -(-nbytes // unit) * unit + unit * pick.randint(0, 9)))
         matrix = rows * (row or nbytes) + unit * pick.randint(0, 20)
@@ -374,22 +375,21 @@ class HazardMaker:
         return row, pick.choice(steps), pick.choice(steps)
 
     def _fresh(self) -> int:
-        """An address with room on both sides."""
+        """Return an address with free space on both sides."""
         region = self._random.choice((WEIGHT, ACTIVATION))
         self._count += 1
         assert _FIRST + (self._count + 1) * _PITCH < region.size, "more commands than memory has room for"
         return region.base + _FIRST + self._count * _PITCH + 64 * self._random.randrange(64)
 
     def _shape(self, draft: Draft) -> tuple[dict[str, MemoryOperand], CheckedCommand]:
-        """The operands by role, as they are when each begins at a place of its own."""
+        """Return the operands by role, each placed separately."""
         at = {role: _FIRST + i * _PITCH for i, role in enumerate(ROLES[draft.kind])}
         return self._operands(draft, draft.packets(at))
 
     def _operands(
         self, draft: Draft, slots: Sequence[Packet]
     ) -> tuple[dict[str, MemoryOperand], CheckedCommand]:
-        raw = [packet_bytes(packet) for packet in slots]
-        command = check_command(NpuCommandPacket.unpack(raw[0]), unpack_extension(raw[1:]), self._programs)
+        command = check(as_commands(slots)[0], self._programs)
         assert command.dst is not None
         roles = [role for role in ROLES[draft.kind] if role != "dst"]
         return dict(zip(roles, command.sources, strict=False)) | {"dst": command.dst}, command
@@ -397,18 +397,18 @@ class HazardMaker:
     def _placed(
         self, draft: Draft, where: Mapping[str, int]
     ) -> tuple[Slots, dict[str, MemoryOperand], CheckedCommand]:
-        """A draft with operands `where` it is said, or at fresh places; they are filled.
+        """Return a draft with operands at the addresses in `where`, or at fresh ones, and fill them.
 
-        PacketFault: it is not legal there.
+        Raises PacketFault if it is illegal there.
         """
         at = {role: where.get(role) or self._fresh() for role in ROLES[draft.kind]}
         slots = draft.packets(at)
         operands, command = self._operands(draft, slots)
         for role, operand in operands.items():
-            # A result that is read before it is written must show, too.
+            # Fill destinations too, so that a premature read shows.
             contents = draft.contents.get(role, self._floats)
             data = contents(operand.extent(command.batch) + 3 & ~3)
-            # What begins at the same place and is longer keeps its end.
+            # Keep the end of a longer image at the same address.
             self.images[operand.address] = data + self.images.get(operand.address, b"")[len(data) :]
         return slots, operands, command
 
@@ -422,7 +422,7 @@ class HazardMaker:
         return self._values.integers(0, 2, nbytes).astype(np.int8).tobytes()
 
     def _elements(self, kind: DataType, nbytes: int) -> bytes:
-        """Random elements: normally distributed, or any int8."""
+        """Draw elements: normally distributed, or any int8."""
         if kind == DataType.INT8:
             return self._values.bytes(nbytes)
         values = self._values.standard_normal(nbytes // kind.itemsize, dtype=np.float32)
@@ -432,7 +432,7 @@ class HazardMaker:
 
 
 def _byte(operand: MemoryOperand, batch: tuple[int, int], place: Place, rng: random.Random) -> int:
-    """The address of a byte of an operand."""
+    """Return the address of a byte of an operand."""
     runs = addresses(operand, batch).reshape(-1)
     if place == "first":
         return int(runs.min())

@@ -1,4 +1,4 @@
-"""Steps that limit what commands may do, and take the limits back."""
+"""Steps that set and lift limits on commands."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from echo_npu.spec.memory_map import Region
 from tb.stimulus.steps import HostWrite, RegisterWrite, Step
 
 GUARD: Final = Region("guard", 0x1FFF_0000, 0x1_0000)
-"""The protected range, where there is one: the ring, and memory around it that no legal command touches."""
+"""Protected range, if any: the ring and its surroundings, which no legal command touches."""
 BARRIER: Final = 0x0310_0000
-"""The host writes here between two groups of steps; nobody else does."""
+"""Only the host writes here, to separate groups of steps."""
 
 
 def _alone(*writes: RegisterWrite) -> list[Step]:
-    """Register writes that are done before anything behind them begins."""
+    """Return register writes that take effect before any later step."""
     return [*writes, HostWrite(BARRIER, bytes(4), alone=True)]
 
 
 def guarded() -> list[Step]:
-    """From here on GUARD is protected."""
+    """Return the steps that protect GUARD from now on."""
     base, size = RegisterWrite(regs.GUARD_BASE, GUARD.base), RegisterWrite(regs.GUARD_SIZE, GUARD.size)
     return _alone(base, size)
 
 
 def watched(cycles: int) -> list[Step]:
-    """From here on no command may take more than so many cycles; 0: it may take any number."""
+    """Return the steps that limit each later command to `cycles`; 0 for no limit."""
     return _alone(RegisterWrite(regs.WATCHDOG, cycles))

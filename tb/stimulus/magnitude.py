@@ -1,5 +1,7 @@
-"""Commands of which one count or one stride is large and all else is small: they take counters, indices and
-addresses to where no shape of a network does, in few clock cycles."""
+"""Commands with one large count or stride and small other sizes.
+
+They take counters, indices and addresses further than the shapes of networks, in few clock cycles.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from echo_npu.commands.checked import CheckedCommand, MemoryOperand
-from echo_npu.commands.checks import check_command
-from echo_npu.commands.packets import (
-    ExtensionPacket,
-    NpuCommandPacket,
-    Packet,
-    add_packets,
-    matmul_packets,
-    memcpy_packets,
-)
+from echo_npu.commands.checked import MemoryOperand
+from echo_npu.commands.packets import Packet, add_packets, as_commands, matmul_packets, memcpy_packets
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region
+from tb.checking import check
 from tb.scoreboards.accuracy import addresses
 
 COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -28,29 +23,29 @@ COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     "memcpy": ("bytes", "rows", "batch0", "batch1"),
     "add": ("elements",),
 }
-"""What can be large, by the kind of command."""
+"""Counts that can be large, by kind of command."""
 LEVELS: Final = ("row", "batch0", "batch1")
 STRIDED: Final[Mapping[str, tuple[str, ...]]] = {
     "matmul": ("src1", "src2", "dst"),
     "memcpy": ("src1", "dst"),
 }
-"""Operands with strides."""
+"""Operands with strides, by kind of command."""
 MOST_STRIDE_BITS: Final = 27
-"""Two rows so far apart still lie in one region."""
+"""Two rows this far apart still fit into one region."""
 
 FIRST: Final = 0x0040_0000
-"""Where operands begin in each region: behind what other stimulus uses."""
+"""Offset of operands in each region, above other stimulus."""
 _DENSE_BYTES: Final = 1 << 23
-"""Operands up to here are filled as a whole, gaps and all."""
+"""Operands up to this size are filled completely, including gaps."""
 
-Slots = list[Packet]
+Slots = Sequence[Packet]
 Strides = tuple[int, int, int]
 
 
 class LargeMaker:
     """Draws legal commands on fresh operands.
 
-    `images` is what must be in device memory before the first of them, bytes by address; it grows with each.
+    `images` is what device memory must hold before the first command, by address; it grows with each.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -60,12 +55,13 @@ class LargeMaker:
         self.images: dict[int, bytes] = {}
 
     def forget(self) -> None:
-        """What was drawn has been executed: its memory is free again."""
+        """Free the memory of earlier commands, which have been executed."""
         self._next = {region: region.base + FIRST for region in (WEIGHT, ACTIVATION)}
         self.images.clear()
 
     def long(self, kind: str, count: str, size: int, **fields: Any) -> Slots:
-        """A command whose `count`, one of COUNTS[kind], is `size`. `fields` as the method of that kind."""
+        """Draw a command whose `count`, one of COUNTS[kind], is `size`; `fields` as for the method of that
+        kind."""
         if kind == "add":
             return self.add(size)
         pick = self._random
@@ -78,7 +74,7 @@ class LargeMaker:
         return self.product(m, k, n, batch=(inner, outer), **fields)
 
     def far(self, kind: str, operand: str, level: str, stride: int) -> Slots:
-        """A command two of whose rows or batches are `stride` bytes apart in one operand."""
+        """Draw a command with two rows or batches `stride` bytes apart in one operand."""
         strides = {name: [0, 0, 0] for name in ("src1", "src2", "dst")}
         at = LEVELS.index(level)
         strides[operand][at] = stride
@@ -107,8 +103,12 @@ class LargeMaker:
         batch: Sequence[int] = (1, 1),
         strides: Mapping[str, Sequence[int]] | None = None,
     ) -> Slots:
-        """A MATMUL; what is None is drawn. `vectors`: with scales of rows and columns and a bias. Batches lie
-        side by side where `strides` (row, batch0, batch1 of each operand) does not say otherwise."""
+        """Draw a MATMUL; arguments that are None are drawn.
+
+        Args:
+            vectors: with row scales, column scales and bias.
+            strides: row, batch0 and batch1 of each operand; adjacent batches by default.
+        """
         pick = self._random
         dtype = pick.choice(list(DataType)) if dtype is None else dtype
         trans_a = pick.random() < 0.5 if trans_a is None else trans_a
@@ -128,28 +128,26 @@ class LargeMaker:
             }
 
         def packets(src1: int, src2: int, dst: int, rows: int, columns: int) -> Slots:
-            return list(
-                matmul_packets(
-                    src1,
-                    src2,
-                    dst,
-                    m,
-                    k,
-                    n,
-                    dtype=dtype,
-                    out=out,
-                    trans_a=trans_a,
-                    trans_b=trans_b,
-                    row_scales=rows if vectors else None,
-                    column_vectors=columns if vectors else None,
-                    column_scale=vectors,
-                    bias=vectors,
-                    row_strides=tuple(strides[name][0] for name in ("src1", "src2", "dst")),
-                    batch=batch,
-                    src1_batch_strides=tuple(strides["src1"][1:]),
-                    src2_batch_strides=tuple(strides["src2"][1:]),
-                    dst_batch_strides=tuple(strides["dst"][1:]),
-                )
+            return matmul_packets(
+                src1,
+                src2,
+                dst,
+                m,
+                k,
+                n,
+                dtype=dtype,
+                out=out,
+                trans_a=trans_a,
+                trans_b=trans_b,
+                row_scales=rows if vectors else None,
+                column_vectors=columns if vectors else None,
+                column_scale=vectors,
+                bias=vectors,
+                row_strides=tuple(strides[name][0] for name in ("src1", "src2", "dst")),
+                batch=batch,
+                src1_batch_strides=tuple(strides["src1"][1:]),
+                src2_batch_strides=tuple(strides["src2"][1:]),
+                dst_batch_strides=tuple(strides["dst"][1:]),
             )
 
         return self._placed(packets, (dtype, dtype, DataType.FP32, DataType.FP32), out_size)
@@ -162,44 +160,47 @@ class LargeMaker:
         batch: Sequence[int] = (1, 1),
         strides: Mapping[str, Sequence[int]] | None = None,
     ) -> Slots:
-        """A MEMCPY; batches lie side by side where `strides` does not say otherwise."""
+        """Draw a MEMCPY; batches are adjacent unless `strides` is given."""
         if strides is None:
             strides = {name: self._side_by_side(rows * nbytes, batch) for name in ("src1", "dst")}
 
         def packets(src: int, _: int, dst: int, *__: int) -> Slots:
-            return list(
-                memcpy_packets(
-                    src,
-                    dst,
-                    nbytes,
-                    rows=rows,
-                    row_strides=(strides["src1"][0], strides["dst"][0]),
-                    batch=batch,
-                    src_batch_strides=tuple(strides["src1"][1:]),
-                    dst_batch_strides=tuple(strides["dst"][1:]),
-                )
+            return memcpy_packets(
+                src,
+                dst,
+                nbytes,
+                rows=rows,
+                row_strides=(strides["src1"][0], strides["dst"][0]),
+                batch=batch,
+                src_batch_strides=tuple(strides["src1"][1:]),
+                dst_batch_strides=tuple(strides["dst"][1:]),
             )
 
         return self._placed(packets, (DataType.INT8,), 1)
 
     def add(self, elements: int) -> Slots:
-        """An ADD_TENSOR."""
+        """Draw an ADD_TENSOR."""
 
         def packets(src1: int, src2: int, dst: int, *_: int) -> Slots:
-            return list(add_packets(src1, src2, dst, elements, alpha=self._random.choice((1.0, -0.37))))
+            return add_packets(src1, src2, dst, elements, alpha=self._random.choice((1.0, -0.37)))
 
         return self._placed(packets, (DataType.FP32, DataType.FP32), 4)
 
     def _side_by_side(self, nbytes: int, batch: Sequence[int]) -> Strides:
-        """Strides of dense batches of so many bytes."""
+        """Return the strides of dense batches of `nbytes`."""
         return 0, nbytes, nbytes * batch[0]
 
     def _placed(self, packets: Callable[..., Slots], types: Sequence[DataType], unit: int) -> Slots:
-        """The packets, given what makes them from the addresses of src1, src2, dst, row scales and column
-        vectors; with images of its sources, whose elements are of `types`. `unit`: bytes of a result."""
+        """Place the operands of a command and fill its sources.
+
+        Args:
+            packets: makes the packets from the addresses of src1, src2, dst, row scales and column vectors.
+            types: element types of the sources.
+            unit: bytes of a result.
+        """
         sources, results = self._random.sample((WEIGHT, ACTIVATION), 2)
         first, last = sources.base + FIRST, results.base + FIRST
-        shape = _command(packets(first, first, last, first, first))
+        shape = check(as_commands(packets(first, first, last, first, first))[0])
         assert shape.dst is not None
         at = [
             self._place(sources, operand.extent(shape.batch), kind.itemsize)
@@ -208,13 +209,13 @@ class LargeMaker:
         src1, src2, columns, rows = (*at, *[0] * (4 - len(at)))
         dst = self._place(results, shape.dst.extent(shape.batch), unit)
         made = packets(src1, src2, dst, rows, columns)
-        command = _command(made)
+        command = check(as_commands(made)[0])
         for operand, kind in zip(command.sources, types, strict=False):
             self._fill(operand, kind, command.batch)
         return made
 
     def _place(self, region: Region, extent: int, unit: int) -> int:
-        """An address at any multiple of `unit` bytes; of what is sparse, anywhere."""
+        """Draw an address at a multiple of `unit` bytes; sparse operands may be anywhere."""
         offset = unit * self._random.randrange(64 // unit)
         room = region.size - FIRST - 0x2_0000 - extent - 64
         assert room >= 0, "an operand is larger than memory"
@@ -234,7 +235,7 @@ class LargeMaker:
             self.images[start] = self._elements(kind, operand.row_bytes)
 
     def _elements(self, kind: DataType, nbytes: int) -> bytes:
-        """Random elements: normally distributed, or any int8."""
+        """Draw elements: normally distributed, or any int8."""
         count = nbytes // kind.itemsize
         if kind == DataType.INT8:
             return self._values.bytes(count)
@@ -242,12 +243,3 @@ class LargeMaker:
         if kind == DataType.BF16:
             return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
         return values.astype(kind.storage).tobytes()
-
-
-def _command(packets: Slots) -> CheckedCommand:
-    """The command as the device takes it."""
-    head, *rest = packets
-    assert isinstance(head, NpuCommandPacket)
-    extension = rest[0] if rest else None
-    assert extension is None or isinstance(extension, ExtensionPacket)
-    return check_command(head, extension)

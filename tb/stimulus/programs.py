@@ -1,7 +1,7 @@
-"""Random programs: long chains of commands of all kinds on few, small, overlapping places.
+"""Random programs: long chains of all kinds of commands on a few small, overlapping places.
 
-Almost every command reads or overwrites what its neighbours touch, so a hazard that the device does not
-respect shows as a difference in the whole-memory comparison.
+Almost every command reads or overwrites what its neighbours touch, so an ignored hazard shows in the
+comparison of all memory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from echo_npu.commands.checked import CheckedCommand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import (
     DTYPE_SHIFT,
     OUT_SHIFT,
@@ -23,16 +21,15 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    extension_count,
+    as_commands,
     gather_packets,
     load_program_packets,
-    packet_bytes,
 )
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
-from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
+from tb.checking import accepted, loaded_programs
 from tb.scoreboards.accuracy import addresses
 from tb.stimulus.vector_programs import generate
 
@@ -41,18 +38,18 @@ ARENA_BYTES = 6144
 INDICES = 0x1010_0000
 CODE = 0x0010_0000
 CODE_STEP = 0x1_0000
-CASES = 0x1020_0000  # operands of vector programs that are made up
+CASES = 0x1020_0000  # operands of generated vector programs
 CASES_ENTRY = 300
 TABLE_ROWS = 5
 MATMUL_STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
 
-ENTRIES = (0, 100, 200)  # where vector programs are
+ENTRIES = (0, 100, 200)  # entries of vector programs
 
-Slots = list[Packet]
+Slots = Sequence[Packet]
 
 
 def mixed() -> Program:
-    """o = s0 * p0 + s1."""
+    """Build o = s0 * p0 + s1."""
     b = Builder("mixed")
     x, y = b.stream(0), b.stream(1)
     with b.chunks(advance=[x, y]):
@@ -61,7 +58,7 @@ def mixed() -> Program:
 
 
 def lesser() -> Program:
-    """o = min(s0, s1) through a chain of dependent instructions."""
+    """Build o = min(s0, s1) + 4 * p0 through a chain of dependent instructions."""
     b = Builder("lesser")
     x, y, v = b.stream(0), b.stream(1), b.vector()
     with b.chunks(advance=[x, y]):
@@ -73,7 +70,7 @@ def lesser() -> Program:
 
 
 def centred() -> Program:
-    """o = s0 - max(s0) + s1: two passes over s0."""
+    """Build o = s0 - max(s0) + s1, in two passes over s0."""
     b = Builder("centred")
     x, y, greatest, r, v = b.stream(0), b.stream(1), b.accumulator(), b.scalar(), b.vector()
     b.aset(greatest, float("-inf"))
@@ -89,23 +86,10 @@ def centred() -> Program:
 PROGRAMS = (mixed(), lesser(), centred())
 
 
-def checked(packets: Sequence[Packet], programs: ProgramMemory) -> CheckedCommand | None:
-    """The first command of `packets` as the device takes it; None if it refuses it, as it does when operands
-    overlap."""
-    raw = [packet_bytes(packet) for packet in packets]
-    packet = NpuCommandPacket.unpack(raw[0])
-    extensions = raw[1 : 1 + extension_count(packet.opcode, packet.flags)]
-    try:
-        return check_command(packet, unpack_extension(extensions), programs)
-    except PacketFault:
-        return None
-
-
 class ProgramMaker:
-    """Draws legal commands whose operands lie in the arenas.
+    """Draws legal commands with operands in the arenas.
 
-    `images` is what must be in device memory before the first of them, bytes by address; it grows while
-    commands are drawn.
+    `images` is what device memory must hold before the first command, by address; it grows with each.
     """
 
     def __init__(self, rng: random.Random, config: NpuConfig) -> None:
@@ -117,11 +101,11 @@ class ProgramMaker:
             arena - 64: values.standard_normal(ARENA_BYTES // 2, dtype=np.float32).tobytes()
             for arena in ARENAS
         }
-        # Few places, so that commands meet.
+        # Few places, so that commands share operands.
         self._places = [rng.choice(ARENAS) + 4 * rng.randrange(ARENA_BYTES // 8) for _ in range(9)]
         self._ends: deque[int] = deque(maxlen=3)
         self.images[INDICES] = values.integers(0, TABLE_ROWS, 64).astype(np.int32).tobytes()
-        # Each program at each place: programs follow one another there.
+        # Any program can be loaded at any entry, one after the other.
         self._code = {program: CODE + i * CODE_STEP for i, program in enumerate(PROGRAMS)}
         self.images |= {self._code[program]: program.code for program in PROGRAMS}
         self._loaded = dict.fromkeys(ENTRIES, PROGRAMS[0])
@@ -130,11 +114,10 @@ class ProgramMaker:
             CODE + len(PROGRAMS) * CODE_STEP,
             CASES_ENTRY,
         )
-        self._programs = ProgramMemory(config.program_words)
-        self._programs.loaded = config.program_words
+        self._programs = loaded_programs(config.program_words)
 
     def _place(self, unit: int = 4) -> int:
-        if self._ends and self._random.random() < 0.1:  # right behind what was written a moment ago
+        if self._ends and self._random.random() < 0.1:  # directly after a recent destination
             return -(-self._random.choice(self._ends) // unit) * unit
         return self._random.choice(self._places) + unit * self._random.choice((0, 0, 0, 1, 2, 7, 64))
 
@@ -147,19 +130,19 @@ class ProgramMaker:
         return self._random.choice((0, least, least + unit * self._random.randint(0, 9)))
 
     def _apart(self, nbytes: int, unit: int) -> int:
-        """From one row or batch of a destination, of so many bytes, to the next: sometimes they overlap."""
+        """Draw the distance between rows or batches of a destination of `nbytes`, which sometimes overlap."""
         pick, most = self._random, nbytes // unit
         if pick.random() < 0.8:
             return nbytes
         return unit * pick.choice((1, max(1, most - 1), pick.randint(1, most)))
 
     def copy(self) -> Slots:
-        """MEMCPY of up to a few hundred bytes, at any alignment."""
+        """Draw a MEMCPY of up to a few hundred bytes, at any alignment."""
         nbytes = self._random.choice((1, 7, 64, self._random.randint(1, 600)))
         return [NpuCommandPacket(Opcode.MEMCPY, 0, self._place(1), 0, self._place(1), m=nbytes)]
 
     def strided_copy(self) -> Slots:
-        """MEMCPY of rows and batches."""
+        """Draw a MEMCPY of rows and batches."""
         pick, nbytes = self._random, self._random.randint(1, 40)
         rows, batch = pick.randint(1, 5), pick.randint(1, 3)
         dst_stride = nbytes + pick.randint(0, 20)
@@ -181,7 +164,7 @@ class ProgramMaker:
         ]
 
     def add(self) -> Slots:
-        """ADD_TENSOR, often in place."""
+        """Draw an ADD_TENSOR, often in place."""
         a, b = self._place(), self._place()
         dst = self._random.choice((a, b, self._place()))
         alpha = self._random.choice((1.0, -1.0, 0.25, 1e-3))
@@ -190,7 +173,7 @@ class ProgramMaker:
         ]
 
     def matmul(self) -> Slots:
-        """MATMUL of any type in any layout, dense or strided, batched or not, with any steps."""
+        """Draw a MATMUL of any type, layout, strides, batches and steps."""
         pick = self._random
         m, k, n = self._size(), self._size(), self._size()
         dtype = pick.choice((DataType.FP32, *DataType))
@@ -236,17 +219,17 @@ class ProgramMaker:
         return [packet, ExtensionPacket(**fields)] if fields else [packet]
 
     def load(self) -> Slots:
-        """LOAD_PROGRAM over a program that commands before may still run."""
+        """Draw a LOAD_PROGRAM over a program that earlier commands may still run."""
         entry, program = self._random.choice(ENTRIES), self._random.choice(PROGRAMS)
         self._loaded[entry] = program
         return self._load(entry)
 
     def _load(self, entry: int) -> Slots:
         program = self._loaded[entry]
-        return list(load_program_packets(self._code[program], len(program), entry))
+        return load_program_packets(self._code[program], len(program), entry)
 
     def vector(self) -> Slots:
-        """VECTOR over a few rows and batches, dense or not or one over the other, often in place."""
+        """Draw a VECTOR over a few rows and batches: dense, strided or overlapping, often in place."""
         pick = self._random
         entry, cols, rows = (
             pick.choice(ENTRIES),
@@ -278,19 +261,18 @@ class ProgramMaker:
         return command.packets()
 
     def gather(self) -> Slots:
-        """GATHER of rows of a few bytes."""
+        """Draw a GATHER of rows of a few bytes."""
         pick = self._random
         count, row_bytes = pick.randint(1, 60), pick.choice((4, 12, pick.randint(1, 90)))
         place = INDICES + 4 * pick.randint(0, 4)
-        return list(gather_packets(self._place(1), place, self._place(1), count, row_bytes, TABLE_ROWS))
+        return gather_packets(self._place(1), place, self._place(1), count, row_bytes, TABLE_ROWS)
 
     def fence(self) -> Slots:
-        """NOP or SYNC."""
+        """Draw a NOP or SYNC."""
         return [NpuCommandPacket(self._random.choice((Opcode.NOP, Opcode.SYNC)))]
 
     def vector_case(self) -> Slots:
-        """A made-up vector program on operands of its own: the command that loads it, and the one that runs
-        it."""
+        """Draw a generated vector program on its own operands: its load, and the command that runs it."""
         case = generate(
             self._random.getrandbits(32),
             vector_length=self._config.vector_length,
@@ -312,7 +294,7 @@ class ProgramMaker:
 
     @property
     def kinds(self) -> list[Callable[[], Slots]]:
-        """What a program is made of: a command of each kind; twice what is to come twice as often."""
+        """Methods to draw a program from; a repeated one is more frequent."""
         return [
             self.copy,
             self.strided_copy,
@@ -328,15 +310,15 @@ class ProgramMaker:
         ]
 
     def loads(self) -> list[Slots]:
-        """The commands that load the vector programs; they come before the first `vector`."""
+        """Return the commands that load the vector programs; they must precede the first `vector`."""
         return [self._load(entry) for entry in ENTRIES]
 
     def draw(self, kinds: Sequence[Callable[[], Slots]], *, irq: float = 0.0) -> Slots:
-        """A command that the device must accept, of one of these kinds; with chance `irq` it raises the
+        """Draw a command that the device must accept from `kinds`; with probability `irq` it raises the
         interrupt."""
         while True:
             command = self._random.choice(kinds)()
-            legal = checked(command, self._programs)
+            legal = accepted(as_commands(command)[0], self._programs)
             if legal is None:
                 continue
             if legal.dst is not None:
@@ -346,7 +328,7 @@ class ProgramMaker:
             return command
 
     def program(self, length: int) -> Slots:
-        """`length` commands that the device must accept, and before them those that load the programs."""
+        """Draw `length` commands that the device must accept, preceded by the loads of the programs."""
         slots = [packet for command in self.loads() for packet in command]
         for _ in range(length):
             slots += self.draw(self.kinds)

@@ -1,12 +1,13 @@
-"""Scenes: a few steps that bring the device into one situation of the coverage plan, and end what they began.
+"""Scenes: short step lists that bring the device into one situation of the coverage plan and finish it.
 
-Each is a function of a `SceneStage`, that says what is left open. Commands of a scene that are to be under
-way together depend on nothing."""
+A scene is drawn from a `SceneStage`. Commands of a scene that should run concurrently are independent.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -44,17 +45,17 @@ from tb.stimulus.steps import (
 from tb.testbench import RING_BASE, RING_SLOTS
 
 SPOILED = 0x0600_0000
-"""Code and indices that are good but for their end."""
+"""Address of code and indices that are valid except for the end."""
 REFUSED = 0x2001_0000
-"""Where there is no memory for the host."""
+"""Address without memory for the host."""
 WORK = {"idle": "", "matrix": "M", "vector": "V", "both": "MV"}
-"""By the engines that are to be busy: commands for them."""
+"""Engines of the commands that keep the named engines busy."""
 COPY_BEATS = 1500
 CLEAR = RegisterWrite(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask | regs.CONTROL_RING_ENABLE.mask)
 
 
 class SceneStage:
-    """What scenes are made of: long commands for either engine, refused ones, traffic of the host."""
+    """Draws the parts of scenes: long commands, refused ones, and host traffic."""
 
     def __init__(self, rng: random.Random, config: NpuConfig) -> None:
         self.random = rng
@@ -71,11 +72,11 @@ class SceneStage:
 
     @property
     def images(self) -> dict[int, bytes]:
-        """What must be in memory before the first scene."""
+        """What memory must hold before the first scene."""
         return {**self.closing.images, **self.legal.images, **self._spoiled}
 
-    def long(self, engine: str, times: int = 1) -> list[Packet]:
-        """A command that takes some thousand clocks on the engine M or V; so many `times` as large."""
+    def long(self, engine: str, times: int = 1) -> Sequence[Packet]:
+        """Return a command that takes some thousand clocks on engine M or V, `times` as large."""
         if engine == "V":
             nbytes = times * COPY_BEATS * self.config.bus_bytes
             packet = NpuCommandPacket(
@@ -85,18 +86,18 @@ class SceneStage:
         size = times * self.config.block_m
         nbytes = 4 * size * size
         a, b = self.closing.source(nbytes), self.closing.source(nbytes)
-        return list(matmul_packets(a, b, self.closing.result(nbytes), size, size, size))
+        return matmul_packets(a, b, self.closing.result(nbytes), size, size, size)
 
-    def work(self, engines: str, via: Via | None = None) -> list[Step]:
-        """Long commands for these engines, in order."""
+    def work(self, engines: str, via: Via | None = None) -> list[CommandStep]:
+        """Return long commands for these engines, in order."""
         return [step(self.long(engine), via) for engine in engines]
 
-    def small(self, count: int, via: Via | None = None) -> list[Step]:
-        """So many small commands of one packet."""
+    def small(self, count: int, via: Via | None = None) -> list[CommandStep]:
+        """Return `count` small commands of one packet."""
         return [step(self.closing.move({"op": "copy"}), via) for _ in range(count)]
 
     def bad_program(self) -> list[Step]:
-        """A VECTOR whose program goes wrong at its end, and the load of it."""
+        """Return a VECTOR whose program fails at its end, preceded by its load."""
         cols = 64 * self.config.vector_lanes
         command = vector_command(
             0,
@@ -106,16 +107,16 @@ class SceneStage:
             output=Stream(self.closing.result(4 * cols)),
             passes=self._program.passes,
         )
-        return [step(list(load_program_packets(SPOILED, len(self._program), 0))), step(command.packets())]
+        return [step(load_program_packets(SPOILED, len(self._program), 0)), step(command.packets())]
 
     def bad_index(self) -> list[Step]:
-        """A GATHER whose last index is outside of the table."""
+        """Return a GATHER whose last index is outside the table."""
         row = 2 * self.config.bus_bytes
         source, result = self.closing.source(row), self.closing.result(600 * row)
-        return [step(list(gather_packets(source, SPOILED + 0x1000, result, 600, row, 1)))]
+        return [step(gather_packets(source, SPOILED + 0x1000, result, 600, row, 1))]
 
     def host(self, count: int) -> list[Step]:
-        """Traffic of the host: reads, and writes to where there is no memory."""
+        """Return host traffic: reads, and writes to an address without memory."""
         steps: list[Step] = []
         for _ in range(count):
             early = self.random.random() < 0.5
@@ -125,339 +126,260 @@ class SceneStage:
 
 
 def step(packets: Sequence[Packet], via: Via | None = None) -> CommandStep:
-    """A command that has nothing to do with others."""
+    """Return a step for a command that is independent of others."""
     return CommandStep(tuple(packet_bytes(packet) for packet in packets), via, free=True)
 
 
 Scene = Callable[[SceneStage], list[Step]]
 
 
-def refusals(code: ErrorCode, engines: str, via: Via) -> Scene:
-    """A packet that is refused while these engines work; if it is the vector engine, with others behind."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        steps = [*(guarded() if code == ErrorCode.PROTECTED else ()), *stage.work(WORK[engines], via)]
-        behind: list[Step] = []
-        if engines == "vector":
-            # It is looked at at once, unless the packet before it has to wait: then others come behind it.
-            steps += stage.work("V", via)
-            behind = stage.small(2, via)
-        return [*steps, step(stage.errors.refused(code), via), *behind, Recover()]
-
-    return scene
+def refusals(code: ErrorCode, engines: str, via: Via, stage: SceneStage) -> list[Step]:
+    """A packet is refused while these engines work; for "vector", more packets follow it."""
+    steps = [*(guarded() if code == ErrorCode.PROTECTED else ()), *stage.work(WORK[engines], via)]
+    behind: Sequence[Step] = ()
+    if engines == "vector":
+        # The packet is checked at once unless the one before it waits; then others arrive behind it.
+        steps += stage.work("V", via)
+        behind = stage.small(2, via)
+    return [*steps, step(stage.errors.refused(code), via), *behind, Recover()]
 
 
-def drops(window: int, ring: int, end: Step) -> Scene:
-    """A refused packet in the window behind a long command, so many packets behind it in window and ring."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        steps = [*stage.work("M", "window"), step(stage.errors.refused(ErrorCode.BAD_FLAGS), "window")]
-        in_ring = stage.small(ring, "ring")
-        together = tuple(
-            packet for each in in_ring if isinstance(each, CommandStep) for packet in each.packets
-        )
-        steps += stage.small(min(window, 3), "window")
-        if together:
-            steps.append(CommandStep(together, "ring", free=True))
-        steps += stage.small(max(window - 3, 0), "window")
-        return [*steps, end]
-
-    return scene
+def drops(window: int, ring: int, end: Step, stage: SceneStage) -> list[Step]:
+    """A packet is refused behind a long command, with packets waiting in window and ring."""
+    steps = [*stage.work("M", "window"), step(stage.errors.refused(ErrorCode.BAD_FLAGS), "window")]
+    in_ring = stage.small(ring, "ring")
+    together = tuple(packet for each in in_ring for packet in each.packets)
+    steps += stage.small(min(window, 3), "window")
+    if together:
+        steps.append(CommandStep(together, "ring", free=True))
+    steps += stage.small(max(window - 3, 0), "window")
+    return [*steps, end]
 
 
-def unreadable(where: str, engines: str) -> Scene:
-    """A slot of the ring that cannot be read, while these engines work: a command's, or its extension's."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        work = stage.work(WORK[engines], "ring")
-        slots = sum(len(each.packets) for each in work if isinstance(each, CommandStep))
-        if where == "extension":
-            last = stage.closing.move({"op": "rows"})
-            slots += 1
-        else:
-            last = stage.closing.move({"op": "copy"})
-        low = RING_BASE + 64 * slots
-        # The ring is at its first slot behind a reset, and commands are counted from there.
-        steps = [Reset(hard=False, after=1), Fault(low, low + 64), *work, step(last, "ring")]
-        return [*steps, Recover(), Reset(hard=False, after=1)]
-
-    return scene
+def unreadable(where: str, engines: str, stage: SceneStage) -> list[Step]:
+    """A slot of the ring with a command or its extension cannot be read while these engines work."""
+    work = stage.work(WORK[engines], "ring")
+    slots = sum(len(each.packets) for each in work)
+    if where == "extension":
+        last = stage.closing.move({"op": "rows"})
+        slots += 1
+    else:
+        last = stage.closing.move({"op": "copy"})
+    low = RING_BASE + 64 * slots
+    # After a reset, the ring is at its first slot, and the count of commands is 0.
+    reset = Reset(hard=False, after=1)
+    return [reset, Fault(low, low + 64), *work, step(last, "ring"), Recover(), reset]
 
 
-def submissions(code: ErrorCode, engines: str) -> Scene:
-    """A doorbell that is refused while these engines work."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        work = stage.work(WORK[engines], "window")
-        if code != ErrorCode.QUEUE_FULL:
-            return [*work, BadTail(enabled=code == ErrorCode.RING_INDEX), Recover()]
-        held: list[Packet] = [
-            packet for each in work if isinstance(each, CommandStep) for packet in each.packets
-        ]
-        # The packet at the head waits, so the queue fills; what it waits for is under way when it goes on.
-        if engines == "both":
-            held = [*stage.long("V", 2), *stage.long("M", 2), *stage.long("V")]
-        elif engines == "idle":
-            held += [*stage.long("M"), NpuCommandPacket(Opcode.SYNC)]
-        else:
-            held += [*stage.long(WORK[engines]), *stage.long(WORK[engines])]
-        for each in stage.small(stage.config.queue_depth + 4):
-            assert isinstance(each, CommandStep)
-            held += each.packets
-        return [Doorbells(tuple(packet_bytes(packet) for packet in held)), Recover()]
-
-    return scene
+def submissions(code: ErrorCode, engines: str, stage: SceneStage) -> list[Step]:
+    """A doorbell is refused while these engines work."""
+    work = stage.work(WORK[engines], "window")
+    if code != ErrorCode.QUEUE_FULL:
+        return [*work, BadTail(enabled=code == ErrorCode.RING_INDEX), Recover()]
+    held: list[Packet] = [packet for each in work for packet in each.packets]
+    # The packet at the head waits, so the queue fills. What it waits for runs when the queue overflows.
+    if engines == "both":
+        held = [*stage.long("V", 2), *stage.long("M", 2), *stage.long("V")]
+    elif engines == "idle":
+        held += [*stage.long("M"), NpuCommandPacket(Opcode.SYNC)]
+    else:
+        held += [*stage.long(WORK[engines]), *stage.long(WORK[engines])]
+    for each in stage.small(stage.config.queue_depth + 4):
+        held += each.packets
+    return [Doorbells(tuple(packet_bytes(packet) for packet in held)), Recover()]
 
 
-def moved_back(engines: str) -> Scene:
-    """A tail that is moved back over packets that wait for these engines' work."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        waiting = stage.random.randrange(4, 20)
-        fence = NpuCommandPacket(Opcode.SYNC).pack()
-        # The first of them is taken before the tail comes.
-        held = CommandStep((fence,) * waiting, "ring", free=True)
-        back = stage.random.randrange(1, waiting - 1)
-        return [*stage.work(engines, "ring"), held, BadTail(enabled=True, back=back), Recover()]
-
-    return scene
+def moved_back(engines: str, stage: SceneStage) -> list[Step]:
+    """The tail moves back over packets that wait for these engines."""
+    waiting = stage.random.randrange(4, 20)
+    fence = NpuCommandPacket(Opcode.SYNC).pack()
+    # The first packet is taken before the tail moves.
+    held = CommandStep((fence,) * waiting, "ring", free=True)
+    back = stage.random.randrange(1, waiting - 1)
+    return [*stage.work(engines, "ring"), held, BadTail(enabled=True, back=back), Recover()]
 
 
-def executions(code: ErrorCode, failing: str, younger: str) -> Scene:
-    """A command that fails at its end, when younger ones of these engines are under way."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        if code == ErrorCode.BAD_PROGRAM:
-            bad = stage.bad_program()
-        elif code == ErrorCode.BAD_INDEX:
-            bad = stage.bad_index()
-        else:
-            (long,) = stage.work(failing)
-            assert isinstance(long, CommandStep)
-            packet = NpuCommandPacket.unpack(long.packets[0])
-            write = code == ErrorCode.WRITE_RESPONSE
-            nbytes = packet.m if failing == "V" else 4 * packet.m * packet.n
-            last = (packet.dst_addr if write else packet.src1_addr) + nbytes - 64
-            bad = [Fault(last, last + 8, write), long]
-        return [*bad, *stage.work(younger), *stage.small(stage.random.choice((0, 2))), Recover()]
-
-    return scene
-
-
-def overdue(failing: str, younger: str) -> Scene:
-    """A command that takes longer than it may, when younger ones of these engines are under way."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        steps = [*watched(stage.random.randrange(200, COPY_BEATS)), *stage.work(failing + younger)]
-        return [*steps, *stage.small(stage.random.choice((0, 2))), Recover(), *watched(0)]
-
-    return scene
-
-
-def resets(engines: str, hard: bool, again: bool = False) -> Scene:
-    """A reset while these engines work and the host reads and writes."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        after = stage.random.choice((1, 50, 200, stage.random.randrange(400, 2500)))
-        return [*stage.work(engines), *stage.host(6), Reset(hard, after, again)]
-
-    return scene
-
-
-def checking(hard: bool) -> Scene:
-    """A reset while a VECTOR waits for the end of a load."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        load = load_program_packets(stage.closing.source(8 * 4096), stage.config.program_words, 0)
-        run = vector_command(0, rows=1, cols=8, output=Stream(stage.closing.result(64))).packets()
-        clears: list[Step] = [CLEAR] * stage.random.randrange(40)
-        return [step(list(load)), step(run), *clears, Reset(hard, stage.random.choice((60, 150, 300)))]
-
-    return scene
-
-
-def failing(hard: bool) -> Scene:
-    """A reset, and the host's actions, around the moment at which a bus error stops everything."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        (long,) = stage.work("V")
-        assert isinstance(long, CommandStep)
+def executions(code: ErrorCode, failing: str, younger: str, stage: SceneStage) -> list[Step]:
+    """A command fails at its end while younger ones are in these engines."""
+    if code == ErrorCode.BAD_PROGRAM:
+        bad = stage.bad_program()
+    elif code == ErrorCode.BAD_INDEX:
+        bad = stage.bad_index()
+    else:
+        (long,) = stage.work(failing)
         packet = NpuCommandPacket.unpack(long.packets[0])
-        low = packet.dst_addr + stage.random.randrange(2048)
-        clears: list[Step] = [CLEAR] * stage.random.randrange(40)
-        after = stage.random.randrange(1, 150)
-        return [Fault(low, low + 8, write=True), long, *clears, *stage.host(8), Reset(hard, after)]
-
-    return scene
-
-
-def host_beside_failing() -> Scene:
-    """Host traffic all the while that a command works, meets a bus error, and is stopped."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        (long,) = stage.work("V")
-        assert isinstance(long, CommandStep)
-        low = NpuCommandPacket.unpack(long.packets[0]).dst_addr + stage.random.randrange(4096)
-        return [Fault(low, low + 8, write=True), long, *stage.host(20), Recover()]
-
-    return scene
+        write = code == ErrorCode.WRITE_RESPONSE
+        nbytes = packet.m if failing == "V" else 4 * packet.m * packet.n
+        last = (packet.dst_addr if write else packet.src1_addr) + nbytes - 64
+        bad = [Fault(last, last + 8, write), long]
+    return [*bad, *stage.work(younger), *stage.small(stage.random.choice((0, 2))), Recover()]
 
 
-def draining(code: ErrorCode, engines: str) -> Scene:
-    """The host clears errors and reads memory while a refused packet waits for a long command, if there is
-    one, and there are interrupts that nobody takes."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        steps: list[Step] = [RegisterWrite(regs.IRQ_ENABLE, stage.random.choice((0, 1, 5)))]
-        steps += [*stage.work(engines), *stage.host(8)]
-        for _ in range(5):
-            steps += [step(stage.errors.refused(code)), *[CLEAR] * 10]
-        return [*steps, Reset(hard=True, after=stage.random.choice((1, 1000, 4000)))]
-
-    return scene
+def overdue(failing: str, younger: str, stage: SceneStage) -> list[Step]:
+    """A command exceeds the watchdog while younger ones are in these engines."""
+    steps = [*watched(stage.random.randrange(200, COPY_BEATS)), *stage.work(failing + younger)]
+    return [*steps, *stage.small(stage.random.choice((0, 2))), Recover(), *watched(0)]
 
 
-def idle_clears() -> Scene:
-    """The host clears errors that are not there, in every state of legal commands."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        steps: list[Step] = []
-        for _ in range(25):
-            kinds = [stage.legal.strided_copy, stage.legal.copy, stage.legal.matmul, stage.legal.fence]
-            # A packet at a time, so that the host comes between a command and its extension.
-            for packet in stage.legal.draw(kinds):
-                steps += [CommandStep((packet_bytes(packet),), "window"), CLEAR, CLEAR]
-        return [*steps, Recover()]
-
-    return scene
+def resets(engines: str, hard: bool, stage: SceneStage, again: bool = False) -> list[Step]:
+    """The device is reset while these engines work and the host reads and writes."""
+    after = stage.random.choice((1, 50, 200, stage.random.randrange(400, 2500)))
+    return [*stage.work(engines), *stage.host(6), Reset(hard, after, again)]
 
 
-def interrupt_races() -> Scene:
-    """Many commands that raise the interrupt, and a host that clears it all the time."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        packets = []
-        for length in range(40):
-            copy = NpuCommandPacket(
-                Opcode.MEMCPY, Flags.IRQ, stage.closing.source(64), 0, stage.closing.result(64), m=length + 1
-            )
-            packets.append(stage.random.choice((copy, NpuCommandPacket(Opcode.NOP, Flags.IRQ))))
-        together = step(packets, "ring")
-        clear = RegisterWrite(regs.IRQ_STATUS, 7)
-        levels: list[Step] = []
-        for _ in range(60):
-            levels += [RegisterWrite(regs.IRQ_ENABLE, stage.random.randrange(8)), clear, clear]
-        return [together, *levels, Recover()]
-
-    return scene
+def checking(hard: bool, stage: SceneStage) -> list[Step]:
+    """The device is reset while a VECTOR waits for the end of a load."""
+    load = load_program_packets(stage.closing.source(8 * 4096), stage.config.program_words, 0)
+    run = vector_command(0, rows=1, cols=8, output=Stream(stage.closing.result(64))).packets()
+    clears: list[Step] = [CLEAR] * stage.random.randrange(40)
+    return [step(list(load)), step(run), *clears, Reset(hard, stage.random.choice((60, 150, 300)))]
 
 
-def done_races() -> Scene:
-    """A device that is done again and again, and a host that clears it all the time."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        steps: list[Step] = []
-        for _ in range(8):
-            clears = [RegisterWrite(regs.IRQ_STATUS, 7)] * stage.random.randint(15, 25)
-            steps += [step([NpuCommandPacket(Opcode.NOP)], "ring"), *clears, Recover()]
-        return steps
-
-    return scene
+def failing(hard: bool, stage: SceneStage) -> list[Step]:
+    """Resets and host actions occur around the moment at which a bus error stops everything."""
+    (long,) = stage.work("V")
+    packet = NpuCommandPacket.unpack(long.packets[0])
+    low = packet.dst_addr + stage.random.randrange(2048)
+    clears: list[Step] = [CLEAR] * stage.random.randrange(40)
+    after = stage.random.randrange(1, 150)
+    return [Fault(low, low + 8, write=True), long, *clears, *stage.host(8), Reset(hard, after)]
 
 
-def interrupt_levels(done: bool) -> Scene:
-    """All values of IRQ_ENABLE over and over, while a command that raises the interrupt is followed by one
-    that is refused; whether the device is done in between."""
+def host_beside_failing(stage: SceneStage) -> list[Step]:
+    """The host reads and writes while a command works, meets a bus error and is stopped."""
+    (long,) = stage.work("V")
+    low = NpuCommandPacket.unpack(long.packets[0]).dst_addr + stage.random.randrange(4096)
+    return [Fault(low, low + 8, write=True), long, *stage.host(20), Recover()]
 
-    def scene(stage: SceneStage) -> list[Step]:
-        nbytes = 300 * stage.config.bus_bytes
+
+def draining(code: ErrorCode, engines: str, stage: SceneStage) -> list[Step]:
+    """The host clears errors and reads memory while refused packets wait for long commands, if any.
+
+    Some interrupts stay pending.
+    """
+    steps: list[Step] = [RegisterWrite(regs.IRQ_ENABLE, stage.random.choice((0, 1, 5)))]
+    steps += [*stage.work(engines), *stage.host(8)]
+    for _ in range(5):
+        steps += [step(stage.errors.refused(code)), *[CLEAR] * 10]
+    return [*steps, Reset(hard=True, after=stage.random.choice((1, 1000, 4000)))]
+
+
+def idle_clears(stage: SceneStage) -> list[Step]:
+    """The host clears errors that do not exist, in every state of legal commands."""
+    steps: list[Step] = []
+    for _ in range(25):
+        kinds = [stage.legal.strided_copy, stage.legal.copy, stage.legal.matmul, stage.legal.fence]
+        # One packet per step, so that the host acts between a command and its extension.
+        for packet in stage.legal.draw(kinds):
+            steps += [CommandStep((packet_bytes(packet),), "window"), CLEAR, CLEAR]
+    return [*steps, Recover()]
+
+
+def interrupt_races(stage: SceneStage) -> list[Step]:
+    """Many commands raise the interrupt while the host keeps clearing it."""
+    packets = []
+    for length in range(40):
         copy = NpuCommandPacket(
-            Opcode.MEMCPY, 0, stage.closing.source(nbytes), 0, stage.closing.result(nbytes), m=nbytes
+            Opcode.MEMCPY, Flags.IRQ, stage.closing.source(64), 0, stage.closing.result(64), m=length + 1
         )
-        # A packet takes its time through the window: the one before it is done by then.
-        via: Via = "window" if done else "ring"
-        raising = step([copy] * (not done) + [NpuCommandPacket(Opcode.NOP, Flags.IRQ)], via)
-        refused = step(stage.errors.refused(ErrorCode.BAD_OPCODE), via)
-        levels = [RegisterWrite(regs.IRQ_ENABLE, value) for value in range(8)]
-        clear = RegisterWrite(regs.IRQ_STATUS, 7)
-        return [clear, raising, refused, *levels * 20, Recover()]
-
-    return scene
+        packets.append(stage.random.choice((copy, NpuCommandPacket(Opcode.NOP, Flags.IRQ))))
+    together = step(packets, "ring")
+    clear = RegisterWrite(regs.IRQ_STATUS, 7)
+    levels: list[Step] = []
+    for _ in range(60):
+        levels += [RegisterWrite(regs.IRQ_ENABLE, stage.random.randrange(8)), clear, clear]
+    return [together, *levels, Recover()]
 
 
-def heads(hard: bool) -> Scene:
-    """Resets while one short command after the other is at the head of the queue."""
-
-    def scene(stage: SceneStage) -> list[Step]:
-        steps: list[Step] = []
-        for _ in range(8):
-            together = step([NpuCommandPacket(Opcode.NOP)] * 60, "ring")
-            steps += [together, Reset(hard, after=stage.random.randrange(20, 500))]
-        return steps
-
-    return scene
+def done_races(stage: SceneStage) -> list[Step]:
+    """The device becomes done repeatedly while the host keeps clearing the interrupt."""
+    steps: list[Step] = []
+    for _ in range(8):
+        clears = [RegisterWrite(regs.IRQ_STATUS, 7)] * stage.random.randint(15, 25)
+        steps += [step([NpuCommandPacket(Opcode.NOP)], "ring"), *clears, Recover()]
+    return steps
 
 
-def host_after_error() -> Scene:
-    """Host traffic when the device has stopped."""
+def interrupt_levels(done: bool, stage: SceneStage) -> list[Step]:
+    """IRQ_ENABLE cycles through all values while a command that raises the interrupt precedes a refused one.
 
-    def scene(stage: SceneStage) -> list[Step]:
-        return [step(stage.errors.refused(ErrorCode.BAD_OPCODE)), *stage.host(10), Recover()]
+    `done`: the device becomes done in between.
+    """
+    nbytes = 300 * stage.config.bus_bytes
+    copy = NpuCommandPacket(
+        Opcode.MEMCPY, 0, stage.closing.source(nbytes), 0, stage.closing.result(nbytes), m=nbytes
+    )
+    # The window is slow, so the previous packet is done by then.
+    via: Via = "window" if done else "ring"
+    raising = step([copy] * (not done) + [NpuCommandPacket(Opcode.NOP, Flags.IRQ)], via)
+    refused = step(stage.errors.refused(ErrorCode.BAD_OPCODE), via)
+    levels = [RegisterWrite(regs.IRQ_ENABLE, value) for value in range(8)]
+    clear = RegisterWrite(regs.IRQ_STATUS, 7)
+    return [clear, raising, refused, *levels * 20, Recover()]
 
-    return scene
+
+def heads(hard: bool, stage: SceneStage) -> list[Step]:
+    """The device is reset while short commands pass the head of the queue."""
+    steps: list[Step] = []
+    for _ in range(8):
+        together = step([NpuCommandPacket(Opcode.NOP)] * 60, "ring")
+        steps += [together, Reset(hard, after=stage.random.randrange(20, 500))]
+    return steps
 
 
-def refused_host(engines: str) -> Scene:
-    """Host accesses that are refused while these engines work: there is no memory, or it refuses."""
+def host_after_error(stage: SceneStage) -> list[Step]:
+    """The host reads and writes when the device has stopped."""
+    return [step(stage.errors.refused(ErrorCode.BAD_OPCODE)), *stage.host(10), Recover()]
 
-    def scene(stage: SceneStage) -> list[Step]:
-        place = stage.closing.result(4096) // 4096 * 4096 + 4096
-        stage.closing.result(2 * 4096)
-        steps: list[Step] = [Fault(place, place + 64), Fault(place, place + 64, write=True)]
-        steps += stage.work(WORK[engines] * (1 if engines != "both" else 2))
-        for _ in range(4):
-            steps += [HostRead(place, 4, answer="SLVERR"), HostWrite(place, bytes(4), answer="SLVERR")]
-            steps += [HostRead(REFUSED, 4, answer="DECERR"), HostWrite(REFUSED, bytes(4), answer="DECERR")]
-        return [*steps, Recover()]
 
-    return scene
+def refused_host(engines: str, stage: SceneStage) -> list[Step]:
+    """Host accesses are refused while these engines work, for lack of memory or by a fault."""
+    place = stage.closing.result(4096) // 4096 * 4096 + 4096
+    stage.closing.result(2 * 4096)
+    steps: list[Step] = [Fault(place, place + 64), Fault(place, place + 64, write=True)]
+    steps += stage.work(WORK[engines] * (1 if engines != "both" else 2))
+    for _ in range(4):
+        steps += [HostRead(place, 4, answer="SLVERR"), HostWrite(place, bytes(4), answer="SLVERR")]
+        steps += [HostRead(REFUSED, 4, answer="DECERR"), HostWrite(REFUSED, bytes(4), answer="DECERR")]
+    return [*steps, Recover()]
 
 
 def _scenes() -> list[Scene]:
     ways: tuple[Via, ...] = ("window", "ring")
     both = (False, True)
     found: list[Scene] = [
-        refusals(code, engines, via)
+        partial(refusals, code, engines, via)
         for code in (*CHECKED, ErrorCode.PROTECTED)
         for engines in WORK
         for via in ways
     ]
-    levels = [(window, ring) for window in (0, 3, 20) for ring in (0, 1, 5, 20, RING_SLOTS - 1)]
-    found += [drops(window, ring, Recover()) for window, ring in levels]
-    found += [drops(3, ring, Reset(hard, 1)) for ring in (0, 1, 5, 20, RING_SLOTS - 1) for hard in both]
-    found += [unreadable(where, engines) for where in ("packet", "extension") for engines in WORK]
+    rings = (0, 1, 5, 20, RING_SLOTS - 1)
+    found += [partial(drops, window, ring, Recover()) for window in (0, 3, 20) for ring in rings]
+    found += [partial(drops, 3, ring, Reset(hard, 1)) for ring in rings for hard in both]
+    found += [partial(unreadable, where, engines) for where in ("packet", "extension") for engines in WORK]
     codes = (ErrorCode.QUEUE_FULL, ErrorCode.RING_CONFIG, ErrorCode.RING_INDEX)
-    found += [submissions(code, engines) for code in codes for engines in WORK]
-    found += [moved_back(engines) for engines in ("M", "V", "MV")]
+    found += [partial(submissions, code, engines) for code in codes for engines in WORK]
+    found += [partial(moved_back, engines) for engines in ("M", "V", "MV")]
     buses = (ErrorCode.READ_RESPONSE, ErrorCode.WRITE_RESPONSE)
-    found += [executions(code, "M", younger) for code in buses for younger in ("", "M", "V", "MV", "VM")]
+    behind_product = ("", "M", "V", "MV", "VM")
+    found += [partial(executions, code, "M", younger) for code in buses for younger in behind_product]
     vectors = (*buses, ErrorCode.BAD_PROGRAM, ErrorCode.BAD_INDEX)
-    found += [executions(code, "V", younger) for code in vectors for younger in ("", "M", "MM")]
-    found += [overdue("M", younger) for younger in ("", "M", "V", "MV", "VM")]
-    found += [overdue("V", younger) for younger in ("", "M", "MM")]
+    found += [partial(executions, code, "V", younger) for code in vectors for younger in ("", "M", "MM")]
+    found += [partial(overdue, "M", younger) for younger in behind_product]
+    found += [partial(overdue, "V", younger) for younger in ("", "M", "MM")]
     slots = ("", "M", "V", "MM", "MV", "VM", "MMV", "MVM", "VMM")
-    found += [resets(engines, hard) for engines in slots for hard in both for _ in range(3)]
-    found += [resets("VM", hard, again=True) for hard in both for _ in range(2)]
-    found += [checking(hard) for hard in both for _ in range(2)]
-    found += [failing(hard) for hard in both for _ in range(8)]
-    found += [draining(code, engines) for code in CHECKED[:3] for engines in ("", "M")]
-    found += [refused_host(engines) for engines in WORK]
-    found += [heads(hard) for hard in both for _ in range(5)]
-    found += [interrupt_levels(done) for done in both for _ in range(2)]
+    found += [partial(resets, engines, hard) for engines in slots for hard in both for _ in range(3)]
+    found += [partial(resets, "VM", hard, again=True) for hard in both for _ in range(2)]
+    found += [partial(checking, hard) for hard in both for _ in range(2)]
+    found += [partial(failing, hard) for hard in both for _ in range(8)]
+    found += [partial(draining, code, engines) for code in CHECKED[:3] for engines in ("", "M")]
+    found += [partial(refused_host, engines) for engines in WORK]
+    found += [partial(heads, hard) for hard in both for _ in range(5)]
+    found += [partial(interrupt_levels, done) for done in both for _ in range(2)]
     single = (idle_clears, interrupt_races, done_races, host_after_error, host_beside_failing)
-    found += [make() for make in single for _ in range(3)]
+    found += [scene for scene in single for _ in range(3)]
     return found
 
 
 SCENES = _scenes()
-"""All of them: for each situation of devices that random programs seldom meet, at least one."""
+"""All scenes: at least one for each situation that random programs seldom reach."""

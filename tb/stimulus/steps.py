@@ -1,4 +1,4 @@
-"""What a test does to the device, as plain data that can be saved, cut short and played again."""
+"""Steps of a test as plain data that can be saved, shortened and replayed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from echo_npu.commands.packets import NpuCommandPacket
 from tb.drivers.commands import Path as Via
 
 Answer = Literal["OKAY", "SLVERR", "DECERR"]
-"""What the AXI4 bus says to an access."""
+"""AXI4 response to an access."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CommandStep:
-    """Submit the packets of one command (or of a few that belong together), 64 bytes each; `via` is how, if
-    not as the rest of the program: a switch waits until nothing runs, since there is no order between the
-    two. What is `free` has nothing to do with what is before it, so that nobody waits."""
+    """Submit the packets of one command, or of a few that belong together, 64 bytes each.
+
+    Attributes:
+        via: way of submission if not the program's. A switch drains the device, since the two ways have no
+            common order.
+        free: independent of earlier commands; does not drain.
+    """
 
     packets: tuple[bytes, ...]
     via: Via | None = None
@@ -34,9 +38,11 @@ class CommandStep:
 
 @dataclasses.dataclass(frozen=True)
 class HostWrite:
-    """Write through the host window. With `alone` after everything before it has ended, and before anything
-    behind it begins; else beside the commands, which must not touch these bytes. `answer` is what it gets: a
-    write that is refused changes nothing."""
+    """Write through the host window.
+
+    It runs beside the commands, which must not touch these bytes, or `alone`: after all earlier steps and
+    before all later ones. `answer` is the expected response; a refused write changes nothing.
+    """
 
     address: int
     data: bytes
@@ -50,8 +56,10 @@ class HostWrite:
 
 @dataclasses.dataclass(frozen=True)
 class HostRead:
-    """Read through the host window, beside the commands, which must not change these bytes. `early`: the host
-    goes on before it has the answer."""
+    """Read through the host window, beside the commands, which must not change these bytes.
+
+    `early`: later steps of the host do not wait for the data.
+    """
 
     address: int
     length: int
@@ -65,8 +73,10 @@ class HostRead:
 
 @dataclasses.dataclass(frozen=True)
 class HostHold:
-    """On these channels of its port ("w", "b", "r") the host gives and takes nothing until all commands from
-    the last `Recover`, `Reset` or step `alone` to the next one have ended, a soft reset included."""
+    """The host stalls these channels of its port ("w", "b", "r") until all commands of the group have ended.
+
+    The group extends between steps `Recover`, `Reset` or `alone`. A soft reset must end too.
+    """
 
     channels: tuple[str, ...]
 
@@ -76,7 +86,7 @@ class HostHold:
 
 @dataclasses.dataclass(frozen=True)
 class RegisterRead:
-    """Read a register, beside everything else."""
+    """Read a register, concurrently with all else."""
 
     offset: int
 
@@ -86,7 +96,7 @@ class RegisterRead:
 
 @dataclasses.dataclass(frozen=True)
 class RegisterWrite:
-    """Write a register, beside everything else."""
+    """Write a register, concurrently with all else."""
 
     offset: int
     value: int
@@ -97,8 +107,11 @@ class RegisterWrite:
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """The memory refuses what touches [low, high), by reads or by writes, until the `Recover` or `Reset` that
-    comes next; from the end of what came before the last one on. Beats of the bus fail as a whole."""
+    """Let memory refuse reads or writes that touch [low, high), for the whole group that ends with `Recover`
+    or `Reset`.
+
+    Beats of the bus fail as a whole.
+    """
 
     low: int
     high: int
@@ -112,7 +125,7 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True)
 class Doorbells:
-    """Ring the doorbell for all packets at once, whether there is room or not: a full queue is an error."""
+    """Submit all packets without checking for room; a full queue is an error."""
 
     packets: tuple[bytes, ...]
 
@@ -122,8 +135,11 @@ class Doorbells:
 
 @dataclasses.dataclass(frozen=True)
 class BadTail:
-    """Write a ring tail that must be refused: the ring is disabled, or the tail is beyond its end, or `back`
-    by so many slots, which wait in the ring at that time."""
+    """Write a ring tail that must be refused.
+
+    It lies `back` slots before the current one, where packets wait; or, if `back` is 0, beyond the ring's end
+    or, if not `enabled`, in a disabled ring.
+    """
 
     enabled: bool
     back: int = 0
@@ -136,8 +152,8 @@ class BadTail:
 
 @dataclasses.dataclass(frozen=True)
 class Recover:
-    """All before it ends, perhaps in an error; that is judged and cleared, and nothing behind it begins
-    before."""
+    """Wait until all earlier steps end, perhaps in an error, and check and clear that before any later
+    step."""
 
     def __str__(self) -> str:
         return "an error is cleared, if there is one"
@@ -145,8 +161,10 @@ class Recover:
 
 @dataclasses.dataclass(frozen=True)
 class Reset:
-    """So many clocks after all before it has been submitted, the device is reset, by its pin or its
-    register. With `again` a soft reset and doorbells that it must ignore go directly before it."""
+    """Reset the device by pin (`hard`) or register, `after` clocks after all earlier steps were submitted.
+
+    With `again`, a soft reset and doorbells that the device must ignore directly precede it.
+    """
 
     hard: bool
     after: int
@@ -175,13 +193,13 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Step)}
 
 @dataclasses.dataclass(frozen=True)
 class StepProgram:
-    """Steps, and all that they need.
+    """Steps with everything they need.
 
     Attributes:
-        steps: in order on each port; the ports do not wait for one another, except for a step `alone`.
-        images: bytes that are in memory before the first step, by address.
-        timing: knobs of the memory model, as `echo_sim.native.Dram.configure`.
-        via: how commands are submitted that do not say it themselves.
+        steps: in order on each port. Ports do not wait for each other, except for a step `alone`.
+        images: initial memory contents, by address.
+        timing: knobs of the memory model, as for `echo_sim.native.Dram.configure`.
+        via: way of submission of commands that do not name one.
     """
 
     steps: tuple[Step, ...]
@@ -207,7 +225,8 @@ class StepProgram:
 
     @classmethod
     def load(cls, path: Path) -> StepProgram:
-        """Read what `save` wrote. ValueError, KeyError: it is something else; OSError: it is not there."""
+        """Read what `save` wrote. Raises ValueError or KeyError for another file, OSError for a missing
+        one."""
         read = json.loads(path.read_text(encoding="utf-8"))
         steps = []
         for each in read["steps"]:

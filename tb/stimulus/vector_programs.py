@@ -1,7 +1,7 @@
-"""Random vector programs with their command and data: legal ones, and ones that break exactly one rule.
+"""Random vector programs with command and data: legal ones, and ones that break exactly one rule.
 
-Plain Python: a case is determined by its seed and the sizes of the engine. It can be run on any backend that
-takes the packets of `VectorCase.command`.
+A case is determined by its seed and the engine's sizes. Any backend that takes the packets of
+`VectorCase.command` can run it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,14 +47,17 @@ CORNERS = [
 
 @dataclass(frozen=True)
 class VectorCase:
-    """One command with all that it needs.
+    """One command with everything it needs.
 
     Attributes:
-        instructions: of the program, to be loaded at `command.entry`; an int is a word that is none.
-        data: bytes to write to memory first, by address.
-        end: first address behind everything that the case uses.
-        fault: number of the instruction at which the device must report BAD_PROGRAM; None: it must not.
-        rule: which rule is broken, in words; "" for a legal program.
+        seed: that it was drawn from.
+        instructions: program to load at `command.entry`; an int is an illegal word.
+        command: the command.
+        data: initial memory contents, by address.
+        end: first address after all operands.
+        fault: number of the instruction at which the device must report BAD_PROGRAM; None for a legal
+            program.
+        rule: the broken rule, in words; "" for a legal program.
     """
 
     seed: int
@@ -67,7 +70,7 @@ class VectorCase:
 
     @property
     def words(self) -> np.ndarray:
-        """The encoded program, uint64."""
+        """Encoded program, uint64."""
         encoded = [each if isinstance(each, int) else each.encode() for each in self.instructions]
         return np.array(encoded, dtype=np.uint64)
 
@@ -90,9 +93,16 @@ def _shown(stream: Descriptor) -> str:
     return f"0x{stream.address:x} {stream.segs}x{stream.seg_len}x{stream.size} {flags}passes {stream.passes}"
 
 
+class _Engine(NamedTuple):
+    """Sizes of the engine, in elements."""
+
+    vector_length: int
+    row_elements: int
+
+
 @dataclass
 class _Plan:
-    """What is decided before a program is written."""
+    """Properties chosen before a program is written."""
 
     cols: int
     rows: int
@@ -114,37 +124,31 @@ def generate(
     broken: bool = False,
     work: int = 40_000,
 ) -> VectorCase:
-    """The case of a seed.
+    """Generate the case of a seed.
 
     Args:
-        vector_length, row_elements: of the engine.
-        base: address from which the case places its operands.
-        entry: word of program memory at which the program will be.
-        broken: break exactly one rule of a running program.
-        work: about so many elements of instructions are executed at most.
+        vector_length, row_elements: sizes of the engine, in elements.
+        base: lowest address of the operands.
+        entry: program memory address of the program.
+        broken: break exactly one rule.
+        work: approximate limit on the elements that all instructions process together.
     """
     rng = random.Random(f"{seed} {broken}")
+    engine = _Engine(vector_length, row_elements)
     breaker = rng.choice(_BREAKERS) if broken else None
     while True:
-        plan = _plan(rng, vector_length, row_elements)
+        plan = _plan(rng, engine)
         if breaker is _row_register_beyond:
             plan = dataclasses.replace(plan, cols=row_elements + rng.randint(1, 40), row_registers=False)
-        case = _attempt(rng, plan, seed, vector_length, row_elements, base, entry, work)
+        case = _attempt(rng, plan, seed, engine, base, entry, work)
         if case is not None and breaker is not None:
-            case = _break(rng, breaker, case, vector_length, row_elements)
+            case = _break(rng, breaker, case, engine)
         if case is not None:
             return case
 
 
 def _attempt(
-    rng: random.Random,
-    plan: _Plan,
-    seed: int,
-    vector_length: int,
-    row_elements: int,
-    base: int,
-    entry: int,
-    work: int,
+    rng: random.Random, plan: _Plan, seed: int, engine: _Engine, base: int, entry: int, work: int
 ) -> VectorCase | None:
     _write_program(rng, plan)
     programs = ProgramMemory(entry + len(plan.instructions))
@@ -152,7 +156,7 @@ def _attempt(
     shapes = {stream: _input_shape(rng, plan) for stream in plan.streams}
     if plan.in_place:
         shapes[plan.streams[0]] = (plan.cols, 1, False)
-    walked = _walk(plan, programs, entry, shapes, vector_length, row_elements)
+    walked = _walk(plan, programs, entry, shapes, engine)
     if walked is None:
         return None
     passes, writes, elements = walked
@@ -167,7 +171,8 @@ def _attempt(
 # --- the program --------------------------------------------------------------------------------------------
 
 
-def _plan(rng: random.Random, vector_length: int, row_elements: int) -> _Plan:
+def _plan(rng: random.Random, engine: _Engine) -> _Plan:
+    vector_length, row_elements = engine
     near = [vector_length - 1, vector_length, vector_length + 1, 2 * vector_length, 2 * vector_length + 17]
     choices = [1, 2, rng.randint(3, 15), 16, 17, rng.randint(1, vector_length), *near]
     choices += [rng.randint(1, 4 * vector_length), rng.randint(1, 4 * vector_length)]
@@ -190,7 +195,7 @@ def _plan(rng: random.Random, vector_length: int, row_elements: int) -> _Plan:
 def _write_program(rng: random.Random, plan: _Plan) -> None:
     out = plan.instructions
     if plan.in_place:
-        # An element may be written only after it was read: one loop, its last instruction writes.
+        # An element must be read before it is written, so there is one loop, whose last instruction writes.
         first = plan.streams[0]
         others = _Plan(**{**vars(plan), "streams": plan.streams[1:]})
         out += _body(rng, others, rng.randint(0, 3))
@@ -266,7 +271,7 @@ def _alu(
     rows = [40, 41] if plan.row_registers else []
     streams = [32 + stream for stream in plan.streams]
     if dst is None:
-        few = rng.randrange(5)  # so that registers are read again
+        few = rng.randrange(5)  # makes reuse of registers likely
         dst = rng.choice(
             (few, few, few, rng.randrange(16), 16 + few, 16 + rng.randrange(16), *rows[:1], *rows[1:])
         )
@@ -290,11 +295,15 @@ def _alu(
 
 
 _MOST_TRANSFERS = 2000
-"""Of a packed stream."""
+"""Transfers of a packed stream, at most."""
 
 
-def _input_shape(rng: random.Random, plan: _Plan) -> tuple[int, int, bool]:
-    """(segment length, segments) as the program sees them, and whether it is a broadcast element."""
+_Shape = tuple[int, int, bool]
+"""Segment length, number of segments, and whether it is a broadcast element."""
+
+
+def _input_shape(rng: random.Random, plan: _Plan) -> _Shape:
+    """Draw the shape of an input stream."""
     if rng.random() < 0.15:
         return 1, 1, True
     length = rng.choice(
@@ -304,23 +313,18 @@ def _input_shape(rng: random.Random, plan: _Plan) -> tuple[int, int, bool]:
 
 
 def _walk(
-    plan: _Plan,
-    programs: ProgramMemory,
-    entry: int,
-    shapes: dict[int, tuple[int, int, bool]],
-    vector_length: int,
-    row_elements: int,
+    plan: _Plan, programs: ProgramMemory, entry: int, shapes: dict[int, _Shape], engine: _Engine
 ) -> tuple[dict[int, int], list[int], int] | None:
-    """Passes that the program needs, sizes of its writes, elements processed; None if it is illegal."""
+    """Return the needed passes, sizes of writes and elements processed; None if the program is illegal."""
     inputs: list[Descriptor | None] = [None] * 4
     for stream, (length, segments, bcast) in shapes.items():
         inputs[stream] = Descriptor(0, length, segments, bcast=bcast, passes=MAX_PASSES)
-    # Room for any writes: what they add up to is seen afterwards.
+    # Accept any writes; their sum decides the shape later.
     output = Descriptor(0, 1 << 30, passes=0)
     command = VectorCommand(
         entry, 1, plan.cols, (inputs[0], inputs[1], inputs[2], inputs[3]), output, repeats=plan.repeats
     )
-    sequencer = Sequencer(programs, command, vector_length, row_elements)
+    sequencer = Sequencer(programs, command, *engine)
     passes = dict.fromkeys(shapes, 1)
     writes: list[int] = []
     elements = 0
@@ -333,9 +337,9 @@ def _walk(
                 passes[stream] = max(passes[stream], window.turn + 1)
             if decoded.writes_out:
                 writes.append(count)
-                sequencer.place.offset = -count  # begins at 0 again after this write
+                sequencer.place.offset = -count  # restarts at 0 after this write
     except ProgramFault as fault:
-        # The output is not complete at END; anything else is a program that was not meant.
+        # Only the incomplete output at END is expected; any other fault makes the program unusable.
         last = programs[fault.number]
         if last is None or last.form != Form.END:
             return None
@@ -343,7 +347,7 @@ def _walk(
 
 
 def _output_shape(rng: random.Random, writes: Sequence[int]) -> tuple[int, int] | None:
-    """A (segment length, segments) that takes these writes; None if there is none."""
+    """Draw a segment length and a number of segments that fit the writes; None if there are none."""
     total = sum(writes)
     found = []
     for segments in range(1, min(total, 4096) + 1):
@@ -362,7 +366,7 @@ def _takes(writes: Iterable[int], length: int) -> bool:
 
 
 class _Arena:
-    """Hands out addresses one behind the other, with gaps."""
+    """Allocates consecutive addresses with gaps."""
 
     def __init__(self, rng: random.Random, base: int) -> None:
         self._rng = rng
@@ -380,7 +384,7 @@ def _placed(
     seed: int,
     plan: _Plan,
     entry: int,
-    shapes: dict[int, tuple[int, int, bool]],
+    shapes: dict[int, _Shape],
     passes: dict[int, int],
     output_shape: tuple[int, int],
     base: int,
@@ -397,7 +401,7 @@ def _placed(
     for made in inputs:
         if made is not None:
             data[made.address] = _bytes(rng, _extent(plan, made), made.size)
-    # What the device must not touch lies in the gaps of the destination and around it.
+    # The gaps of the destination and its surroundings must stay untouched.
     if output.address not in data:
         data[output.address] = rng.randbytes(_extent(plan, output))
     command = VectorCommand(
@@ -424,12 +428,12 @@ def _layout(
     repeatable: bool,
     bcast: bool = False,
 ) -> Descriptor:
-    """A stream in memory: rows, batches and segments nested in any order, dense or with gaps."""
+    """Lay out a stream: rows, batches and segments nested in any order, dense or with gaps."""
     size = rng.choice((4, 4, 4, 2, 1))
     pack = segments == 1 and not bcast and length < 1 << 20 and not plan.in_place and rng.random() < 0.25
     seg_len, segs = length, segments
     if pack:
-        # Each segment is a transfer of its own, and a slow memory takes a hundred cycles for it.
+        # Each segment is a transfer, which takes a hundred cycles on a slow memory.
         most = max(1, _MOST_TRANSFERS // (plan.rows * math.prod(plan.batch)))
         lengths = [
             each for each in range(1, min(length, 64) + 1) if length % each == 0 and length // each <= most
@@ -446,13 +450,13 @@ def _layout(
     span = seg_len * size
     for name in order:
         if repeatable and name != "seg" and rng.random() < 0.2:
-            continue  # the same again
+            continue  # read the same again
         if counts[name] > 1:
             gap = rng.choice((0, 0, 1, rng.randint(1, 16)))
             strides[name] = span + gap * size
             span += (counts[name] - 1) * strides[name]
     if not repeatable and not plan.in_place and rng.random() < 0.25:
-        for name in ("row", "batch0", "batch1"):  # rows that overlap: the later one wins
+        for name in ("row", "batch0", "batch1"):  # overlapping rows; the later one wins
             if rng.random() < 0.6:
                 strides[name] = size * rng.randint(min(1, strides[name]), strides[name] // size)
     address = arena.place(span, size)
@@ -488,26 +492,27 @@ _BEYOND = "a row register beyond its end"
 # --- broken programs ----------------------------------------------------------------------------------------
 
 
-def _break(
-    rng: random.Random, breaker: _Breaker, case: VectorCase, vector_length: int, row_elements: int
-) -> VectorCase | None:
-    """The case with one rule broken, and where that must be noticed; None if it does not lend itself."""
+_Code = list[Instruction]
+
+
+def _break(rng: random.Random, breaker: _Breaker, case: VectorCase, engine: _Engine) -> VectorCase | None:
+    """Break one rule and note the faulting instruction; None if the case is unsuitable."""
     instructions = [each for each in case.instructions if isinstance(each, Instruction)]
     changed = breaker(rng, case, instructions)
     if changed is None:
         return None
-    if changed.rule == _BEYOND and changed.command.cols <= row_elements:
+    if changed.rule == _BEYOND and changed.command.cols <= engine.row_elements:
         return None
-    if changed.rule == _PASSES and not _faults(changed, vector_length, row_elements):
-        return None  # the pass was one to spare
+    if changed.rule == _PASSES and not _faults(changed, engine):
+        return None  # the pass was not needed
     return changed
 
 
-def _faults(case: VectorCase, vector_length: int, row_elements: int) -> bool:
+def _faults(case: VectorCase, engine: _Engine) -> bool:
     programs = ProgramMemory(case.command.entry + len(case.instructions))
     programs.load(case.command.entry, case.words)
     try:
-        for _ in Sequencer(programs, case.command, vector_length, row_elements):
+        for _ in Sequencer(programs, case.command, *engine):
             pass
     except ProgramFault:
         return True
@@ -515,7 +520,7 @@ def _faults(case: VectorCase, vector_length: int, row_elements: int) -> bool:
 
 
 def _depths(instructions: Sequence[Instruction]) -> list[list[Op]]:
-    """The loops that are open before each instruction."""
+    """Return the open loops before each instruction."""
     open_loops: list[Op] = []
     depths = []
     for each in instructions:
@@ -541,7 +546,7 @@ def _inserted(
     return _replaced(case, [*instructions[:position], new, *instructions[position:]], position, rule)
 
 
-def _unknown_opcode(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase:
+def _unknown_opcode(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase:
     position = rng.randrange(len(instructions))
     unknown = rng.choice([code for code in range(128) if code not in set(Op)])
     word = instructions[position].encode() & ~0x7F | unknown
@@ -550,7 +555,7 @@ def _unknown_opcode(rng: random.Random, case: VectorCase, instructions: list[Ins
     return _replaced(case, mixed, position, f"unknown opcode 0x{unknown:02x}")
 
 
-def _bad_operand(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase | None:
+def _bad_operand(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     places = [i for i, each in enumerate(instructions) if each.form in (Form.ALU, Form.ASET, Form.FOLD)]
     if not places:
         return None
@@ -559,24 +564,20 @@ def _bad_operand(rng: random.Random, case: VectorCase, instructions: list[Instru
     used = ["dst", *"abc"[: len(each.sources)]]
     operand: dict[str, Any] = {rng.choice(used): rng.randrange(64)}
     changed = dataclasses.replace(each, **operand)
-    # Another destination may change how many sources there are: none may become a legal instruction.
+    # A new destination may change the number of sources and so make the instruction legal.
     if not changed.illegal():
         return None
-    return _replaced(
-        case,
-        [*instructions[:position], changed, *instructions[position + 1 :]],
-        position,
-        f"bad operand: {changed.illegal()}",
-    )
+    instructions[position] = changed
+    return _replaced(case, instructions, position, f"bad operand: {changed.illegal()}")
 
 
-def _next_without_loop(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase:
+def _next_without_loop(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase:
     depths = _depths(instructions)
     position = rng.choice([i for i, loops in enumerate(depths) if not loops])
     return _inserted(case, instructions, position, Instruction(Op.NEXT), "next without a loop")
 
 
-def _nested_alike(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase | None:
+def _nested_alike(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     depths = _depths(instructions)
     places = [i for i, loops in enumerate(depths) if loops]
     if not places:
@@ -586,7 +587,7 @@ def _nested_alike(rng: random.Random, case: VectorCase, instructions: list[Instr
     return _inserted(case, instructions, position, new, f"{new.op.mnemonic} in a loop of its kind")
 
 
-def _end_in_loop(rng: random.Random, case: VectorCase, instructions: list[Instruction]) -> VectorCase | None:
+def _end_in_loop(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     places = [i for i, loops in enumerate(_depths(instructions)) if loops]
     if not places:
         return None
@@ -602,25 +603,21 @@ def _with_input(case: VectorCase, stream: int, new: Descriptor | None) -> Vector
     return dataclasses.replace(case.command, inputs=(s0, s1, s2, s3))
 
 
-def _missing_stream(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _missing_stream(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     streams = [s for s in range(4) if case.command.inputs[s] is not None and _readers(instructions, s)]
     if not streams:
         return None
     stream = rng.choice(streams)
     changed = dataclasses.replace(case, command=_with_input(case, stream, None))
-    # The first time through, instructions come in the order of the program.
+    # In the first iteration, instructions are executed in textual order.
     return _replaced(changed, instructions, _readers(instructions, stream)[0], f"s{stream} is not there")
 
 
-def _too_few_passes(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _too_few_passes(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     streams = []
     for stream in range(4):
         descriptor = case.command.inputs[stream]
-        # With one reader it is known who notices.
+        # With one reader, the faulting instruction is known.
         if descriptor is not None and descriptor.passes > 1 and len(_readers(instructions, stream)) == 1:
             streams.append((stream, descriptor))
     if not streams:
@@ -632,16 +629,12 @@ def _too_few_passes(
     return _replaced(changed, instructions, position, _PASSES)
 
 
-def _row_register_beyond(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _row_register_beyond(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     for position, loops in enumerate(_depths(instructions)):
         each = instructions[position]
         if Op.CHUNKS in loops and each.form == Form.ALU and not each.one and kind_of(each.dst) == Kind.VECTOR:
-            new = dataclasses.replace(each, dst=40 + rng.randrange(2))
-            return _replaced(
-                case, [*instructions[:position], new, *instructions[position + 1 :]], position, _BEYOND
-            )
+            instructions[position] = dataclasses.replace(each, dst=40 + rng.randrange(2))
+            return _replaced(case, instructions, position, _BEYOND)
     return None
 
 
@@ -649,9 +642,7 @@ def _writers(instructions: Sequence[Instruction]) -> list[int]:
     return [i for i, each in enumerate(instructions) if each.form == Form.ALU and each.dst == OUT]
 
 
-def _output_too_short(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _output_too_short(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     output = case.command.output
     if output.pack or output.segs < 2 or len(_writers(instructions)) != 1 or _in_place(case):
         return None
@@ -660,11 +651,9 @@ def _output_too_short(
     return _replaced(changed, instructions, _writers(instructions)[0], "a write behind the row's end")
 
 
-def _output_too_long(
-    rng: random.Random, case: VectorCase, instructions: list[Instruction]
-) -> VectorCase | None:
+def _output_too_long(rng: random.Random, case: VectorCase, instructions: _Code) -> VectorCase | None:
     output = case.command.output
-    # A segment more must not reach another row; behind the output there is nothing.
+    # An additional segment must not reach another row; nothing follows the output.
     if output.pack or output.segs < 2 or case.command.rows > 1 or case.command.batch != (1, 1):
         return None
     last = output.address + output.segs * output.seg_stride + output.segment_bytes
@@ -681,7 +670,7 @@ def _in_place(case: VectorCase) -> bool:
     )
 
 
-_Breaker = Callable[[random.Random, VectorCase, list[Instruction]], VectorCase | None]
+_Breaker = Callable[[random.Random, VectorCase, _Code], VectorCase | None]
 _BREAKERS: list[_Breaker] = [
     _unknown_opcode,
     _bad_operand,

@@ -1,8 +1,8 @@
-"""Three agents, one for each port: commands, host memory, registers.
+"""Agents for the three ports: commands, host memory, registers.
 
-An agent is a sequencer, a driver that turns an item's step into calls of the testbench's own drivers, and an
-analysis port on which the driver tells what it saw. The register agent's monitor tells all register writes
-that the device accepted, whoever their master was.
+An agent has a sequencer, a driver that maps an item's step to calls of the testbench's drivers, and an
+analysis port on which the driver publishes what it observed. The register agent's monitor publishes all
+register writes that the device accepted, whatever their master.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tb.testbench import NpuTestbench
 
 
 class StepItem(uvm_sequence_item):  # type: ignore[misc]
-    """A step on its way to a driver."""
+    """A step to be driven."""
 
     def __init__(self, step: Step) -> None:
         super().__init__(type(step).__name__)
@@ -38,7 +38,7 @@ class StepItem(uvm_sequence_item):  # type: ignore[misc]
 
 
 class StepDriver(uvm_driver):  # type: ignore[misc]
-    """Takes items and drives them; `seen` publishes each step with what came of it."""
+    """Drives items; `seen` publishes each step with its response."""
 
     def build_phase(self) -> None:
         self.seen = uvm_analysis_port("seen", self)
@@ -51,13 +51,12 @@ class StepDriver(uvm_driver):  # type: ignore[misc]
             self.seq_item_port.item_done()
 
     async def drive(self, step: Any) -> Any:
-        """Do it; what it answered."""
+        """Perform the step and return its response."""
         raise NotImplementedError
 
 
 class CommandStepDriver(StepDriver):
-    """Submits commands; waits for room, not for their end, but for that too between the two ways of
-    submission. ConfigDB: VIA, TIMEOUT_CYCLES."""
+    """Submits commands. Blocks while full; drains when the path changes. ConfigDB: VIA, TIMEOUT_CYCLES."""
 
     def build_phase(self) -> None:
         super().build_phase()
@@ -80,12 +79,14 @@ class CommandStepDriver(StepDriver):
 
 
 class HostAnswerError(AssertionError):
-    """The host window gave another AXI4 response than the access must get."""
+    """The host window's AXI4 response is not the expected one."""
 
 
 class HostStepDriver(StepDriver):
-    """Reads and writes device memory through the host window; the answer is the bytes read, none where a hard
-    reset came in between."""
+    """Accesses device memory through the host window.
+
+    The response is the bytes read or written; empty if a hard reset intervened.
+    """
 
     def build_phase(self) -> None:
         super().build_phase()
@@ -100,7 +101,7 @@ class HostStepDriver(StepDriver):
         return data
 
     async def settle(self) -> None:
-        """Wait for reads that nobody waited for."""
+        """Wait for outstanding early reads."""
         for task in self._early:
             await task
         self._early.clear()
@@ -116,15 +117,18 @@ class HostStepDriver(StepDriver):
             answer = await self.tb.memory.front_read(step.address, step.length)
             data = b"" if answer is None else bytes(answer.data)
         if answer is None:
-            return b""  # a hard reset came in between
+            return b""  # a hard reset intervened
         if answer.resp != AxiResp[step.answer]:
             raise HostAnswerError(f"{step}: the answer is {answer.resp.name}")
         return data
 
 
 class RegisterStepDriver(StepDriver):
-    """Reads and writes registers; the answer is the value read, 0 for a write, None for a value that nobody
-    can judge because the model has not been told all that happens."""
+    """Accesses registers.
+
+    The response is the value read, or 0 for a write. It is None if the value cannot be judged, because the
+    model has not been told everything.
+    """
 
     async def drive(self, step: RegisterRead | RegisterWrite) -> int | None:
         if isinstance(step, RegisterWrite):
@@ -133,12 +137,12 @@ class RegisterStepDriver(StepDriver):
         value = await self.tb.registers.read(step.offset)
         if self.tb.held:
             return None
-        self.tb.monitor.sync()  # the judge of the value must have seen all writes before it
+        self.tb.monitor.sync()  # the scoreboard must see earlier writes first
         return value
 
 
 class RegisterWriteMonitor(uvm_component):  # type: ignore[misc]
-    """Publishes the register writes that the testbench's monitor delivers, in lists."""
+    """Publishes the register writes that the testbench's monitor delivers, as lists."""
 
     def build_phase(self) -> None:
         self.writes = uvm_analysis_port("writes", self)
@@ -150,7 +154,7 @@ class RegisterWriteMonitor(uvm_component):  # type: ignore[misc]
 
 
 class Agent(uvm_agent):  # type: ignore[misc]
-    """Sequencer and driver of one port; what kind of driver, its subclass says."""
+    """Sequencer and driver of one port; a subclass names the driver's type."""
 
     driver_type: type[StepDriver]
 
@@ -176,7 +180,7 @@ class HostAgent(Agent):
 
 
 class RegisterAgent(Agent):
-    """s_axil, as far as it is not commands."""
+    """Accesses through s_axil that are not commands."""
 
     driver_type = RegisterStepDriver
 

@@ -1,4 +1,4 @@
-"""The environment around one device: the agents, and the scoreboard that judges everything they did."""
+"""Environment of one device: agents and scoreboard."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from tb.uvm.faults import commands_of, explains_address, suspects
 
 
 class HostReadError(AssertionError):
-    """The host window gave other bytes than the functional model's memory has."""
+    """The host window returned other bytes than the functional model's memory holds."""
 
 
 class UnexpectedErrorState(AssertionError):  # noqa: N818  (the device's state of that name)
-    """The device is in state ERROR where the program does not recover from one."""
+    """The device is in state ERROR, but the program does not recover."""
 
 
 class WrongErrorError(AssertionError):
-    """An error that the program provoked did not come, or says something else than it must."""
+    """A provoked error did not occur, or was reported wrongly."""
 
 
 class WriteSubscriber(uvm_subscriber):  # type: ignore[misc]
-    """Shows the functional model every register write."""
+    """Passes register writes to the functional model."""
 
     def write(self, tt: Sequence[ObservedWrite]) -> None:
         tb: NpuTestbench = self.cdb_get("TESTBENCH")
@@ -53,7 +53,7 @@ class WriteSubscriber(uvm_subscriber):  # type: ignore[misc]
 
 
 class HostSubscriber(uvm_subscriber):  # type: ignore[misc]
-    """Judges what the host read from memory."""
+    """Checks what the host read from memory."""
 
     def write(self, tt: Any) -> None:
         step, data = tt
@@ -64,7 +64,7 @@ class HostSubscriber(uvm_subscriber):  # type: ignore[misc]
 
 
 class RegisterSubscriber(uvm_subscriber):  # type: ignore[misc]
-    """Judges what the host read from registers."""
+    """Checks what the host read from registers."""
 
     def build_phase(self) -> None:
         tb: NpuTestbench = self.cdb_get("TESTBENCH")
@@ -79,7 +79,7 @@ class RegisterSubscriber(uvm_subscriber):  # type: ignore[misc]
 
 
 class Scoreboard(uvm_component):  # type: ignore[misc]
-    """Commands and all of memory (`tb.scoreboards.commands`), host reads, and register reads."""
+    """Checks commands and all memory (`tb.scoreboards.commands`), host reads and register reads."""
 
     def build_phase(self) -> None:
         self.tb: NpuTestbench = self.cdb_get("TESTBENCH")
@@ -88,13 +88,15 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
         self.registers = RegisterSubscriber.create("registers", self)
 
     async def check(self, timeout_cycles: int) -> None:
-        """Wait until the device has nothing to do, and compare everything. Raises as the scoreboards do,
-        DeviceHangError, UnexpectedErrorState."""
+        """Wait until the device is idle and compare everything.
+
+        Raises as the scoreboards, DeviceHangError, UnexpectedErrorState.
+        """
         if await self._compare(timeout_cycles) == State.ERROR:
             raise UnexpectedErrorState(await self.tb.commands.describe())
 
     async def recover(self, timeout_cycles: int, steps: Sequence[Step]) -> None:
-        """The same after `steps`, which may have provoked an error: judge and clear it. Raises
+        """Do the same after `steps` that may have provoked an error; check and clear it. Raises
         WrongErrorError too."""
         tb = self.tb
         state = await tb.commands.settle(timeout_cycles)
@@ -110,13 +112,14 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
                 raise WrongErrorError(f"the ring goes on at {head}, not at {expected}")
 
     async def reset(self, step: Reset, *, host: bool) -> None:
-        """Reset the device when it is time, and compare memory; `host`: the host's own bursts go on."""
+        """Reset the device when due, and compare memory; with `host`, bursts of the host may be
+        outstanding."""
         tb = self.tb
         await Timer(max(step.after, 1) * CLOCK_NS, "ns")
         if step.again:
             await tb.commands.provoke_reset(doorbells=step.hard)
         if step.hard:
-            tb.monitor.sync()  # what came before the reset is the old model's
+            tb.monitor.sync()  # earlier writes belong to the old model
             await tb.hard_reset()
             tb.scoreboard.after_reset(tb.memory.shared, hard=True)
             tb.monitor.sync()
@@ -132,11 +135,11 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
         self.registers.registers.restart()
 
     def interrupt(self) -> bool:
-        """Level of the interrupt output."""
+        """Return the level of the interrupt output."""
         return self.tb.registers.irq
 
     def restart(self) -> None:
-        """A program begins; the device has nothing to do, and its interrupts are cleared."""
+        """Prepare for a program; the device is idle and its interrupts are cleared."""
         self.tb.monitor.sync()
         self.tb.scoreboard.restart_interrupts()
 
@@ -147,13 +150,13 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
         line = self.interrupt()
         tb.monitor.sync()
         tb.scoreboard.check_interrupt(status, enable, line)
-        state = await tb.check(timeout_cycles)  # clears all causes
+        state = await tb.check(timeout_cycles)  # also clears all causes
         tb.scoreboard.restart_interrupts()
         self.registers.registers.cleared(ALL_IRQS)
         return state
 
     def tell(self, steps: Sequence[Step], state: State, reported: DeviceState) -> None:
-        """Judge an error that only the device can tell, and tell the model of it."""
+        """Check an error that only the device can predict, and tell the model."""
         tb = self.tb
         scoreboard = tb.scoreboard
         faults = [step for step in steps if isinstance(step, Fault)]
@@ -182,7 +185,7 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
             good = suspects(commands, wanted, tb.config.bus_bytes).explain(number)
             good = good and explains_address(wanted, reported.error_address)
             scoreboard.expect_fault(code, reported.error_address, command=reported.error_index)
-        else:  # none, or one that the model knows
+        else:  # no error, or one that the model predicts
             sure = bool(doorbells - {ErrorCode.QUEUE_FULL}) or any(fault.low >= RING_BASE for fault in faults)
             good = state == State.ERROR or not sure
             if state != State.ERROR:
@@ -192,7 +195,7 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
 
 
 class NpuEnv(uvm_env):  # type: ignore[misc]
-    """All of it. ConfigDB: TESTBENCH, an NpuTestbench that was started; VIA, "window" or "ring"."""
+    """The whole environment. ConfigDB: TESTBENCH, a started NpuTestbench; VIA, "window" or "ring"."""
 
     def build_phase(self) -> None:
         self.commands = CommandAgent.create("commands", self)

@@ -1,4 +1,4 @@
-"""Which command does a memory that refuses a range make fail? As far as that can be said without a clock."""
+"""Commands that a refused memory range makes fail, as far as that can be said without a clock."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, extension_count
-from echo_npu.vector.memory import ProgramMemory
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.packets import Opcode, as_commands
+from tb.checking import accepted, loaded_programs
 from tb.scoreboards.accuracy import addresses
 from tb.stimulus.steps import Fault
 
@@ -25,35 +24,24 @@ class Suspects(NamedTuple):
     certain: int | None
 
     def explain(self, failed: int | None) -> bool:
-        """Whether this command, or none, can be the one that failed."""
+        """Return whether command `failed`, or none, can be the one that failed."""
         if failed is None:
             return self.certain is None
         return failed in self.possible and (self.certain is None or failed <= self.certain)
 
 
 def commands_of(packets: Sequence[bytes], program_words: int) -> list[CheckedCommand | None]:
-    """The commands in these packets, which follow one another; None for one that is refused."""
-    programs = ProgramMemory(program_words)
-    programs.loaded = program_words
-    commands: list[CheckedCommand | None] = []
-    rest = list(packets)
-    while rest:
-        packet = NpuCommandPacket.unpack(rest[0])
-        size = 1 + extension_count(packet.opcode, packet.flags)
-        slots, rest = rest[1:size], rest[size:]
-        try:
-            commands.append(check_command(packet, unpack_extension(slots), programs))
-        except PacketFault:
-            commands.append(None)
-    return commands
+    """Return the commands in consecutive packets; None for a refused one."""
+    programs = loaded_programs(program_words)
+    return [accepted(command, programs) for command in as_commands(packets)]
 
 
 def suspects(commands: Sequence[CheckedCommand | None], faults: Sequence[Fault], beat: int) -> Suspects:
-    """Who meets the faults; `beat` is the bytes of the bus.
+    """Return the commands that meet the faults; `beat` is the bus width in bytes.
 
-    A program need not read all of a stream, and a GATHER reads the rows that it is told: they may meet what
-    lies in their operand. What is written is written whole. A command behind the first that must fail may
-    meet the fault earlier, but is not the one that is reported.
+    A program need not read all of a stream, and a GATHER reads the rows that it is told, so these may miss a
+    fault in their operand. Destinations are written completely. A command after the first that must fail may
+    meet the fault earlier, but is not the one reported.
     """
     possible: set[int] = set()
     certain: int | None = None
@@ -77,7 +65,7 @@ def suspects(commands: Sequence[CheckedCommand | None], faults: Sequence[Fault],
 
 
 def explains_address(faults: Sequence[Fault], address: int) -> bool:
-    """Whether a burst that starts at `address` can touch one of the faults: no burst crosses a page."""
+    """Return whether a burst that starts at `address` can touch a fault; no burst crosses a page."""
     return any(fault.low // PAGE * PAGE <= address < fault.high for fault in faults)
 
 

@@ -1,4 +1,4 @@
-"""Runs random programs, keeps those that fail, and makes them short."""
+"""Run random programs; keep and shrink those that fail."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tb.uvm.suite import REQUESTS_VARIABLE
 
 FAILURES = ROOT / "failures"
 BATCH = 25
-"""Programs that one simulator plays."""
+"""Programs per simulator run."""
 TIMEOUT_S = 900.0
 SUITE = "tb.uvm.suite"
 
 
 @dataclasses.dataclass(frozen=True)
 class FailedProgram:
-    """A program that failed: the exception's name, and its text."""
+    """Name and text of the exception that a program failed with."""
 
     kind: str
     message: str
@@ -38,8 +38,12 @@ class FailedProgram:
 class ProgramCampaign:
     """Plays programs on one configuration.
 
-    `suite` is the module of cocotb tests that plays them, `name` names the files of its runs (unique in this
-    process), `failures` is where failing programs are kept.
+    Attributes:
+        config: the configuration.
+        sequence: that programs are drawn from.
+        suite: module of cocotb tests that plays them.
+        name: of its runs' files; unique in this process.
+        failures: folder for failing programs.
     """
 
     config: str
@@ -49,11 +53,12 @@ class ProgramCampaign:
     failures: Path = FAILURES
 
     def seeds(self, seeds: Sequence[int]) -> list[FailedProgram | None]:
-        """Play the programs of these seeds; what failed of each. BuildError, ToolMissingError."""
+        """Play the programs of these seeds and return the failure of each. Raises BuildError,
+        ToolMissingError."""
         return self._play([{"sequence": self.sequence, "seed": seed} for seed in seeds])
 
     def programs(self, programs: Sequence[StepProgram]) -> list[FailedProgram | None]:
-        """Play programs; what failed of each. BuildError, ToolMissingError."""
+        """Play programs and return the failure of each. Raises BuildError, ToolMissingError."""
         files = []
         for number, program in enumerate(programs):
             files.append(RUNS / f"{self.name}-programs" / f"{number}.json")
@@ -61,11 +66,11 @@ class ProgramCampaign:
         return self._play([{"program": str(file)} for file in files])
 
     def drawn(self, seed: int) -> StepProgram:
-        """The program of a seed."""
+        """Draw the program of a seed."""
         return SEQUENCES[self.sequence]("drawn").program(seed, load_config(self.config))
 
     def shrunk(self, program: StepProgram, failure: FailedProgram) -> StepProgram:
-        """A short program that fails with the same kind of exception."""
+        """Return a short program that fails with the same type of exception."""
 
         def fails(candidates: Sequence[StepProgram]) -> list[bool]:
             return [each is not None and each.kind == failure.kind for each in self.programs(candidates)]
@@ -73,7 +78,7 @@ class ProgramCampaign:
         return shrink(program, fails)
 
     def keep(self, seed: int, failure: FailedProgram) -> tuple[Path, StepProgram]:
-        """Save the program of a failing seed, then the short one in its place; where, and the short one."""
+        """Save the program of a failing seed, then the shrunk one in its place; return path and program."""
         path = self.failures / f"{self.sequence}-{load_config(self.config).name}-{seed}.json"
         program = self.drawn(seed)
         notes = {
@@ -82,10 +87,10 @@ class ProgramCampaign:
             "sequence": self.sequence,
             "config": self.config,
         }
-        program.save(path, **notes)  # whatever becomes of the rest
+        program.save(path, **notes)  # in case the rest fails
         again = self.programs([program])[0]
         if again is None or again.kind != failure.kind:
-            return path, program  # it depends on more than the program: the seed replays it
+            return path, program  # the failure depends on more than the program; the seed replays it
         short = self.shrunk(program, failure)
         short.save(path, **notes)
         return path, short
@@ -103,7 +108,7 @@ class ProgramCampaign:
                 name=self.name,
                 replay=f"make uvm CONFIG={self.config}",
                 env={"ECHO_NPU_CONFIG": self.config, REQUESTS_VARIABLE: str(asked)},
-                seed=1,  # of what the simulator draws by itself; programs have their own
+                seed=1,  # for the simulator itself; programs have their own
                 timeout=TIMEOUT_S,
                 quiet=True,
             )
@@ -123,7 +128,7 @@ class ProgramCampaign:
 
 
 def batches(first: int, count: int | None, until: float | None) -> Iterator[list[int]]:
-    """Seeds from `first` on, so many at a time: `count` of them, or until time.monotonic() is `until`."""
+    """Yield batches of seeds from `first` on: `count` in total, or until time.monotonic() reaches `until`."""
     done = 0
     while (count is None or done < count) and (until is None or time.monotonic() < until):
         size = BATCH if count is None else min(BATCH, count - done)
@@ -132,13 +137,13 @@ def batches(first: int, count: int | None, until: float | None) -> Iterator[list
 
 
 def _config_of(path: Path, otherwise: str) -> str:
-    """The configuration on which a kept program failed; of one that was saved without, `otherwise`."""
+    """Return the configuration in a kept program's file; `otherwise` if it has none."""
     read = json.loads(path.read_text(encoding="utf-8"))
     return str(read.get("config", otherwise)) if isinstance(read, dict) else otherwise
 
 
 def replay(path: Path, config: str, seed: int) -> CampaignResult:
-    """Play a kept program on the configuration that its file names, else on `config`. Raises as `play`."""
+    """Replay a kept program on the configuration in its file, else on `config`. Raises as `play`."""
     try:
         program = StepProgram.load(path)
     except KeyError as error:
@@ -155,7 +160,7 @@ def replay(path: Path, config: str, seed: int) -> CampaignResult:
 def play(
     config: str, sequence: str, seed: int, *, count: int | None, hours: float | None, first: bool = False
 ) -> CampaignResult:
-    """Play `count` programs of the sequence, or for so long; print and keep each that fails.
+    """Play `count` programs of the sequence, or for `hours`; print and keep each that fails.
 
     With `first` the campaign ends behind the batch of the first failure, and nothing is kept or shortened.
 
@@ -191,7 +196,7 @@ def play(
 
 
 def _campaign(config: str, sequence: str, seed: int) -> ProgramCampaign:
-    """The campaign on a configuration that is built."""
+    """Build the simulator of a configuration and return its campaign."""
     config = absolute(config)
     build(config)
     return ProgramCampaign(config, sequence, name=f"uvm-{sequence}-{load_config(config).name}-{seed}")

@@ -1,6 +1,6 @@
-"""The sequences. Each draws a program from a seed, as plain data; how it is played, all share.
+"""The sequences. Each draws a program from a seed as plain data; all are played alike.
 
-A new one is a subclass of ProgramSequence that overrides `draw`, in SEQUENCES under its name.
+To add one, subclass ProgramSequence, override `steps` or `draw`, and enter it in SEQUENCES.
 """
 
 from __future__ import annotations
@@ -49,28 +49,28 @@ from tb.uvm.env import NpuEnv
 from tb.uvm.faults import PAGE, commands_of
 
 HOST_AREAS = (0x0200_0000, 0x1200_0000)
-"""Memory that no command touches, one place in each region: the host writes here while commands run."""
+"""Memory in each region for the host's accesses beside commands; no command touches it."""
 HOST_AREA_BYTES = 8192
 HOLD_AREA = 0x0210_0000
-"""Zeros, which a host that is held up writes again."""
+"""Zeros, which a stalled host overwrites with zeros."""
 
 ZEROS = 0x0300_0000
-"""Memory that nobody touches."""
+"""Zeros that nothing overwrites."""
 
 CLOSING_PROGRAMS = 55
-"""Programs that reach every bin; each stall pattern gets the same number of them."""
+"""Number of programs that reach every bin; each stall pattern gets equally many."""
 
 STATES_PROGRAMS = 30
-"""Programs that play every scene."""
+"""Number of programs that play every scene."""
 
 OVERFLOW_RESULT = 0x1300_0000
-"""What the long command of an overflow writes."""
+"""Destination of the long command of an overflow."""
 
 TIMEOUT_CYCLES = 3_000_000
 
 
 class PortSequence(uvm_sequence):  # type: ignore[misc]
-    """The steps of one port, one after another."""
+    """Steps of one port, in order."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         super().__init__("port")
@@ -84,17 +84,23 @@ class PortSequence(uvm_sequence):  # type: ignore[misc]
 
 
 class ProgramSequence(uvm_sequence):  # type: ignore[misc]
-    """A virtual sequence: draws a program, plays it on all ports at once, and has everything checked.
+    """Virtual sequence that draws a program, plays it on all ports, and has everything checked.
 
-    ConfigDB: TESTBENCH; ENV, the NpuEnv; SEED, of what is drawn; TIMEOUT_CYCLES.
+    ConfigDB: TESTBENCH; ENV, the NpuEnv; SEED; TIMEOUT_CYCLES.
     """
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        """The program of a seed. It may depend on nothing but these two: it is drawn again to be shrunk."""
+        """Draw a program. It must depend on nothing else, since it is drawn again for shrinking."""
+        maker = ProgramMaker(rng, config)
+        steps = self.steps(rng, maker, config)
+        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
+        """Draw the steps of a program whose commands `maker` draws."""
         raise NotImplementedError
 
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
-        """The program that `body` plays."""
+        """Return the program that `body` plays."""
         return self.draw(random.Random(f"{type(self).__name__} {seed}"), config)
 
     async def body(self) -> None:
@@ -111,7 +117,7 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
             await self._play(env, group)
 
     async def _play(self, env: NpuEnv, group: Group) -> None:
-        """Play the steps of a group, each port by itself, and check when all is done."""
+        """Play a group's steps, all ports concurrently, then check."""
         tb: NpuTestbench = ConfigDB().get(None, "", "TESTBENCH")
         faults = [step for step in group.steps if isinstance(step, Fault)]
         if isinstance(group.end, Reset):
@@ -137,7 +143,7 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
 
         async def host() -> None:
             if held:
-                await tb.commands.settle(timeout)  # without the host's help
+                await tb.commands.settle(timeout)  # while the host stalls
                 tb.memory.hold(())
             await accesses
             await env.host.driver.settle()
@@ -156,32 +162,34 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
             await host()
             await env.scoreboard.check(timeout)
         if isinstance(group.end, Reset) or faults:
-            await load_zeros(tb)  # a load may have been cut short
+            await load_zeros(tb)  # a load may have been interrupted
             env.scoreboard.restart()
 
 
 async def load_last(tb: NpuTestbench) -> None:
-    """Load the last word of program memory alone: commands may begin anywhere, and what no command of the
-    program has loaded must never be executed."""
+    """Load only the last word of program memory.
+
+    Commands may start anywhere, and the device must never execute words that the program did not load.
+    """
     last = tb.config.program_words - 1
     await tb.run(load_program_packets(ZEROS, 1, last))
 
 
 async def load_zeros(tb: NpuTestbench) -> None:
-    """Fill program memory: how far a load has come that was cut short, nobody knows."""
+    """Fill program memory, since the progress of an interrupted load is unknown."""
     await tb.run(load_program_packets(ZEROS, tb.config.program_words, 0))
 
 
 class Group(NamedTuple):
-    """Steps that are played together; what comes behind them waits for their end. What ends them in another
-    way than by themselves, if something does."""
+    """Steps that are played together; later steps wait for their end. `end` ends them prematurely, if
+    given."""
 
     steps: tuple[Step, ...]
     end: Recover | Reset | None = None
 
 
 def groups(steps: Sequence[Step]) -> Iterator[Group]:
-    """The groups that a program's steps are."""
+    """Split a program's steps into groups."""
     together: list[Step] = []
     for step in steps:
         alone = isinstance(step, HostWrite) and step.alone
@@ -200,7 +208,7 @@ def groups(steps: Sequence[Step]) -> Iterator[Group]:
 
 
 class ReplaySequence(ProgramSequence):
-    """A program that was saved. ConfigDB: PROGRAM."""
+    """A saved program. ConfigDB: PROGRAM."""
 
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
         saved: StepProgram = ConfigDB().get(None, "", "PROGRAM")
@@ -208,21 +216,22 @@ class ReplaySequence(ProgramSequence):
 
 
 def command_step(packets: Sequence[Packet]) -> CommandStep:
-    """The step that submits these packets."""
+    """Return the step that submits these packets."""
     return CommandStep(tuple(packet_bytes(packet) for packet in packets))
 
 
 def command_steps(
     maker: ProgramMaker, kinds: Sequence[str], length: int, *, irq: float = 0.0
 ) -> list[CommandStep]:
-    """The commands that load the programs, then `length` commands of kinds that are methods of `maker`."""
+    """Draw `length` commands of `kinds`, names of methods of `maker`, preceded by the loads of the
+    programs."""
     draws = [getattr(maker, kind) for kind in kinds]
     steps = [command_step(command) for command in maker.loads()]
     return steps + [command_step(maker.draw(draws, irq=irq)) for _ in range(length)]
 
 
 def host_steps(rng: random.Random, count: int) -> list[Step]:
-    """Writes and reads of any size and alignment, which may run beside commands."""
+    """Draw host accesses of any size and alignment that may run beside commands."""
     values = np.random.default_rng(rng.getrandbits(64))
     steps: list[Step] = []
     for _ in range(count):
@@ -232,18 +241,18 @@ def host_steps(rng: random.Random, count: int) -> list[Step]:
             steps.append(HostWrite(address, values.bytes(length)))
         elif rng.random() < 0.7:
             steps.append(HostRead(address, length))
-        else:  # what the engines read at the same time
+        else:  # the engines may read this at the same time
             steps.append(HostRead(rng.choice((INDICES, CODE)), min(length, 256)))
     return steps
 
 
 def hold_step(rng: random.Random) -> HostHold:
-    """Any of the channels that a host can leave alone."""
+    """Draw a stall of some of the host's channels."""
     return HostHold(tuple(rng.sample(("w", "b", "r"), rng.randint(1, 3))))
 
 
 def register_steps(rng: random.Random, count: int) -> list[Step]:
-    """Reads of registers of every kind, and writes that disturb nothing: of interrupts and counters."""
+    """Draw register reads of every kind, and harmless writes of interrupts and counters."""
     clear_counters = regs.CONTROL_CLEAR_COUNTERS.mask | regs.CONTROL_RING_ENABLE.mask
     steps: list[Step] = []
     for _ in range(count):
@@ -258,7 +267,7 @@ def register_steps(rng: random.Random, count: int) -> list[Step]:
 
 
 def shuffled(rng: random.Random, *ports: Sequence[Step]) -> list[Step]:
-    """The steps of several ports in one list; each port's own order stays."""
+    """Interleave the steps of several ports, keeping each port's order."""
     rest = [list(port) for port in ports]
     order = [number for number, port in enumerate(ports) for _ in port]
     rng.shuffle(order)
@@ -266,7 +275,7 @@ def shuffled(rng: random.Random, *ports: Sequence[Step]) -> list[Step]:
 
 
 def any_timing(rng: random.Random) -> dict[str, float]:
-    """The usual memory, one that holds back, or one that reorders."""
+    """Draw memory timing: the default, stalling, or reordering."""
     steady = rng.random() < 0.4
     return dict(DEFAULT_TIMING) if steady else {**random_timing(rng), "reorder": rng.choice((0, 0, 1))}
 
@@ -280,27 +289,24 @@ ALL_KINDS = (
 class PacketSequence(ProgramSequence):
     """One command."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
-        steps = command_steps(maker, ALL_KINDS, 1, irq=0.5)
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
+        return command_steps(maker, ALL_KINDS, 1, irq=0.5)
 
 
 class NeighbourSequence(ProgramSequence):
-    """A few commands of two kinds in a row: what one leaves, the next one finds."""
+    """A few commands of two kinds; each finds the state that the previous one left."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
-        steps = command_steps(maker, rng.sample(sorted(set(ALL_KINDS)), 2), rng.randint(2, 8))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
+        return command_steps(maker, rng.sample(sorted(set(ALL_KINDS)), 2), rng.randint(2, 8))
 
 
 class LongSequence(ProgramSequence):
-    """Dozens of commands of all kinds with interrupts among them, beside host and register traffic; now and
-    then all ends, and the host changes what commands have worked on."""
+    """Dozens of commands of all kinds, some with interrupts, beside host and register traffic.
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    Occasionally everything drains, and the host changes the commands' operands.
+    """
+
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         values = np.random.default_rng(rng.getrandbits(64))
         steps: list[Step] = []
         for _ in range(rng.randint(1, 3)):
@@ -311,33 +317,30 @@ class LongSequence(ProgramSequence):
             floats = values.standard_normal(rng.randint(1, 100), dtype=np.float32)
             steps.append(HostWrite(address & ~3, floats.tobytes(), alone=True))
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 10))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
 
 class VectorSequence(ProgramSequence):
-    """Made-up vector programs one behind the other."""
+    """Generated vector programs."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         commands = command_steps(maker, ("vector_case", "vector_case", "matmul", "copy"), rng.randint(2, 12))
-        steps = shuffled(rng, commands, register_steps(rng, 8))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return shuffled(rng, commands, register_steps(rng, 8))
 
 
 class HostSequence(ProgramSequence):
-    """Much traffic through the host window beside a few commands."""
+    """Much host traffic beside a few commands."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         commands = command_steps(maker, ALL_KINDS, rng.randint(3, 12))
         steps = shuffled(rng, commands, host_steps(rng, 25))
         if rng.random() < 0.4:
             steps.append(hold_step(rng))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
 
 def in_any_way(rng: random.Random, steps: Sequence[Step], switch: float) -> list[Step]:
-    """The steps with a way of submission for each command, which changes with chance `switch`."""
+    """Assign a way of submission to each command, changing it with probability `switch`."""
     via: Via = rng.choice(("window", "ring"))
     chosen: list[Step] = []
     for step in steps:
@@ -350,7 +353,7 @@ def in_any_way(rng: random.Random, steps: Sequence[Step], switch: float) -> list
 
 
 class WaysSequence(ProgramSequence):
-    """Commands through the window and the ring by turns."""
+    """Commands alternating between window and ring."""
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
         maker = ProgramMaker(rng, config)
@@ -360,9 +363,9 @@ class WaysSequence(ProgramSequence):
 
 
 def overflow(rng: random.Random, config: NpuConfig, maker: ProgramMaker) -> list[Step]:
-    """More packets at once than the queue has room for, behind a command that takes long."""
+    """Submit more packets than the queue holds, behind a long command."""
     size = config.block_m
-    # What it computes matters little: it works while the queue fills.
+    # The result does not matter; it keeps the engine busy while the queue fills.
     long = matmul_packets(ARENAS[0], ARENAS[0], OVERFLOW_RESULT, size, size, size, row_strides=(0, 0, 0))
     packets = [packet_bytes(packet) for packet in long]
     for _ in range(rng.randint(config.queue_depth + 2, config.queue_depth + 8)):
@@ -371,11 +374,13 @@ def overflow(rng: random.Random, config: NpuConfig, maker: ProgramMaker) -> list
 
 
 class ErrorsSequence(ProgramSequence):
-    """Commands that fail among others: what is behind them is dropped, and after the error is cleared the
-    device goes on. Now and then the queue overflows, or the ring gets a wrong tail."""
+    """Failing commands among others; later ones are dropped, and the device continues after the error is
+    cleared.
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    Occasionally the queue overflows, or the ring gets a bad tail.
+    """
+
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         errors = ErrorMaker(rng, maker, config.program_words)
         protected = rng.random() < 0.5
         steps: list[Step] = guarded() if protected else []
@@ -399,15 +404,14 @@ class ErrorsSequence(ProgramSequence):
             steps.append(Recover())
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
         if rng.random() < 0.3:
-            steps = in_any_way(rng, steps, 0.1)
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+            return in_any_way(rng, steps, 0.1)
+        return steps
 
 
 class FaultsSequence(ProgramSequence):
-    """A memory that refuses what one of the commands reads or writes, and what the host does elsewhere."""
+    """Bus errors in an operand of a command, beside refused host accesses."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         steps: list[Step] = []
         for _ in range(rng.randint(1, 4)):
             commands = command_steps(maker, ALL_KINDS, rng.randint(1, 6), irq=0.2)
@@ -416,10 +420,10 @@ class FaultsSequence(ProgramSequence):
             steps += shuffled(rng, commands, others)
             steps.append(Recover())
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
     def _fault(self, rng: random.Random, config: NpuConfig, steps: Sequence[CommandStep]) -> Fault:
-        """Some bytes of an operand of one of the commands."""
+        """Draw a fault in an operand of one of the commands."""
         packets = [packet for step in steps for packet in step.packets]
         while True:
             command = rng.choice(commands_of(packets, config.program_words))
@@ -437,7 +441,7 @@ class FaultsSequence(ProgramSequence):
 
 
 def refused_host_steps(rng: random.Random, count: int) -> list[Step]:
-    """Accesses of the host to where there is no memory."""
+    """Draw host accesses to addresses without memory."""
     steps: list[Step] = []
     for _ in range(count):
         address = rng.choice((0x2000_0000, 0x2001_0000, 0x4000_0000, 0xFFFF_FF00)) + 4 * rng.randrange(8)
@@ -449,10 +453,9 @@ def refused_host_steps(rng: random.Random, count: int) -> list[Step]:
 
 
 class ResetsSequence(ProgramSequence):
-    """Resets in the midst of commands, by pin and by register; the device works on."""
+    """Resets by pin and register while commands run; the device continues."""
 
-    def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = ProgramMaker(rng, config)
+    def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
         errors = ErrorMaker(rng, maker, config.program_words)
         steps: list[Step] = []
         for _ in range(rng.randint(1, 6)):
@@ -467,7 +470,7 @@ class ResetsSequence(ProgramSequence):
             reach = rng.choice((20, 100, 500, 3000))
             reset = Reset(hard=rng.random() < 0.5, after=rng.randrange(reach))
             if not reset.hard and rng.random() < 0.4:
-                # What it writes is there already: memory is compared before it may go on.
+                # It writes what is there already, since memory is compared before the write may continue.
                 write = HostWrite(HOLD_AREA + rng.randrange(4096), bytes(rng.randint(1, 4096)))
                 read = HostRead(rng.choice((INDICES, CODE)), rng.randint(1, 256), early=True)
                 steps += [hold_step(rng), read, write]
@@ -476,11 +479,11 @@ class ResetsSequence(ProgramSequence):
                 steps += command_steps(maker, ALL_KINDS, rng.randint(1, 3))
                 steps.append(Recover())
         steps += command_steps(maker, ALL_KINDS, rng.randint(1, 4))
-        return StepProgram(tuple(steps), maker.images, any_timing(rng), rng.choice(("window", "ring")))
+        return steps
 
 
 class HazardsSequence(ProgramSequence):
-    """Pairs of commands that meet in an operand, one of them long, beside register traffic."""
+    """Pairs of commands that overlap in an operand, the first one slow, beside register traffic."""
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
         maker = HazardMaker(rng, config)
@@ -494,11 +497,11 @@ class HazardsSequence(ProgramSequence):
 
 
 MAGNITUDE_BITS = 18
-"""Counts of the sequence "magnitude" go a little beyond so many bits, batches as far as they can."""
+"""Counts of the sequence "magnitude" slightly exceed this many bits; batches go to their limit."""
 
 
 class MagnitudeSequence(ProgramSequence):
-    """A command with a count or a stride of any number of bits, up to the largest that can be simulated."""
+    """A command with a count of any number of bits that can be simulated, and commands with such strides."""
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
         maker = LargeMaker(rng)
@@ -516,9 +519,10 @@ class MagnitudeSequence(ProgramSequence):
 
 
 class ClosingSequence(ProgramSequence):
-    """Commands for bins of the coverage plan, a few dozen in a program, one stall pattern in each: so many
-    programs as `CLOSING_PROGRAMS`, whatever seed they begin with, reach all bins that commands alone can
-    reach."""
+    """A few dozen commands for bins of the coverage plan, with one stall pattern.
+
+    `CLOSING_PROGRAMS` programs with consecutive seeds reach all bins that commands alone can reach.
+    """
 
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
         rng = random.Random(f"{type(self).__name__} {seed}")
@@ -536,8 +540,10 @@ class ClosingSequence(ProgramSequence):
 
 
 class StatesSequence(ProgramSequence):
-    """Scenes that bring the device into situations of the coverage plan: so many programs as
-    `STATES_PROGRAMS`, whatever seed they begin with, play all of them."""
+    """Scenes that bring the device into situations of the coverage plan.
+
+    `STATES_PROGRAMS` programs with consecutive seeds play all scenes.
+    """
 
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
         rng = random.Random(f"{type(self).__name__} {seed}")
@@ -550,7 +556,7 @@ class StatesSequence(ProgramSequence):
 
 
 class MixedSequence(ProgramSequence):
-    """What another sequence draws; which one, the seed says."""
+    """A program of another sequence, which the seed chooses."""
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
         kinds = (

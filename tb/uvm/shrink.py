@@ -1,4 +1,4 @@
-"""Makes a failing program short: delta debugging over its steps, then over what surrounds them."""
+"""Shrink a failing program: delta debugging over its steps, then over timing and images."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Fails = Callable[[Sequence[StepProgram]], Sequence[bool]]
 
 
 def shrink(program: StepProgram, fails: Fails) -> StepProgram:
-    """A part of `program` that still fails, of which no single step can be left out.
+    """Return a part of `program` that still fails, and no longer does without any one of its steps.
 
-    All candidates of a round are asked for at once, so that one simulator plays them. Then the memory's
-    timing becomes the usual one and memory images are left out, as far as that does not matter.
+    All candidates of a round are tried at once, so that one simulator plays them. Then timing is reset to the
+    default and memory images are removed where that preserves the failure.
     """
     program = dataclasses.replace(program, steps=_fewest(program, fails))
     simpler = [dataclasses.replace(program, timing=dict(DEFAULT_TIMING))]
@@ -54,7 +54,7 @@ def _fewest(program: StepProgram, fails: Fails) -> tuple[Step, ...]:
 
 
 def _together(steps: tuple[Step, ...], cuts: Sequence[int], size: int) -> Iterator[tuple[Step, ...]]:
-    """All cuts at once, then the first half of them, and so on; a single cut is known to do."""
+    """Yield all cuts at once, then the first half of them, and so on; single cuts are known to work."""
     while len(cuts) > 1:
         gone = {at for cut in cuts for at in range(cut, cut + size)}
         yield tuple(step for at, step in enumerate(steps) if at not in gone)

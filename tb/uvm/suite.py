@@ -1,4 +1,4 @@
-"""The cocotb side: plays the programs that tb.uvm.program_campaign asks for, one cocotb test for each."""
+"""The cocotb side: plays each program that tb.uvm.program_campaign requests as a cocotb test."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tb.uvm.env import NpuEnv
 from tb.uvm.sequences import SEQUENCES, TIMEOUT_CYCLES, ProgramSequence, ReplaySequence
 
 REQUESTS_VARIABLE = "ECHO_NPU_UVM"
-"""Names a file: a JSON list of {"sequence", "seed"} or {"program": file}."""
+"""Environment variable with a file: a JSON list of {"sequence", "seed"} or {"program": file}."""
 
 
 class ProgramTest(uvm_test):  # type: ignore[misc]
-    """Plays one program. ConfigDB: SEQUENCE, the type; the factory may put another in its place."""
+    """Plays one program. ConfigDB: SEQUENCE, its type, which the factory may override."""
 
     def build_phase(self) -> None:
         self.env = NpuEnv.create("env", self)
@@ -37,12 +37,12 @@ class ProgramTest(uvm_test):  # type: ignore[misc]
 
 
 def program_tests(test: type[ProgramTest]) -> Any:
-    """The cocotb tests that run `test` on each of the programs asked for."""
+    """Return the cocotb tests that run `test` on each requested program."""
     requests = json.loads(Path(os.environ[REQUESTS_VARIABLE]).read_text(encoding="utf-8"))
 
     @npu_test(index=list(range(len(requests))))
     async def test_program(tb: NpuTestbench, index: int) -> None:
-        logging.getLogger("cocotb.npu_tb.s_axi").setLevel(logging.WARNING)  # else every byte is logged
+        logging.getLogger("cocotb.npu_tb.s_axi").setLevel(logging.WARNING)  # otherwise it logs every byte
         request = requests[index]
         settings: dict[str, Any] = {"TESTBENCH": tb, "SEED": 0, "TIMEOUT_CYCLES": TIMEOUT_CYCLES}
         if "program" in request:

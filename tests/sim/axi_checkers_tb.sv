@@ -38,7 +38,6 @@ module axi_checkers_tb #(
     logic [DataWidth-1:0]   rdata;
     logic [1:0]             rresp;
     logic                   rlast;
-    logic                   excused;
     logic                   lite_awvalid, lite_awready;
     logic [15:0]            lite_awaddr;
     logic                   lite_wvalid, lite_wready;
@@ -120,10 +119,7 @@ module axi_checkers_tb #(
       .rid_i            (v.rid),
       .rdata_i          (v.rdata),
       .rresp_i          (v.rresp),
-      .rlast_i          (v.rlast),
-      .b_excused_i      (v.excused),
-      .r_excused_i      (v.excused),
-      .request_excused_i(v.excused)
+      .rlast_i          (v.rlast)
   );
 
   axil_checker #(

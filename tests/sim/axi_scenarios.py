@@ -27,7 +27,7 @@ SIGNALS: tuple[tuple[str, int], ...] = (
     *(("wvalid", 1), ("wready", 1), ("wdata", 64), ("wstrb", 8), ("wlast", 1)),
     *(("bvalid", 1), ("bready", 1), ("bid", 2), ("bresp", 2), ("arvalid", 1), ("arready", 1)),
     *((f"ar{name}", width) for name, width in ADDRESS),
-    *(("rvalid", 1), ("rready", 1), ("rid", 2), ("rdata", 64), ("rresp", 2), ("rlast", 1), ("excused", 1)),
+    *(("rvalid", 1), ("rready", 1), ("rid", 2), ("rdata", 64), ("rresp", 2), ("rlast", 1)),
     *(("lite_awvalid", 1), ("lite_awready", 1), ("lite_awaddr", 16)),
     *(("lite_wvalid", 1), ("lite_wready", 1), ("lite_wdata", 32)),
     *(("lite_bvalid", 1), ("lite_bready", 1), ("lite_bresp", 2)),
@@ -223,10 +223,6 @@ def corner_cases() -> dict[str, tuple[str, Stimulus]]:
         "WVALID falls while the address waits": (
             "AXI4_ERRM_WVALID_STABLE",
             [both(aw(ready=0), w(ready=0)), aw()],
-        ),
-        "a wait that is not excused to its end": (
-            "AXI4_RECM_BREADY_MAX_WAIT",
-            [aw(), w(), *[{**b(ready=0), "excused": 1}] * 9, *[b(ready=0)] * (MAX_WAIT + 1), b()],
         ),
     }
 

@@ -89,7 +89,6 @@ def test_legal_traffic_passes(tmp_path: Path) -> None:
         [IDLE, ar(addr=0x1FF1, len=1), r(last=0), r()],
         [IDLE, w(), w(), w(), w(), aw(), aw(), aw(), aw(), b(), b(), b(), b()],
         [IDLE, *[aw(ready=0)] * MAX_WAIT, aw(), w(), b()],
-        [IDLE, aw(), w(), *[{**b(ready=0), "excused": 1}] * 20, b()],
         [IDLE, aw(lock=1, len=15, cache=2), *[w(last=0)] * 15, w(), b()],
         [
             IDLE,

@@ -33,14 +33,8 @@ GROUP = CoverGroup(
         CoverAxis("colour", ("red", "blue"), "any colour"),
         CoverAxis("shape", ("round", "square"), "any shape"),
     ),
-    (
-        Cross(
-            "both",
-            ("colour", "shape"),
-            "all",
-            (ExcludedBins({"colour": ("red",), "shape": ("square",)}, "squares are blue"),),
-        ),
-    ),
+    (Cross("both", ("colour", "shape"), "all"),),
+    (ExcludedBins({"colour": ("red",), "shape": ("square",)}, "squares are blue"),),
 )
 
 

@@ -5,20 +5,19 @@ import random
 import pytest
 
 from echo_npu.commands.checked import CheckedCommand
-from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
+    as_commands,
     load_program_packets,
     matmul_packets,
     memcpy_packets,
-    packet_bytes,
 )
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
-from echo_npu.vector.memory import ProgramMemory
 from echo_sim.config import load_config
+from tb.checking import check, loaded_programs
 from tb.functional.plan import PLAN
 from tb.functional.samples import (
     Sample,
@@ -29,7 +28,7 @@ from tb.functional.samples import (
     row_class,
     size_class,
 )
-from tb.stimulus.programs import ProgramMaker, checked
+from tb.stimulus.programs import ProgramMaker
 from tb.testbench import DEFAULT_TIMING
 
 CONFIG = load_config("small")
@@ -37,10 +36,7 @@ W, A = 0x1000, 0x1000_1000
 
 
 def command(*packets: Packet) -> CheckedCommand:
-    programs = ProgramMemory(CONFIG.program_words)
-    programs.loaded = CONFIG.program_words
-    raw = [packet_bytes(packet) for packet in packets]
-    return check_command(NpuCommandPacket.unpack(raw[0]), unpack_extension(raw[1:]), programs)
+    return check(as_commands(packets)[0], loaded_programs(CONFIG.program_words))
 
 
 def copy(src: int, dst: int, length: int = 64) -> CheckedCommand:
@@ -169,13 +165,7 @@ def test_the_plan_has_all_labels() -> None:
     """Nothing that random programs do is unknown to the plan."""
     groups = {group.name: group for group in PLAN}
     maker = ProgramMaker(random.Random(3), CONFIG)
-    programs = ProgramMemory(CONFIG.program_words)
-    programs.loaded = CONFIG.program_words
-    commands = [
-        each
-        for _ in range(200)
-        if (each := checked(maker.draw([*maker.kinds, maker.vector_case], irq=0.2), programs)) is not None
-    ]
+    commands = [command(*maker.draw([*maker.kinds, maker.vector_case], irq=0.2)) for _ in range(200)]
     found: list[Sample] = list(command_samples(commands, CONFIG, DEFAULT_TIMING))
     assert len(found) > 400
     for group, values in found:

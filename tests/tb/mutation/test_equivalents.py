@@ -8,7 +8,7 @@ from tb.mutation.equivalents import EquivalentsError, check_known, load_equivale
 from tb.mutation.schemata import Mutant
 from tests.refusals import refuses
 
-ENTRY = '[[equivalent]]\nmutant = "a.sv: x | 1 -> 2"\nreason = "Nothing reads it."\n'
+ENTRY = '"a.sv: x | 1 -> 2" = """Nothing\nreads it."""\n'
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -24,9 +24,9 @@ def test_reading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (ENTRY * 2, "twice"),
-        (ENTRY.replace("Nothing reads it.", " "), "a reason"),
-        (ENTRY.replace("reason", "why"), "a reason"),
+        (ENTRY * 2, "equivalents.toml"),
+        (ENTRY.replace("Nothing\nreads it.", " "), "no reason"),
+        ("[a]", "no reason"),
         ("[[", "equivalents.toml"),
     ],
 )

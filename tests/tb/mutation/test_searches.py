@@ -68,21 +68,21 @@ def test_a_search_that_fails_without_a_bug_says_nothing(monkeypatch: pytest.Monk
     [("FAIL one\nFAIL two\n", "FAIL one"), ("nothing\n", "it failed"), ("FAIL x\nTraceback (most", "FAIL x")],
 )
 def test_what_a_search_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, found: str) -> None:
-    monkeypatch.setattr(searches, "run_bounded", writer(text))
+    monkeypatch.setattr(searches, "run_python", writer(text))
     assert run_search(tmp_path, 1, Search("fuzz", 10), 3) == found
 
 
 def test_a_campaign_that_breaks_down_has_found_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(searches, "run_bounded", writer("Traceback (most recent call last):\nKeyError"))
+    monkeypatch.setattr(searches, "run_python", writer("Traceback (most recent call last):\nKeyError"))
     refuses(SimulationError, "does not run with change 1", run_search, tmp_path, 1, Search("fuzz", 10), 3)
 
 
 def writer(text: str) -> Callable[..., int]:
-    """Stands for `run_bounded`: a campaign that writes this and finds something."""
+    """Replace `run_python` by a campaign that writes this and finds something."""
 
-    def run(*_: object, log: Path, **__: object) -> int:
+    def run(_: object, log: Path, *__: object) -> int:
         log.write_text(text, encoding="utf-8")
         return 1
 

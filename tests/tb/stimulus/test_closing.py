@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from echo_npu.vector.memory import ProgramMemory
+from echo_npu.commands.packets import as_commands
 from echo_sim.config import load_config
+from tb.checking import accepted, loaded_programs
 from tb.functional.plan import COMMANDS
 from tb.functional.samples import Labels, command_samples, memory_pattern
 from tb.stimulus.closing import COUNTERS, PATTERNS, ClosingMaker, reachable
-from tb.stimulus.programs import checked
 from tb.testbench import DEFAULT_TIMING
 
 
@@ -20,15 +20,14 @@ def has(label: str, found: Labels | None) -> bool:
 @pytest.mark.parametrize("config", ["small", "default"])
 def test_every_bin_is_reached(config: str) -> None:
     hardware = load_config(config)
-    programs = ProgramMemory(hardware.program_words)
-    programs.loaded = hardware.program_words
+    programs = loaded_programs(hardware.program_words)
     maker = ClosingMaker(random.Random(7), hardware)
     bins = reachable()
     assert {counter.name for counter, _ in bins} == {counter.name for counter in COUNTERS}
     for counter, labels in bins:
         commands = []
         for slots in maker.reach(counter, labels):
-            command = checked(slots, programs)
+            command = accepted(as_commands(slots)[0], programs)
             assert command is not None, f"{counter.name} {labels}: the device refuses it"
             commands.append(command)
         wanted = dict(zip((axis.name for axis in counter.axes), labels, strict=True))

@@ -40,10 +40,7 @@
   .rid_i            (Bus``_rid), \
   .rdata_i          (Bus``_rdata), \
   .rresp_i          (Bus``_rresp), \
-  .rlast_i          (Bus``_rlast), \
-  .b_excused_i      (1'b0), \
-  .r_excused_i      (1'b0), \
-  .request_excused_i(1'b0)
+  .rlast_i          (Bus``_rlast)
 
 // Bus names for the memory side of axi_slave, so that AXI models bind to it by prefix.
 module axi_slave_tb #(

@@ -176,10 +176,7 @@ module memory_controller_tb
       .rid_i            (m_axi_rid),
       .rdata_i          (m_axi_rdata),
       .rresp_i          (m_axi_rresp),
-      .rlast_i          (m_axi_rlast),
-      .b_excused_i      (1'b0),
-      .r_excused_i      (1'b0),
-      .request_excused_i(1'b0)
+      .rlast_i          (m_axi_rlast)
   );
 
   // A channel's wish for an address cannot be seen at the ports.

@@ -1,4 +1,4 @@
-"""The RTL regression and random programs, with the functional coverage of all of it."""
+"""Run the RTL regression and random programs with functional coverage."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tb.uvm.sequences import CLOSING_PROGRAMS, STATES_PROGRAMS
 
 FOLDER = RUNS / "functional"
 STATES_ROUNDS = 6
-"""How often each scene is played: what it leaves open, such as the clock of a reset, is random."""
+"""Rounds of all scenes. Details that a scene leaves open, such as the clock of a reset, are random."""
 
 
 def play(folder: Path, seed: int, count: int, jobs: int) -> bool:
-    """Run everything with $ECHO_NPU_FUNCTIONAL naming an empty `folder`; whether all of it passed.
+    """Run everything with functional coverage in an empty `folder`; return whether all passed.
 
     Args:
-        count: random programs on the configuration small, and a tenth of it on default.
+        count: random programs on the configuration small; default gets a tenth of it.
 
     Raises: as `echo_sim.build.build`.
     """

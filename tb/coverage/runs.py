@@ -71,6 +71,8 @@ SMALL_SUITES = (
     "overlap",
     "interrupts",
     "load_program",
+    "guard",
+    "watchdog",
 )
 DEFAULT_SUITES = ("matmul_types", "vector_programs", "huge_commands", "long", "host_window")
 BLOCKS = ("axi_slave", "register_block", "element_packer")

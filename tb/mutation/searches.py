@@ -20,6 +20,7 @@ from tb.children import run_python
 from tb.mutation.judge import UnchangedFailsError
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
+from tb.repository import ROOT
 
 TIMEOUT_S: Final = 1800.0
 CAMPAIGNS: Final = ("fuzz", "faults", "uvm")

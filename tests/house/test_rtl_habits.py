@@ -59,6 +59,17 @@ def faults(name: str, text: str, structs: set[str]) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.suffix == ".sv" and not path.name.endswith("_pkg.sv")],
+    ids=lambda path: path.stem,
+)
+def test_the_module_has_a_bench(path: Path) -> None:
+    """A reader finds the tests of rtl/<block>/<module>.sv in tests/rtl/<block>/<module>."""
+    bench = ROOT / "tests" / "rtl" / path.relative_to(RTL).with_suffix("") / f"test_{path.stem}.py"
+    assert bench.exists() or path.stem == "npu_top"
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RTL)))
 def test_the_file_keeps_the_habits(path: Path) -> None:
     assert not faults(path.name, path.read_text("utf-8"), struct_types())

@@ -54,7 +54,7 @@ address ahead of its data: host_write_buffer, rtl/memory/host_write_buffer.sv, D
 - assign awvalid_o = !aw_empty && whole_q != '0;
 + assign awvalid_o = !aw_empty;
 read without room for its data: host_read_buffer, rtl/memory/host_read_buffer.sv, RoomForData, 14
-- 32'(claimed_q) + 32'(arlen_i) < DataBeats;
+- 32'(claimed_q) + 32'(ar_i.len) < DataBeats;
 + 32'(claimed_q) < DataBeats;
 turn that passes on behind the host only: memory_controller, rtl/memory/memory_controller.sv, WriteInTurn, 7
 - .advance_i(order_push),
@@ -73,7 +73,7 @@ data without an address passed on: axi_slave_write, rtl/host/axi_slave.sv, WPass
 + assign w_pass      = 1'b1;
 refusal of another burst: axi_slave_write, rtl/host/axi_slave.sv, RefusalOrder, 6
 - {aw_in.id, RespDecErr} :
-+ {m_bid_i, RespDecErr} :
++ {m_b_i.id, RespDecErr} :
 a beat too few: axi_slave_read, rtl/host/axi_slave.sv, RefusalOrder, 6
 - assign refuse_last = beat_q == ar_in.len;
 + assign refuse_last = beat_q + 8'd1 >= ar_in.len;

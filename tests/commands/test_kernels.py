@@ -53,8 +53,8 @@ class Kernel:
 
 def operands(function: Callable[..., None]) -> int:
     """How many sources an elementwise operation has: its positional parameters but the first two."""
-    kinds = [each.kind for each in inspect.signature(function).parameters.values()]
-    return kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 2
+    parameters = inspect.signature(function).parameters.values()
+    return sum(each.kind != inspect.Parameter.KEYWORD_ONLY for each in parameters) - 2
 
 
 def elementwise_kernels() -> Iterator[Kernel]:

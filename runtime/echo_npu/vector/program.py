@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -175,6 +176,7 @@ def _mnemonic(form: Callable[_P, None], op: Op, doc: str) -> Callable[_P, None]:
 
     method.__name__ = op.mnemonic
     method.__doc__ = doc
+    method.__signature__ = inspect.signature(form)  # type: ignore[attr-defined]
     return cast("Callable[_P, None]", method)
 
 

@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from echo_npu.commands.packets import LEGAL_FLAGS, Flags, Opcode
-from echo_npu.spec.contract import VECTOR_EXTENSION_WORDS
+from echo_npu.spec.contract import (
+    DESCRIPTOR_ENABLE,
+    DESCRIPTOR_SEG_LEN,
+    DESCRIPTOR_SEGS,
+    VECTOR_EXTENSION_WORDS,
+)
 
 Slots = list[bytes]
 
@@ -137,26 +142,29 @@ _STRIDES: Final = {2: (16 + 4, 16 + 8, 16 + 12), 4: (48 + 10, 48 + 11, 48 + 12)}
 
 
 def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
-    """The same packets with a stream whose row is a power of two of elements, or nearly so.
+    """Change a VECTOR command: one stream's row has a power of two of elements, or nearly so.
 
-    The number is the product of two counts, neither of which may be out of range by itself.
+    The number is the product of two counts, neither of which is out of range by itself; half of the rows are
+    the longest ones that fit the fields.
     """
-    if len(slots) != 4:
-        return list(slots)
-    data = bytearray(b"".join(slots))
-    words = range(64, len(data), 4)
-    places = [
-        *words[VECTOR_EXTENSION_WORDS["descriptors_low"]],
-        *words[VECTOR_EXTENSION_WORDS["descriptors_high"]],
+    words = list(struct.unpack(f"<{16 * len(slots)}I", b"".join(slots)))
+    listed = [
+        place
+        for name in ("descriptors_low", "descriptors_high")
+        for place in range(16, len(words))[VECTOR_EXTENSION_WORDS[name]]
     ]
-    length, segments = places[6 * rng.randrange(5) :][4:6]
-    (flags,) = struct.unpack_from("<I", data, segments)
-    exponent = rng.randint(30, 50)
+    streams = [listed[first : first + 6] for first in range(0, len(listed), 6)]
+    numbers = [sum(words[place] << 32 * i for i, place in enumerate(places)) for places in streams]
+    enabled = [i for i, number in enumerate(numbers) if DESCRIPTOR_ENABLE.get(number)]
+    chosen = rng.choice(enabled or range(len(streams)))
+    exponent = rng.choice((50, rng.randint(30, 50)))
     segment_bits = rng.randint(max(0, exponent - 31), min(19, exponent))
-    near = rng.choice((0, 0, 0, -1, 1))
-    struct.pack_into("<I", data, length, (1 << exponent - segment_bits) + near & 0xFFFF_FFFF)
-    struct.pack_into("<I", data, segments, flags & 0xFFF0_0000 | 1 << segment_bits)
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    length = (1 << exponent - segment_bits) + rng.choice((0, 0, 0, -1, 1))
+    for field, value in ((DESCRIPTOR_SEGS, 1 << segment_bits), (DESCRIPTOR_SEG_LEN, length & 0xFFFF_FFFF)):
+        numbers[chosen] += field.put(value) - field.put(field.get(numbers[chosen]))
+    for i, place in enumerate(streams[chosen]):
+        words[place] = numbers[chosen] >> 32 * i & 0xFFFF_FFFF
+    return [struct.pack("<16I", *words[first : first + 16]) for first in range(0, len(words), 16)]
 
 
 def mixed_up(rng: random.Random, slots: Sequence[bytes], others: Sequence[bytes]) -> Slots:
@@ -189,6 +197,6 @@ def fuzzed(rng: random.Random, pool: Sequence[Slots]) -> Slots:
         return restrided(rng, slots)
     if draw < 0.95:
         return mixed_up(rng, slots, rng.choice(pool))
-    if draw < 0.96:
-        return multiplied(rng, slots)
+    if draw < 0.97 and (vectors := [each for each in pool if len(each) == 4]):
+        return multiplied(rng, rng.choice(vectors))
     return slots

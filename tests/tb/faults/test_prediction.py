@@ -1,6 +1,7 @@
 """The functional model of the campaigns takes byte strobes, runs on demand, and takes its writes back."""
 
 import random
+import struct
 from collections import Counter
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, packet_bytes
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
-from tb.faults.packets import edited, flipped, fuzzed, mixed_up, restrided
+from tb.faults.packets import edited, flipped, fuzzed, mixed_up, multiplied, restrided
 from tb.faults.prediction import SLVERR, PredictedDevice, behind, commands, effort
 from tb.faults.script import Script
 from tb.faults.stage import FaultStage
@@ -144,6 +145,24 @@ def test_mutations_change_what_they_say() -> None:
         changed = [a != b for slot in edited(rng, slots) for a, b in zip(slot, bytes(64), strict=True)]
         assert sum(changed) <= 12
         assert 1 <= len(mixed_up(rng, slots, slots)) <= 3
+
+
+def test_rows_are_products_near_powers_of_two(device: PredictedDevice) -> None:
+    """The two counts of one stream change, and nothing else; the longest rows that fit are among them."""
+    stage, rng = FaultStage("small", random.Random(5), 200, device), random.Random(6)
+    vectors = [slots for slots in stage.pool if len(slots) == 4]
+    longest = 0
+    for _ in range(200):
+        slots = rng.choice(vectors)
+        before, after = (struct.unpack("<64I", b"".join(each)) for each in (slots, multiplied(rng, slots)))
+        changed = [word for word in range(64) if before[word] != after[word]]
+        assert 1 <= len(changed) <= 2
+        assert max(changed) - min(changed) <= 2  # the list of descriptors has a magic word in its middle
+        if len(changed) == 2:
+            elements = after[changed[0]] * (after[changed[1]] & 0xF_FFFF)
+            assert min(abs(elements - (1 << exponent)) for exponent in range(30, 51)) < 1 << 20
+            longest += elements.bit_length() == 51
+    assert longest > 50
 
 
 def test_destinations_overlap_themselves(device: PredictedDevice) -> None:

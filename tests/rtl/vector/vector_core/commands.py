@@ -553,7 +553,8 @@ def _changed(programs: ProgramMemory, command: VectorCommand) -> tuple[ProgramMe
         output = replace(output, segs=max(1, output.segs + random.choice((-1, -1, 1))))
     else:
         command = replace(
-            command, cols=command.cols + random.choice((1, 16, VECTOR_LENGTH, 4 * ROW_ELEMENTS))
+            command,
+            cols=min((1 << 32) - 1, command.cols + random.choice((1, 16, VECTOR_LENGTH, 4 * ROW_ELEMENTS))),
         )
     command = replace(command, inputs=(inputs[0], inputs[1], inputs[2], inputs[3]), output=output)
     if not words:

@@ -138,7 +138,12 @@ def python_text(top: AddrmapNode) -> str:
     registers = registers_of(top)
     for register in registers:
         out += [f"{register.inst_name} = 0x{register.raw_address_offset:03X}", f'"""{_text(register)}"""']
-        out += [_python_field(register, field) for field in register.fields()]
+        # A field that is its whole register needs no constant.
+        out += [
+            _python_field(register, field)
+            for field in register.fields()
+            if field.width < register.get_property("regwidth")
+        ]
     out += ["", "REGISTERS: MappingProxyType[str, Register] = MappingProxyType(", "    {"]
     for register in registers:
         values = [

@@ -16,7 +16,6 @@ from echo_npu.device import Device
 from echo_npu.errors import NpuOutOfMemoryError
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
-from echo_npu.tensor import DeviceTensor
 
 INT32: Final = "int32"
 
@@ -91,7 +90,11 @@ def measure_matmul(
         alpha = 2.0 ** -round(math.log2(127 * math.sqrt(k)))
     left, right = device.tensor(a), device.tensor(b, region="weight")
     result = device.empty((m, n), out.storage(kind))
-    cycles, wall = _timed_matmul(device, left, right, result, trans_a=trans_a, trans_b=trans_b, alpha=alpha)
+    before = device.counters()["busy_cycles"]
+    start = time.perf_counter()
+    device.matmul(left, right, trans_a=trans_a, trans_b=trans_b, alpha=alpha, out=result)
+    wall = time.perf_counter() - start
+    cycles = device.counters()["busy_cycles"] - before if device.backend.has_cycles else None
     c = result.to_numpy()
     for tensor in (left, right, result):
         tensor.free()
@@ -163,25 +166,6 @@ def numbers(stored: NDArray[Any], dtype: DataType) -> NDArray[Any]:
     if dtype == DataType.BF16:
         return (stored.astype(np.uint32) << 16).view(np.float32)
     return stored.astype(np.float32)
-
-
-def _timed_matmul(
-    device: Device,
-    a: DeviceTensor,
-    b: DeviceTensor,
-    out: DeviceTensor,
-    *,
-    trans_a: bool,
-    trans_b: bool,
-    alpha: float | None,
-) -> tuple[int | None, float]:
-    """Run the product; return busy cycles (None on a backend without cycles) and wall seconds."""
-    before = device.counters()["busy_cycles"]
-    start = time.perf_counter()
-    device.matmul(a, b, trans_a=trans_a, trans_b=trans_b, alpha=alpha, out=out)
-    wall = time.perf_counter() - start
-    cycles = device.counters()["busy_cycles"] - before
-    return (cycles if device.backend.has_cycles else None), wall
 
 
 def contract_matmul(

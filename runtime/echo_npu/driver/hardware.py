@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -59,7 +60,7 @@ class HardwareDriver(DeviceDriver):
         self.allocators = {name: RegionAllocator(region) for name, region in MEMORY_REGIONS.items()}
         self._ring_slots = ring_slots
         self._epoch = 0
-        self._window = WindowQueue(backend, self.capabilities.queue_depth, self._drain)
+        self._window = WindowQueue(backend, self.capabilities.queue_depth, partial(self.wait, None))
         self._ring: Ring | None = None
         self._pending: WindowQueue | Ring | None = None  # where the unfinished commands went
         self._library = ProgramLibrary(self.capabilities.program_words, self._load)
@@ -108,7 +109,7 @@ class HardwareDriver(DeviceDriver):
         if self._ring is None:
             # At the top, away from data that a program places by hand.
             base = self.allocators["activation"].malloc(self._ring_slots * PACKET_BYTES, from_top=True)
-            self._ring = Ring(self.backend, base, self._ring_slots, self._drain)
+            self._ring = Ring(self.backend, base, self._ring_slots, partial(self.wait, None))
         return self._ring
 
     def _submit(self, queue: WindowQueue | Ring, commands: Sequence[Command]) -> None:
@@ -180,9 +181,6 @@ class HardwareDriver(DeviceDriver):
         self._soft_reset()
         self._library.forget()
         self._load_library()
-
-    def _drain(self) -> None:
-        self.wait(None)
 
     def _finish(self, state: State) -> None:
         self._pending = None

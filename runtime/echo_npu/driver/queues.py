@@ -57,7 +57,10 @@ class WindowQueue:
 
 
 class Ring:
-    """Submission through the ring: packets are written to device memory, and one doorbell starts them all."""
+    """Submission through the ring: packets are written to device memory, and one doorbell starts them all.
+
+    Attributes: enabled (whether CONTROL.ring_enable is to stay set).
+    """
 
     def __init__(self, backend: Backend, base: int, slots: int, drain: Callable[[], None]) -> None:
         self._backend = backend
@@ -65,27 +68,22 @@ class Ring:
         self._slots = slots
         self._drain = drain
         self._tail = 0
-        self._enabled = False
+        self.enabled = False
 
     @property
     def memory(self) -> tuple[int, int]:
         """Physical address and bytes."""
         return self._base, self._slots * PACKET_BYTES
 
-    @property
-    def enabled(self) -> bool:
-        """Whether CONTROL.ring_enable is to stay set."""
-        return self._enabled
-
     def forget(self, *, reset: bool) -> None:
         """Note that what was submitted was dropped, and after a soft reset that the ring is disabled."""
-        self._enabled = self._enabled and not reset
-        if self._enabled:
+        self.enabled = self.enabled and not reset
+        if self.enabled:
             (self._tail,) = self._backend.run([ReadReg(regs.RING_HEAD)])
 
     def submit(self, commands: Sequence[Command]) -> None:
         """Submit in order with one doorbell; when the ring is full, wait until all before is finished."""
-        if not self._enabled:
+        if not self.enabled:
             self._enable()
         part: list[bytes] = []
         room = self._room()
@@ -107,7 +105,7 @@ class Ring:
             ReadReg(regs.RING_HEAD),
         ]
         self._tail = self._backend.run(ops)[-1]
-        self._enabled = True
+        self.enabled = True
 
     def _room(self) -> int:
         (head,) = self._backend.run([ReadReg(regs.RING_HEAD)])

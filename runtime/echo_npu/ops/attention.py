@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from echo_npu import debug
 from echo_npu.driver.command_device import CommandDevice
-from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.matmul import matmul_commands
 from echo_npu.ops.operands import check_out, require_float32, upload
-from echo_npu.ops.rows import target_for
+from echo_npu.ops.rows import run, target_for
 from echo_npu.ops.softmax import check_mask, softmax_commands
 from echo_npu.tensor import DeviceTensor
 
@@ -85,10 +83,5 @@ def attention(
         *softmax_commands(device, scores, shares, scale=float(factor), causal=causal, mask=added),
         *matmul_commands(group(shares), shared(value), group(target), grouped),
     ]
-    copies = [] if out is None or out is target else copy_commands(target, out)
     what = f"q {q.shape}, k {k.shape}, v {v.shape}{' causal' * causal}{' masked' * (mask is not None)}"
-    debug.npu(f"attention {what}")
-    device.execute([*commands, *copies])
-    if out is not None:
-        return out
-    return target if any(isinstance(each, DeviceTensor) for each in (q, k, v, mask)) else target.to_numpy()
+    return run(device, f"attention {what}", commands, target, out, [q, k, v, mask])

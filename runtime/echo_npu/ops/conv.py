@@ -44,9 +44,7 @@ def im2col(
     shape = (count, taps, high * wide)
     check_out("im2col", out, shape)
     source = upload(device, x, "activation")
-    target = target_for(device, shape, out, [source])
-    if not target.is_contiguous:
-        target = device.empty(shape)
+    target = target_for(device, shape, out, [source], contiguous=True)
     commands, padded = im2col_commands(device, source, target, *sizes)
     result = run(device, f"im2col {x.shape}, kernel {sizes[0]}", commands, target, out, [x])
     del padded
@@ -109,9 +107,7 @@ def conv2d(
     commands, padded = im2col_commands(device, source, columns, *sizes)
     if bias is not None:
         operands.append(upload(device, bias, "weight"))
-    target = target_for(device, shape, out, operands)
-    if not target.is_contiguous:
-        target = device.empty(shape)
+    target = target_for(device, shape, out, operands, contiguous=True)
     flat = target.reshape(count, filters, high * wide)
     product = flat if bias is None else device.empty(flat.shape)
     commands += matmul_commands(kernels.reshape(filters, -1), columns, product, (count,))

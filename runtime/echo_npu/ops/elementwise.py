@@ -10,12 +10,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from echo_npu import debug
 from echo_npu.commands.packets import add_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.broadcast import compute, is_array, result_shape
 from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload
-from echo_npu.ops.rows import overlap
+from echo_npu.ops.rows import overlap, run
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.elementwise import elementwise
 from echo_npu.vector.kernels.math import power_parameters
@@ -96,13 +95,11 @@ def _suits_add_tensor(a: Any, b: Any, out: Any) -> bool:
 def _add_tensor(device: CommandDevice, a: Any, b: Any, alpha: Number, out: DeviceTensor | None) -> Any:
     shape = result_shape("add", {"a": a, "b": b})
     check_out("add", out, shape)
-    on_device = any(isinstance(end, DeviceTensor) for end in (a, b, out))
     left = upload(device, a, "activation")
     right = left if a is b else upload(device, b, "activation")
     target = device.empty(shape) if out is None else out
-    debug.npu(f"ADD_TENSOR {shape} alpha={alpha}")
-    device.execute(add_command(left.ptr, right.ptr, target.ptr, left.size, alpha=float(_float32(alpha))))
-    return target if on_device else target.to_numpy()
+    command = add_command(left.ptr, right.ptr, target.ptr, left.size, alpha=float(_float32(alpha)))
+    return run(device, f"ADD_TENSOR {shape} alpha={alpha}", [command], target, out, [a, b])
 
 
 def gelu(

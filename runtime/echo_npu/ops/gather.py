@@ -39,9 +39,7 @@ def embedding(device: CommandDevice, table: Any, ids: Any, *, out: DeviceTensor 
     if not source.is_contiguous:
         raise ValueError(f"embedding: table has shape {table.shape} and strides {table.strides}: it has gaps")
     operands = [source, rows]
-    target = target_for(device, shape, out, operands, dtype=source.dtype)
-    if not target.is_contiguous:
-        target = device.empty(shape, source.dtype)
+    target = target_for(device, shape, out, operands, dtype=source.dtype, contiguous=True)
     command = gather_command(
         source.ptr,
         rows.ptr,

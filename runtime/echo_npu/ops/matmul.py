@@ -8,13 +8,13 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
-from echo_npu import debug
 from echo_npu.commands.packets import Command, matmul_command
 from echo_npu.commands.strided import chunks, collapse
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.broadcast import elementwise_commands
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.operands import FLOAT32, check_out, kind, upload
+from echo_npu.ops.rows import run
 from echo_npu.ops.types import named_type, operand_type, type_name
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.tensor import DeviceTensor
@@ -107,7 +107,6 @@ def matmul(
     made = _result_type(dtype, a, b, out_dtype, out, plain=plain)
     check_out("matmul", out, shapes.result, made)
 
-    on_device = any(isinstance(end, DeviceTensor) for end in (a, b, out, bias, row_scale, col_scale))
     left = upload(device, a, "activation")
     right = upload(device, b, "weight")
     target = device.empty(shapes.result, made) if out is None else out
@@ -129,9 +128,8 @@ def matmul(
     )
     if function is not None:
         commands += _function_commands(device, function, product, target)
-    debug.npu(f"MATMUL {a.shape} x {b.shape}{shapes.flags} -> {shapes.result} {made}")
-    device.execute(commands)
-    return target if on_device else target.to_numpy()
+    what = f"MATMUL {a.shape} x {b.shape}{shapes.flags} -> {shapes.result} {made}"
+    return run(device, what, commands, target, out, [a, b, bias, row_scale, col_scale])
 
 
 def matmul_commands(

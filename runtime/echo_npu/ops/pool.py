@@ -72,9 +72,7 @@ def _pool(
     shape = (*x.shape[:2], rows, cols)
     check_out(name, out, shape)
     source = upload(device, x, "activation")
-    target = target_for(device, shape, out, [source])
-    if not target.is_contiguous:
-        target = device.empty(shape)
+    target = target_for(device, shape, out, [source], contiguous=True)
     if source.strides[-1] != source.dtype.itemsize and source.shape[-1] > 1:
         source = source.contiguous()
     commands, padded = pad_commands(device, source, edges, edge)

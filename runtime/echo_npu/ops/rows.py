@@ -231,6 +231,7 @@ def target_for(
     *,
     dtype: DTypeLike = np.float32,
     in_place: bool = False,
+    contiguous: bool = False,
 ) -> DeviceTensor:
     """Return what the commands write: `out`, or a new tensor if there is none or it overlaps an operand.
 
@@ -238,8 +239,9 @@ def target_for(
         in_place: write directly to an `out` that is an operand, if the command has a single loop of rows: if
         all
             operands are dense.
+        contiguous: never write directly to an `out` with gaps.
     """
-    if out is None:
+    if out is None or (contiguous and not out.is_contiguous):
         return device.empty(shape, dtype)
     meets = [each for each in operands if overlap(out, each)]
     dense = out.is_contiguous and all(each.is_contiguous for each in operands)

@@ -9,7 +9,6 @@ from echo_npu.spec.entries import Field, Register
 
 ID = 0x000
 """Constant: the ASCII codes of ECHO, most significant byte first."""
-ID_ID = Field(0, 32)
 VERSION = 0x004
 """Version of the device contract: a different major number is not compatible."""
 VERSION_MINOR = Field(0, 16)
@@ -34,22 +33,16 @@ CAP_QUEUE_DEPTH = Field(0, 16)
 CAP_QUEUE_RING_MAX_SLOTS_LOG2 = Field(16, 16)
 CAP_SCRATCH_A = 0x018
 """On-chip store of the left operand."""
-CAP_SCRATCH_A_BYTES = Field(0, 32)
 CAP_SCRATCH_B = 0x01C
 """On-chip store of the right operand."""
-CAP_SCRATCH_B_BYTES = Field(0, 32)
 CAP_SCRATCH_ACC = 0x020
 """On-chip store of the accumulators."""
-CAP_SCRATCH_ACC_BYTES = Field(0, 32)
 CAP_VECTOR_LENGTH = 0x024
 """Vector registers of the vector engine: the chunk in which a row is processed."""
-CAP_VECTOR_LENGTH_ELEMENTS = Field(0, 32)
 CAP_VECTOR_ROW = 0x028
 """Row registers of the vector engine."""
-CAP_VECTOR_ROW_ELEMENTS = Field(0, 32)
 CAP_PROGRAM = 0x02C
 """Program memory of the vector engine."""
-CAP_PROGRAM_WORDS = Field(0, 32)
 CONTROL = 0x040
 """Pulse bits act when 1 is written and read as 0."""
 CONTROL_SOFT_RESET = Field(0, 1)
@@ -66,13 +59,10 @@ ERROR_CODE = 0x048
 ERROR_CODE_CODE = Field(0, 8)
 ERROR_INDEX = 0x04C
 """Which command failed."""
-ERROR_INDEX_INDEX = Field(0, 32)
 ERROR_ADDR = 0x050
 """The offending address, 0 where the error has none."""
-ERROR_ADDR_ADDRESS = Field(0, 64)
 RETIRED = 0x058
 """Progress of the command stream."""
-RETIRED_COUNT = Field(0, 32)
 IRQ_STATUS = 0x060
 """Write 1 to clear. The interrupt output is high while any bit is set here and in IRQ_ENABLE."""
 IRQ_STATUS_DONE = Field(0, 1)
@@ -85,13 +75,11 @@ IRQ_ENABLE_ERROR = Field(1, 1)
 IRQ_ENABLE_COMMAND = Field(2, 1)
 WATCHDOG = 0x068
 """Cycles that a command may take once it is the oldest under way: longer is a TIMEOUT. 0: no limit."""
-WATCHDOG_CYCLES = Field(0, 32)
 AXI_PROT = 0x06C
 """What the NPU's own accesses to device memory carry. A host's access through s_axi keeps its own."""
 AXI_PROT_PROT = Field(0, 3)
 RING_BASE = 0x080
 """Where the command ring lies in device memory."""
-RING_BASE_ADDRESS = Field(0, 32)
 RING_SIZE = 0x084
 """Length of the command ring."""
 RING_SIZE_SLOTS = Field(0, 16)
@@ -109,46 +97,32 @@ GUARD_SIZE = 0x094
 GUARD_SIZE_BLOCKS = Field(6, 26)
 CMD_WINDOW = 0x0C0
 """One 64-byte command packet; word 0 is the opcode. Soft reset zeroes it."""
-CMD_WINDOW_WORD = Field(0, 32)
 DOORBELL = 0x100
 """Any write submits the packet in CMD_WINDOW."""
-DOORBELL_SUBMIT = Field(0, 32)
 CYCLES = 0x200
 """Clock cycles since reset or the last clear."""
-CYCLES_COUNT = Field(0, 64)
 BUSY_CYCLES = 0x208
 """Cycles in which the device had work."""
-BUSY_CYCLES_COUNT = Field(0, 64)
 MATRIX_BUSY = 0x210
 """Cycles in which the matrix engine had work."""
-MATRIX_BUSY_COUNT = Field(0, 64)
 VECTOR_BUSY = 0x218
 """Cycles in which the vector engine had work."""
-VECTOR_BUSY_COUNT = Field(0, 64)
 MACS = 0x220
 """Multiply-accumulates whose result counts."""
-MACS_COUNT = Field(0, 64)
 READ_BEATS = 0x228
 """Data beats read from device memory."""
-READ_BEATS_COUNT = Field(0, 64)
 WRITE_BEATS = 0x230
 """Data beats written to device memory."""
-WRITE_BEATS_COUNT = Field(0, 64)
 STALL_READ = 0x238
 """Cycles in which an engine waited for operand data."""
-STALL_READ_COUNT = Field(0, 64)
 STALL_WRITE = 0x240
 """Cycles in which an engine waited for room for its result."""
-STALL_WRITE_COUNT = Field(0, 64)
 STALL_BUS = 0x248
 """Cycles in which an address or write-data beat waited for the memory."""
-STALL_BUS_COUNT = Field(0, 64)
 HOST_BEATS = 0x250
 """Data beats that the host and the window handed over on s_axi, of refused bursts too."""
-HOST_BEATS_COUNT = Field(0, 64)
 COMMANDS = 0x258
 """Commands retired."""
-COMMANDS_COUNT = Field(0, 64)
 
 REGISTERS: MappingProxyType[str, Register] = MappingProxyType(
     {

@@ -29,6 +29,7 @@ class SeenCommand:
     engine: int | None
 
 
+@dataclass
 class CommandWatcher:
     """Follows the command window, the doorbell and the ring.
 
@@ -39,15 +40,11 @@ class CommandWatcher:
             (False).
     """
 
-    def __init__(
-        self,
-        read: Callable[[int, int], bytes],
-        on_command: Callable[[SeenCommand], None],
-        on_clear: Callable[[bool], None],
-    ) -> None:
-        self._read = read
-        self._on_command = on_command
-        self._on_clear = on_clear
+    read: Callable[[int, int], bytes]
+    on_command: Callable[[SeenCommand], None]
+    on_clear: Callable[[bool], None]
+
+    def __post_init__(self) -> None:
         self._window = bytearray(PACKET_BYTES)
         self._base = self._size = self._tail = 0
         self._open: dict[str, list[bytes]] = {"window": [], "ring": []}  # commands that lack extensions
@@ -78,7 +75,7 @@ class CommandWatcher:
                 self._size = regs.RING_SIZE_SLOTS.get(op.value)
             elif op.offset == regs.RING_TAIL and op.value < self._size:
                 while self._tail != op.value:
-                    self._slot("ring", self._read(self._base + self._tail * PACKET_BYTES, PACKET_BYTES))
+                    self._slot("ring", self.read(self._base + self._tail * PACKET_BYTES, PACKET_BYTES))
                     self._tail = (self._tail + 1) % self._size
             elif op.offset == regs.CONTROL:
                 self._control(op.value)
@@ -90,7 +87,7 @@ class CommandWatcher:
         if reset or value & regs.CONTROL_CLEAR_ERROR.mask:
             for slots in self._open.values():
                 slots.clear()
-            self._on_clear(reset)
+            self.on_clear(reset)
 
     def _slot(self, source: str, slot: bytes) -> None:
         slots = self._open[source]
@@ -105,11 +102,11 @@ class CommandWatcher:
         elif (entry := entry_of(command)) is not None:
             program = self._names.get(entry)
         engine = None if head.opcode in FENCES else int(head.opcode != Opcode.MATMUL)
-        self._on_command(SeenCommand(list_command(command, program), engine))
+        self.on_command(SeenCommand(list_command(command, program), engine))
 
     def _load(self, packet: NpuCommandPacket) -> None:
         try:
-            image = self._read(packet.src1_addr, 8 * packet.m)
+            image = self.read(packet.src1_addr, 8 * packet.m)
         except ValueError:  # outside of memory: the device refuses it too
             return
         for entry in range(packet.k, packet.k + packet.m):

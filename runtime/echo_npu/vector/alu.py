@@ -164,26 +164,6 @@ def maximum(a: Words, b: Words) -> Words:
         return np.where(x == y, a & b, _bits(np.maximum(x, y)))
 
 
-def compare_equal(a: Words, b: Words) -> Words:
-    """Mask of a = b."""
-    return _mask(_floats(a) == _floats(b))
-
-
-def compare_less(a: Words, b: Words) -> Words:
-    """Mask of a < b."""
-    return _mask(_floats(a) < _floats(b))
-
-
-def compare_less_equal(a: Words, b: Words) -> Words:
-    """Mask of a <= b."""
-    return _mask(_floats(a) <= _floats(b))
-
-
-def compare_unordered(a: Words, b: Words) -> Words:
-    """Mask of a or b being NaN."""
-    return _mask(_is_nan(a) | _is_nan(b))
-
-
 def select(a: Words, b: Words, c: Words) -> Words:
     """b where a is not all zero bits, else c."""
     return np.where(a != 0, b, c)
@@ -238,11 +218,6 @@ def float_to_int(a: Words) -> Words:
     return _to_int(a, np.rint)
 
 
-def float_to_int_truncated(a: Words) -> Words:
-    """int32, toward zero, saturating; NaN: 0."""
-    return _to_int(a, np.trunc)
-
-
 def int_to_float(a: Words) -> Words:
     """float32 of int32, nearest even."""
     return np.asarray(a.view(np.int32).astype(np.float32)).view(np.uint32)
@@ -274,11 +249,6 @@ def float_to_bfloat(a: Words) -> Words:
 _SHIFT: Final = np.uint32(31)
 
 
-def shift_right_arithmetic(a: Words, b: Words) -> Words:
-    """a >> (b mod 32), sign shifted in."""
-    return (a.view(np.int32) >> (b & _SHIFT).view(np.int32)).view(np.uint32)
-
-
 def integer_minimum(a: Words, b: Words) -> Words:
     """The lesser int32."""
     return np.minimum(a.view(np.int32), b.view(np.int32)).view(np.uint32)
@@ -299,16 +269,16 @@ ALU: Final[dict[Op, Callable[..., Words]]] = {
     Op.SCALE: scale,
     Op.MIN: minimum,
     Op.MAX: maximum,
-    Op.CMPEQ: compare_equal,
-    Op.CMPLT: compare_less,
-    Op.CMPLE: compare_less_equal,
-    Op.CMPUN: compare_unordered,
+    Op.CMPEQ: lambda a, b: _mask(_floats(a) == _floats(b)),
+    Op.CMPLT: lambda a, b: _mask(_floats(a) < _floats(b)),
+    Op.CMPLE: lambda a, b: _mask(_floats(a) <= _floats(b)),
+    Op.CMPUN: lambda a, b: _mask(_is_nan(a) | _is_nan(b)),
     Op.SEL: select,
     Op.CLASS: classify,
     Op.GETMANT: mantissa,
     Op.GETEXP: exponent,
     Op.F2I: float_to_int,
-    Op.F2IZ: float_to_int_truncated,
+    Op.F2IZ: lambda a: _to_int(a, np.trunc),
     Op.I2F: int_to_float,
     Op.F2H: float_to_half,
     Op.H2F: half_to_float,
@@ -321,7 +291,7 @@ ALU: Final[dict[Op, Callable[..., Words]]] = {
     Op.XOR: lambda a, b: a ^ b,
     Op.SHL: lambda a, b: a << (b & _SHIFT),
     Op.SHR: lambda a, b: a >> (b & _SHIFT),
-    Op.SAR: shift_right_arithmetic,
+    Op.SAR: lambda a, b: (a.view(np.int32) >> (b & _SHIFT).view(np.int32)).view(np.uint32),
     Op.IMIN: integer_minimum,
     Op.IMAX: integer_maximum,
     Op.ICMPEQ: lambda a, b: _mask(a == b),

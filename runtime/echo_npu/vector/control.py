@@ -7,7 +7,7 @@ breaks it in the first row.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from echo_npu.vector.command import VectorCommand
@@ -84,6 +84,7 @@ class _Loop:
     body: int  # number of its first instruction
 
 
+@dataclass
 class Sequencer:
     """Goes through the program of a command once, as each row does.
 
@@ -98,22 +99,16 @@ class Sequencer:
     (first element of the chunk), rep, wide (the chunk is wider than a vector register).
     """
 
-    def __init__(
-        self,
-        programs: ProgramMemory,
-        command: VectorCommand,
-        vector_length: int,
-        row_elements: int,
-        *,
-        widest: int = 0,
-        limit: int = 0,
-    ) -> None:
-        self._limit = limit
-        self._programs = programs
-        self._command = command
-        self._vector_length = vector_length
-        self._row_elements = row_elements
-        self._widest = widest
+    programs: ProgramMemory
+    command: VectorCommand
+    vector_length: int
+    row_elements: int
+    _: KW_ONLY
+    widest: int = 0
+    limit: int = 0
+
+    def __post_init__(self) -> None:
+        command = self.command
         self.windows = [Window(each.length, each.segments) if each else None for each in command.inputs]
         self.place = OutputPlace(command.output.length, command.output.segments)
         self.base = self.rep = 0
@@ -128,17 +123,17 @@ class Sequencer:
                 clock each time in each row.
         """
         clocks = 0
-        command, vector_length = self._command, self._vector_length
+        command, vector_length = self.command, self.vector_length
         loops: list[_Loop] = []
         step = vector_length
         vl = min(command.cols, step)
         number = command.entry
         while True:
-            decoded = self._programs[number]
+            decoded = self.programs[number]
             if decoded is None:
                 raise ProgramFault(number)
             clocks += 1
-            if 0 < self._limit < clocks:
+            if 0 < self.limit < clocks:
                 raise ProgramOverdue
             op = decoded.instruction.op
             if decoded.form == Form.LOOP:
@@ -172,7 +167,7 @@ class Sequencer:
             elif decoded.form == Form.END:
                 if loops or not self.place.complete:
                     raise ProgramFault(number)
-                if 0 < self._limit < clocks * command.rows * command.batch[0] * command.batch[1]:
+                if 0 < self.limit < clocks * command.rows * command.batch[0] * command.batch[1]:
                     raise ProgramOverdue
                 return
             else:
@@ -185,12 +180,12 @@ class Sequencer:
 
     def _check(self, number: int, decoded: Decoded, elements: int) -> None:
         for stream in decoded.streams:
-            window, descriptor = self.windows[stream], self._command.inputs[stream]
+            window, descriptor = self.windows[stream], self.command.inputs[stream]
             if window is None or descriptor is None:
                 raise ProgramFault(number)
             if window.turn >= descriptor.passes:
                 raise ProgramFault(number)
-        if decoded.row_register and self.base + elements > self._row_elements:
+        if decoded.row_register and self.base + elements > self.row_elements:
             raise ProgramFault(number)
         if decoded.writes_out and not self.place.takes(elements):
             raise ProgramFault(number)
@@ -198,7 +193,7 @@ class Sequencer:
     def _advance(self, decoded: Decoded, vl: int) -> None:
         elements = -(-vl // CHUNK_MULTIPLE) * CHUNK_MULTIPLE
         for stream in decoded.instruction.streams:
-            window, descriptor = self.windows[stream], self._command.inputs[stream]
+            window, descriptor = self.windows[stream], self.command.inputs[stream]
             if window is None or descriptor is None or descriptor.bcast:
                 continue
             if window.turn < descriptor.passes:
@@ -206,24 +201,24 @@ class Sequencer:
 
     def _chunk(self, number: int) -> int:
         """Return the elements of a chunk in the loop that begins at `number`."""
-        if self._widest <= self._vector_length or self._command.cols <= self._vector_length:
-            return self._vector_length
-        body = _independent(self._programs, number)
+        if self.widest <= self.vector_length or self.command.cols <= self.vector_length:
+            return self.vector_length
+        body = _independent(self.programs, number)
         if body is None:
-            return self._vector_length
+            return self.vector_length
         for stream in range(len(self.windows)):
-            window, descriptor = self.windows[stream], self._command.inputs[stream]
+            window, descriptor = self.windows[stream], self.command.inputs[stream]
             if window is None or descriptor is None or descriptor.bcast:
                 continue
             if stream in body.advanced:
-                end = window.offset + self._command.cols
+                end = window.offset + self.command.cols
                 if end > -(-window.length // CHUNK_MULTIPLE) * CHUNK_MULTIPLE:
-                    return self._vector_length
+                    return self.vector_length
             elif stream in body.read:
-                return self._vector_length
-        if body.writes_out and not self.place.takes(self._command.cols):
-            return self._vector_length
-        return self._widest
+                return self.vector_length
+        if body.writes_out and not self.place.takes(self.command.cols):
+            return self.vector_length
+        return self.widest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ rows together. If the iterations of a chunk loop are independent too, several ch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +43,7 @@ _BATCH1: Final = OPERAND_CODES["batch1"]
 _COLS: Final = OPERAND_CODES["cols"]
 
 
+@dataclass(frozen=True, slots=True)
 class VectorModel:
     """The vector engine without its timing.
 
@@ -54,22 +55,13 @@ class VectorModel:
         widen: process independent chunks together; results do not depend on it.
     """
 
-    def __init__(
-        self,
-        memory: NDArray[np.uint8],
-        programs: ProgramMemory,
-        vector_length: int,
-        row_elements: int,
-        *,
-        block_elements: int = _BLOCK_ELEMENTS,
-        widen: bool = True,
-    ) -> None:
-        self._memory = memory
-        self._programs = programs
-        self._vector_length = vector_length
-        self._row_elements = row_elements
-        self._block_elements = block_elements
-        self._widen = widen
+    memory: NDArray[np.uint8]
+    programs: ProgramMemory
+    vector_length: int
+    row_elements: int
+    _: KW_ONLY
+    block_elements: int = _BLOCK_ELEMENTS
+    widen: bool = True
 
     def execute(self, command: VectorCommand, limit: int = 0, least: int = 0) -> None:
         """Run the command, which may take `limit` clocks (0: any number) and takes at least `least`.
@@ -78,23 +70,23 @@ class VectorModel:
             ProgramFault: its program breaks a rule.
             ProgramOverdue: it surely takes more than `limit` clocks.
         """
-        for _ in self._sequencer(command, WHOLE_ROW if self._widen else 0, limit):
+        for _ in self._sequencer(command, WHOLE_ROW if self.widen else 0, limit):
             pass
         if 0 < limit < least:
             raise ProgramOverdue
-        chunk = min(command.cols, self._vector_length)
+        chunk = min(command.cols, self.vector_length)
         # Where rows of the output overlap, the later one wins.
-        most = 1 if _rows_meet(command) else max(1, self._block_elements // chunk)
+        most = 1 if _rows_meet(command) else max(1, self.block_elements // chunk)
         for block in _blocks(command, most):
-            chunks = max(1, self._block_elements // (block.count * self._vector_length))
-            widest = chunks * self._vector_length if self._widen else 0
-            _Rows(self._memory, command, block, self._vector_length, self._row_elements).run(
+            chunks = max(1, self.block_elements // (block.count * self.vector_length))
+            widest = chunks * self.vector_length if self.widen else 0
+            _Rows(self.memory, command, block, self.vector_length, self.row_elements).run(
                 self._sequencer(command, widest)
             )
 
     def _sequencer(self, command: VectorCommand, widest: int, limit: int = 0) -> Sequencer:
         return Sequencer(
-            self._programs, command, self._vector_length, self._row_elements, widest=widest, limit=limit
+            self.programs, command, self.vector_length, self.row_elements, widest=widest, limit=limit
         )
 
 
@@ -144,34 +136,30 @@ def _blocks(command: VectorCommand, limit: int) -> Iterator[_Block]:
             yield _Block((first[0], first[1], first[2]), (shape[0], shape[1], shape[2]))
 
 
+@dataclass
 class _Rows:
     """The registers of a block of rows, and their execution. Arrays are [rows, elements]."""
 
-    def __init__(
-        self,
-        memory: NDArray[np.uint8],
-        command: VectorCommand,
-        block: _Block,
-        vector_length: int,
-        row_elements: int,
-    ) -> None:
-        self._memory = memory
-        self._command = command
-        self._block = block
-        self._vector_length = vector_length
+    memory: NDArray[np.uint8]
+    command: VectorCommand
+    block: _Block
+    vector_length: int
+    row_elements: int
+
+    def __post_init__(self) -> None:
         self._widths = {
-            Kind.VECTOR: min(command.cols, vector_length),
+            Kind.VECTOR: min(self.command.cols, self.vector_length),
             Kind.SCALAR: 1,
             Kind.ACCUMULATOR: CHUNK_MULTIPLE,
-            Kind.ROW_REGISTER: min(command.cols, row_elements),
+            Kind.ROW_REGISTER: min(self.command.cols, self.row_elements),
         }
         self._registers: dict[int, Words] = {}
         self._wide: dict[int, Words] = {}  # vector registers of a chunk wider than they are
         self._loaded: dict[int, tuple[tuple[int, int, int], Words]] = {}  # the last window of each stream
         self._in_place = any(
             # No other input may share memory with the output.
-            each is not None and each.address == command.output.address
-            for each in command.inputs
+            each is not None and each.address == self.command.output.address
+            for each in self.command.inputs
         )
         self._pending: list[tuple[int, int, Words]] = []
 
@@ -192,12 +180,12 @@ class _Rows:
         instruction = decoded.instruction
         sources = [self._source(sequencer, instruction, code, elements) for code in instruction.sources]
         if kind_of(instruction.dst) == Kind.ACCUMULATOR:
-            shape = (self._block.count, elements)
+            shape = (self.block.count, elements)
             whole = [np.broadcast_to(source, shape) for source in sources]
             alu.partials(instruction.op, self._register(instruction.dst), *whole)
             return
         if instruction.op == Op.SWAP:
-            result = alu.swap(np.broadcast_to(sources[0], (self._block.count, elements)), elements)
+            result = alu.swap(np.broadcast_to(sources[0], (self.block.count, elements)), elements)
         else:
             result = alu.ALU[instruction.op](*sources)
         self._write(sequencer, instruction.dst, result, elements)
@@ -209,7 +197,7 @@ class _Rows:
         if code not in self._registers:
             kind = kind_of(code)
             assert kind is not None
-            self._registers[code] = np.zeros((self._block.count, self._widths[kind]), dtype=np.uint32)
+            self._registers[code] = np.zeros((self.block.count, self._widths[kind]), dtype=np.uint32)
         return self._registers[code]
 
     def _source(self, sequencer: Sequencer, instruction: Instruction, code: int, elements: int) -> Words:
@@ -230,20 +218,20 @@ class _Rows:
         if kind == Kind.IMMEDIATE:
             return _uniform(instruction.imm)
         if kind == Kind.PARAMETER:
-            return _uniform(self._command.params[index_of(code)])
+            return _uniform(self.command.params[index_of(code)])
         if code == _ROW:
-            return self._block.indices(2)
+            return self.block.indices(2)
         if code == _BATCH0:
-            return self._block.indices(1)
+            return self.block.indices(1)
         if code == _BATCH1:
-            return self._block.indices(0)
-        return _uniform(self._command.cols if code == _COLS else sequencer.rep)
+            return self.block.indices(0)
+        return _uniform(self.command.cols if code == _COLS else sequencer.rep)
 
     def _write(self, sequencer: Sequencer, code: int, values: Words, elements: int) -> None:
         kind = kind_of(code)
         if kind == Kind.OUT:
             place = sequencer.place
-            whole = np.broadcast_to(values, (self._block.count, elements))
+            whole = np.broadcast_to(values, (self.block.count, elements))
             if self._in_place:
                 self._pending.append((place.segment, place.offset, whole))
             else:
@@ -251,14 +239,14 @@ class _Rows:
         elif kind == Kind.ROW_REGISTER:
             self._register(code)[:, sequencer.base : sequencer.base + elements] = values
         elif kind == Kind.VECTOR and sequencer.wide:
-            self._write_wide(code, np.broadcast_to(values, (self._block.count, elements)))
+            self._write_wide(code, np.broadcast_to(values, (self.block.count, elements)))
         else:
             self._register(code)[:, :elements] = values
 
     def _write_wide(self, code: int, values: Words) -> None:
         """Write several chunks of a vector register; the register itself keeps the last ones."""
         self._wide[code] = values
-        length = self._vector_length
+        length = self.vector_length
         whole, rest = divmod(values.shape[1], length)
         register = self._register(code)
         if whole:
@@ -268,7 +256,7 @@ class _Rows:
     # --- memory ---------------------------------------------------------------------------------------------
 
     def _window(self, sequencer: Sequencer, stream: int, elements: int) -> Words:
-        descriptor, window = self._command.inputs[stream], sequencer.windows[stream]
+        descriptor, window = self.command.inputs[stream], sequencer.windows[stream]
         assert descriptor is not None
         assert window is not None
         place = (window.segment, window.offset, elements)
@@ -286,14 +274,14 @@ class _Rows:
     def _load(self, descriptor: Descriptor, segment: int, offset: int, elements: int) -> Words:
         """Return a window, zero after the end of its segment."""
         there = min(elements, descriptor.length - offset)
-        result = np.zeros((self._block.count, elements), dtype=np.uint32)
+        result = np.zeros((self.block.count, elements), dtype=np.uint32)
         for first, count, view in self._pieces(descriptor, segment, offset, there):
             values = view.astype(np.int32).view(np.uint32) if descriptor.size < 4 else view
-            result[:, first : first + count] = values.reshape(self._block.count, count)
+            result[:, first : first + count] = values.reshape(self.block.count, count)
         return result
 
     def _store(self, segment: int, offset: int, values: Words) -> None:
-        output = self._command.output
+        output = self.command.output
         for first, count, view in self._pieces(output, segment, offset, values.shape[1]):
             view[...] = values[:, first : first + count].reshape(view.shape).astype(view.dtype)
 
@@ -323,11 +311,11 @@ class _Rows:
         batch0, batch1 = descriptor.batch_strides
         strides = (batch1, batch0, descriptor.row_stride)
         address = descriptor.address + segment * descriptor.seg_stride + offset * descriptor.size
-        address += sum(first * stride for first, stride in zip(self._block.first, strides, strict=True))
+        address += sum(first * stride for first, stride in zip(self.block.first, strides, strict=True))
         dtype: Any = _SIGNED.get(descriptor.size, np.uint32)
         return as_strided(
-            self._memory.view(dtype)[address // descriptor.size :],
-            (*self._block.shape, segments, part),
+            self.memory.view(dtype)[address // descriptor.size :],
+            (*self.block.shape, segments, part),
             (*strides, descriptor.seg_stride, descriptor.size),
         )
 

@@ -8,111 +8,66 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.program import Builder, Value
 
 
-class Total(Protocol):
-    """A running sum, minimum or maximum."""
+class Axis:
+    """The direction in which a program goes through the elements of one result.
 
-    def take(self, x: Operand) -> None:
-        """Include x."""
+    Along the row: a loop over chunks, accumulators, scalar results. Down the columns: segments of at most
+    VLEN elements, a loop of `repeats`, vector results.
 
-    def take_product(self, x: Operand, y: Operand) -> None:
-        """Include x * y, unrounded; only for sums."""
+    Attributes:
+        index: int32 position of the current elements along the axis.
+    """
 
-    def result(self) -> Operand:
-        """Return the register of the result, which the caller frees. Nothing can be included afterwards."""
-
-
-class Axis(Protocol):
-    """The direction in which a program goes through the elements of one result."""
-
-    b: Builder
-    index: Operand
-    """int32 position of the current elements along the axis."""
+    def __init__(self, b: Builder, *, column: bool = False) -> None:
+        self.b = b
+        self.column = column
+        self.index = b.rep if column else b.iota
 
     def loop(self, advance: Sequence[Operand] = ()) -> AbstractContextManager[None]:
         """Loop over all elements once; the streams advance."""
+        return (self.b.repeat if self.column else self.b.chunks)(advance=advance)
 
     def start(self, op: str, identity: float | int) -> Total:
         """Start an empty total; `op` is the mnemonic add, min, max, imin or imax."""
+        return Total(self, op, identity)
 
     def store(self, x: Operand) -> None:
         """Write x, a result of `Total` or of the same width, to the output."""
+        self.b.mov(self.b.out, x, one=not self.column)
 
 
-class RowAxis:
-    """Along the row: a loop over chunks, accumulators, scalar results."""
+class Total:
+    """A running sum, minimum or maximum."""
 
-    def __init__(self, b: Builder) -> None:
-        self.b = b
-        self.index = b.iota
-
-    def loop(self, advance: Sequence[Operand] = ()) -> AbstractContextManager[None]:
-        return self.b.chunks(advance=advance)
-
-    def start(self, op: str, identity: float | int) -> Total:
-        return _RowTotal(self.b, op, identity)
-
-    def store(self, x: Operand) -> None:
-        self.b.mov(self.b.out, x, one=True)
-
-
-class ColumnAxis:
-    """Down the columns: segments of at most VLEN elements, a loop of `repeats`, vector results."""
-
-    def __init__(self, b: Builder) -> None:
-        self.b = b
-        self.index = b.rep
-
-    def loop(self, advance: Sequence[Operand] = ()) -> AbstractContextManager[None]:
-        return self.b.repeat(advance=advance)
-
-    def start(self, op: str, identity: float | int) -> Total:
-        return _ColumnTotal(self.b, op, identity)
-
-    def store(self, x: Operand) -> None:
-        self.b.mov(self.b.out, x)
-
-
-def make_axis(b: Builder, column: bool) -> Axis:
-    """Return the direction of a program: down the columns, or along the row."""
-    return ColumnAxis(b) if column else RowAxis(b)
-
-
-class _RowTotal:
-    def __init__(self, b: Builder, op: str, identity: Value) -> None:
-        self._b, self._op = b, op
-        self._acc = b.accumulator()
-        b.aset(self._acc, identity)
+    def __init__(self, axis: Axis, op: str, identity: Value) -> None:
+        self._b, self._op, self._column = axis.b, op, axis.column
+        if self._column:
+            self._register = self._b.vector()
+            self._b.mov(self._register, identity)
+        else:
+            self._register = self._b.accumulator()
+            self._b.aset(self._register, identity)
+        # An accumulator is the last source without being named.
+        self._before = [self._register] if self._column else []
 
     def take(self, x: Operand) -> None:
-        getattr(self._b, self._op)(self._acc, x)
+        """Include x."""
+        getattr(self._b, self._op)(self._register, *self._before, x)
 
     def take_product(self, x: Operand, y: Operand) -> None:
-        self._b.fma(self._acc, x, y)
+        """Include x * y, unrounded; only for sums."""
+        self._b.fma(self._register, x, y, *self._before)
 
     def result(self) -> Operand:
+        """Return the register of the result, which the caller frees. Nothing can be included afterwards."""
+        if self._column:
+            return self._register
         total = self._b.scalar()
-        getattr(self._b, f"fold{self._op}")(total, self._acc)
-        self._b.free(self._acc)
+        getattr(self._b, f"fold{self._op}")(total, self._register)
+        self._b.free(self._register)
         return total
-
-
-class _ColumnTotal:
-    def __init__(self, b: Builder, op: str, identity: Value) -> None:
-        self._b, self._op = b, op
-        self._total = b.vector()
-        b.mov(self._total, identity)
-
-    def take(self, x: Operand) -> None:
-        getattr(self._b, self._op)(self._total, self._total, x)
-
-    def take_product(self, x: Operand, y: Operand) -> None:
-        self._b.fma(self._total, x, y, self._total)
-
-    def result(self) -> Operand:
-        return self._total

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.axes import RowAxis
+from echo_npu.vector.kernels.axes import Axis
 from echo_npu.vector.kernels.math import rsqrt
 from echo_npu.vector.program import Builder, Program
 
@@ -37,7 +37,7 @@ def rms_norm(*, weighted: bool = True, kept: bool = True) -> Program:
     """
     words = ["rms_norm", *(["weighted"] if weighted else []), *([] if kept else ["long"])]
     b = Builder("_".join(words))
-    axis = RowAxis(b)
+    axis = Axis(b)
     x, weight = b.stream(0), b.stream(1)
     both = [x, weight] if weighted else [x]
     row = b.row_register() if kept else b.vector()
@@ -66,7 +66,7 @@ def layer_norm(*, weighted: bool = True, biased: bool = True, kept: bool = True)
     """
     flags = (("weighted", weighted), ("biased", biased), ("long", not kept))
     b = Builder("_".join(["layer_norm", *(word for word, flag in flags if flag)]))
-    axis = RowAxis(b)
+    axis = Axis(b)
     x, weight, bias = b.stream(0), b.stream(1), b.stream(2 if weighted else 1)
     row = b.row_register() if kept else b.vector()
 
@@ -113,7 +113,7 @@ def rms_norm_backward(*, kept: bool = True) -> Program:
     rate is 1 / sqrt(mean(x^2) + eps).
     """
     b = Builder("rms_norm_backward" + ("" if kept else "_long"))
-    axis = RowAxis(b)
+    axis = Axis(b)
     dy, x, weight = b.stream(0), b.stream(1), b.stream(2)
     row = b.row_register() if kept else b.stream(1)
     grad = b.row_register() if kept else b.vector()
@@ -144,7 +144,7 @@ def layer_norm_backward(*, kept: bool = True) -> Program:
     c is x - mean(x), rate 1 / sqrt(mean(c^2) + eps).
     """
     b = Builder("layer_norm_backward" + ("" if kept else "_long"))
-    axis = RowAxis(b)
+    axis = Axis(b)
     dy, x, weight = b.stream(0), b.stream(1), b.stream(2)
     row = b.row_register() if kept else b.vector()
     grad = b.row_register() if kept else b.vector()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from math import inf
 
-from echo_npu.vector.kernels.axes import ColumnAxis, make_axis
+from echo_npu.vector.kernels.axes import Axis
 from echo_npu.vector.kernels.math import div
 from echo_npu.vector.program import Builder, Program
 
@@ -27,7 +27,7 @@ def mean(*, column: bool = False) -> Program:
 
 def _total(name: str, op: str, column: bool) -> Program:
     b = Builder(f"{name}{'_column' if column else ''}")
-    axis = make_axis(b, column)
+    axis = Axis(b, column=column)
     x = b.stream(0)
     total = axis.start(op, _IDENTITY[op])
     with axis.loop(advance=[x]):
@@ -43,7 +43,7 @@ def _total(name: str, op: str, column: bool) -> Program:
 def dot_column() -> Program:
     """s0, s1 -> the sum of their products down the columns, each fused with its addition."""
     b = Builder("dot_column")
-    axis = ColumnAxis(b)
+    axis = Axis(b, column=True)
     x, y = b.stream(0), b.stream(1)
     total = axis.start("add", 0.0)
     with axis.loop(advance=[x, y]):
@@ -56,7 +56,7 @@ def dot_column() -> Program:
 def argmax(*, column: bool = False) -> Program:
     """s0 -> int32 position of the first greatest element; NaN is greater than any number."""
     b = Builder(f"argmax{'_column' if column else ''}")
-    axis = make_axis(b, column)
+    axis = Axis(b, column=column)
     x = b.stream(0)
     greatest = axis.start("max", -inf)
     with axis.loop(advance=[x]):

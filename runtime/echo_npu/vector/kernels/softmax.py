@@ -8,7 +8,7 @@ from functools import cache
 from math import inf
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.axes import Axis, make_axis
+from echo_npu.vector.kernels.axes import Axis
 from echo_npu.vector.kernels.math import exp, rcp
 from echo_npu.vector.program import Builder, Program
 
@@ -145,7 +145,7 @@ def softmax(
     )
     b = Builder("_".join(["softmax", *(word for word, flag in flags if flag)]))
     scores = Scores(b, scaled=scaled, negative=negative, causal=causal, masked=masked)
-    powers = Exponentials(make_axis(b, column), scores, kept=kept)
+    powers = Exponentials(Axis(b, column=column), scores, kept=kept)
     rcp(b, powers.total, powers.total)
     with powers.again() as power:
         b.mul(b.out, power, powers.total)

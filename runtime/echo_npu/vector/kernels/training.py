@@ -7,7 +7,7 @@ from functools import cache
 from math import inf
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.axes import RowAxis
+from echo_npu.vector.kernels.axes import Axis
 from echo_npu.vector.kernels.math import div, exp, log, normal_cdf, rcp, sigmoid, sqrt
 from echo_npu.vector.kernels.softmax import Exponentials, Scores
 from echo_npu.vector.program import Builder, Program
@@ -17,7 +17,7 @@ from echo_npu.vector.program import Builder, Program
 def cross_entropy() -> Program:
     """s0 = logits, s1 = int32 target -> log(sum(exp(logits))) - logits[target]; inf for an illegal target."""
     b = Builder("cross_entropy")
-    axis = RowAxis(b)
+    axis = Axis(b)
     x, target = b.stream(0), b.scalar()
     b.mov(target, b.stream(1))
     greatest = axis.start("max", -inf)
@@ -46,7 +46,7 @@ def cross_entropy_backward(*, kept: bool = True) -> Program:
     b = Builder("cross_entropy_backward" + ("" if kept else "_long"))
     target = b.scalar()
     b.mov(target, b.stream(1))
-    powers = Exponentials(RowAxis(b), Scores(b), kept=kept)
+    powers = Exponentials(Axis(b), Scores(b), kept=kept)
     share = powers.total
     rcp(b, share, share)
     b.mul(share, share, b.param(0))
@@ -63,7 +63,7 @@ def softmax_backward(*, scaled: bool = False, kept: bool = True) -> Program:
     """s0 = dy, s1 = y -> y * (dy - sum(dy * y)), times p0 if `scaled`."""
     words = ["softmax_backward", *(["scaled"] if scaled else []), *([] if kept else ["long"])]
     b = Builder("_".join(words))
-    axis = RowAxis(b)
+    axis = Axis(b)
     dy, y = b.stream(0), b.stream(1)
     product = b.row_register() if kept else b.vector()
     row = b.row_register() if kept else y

@@ -171,20 +171,14 @@ def table(finished: Sequence[Finished], seed: int, *, each_test: bool) -> Table:
         if result is None:
             out.add_row(job.suite.name, job.config, memory, "-", "-", "-", str(seed), "[red]ERROR[/]")
             continue
-        outcomes = result.outcomes
+        good = f"{sum(outcome.passed for outcome in result.outcomes)}/{len(result.outcomes)}"
+        rows = [(job.suite.name, good, result.passed, result.outcomes)]
         if each_test:
-            for outcome in outcomes:
-                rate = _rate(outcome.cycles, outcome.wall_s)
-                name = f"{job.suite.name}.{outcome.name}"
-                verdict = green if outcome.passed else red
-                out.add_row(name, job.config, memory, "1", f"{outcome.cycles:,}", rate, str(seed), verdict)
-            continue
-        good = sum(outcome.passed for outcome in outcomes)
-        cycles, wall_s = sum(o.cycles for o in outcomes), sum(o.wall_s for o in outcomes)
-        count = f"{good}/{len(outcomes)}"
-        verdict = green if result.passed else red
-        rate = _rate(cycles, wall_s)
-        out.add_row(job.suite.name, job.config, memory, count, f"{cycles:,}", rate, str(seed), verdict)
+            rows = [(f"{job.suite.name}.{each.name}", "1", each.passed, [each]) for each in result.outcomes]
+        for name, count, passed, outcomes in rows:
+            cycles, wall_s = sum(o.cycles for o in outcomes), sum(o.wall_s for o in outcomes)
+            verdict, rate = green if passed else red, _rate(cycles, wall_s)
+            out.add_row(name, job.config, memory, count, f"{cycles:,}", rate, str(seed), verdict)
     return out
 
 

@@ -52,7 +52,8 @@ class MemoryDriver(HostWindow):
 
     def write(self, address: int, data: NDArray[Any] | bytes) -> None:
         """Store an array's bytes (C order) at physical `address`, through the back door."""
-        raw = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else _as_bytes(data)
+        values = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         self._on_write(address, raw)
         self.shared.bytes[address : address + raw.size] = raw
 
@@ -69,7 +70,3 @@ class MemoryDriver(HostWindow):
         if not refused:
             self._on_write(address, np.frombuffer(data, dtype=np.uint8))
         return await super().front_write(address, data, **axi)
-
-
-def _as_bytes(data: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -216,22 +216,9 @@ class FaultCase(PredictedCase):
         self._usual = usual
         self._at = len(self.script.wanted)  # index of the first word that `judge` reads
         self._measured = False  # whether the program's duration must be that without a fault
-        inject: dict[str, Callable[[], None]] = {
-            "read_error": self._bus_error,
-            "write_error": self._bus_error,
-            "stall": self._stall,
-            "reorder": self._reorder,
-            "power_up": self._power_up,
-            "hard_reset": self._hard_reset,
-            "soft_reset": self._soft_reset,
-            "flip_packet": self._flip_packets,
-            "flip_ring": self._flip_packets,
-            "flip_data": self._flip_data,
-            "hostile_host": self._hostile_host,
-        }
         if kind in ("stall", "reorder", "hard_reset", "soft_reset") and self._rng.random() < 0.2:
             self._host()
-        inject[kind]()
+        getattr(self, f"_{kind}")()
         stage.finish(self.script)
 
     def judge(self, record: Record) -> tuple[list[str], str]:
@@ -271,6 +258,8 @@ class FaultCase(PredictedCase):
         script.call(self._program.routine + 1, self._program.compare)
         script.clear_faults()
         self._recover()
+
+    _read_error = _write_error = _bus_error
 
     def _recover(self) -> None:
         """Clear a possible error in one of the ways available to a host."""
@@ -473,6 +462,8 @@ class FaultCase(PredictedCase):
         self.notes.append(f"{bits} bits flipped in packets {changed}")
         self._submission(slots, by_ring=self.kind == "flip_ring")
         self._clear_error()
+
+    _flip_packet = _flip_ring = _flip_packets
 
     def _flip_data(self) -> None:
         rng, device = self._rng, self._device

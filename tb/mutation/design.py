@@ -101,7 +101,7 @@ class ChangedDesign:
     def __init__(self, source: RtlSource) -> None:
         self._source = source
         self._widths: Mapping[Span, int] = widths_of(source)
-        self._names = set(re.findall(r"\b[A-Za-z_]\w*", _without_comments(source.text)))
+        self._names = set(re.findall(r"\b[A-Za-z_]\w*", re.sub(r"//.*", "", source.text)))
         self._declared = dict(_declarations(source))
         self._arrays = set(_arrays(source))
         self._clock = next((name for name in ("clk_i", "clk") if name in self._declared), "")
@@ -270,10 +270,6 @@ def _like_text(text: str) -> Iterator[str]:
     for match in re.finditer(r"[A-Za-z_]\w*", text):
         for name in _like(match[0]):
             yield f"{text[: match.start()]}{name}{text[match.end() :]}"
-
-
-def _without_comments(text: str) -> str:
-    return re.sub(r"//.*", "", text)
 
 
 def _declarations(source: RtlSource) -> Iterator[tuple[str, int]]:

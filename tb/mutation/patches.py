@@ -149,7 +149,7 @@ class _Differences:
             return None
         if len(ours) != len(theirs):
             return (
-                self._members(ours, theirs) if kind_of(old) == "ModuleDeclaration" or _is_list(old) else None
+                self._members(ours, theirs) if kind_of(old) in ("ModuleDeclaration", "SyntaxList") else None
             )
         edits: list[Edit] = []
         for our, their in zip(ours, theirs, strict=True):
@@ -221,7 +221,3 @@ def _as_text(copies: Sequence[Arithmetic]) -> str:
 
 def _own(node: Any) -> list[str]:
     return [str(child.rawText) for child in node if isinstance(child, parsing.Token)]
-
-
-def _is_list(node: Any) -> bool:
-    return kind_of(node) == "SyntaxList"

@@ -58,10 +58,9 @@ class Experience:
             finds = 0.1 + self._here[file, key] + self._all[key] / _ELSEWHERE
             return finds / seconds(self.cycles[key])
 
-        def hinted(key: Key) -> bool:
-            return any(hint in key[0] for hint in hints)
-
-        keys = sorted(self.cycles, key=lambda key: (not hinted(key), -worth(key), key))
+        keys = sorted(
+            self.cycles, key=lambda key: (not any(hint in key[0] for hint in hints), -worth(key), key)
+        )
         return [trial(key, self.cycles[key]) for key in keys]
 
     def expected(self, trials: Iterable[Trial]) -> float:

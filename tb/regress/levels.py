@@ -121,12 +121,7 @@ def configurations(seed: int, linted: int, played: int) -> Iterator[Task]:
         yield _command("configs", f"play {number}", *play, seed=number, cost=200)
 
 
-def _bugs() -> Task:
-    return _command("bugs", "all", "bugs", "--jobs", "1", cost=200)
-
-
-def _searches(seed: int) -> Task:
-    return _command("searches", "all", "bugs", "--searches", seed=seed, cost=600)
+_BUGS = _command("bugs", "all", "bugs", "--jobs", "1", cost=200)
 
 
 def _quick(seed: int) -> list[Task]:
@@ -138,7 +133,7 @@ def _quick(seed: int) -> list[Task]:
         *configurations(seed, 4, 1),
         *native("faults", seed, 5_000, 1, 250),
         *native("fuzz", seed, 50_000, 1, 3000),
-        _bugs(),
+        _BUGS,
     ]
 
 
@@ -161,8 +156,8 @@ def _full(seed: int) -> list[Task]:
         *configurations(seed, 40, 12),
         *native("faults", seed, 100_000, 4, 250),
         *native("fuzz", seed, 1_000_000, 4, 3000),
-        _bugs(),
-        _searches(seed),
+        _BUGS,
+        _command("searches", "all", "bugs", "--searches", seed=seed, cost=600),
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.checking import check, loaded_programs
 from tb.scoreboards.accuracy import addresses
+from tb.stimulus.operands import elements, stride_options
 
 Slots = Sequence[Packet]
 Place = Literal["first", "middle", "last"]
@@ -240,22 +242,17 @@ class HazardMaker:
                 column_vectors=at["columns"] if vectors else None,
                 column_scale=vectors,
                 bias=vectors,
-                row_strides=tuple(each[0] for each in strides),
                 batch=batch,
-                src1_batch_strides=strides[0][1:],
-                src2_batch_strides=strides[1][1:],
-                dst_batch_strides=strides[2][1:],
+                **stride_options(*strides),
             )
 
-        elements = self._bits if counts else (lambda nbytes: self._elements(dtype, nbytes))
-        contents = {"src1": elements, "src2": elements}
+        source = self._bits if counts else partial(elements, self._values, dtype)
+        contents = {"src1": source, "src2": source}
         return Draft("matmul", packets, contents | ({"dst": self._indices} if counts else {}))
 
     def _add(self, slow: bool, role: str, counts: bool) -> Draft:
-        elements = 1500 * self._wide if slow else self._random.randint(1, 20)
-        return Draft(
-            "add", lambda at: add_packets(at["src1"], at["src2"], at["dst"], elements, alpha=0.25), {}
-        )
+        count = 1500 * self._wide if slow else self._random.randint(1, 20)
+        return Draft("add", lambda at: add_packets(at["src1"], at["src2"], at["dst"], count, alpha=0.25), {})
 
     def _memcpy(self, slow: bool, role: str, counts: bool) -> Draft:
         pick = self._random
@@ -271,10 +268,8 @@ class HazardMaker:
                 at["dst"],
                 nbytes,
                 rows=rows,
-                row_strides=(source[0], result[0]),
                 batch=batch,
-                src_batch_strides=source[1:],
-                dst_batch_strides=result[1:],
+                **stride_options(source, result),
             ),
             {},
         )
@@ -307,11 +302,8 @@ class HazardMaker:
 
     def _gather(self, slow: bool, role: str, counts: bool) -> Draft:
         pick = self._random
-        rows, nbytes = (
-            (150 * self._wide, 4 * pick.randint(1, 4))
-            if slow
-            else (pick.randint(1, 6), 4 * pick.randint(1, 4))
-        )
+        rows = 150 * self._wide if slow else pick.randint(1, 6)
+        nbytes = 4 * pick.randint(1, 4)
         return Draft(
             "gather",
             lambda at: gather_packets(at["table"], at["indices"], at["dst"], rows, nbytes, _TABLE_ROWS),
@@ -352,7 +344,7 @@ class HazardMaker:
     def _run(self, entry: int = _LOADED_AT) -> Slots:
         """Return a VECTOR of the loaded program."""
         source, dst = self._fresh(), self._fresh()
-        self.images[source] = self._elements(DataType.FP32, 80)
+        self.images[source] = self._floats(80)
         return vector_command(
             entry, rows=1, cols=20, inputs=[Stream(source)], output=Stream(dst), passes=DOUBLED.passes
         ).packets()
@@ -413,22 +405,13 @@ class HazardMaker:
         return slots, operands, command
 
     def _floats(self, nbytes: int) -> bytes:
-        return self._elements(DataType.FP32, nbytes)
+        return elements(self._values, DataType.FP32, nbytes)
 
     def _indices(self, nbytes: int) -> bytes:
         return self._values.integers(0, _TABLE_ROWS, nbytes // 4).astype("<i4").tobytes()
 
     def _bits(self, nbytes: int) -> bytes:
         return self._values.integers(0, 2, nbytes).astype(np.int8).tobytes()
-
-    def _elements(self, kind: DataType, nbytes: int) -> bytes:
-        """Draw elements: normally distributed, or any int8."""
-        if kind == DataType.INT8:
-            return self._values.bytes(nbytes)
-        values = self._values.standard_normal(nbytes // kind.itemsize, dtype=np.float32)
-        if kind == DataType.BF16:
-            return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-        return values.astype(kind.storage).tobytes()
 
 
 def _byte(operand: MemoryOperand, batch: tuple[int, int], place: Place, rng: random.Random) -> int:

@@ -17,6 +17,7 @@ from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region
 from tb.checking import check
 from tb.scoreboards.accuracy import addresses
+from tb.stimulus.operands import elements, stride_options
 
 COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     "matmul": ("m", "k", "n", "batch0", "batch1"),
@@ -143,11 +144,8 @@ class LargeMaker:
                 column_vectors=columns if vectors else None,
                 column_scale=vectors,
                 bias=vectors,
-                row_strides=tuple(strides[name][0] for name in ("src1", "src2", "dst")),
                 batch=batch,
-                src1_batch_strides=tuple(strides["src1"][1:]),
-                src2_batch_strides=tuple(strides["src2"][1:]),
-                dst_batch_strides=tuple(strides["dst"][1:]),
+                **stride_options(strides["src1"], strides["src2"], strides["dst"]),
             )
 
         return self._placed(packets, (dtype, dtype, DataType.FP32, DataType.FP32), out_size)
@@ -170,19 +168,17 @@ class LargeMaker:
                 dst,
                 nbytes,
                 rows=rows,
-                row_strides=(strides["src1"][0], strides["dst"][0]),
                 batch=batch,
-                src_batch_strides=tuple(strides["src1"][1:]),
-                dst_batch_strides=tuple(strides["dst"][1:]),
+                **stride_options(strides["src1"], strides["dst"]),
             )
 
         return self._placed(packets, (DataType.INT8,), 1)
 
-    def add(self, elements: int) -> Slots:
+    def add(self, count: int) -> Slots:
         """Draw an ADD_TENSOR."""
 
         def packets(src1: int, src2: int, dst: int, *_: int) -> Slots:
-            return add_packets(src1, src2, dst, elements, alpha=self._random.choice((1.0, -0.37)))
+            return add_packets(src1, src2, dst, count, alpha=self._random.choice((1.0, -0.37)))
 
         return self._placed(packets, (DataType.FP32, DataType.FP32), 4)
 
@@ -229,17 +225,7 @@ class LargeMaker:
     def _fill(self, operand: MemoryOperand, kind: DataType, batch: tuple[int, int]) -> None:
         extent = operand.extent(batch)
         if extent <= _DENSE_BYTES:
-            self.images[operand.address] = self._elements(kind, extent)
+            self.images[operand.address] = elements(self._values, kind, extent)
             return
         for start in np.unique(addresses(operand, batch)).tolist():
-            self.images[start] = self._elements(kind, operand.row_bytes)
-
-    def _elements(self, kind: DataType, nbytes: int) -> bytes:
-        """Draw elements: normally distributed, or any int8."""
-        count = nbytes // kind.itemsize
-        if kind == DataType.INT8:
-            return self._values.bytes(count)
-        values = self._values.standard_normal(count, dtype=np.float32)
-        if kind == DataType.BF16:
-            return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-        return values.astype(kind.storage).tobytes()
+            self.images[start] = elements(self._values, kind, operand.row_bytes)

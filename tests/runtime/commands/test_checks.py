@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,18 @@ from echo_npu.commands.checks import check_command
 from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode
 from echo_npu.spec.data_types import DataType
 from echo_npu.spec.status import ErrorCode
+
+OK = ErrorCode.NONE, 0
+
+
+def verdict_on(*command: Any) -> tuple[ErrorCode, int]:
+    """What `check_command` finds in a command: error code and address; OK if the device takes it."""
+    try:
+        check_command(*command)
+    except PacketFault as fault:
+        return fault.code, fault.address
+    return OK
+
 
 A, B, C = 0x0000_1000, 0x0010_0000, 0x1000_0000
 V, R = 0x0020_0000, 0x0030_0000  # column vectors and row scales
@@ -39,11 +52,7 @@ class Case:
             self.opcode, self.flags, self.src1, self.src2, self.dst, words, m=self.m, k=self.k, n=self.n
         )
         extension = ExtensionPacket(**self.ext) if self.flags & Flags.EXT else None
-        try:
-            check_command(packet, extension)
-        except PacketFault as fault:
-            return fault.code, fault.address
-        return OK
+        return verdict_on(packet, extension)
 
     def having(self, **fields: int) -> Case:
         """The command with other fields; a name that is none of the packet's is one of the extension's."""
@@ -52,7 +61,6 @@ class Case:
         return dataclasses.replace(self, **own, ext=self.ext | rest)
 
 
-OK = ErrorCode.NONE, 0
 PACKET_FIELDS = {field.name for field in dataclasses.fields(Case)}
 Stage = tuple[str, dict[str, int], ErrorCode, int]
 """A rule's name, fields that break it, and the error that the device reports."""

@@ -1,11 +1,11 @@
 """The executor notices whatever the device does differently from its twin."""
 
 import numpy as np
-import pytest
 
 from echo_npu import Device
 from echo_npu.models.executor import Executor
 from echo_npu.models.operations import Add, Copy
+from tests.refusals import refuses
 
 
 def _values(seed: int = 0) -> np.ndarray:
@@ -44,8 +44,7 @@ def test_a_stray_write_is_found_once(device: Device, twin: Device) -> None:
 def test_another_history_of_allocations_is_refused(device: Device, twin: Device) -> None:
     device.malloc(64)
     executor = Executor(device, twin)
-    with pytest.raises(ValueError, match="same history of allocations"):
-        executor.empty("a", (3,))
+    refuses(ValueError, "same history of allocations", executor.empty, "a", (3,))
     executor.release()
     assert twin.memory_statistics()["activation"].used == 0
 

@@ -7,19 +7,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from echo_npu.commands.checked import PacketFault
-from echo_npu.commands.checks import check_command
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
 from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import VectorExtension
 from echo_npu.vector.memory import ProgramMemory
+from tests.runtime.commands.test_checks import OK, verdict_on
 
 S0, S1, S2, S3, DST = 0x1000_0000, 0x1010_0000, 0x0000_1000, 0x0010_0000, 0x1020_0000
 ROWS, COLS = 3, 8
 LOADED = 10
 ENABLE, BCAST, PACK = 1 << 28, 1 << 27, 1 << 26
 END = 1 << 28  # bytes of a memory region
-OK = ErrorCode.NONE, 0
 
 
 def last_word(segs: int = 1, passes: int = 1, size: int = 0, flags: int = ENABLE, reserved: int = 0) -> int:
@@ -57,11 +55,7 @@ class Case:
         extension = VectorExtension(tuple(words)) if self.flags & Flags.EXT else None
         programs = ProgramMemory(64)
         programs.load(0, np.zeros(loaded, dtype=np.uint64))
-        try:
-            check_command(packet, extension, programs)
-        except PacketFault as fault:
-            return fault.code, fault.address
-        return OK
+        return verdict_on(packet, extension, programs)
 
 
 Change = Callable[[Case], None]
@@ -137,14 +131,10 @@ def test_a_right_command_passes() -> None:
     assert Case().verdict() == OK
 
 
-@pytest.mark.parametrize(("name", "change"), RULE1, ids=[name for name, _ in RULE1])
-def test_descriptors(name: str, change: Change) -> None:
-    case = Case()
-    change(case)
-    assert case.verdict() == (BAD, 0)
+RULES = [*STAGES, *((name, change, BAD, 0) for name, change in RULE1)]
 
 
-@pytest.mark.parametrize(("name", "change", "code", "where"), STAGES, ids=[stage[0] for stage in STAGES])
+@pytest.mark.parametrize(("name", "change", "code", "where"), RULES, ids=[rule[0] for rule in RULES])
 def test_rules(name: str, change: Change, code: ErrorCode, where: int) -> None:
     case = Case()
     change(case)
@@ -285,11 +275,7 @@ def linear(
     opcode: Opcode, src1: int = S0, src2: int = S1, dst: int = DST, m: int = 4, k: int = 8, n: int = 6
 ) -> tuple[ErrorCode, int]:
     packet = NpuCommandPacket(opcode, 0, src1, src2, dst, m=m, k=k, n=n)
-    try:
-        check_command(packet, None, ProgramMemory(64))
-    except PacketFault as fault:
-        return fault.code, fault.address
-    return OK
+    return verdict_on(packet, None, ProgramMemory(64))
 
 
 @pytest.mark.parametrize(

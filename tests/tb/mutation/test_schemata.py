@@ -1,8 +1,7 @@
 """Many changes in one source: the text that carries them."""
 
-import pytest
-
 from tb.mutation.schemata import CrossingError, Edit, Mutant, render
+from tests.refusals import refuses
 
 TEXT = "assign a = b + c;"
 
@@ -41,8 +40,7 @@ def test_an_insertion_is_not_selected() -> None:
 
 
 def test_crossing_changes_are_refused() -> None:
-    with pytest.raises(CrossingError, match="character 11"):
-        render(TEXT, [(1, edit("b + ", "")), (2, edit("+ c", ""))])
+    refuses(CrossingError, "character 11", render, TEXT, [(1, edit("b + ", "")), (2, edit("+ c", ""))])
 
 
 def test_nothing_changed_is_the_same_text() -> None:

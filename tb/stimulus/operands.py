@@ -1,0 +1,34 @@
+"""What the makers of random commands share: contents and strides of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from echo_npu.spec.data_types import DataType
+
+
+def elements(values: np.random.Generator, kind: DataType, nbytes: int) -> bytes:
+    """Draw `nbytes` of elements: normally distributed, or any int8."""
+    if kind == DataType.INT8:
+        return values.bytes(nbytes)
+    drawn = values.standard_normal(nbytes // kind.itemsize, dtype=np.float32)
+    if kind == DataType.BF16:
+        return (drawn.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    return drawn.astype(kind.storage).tobytes()
+
+
+def stride_options(*operands: Sequence[int]) -> dict[str, Any]:
+    """Return the options of `matmul_packets` or `memcpy_packets` for the strides of each operand.
+
+    Args:
+        operands: strides of rows, inner and outer batches; the destination is last.
+    """
+    sources = ("src",) if len(operands) == 2 else ("src1", "src2")
+    batches = {
+        f"{name}_batch_strides": tuple(strides[1:])
+        for name, strides in zip((*sources, "dst"), operands, strict=True)
+    }
+    return {"row_strides": tuple(strides[0] for strides in operands), **batches}

@@ -1,3 +1,5 @@
+`include "axi4_ports.svh"
+
 // Plays a file of vectors into an AXI4 and an AXI4-Lite checker: one line for each clock, hexadecimal, with the scenario's
 // number and all signals. What the checkers say follows the line that names the scenario.
 module axi_checkers_tb #(
@@ -6,38 +8,42 @@ module axi_checkers_tb #(
 ) (
     input logic clk
 );
-  // As test_axi_checkers.py packs them, the first member in the highest bits.
-  typedef struct packed {
-    logic [IdWidth-1:0] id;
-    logic [31:0]        addr;
-    logic [7:0]         len;
-    logic [2:0]         size;
-    logic [1:0]         burst;
-    logic               lock;
-    logic [3:0]         cache;
-    logic [2:0]         prot;
-    logic [3:0]         qos;
-  } address_t;
-
+  // As axi_scenarios.py packs them, the first member in the highest bits.
   typedef struct packed {
     logic [15:0]            scenario;
     logic                   rst_n;
-    logic                   awvalid, awready;
-    address_t               aw;
-    logic                   wvalid, wready;
-    logic [DataWidth-1:0]   wdata;
-    logic [DataWidth/8-1:0] wstrb;
-    logic                   wlast;
-    logic                   bvalid, bready;
-    logic [IdWidth-1:0]     bid;
-    logic [1:0]             bresp;
-    logic                   arvalid, arready;
-    address_t               ar;
-    logic                   rvalid, rready;
-    logic [IdWidth-1:0]     rid;
-    logic [DataWidth-1:0]   rdata;
-    logic [1:0]             rresp;
-    logic                   rlast;
+    logic                   axi_awvalid, axi_awready;
+    logic [IdWidth-1:0]     axi_awid;
+    logic [31:0]            axi_awaddr;
+    logic [7:0]             axi_awlen;
+    logic [2:0]             axi_awsize;
+    logic [1:0]             axi_awburst;
+    logic                   axi_awlock;
+    logic [3:0]             axi_awcache;
+    logic [2:0]             axi_awprot;
+    logic [3:0]             axi_awqos;
+    logic                   axi_wvalid, axi_wready;
+    logic [DataWidth-1:0]   axi_wdata;
+    logic [DataWidth/8-1:0] axi_wstrb;
+    logic                   axi_wlast;
+    logic                   axi_bvalid, axi_bready;
+    logic [IdWidth-1:0]     axi_bid;
+    logic [1:0]             axi_bresp;
+    logic                   axi_arvalid, axi_arready;
+    logic [IdWidth-1:0]     axi_arid;
+    logic [31:0]            axi_araddr;
+    logic [7:0]             axi_arlen;
+    logic [2:0]             axi_arsize;
+    logic [1:0]             axi_arburst;
+    logic                   axi_arlock;
+    logic [3:0]             axi_arcache;
+    logic [2:0]             axi_arprot;
+    logic [3:0]             axi_arqos;
+    logic                   axi_rvalid, axi_rready;
+    logic [IdWidth-1:0]     axi_rid;
+    logic [DataWidth-1:0]   axi_rdata;
+    logic [1:0]             axi_rresp;
+    logic                   axi_rlast;
     logic                   lite_awvalid, lite_awready;
     logic [15:0]            lite_awaddr;
     logic                   lite_wvalid, lite_wready;
@@ -81,45 +87,10 @@ module axi_checkers_tb #(
       .SubordinateMaxWait(3),
       .DataMaxWait       (40)
   ) axi4 (
-      .clk_i            (clk),
-      .rst_ni           (v.rst_n),
-      .awvalid_i        (v.awvalid),
-      .awready_i        (v.awready),
-      .awid_i           (v.aw.id),
-      .awaddr_i         (v.aw.addr),
-      .awlen_i          (v.aw.len),
-      .awsize_i         (v.aw.size),
-      .awburst_i        (v.aw.burst),
-      .awlock_i         (v.aw.lock),
-      .awcache_i        (v.aw.cache),
-      .awprot_i         (v.aw.prot),
-      .awqos_i          (v.aw.qos),
-      .wvalid_i         (v.wvalid),
-      .wready_i         (v.wready),
-      .wdata_i          (v.wdata),
-      .wstrb_i          (v.wstrb),
-      .wlast_i          (v.wlast),
-      .bvalid_i         (v.bvalid),
-      .bready_i         (v.bready),
-      .bid_i            (v.bid),
-      .bresp_i          (v.bresp),
-      .arvalid_i        (v.arvalid),
-      .arready_i        (v.arready),
-      .arid_i           (v.ar.id),
-      .araddr_i         (v.ar.addr),
-      .arlen_i          (v.ar.len),
-      .arsize_i         (v.ar.size),
-      .arburst_i        (v.ar.burst),
-      .arlock_i         (v.ar.lock),
-      .arcache_i        (v.ar.cache),
-      .arprot_i         (v.ar.prot),
-      .arqos_i          (v.ar.qos),
-      .rvalid_i         (v.rvalid),
-      .rready_i         (v.rready),
-      .rid_i            (v.rid),
-      .rdata_i          (v.rdata),
-      .rresp_i          (v.rresp),
-      .rlast_i          (v.rlast)
+      .clk_i (clk),
+      .rst_ni(v.rst_n),
+      `AXI4_PORTS(v.axi, v.axi),
+      `AXI4_ATTRIBUTES(v.axi)
   );
 
   axil_checker #(

@@ -1,3 +1,5 @@
+`include "axi4_ports.svh"
+
 // The simulated board: the NPU and the memory behind it. Clock and time come from the main program (main.cpp).
 //
 // Only the signals named in public.vlt are visible to Python. The ports of s_axil and s_axi carry their bus names, so
@@ -337,45 +339,10 @@ module npu_tb #(
       .MaxWrites  (20),
       .MaxReads   (32)
   ) s_axi_rules (
-      .clk_i      (clk),
-      .rst_ni     (rst_n),
-      .awvalid_i  (s_axi_awvalid),
-      .awready_i  (host_awready),
-      .awid_i     (s_axi_awid),
-      .awaddr_i   (s_axi_awaddr),
-      .awlen_i    (s_axi_awlen),
-      .awsize_i   (s_axi_awsize),
-      .awburst_i  (s_axi_awburst),
-      .awlock_i   (s_axi_awlock),
-      .awcache_i  (s_axi_awcache),
-      .awprot_i   (s_axi_awprot),
-      .awqos_i    (s_axi_awqos),
-      .wvalid_i   (s_axi_wvalid),
-      .wready_i   (host_wready),
-      .wdata_i    (s_axi_wdata),
-      .wstrb_i    (s_axi_wstrb),
-      .wlast_i    (s_axi_wlast),
-      .bvalid_i   (host_bvalid),
-      .bready_i   (s_axi_bready),
-      .bid_i      (host_bid),
-      .bresp_i    (host_bresp),
-      .arvalid_i  (s_axi_arvalid),
-      .arready_i  (host_arready),
-      .arid_i     (s_axi_arid),
-      .araddr_i   (s_axi_araddr),
-      .arlen_i    (s_axi_arlen),
-      .arsize_i   (s_axi_arsize),
-      .arburst_i  (s_axi_arburst),
-      .arlock_i   (s_axi_arlock),
-      .arcache_i  (s_axi_arcache),
-      .arprot_i   (s_axi_arprot),
-      .arqos_i    (s_axi_arqos),
-      .rvalid_i   (host_rvalid),
-      .rready_i   (s_axi_rready),
-      .rid_i      (host_rid),
-      .rdata_i    (host_rdata),
-      .rresp_i    (host_rresp),
-      .rlast_i    (host_rlast)
+      .clk_i (clk),
+      .rst_ni(rst_n),
+      `AXI4_PORTS(s_axi, host),
+      `AXI4_ATTRIBUTES(s_axi)
   );
 
   // Each channel has up to 64 bursts under way, the host 16. All of them take responses at once and have write data
@@ -390,45 +357,10 @@ module npu_tb #(
       .ManagerMaxWait(0),
       .DataMaxWait   (0)
   ) m_axi_rules (
-      .clk_i         (clk),
-      .rst_ni        (rst_n),
-      .awvalid_i     (m_axi_awvalid),
-      .awready_i     (m_axi_awready),
-      .awid_i        (m_axi_awid),
-      .awaddr_i      (m_axi_awaddr),
-      .awlen_i       (m_axi_awlen),
-      .awsize_i      (m_axi_awsize),
-      .awburst_i     (m_axi_awburst),
-      .awlock_i      (m_axi_awlock),
-      .awcache_i     (m_axi_awcache),
-      .awprot_i      (m_axi_awprot),
-      .awqos_i       (m_axi_awqos),
-      .wvalid_i      (m_axi_wvalid),
-      .wready_i      (m_axi_wready),
-      .wdata_i       (m_axi_wdata),
-      .wstrb_i       (m_axi_wstrb),
-      .wlast_i       (m_axi_wlast),
-      .bvalid_i      (m_axi_bvalid),
-      .bready_i      (m_axi_bready),
-      .bid_i         (m_axi_bid),
-      .bresp_i       (m_axi_bresp),
-      .arvalid_i     (m_axi_arvalid),
-      .arready_i     (m_axi_arready),
-      .arid_i        (m_axi_arid),
-      .araddr_i      (m_axi_araddr),
-      .arlen_i       (m_axi_arlen),
-      .arsize_i      (m_axi_arsize),
-      .arburst_i     (m_axi_arburst),
-      .arlock_i      (m_axi_arlock),
-      .arcache_i     (m_axi_arcache),
-      .arprot_i      (m_axi_arprot),
-      .arqos_i       (m_axi_arqos),
-      .rvalid_i      (m_axi_rvalid),
-      .rready_i      (m_axi_rready),
-      .rid_i         (m_axi_rid),
-      .rdata_i       (m_axi_rdata),
-      .rresp_i       (m_axi_rresp),
-      .rlast_i       (m_axi_rlast)
+      .clk_i (clk),
+      .rst_ni(rst_n),
+      `AXI4_PORTS(m_axi, m_axi),
+      `AXI4_ATTRIBUTES(m_axi)
   );
 
   axi_prot_checker #(

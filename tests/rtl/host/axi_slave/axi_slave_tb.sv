@@ -1,46 +1,5 @@
+`include "axi4_ports.svh"
 `include "axi_types.svh"
-
-// All ports of a checker on the bus of this name.
-`define AXI4_PORTS(Bus) \
-  .clk_i, \
-  .rst_ni, \
-  .awvalid_i        (Bus``_awvalid), \
-  .awready_i        (Bus``_awready), \
-  .awid_i           (Bus``_awid), \
-  .awaddr_i         (Bus``_awaddr), \
-  .awlen_i          (Bus``_awlen), \
-  .awsize_i         (Bus``_awsize), \
-  .awburst_i        (Bus``_awburst), \
-  .awlock_i         ('0), \
-  .awcache_i        ('0), \
-  .awprot_i         (Bus``_awprot), \
-  .awqos_i          ('0), \
-  .wvalid_i         (Bus``_wvalid), \
-  .wready_i         (Bus``_wready), \
-  .wdata_i          (Bus``_wdata), \
-  .wstrb_i          (Bus``_wstrb), \
-  .wlast_i          (Bus``_wlast), \
-  .bvalid_i         (Bus``_bvalid), \
-  .bready_i         (Bus``_bready), \
-  .bid_i            (Bus``_bid), \
-  .bresp_i          (Bus``_bresp), \
-  .arvalid_i        (Bus``_arvalid), \
-  .arready_i        (Bus``_arready), \
-  .arid_i           (Bus``_arid), \
-  .araddr_i         (Bus``_araddr), \
-  .arlen_i          (Bus``_arlen), \
-  .arsize_i         (Bus``_arsize), \
-  .arburst_i        (Bus``_arburst), \
-  .arlock_i         ('0), \
-  .arcache_i        ('0), \
-  .arprot_i         (Bus``_arprot), \
-  .arqos_i          ('0), \
-  .rvalid_i         (Bus``_rvalid), \
-  .rready_i         (Bus``_rready), \
-  .rid_i            (Bus``_rid), \
-  .rdata_i          (Bus``_rdata), \
-  .rresp_i          (Bus``_rresp), \
-  .rlast_i          (Bus``_rlast)
 
 // Bus names for the memory side of axi_slave, so that AXI models bind to it by prefix.
 module axi_slave_tb #(
@@ -156,7 +115,10 @@ module axi_slave_tb #(
       .MaxReads     (2 * MaxOutstanding),
       .CheckBursts  (1'b0)
   ) s_axi_rules (
-      `AXI4_PORTS(s_axi)
+      .clk_i,
+      .rst_ni,
+      `AXI4_PORTS(s_axi, s_axi),
+      `AXI4_NO_ATTRIBUTES
   );
 
   axi4_checker #(
@@ -167,7 +129,10 @@ module axi_slave_tb #(
       .MaxReads     (MaxOutstanding),
       .MaxEarly     (1024)
   ) m_axi_rules (
-      `AXI4_PORTS(m_axi)
+      .clk_i,
+      .rst_ni,
+      `AXI4_PORTS(m_axi, m_axi),
+      `AXI4_NO_ATTRIBUTES
   );
 
 endmodule

@@ -10,7 +10,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.handle import SimHandleBase
 from cocotb.triggers import ClockCycles, Event, ReadOnly, RisingEdge
-from cocotbext.axi import AxiBurstType, AxiBus, AxiResp, AxiSlave
+from cocotbext.axi import AxiBus, AxiResp, AxiSlave
 from cocotbext.axi.axi_channels import (
     AxiARSource,
     AxiARTransaction,
@@ -23,11 +23,12 @@ from cocotbext.axi.axi_channels import (
 )
 
 from tb.blocks import parameter
+from tests.rtl.bursts import PAGE, Burst, Kind, draw
 
 LANES = parameter("DataWidth") // 8
 MAX_OUTSTANDING = parameter("MaxOutstanding")
 FULL_SIZE = LANES.bit_length() - 1
-PAGE = 4096
+IDS = 4
 MEMORY_END = 0x2000_0000
 # Random traffic stays on these pages: reads and writes apart, so that their order does not matter.
 WRITE_PAGES = (0x0000_0000, 0x0FFF_F000, 0x1000_0000, 0x1FFF_F000)
@@ -36,79 +37,45 @@ FAULTY_PAGE = 0x0800_0000  # the memory answers with an error
 OUTSIDE = (0x2000_0000, 0x2000_F000, 0x2001_0000, 0x3FFF_F000, 0x4000_0000, 0x8000_0000, 0xFFFF_F000)
 
 
-@dataclasses.dataclass(frozen=True)
-class Burst:
-    """One AXI4 transaction as its address channel says it."""
+def legal(burst: Burst) -> bool:
+    """Whether AXI4 allows it on this bus."""
+    if burst.size > FULL_SIZE:
+        return False
+    step = 1 << burst.size
+    if burst.kind == Kind.FIXED:
+        return burst.length <= 16
+    if burst.kind == Kind.INCR:
+        return burst.address % PAGE // step * step + step * burst.length <= PAGE
+    return burst.kind == Kind.WRAP and burst.length in (2, 4, 8, 16) and burst.address % step == 0
 
-    axi_id: int
-    address: int
-    length: int  # beats
-    size: int
-    kind: int  # burst code, also the reserved 3
 
-    def addresses(self) -> list[int]:
-        """Start address of each beat, aligned to the beat's size."""
-        step = 1 << self.size
-        first = self.address // step * step
-        if self.kind == AxiBurstType.FIXED:
-            return [first] * self.length
-        if self.kind == AxiBurstType.INCR:
-            return [first + step * beat for beat in range(self.length)]
-        total = step * self.length
-        base = self.address // total * total
-        return [base + (first - base + step * beat) % total for beat in range(self.length)]
-
-    def legal(self) -> bool:
-        """Whether AXI4 allows it on this bus."""
-        if self.size > FULL_SIZE:
-            return False
-        step = 1 << self.size
-        if self.kind == AxiBurstType.FIXED:
-            return self.length <= 16
-        if self.kind == AxiBurstType.INCR:
-            return self.address % PAGE // step * step + step * self.length <= PAGE
-        return self.kind == AxiBurstType.WRAP and self.length in (2, 4, 8, 16) and self.address % step == 0
-
-    def response(self) -> AxiResp:
-        """What the host must be answered."""
-        if self.address >= MEMORY_END or not self.legal():
-            return AxiResp.DECERR
-        return AxiResp.SLVERR if self.address // PAGE * PAGE == FAULTY_PAGE else AxiResp.OKAY
+def response(burst: Burst) -> AxiResp:
+    """What the host must be answered."""
+    if burst.address >= MEMORY_END or not legal(burst):
+        return AxiResp.DECERR
+    return AxiResp.SLVERR if burst.address // PAGE * PAGE == FAULTY_PAGE else AxiResp.OKAY
 
 
 def random_good(pages: tuple[int, ...]) -> Burst:
     """A legal burst within one of the pages."""
-    size = random.choice((FULL_SIZE, FULL_SIZE, random.randint(0, FULL_SIZE)))
-    step = 1 << size
-    kind = random.choice((AxiBurstType.INCR, AxiBurstType.INCR, AxiBurstType.WRAP, AxiBurstType.FIXED))
-    page = random.choice(pages)
-    if kind == AxiBurstType.INCR:
-        length = random.choice((1, random.randint(1, 16), random.randint(1, min(64, PAGE // step))))
-        offset = random.randrange(0, PAGE - step * length + 1, step) + random.randrange(step)
-    elif kind == AxiBurstType.WRAP:
-        length = random.choice((2, 4, 8, 16))
-        offset = random.randrange(0, PAGE, step)
-    else:
-        length = random.randint(1, 16)
-        offset = random.randrange(PAGE)
-    return Burst(random.randrange(4), page + offset, length, size, int(kind))
+    return draw(random.choice(pages), LANES, IDS)
 
 
 def random_bad() -> Burst:
     """A burst that must be refused."""
-    axi_id = random.randrange(4)
+    axi_id = random.randrange(IDS)
     inside = random.choice(WRITE_PAGES)
     choice = random.randrange(6)
     if choice == 0:
-        return Burst(axi_id, inside + PAGE - LANES, random.randint(2, 9), FULL_SIZE, int(AxiBurstType.INCR))
+        return Burst(axi_id, inside + PAGE - LANES, random.randint(2, 9), FULL_SIZE, Kind.INCR)
     if choice == 1:
         return Burst(axi_id, inside, random.randint(1, 9), FULL_SIZE, 3)
     if choice == 2:
-        return Burst(axi_id, inside, random.choice((1, 3, 5, 17)), FULL_SIZE, int(AxiBurstType.WRAP))
+        return Burst(axi_id, inside, random.choice((1, 3, 5, 17)), FULL_SIZE, Kind.WRAP)
     if choice == 3:
-        return Burst(axi_id, inside, random.randint(17, 30), FULL_SIZE, int(AxiBurstType.FIXED))
+        return Burst(axi_id, inside, random.randint(17, 30), FULL_SIZE, Kind.FIXED)
     if choice == 4:
-        return Burst(axi_id, inside, random.randint(1, 4), FULL_SIZE + 1, int(AxiBurstType.INCR))
+        return Burst(axi_id, inside, random.randint(1, 4), FULL_SIZE + 1, Kind.INCR)
     good = random_good((random.choice(OUTSIDE),))
     return dataclasses.replace(good, axi_id=axi_id)
 
@@ -200,15 +167,15 @@ class Bench:
             awburst=burst.kind,
         )
         self.aw.send_nowait(transaction)
-        good = burst.response() == AxiResp.OKAY
-        addresses = burst.addresses() if burst.legal() else [burst.address] * burst.length
+        good = response(burst) == AxiResp.OKAY
+        addresses = burst.addresses() if legal(burst) else [burst.address] * burst.length
         for beat, address in enumerate(addresses):
             data = random.getrandbits(8 * LANES)
             word = address // LANES * LANES
-            first = max(burst.address, address) if beat == 0 or burst.kind == AxiBurstType.FIXED else address
+            first = max(burst.address, address) if beat == 0 or burst.kind == Kind.FIXED else address
             lanes = list(range(first - word, min(LANES, address - word + (1 << burst.size))))
             # The memory model only fails a burst of which it stores something.
-            density = 1.0 if burst.response() == AxiResp.SLVERR else 0.9
+            density = 1.0 if response(burst) == AxiResp.SLVERR else 0.9
             strobe = sum(1 << lane for lane in lanes if random.random() < density)
             self.w.send_nowait(AxiWTransaction(wdata=data, wstrb=strobe, wlast=int(beat == burst.length - 1)))
             for lane in range(LANES):
@@ -229,7 +196,7 @@ class Bench:
             )
         )
         expected = [0] * burst.length
-        if burst.response() == AxiResp.OKAY:
+        if response(burst) == AxiResp.OKAY:
             for beat, address in enumerate(burst.addresses()):
                 word = address // LANES * LANES
                 expected[beat] = sum(self.golden.get(word + lane, 0) << 8 * lane for lane in range(LANES))
@@ -254,7 +221,7 @@ class Bench:
             axi_id = int(answer.bid)
             assert self.writes[axi_id], f"a write response for id {axi_id} that nobody waits for"
             burst = self.writes[axi_id].popleft()
-            assert int(answer.bresp) == burst.response(), f"{burst}: response {int(answer.bresp)}"
+            assert int(answer.bresp) == response(burst), f"{burst}: response {int(answer.bresp)}"
             self._finished()
 
     async def _check_reads(self) -> None:
@@ -266,7 +233,7 @@ class Bench:
             burst, expected = self.reads[axi_id][0]
             beat = beats[axi_id]
             last = beat == burst.length - 1
-            assert int(answer.rresp) == burst.response(), (
+            assert int(answer.rresp) == response(burst), (
                 f"{burst}: response {int(answer.rresp)} in beat {beat}"
             )
             assert int(answer.rdata) == expected[beat], f"{burst}: beat {beat}"
@@ -309,15 +276,13 @@ async def only_refused(dut: SimHandleBase) -> None:
     for _ in range(40):
         bench.write(random_bad())
         bench.read(random_bad())
-    bench.write(
-        Burst(1, 0x2000_0000, 256, FULL_SIZE, int(AxiBurstType.INCR)) if LANES <= 16 else random_bad()
-    )
+    bench.write(Burst(1, 0x2000_0000, 256, FULL_SIZE, Kind.INCR) if LANES <= 16 else random_bad())
     await bench.drain()
     assert not bench.target.bytes
     page = WRITE_PAGES[0]
-    bench.write(Burst(0, page, 16, FULL_SIZE, int(AxiBurstType.INCR)))
+    bench.write(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
     await bench.drain()
-    bench.read(Burst(0, page, 16, FULL_SIZE, int(AxiBurstType.INCR)))
+    bench.read(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
     await bench.drain()
 
 
@@ -342,8 +307,8 @@ async def long_stalls(dut: SimHandleBase) -> None:
     ):
         channel.pause = True
         for _ in range(2 * MAX_OUTSTANDING):
-            bench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=int(AxiBurstType.INCR)))
-            bench.read(dataclasses.replace(random_good(READ_PAGES), length=1, kind=int(AxiBurstType.INCR)))
+            bench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=Kind.INCR))
+            bench.read(dataclasses.replace(random_good(READ_PAGES), length=1, kind=Kind.INCR))
         await ClockCycles(dut.clk_i, 500)
         assert bench.waiting > 0
         channel.pause = False
@@ -371,12 +336,12 @@ async def throughput(dut: SimHandleBase) -> None:
     await bench.start()
     beats = min(256, PAGE // LANES)
     task = cocotb.start_soon(_gaps(dut, "s_axi_rvalid", "s_axi_rready", beats))
-    bench.read(Burst(0, READ_PAGES[0], beats, FULL_SIZE, int(AxiBurstType.INCR)))
+    bench.read(Burst(0, READ_PAGES[0], beats, FULL_SIZE, Kind.INCR))
     assert await task == 0, "the read burst had gaps"
     await bench.drain()
 
     task = cocotb.start_soon(_gaps(dut, "m_axi_wvalid", "m_axi_wready", beats))
-    bench.write(Burst(0, WRITE_PAGES[0], beats, FULL_SIZE, int(AxiBurstType.INCR)))
+    bench.write(Burst(0, WRITE_PAGES[0], beats, FULL_SIZE, Kind.INCR))
     assert await task == 0, "the write burst had gaps"
     await bench.drain()
 
@@ -385,7 +350,7 @@ async def throughput(dut: SimHandleBase) -> None:
     bench.memory.read_if.ar_channel.queue_occupancy_limit = -1
     task = cocotb.start_soon(_gaps(dut, "m_axi_arvalid", "m_axi_arready", MAX_OUTSTANDING))
     for index in range(2 * MAX_OUTSTANDING):
-        bench.read(Burst(index % 4, READ_PAGES[1] + LANES * index, 1, FULL_SIZE, int(AxiBurstType.INCR)))
+        bench.read(Burst(index % 4, READ_PAGES[1] + LANES * index, 1, FULL_SIZE, Kind.INCR))
     assert await task == 0, "read addresses had gaps"
     for _ in range(50):
         await RisingEdge(dut.clk_i)

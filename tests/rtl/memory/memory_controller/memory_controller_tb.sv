@@ -1,3 +1,4 @@
+`include "axi4_ports.svh"
 `include "axi_types.svh"
 
 // memory_controller with one port for each channel of the bus and of the host, and one bit for each DMA channel's
@@ -140,43 +141,8 @@ module memory_controller_tb
   ) m_axi_rules (
       .clk_i,
       .rst_ni,
-      .awvalid_i        (m_axi_awvalid),
-      .awready_i        (m_axi_awready),
-      .awid_i           (m_axi_awid),
-      .awaddr_i         (m_axi_awaddr),
-      .awlen_i          (m_axi_awlen),
-      .awsize_i         (m_axi_awsize),
-      .awburst_i        (m_axi_awburst),
-      .awlock_i         (1'b0),
-      .awcache_i        ('0),
-      .awprot_i         (m_axi_awprot),
-      .awqos_i          ('0),
-      .wvalid_i         (m_axi_wvalid),
-      .wready_i         (m_axi_wready),
-      .wdata_i          (m_axi_wdata),
-      .wstrb_i          (m_axi_wstrb),
-      .wlast_i          (m_axi_wlast),
-      .bvalid_i         (m_axi_bvalid),
-      .bready_i         (m_axi_bready),
-      .bid_i            (m_axi_bid),
-      .bresp_i          (m_axi_bresp),
-      .arvalid_i        (m_axi_arvalid),
-      .arready_i        (m_axi_arready),
-      .arid_i           (m_axi_arid),
-      .araddr_i         (m_axi_araddr),
-      .arlen_i          (m_axi_arlen),
-      .arsize_i         (m_axi_arsize),
-      .arburst_i        (m_axi_arburst),
-      .arlock_i         (1'b0),
-      .arcache_i        ('0),
-      .arprot_i         (m_axi_arprot),
-      .arqos_i          ('0),
-      .rvalid_i         (m_axi_rvalid),
-      .rready_i         (m_axi_rready),
-      .rid_i            (m_axi_rid),
-      .rdata_i          (m_axi_rdata),
-      .rresp_i          (m_axi_rresp),
-      .rlast_i          (m_axi_rlast)
+      `AXI4_PORTS(m_axi, m_axi),
+      `AXI4_NO_ATTRIBUTES
   );
 
   // A channel's wish for an address cannot be seen at the ports.

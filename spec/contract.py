@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -14,6 +15,9 @@ SOURCE: Final = Path("spec/contract.toml")
 PACKET_BYTES: Final = 64
 FLAG_BITS: Final = 32
 TYPE_BYTES: Final = {"u32": 4, "u64": 8, "i64": 8, "f32": 4}
+SCALARS: Final = ("int", "str", "bool")
+SIZES: Final = ("m", "k", "n", "count")
+"""What `shape` of an opcode may name in braces."""
 CODE_BITS: Final = {"opcodes": 32, "data_types": 2, "out_types": 2, "states": 2, "errors": 8}
 ENGINES: Final = ("none", "matrix", "vector")
 STAGES: Final = ("check", "submit", "engine")
@@ -336,6 +340,10 @@ def _keys(where: str, table: Mapping[str, Any], known: set[str], needed: set[str
 def _entry(where: str, kind: type[_Entry], table: Mapping[str, Any]) -> _Entry:
     listed = fields(kind)  # type: ignore[arg-type]
     _keys(where, table, {f.name for f in listed}, {f.name for f in listed if f.default is MISSING})
+    for each in listed:
+        # Annotations are texts here; those of other types are checked where they are read.
+        if each.type in SCALARS and type(table.get(each.name, each.default)).__name__ != each.type:
+            raise ContractError(f"{where}: {each.name} is {table[each.name]!r}; it must be {each.type}")
     return kind(**table)
 
 
@@ -446,6 +454,9 @@ def _check_flags(contract: Contract) -> None:
     for opcode in contract.opcodes:
         where = f"opcodes.{opcode.name}"
         _one_of(where, "engine", opcode.engine, ENGINES)
+        for _, size, *_ in string.Formatter().parse(opcode.shape):
+            if size is not None:
+                _one_of(where, "shape names", size, SIZES)
         for name in opcode.flags:
             _one_of(where, "flag", name, names)
         if bool(opcode.extensions) != ("EXT" in opcode.flags):

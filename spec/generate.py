@@ -74,7 +74,7 @@ def main() -> int:
             if not (ROOT / path).is_file() or (ROOT / path).read_text(encoding="utf-8") != text:
                 (ROOT / path).write_text(text, encoding="utf-8")
                 print(path)
-    except ContractError as error:
+    except (ContractError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

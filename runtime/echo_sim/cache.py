@@ -30,10 +30,13 @@ def kept() -> list[Kept]:
 
 
 def clear() -> int:
-    """Remove every folder of the cache and return the bytes freed. Running simulators go on running."""
+    """Remove every folder of the cache and return the bytes freed. Running simulators go on running.
+
+    Raises OSError: a folder cannot be removed.
+    """
     freed = 0
     for entry in kept():
-        shutil.rmtree(SIM_BUILD / entry.name, ignore_errors=True)
+        shutil.rmtree(SIM_BUILD / entry.name)
         freed += entry.nbytes
     return freed
 

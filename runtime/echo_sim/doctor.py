@@ -62,8 +62,9 @@ def _sources() -> str:
 
 
 def _builds() -> str:
-    places.SIM_BUILD.mkdir(parents=True, exist_ok=True)
-    if not os.access(places.SIM_BUILD, os.W_OK):
+    # The folder is made by the first build: what counts is whether that can make it.
+    present = next(each for each in (places.SIM_BUILD, *places.SIM_BUILD.parents) if each.exists())
+    if not present.is_dir() or not os.access(present, os.W_OK | os.X_OK):
         raise PermissionError(
             f"{places.SIM_BUILD} cannot be written; ${places.CACHE_VARIABLE} names another folder"
         )

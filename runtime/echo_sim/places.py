@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 
 PACKAGE: Final = Path(__file__).resolve().parent
 CACHE_VARIABLE: Final = "ECHO_NPU_CACHE"
-"""Names a folder that holds the builds in place of the usual one."""
+"""Names a folder in which builds are kept, in `echo-npu`, in place of the usual one."""
 RTL_VARIABLE: Final = "ECHO_NPU_RTL"
 """Names a folder whose sources are simulated in place of rtl/; it has the same files, npu.f among them."""
 
@@ -38,7 +38,8 @@ WAIVERS: Final = OWN_RTL / "waivers.vlt"
 
 def _builds() -> Path:
     if named := os.environ.get(CACHE_VARIABLE):
-        return Path(named).resolve()
+        # A folder of its own in it: whoever clears the cache deletes nothing else.
+        return Path(named).resolve() / "echo-npu"
     return CHECKOUT / "sim_build" if CHECKOUT else user_cache_path("echo-npu", appauthor=False)
 
 

@@ -40,8 +40,9 @@ def strings(text: str) -> Iterator[str]:
 
 
 def names_module(text: str, package: str) -> bool:
-    """Whether a string names a package or a module in it, as an import by name would."""
-    return bool(re.search(rf"(?<![\w./-]){package}(?:\.[a-z_]\w*)+\b(?!/)|^{package}$", text))
+    """Whether a string names a package or a module in it, as an import by name or a command line would."""
+    dotted = rf"(?<![\w./-]){package}\.(?:[a-zA-Z_]|$)(?!\w*/)"
+    return bool(re.search(rf"{dotted}|^{package}$|(?:\bimport|\bfrom|-m) +{package}\b", text))
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -54,6 +55,13 @@ def test_no_module_imports_itself_over_others(package: str) -> None:
 def test_a_circle_is_found() -> None:
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
     assert not cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+
+
+def test_what_is_delivered_and_what_searches_know_no_tests() -> None:
+    """Only tests import tests, benchmarks, examples and scripts."""
+    above = re.compile(r"^\s*(?:from|import) +(tests|benchmarks|examples|scripts)\b", re.MULTILINE)
+    files = [file for folder in ("runtime", "tb", "spec") for file in (ROOT / folder).rglob("*.py")]
+    assert not {str(file) for file in files if above.search(file.read_text(encoding="utf-8"))}
 
 
 @pytest.mark.parametrize(("package", "stranger"), [(p, s) for p, all_ in STRANGERS.items() for s in all_])
@@ -71,6 +79,9 @@ def test_a_module_in_a_string_is_found() -> None:
     assert names_module("tb.bench", "tb")
     assert names_module("import tb.bench", "tb")
     assert names_module("tb", "tb")
+    assert names_module("tb.", "tb")  # the beginning of an f-string
+    assert names_module("from tb import cli", "tb")
+    assert names_module("python -m tb uvm", "tb")
     assert not names_module("tb/bench.py", "tb")
     assert not names_module("npu_tb.sv", "tb")
     assert list(strings('"""tb.bench"""\nx = "tb.bench"')) == ["tb.bench"]

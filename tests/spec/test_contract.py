@@ -14,6 +14,8 @@ TEXT = (ROOT / SOURCE).read_text(encoding="utf-8")
     [
         ("code = ", "0x02\nengine", "0x01\nengine", "opcodes.ADD_TENSOR: code 1 is that of MATMUL"),
         ("code = ", "0xFF\nengine", "0x1_0000_0000\nengine", "opcodes.SYNC: code 4294967296 does not fit"),
+        ("code = ", "0x02\nengine", '"x"\nengine', "opcodes.ADD_TENSOR: code is 'x'; it must be int"),
+        ('shape = "', '{m}x{n}"', '{m}x{q}"', "shape names 'q'; it is one of m, k, n, count"),
         ("DONE = { code = ", "2", "1", "states.DONE: code 1 is that of BUSY"),
         ("TIMEOUT = { code = ", "17", "256", "errors.TIMEOUT: code 256 does not fit into 8"),
         ("INT8 = { code = ", "3", "4", "data_types.INT8: code 4 does not fit into 2 bits"),

@@ -5,7 +5,10 @@ Exit status: 0 all right, 1 a result differs or the device failed, 2 wrong argum
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import os
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -151,6 +154,26 @@ vector_cli.register(app)
 simulation_cli.register(app)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"echo-npu {importlib.metadata.version('echo-npu')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Run things on the ECHO NPU, in RTL simulation or on its functional model."""
+
+
 def main() -> None:
     """Entry point of `echo-npu`."""
-    app()
+    try:
+        app()
+        sys.stdout.flush()
+    except OSError as error:  # what the commands do not report themselves: standard output is full or closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is flushed at exit
+        sys.exit(f"error: standard output: {error.strerror}")

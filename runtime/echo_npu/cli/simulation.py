@@ -10,7 +10,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from echo_npu.cli.support import AsJson, table_console
+from echo_npu.cli.support import AsJson, reported, table_console
+from echo_npu.errors import NpuHostError
 from echo_sim import cache as kept_builds
 from echo_sim.doctor import findings
 from echo_sim.places import SIM_BUILD
@@ -37,8 +38,12 @@ def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False, as_json: AsJson = False
 ) -> None:
     """Show the simulators that were built and kept, or remove them."""
-    entries = kept_builds.kept()
-    freed = kept_builds.clear() if clear else 0
+    with reported():
+        try:
+            entries = kept_builds.kept()
+            freed = kept_builds.clear() if clear else 0
+        except OSError as error:
+            raise NpuHostError(f"the builds in {SIM_BUILD} cannot be read or removed: {error}") from None
     if as_json:
         facts = {"folder": str(SIM_BUILD), "kept": [asdict(each) for each in entries], "freed": freed}
         typer.echo(json.dumps(facts, indent=2))
@@ -47,7 +52,7 @@ def cache(
     for each in entries:
         table.add_row(each.name, f"{each.nbytes / 1e6:,.1f} MB", "simulator" if each.simulator else "")
     table_console().print(table)
-    total = sum(each.nbytes for each in entries)
+    total = freed if clear else sum(each.nbytes for each in entries)
     typer.echo(f"{'removed' if clear else 'kept'} {total / 1e6:,.1f} MB in {SIM_BUILD}")
 
 

@@ -1,0 +1,75 @@
+"""The builds that are kept: what is listed, and that nothing else is removed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from echo_sim import cache, doctor, places
+
+
+@pytest.fixture
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with a simulator of 100 bytes and a folder of 7."""
+    folder = tmp_path / "builds"
+    for name, file, size in (("small-fast", "fingerprint", 100), ("runs", "log", 7)):
+        (folder / name).mkdir(parents=True)
+        (folder / name / file).write_bytes(bytes(size))
+    monkeypatch.setattr(cache, "SIM_BUILD", folder)
+    return folder
+
+
+def test_simulators_are_told_from_other_folders(builds: Path) -> None:
+    assert cache.kept() == [cache.Kept("runs", 7, False), cache.Kept("small-fast", 100, True)]
+
+
+def test_clear_says_what_it_freed(builds: Path) -> None:
+    assert cache.clear() == 107
+    assert not list(builds.iterdir())
+    assert cache.clear() == 0
+
+
+def test_what_cannot_be_removed_is_not_counted(builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(cache.shutil, "rmtree", refused)
+    with pytest.raises(OSError, match="Permission denied"):
+        cache.clear()
+
+
+def test_a_named_folder_keeps_what_else_is_in_it(tmp_path: Path) -> None:
+    """ECHO_NPU_CACHE may be any folder: the cache is `echo-npu` in it."""
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "echo-npu" / "small-fast").mkdir(parents=True)
+    subprocess.run(
+        [sys.executable, "-c", "from echo_sim import cache; cache.clear()"],
+        env={**os.environ, places.CACHE_VARIABLE: str(tmp_path)},
+        check=True,
+    )
+    assert (tmp_path / "photos").is_dir()
+    assert not (tmp_path / "echo-npu" / "small-fast").exists()
+
+
+@pytest.mark.parametrize("above", ["file", "closed"])
+def test_doctor_says_where_nothing_can_be_built(
+    above: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "closed").mkdir()
+    monkeypatch.setattr(places, "SIM_BUILD", tmp_path / above / "echo-npu")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / "closed")
+    (finding,) = (each for each in doctor.findings() if each.name == "builds")
+    assert not finding.found
+    assert (
+        f"{tmp_path / above / 'echo-npu'} cannot be written; $ECHO_NPU_CACHE names another" in finding.detail
+    )
+
+
+def test_doctor_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "SIM_BUILD", tmp_path / "a" / "b")
+    (finding,) = (each for each in doctor.findings() if each.name == "builds")
+    assert finding.found
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         ):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
+    (source / "rtl" / "junk.log").write_text("What lies about in rtl/ is none of its sources.")
     done([sys.executable, *pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(source)], folder)
     (wheel,) = folder.glob("echo_npu-*.whl")
     done([sys.executable, "-m", "venv", str(folder / "venv")], folder)
+    held = {name.removeprefix("echo_sim/") for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in held if name.startswith("rtl/")} == {f for f in files if f.startswith("rtl/")}
     python = str(folder / "venv" / "bin" / "python")
     constraint = ["--constraint", str(ROOT / "requirements.lock")]
     done([python, *pip, "install", *constraint, f"{wheel}[sim]"], folder)

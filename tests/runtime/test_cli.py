@@ -1,6 +1,9 @@
 """The command line, on the functional model."""
 
+import importlib.metadata
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from typer.testing import CliRunner
 from echo_npu.benchmark import measure
 from echo_npu.cli import app
 from echo_npu.device import Device
+from echo_sim import cache
 
 KEYS = {
     "m", "k", "n", "dtype", "cycles", "macs", "utilisation", "roofline", "bit_exact", "max_rel_error",
@@ -22,6 +26,25 @@ def call(*words: str) -> tuple[int, str, str]:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr
+
+
+def test_version() -> None:
+    status, out, _ = call("--version")
+    assert status == 0
+    assert out.split() == ["echo-npu", importlib.metadata.version("echo-npu")]
+
+
+def test_output_that_goes_nowhere_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from echo_npu.cli.app import main; main()", "cache", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output: No space left on device\n"
 
 
 def test_matmul_json() -> None:
@@ -163,3 +186,13 @@ def test_relative_error_is_relative_to_the_terms() -> None:
     a, b = np.array([[1.0, -1.0]], np.float32), np.array([[1.0], [1.0]], np.float32)
     assert measure.relative_error(np.array([[0.5]], np.float32), a, b) == 0.25
     assert measure.relative_error(np.zeros((1, 1), np.float32), 0 * a, b) == 0
+
+
+def test_a_cache_that_cannot_be_cleared_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(cache, "clear", refused)
+    status, out, error = call("cache", "--clear")
+    assert (status, out) == (1, "")
+    assert "the host refused access to the builds in" in error

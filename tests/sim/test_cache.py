@@ -63,9 +63,7 @@ def test_doctor_says_where_nothing_can_be_built(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / "closed")
     (finding,) = (each for each in doctor.findings() if each.name == "builds")
     assert not finding.found
-    assert (
-        f"{tmp_path / above / 'echo-npu'} cannot be written; $ECHO_NPU_CACHE names another" in finding.detail
-    )
+    assert finding.detail.startswith(f"{tmp_path / above / 'echo-npu'} cannot be written; $ECHO_NPU_CACHE")
 
 
 def test_doctor_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

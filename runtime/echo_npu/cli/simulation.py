@@ -43,7 +43,7 @@ def cache(
             entries = kept_builds.kept()
             freed = kept_builds.clear() if clear else 0
         except OSError as error:
-            raise NpuHostError(f"the builds in {SIM_BUILD} cannot be read or removed: {error}") from None
+            raise NpuHostError(f"access to the builds in {SIM_BUILD}", error) from None
     if as_json:
         facts = {"folder": str(SIM_BUILD), "kept": [asdict(each) for each in entries], "freed": freed}
         typer.echo(json.dumps(facts, indent=2))

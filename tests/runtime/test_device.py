@@ -209,6 +209,16 @@ def test_hundreds_of_packets_take_one_doorbell(npu: Device, monkeypatch: pytest.
     assert npu.counters()["commands"] == 700
 
 
+@pytest.mark.parametrize("way", ["submit", "submit_batch"])
+def test_commands_that_fill_a_queue_exactly_do_not_wait(way: str) -> None:
+    """A ring takes one slot less than it has."""
+    with echo_npu.open("cmodel", ring_slots=8) as npu:
+        room = npu.capabilities.queue_depth if way == "submit" else 7
+        getattr(npu, way)([nop_packet()] * (room - 2) + memcpy_packets(0, 0x1000, 4, rows=2))
+        assert npu.backend.read_reg(regs.RETIRED) <= 1  # the model goes on by a command with each read
+        assert npu.counters()["commands"] == room - 1
+
+
 def test_the_ring_is_out_of_the_way_of_data_placed_by_hand(npu: Device) -> None:
     npu.submit_batch(memcpy_packets(0x1000_0000, 0x1000_0000 + 4096, 4096))
     npu.wait()

@@ -83,13 +83,16 @@ def test_missing_libpython(monkeypatch: pytest.MonkeyPatch) -> None:
         tools.find_libpython()
 
 
-def test_users_verilator_comes_first(bare_path: Path) -> None:
+@pytest.mark.parametrize("version", [(5, 36), (5, 40), (6, 0)])
+def test_users_verilator_comes_first(bare_path: Path, version: tuple[int, int]) -> None:
+    """The oldest that is good enough is 5.036."""
     for name in ("g++", "make", "perl"):
         stand_in(bare_path, name)
-    stand_in(bare_path, "verilator", "#!/bin/sh\necho 'Verilator 5.040 2025-09-01 rev v5.040'\n")
+    shown = f"{version[0]}.{version[1]:03d}"
+    stand_in(bare_path, "verilator", f"#!/bin/sh\necho 'Verilator {shown} 2025-09-01 rev v{shown}'\n")
     found = tools.find_verilator()
     assert found.program == bare_path / "verilator"
-    assert found.version == (5, 40)
+    assert found.version == version
 
 
 def test_old_verilator_is_passed_over(bare_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,6 +303,21 @@ def test_more_vector_programs_than_program_memory_holds(npu: Device, monkeypatch
     assert same_bits(npu.exp(SQUARE), npu.exp(npu.tensor(SQUARE)).to_numpy())
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_vector_programs_that_fill_program_memory_exactly(npu: Device, parts: int) -> None:
+    """They stay loaded from run to run."""
+    outs = [npu.empty((4,)) for _ in range(parts)]
+    with npu.record() as program:
+        for number, out in enumerate(outs):
+            write(npu, filler(number, npu.capabilities.program_words // parts), out)
+    assert "LOAD_PROGRAM" not in program.listing()
+    program.run()
+    before = npu.counters()["commands"]
+    program.run()
+    assert npu.counters()["commands"] == before + parts
+    assert [out.to_numpy()[0] for out in outs] == list(range(parts))
+
+
 def test_a_vector_program_that_is_too_large(npu: Device) -> None:
     with pytest.raises(NpuProgramMemoryError), npu.record():
         write(npu, filler(1, npu.capabilities.program_words + 1), npu.empty((4,)))

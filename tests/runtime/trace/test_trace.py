@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,17 @@ def test_commands_by_the_window_and_by_the_ring(board: Board) -> None:
     assert found[:2] == [("MATMUL 4x5x6", 100, 9, 0), ("NOP", 118, 1, 1)]
     assert found[2::2] == [("MEMCPY 2x4 bytes", 200 + 100 * i, 9, 2 + 2 * i) for i in range(3)]
     assert board.slices()[0]["args"]["engine cycles"] == 8
+
+
+def test_a_tail_outside_of_the_ring_submits_nothing(board: Board) -> None:
+    """The device refuses it."""
+    board.timeline.see([WriteReg(regs.RING_TAIL, 0), WriteReg(regs.RING_TAIL, 1)])  # there is no ring yet
+    board.ring(nop_packet(), nop_packet())
+    for tail in (8, 9):
+        board.timeline.see([WriteReg(regs.RING_TAIL, tail)])
+    board.ring(nop_packet())
+    board.events(*run(200, None, None, None, None))
+    assert [each["args"]["index"] for each in board.slices()] == [0, 1, 2]
 
 
 def fill(name: str) -> Program:
@@ -201,6 +213,17 @@ def test_a_full_record_is_cut(board: Board) -> None:
     assert [(each["ts"], each["dur"]) for each in board.slices()] == [(100, 100)]
 
 
+def test_a_timeline_is_cut_at_its_limit(tmp_path: Path) -> None:
+    """The title counts; the notice of the cut comes on top."""
+    board = Board(tmp_path / "timeline.json", limit=4)
+    queue = [(200 + number, TraceEventKind.QUEUE, 0, number) for number in range(9)]
+    board.events(*queue[:2], cycle=202)
+    assert not board.timeline.cut
+    with pytest.warns(TraceCutWarning, match="cut at cycle 102: it has its limit of 4 events"):
+        board.events(*queue[2:])
+    assert [event["ph"] for event in board.written()] == ["M", "C", "C", "C", "i"]
+
+
 def test_a_file_is_whole_at_every_flush_but_for_its_end(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     file = TraceFile(path)
@@ -223,6 +246,22 @@ def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
     file.close()
     assert json.loads(gzip.decompress((tmp_path / "events.json.gz").read_bytes())) == [{"name": "µ"}]
     refuses(ValueError, "cannot be written", TraceFile, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["events.json", "events.json.gz"])
+def test_a_forked_child_leaves_the_file_to_its_owner(tmp_path: Path, name: str) -> None:
+    file = TraceFile(tmp_path / name)
+    file.add({"number": 1})
+    file.flush()
+    if (child := os.fork()) == 0:
+        file.close()  # as at the exit of the child
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    file.add({"number": 2})
+    file.close()
+    written = (tmp_path / name).read_bytes()
+    text = gzip.decompress(written) if name.endswith(".gz") else written
+    assert json.loads(text) == [{"number": 1}, {"number": 2}]
 
 
 def test_a_full_disk_at_the_start_is_named() -> None:

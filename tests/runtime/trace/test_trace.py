@@ -126,6 +126,44 @@ def test_vector_programs_by_their_names(board: Board) -> None:
     assert names[1:] == ["a 1x9", "abc 1x9", "program at 6 1x9"]
 
 
+def test_a_program_that_is_overwritten_loses_its_name(board: Board) -> None:
+    board.timeline.describe([fill("a")])
+    board.memory |= {0x400: fill("a").code, 0x800: fill("abc").code}
+    for source in (0x400, 0x800):  # the second one has no name
+        board.window(*load_program_packets(source, len(fill("a")), 5))
+        board.window(*vector_command(5, rows=1, cols=9, output=Stream(RING)).packets())
+    board.events(*run(200, 1, 1, 1, 1))
+    assert [each["name"] for each in board.slices()][1::2] == ["a 1x9", "program at 5 1x9"]
+
+
+def test_the_ring_begins_again_after_a_reset(board: Board) -> None:
+    board.ring(nop_packet(), nop_packet())
+    board.timeline.see([WriteReg(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
+    board.tail = 0
+    board.ring(*matmul_packets(0, 0x1000, 0x2000, 4, 4, 4))
+    board.events(*run(200, 0, None))
+    assert [each["name"] for each in board.slices()] == ["MATMUL 4x4x4"]
+
+
+def test_many_commands_that_overlap_stay_on_the_tracks_of_their_engine(board: Board) -> None:
+    board.window(*(packet for _ in range(45) for packet in matmul_packets(0, 0x1000, 0x2000, 4, 4, 4)))
+    board.events(*((200 + number, TraceEventKind.START, 0) for number in range(45)))
+    board.events(*((300 + number, TraceEventKind.RETIRE) for number in range(45)))
+    assert [each["tid"] for each in board.slices()] == [*range(10, 50), *[49] * 5]
+
+
+def test_a_command_that_starts_as_another_retires_takes_its_row(board: Board) -> None:
+    board.window(*(packet for _ in range(2) for packet in matmul_packets(0, 0x1000, 0x2000, 4, 4, 4)))
+    board.events((200, TraceEventKind.START, 0), (210, TraceEventKind.RETIRE))
+    board.events((211, TraceEventKind.START, 0), (220, TraceEventKind.RETIRE))
+    assert len({each["tid"] for each in board.slices()}) == 1
+
+
+def test_a_window_that_began_before_the_record_starts_with_it(board: Board) -> None:
+    board.events((30, TraceEventKind.WINDOW, 0, 1, 1, 1))
+    assert {each["ts"] for each in board.written() if each["ph"] == "C"} == {0}
+
+
 def test_commands_of_one_engine_that_overlap_have_rows_of_their_own(board: Board) -> None:
     board.window(*(packet for _ in range(3) for packet in matmul_packets(0, 0x1000, 0x2000, 4, 4, 4)))
     board.events(

@@ -209,6 +209,19 @@ def test_hundreds_of_packets_take_one_doorbell(npu: Device, monkeypatch: pytest.
     assert npu.counters()["commands"] == 700
 
 
+@pytest.mark.parametrize("way", ["submit", "submit_batch"])
+def test_commands_that_fill_a_queue_exactly_do_not_wait(way: str) -> None:
+    """A ring takes one slot less than it has."""
+    with echo_npu.open("cmodel", ring_slots=8) as npu:
+        room = npu.capabilities.queue_depth if way == "submit" else 7
+        getattr(npu, way)([nop_packet()] * (room - 2) + memcpy_packets(0, 0x1000, 4, rows=2))
+        # The model executes a command with each read, so there is room for two slots now.
+        assert npu.backend.read_reg(regs.RETIRED) == 0
+        getattr(npu, way)(memcpy_packets(0, 0x1000, 4, rows=2))
+        assert npu.backend.read_reg(regs.RETIRED) < room - 1
+        assert npu.counters()["commands"] == room
+
+
 def test_the_ring_is_out_of_the_way_of_data_placed_by_hand(npu: Device) -> None:
     npu.submit_batch(memcpy_packets(0x1000_0000, 0x1000_0000 + 4096, 4096))
     npu.wait()
@@ -231,6 +244,24 @@ def test_execute_takes_any_length(npu: Device) -> None:
     npu.execute([nop_packet()] * 3000)
     npu.execute([])
     assert npu.counters()["commands"] == 3003
+
+
+def test_execute_takes_the_ring_for_what_the_queue_cannot_hold(
+    npu: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tails = register_writes(npu, monkeypatch, regs.RING_TAIL)
+    npu.execute([nop_packet()] * npu.capabilities.queue_depth)
+    assert tails == []
+    npu.execute([nop_packet()] * (npu.capabilities.queue_depth + 1))
+    assert len(tails) == 1
+
+
+def test_the_longest_ring() -> None:
+    with echo_npu.open("cmodel", ring_slots=65535) as npu:
+        npu.submit_batch([nop_packet()] * 3)
+        npu.wait()
+        assert npu.counters()["commands"] == 3
+    refuses(ValueError, "ring_slots is 65536", echo_npu.open, "cmodel", ring_slots=65536)
 
 
 def test_submit_refuses_what_is_no_packet(npu: Device) -> None:
@@ -367,11 +398,13 @@ def test_the_watchdog_ends_what_takes_too_long(npu: Device) -> None:
     npu.execute(long)
 
 
-def test_a_protected_ring_is_not_written(npu: Device) -> None:
+@pytest.mark.parametrize("slot", [0, 64, -1])
+def test_a_protected_ring_is_not_written(npu: Device, slot: int) -> None:
     npu.submit_batch([nop_packet()])
     npu.wait()
     ring = npu.backend.read_reg(regs.RING_BASE)
-    stray = memcpy_packets(0x1000, ring + 4096, 64)
+    place = ring + 64 * (slot % npu.backend.read_reg(regs.RING_SIZE))
+    stray = memcpy_packets(0x1000, place, 64)
     npu.execute(stray)
     npu.limit(protect_ring=True)
     npu.submit_batch([nop_packet()])
@@ -379,7 +412,7 @@ def test_a_protected_ring_is_not_written(npu: Device) -> None:
     npu.submit(stray)
     with pytest.raises(NpuDeviceError, match="PROTECTED") as caught:
         npu.wait()
-    assert (caught.value.code, caught.value.address) == (ErrorCode.PROTECTED, ring + 4096)
+    assert (caught.value.code, caught.value.address) == (ErrorCode.PROTECTED, place)
     npu.clear_error()
     npu.limit()
     npu.execute(stray)

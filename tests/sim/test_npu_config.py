@@ -65,6 +65,14 @@ def test_a_file_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         load_config(str(path))
 
 
+def test_only_a_file_that_ends_in_toml_is_a_configuration(tmp_path: Path) -> None:
+    (tmp_path / "small.txt").write_text(SMALL, encoding="utf-8")
+    (tmp_path / "folder.toml").mkdir()
+    for name in ("small.txt", "folder.toml"):
+        with pytest.raises(ConfigError, match=r"no configuration.*any TOML file"):
+            load_config(str(tmp_path / name))
+
+
 def test_random_configurations_are_those_of_their_seed() -> None:
     drawn = [load_config(f"random-{seed}") for seed in range(60)]
     assert drawn == [load_config(f"random-{seed}") for seed in range(60)]

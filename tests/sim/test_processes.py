@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from echo_sim.processes import run_bounded
+from echo_sim.processes import ChildProcess, run_bounded
 
 pytestmark = pytest.mark.usefixtures("usual_signals")
 
@@ -77,4 +77,31 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
             log=tmp_path / "log",
             timeout=1,
         )
+    assert _until(lambda: not _alive(int(pids.read_text())))
+
+
+def test_a_log_is_continued_only_if_asked(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for word, append, text in (
+        ("one", False, "one\n"),
+        ("two", True, "one\ntwo\n"),
+        ("three", False, "three\n"),
+    ):
+        run_bounded(["echo", word], env=os.environ, cwd=tmp_path, log=log, append=append, timeout=30)
+        assert log.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("sleep 600 & echo $! > pids", 0), ("trap '' TERM; echo $$ > pids; while :; do sleep 1; done", -9)],
+    ids=["left behind", "deaf to SIGTERM"],
+)
+def test_a_group_ends_whatever_it_does(tmp_path: Path, script: str, status: int) -> None:
+    pids = tmp_path / "pids"
+    log = tmp_path / "log"
+    with ChildProcess(["sh", "-c", script], env=os.environ, cwd=tmp_path, log=log) as child:
+        assert _until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        if status == 0:
+            assert child.wait(30) == 0
+    assert child.poll() == status
     assert _until(lambda: not _alive(int(pids.read_text())))

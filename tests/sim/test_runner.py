@@ -16,6 +16,7 @@ from echo_sim import build as builder
 from echo_sim import run as runs
 from echo_sim import tools
 from echo_sim.build import BuildError
+from echo_sim.cocotb_commands import Planned
 from echo_sim.config import ConfigError
 from echo_sim.designs import FileListError, read_file_list
 from echo_sim.processes import ChildProcess, run_bounded, stop_all
@@ -83,13 +84,16 @@ def test_missing_libpython(monkeypatch: pytest.MonkeyPatch) -> None:
         tools.find_libpython()
 
 
-def test_users_verilator_comes_first(bare_path: Path) -> None:
+@pytest.mark.parametrize("version", [(5, 36), (5, 40), (6, 0)])
+def test_users_verilator_comes_first(bare_path: Path, version: tuple[int, int]) -> None:
+    """The oldest that is good enough is 5.036."""
     for name in ("g++", "make", "perl"):
         stand_in(bare_path, name)
-    stand_in(bare_path, "verilator", "#!/bin/sh\necho 'Verilator 5.040 2025-09-01 rev v5.040'\n")
+    shown = f"{version[0]}.{version[1]:03d}"
+    stand_in(bare_path, "verilator", f"#!/bin/sh\necho 'Verilator {shown} 2025-09-01 rev v{shown}'\n")
     found = tools.find_verilator()
     assert found.program == bare_path / "verilator"
-    assert found.version == (5, 40)
+    assert found.version == version
 
 
 def test_old_verilator_is_passed_over(bare_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,6 +255,17 @@ class _Stub:
 )
 def test_no_test_is_never_green(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: str | None) -> None:
     monkeypatch.setattr(runs, "launch", _Stub(tmp_path, results))
+    with pytest.raises(SimulationError, match="ran no test"):
+        runs.run("small", "m", name="x", replay="make x", seed=3)
+
+
+def test_results_of_an_earlier_run_are_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = tmp_path / "x" / "results.xml"
+    results.parent.mkdir()
+    results.write_text('<testsuites><testsuite><testcase name="a"/></testsuite></testsuites>')
+    monkeypatch.setattr(runs, "RUNS", tmp_path)
+    monkeypatch.setattr(runs, "build", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(runs, "plan", lambda *_, **__: Planned([["true"]], {**os.environ, "PYTHONPATH": ""}))
     with pytest.raises(SimulationError, match="ran no test"):
         runs.run("small", "m", name="x", replay="make x", seed=3)
 

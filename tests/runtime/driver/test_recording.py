@@ -172,6 +172,15 @@ def test_a_constant_that_is_overwritten_is_the_same_in_every_run(npu: Device) ->
         assert (program.run()["counter"].to_numpy() == 1).all()
 
 
+def test_a_constant_that_fills_its_block_needs_no_command(npu: Device) -> None:
+    with npu.record() as program:
+        y = npu.tensor(np.full(16, 3, np.float32))
+        npu.copy(y)
+    assert len(program) == 1
+    program.run()
+    assert (y.to_numpy() == 3).all()
+
+
 def test_copies_from_the_host_keep_their_place(npu: Device) -> None:
     """The same tensor is written between two commands, and by memset."""
     with npu.record() as program:
@@ -301,6 +310,31 @@ def test_more_vector_programs_than_program_memory_holds(npu: Device, monkeypatch
     assert len(doorbells) == 2
     # What was loaded is known again.
     assert same_bits(npu.exp(SQUARE), npu.exp(npu.tensor(SQUARE)).to_numpy())
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_vector_programs_that_fill_program_memory_exactly(npu: Device, parts: int) -> None:
+    """They stay loaded from run to run."""
+    outs = [npu.empty((4,)) for _ in range(parts)]
+    with npu.record() as program:
+        for number, out in enumerate(outs):
+            write(npu, filler(number, npu.capabilities.program_words // parts), out)
+    assert "LOAD_PROGRAM" not in program.listing()
+    program.run()
+    before = npu.counters()["commands"]
+    program.run()
+    assert npu.counters()["commands"] == before + parts
+    assert [out.to_numpy()[0] for out in outs] == list(range(parts))
+
+
+def test_programs_are_loaded_together_up_to_the_last_word(npu: Device) -> None:
+    out = npu.empty((4,))
+    with npu.record() as program:
+        for number in range(4):
+            write(npu, filler(number, npu.capabilities.program_words // 2), out)
+    assert program.listing().count("LOAD_PROGRAM") == 2
+    program.run()
+    assert (out.to_numpy() == 3).all()
 
 
 def test_a_vector_program_that_is_too_large(npu: Device) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,17 @@ def test_commands_by_the_window_and_by_the_ring(board: Board) -> None:
     assert board.slices()[0]["args"]["engine cycles"] == 8
 
 
+def test_a_tail_outside_of_the_ring_submits_nothing(board: Board) -> None:
+    """The device refuses it."""
+    board.timeline.see([WriteReg(regs.RING_TAIL, 0), WriteReg(regs.RING_TAIL, 1)])  # there is no ring yet
+    board.ring(nop_packet(), nop_packet())
+    for tail in (8, 9):
+        board.timeline.see([WriteReg(regs.RING_TAIL, tail)])
+    board.ring(nop_packet())
+    board.events(*run(200, None, None, None, None))
+    assert [each["args"]["index"] for each in board.slices()] == [0, 1, 2]
+
+
 def fill(name: str) -> Program:
     b = Builder(name)
     with b.chunks():
@@ -112,6 +124,44 @@ def test_vector_programs_by_their_names(board: Board) -> None:
     board.events(*run(200, 1, 1, 1, 1))
     names = [each["name"] for each in board.slices()]
     assert names[1:] == ["a 1x9", "abc 1x9", "program at 6 1x9"]
+
+
+def test_a_program_that_is_overwritten_loses_its_name(board: Board) -> None:
+    board.timeline.describe([fill("a")])
+    board.memory |= {0x400: fill("a").code, 0x800: fill("abc").code}
+    for source in (0x400, 0x800):  # the second one has no name
+        board.window(*load_program_packets(source, len(fill("a")), 5))
+        board.window(*vector_command(5, rows=1, cols=9, output=Stream(RING)).packets())
+    board.events(*run(200, 1, 1, 1, 1))
+    assert [each["name"] for each in board.slices()][1::2] == ["a 1x9", "program at 5 1x9"]
+
+
+def test_the_ring_begins_again_after_a_reset(board: Board) -> None:
+    board.ring(nop_packet(), nop_packet())
+    board.timeline.see([WriteReg(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
+    board.tail = 0
+    board.ring(*matmul_packets(0, 0x1000, 0x2000, 4, 4, 4))
+    board.events(*run(200, 0, None))
+    assert [each["name"] for each in board.slices()] == ["MATMUL 4x4x4"]
+
+
+def test_many_commands_that_overlap_stay_on_the_tracks_of_their_engine(board: Board) -> None:
+    board.window(*(packet for _ in range(45) for packet in matmul_packets(0, 0x1000, 0x2000, 4, 4, 4)))
+    board.events(*((200 + number, TraceEventKind.START, 0) for number in range(45)))
+    board.events(*((300 + number, TraceEventKind.RETIRE) for number in range(45)))
+    assert [each["tid"] for each in board.slices()] == [*range(10, 50), *[49] * 5]
+
+
+def test_a_command_that_starts_as_another_retires_takes_its_row(board: Board) -> None:
+    board.window(*(packet for _ in range(2) for packet in matmul_packets(0, 0x1000, 0x2000, 4, 4, 4)))
+    board.events((200, TraceEventKind.START, 0), (210, TraceEventKind.RETIRE))
+    board.events((211, TraceEventKind.START, 0), (220, TraceEventKind.RETIRE))
+    assert len({each["tid"] for each in board.slices()}) == 1
+
+
+def test_a_window_that_began_before_the_record_starts_with_it(board: Board) -> None:
+    board.events((30, TraceEventKind.WINDOW, 0, 1, 1, 1))
+    assert {each["ts"] for each in board.written() if each["ph"] == "C"} == {0}
 
 
 def test_commands_of_one_engine_that_overlap_have_rows_of_their_own(board: Board) -> None:
@@ -201,6 +251,17 @@ def test_a_full_record_is_cut(board: Board) -> None:
     assert [(each["ts"], each["dur"]) for each in board.slices()] == [(100, 100)]
 
 
+def test_a_timeline_is_cut_at_its_limit(tmp_path: Path) -> None:
+    """The title counts; the notice of the cut comes on top."""
+    board = Board(tmp_path / "timeline.json", limit=4)
+    queue = [(200 + number, TraceEventKind.QUEUE, 0, number) for number in range(9)]
+    board.events(*queue[:2], cycle=202)
+    assert not board.timeline.cut
+    with pytest.warns(TraceCutWarning, match="cut at cycle 102: it has its limit of 4 events"):
+        board.events(*queue[2:])
+    assert [event["ph"] for event in board.written()] == ["M", "C", "C", "C", "i"]
+
+
 def test_a_file_is_whole_at_every_flush_but_for_its_end(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     file = TraceFile(path)
@@ -223,6 +284,22 @@ def test_an_empty_and_a_compressed_file(tmp_path: Path) -> None:
     file.close()
     assert json.loads(gzip.decompress((tmp_path / "events.json.gz").read_bytes())) == [{"name": "µ"}]
     refuses(ValueError, "cannot be written", TraceFile, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["events.json", "events.json.gz"])
+def test_a_forked_child_leaves_the_file_to_its_owner(tmp_path: Path, name: str) -> None:
+    file = TraceFile(tmp_path / name)
+    file.add({"number": 1})
+    file.flush()
+    if (child := os.fork()) == 0:
+        file.close()  # as at the exit of the child
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    file.add({"number": 2})
+    file.close()
+    written = (tmp_path / name).read_bytes()
+    text = gzip.decompress(written) if name.endswith(".gz") else written
+    assert json.loads(text) == [{"number": 1}, {"number": 2}]
 
 
 def test_a_full_disk_at_the_start_is_named() -> None:

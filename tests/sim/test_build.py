@@ -1,0 +1,78 @@
+"""A build is made once, and again when something that it depends on changes; no tool runs here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from echo_sim import build as builder
+from echo_sim.build import BuildError, build
+from echo_sim.designs import Design
+from echo_sim.tools import Verilator
+
+
+class Tools:
+    """Stands for Verilator and the compiler: counts their steps, and fails when `status` is not 0."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.status = 0
+
+    def __call__(self, command: list[str], *, cwd: Path, log: Path, **_: object) -> int:
+        self.steps += 1
+        log.write_text("%Error: a.sv:1: no\n")
+        (cwd / "top").touch()
+        return self.status
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    made = Tools()
+    monkeypatch.setattr(builder, "SIM_BUILD", tmp_path / "builds")
+    monkeypatch.setattr(builder, "find_verilator", lambda: Verilator(Path("verilator"), (5, 40), {}, {}))
+    monkeypatch.setattr(builder, "find_libpython", lambda: "")
+    monkeypatch.setattr(builder, "compiler_version", lambda: "g++")
+    monkeypatch.setattr(builder, "run_bounded", made)
+    monkeypatch.delenv(builder.COVERAGE_VARIABLE, raising=False)
+    return made
+
+
+@pytest.fixture
+def design(tmp_path: Path) -> Design:
+    for name in ("a.sv", "a.svh", "main.cpp", "main.hpp"):
+        (tmp_path / name).touch()
+    source, main = tmp_path / "a.sv", tmp_path / "main.cpp"
+    return Design("name", "top", (source,), {"Width": 3}, includes=(tmp_path,), main=main, cocotb=False)
+
+
+def test_a_build_is_made_once(tools: Tools, design: Design) -> None:
+    assert len({build(design, kind, quiet=True) for kind in ("fast", "waves", "fast", "waves")}) == 2
+    assert tools.steps == 4
+
+
+@pytest.mark.parametrize("name", ["a.sv", "a.svh", "main.cpp", "main.hpp"])
+def test_a_file_that_changes_is_built_again(tools: Tools, design: Design, tmp_path: Path, name: str) -> None:
+    build(design, quiet=True)
+    (tmp_path / name).write_text("// more")
+    build(design, quiet=True)
+    assert tools.steps == 4
+
+
+def test_a_simulator_that_is_gone_is_built_again(tools: Tools, design: Design) -> None:
+    (build(design, quiet=True) / "top").unlink()
+    build(design, quiet=True)
+    assert tools.steps == 4
+
+
+def test_a_build_that_failed_is_made_again(tools: Tools, design: Design, tmp_path: Path) -> None:
+    """Even if the sources are again those of the build before."""
+    build(design, quiet=True)
+    (tmp_path / "a.sv").write_text("wrong")
+    tools.status = 1
+    with pytest.raises(BuildError, match=r"%Error: a\.sv:1: no"):
+        build(design, quiet=True)
+    (tmp_path / "a.sv").write_text("")
+    tools.status = tools.steps = 0
+    build(design, quiet=True)
+    assert tools.steps == 2

@@ -1,0 +1,19 @@
+"""Designs have folders of their own: by configuration, kind of build and tree of sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from echo_sim.build import KINDS, build_directory
+from echo_sim.designs import npu_design
+from echo_sim.places import OWN_RTL
+
+
+def test_each_configuration_kind_and_tree_is_built_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    trees = [OWN_RTL, tmp_path / "one", tmp_path / "two"]
+    for tree in trees[1:]:
+        tree.mkdir()
+        (tree / "npu.f").touch()
+    designs = [npu_design(config, tree) for config in ("small", "default") for tree in trees]
+    folders = {build_directory(design, kind) for design in designs for kind in KINDS}
+    assert len(folders) == len(designs) * len(KINDS)

@@ -114,7 +114,7 @@ def pauses(probability: float) -> Iterator[bool]:
     return (random.random() < probability for _ in itertools.count())
 
 
-class Bench:
+class AxiSlaveTestbench:
     """Host channels, memory, and the check of every response."""
 
     def __init__(self, dut: SimHandleBase) -> None:
@@ -258,61 +258,61 @@ class Bench:
 @cocotb.parametrize(idle=[0.0, 0.4], backpressure=[0.0, 0.4], memory_stall=[0.0, 0.4])
 async def random_traffic(dut: SimHandleBase, idle: float, backpressure: float, memory_stall: float) -> None:
     """Reads and writes of every kind with refused and failing ones in between, all outstanding at once."""
-    bench = Bench(dut)
-    bench.fill(READ_PAGES)
-    await bench.start(idle, backpressure, memory_stall)
+    testbench = AxiSlaveTestbench(dut)
+    testbench.fill(READ_PAGES)
+    await testbench.start(idle, backpressure, memory_stall)
     for _ in range(150):
-        for action, pages in ((bench.write, WRITE_PAGES), (bench.read, READ_PAGES)):
+        for action, pages in ((testbench.write, WRITE_PAGES), (testbench.read, READ_PAGES)):
             dice = random.random()
             action(random_bad() if dice < 0.2 else random_faulty() if dice < 0.3 else random_good(pages))
-    await bench.drain()
+    await testbench.drain()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def only_refused(dut: SimHandleBase) -> None:
     """Nothing but refused traffic: all answered, nothing reaches the memory, good traffic works after it."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = AxiSlaveTestbench(dut)
+    await testbench.start()
     for _ in range(40):
-        bench.write(random_bad())
-        bench.read(random_bad())
-    bench.write(Burst(1, 0x2000_0000, 256, FULL_SIZE, Kind.INCR) if LANES <= 16 else random_bad())
-    await bench.drain()
-    assert not bench.target.bytes
+        testbench.write(random_bad())
+        testbench.read(random_bad())
+    testbench.write(Burst(1, 0x2000_0000, 256, FULL_SIZE, Kind.INCR) if LANES <= 16 else random_bad())
+    await testbench.drain()
+    assert not testbench.target.bytes
     page = WRITE_PAGES[0]
-    bench.write(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
-    await bench.drain()
-    bench.read(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
-    await bench.drain()
+    testbench.write(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
+    await testbench.drain()
+    testbench.read(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
+    await testbench.drain()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def long_stalls(dut: SimHandleBase) -> None:
     """Each channel on either side stands still for long; nothing is lost and nothing overruns."""
-    bench = Bench(dut)
-    bench.fill(READ_PAGES)
-    await bench.start()
-    write, read = bench.memory.write_if, bench.memory.read_if
+    testbench = AxiSlaveTestbench(dut)
+    testbench.fill(READ_PAGES)
+    await testbench.start()
+    write, read = testbench.memory.write_if, testbench.memory.read_if
     for channel in (
         write.aw_channel,
         write.w_channel,
         write.b_channel,
         read.ar_channel,
         read.r_channel,
-        bench.aw,
-        bench.w,
-        bench.b,
-        bench.ar,
-        bench.r,
+        testbench.aw,
+        testbench.w,
+        testbench.b,
+        testbench.ar,
+        testbench.r,
     ):
         channel.pause = True
         for _ in range(2 * MAX_OUTSTANDING):
-            bench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=Kind.INCR))
-            bench.read(dataclasses.replace(random_good(READ_PAGES), length=1, kind=Kind.INCR))
+            testbench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=Kind.INCR))
+            testbench.read(dataclasses.replace(random_good(READ_PAGES), length=1, kind=Kind.INCR))
         await ClockCycles(dut.clk_i, 500)
-        assert bench.waiting > 0
+        assert testbench.waiting > 0
         channel.pause = False
-        await bench.drain()
+        await testbench.drain()
 
 
 async def _gaps(dut: SimHandleBase, valid: str, ready: str, beats: int) -> int:
@@ -331,26 +331,26 @@ async def _gaps(dut: SimHandleBase, valid: str, ready: str, beats: int) -> int:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def throughput(dut: SimHandleBase) -> None:
     """Long bursts pass at one beat a cycle, and single-beat bursts follow each other without a pause."""
-    bench = Bench(dut)
-    bench.fill(READ_PAGES)
-    await bench.start()
+    testbench = AxiSlaveTestbench(dut)
+    testbench.fill(READ_PAGES)
+    await testbench.start()
     beats = min(256, PAGE // LANES)
     task = cocotb.start_soon(_gaps(dut, "s_axi_rvalid", "s_axi_rready", beats))
-    bench.read(Burst(0, READ_PAGES[0], beats, FULL_SIZE, Kind.INCR))
+    testbench.read(Burst(0, READ_PAGES[0], beats, FULL_SIZE, Kind.INCR))
     assert await task == 0, "the read burst had gaps"
-    await bench.drain()
+    await testbench.drain()
 
     task = cocotb.start_soon(_gaps(dut, "m_axi_wvalid", "m_axi_wready", beats))
-    bench.write(Burst(0, WRITE_PAGES[0], beats, FULL_SIZE, Kind.INCR))
+    testbench.write(Burst(0, WRITE_PAGES[0], beats, FULL_SIZE, Kind.INCR))
     assert await task == 0, "the write burst had gaps"
-    await bench.drain()
+    await testbench.drain()
 
     # Addresses alone: as many as may be outstanding leave back to back, and no more than that.
-    bench.memory.read_if.r_channel.pause = True
-    bench.memory.read_if.ar_channel.queue_occupancy_limit = -1
+    testbench.memory.read_if.r_channel.pause = True
+    testbench.memory.read_if.ar_channel.queue_occupancy_limit = -1
     task = cocotb.start_soon(_gaps(dut, "m_axi_arvalid", "m_axi_arready", MAX_OUTSTANDING))
     for index in range(2 * MAX_OUTSTANDING):
-        bench.read(Burst(index % 4, READ_PAGES[1] + LANES * index, 1, FULL_SIZE, Kind.INCR))
+        testbench.read(Burst(index % 4, READ_PAGES[1] + LANES * index, 1, FULL_SIZE, Kind.INCR))
     assert await task == 0, "read addresses had gaps"
     for _ in range(50):
         await RisingEdge(dut.clk_i)
@@ -359,5 +359,5 @@ async def throughput(dut: SimHandleBase) -> None:
             "more bursts outstanding than allowed"
         )
     await RisingEdge(dut.clk_i)
-    bench.memory.read_if.r_channel.pause = False
-    await bench.drain()
+    testbench.memory.read_if.r_channel.pause = False
+    await testbench.drain()

@@ -19,7 +19,7 @@ MANY_ROWS, ACC_ENTRIES, BLOCK_M = 12, 128, BLOCK_X
 INPUTS = ("abort_i", "panel_valid_i", "row_next_i")
 
 
-class Promised(Enum):
+class ActivationFeederSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     K_OUTER = "several K tiles of several N tiles, K outside"
@@ -135,7 +135,7 @@ def shown(dut: Any) -> Row:
 @cocotb.test()
 async def random_panels(dut: Any) -> None:
     """Every row reaches the array in the one order, with all that travels with it."""
-    situations = Situations(Promised)
+    situations = Situations(ActivationFeederSituation)
     await reset(dut, *INPUTS)
     memory: PanelMemory[RowPanel] = PanelMemory(dut)
     expected: deque[Row] = deque()
@@ -173,26 +173,27 @@ async def random_panels(dut: Any) -> None:
         quiet = 0 if offered else quiet + 1
         waiting = 0 if take or not offered else waiting + 1
         assert quiet < 3000, "no rows come"
-        situations.saw(Promised.WAITING, waiting > 20)
+        situations.saw(ActivationFeederSituation.WAITING, waiting > 20)
         if (done := memory.follow()) is not None:
             panels += 1
             many = done.kb > TILE and done.nb > TILE
-            situations.saw(Promised.N_OUTER, many and done.n_outer)
-            situations.saw(Promised.K_OUTER, many and not done.n_outer)
-            situations.saw(Promised.TURNED, done.k_rows)
-            situations.saw(Promised.STRAIGHT, not done.k_rows)
-            situations.saw(Promised.HALF, done.flat == 1 and done.nb > TILE)
-            situations.saw(Promised.QUARTER, done.flat == 2 and done.nb > TILE)
-            situations.saw(Promised.SHORT_K, done.kb % TILE)
-            situations.saw(Promised.SHORT_M, done.xb % TILE)
+            situations.saw(ActivationFeederSituation.N_OUTER, many and done.n_outer)
+            situations.saw(ActivationFeederSituation.K_OUTER, many and not done.n_outer)
+            situations.saw(ActivationFeederSituation.TURNED, done.k_rows)
+            situations.saw(ActivationFeederSituation.STRAIGHT, not done.k_rows)
+            situations.saw(ActivationFeederSituation.HALF, done.flat == 1 and done.nb > TILE)
+            situations.saw(ActivationFeederSituation.QUARTER, done.flat == 2 and done.nb > TILE)
+            situations.saw(ActivationFeederSituation.SHORT_K, done.kb % TILE)
+            situations.saw(ActivationFeederSituation.SHORT_M, done.xb % TILE)
             situations.saw(
-                Promised.PARTS, done.kind == DataType.INT8 and done.depth < 4 * (done.k0 + done.kb)
+                ActivationFeederSituation.PARTS,
+                done.kind == DataType.INT8 and done.depth < 4 * (done.k0 + done.kb),
             )
         if abort:
-            situations.saw(Promised.ABORT, expected)
+            situations.saw(ActivationFeederSituation.ABORT, expected)
             memory.forget()
             expected.clear()
             quiet = 0
-    situations.saw(Promised.EARLY, memory.early)
+    situations.saw(ActivationFeederSituation.EARLY, memory.early)
     situations.check()
     assert panels > 100

@@ -21,7 +21,7 @@ INPUTS = ("abort_i", "start_i", "next_i", "command_i")
 MEMORY = 1 << 29
 
 
-class Promised(Enum):
+class BlockIteratorSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     NOT_FLAT = "several blocks of a product that is not flat"
@@ -139,7 +139,7 @@ async def follow(dut: Any, blocks: list[Block], *, whole: bool, chance: float) -
 @cocotb.test()
 async def random_walks(dut: Any) -> None:
     """Every block of every product, then none; aborts."""
-    situations = Situations(Promised)
+    situations = Situations(BlockIteratorSituation)
     await reset(dut, *INPUTS)
     for _ in situations.rounds(250):
         command = draw()
@@ -150,7 +150,7 @@ async def random_walks(dut: Any) -> None:
         if aborted:
             await follow(dut, blocks[: random.randrange(len(blocks))], whole=False, chance=chance)
             await pulse(dut, "abort_i")
-            situations.saw(Promised.ABORT)
+            situations.saw(BlockIteratorSituation.ABORT)
         else:
             await follow(dut, blocks, whole=True, chance=chance)
         for _ in range(random.choice((1, 3))):
@@ -159,14 +159,15 @@ async def random_walks(dut: Any) -> None:
             assert not dut.end_o.value
         if aborted:
             continue
-        flats = (Promised.NOT_FLAT, Promised.HALF, Promised.QUARTER)
+        flats = (BlockIteratorSituation.NOT_FLAT, BlockIteratorSituation.HALF, BlockIteratorSituation.QUARTER)
         situations.saw(flats[blocks[0].flat], len({block.n0 for block in blocks}) > 1)
-        situations.saw(Promised.MANY_M, command.m > BLOCK_M)
-        situations.saw(Promised.INTEGER, command.kind == DataType.INT8 and command.k % 4)
-        situations.saw(Promised.OUTER, command.batch0 > 1 and command.batch1 > 1)
+        situations.saw(BlockIteratorSituation.MANY_M, command.m > BLOCK_M)
+        situations.saw(BlockIteratorSituation.INTEGER, command.kind == DataType.INT8 and command.k % 4)
+        situations.saw(BlockIteratorSituation.OUTER, command.batch0 > 1 and command.batch1 > 1)
         situations.saw(
-            Promised.LAST_PART, command.m > BLOCK_M and command.m % BLOCK_M and blocks[-1].nb % TILE
+            BlockIteratorSituation.LAST_PART,
+            command.m > BLOCK_M and command.m % BLOCK_M and blocks[-1].nb % TILE,
         )
         strides = command.src1.batch0_stride, command.src2.batch0_stride, command.dst.batch0_stride
-        situations.saw(Promised.ANY_STRIDE, command.batch0 == 1 and max(strides) > MEMORY)
+        situations.saw(BlockIteratorSituation.ANY_STRIDE, command.batch0 == 1 and max(strides) > MEMORY)
     situations.check()

@@ -20,7 +20,7 @@ TRANSPOSED = 1 << TAG_BITS - 1
 """A bit of the tag, as the feeders have it."""
 
 
-class Promised(Enum):
+class TileBufferSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FULL = "all blocks full"
@@ -60,7 +60,7 @@ class Block:
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """Blocks come out in order, whole, and not before their time; the buffer says what it holds."""
-    situations = Situations(Promised)
+    situations = Situations(TileBufferSituation)
     await reset(dut, *INPUTS)
     blocks: deque[Block] = deque()
     index, may_write, writing, reading = 0, True, 1.0, 1.0
@@ -94,13 +94,13 @@ async def random_traffic(dut: Any) -> None:
             assert int(dut.index_o.value) == index
             expected, written = front.line(index)
             assert int(dut.data_o.value) & written == expected
-        situations.saw(Promised.FULL, complete == BLOCKS)
-        situations.saw(Promised.FULL_SOON, last and not may_write)
-        situations.saw(Promised.PARTLY, not front.complete and front.rows and readable == EARLY)
-        situations.saw(Promised.SAME_CLOCK, release and last)
-        situations.saw(Promised.TURNED, take and front.turned and index == TILE - 1)
-        situations.saw(Promised.STRAIGHT, take and not front.turned and index == TILE - 1)
-        situations.saw(Promised.SHORT, take and front.height < TILE)
+        situations.saw(TileBufferSituation.FULL, complete == BLOCKS)
+        situations.saw(TileBufferSituation.FULL_SOON, last and not may_write)
+        situations.saw(TileBufferSituation.PARTLY, not front.complete and front.rows and readable == EARLY)
+        situations.saw(TileBufferSituation.SAME_CLOCK, release and last)
+        situations.saw(TileBufferSituation.TURNED, take and front.turned and index == TILE - 1)
+        situations.saw(TileBufferSituation.STRAIGHT, take and not front.turned and index == TILE - 1)
+        situations.saw(TileBufferSituation.SHORT, take and front.height < TILE)
         if write:
             blocks[-1].rows.append(row)
         if take:
@@ -108,7 +108,7 @@ async def random_traffic(dut: Any) -> None:
         if release:
             blocks.popleft()
         if abort:
-            situations.saw(Promised.ABORT, blocks)
+            situations.saw(TileBufferSituation.ABORT, blocks)
             blocks.clear()
             index = 0
             # Whoever writes is aborted, too.

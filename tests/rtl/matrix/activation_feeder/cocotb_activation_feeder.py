@@ -58,7 +58,7 @@ class RowPanel(Panel):
 
 
 @dataclass(frozen=True)
-class Row:
+class ArrayRow:
     """What the array gets with a row."""
 
     words: list[int]
@@ -74,7 +74,7 @@ class Row:
     n_tiles: int
 
 
-def rows_of(panel: RowPanel) -> Iterator[Row]:
+def rows_of(panel: RowPanel) -> Iterator[ArrayRow]:
     """All rows, in the one order."""
     k_tiles, n_tiles = range(0, panel.kb, TILE), range(0, panel.nb, TILE)
     if panel.n_outer:
@@ -85,7 +85,7 @@ def rows_of(panel: RowPanel) -> Iterator[Row]:
         words = min(TILE, panel.kb - k)
         elements = min(4 * TILE, panel.depth - 4 * (panel.k0 + k)) if panel.kind == DataType.INT8 else words
         for m in range(panel.xb):
-            yield Row(
+            yield ArrayRow(
                 [panel.words[k + lane][m] if lane < words else 0 for lane in range(TILE)],
                 n // TILE * (BLOCK_M >> panel.flat) + m,
                 panel.kind == DataType.INT8,
@@ -117,11 +117,11 @@ def draw() -> RowPanel:
     return RowPanel(random.random() < 0.5, False, kb, mb, words, kind, depth, k0, nb, first_k, last_k, flat)
 
 
-def shown(dut: Any) -> Row:
+def shown(dut: Any) -> ArrayRow:
     """The row at the ports."""
     bits = int(dut.row_o.value)
     flags = ("row_integer_o", "row_first_o", "row_last_o", "row_tile_first_o", "row_tile_last_o")
-    return Row(
+    return ArrayRow(
         [bits >> 32 * lane & 0xFFFF_FFFF for lane in range(TILE)],
         int(dut.row_acc_addr_o.value),
         *(bool(getattr(dut, name).value) for name in flags),
@@ -138,7 +138,7 @@ async def random_panels(dut: Any) -> None:
     situations = Situations(ActivationFeederSituation)
     await reset(dut, *INPUTS)
     memory: PanelMemory[RowPanel] = PanelMemory(dut)
-    expected: deque[Row] = deque()
+    expected: deque[ArrayRow] = deque()
     pace = 1.0
     quiet = waiting = panels = 0
     for turn in situations.rounds(25_000):

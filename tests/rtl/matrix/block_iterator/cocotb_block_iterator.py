@@ -11,7 +11,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from echo_npu.spec.data_types import DataType
 from tb.blocks import parameter
-from tests.rtl.matrix.commands import MatrixCommand, Operand
+from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import pulse, reset
 
@@ -36,7 +36,7 @@ class BlockIteratorSituation(Enum):
 
 
 @dataclass(frozen=True)
-class Block:
+class WalkStep:
     """One step of a walk."""
 
     src1: int
@@ -72,7 +72,7 @@ def depths(length: int, most: int, *, opening: bool) -> Iterator[tuple[int, int]
         start += step
 
 
-def walk(command: MatrixCommand) -> Iterator[Block]:
+def walk(command: MatrixCommand) -> Iterator[WalkStep]:
     """All blocks, in the one order."""
     flat = 2 if command.m <= BLOCK_M // 4 else 1 if command.m <= BLOCK_M // 2 else 0
     wide = 2 if flat == 2 else 1
@@ -86,7 +86,7 @@ def walk(command: MatrixCommand) -> Iterator[Block]:
             for n0, nb in cuts(command.n, columns):
                 for m0, mb in cuts(command.m, BLOCK_M):
                     for k0, kb in depths(depth, TILE * BLOCK_K_TILES // wide, opening=opening):
-                        yield Block(*addresses, m0, k0, n0, mb, kb, nb, k0 == 0, k0 + kb == depth, flat)
+                        yield WalkStep(*addresses, m0, k0, n0, mb, kb, nb, k0 == 0, k0 + kb == depth, flat)
                     opening = False
 
 
@@ -97,11 +97,11 @@ def draw() -> MatrixCommand:
         (1, BLOCK_M // 4, BLOCK_M // 4 + 1, BLOCK_M // 2, BLOCK_M, random.randint(1, 3 * BLOCK_M))
     )
 
-    def operand() -> Operand:
+    def operand() -> MatrixOperand:
         strides = [
             random.randrange(1 << 20) if count > 1 else random.getrandbits(32) for count in (batch0, batch1)
         ]
-        return Operand(random.randrange(MEMORY - (1 << 24)), random.getrandbits(32), *strides)
+        return MatrixOperand(random.randrange(MEMORY - (1 << 24)), random.getrandbits(32), *strides)
 
     return MatrixCommand(
         operand(), operand(), operand(), batch0, batch1, m, random.choice((1, 7, 64, random.randint(1, 120))),
@@ -109,11 +109,11 @@ def draw() -> MatrixCommand:
     )  # fmt: skip
 
 
-def shown(dut: Any) -> Block:
+def shown(dut: Any) -> WalkStep:
     """The block at the ports."""
     numbers = ("src1_addr_o", "src2_addr_o", "dst_addr_o", "m0_o", "k0_o", "n0_o", "mb_o", "kb_o", "nb_o")
     values = [int(getattr(dut, name).value) for name in numbers]
-    return Block(*values, bool(dut.first_k_o.value), bool(dut.last_k_o.value), int(dut.flat_o.value))
+    return WalkStep(*values, bool(dut.first_k_o.value), bool(dut.last_k_o.value), int(dut.flat_o.value))
 
 
 async def start(dut: Any, command: MatrixCommand) -> None:
@@ -122,7 +122,7 @@ async def start(dut: Any, command: MatrixCommand) -> None:
     await pulse(dut, "start_i")
 
 
-async def follow(dut: Any, blocks: list[Block], *, whole: bool, chance: float) -> None:
+async def follow(dut: Any, blocks: list[WalkStep], *, whole: bool, chance: float) -> None:
     """Take these blocks; with `whole` the last one ends the walk."""
     for place, block in enumerate(blocks):
         waiting = True

@@ -18,7 +18,7 @@ from tb.blocks import parameter
 from tests.rtl.matrix.channels import ReadChannel, WriteChannel
 from tests.rtl.matrix.commands import MatrixCommand
 from tests.rtl.matrix.epilogues import draw_epilogue
-from tests.rtl.matrix.products import Product, draw_product
+from tests.rtl.matrix.products import DrawnProduct, draw_product
 from tests.rtl.matrix.regions import Places
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
@@ -103,7 +103,7 @@ class MatrixEngineSituation(Enum):
     RESET = "a reset with a command inside"
 
 
-def draw(places: Places) -> Product:
+def draw(places: Places) -> DrawnProduct:
     """A random product of any kind, small enough for many of them."""
     command = draw_epilogue(MatrixCommand())
     while True:
@@ -144,7 +144,7 @@ class MatrixEngineTestbench:
         """Begin as after a reset."""
         for channel in (self.left, self.right, self.vectors, self.results):
             channel.forget()
-        self.inside: deque[Product] = deque()
+        self.inside: deque[DrawnProduct] = deque()
         self.macs = 0  # of the commands inside
         self.quiet = 0  # clocks in which nothing happened
         self.idle = 0  # clocks without a multiply-add
@@ -270,7 +270,7 @@ class MatrixEngineTestbench:
         self.check_order(channel, product)
         channel.bring(product, rows)
 
-    def check_order(self, channel: ReadChannel, product: Product) -> None:
+    def check_order(self, channel: ReadChannel, product: DrawnProduct) -> None:
         """Of a product that is not wider than high, weights come first."""
         if product.command.m < product.command.n:
             return
@@ -296,7 +296,7 @@ class MatrixEngineTestbench:
         self.inside[0].result.check(transfer)
         self.results.expect(transfer)
 
-    def finish(self, product: Product) -> None:
+    def finish(self, product: DrawnProduct) -> None:
         """The oldest command has ended."""
         for channel in (self.left, self.right, self.vectors):
             assert all(owner is not product for owner in channel.owners), "operands of no use"
@@ -319,7 +319,7 @@ class MatrixEngineTestbench:
         saw(MatrixEngineSituation.ABORT_TWO, len(self.inside) == 2)
         saw(MatrixEngineSituation.ABORT_IDLE, not self.inside)
 
-    def note(self, product: Product) -> None:
+    def note(self, product: DrawnProduct) -> None:
         """Note what a command was that has given its result."""
         command, saw = product.command, self.situations.saw
         integer = command.kind == DataType.INT8

@@ -45,7 +45,7 @@ class PanelLoaderSituation(Enum):
 
 
 @dataclass(frozen=True)
-class Panel:
+class LoadedPanel:
     """A panel: its ports, and what it must be on chip.
 
     Attributes: words (uint32 [k, x]).
@@ -90,7 +90,7 @@ class Panel:
         return entries
 
 
-def draw() -> Panel:
+def draw() -> LoadedPanel:
     """A random panel that fits."""
     kind, k_rows, wide = random.choice(list(DataType)), random.random() < 0.5, random.random() < 0.4
     most_k, most_x = TILE * K_TILES // (2 if wide else 1), BLOCK_X * (2 if wide else 1)
@@ -123,7 +123,7 @@ def draw() -> Panel:
     rows = tuple(row.tobytes() for row in (stored if k_rows else np.ascontiguousarray(stored.T)))
     stride = random.randrange(1 << 16)
     base = random.randrange(1 << 28)
-    return Panel(kind, k_rows, wide, base, stride, depth, k0, random.randrange(1000), words, rows)
+    return LoadedPanel(kind, k_rows, wide, base, stride, depth, k0, random.randrange(1000), words, rows)
 
 
 class PanelLoaderTestbench:
@@ -137,10 +137,10 @@ class PanelLoaderTestbench:
     def forget(self) -> None:
         """Begin as after a reset."""
         self.memory: dict[int, list[int]] = {}
-        self.panel: Panel | None = None  # offered
-        self.coming: deque[Panel] = deque()  # asked for, not complete
+        self.panel: LoadedPanel | None = None  # offered
+        self.coming: deque[LoadedPanel] = deque()  # asked for, not complete
         self.beats: deque[tuple[int, bool]] = deque()  # data to come, and whether it ends a row
-        self.held: deque[Panel] = deque()  # complete and not freed
+        self.held: deque[LoadedPanel] = deque()  # complete and not freed
         self.loaded = 0
         self.rows = 0  # of memory, complete
 
@@ -184,7 +184,7 @@ class PanelLoaderTestbench:
             self.situations.saw(PanelLoaderSituation.ABORT, self.beats)
             self.forget()
 
-    def offer(self, panel: Panel) -> None:
+    def offer(self, panel: LoadedPanel) -> None:
         """Show a panel at the ports."""
         dut = self.dut
         dut.kind_i.value, dut.k_rows_i.value, dut.wide_i.value = (
@@ -196,7 +196,7 @@ class PanelLoaderTestbench:
         dut.k0_i.value, dut.kb_i.value = panel.k0, panel.kb
         dut.x0_i.value, dut.xb_i.value = panel.x0, panel.xb
 
-    def accepted(self, panel: Panel) -> None:
+    def accepted(self, panel: LoadedPanel) -> None:
         """Memory brings the panel's rows, each from its first byte, with zeros behind its last."""
         self.coming.append(panel)
         for row in panel.rows:
@@ -235,7 +235,7 @@ class PanelLoaderTestbench:
         if random.random() < 0.05:
             self.compare(panel, said)
 
-    def compare(self, panel: Panel, rows: int) -> None:
+    def compare(self, panel: LoadedPanel, rows: int) -> None:
         """Look for the first rows of the panel that comes, or has just come."""
         half = self.loaded % 2 << ADDRESS_BITS - 1
         for address, words in panel.entries(rows).items():

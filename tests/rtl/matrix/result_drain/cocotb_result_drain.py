@@ -13,7 +13,7 @@ from cocotb.triggers import RisingEdge
 
 from echo_npu.spec.data_types import DataType
 from tests.rtl.matrix.arithmetic import Words, as_number, draw_words
-from tests.rtl.matrix.commands import MatrixCommand, Operand
+from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.matrix.epilogues import draw_epilogue, stored
 from tests.rtl.matrix.vectors import VectorChannel, Vectors
 from tests.rtl.situations import Situations
@@ -49,7 +49,7 @@ class ResultDrainSituation(Enum):
 
 
 @dataclass(frozen=True)
-class Block:
+class ResultBlock:
     """A result block, and its sums: uint32 [mb, nb rounded up to tiles]."""
 
     command: MatrixCommand
@@ -94,7 +94,7 @@ class Block:
             )
 
 
-def draw() -> Block:
+def draw() -> ResultBlock:
     """A random block of a random command."""
     mb, nb = (
         random.choice((1, 1, 5, random.randint(1, BLOCK_M))),
@@ -102,7 +102,7 @@ def draw() -> Block:
     )
     m0, n0 = random.choice((0, BLOCK_M)), random.choice((0, BLOCK_N))
     command = MatrixCommand(
-        dst=Operand(row_stride=random.randrange(1 << 16)),
+        dst=MatrixOperand(row_stride=random.randrange(1 << 16)),
         m=m0 + mb,
         n=n0 + nb,
         row_scales=random.randrange(0, 1 << 28, 4),
@@ -111,7 +111,7 @@ def draw() -> Block:
     if random.random() < 0.7:
         command = draw_epilogue(command)
     sums = draw_words(mb * -(-nb // TILE) * TILE).reshape(mb, -1)
-    return Block(command, random.randrange(1 << 28), m0, mb, n0, nb, Vectors(command), sums)
+    return ResultBlock(command, random.randrange(1 << 28), m0, mb, n0, nb, Vectors(command), sums)
 
 
 class ResultDrainTestbench:
@@ -126,7 +126,7 @@ class ResultDrainTestbench:
     def forget(self) -> None:
         """Begin as after a reset."""
         self.channel.forget()
-        self.blocks: deque[Block] = deque()
+        self.blocks: deque[ResultBlock] = deque()
         self.ring: list[Words] = []  # all sums since reset
         self.coming: deque[Words] = deque()  # that the array has yet to bring
         self.written = self.read = 0
@@ -143,7 +143,7 @@ class ResultDrainTestbench:
         self.blocks.append(block)
         self.coming.extend(block.entries())
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: ResultBlock) -> None:
         """Show a block at the ports."""
         dut = self.dut
         dut.command_i.value, dut.base_i.value = block.command.bits(len(dut.command_i)), block.base
@@ -153,7 +153,7 @@ class ResultDrainTestbench:
         self.channel.wanted.extend(block.vectors.transfers(block.m0, block.mb, block.n0, block.nb))
         self.count(block)
 
-    def count(self, block: Block) -> None:
+    def count(self, block: ResultBlock) -> None:
         """Note what a block is."""
         command, saw = block.command, self.situations.saw
         plain = command == replace(

@@ -34,7 +34,7 @@ class TileBufferSituation(Enum):
 
 
 @dataclass
-class Block:
+class BufferedBlock:
     """A block that is being written, or waits."""
 
     tag: int
@@ -62,7 +62,7 @@ async def random_traffic(dut: Any) -> None:
     """Blocks come out in order, whole, and not before their time; the buffer says what it holds."""
     situations = Situations(TileBufferSituation)
     await reset(dut, *INPUTS)
-    blocks: deque[Block] = deque()
+    blocks: deque[BufferedBlock] = deque()
     index, may_write, writing, reading = 0, True, 1.0, 1.0
     for turn in situations.rounds(15_000):
         if turn % 60 == 0:
@@ -70,9 +70,9 @@ async def random_traffic(dut: Any) -> None:
         write = may_write and random.random() < writing
         if write and (not blocks or blocks[-1].complete):
             blocks.append(
-                Block(random.getrandbits(TAG_BITS), random.choice((1, TILE, random.randint(1, TILE))))
+                BufferedBlock(random.getrandbits(TAG_BITS), random.choice((1, TILE, random.randint(1, TILE))))
             )
-        front = blocks[0] if blocks else Block(random.getrandbits(TAG_BITS), TILE)
+        front = blocks[0] if blocks else BufferedBlock(random.getrandbits(TAG_BITS), TILE)
         readable = front.complete or (EARLY and not front.turned and index < len(front.rows))
         lines = TILE if front.turned else front.height
         take = readable and random.random() < reading

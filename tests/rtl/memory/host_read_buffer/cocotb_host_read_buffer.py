@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from tests.rtl.handshakes import Ready, Source, vary
+from tests.rtl.handshakes import HandshakeSource, Ready, vary
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
@@ -33,7 +33,7 @@ class HostReadBufferTestbench:
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.addresses = Source(dut, "arvalid_i", "arready_o", "arlen_i")
+        self.addresses = HandshakeSource(dut, "arvalid_i", "arready_o", "arlen_i")
         self.data = Ready(dut, "rvalid_o", "rready_i", ["rid_o", "rdata_o", "rresp_o", "rlast_o"])
         self.accepting = self.answering = 1.0
         self.forget()

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from tests.rtl.handshakes import Ready, Source, vary
+from tests.rtl.handshakes import HandshakeSource, Ready, vary
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
@@ -35,8 +35,8 @@ class HostWriteBufferTestbench:
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.addresses = Source(dut, "awvalid_i", "awready_o", "aw_i")
-        self.data = Source(dut, "wvalid_i", "wready_o", "beat_i")
+        self.addresses = HandshakeSource(dut, "awvalid_i", "awready_o", "aw_i")
+        self.data = HandshakeSource(dut, "wvalid_i", "wready_o", "beat_i")
         self.responses = Ready(dut, "bvalid_o", "bready_i", ["bid_o", "bresp_o"])
         self.issue = Ready(dut, "awvalid_o", "awready_i", ["aw_o"])
         self.writes = Ready(dut, "wvalid_o", "wready_i", ["beat_o"])

@@ -14,8 +14,8 @@ from cocotb.triggers import RisingEdge
 from tb.blocks import parameter
 from tests.rtl.memory.memory_controller.address_port import HOST, AddressPort
 from tests.rtl.memory.memory_controller.channels import Client, ReadClient, WriteClient
-from tests.rtl.memory.memory_controller.dram import Dram, Order, as_b, as_r
-from tests.rtl.memory.memory_controller.host import Host
+from tests.rtl.memory.memory_controller.dram import AnswerOrder, BurstMemory, as_b, as_r
+from tests.rtl.memory.memory_controller.host import HostTraffic
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, start_clock
 from tests.rtl.transfers import PAGE, check_burst
@@ -91,8 +91,8 @@ class MemoryControllerTestbench:
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.dram = Dram(dut, BUS)
-        self.host = Host(dut, BUS)
+        self.dram = BurstMemory(dut, BUS)
+        self.host = HostTraffic(dut, BUS)
         self.reads = [ReadClient(dut, i, BUS) for i in range(READS)]
         self.writes = [WriteClient(dut, i, BUS) for i in range(WRITES)]
         self.clients: list[Client] = [*self.reads, *self.writes]
@@ -153,7 +153,7 @@ class MemoryControllerTestbench:
         paces = CHANCES if all_at_work else (*CHANCES, 1.0, 0.02)
         works = (1.0, 0.3) if all_at_work else (1.0, 0.1, 0.01, 0.0)
         dram.accept_ar, dram.give_r, dram.accept_aw, dram.accept_w, dram.give_b = random.choices(paces, k=5)
-        dram.order = random.choice(list(Order))
+        dram.order = random.choice(list(AnswerOrder))
         dram.failing = random.choice((0.0, 0.05, 0.5))
         host.reading, host.writing = random.choices(works, k=2)
         host.reads.chance, host.writes.chance = random.choices(CHANCES, k=2)

@@ -23,8 +23,15 @@ from echo_npu.vector.isa import (
 from tests.rtl.elements import as_number
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
-from tests.rtl.vector.vector_core.commands import LANES, VECTOR_LENGTH, Job, Rule, Step, draw
-from tests.rtl.vector.vector_core.pipeline import Pipeline, Place, Word, words_of
+from tests.rtl.vector.vector_core.commands import (
+    LANES,
+    VECTOR_LENGTH,
+    CommandCourse,
+    ProgramRule,
+    ReachedInstruction,
+    draw,
+)
+from tests.rtl.vector.vector_core.pipeline import IssuedWord, Pipeline, Place, words_of
 from tests.rtl.windows import word as window_word
 
 BEATS = VECTOR_LENGTH // LANES
@@ -89,7 +96,7 @@ class VectorCoreSituation(Enum):
     RESET_BUSY = "a reset with results on their way to the output"
 
 
-class State(Enum):
+class CommandState(Enum):
     """Where a command is."""
 
     IDLE = auto()
@@ -146,13 +153,13 @@ class VectorCoreTestbench:
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.state = State.IDLE
+        self.state = CommandState.IDLE
         self.windows, self.output = Windows(), Output()
         self.pipeline = Pipeline()
-        self.job: Job | None = None
+        self.job: CommandCourse | None = None
         self.base = 0  # of the program, among addresses
         self.row = self.at = 0  # the step of the row
-        self.words: list[Word] = []  # those of the instruction still to be issued
+        self.words: list[IssuedWord] = []  # those of the instruction still to be issued
         self.fetched: int | None = None
         self.now: set[Place] = set()  # written in this row
         self.before: set[Place] = set()
@@ -163,11 +170,11 @@ class VectorCoreTestbench:
     # --- the command ----------------------------------------------------------------------------------------
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> ReachedInstruction | None:
         """The instruction at issue."""
-        return self.job.steps[self.at] if self.job and self.state == State.RUN else None
+        return self.job.steps[self.at] if self.job and self.state == CommandState.RUN else None
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: CommandCourse) -> None:
         """Put a command on the ports."""
         dut, command = self.dut, job.command
         self.job = job
@@ -186,7 +193,7 @@ class VectorCoreTestbench:
 
     def begin_row(self) -> None:
         """The first instruction comes in the next clock."""
-        self.state, self.at = State.RUN, 0
+        self.state, self.at = CommandState.RUN, 0
         self.before |= self.now
         self.now = set()
         self.chunk_loops = 0
@@ -210,7 +217,9 @@ class VectorCoreTestbench:
 
     # --- clocks ---------------------------------------------------------------------------------------------
 
-    async def clock(self, *, start: Job | None = None, abort: bool = False, reset: bool = False) -> None:
+    async def clock(
+        self, *, start: CommandCourse | None = None, abort: bool = False, reset: bool = False
+    ) -> None:
         """One clock: choose inputs, judge the outputs, follow."""
         dut = self.dut
         dut.start_i.value, dut.abort_i.value = int(start is not None), int(abort)
@@ -240,7 +249,7 @@ class VectorCoreTestbench:
         self.windows.clock()
         self.failed = False
         if abort or reset:
-            self.state = State.IDLE
+            self.state = CommandState.IDLE
             self.words = []
             self.pipeline.clear()
             self.output.level = 0
@@ -272,7 +281,7 @@ class VectorCoreTestbench:
             bits |= (window[2] >= descriptor.passes if there else random.getrandbits(1)) << stream
         return bits
 
-    def shown(self, word: Word | None, ready: int) -> int:
+    def shown(self, word: IssuedWord | None, ready: int) -> int:
         """The words of all windows: noise where none is read or it is not there."""
         words = random.getrandbits(WORD_BITS * INPUTS) if random.random() < 0.3 else 0
         if word is None or self.job is None:
@@ -288,11 +297,13 @@ class VectorCoreTestbench:
                 words |= part << WORD_BITS * stream
         return words
 
-    def judge(self, word: Word | None, issued: Word | None, *, starved: bool, blocked: bool) -> None:
+    def judge(
+        self, word: IssuedWord | None, issued: IssuedWord | None, *, starved: bool, blocked: bool
+    ) -> None:
         """Compare what the ports say in this clock."""
         dut, step = self.dut, self.step
         broken = step is not None and step.broken is not None
-        assert bool(dut.busy_o.value) == (self.state != State.IDLE)
+        assert bool(dut.busy_o.value) == (self.state != CommandState.IDLE)
         assert bool(dut.fault_o.value) == broken, step
         if broken and step:
             assert int(dut.fault_address_o.value) == self.base + step.number
@@ -309,16 +320,16 @@ class VectorCoreTestbench:
         assert int(dut.window_advance_o.value) == moved, step
         if moved and step:
             assert int(dut.window_granules_o.value) == -(-step.elements // CHUNK_MULTIPLE), step
-        assert bool(dut.row_end_o.value) == (self.state == State.END and self.pipeline.empty)
+        assert bool(dut.row_end_o.value) == (self.state == CommandState.END and self.pipeline.empty)
         self.judge_output()
 
-    def judge_fetch(self, issued: Word | None) -> None:
+    def judge_fetch(self, issued: IssuedWord | None) -> None:
         """The instruction that is next is fetched one clock ahead, and nothing else while one waits."""
         dut, step, job = self.dut, self.step, self.job
         wanted = None
         if job and (
-            self.state == State.BEGIN
-            or (self.state == State.END and self.pipeline.empty and not self.last_row)
+            self.state == CommandState.BEGIN
+            or (self.state == CommandState.END and self.pipeline.empty and not self.last_row)
         ):
             wanted = job.command.entry
         elif job and step and not step.broken and (step.control or (issued and issued.last)):
@@ -346,26 +357,26 @@ class VectorCoreTestbench:
             shown = int(dut.out_word_o.value) & (1 << 32 * word.count) - 1
             assert shown == word.expected, f"{word.step} word {word.beat} of row {self.row}"
 
-    def follow(self, issued: Word | None, *, start: bool) -> None:
+    def follow(self, issued: IssuedWord | None, *, start: bool) -> None:
         """Pass the clock edge."""
         step = self.step
-        ended = self.state == State.END and self.pipeline.empty
+        ended = self.state == CommandState.END and self.pipeline.empty
         if issued and issued.writes:
             self.now.add(issued.writes)
         self.pipeline.step(issued)
         if start:
-            self.state = State.BEGIN
-        elif self.state == State.BEGIN:
+            self.state = CommandState.BEGIN
+        elif self.state == CommandState.BEGIN:
             self.begin_row()
         elif ended and self.last_row:
-            self.state = State.IDLE
+            self.state = CommandState.IDLE
         elif ended:
             self.row += 1
             self.begin_row()
         elif step is None:
             return
         elif step.broken:
-            self.state, self.failed = State.IDLE, True
+            self.state, self.failed = CommandState.IDLE, True
         elif step.control:
             self.control(step)
         elif issued:
@@ -374,11 +385,11 @@ class VectorCoreTestbench:
                 self.at += 1
                 self.prepare()
 
-    def control(self, step: Step) -> None:
+    def control(self, step: ReachedInstruction) -> None:
         """A control instruction is done."""
         assert step.decoded is not None
         if step.decoded.form == Form.END:
-            self.state = State.END
+            self.state = CommandState.END
             return
         if step.decoded.form == Form.STEP:
             self.windows.move(step.decoded.instruction.imm)
@@ -389,8 +400,8 @@ class VectorCoreTestbench:
 
     def cover(
         self,
-        word: Word | None,
-        issued: Word | None,
+        word: IssuedWord | None,
+        issued: IssuedWord | None,
         waits: list[Place],
         *,
         starved: bool,
@@ -403,11 +414,11 @@ class VectorCoreTestbench:
         busy = any(each is not None and each.out for each in (pipeline.execute, pipeline.write))
         saw(VectorCoreSituation.ABORT_BUSY, abort and pipeline.execute is not None and busy)
         saw(VectorCoreSituation.ABORT_WAITING, abort and word is not None and issued is None)
-        saw(VectorCoreSituation.ABORT_BEGIN, abort and self.state == State.BEGIN)
+        saw(VectorCoreSituation.ABORT_BEGIN, abort and self.state == CommandState.BEGIN)
         saw(VectorCoreSituation.RESET_BUSY, reset and pipeline.execute is not None and busy)
         if abort or reset:
             return
-        saw(VectorCoreSituation.WAITS_AT_END, self.state == State.END and not pipeline.empty)
+        saw(VectorCoreSituation.WAITS_AT_END, self.state == CommandState.END and not pipeline.empty)
         if step is None:
             return
         if step.broken:
@@ -456,7 +467,7 @@ class VectorCoreTestbench:
         elif op == Op.NEXT and self.job and self.job.steps[self.at + 1].number == number + 1:
             self.loops.pop()
 
-    def cover_word(self, word: Word, instruction: Instruction) -> None:
+    def cover_word(self, word: IssuedWord, instruction: Instruction) -> None:
         """A word that is issued."""
         saw, pipeline, step = self.situations.saw, self.pipeline, word.step
         saw(Executed[instruction.op.name])
@@ -509,7 +520,7 @@ class VectorCoreTestbench:
             saw(VectorCoreSituation.SEGMENTS, step.done >= self.job.command.output.length)
             saw(VectorCoreSituation.SHORT_OUT, word.count < LANES)
 
-    def cover_counters(self, word: Word, instruction: Instruction) -> None:
+    def cover_counters(self, word: IssuedWord, instruction: Instruction) -> None:
         """What only counters tell."""
         saw, step = self.situations.saw, word.step
         row, batch0, batch1 = self.counters()
@@ -521,10 +532,10 @@ class VectorCoreTestbench:
         saw(VectorCoreSituation.BATCH1, OPERAND_CODES["batch1"] in sources and batch1)
 
 
-async def run(testbench: VectorCoreTestbench, job: Job, stop: int) -> None:
+async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int) -> None:
     """A command from start to end, or to an abort or reset after so many clocks, if that is before."""
     await testbench.clock(start=job)
-    while testbench.state != State.IDLE:
+    while testbench.state != CommandState.IDLE:
         if stop == 0:
             by_reset = random.random() < 0.3
             for _ in range(random.choice((1, 1, 3))):
@@ -538,7 +549,7 @@ async def run(testbench: VectorCoreTestbench, job: Job, stop: int) -> None:
 async def random_programs(dut: Any) -> None:
     """What comes out, and when, is what the functional model says; a broken rule is told at once, with the
     number of the instruction."""
-    situations = Situations(VectorCoreSituation, Executed, Read, Rule)
+    situations = Situations(VectorCoreSituation, Executed, Read, ProgramRule)
     await reset(dut, *INPUTS_AT_REST)
     testbench = VectorCoreTestbench(dut, situations)
     await testbench.clock()

@@ -13,8 +13,9 @@
 
 `else
 
-// While this is true no rule is checked. On a module's own bench all inputs are random at time 0, also clock and reset.
-`ifdef NPU_BENCH
+// While this is true no rule is checked. On a module's own testbench all inputs are random at time 0, also clock and
+// reset.
+`ifdef NPU_TESTBENCH
 `define NPU_RESET !rst_ni || $time == 0
 `else
 `define NPU_RESET !rst_ni

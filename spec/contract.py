@@ -34,7 +34,7 @@ class ContractError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Region:
+class RegionEntry:
     """A range of physical addresses."""
 
     name: str
@@ -50,7 +50,7 @@ class Region:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opcode:
+class OpcodeEntry:
     """A command."""
 
     name: str
@@ -64,7 +64,7 @@ class Opcode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flag:
+class FlagEntry:
     """A modifier of commands, of one bit or more."""
 
     name: str
@@ -75,7 +75,7 @@ class Flag:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElementType:
+class ElementTypeEntry:
     """A type of operands or of results."""
 
     name: str
@@ -85,7 +85,7 @@ class ElementType:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class StateEntry:
     """A state of the device."""
 
     name: str
@@ -94,7 +94,7 @@ class State:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Error:
+class ErrorEntry:
     """An error code."""
 
     name: str
@@ -105,7 +105,7 @@ class Error:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limit:
+class LimitEntry:
     """The greatest legal value of something."""
 
     name: str
@@ -171,7 +171,7 @@ class Word:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operand:
+class OperandEntry:
     """An operand of instructions, or a bank of them with consecutive codes; `id` is its name in RTL."""
 
     id: str
@@ -184,7 +184,7 @@ class Operand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instruction:
+class InstructionEntry:
     """An opcode of the vector engine."""
 
     name: str
@@ -202,7 +202,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knob:
+class KnobEntry:
     """A setting of the memory model."""
 
     name: str
@@ -222,22 +222,22 @@ class Knob:
 class Contract:
     """Everything in `contract.toml`, checked."""
 
-    regions: tuple[Region, ...]
-    opcodes: tuple[Opcode, ...]
-    flags: tuple[Flag, ...]
-    data_types: tuple[ElementType, ...]
-    out_types: tuple[ElementType, ...]
-    states: tuple[State, ...]
-    errors: tuple[Error, ...]
-    limits: tuple[Limit, ...]
+    regions: tuple[RegionEntry, ...]
+    opcodes: tuple[OpcodeEntry, ...]
+    flags: tuple[FlagEntry, ...]
+    data_types: tuple[ElementTypeEntry, ...]
+    out_types: tuple[ElementTypeEntry, ...]
+    states: tuple[StateEntry, ...]
+    errors: tuple[ErrorEntry, ...]
+    limits: tuple[LimitEntry, ...]
     packets: tuple[Packet, ...]
     words: tuple[Word, ...]
     partials: int
     inputs: int
-    operands: tuple[Operand, ...]
-    instructions: tuple[Instruction, ...]
+    operands: tuple[OperandEntry, ...]
+    instructions: tuple[InstructionEntry, ...]
     channels: tuple[str, ...]
-    knobs: tuple[Knob, ...]
+    knobs: tuple[KnobEntry, ...]
     statistics: Mapping[str, str]
     trace_kinds: tuple[str, ...]
     operations: tuple[str, ...]
@@ -250,11 +250,11 @@ class Contract:
         """The word called `name`."""
         return next(each for each in self.words if each.name == name)
 
-    def codes(self, table: str) -> tuple[ElementType, ...]:
+    def codes(self, table: str) -> tuple[ElementTypeEntry, ...]:
         """The types that a flag's `values` names."""
         return self.data_types if table == "data_types" else self.out_types
 
-    def flag(self, name: str) -> Flag:
+    def flag(self, name: str) -> FlagEntry:
         """The flag called `name`."""
         return next(each for each in self.flags if each.name == name)
 
@@ -263,12 +263,12 @@ class Contract:
         """Bytes of device memory, which begins at address 0."""
         return sum(region.bytes for region in self.regions if region.kind == "memory")
 
-    def legal_flags(self, opcode: Opcode) -> int:
+    def legal_flags(self, opcode: OpcodeEntry) -> int:
         """All bits that `opcode` understands."""
         return sum(flag_mask(self.flag(name)) for name in opcode.flags)
 
 
-def flag_mask(flag: Flag) -> int:
+def flag_mask(flag: FlagEntry) -> int:
     """The bits of a flag."""
     return ((1 << flag.width) - 1) << flag.bit
 
@@ -301,22 +301,22 @@ def parse(text: str) -> Contract:
     ):
         _keys(table, read[table], keys, keys)
     contract = Contract(
-        regions=_entries("regions", read["regions"], Region),
-        opcodes=_entries("opcodes", read["opcodes"], Opcode),
-        flags=_entries("flags", read["flags"], Flag),
-        data_types=_entries("data_types", read["data_types"], ElementType),
-        out_types=_entries("out_types", read["out_types"], ElementType),
-        states=_entries("states", read["states"], State),
-        errors=_entries("errors", read["errors"], Error),
-        limits=_entries("limits", read["limits"], Limit),
+        regions=_entries("regions", read["regions"], RegionEntry),
+        opcodes=_entries("opcodes", read["opcodes"], OpcodeEntry),
+        flags=_entries("flags", read["flags"], FlagEntry),
+        data_types=_entries("data_types", read["data_types"], ElementTypeEntry),
+        out_types=_entries("out_types", read["out_types"], ElementTypeEntry),
+        states=_entries("states", read["states"], StateEntry),
+        errors=_entries("errors", read["errors"], ErrorEntry),
+        limits=_entries("limits", read["limits"], LimitEntry),
         packets=tuple(_packet(name, table) for name, table in read["packets"].items()),
         words=tuple(_word(name, table) for name, table in read["words"].items()),
         partials=read["vector"]["partials"],
         inputs=read["vector"]["inputs"],
-        operands=_entries("operands", read["operands"], Operand, key="id"),
-        instructions=_entries("instructions", read["instructions"], Instruction),
+        operands=_entries("operands", read["operands"], OperandEntry, key="id"),
+        instructions=_entries("instructions", read["instructions"], InstructionEntry),
         channels=tuple(read["model"]["channels"]),
-        knobs=_entries("knobs", read["knobs"], Knob),
+        knobs=_entries("knobs", read["knobs"], KnobEntry),
         statistics=read["statistics"],
         trace_kinds=tuple(read["trace"]["kinds"]),
         operations=tuple(read["player"]["operations"]),

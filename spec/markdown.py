@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from spec.contract import Contract, ContractError, Instruction, Operand, PacketField
+from spec.contract import Contract, ContractError, InstructionEntry, OperandEntry, PacketField
 from spec.marked_page import with_part
 
 Maker: TypeAlias = Callable[[Contract], list[str]]
@@ -113,7 +113,7 @@ def _descriptor(contract: Contract) -> list[str]:
     return _table(("word", "bits", "field", "meaning"), rows)
 
 
-def _operand_names(operand: Operand) -> tuple[str, str]:
+def _operand_names(operand: OperandEntry) -> tuple[str, str]:
     if operand.count == 1:
         return operand.name, str(operand.first)
     names = [f"{operand.name}{i}" for i in range(operand.count)]
@@ -127,7 +127,7 @@ def _operands(contract: Contract) -> list[str]:
     return _table(("operand", "code", "as dst", "as a, b, c"), rows)
 
 
-def _syntax(each: Instruction) -> str:
+def _syntax(each: InstructionEntry) -> str:
     if each.sources:
         return f"{each.mnemonic} d, {', '.join('abc'[: each.sources])}"
     return f"{each.mnemonic} m" if each.form == "step" else each.mnemonic

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Final
 
-from spec.contract import Contract, Flag, Packet, PacketField, Word, flag_mask
+from spec.contract import Contract, FlagEntry, Packet, PacketField, Word, flag_mask
 
 _FORMATS: Final = {"u32": "I", "u64": "Q", "i64": "q", "f32": "f"}
 _WIDTH: Final = 104
@@ -122,7 +122,7 @@ _OUT_TYPE: Final = "Type of the result of a MATMUL; the number is that of its OU
 _STAGES: Final = 'Where each error is found: the "check" of a packet, its "submit", or its "engine".'
 
 
-def _flag(contract: Contract, flag: Flag) -> list[str]:
+def _flag(contract: Contract, flag: FlagEntry) -> list[str]:
     users = [each.name for each in contract.opcodes if flag.name in each.flags]
     whose = "" if len(users) == len(contract.opcodes) else f"{', '.join(users)}: "
     value = f"0x{flag_mask(flag):X}" if flag.width > 1 else f"1 << {flag.bit}"

@@ -170,7 +170,7 @@ def run_block(
     folder = "/".join(test_module.split(".")[:-1])
     result = run(
         # Inputs are random at time 0, so no rule holds then (rtl/npu_assert.svh).
-        dataclasses.replace(design, defines={"NPU_BENCH": "1"}),
+        dataclasses.replace(design, defines={"NPU_TESTBENCH": "1"}),
         test_module,
         kind,
         name=name,

@@ -61,7 +61,7 @@ def coverage_file(run_directory: Path) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class TestOutcome:
-    """One cocotb test: what it did, and how fast. `cycles` assumes the 10 ns clock of the benches."""
+    """One cocotb test: what it did, and how fast. `cycles` assumes the 10 ns clock of the testbenches."""
 
     __test__ = False
 

@@ -88,8 +88,8 @@ def blocks_of(file: str) -> list[str]:
     """Return the test files of module testbenches that contain this file, relative to the repository."""
     found = []
     for path in sorted((ROOT / "tests" / "rtl").glob("*/*/test_*.py")):
-        benches = [*path.parent.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{path.parent.name}.sv")]
-        held = {source.name for source in sources_of(*benches)}
+        testbench = [*path.parent.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{path.parent.name}.sv")]
+        held = {source.name for source in sources_of(*testbench)}
         if file in held or f"/{file}" in path.read_text(encoding="utf-8"):
             found.append(str(path.relative_to(ROOT)))
     return found

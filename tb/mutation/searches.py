@@ -1,7 +1,7 @@
 """Search for the known bugs with random campaigns, without the tests that were written for them.
 
-A line `Search: fuzz 30000`, `Search: uvm errors 20` or `Search: bench vector/stream_window` in a patch of
-tests/bugs names the campaign that must find the bug, and its size, or the module on whose bench random
+A line `Search: fuzz 30000`, `Search: uvm errors 20` or `Search: testbench vector/stream_window` in a patch of
+tests/bugs names the campaign that must find the bug, and its size, or the module on whose testbench random
 traffic must find it.
 """
 
@@ -24,7 +24,7 @@ from tb.repository import ROOT
 
 TIMEOUT_S: Final = 1800.0
 CAMPAIGNS: Final = ("fuzz", "faults", "uvm")
-BENCH: Final = "bench"
+TESTBENCH: Final = "testbench"
 
 
 class SearchError(ValueError):
@@ -35,7 +35,7 @@ class SearchError(ValueError):
 class Search:
     """A campaign of `count` packets, faults or programs; for pyuvm, programs of `sequence`.
 
-    The campaign `bench` is the random traffic on the bench of `module`, a folder below tests/rtl.
+    The campaign `testbench` is the random traffic on the testbench of `module`, a folder below tests/rtl.
     """
 
     campaign: str
@@ -60,9 +60,9 @@ def parse_search(text: str) -> Search:
     words = text.split()
     if len(words) == 2 + (words[:1] == ["uvm"]) and words[0] in CAMPAIGNS and words[-1].isdecimal():
         return Search(words[0], int(words[-1]), " ".join(words[1:-1]))
-    if len(words) == 2 and words[0] == BENCH and (ROOT / "tests" / "rtl" / words[1]).is_dir():
-        return Search(BENCH, module=words[1])
-    raise SearchError(f"Search: {text}: it is fuzz N, faults N, uvm SEQUENCE N or bench BLOCK/MODULE")
+    if len(words) == 2 and words[0] == TESTBENCH and (ROOT / "tests" / "rtl" / words[1]).is_dir():
+        return Search(TESTBENCH, module=words[1])
+    raise SearchError(f"Search: {text}: it is fuzz N, faults N, uvm SEQUENCE N or testbench BLOCK/MODULE")
 
 
 def run_search(folder: Path, number: int, search: Search, seed: int) -> str:

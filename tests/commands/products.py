@@ -55,7 +55,7 @@ def outs(dtype: DataType) -> tuple[OutType, ...]:
     return tuple(OutType) if dtype == DataType.INT8 else (OutType.FLOAT32, OutType.OWN)
 
 
-class Product:
+class MatmulTrial:
     """One MATMUL on fresh operands; `packets` submits it.
 
     Args:
@@ -136,6 +136,6 @@ def around(size: int) -> tuple[int, ...]:
     return (1, size - 1, size, size + 1, 2 * size + size // 2 + 1)
 
 
-async def run_all(tb: NpuTestbench, products: Sequence[Product], via: Path) -> None:
+async def run_all(tb: NpuTestbench, products: Sequence[MatmulTrial], via: Path) -> None:
     """Back to back."""
     assert await tb.run([packet for product in products for packet in product.packets], via) == State.DONE

@@ -13,7 +13,7 @@ from echo_npu.spec.status import State
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import DEFAULT_TIMING, NpuTestbench, npu_test
 from tests.commands.cycles import busy_cycles, compare_cycles, timed
-from tests.commands.products import Product, run_all
+from tests.commands.products import MatmulTrial, run_all
 
 
 def workloads(tb: NpuTestbench) -> dict[str, list[Packet]]:
@@ -86,7 +86,7 @@ async def test_macs_of_every_type(tb: NpuTestbench, dtype: DataType) -> None:
     """One for each product, however many of them the array takes at once and whatever it pads."""
     for m, k, n in ((1, 1, 1), (5, 7, 9), (3, 2 * tb.config.array_rows + 5, 2), (1, 66, 30)):
         before = (await tb.counters())["MACS"]
-        await run_all(tb, [Product(tb, m, k, n, dtype=dtype, bias=tb.floats(n))], "window")
+        await run_all(tb, [MatmulTrial(tb, m, k, n, dtype=dtype, bias=tb.floats(n))], "window")
         assert (await tb.counters())["MACS"] - before == m * k * n
 
 

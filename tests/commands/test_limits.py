@@ -12,7 +12,7 @@ from echo_npu.spec.data_types import DataType
 from echo_npu.spec.memory_map import ACTIVATION, MEMORY_REGIONS, WEIGHT
 from echo_npu.spec.status import ErrorCode, State
 from tb.testbench import NpuTestbench, npu_test
-from tests.commands.products import Product, run_all
+from tests.commands.products import MatmulTrial, run_all
 
 AROUND = (-1, 0, 1)
 BEYOND = 0x3000_0000
@@ -154,7 +154,7 @@ async def test_multiples(tb: NpuTestbench, dtype: DataType) -> None:
                     shape[dimension] = multiple * unit + off
                     scaled = pick.random() < 0.4
                     products.append(
-                        Product(
+                        MatmulTrial(
                             tb,
                             shape["m"],
                             shape["k"],

@@ -8,7 +8,7 @@ from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, 
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
-from tests.commands.products import SPECIAL, Product, around, run_all
+from tests.commands.products import SPECIAL, MatmulTrial, around, run_all
 
 
 @npu_test(layout=["nn", "nt", "tn", "tt"], via=["window", "ring"])
@@ -18,7 +18,7 @@ async def test_shapes(tb: NpuTestbench, layout: str, via: Path) -> None:
     sizes = [(m, k, n) for m in around(rows) for k in around(rows) for n in around(columns)]
     if rows > 8:  # a third of them, so that it stays quick: the random ones below visit the rest
         sizes = tb.random.sample(sizes, len(sizes) // 3)
-    products = [Product(tb, *size, trans_a=layout[0] == "t", trans_b=layout[1] == "t") for size in sizes]
+    products = [MatmulTrial(tb, *size, trans_a=layout[0] == "t", trans_b=layout[1] == "t") for size in sizes]
     await run_all(tb, products, via)
 
 
@@ -31,12 +31,12 @@ async def test_blocks(tb: NpuTestbench) -> None:
     block_n = min(config.block_n_tiles, config.acc_entries // config.block_m) * config.array_cols
     products = []
     for off in (-1, 0, 1):
-        products.append(Product(tb, config.block_m + off, 3, 5))
-        products.append(Product(tb, 3, block_k + off, 5))
-        products.append(Product(tb, 3, 5, block_n + off))
-        products.append(Product(tb, 3, 5, config.block_n_tiles * config.array_cols + off))
-    products.append(Product(tb, config.block_m + 3, block_k + 1, block_n + 2, trans_a=True))
-    products.append(Product(tb, 5, 3 * block_k + 1, 2 * block_n + 3, trans_b=True))
+        products.append(MatmulTrial(tb, config.block_m + off, 3, 5))
+        products.append(MatmulTrial(tb, 3, block_k + off, 5))
+        products.append(MatmulTrial(tb, 3, 5, block_n + off))
+        products.append(MatmulTrial(tb, 3, 5, config.block_n_tiles * config.array_cols + off))
+    products.append(MatmulTrial(tb, config.block_m + 3, block_k + 1, block_n + 2, trans_a=True))
+    products.append(MatmulTrial(tb, 5, 3 * block_k + 1, 2 * block_n + 3, trans_b=True))
     await run_all(tb, products, "ring")
 
 
@@ -46,7 +46,7 @@ async def test_large(tb: NpuTestbench) -> None:
     config = tb.config
     block_k = config.block_k_tiles * config.array_rows
     m, k, n = config.block_m + config.array_rows + 1, 2 * block_k + 3, 5 * config.array_cols + 1
-    await run_all(tb, [Product(tb, m, k, n)], "window")
+    await run_all(tb, [MatmulTrial(tb, m, k, n)], "window")
 
 
 @npu_test()
@@ -54,13 +54,13 @@ async def test_vectors(tb: NpuTestbench) -> None:
     """Decoding: one row times a matrix; and its transposed relatives."""
     size = 9 * tb.config.array_cols + 5
     products = [
-        Product(tb, 1, size, size),
-        Product(tb, 1, size, size, trans_b=True),
-        Product(tb, size, size, 1),
-        Product(tb, size, size, 1, trans_a=True),
-        Product(tb, 1, size, 1),
-        Product(tb, size, 1, size),
-        Product(tb, 1, 1, 1),
+        MatmulTrial(tb, 1, size, size),
+        MatmulTrial(tb, 1, size, size, trans_b=True),
+        MatmulTrial(tb, size, size, 1),
+        MatmulTrial(tb, size, size, 1, trans_a=True),
+        MatmulTrial(tb, 1, size, 1),
+        MatmulTrial(tb, size, 1, size),
+        MatmulTrial(tb, 1, 1, 1),
     ]
     await run_all(tb, products, "ring")
 
@@ -74,7 +74,7 @@ async def test_random_ragged(tb: NpuTestbench) -> None:
         m, k, n = (tb.random.randint(1, limit) for _ in range(3))
         trans_a, trans_b = tb.random.random() < 0.5, tb.random.random() < 0.5
         alpha = tb.random.choice((None, None, 1.0, -0.125, 0.3))
-        products.append(Product(tb, m, k, n, trans_a=trans_a, trans_b=trans_b, alpha=alpha))
+        products.append(MatmulTrial(tb, m, k, n, trans_a=trans_a, trans_b=trans_b, alpha=alpha))
     await run_all(tb, products, tb.random.choice(("window", "ring")))
 
 
@@ -82,8 +82,10 @@ async def test_random_ragged(tb: NpuTestbench) -> None:
 async def test_alpha(tb: NpuTestbench) -> None:
     """alpha multiplies the finished sum once, and counts only under its flag."""
     size = tb.config.array_rows + 1
-    products = [Product(tb, size, size, size, alpha=alpha) for alpha in (1.0, 0.0, -0.0, 0.1, -3e-39, 1e38)]
-    ignored = Product(tb, size, size, size)
+    products = [
+        MatmulTrial(tb, size, size, size, alpha=alpha) for alpha in (1.0, 0.0, -0.0, 0.1, -3e-39, 1e38)
+    ]
+    ignored = MatmulTrial(tb, size, size, size)
     first = ignored.packets[0]
     assert isinstance(first, NpuCommandPacket)
     words = [*first.param[:6], 0x7FC00000, 0]
@@ -104,18 +106,18 @@ async def test_special_values(tb: NpuTestbench) -> None:
     ):
         a = rng.choice(SPECIAL, (m, k)) if k > 1 else SPECIAL[:, None]
         b = rng.choice(SPECIAL, (k, n)) if k > 1 else SPECIAL[None, :]
-        products.append(Product(tb, m, k, n, a=a, b=b))
-        products.append(Product(tb, m, k, n, a=a, b=b, alpha=-0.5))
+        products.append(MatmulTrial(tb, m, k, n, a=a, b=b))
+        products.append(MatmulTrial(tb, m, k, n, a=a, b=b, alpha=-0.5))
     # Finite operands whose products and sums underflow, overflow and cancel.
     finite = SPECIAL[np.isfinite(SPECIAL)]
     for _ in range(4):
         products.append(
-            Product(tb, size, 9, size, a=rng.choice(finite, (size, 9)), b=rng.choice(finite, (9, size)))
+            MatmulTrial(tb, size, 9, size, a=rng.choice(finite, (size, 9)), b=rng.choice(finite, (9, size)))
         )
     bits = [
         rng.integers(0, 1 << 32, (size + 3, size + 3), dtype=np.uint32).view(np.float32) for _ in range(2)
     ]
-    products.append(Product(tb, size + 3, size + 3, size + 3, a=bits[0], b=bits[1]))
+    products.append(MatmulTrial(tb, size + 3, size + 3, size + 3, a=bits[0], b=bits[1]))
     await run_all(tb, products, "ring")
 
 
@@ -129,8 +131,8 @@ async def test_nothing_stays_on_chip(tb: NpuTestbench, layout: str) -> None:
     nan = [np.full(shape, np.nan, np.float32) for shape in ((m, k), (k, n))]
     for tall, inner, wide in ((1, 1, 1), (3, config.array_rows + 1, 2), (config.array_rows + 2, 3, 5)):
         products = [
-            Product(tb, m, k, n, trans_a=trans_a, trans_b=trans_b, a=nan[0], b=nan[1]),
-            Product(tb, tall, inner, wide, trans_a=trans_a, trans_b=trans_b),
+            MatmulTrial(tb, m, k, n, trans_a=trans_a, trans_b=trans_b, a=nan[0], b=nan[1]),
+            MatmulTrial(tb, tall, inner, wide, trans_a=trans_a, trans_b=trans_b),
         ]
         await run_all(tb, products, "window")
         finite = tb.memory.read(products[1].dst, tall * wide, np.float32)
@@ -143,8 +145,8 @@ async def test_order_of_sums(tb: NpuTestbench) -> None:
     size = 2 * tb.config.array_rows + 1
     a = np.ones((size, size), dtype=np.float32)
     a[:, 0::3], a[:, 1::3] = np.float32(2.0**24), np.float32(-(2.0**24))
-    product = Product(tb, size, size, size, a=a, b=tb.floats(size, size))
-    zeros = Product(tb, 3, 2, 3, a=np.full((3, 2), -0.0, np.float32), b=np.ones((2, 3), np.float32))
+    product = MatmulTrial(tb, size, size, size, a=a, b=tb.floats(size, size))
+    zeros = MatmulTrial(tb, 3, 2, 3, a=np.full((3, 2), -0.0, np.float32), b=np.ones((2, 3), np.float32))
     await run_all(tb, [product, zeros], "window")
     assert not np.signbit(tb.memory.read(zeros.dst, 9, np.float32)).any(), "+0.0 + -0.0 is +0.0"
 
@@ -259,7 +261,7 @@ async def test_neighbours_are_no_overlap(tb: NpuTestbench) -> None:
 @npu_test()
 async def test_empty_extension(tb: NpuTestbench) -> None:
     """An extension of zeros means one dense product."""
-    product = Product(tb, 5, 6, 7)
+    product = MatmulTrial(tb, 5, 6, 7)
     packet = NpuCommandPacket(
         Opcode.MATMUL, Flags.EXT, product.src1, product.src2, product.dst, m=5, k=6, n=7
     )

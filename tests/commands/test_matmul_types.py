@@ -10,7 +10,7 @@ from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
-from tests.commands.products import SPECIAL, SPECIALS, Product, around, elements, outs, run_all
+from tests.commands.products import SPECIAL, SPECIALS, MatmulTrial, around, elements, outs, run_all
 
 NARROW = [DataType.BF16, DataType.FP16, DataType.INT8]
 LAYOUTS = ["nn", "nt", "tn", "tt"]
@@ -43,7 +43,7 @@ async def test_shapes(tb: NpuTestbench, dtype: DataType, layout: str) -> None:
     depths = sorted({*around(inner), *around(rows), 2, 3, 5, 6, 7})
     sizes = list(itertools.product(around(rows), depths, around(columns)))
     products = [
-        Product(tb, *size, dtype=dtype, out=tb.random.choice(outs(dtype)), **transposes(layout))
+        MatmulTrial(tb, *size, dtype=dtype, out=tb.random.choice(outs(dtype)), **transposes(layout))
         for size in tb.random.sample(sizes, 30)
     ]
     await run_all(tb, products, tb.random.choice(("window", "ring")))
@@ -57,14 +57,14 @@ async def test_blocks(tb: NpuTestbench, dtype: DataType) -> None:
     block_n = min(config.block_n_tiles, config.acc_entries // config.block_m) * config.array_cols
     products = []
     for off in (-1, 0, 1):
-        products.append(Product(tb, config.block_m + off, 3, 5, dtype=dtype))
-        products.append(Product(tb, 3, block_k + off, 5, dtype=dtype, out=OutType.OWN))
-        products.append(Product(tb, 3, 5, block_n + off, dtype=dtype))
-        products.append(Product(tb, 3, 5, config.block_n_tiles * config.array_cols + off, dtype=dtype))
+        products.append(MatmulTrial(tb, config.block_m + off, 3, 5, dtype=dtype))
+        products.append(MatmulTrial(tb, 3, block_k + off, 5, dtype=dtype, out=OutType.OWN))
+        products.append(MatmulTrial(tb, 3, 5, block_n + off, dtype=dtype))
+        products.append(MatmulTrial(tb, 3, 5, config.block_n_tiles * config.array_cols + off, dtype=dtype))
     for layout in LAYOUTS:
         flags = transposes(layout)
-        products.append(Product(tb, config.block_m + 3, block_k + 1, 7, dtype=dtype, **flags))
-        products.append(Product(tb, 5, 3 * block_k + 2, 2 * block_n + 3, dtype=dtype, **flags))
+        products.append(MatmulTrial(tb, config.block_m + 3, block_k + 1, 7, dtype=dtype, **flags))
+        products.append(MatmulTrial(tb, 5, 3 * block_k + 2, 2 * block_n + 3, dtype=dtype, **flags))
     await run_all(tb, products, "ring")
 
 
@@ -77,9 +77,9 @@ async def test_long_epilogue(tb: NpuTestbench, dtype: DataType) -> None:
         k = 2 * depth(tb, dtype) + 1
         steps = vectors(tb, m, n)
         products = [
-            Product(tb, m, k, n, dtype=dtype, out=out, alpha=0.01, relu=True, **steps),
-            Product(tb, m, 3, 1, dtype=dtype, out=out, row_scale=steps["row_scale"]),
-            Product(tb, 1, 3, n, dtype=dtype, out=out, bias=steps["bias"]),
+            MatmulTrial(tb, m, k, n, dtype=dtype, out=out, alpha=0.01, relu=True, **steps),
+            MatmulTrial(tb, m, 3, 1, dtype=dtype, out=out, row_scale=steps["row_scale"]),
+            MatmulTrial(tb, 1, 3, n, dtype=dtype, out=out, bias=steps["bias"]),
         ]
         await run_all(tb, products, "window")
 
@@ -91,13 +91,13 @@ async def test_vectors(tb: NpuTestbench, dtype: DataType) -> None:
     products = []
     for out in outs(dtype):
         products += [
-            Product(tb, 1, size, size, dtype=dtype, out=out),
-            Product(tb, 1, size, size, dtype=dtype, out=out, trans_b=True),
-            Product(tb, size, size, 1, dtype=dtype, out=out),
-            Product(tb, size, size, 1, dtype=dtype, out=out, trans_a=True),
-            Product(tb, 1, size, 1, dtype=dtype, out=out),
-            Product(tb, size, 1, size, dtype=dtype, out=out),
-            Product(tb, 1, 1, 1, dtype=dtype, out=out),
+            MatmulTrial(tb, 1, size, size, dtype=dtype, out=out),
+            MatmulTrial(tb, 1, size, size, dtype=dtype, out=out, trans_b=True),
+            MatmulTrial(tb, size, size, 1, dtype=dtype, out=out),
+            MatmulTrial(tb, size, size, 1, dtype=dtype, out=out, trans_a=True),
+            MatmulTrial(tb, 1, size, 1, dtype=dtype, out=out),
+            MatmulTrial(tb, size, 1, size, dtype=dtype, out=out),
+            MatmulTrial(tb, 1, 1, 1, dtype=dtype, out=out),
         ]
     await run_all(tb, products, "ring")
 
@@ -112,7 +112,7 @@ async def test_random(tb: NpuTestbench, dtype: DataType) -> None:
         out = tb.random.choice(outs(dtype))
         gap = [tb.random.choice((0, 1, 2, 5, 32)) for _ in range(3)]
         products.append(
-            Product(
+            MatmulTrial(
                 tb, m, k, n,
                 dtype=dtype,
                 out=out,
@@ -133,7 +133,7 @@ async def test_every_combination_of_steps(tb: NpuTestbench, dtype: DataType, out
         m, n = tb.random.choice(around(rows)), tb.random.choice(around(columns))
         given: dict[str, Any] = {"alpha": 0.01, **vectors(tb, m, n), "relu": True}
         steps = {name: value for ask, (name, value) in zip(asked, given.items(), strict=True) if ask}
-        products.append(Product(tb, m, 3, n, dtype=dtype, out=out, **steps))
+        products.append(MatmulTrial(tb, m, 3, n, dtype=dtype, out=out, **steps))
     await run_all(tb, products, "ring")
 
 
@@ -145,15 +145,17 @@ async def test_special_values(tb: NpuTestbench, dtype: DataType) -> None:
     products = []
     for out in outs(dtype):
         pairs = {"a": special[:, None], "b": special[None, :]}
-        products.append(Product(tb, count, 1, count, dtype=dtype, out=out, **pairs))
+        products.append(MatmulTrial(tb, count, 1, count, dtype=dtype, out=out, **pairs))
         for m, k, n in ((size + 1, 2, size + 2), (3, 2 * size + 1, 7), (9, 5, 9)):
             pairs = {"a": rng.choice(special, (m, k)), "b": rng.choice(special, (k, n))}
-            products.append(Product(tb, m, k, n, dtype=dtype, out=out, **pairs))
+            products.append(MatmulTrial(tb, m, k, n, dtype=dtype, out=out, **pairs))
         bits = [
             rng.integers(0, 256, (size + 3, (size + 3) * dtype.itemsize), dtype=np.uint8).view(dtype.storage)
             for _ in range(2)
         ]
-        products.append(Product(tb, size + 3, size + 3, size + 3, dtype=dtype, out=out, a=bits[0], b=bits[1]))
+        products.append(
+            MatmulTrial(tb, size + 3, size + 3, size + 3, dtype=dtype, out=out, a=bits[0], b=bits[1])
+        )
     await run_all(tb, products, "ring")
 
 
@@ -164,16 +166,16 @@ async def test_special_steps(tb: NpuTestbench, dtype: DataType, out: OutType) ->
     rng, products = tb.rng, []
     for alpha in (None, 0.0, -0.0, float("inf"), 1e-40, 3e38):
         steps = {name: rng.permutation(SPECIAL) for name in ("row_scale", "column_scale", "bias")}
-        products.append(Product(tb, m, 3, n, dtype=dtype, out=out, alpha=alpha, **steps))
+        products.append(MatmulTrial(tb, m, 3, n, dtype=dtype, out=out, alpha=alpha, **steps))
         chosen = tb.random.choice(sorted(steps))
         products.append(
-            Product(tb, m, 3, n, dtype=dtype, out=out, alpha=alpha, relu=True, **{chosen: steps[chosen]})
+            MatmulTrial(tb, m, 3, n, dtype=dtype, out=out, alpha=alpha, relu=True, **{chosen: steps[chosen]})
         )
     bits = {
         name: rng.integers(0, 1 << 32, m, dtype=np.uint32).view(np.float32)
         for name in ("row_scale", "column_scale", "bias")
     }
-    products.append(Product(tb, m, 5, n, dtype=dtype, out=out, **bits))
+    products.append(MatmulTrial(tb, m, 5, n, dtype=dtype, out=out, **bits))
     await run_all(tb, products, "window")
 
 
@@ -191,7 +193,9 @@ async def test_rounding_to_the_own_type(tb: NpuTestbench, dtype: DataType) -> No
         near = tb.rng.integers(0x477FD000, 0x47801000, n, dtype=np.uint32)  # about fp16's largest
         small = tb.rng.integers(0x33000000, 0x38900000, n, dtype=np.uint32)  # fp16's subnormals
         for scales in (ties.view(np.float32), halves, near.view(np.float32), small.view(np.float32)):
-            products.append(Product(tb, m, 1, n, dtype=dtype, out=OutType.OWN, a=a, b=b, column_scale=scales))
+            products.append(
+                MatmulTrial(tb, m, 1, n, dtype=dtype, out=OutType.OWN, a=a, b=b, column_scale=scales)
+            )
     await run_all(tb, products, "ring")
 
 
@@ -202,7 +206,7 @@ async def test_int8_wraps(tb: NpuTestbench) -> None:
     lowest, highest = np.full((2, k), -128, np.int8), np.full((2, k), 127, np.int8)
     lowest[1], highest[1] = highest[1].copy(), lowest[1].copy()
     for out in outs(DataType.INT8):
-        product = Product(tb, 2, k, 2, dtype=DataType.INT8, out=out, a=lowest, b=lowest.T, trans_b=True)
+        product = MatmulTrial(tb, 2, k, 2, dtype=DataType.INT8, out=out, a=lowest, b=lowest.T, trans_b=True)
         await run_all(tb, [product], "window")
 
 
@@ -215,7 +219,7 @@ async def test_row_strides(tb: NpuTestbench, dtype: DataType, layout: str) -> No
         gap = [tb.random.choice((0, 1, 3, 5, 31, 64)) for _ in range(3)]
         out = tb.random.choice(outs(dtype))
         gaps = (gap[0], gap[1], gap[2])
-        products.append(Product(tb, m, k, n, dtype=dtype, out=out, gaps=gaps, **transposes(layout)))
+        products.append(MatmulTrial(tb, m, k, n, dtype=dtype, out=out, gaps=gaps, **transposes(layout)))
     await run_all(tb, products, "ring")
 
 
@@ -267,9 +271,9 @@ async def test_nothing_stays(tb: NpuTestbench, layout: str) -> None:
         nan = {name: np.full(length, nan32) for name, length in (("row_scale", m), ("bias", n))}
         flags = transposes(layout)
         products = [
-            Product(tb, m, k, n, dtype=first, a=filled[0], b=filled[1], relu=True, **nan, **flags),
-            Product(tb, 3, config.array_rows + 1, 2, dtype=second, **flags),
-            Product(tb, 2, 3, 3, dtype=second, bias=tb.floats(3), **flags),
+            MatmulTrial(tb, m, k, n, dtype=first, a=filled[0], b=filled[1], relu=True, **nan, **flags),
+            MatmulTrial(tb, 3, config.array_rows + 1, 2, dtype=second, **flags),
+            MatmulTrial(tb, 2, 3, 3, dtype=second, bias=tb.floats(3), **flags),
         ]
         await run_all(tb, products, "window")
         assert np.isfinite(tb.memory.read(products[1].dst, 6, np.float32)).all()

@@ -12,7 +12,7 @@ from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.bus_errors import fail
 from tests.commands.cycles import compare_cycles, timed
-from tests.commands.products import Product, run_all
+from tests.commands.products import MatmulTrial, run_all
 
 SIZE = 40
 
@@ -24,8 +24,8 @@ async def ring_cycles(tb: NpuTestbench, packets: Sequence[Packet]) -> int:
     return (await tb.counters())["BUSY_CYCLES"] - before
 
 
-def products(tb: NpuTestbench, count: int) -> list[Product]:
-    return [Product(tb, SIZE, SIZE, SIZE) for _ in range(count)]
+def products(tb: NpuTestbench, count: int) -> list[MatmulTrial]:
+    return [MatmulTrial(tb, SIZE, SIZE, SIZE) for _ in range(count)]
 
 
 @npu_test()
@@ -59,7 +59,7 @@ async def test_types_back_to_back(tb: NpuTestbench, via: Path) -> None:
     rows, columns = tb.config.array_rows, tb.config.array_cols
     sizes = (1, columns - 1, 2 * columns, 3 * columns + 1)
     chosen = [
-        Product(
+        MatmulTrial(
             tb,
             tb.random.choice(sizes),
             tb.random.choice((1, rows, 4 * rows, 9 * rows + 1)),
@@ -91,7 +91,7 @@ async def test_read_error_has_an_owner(tb: NpuTestbench, failing: str, operand: 
 async def test_product_after_an_error(tb: NpuTestbench, dtype: DataType, operand: str) -> None:
     """What has come of a product that could not be read is not in the next one's way, without any reset."""
     for failed in range(4):
-        broken, good = (Product(tb, SIZE, SIZE, SIZE, dtype=dtype) for _ in range(2))
+        broken, good = (MatmulTrial(tb, SIZE, SIZE, SIZE, dtype=dtype) for _ in range(2))
         source = broken.src1 if operand == "a" else broken.src2
         hit = source + tb.random.randrange(SIZE * SIZE)
         tb.dram.clear_statistics()

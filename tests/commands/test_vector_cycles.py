@@ -121,7 +121,7 @@ def chain(b: Builder) -> None:
         b.mov(b.out, v)
 
 
-class Pair:
+class EnginePair:
     """A product and a vector command that take about the same time, on operands of their own."""
 
     def __init__(self, tb: NpuTestbench) -> None:
@@ -154,7 +154,7 @@ class Pair:
 @npu_test()
 async def test_side_by_side(tb: NpuTestbench) -> None:
     """A product and a vector command work at the same time, in either order, unless one needs the other."""
-    pair = Pair(tb)
+    pair = EnginePair(tb)
     await tb.load_programs(pair.program)
     alone = [await busy_cycles(tb, pair.matmul()), await busy_cycles(tb, pair.vector())]
 

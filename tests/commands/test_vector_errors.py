@@ -575,7 +575,7 @@ TOTAL = [
 ]
 
 
-class Operation:
+class LongCommand:
     """A long command, its packets, and (first address, bytes) of what it reads and writes."""
 
     def __init__(self, tb: NpuTestbench, name: str) -> None:
@@ -616,7 +616,7 @@ async def test_bus_errors(tb: NpuTestbench, via: Path, name: str) -> None:
     """An error response to any operand, at its beginning, middle or end; a later run of the same works."""
     size = tb.config.program_words
     await load(tb, [*TOTAL, *[Instruction(Op.END)] * (size - len(TOTAL))], 0)
-    operation = Operation(tb, name)
+    operation = LongCommand(tb, name)
     hits = [(ErrorCode.READ_RESPONSE, *each) for each in operation.reads]
     if operation.dst is not None:
         hits.append((ErrorCode.WRITE_RESPONSE, *operation.dst))
@@ -637,7 +637,7 @@ async def test_errors_side_by_side(tb: NpuTestbench, first: str, broken: str) ->
     size = 40
     a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size), "weight")
     product = tb.destination(4 * size * size)
-    operation = Operation(tb, "vector")
+    operation = LongCommand(tb, "vector")
     commands: dict[str, list[Packet]] = {
         "matmul": list(matmul_packets(a, b, product, size, size, size)),
         "vector": operation.packets,
@@ -659,7 +659,7 @@ async def test_soft_reset_in_the_middle(tb: NpuTestbench, name: str) -> None:
     size = tb.config.program_words
     await load(tb, [*TOTAL, *[Instruction(Op.END)] * (size - len(TOTAL))], 0)
     for wait in (10, 60, 150, 400, 900):
-        operation = Operation(tb, name)
+        operation = LongCommand(tb, name)
         await tb.commands.submit([*operation.packets, *operation.packets])
         await Timer(wait * CLOCK_NS, "ns")
         await tb.commands.soft_reset()
@@ -669,7 +669,7 @@ async def test_soft_reset_in_the_middle(tb: NpuTestbench, name: str) -> None:
         tb.scoreboard.resynchronise(tb.memory.shared, [(dst, dst + nbytes)])
         await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
         await tb.probe()
-        assert await tb.run(Operation(tb, name).packets) == State.DONE
+        assert await tb.run(LongCommand(tb, name).packets) == State.DONE
         await load(tb, [*TOTAL], 0)
 
 

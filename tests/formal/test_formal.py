@@ -16,7 +16,7 @@ from tb.repository import ROOT
 QUICK = ("sync_fifo-4", "ram_queue", "skid_buffer", "round_robin-5", "host_write_buffer", "host_read_buffer")
 
 
-class Fault(NamedTuple):
+class BrokenLine(NamedTuple):
     """One change of one line of a block, and the property that it breaks within `steps` clocks."""
 
     name: str
@@ -105,7 +105,7 @@ event lost beside another: register_block, rtl/host/register_block.sv, EventKept
 """Name: proof, source, property, steps; then the line and what it becomes."""
 
 FAULTS = [
-    Fault(name, proof, source, broken_property, int(steps), line, broken)
+    BrokenLine(name, proof, source, broken_property, int(steps), line, broken)
     for name, proof, source, broken_property, steps, line, broken in re.findall(
         r"^(.+): (.+), (.+), (.+), (\d+)\n- (.+)\n\+ (.+)$", FAULTS_TEXT, re.MULTILINE
     )
@@ -127,7 +127,7 @@ def test_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.proof}-{fault.name}".replace(" ", "_"))
-def test_fault_is_found(fault: Fault) -> None:
+def test_fault_is_found(fault: BrokenLine) -> None:
     """A block with one line wrong has a run that breaks the property which that line is there for."""
     text = (ROOT / fault.source).read_text(encoding="utf-8")
     assert text.count(fault.line) == 1, "the line to be broken is not there, or not once"

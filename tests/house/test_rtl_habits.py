@@ -64,10 +64,10 @@ def faults(name: str, text: str, structs: set[str]) -> list[str]:
     [path for path in FILES if path.suffix == ".sv" and not path.name.endswith("_pkg.sv")],
     ids=lambda path: path.stem,
 )
-def test_the_module_has_a_bench(path: Path) -> None:
+def test_the_module_has_a_testbench(path: Path) -> None:
     """A reader finds the tests of rtl/<block>/<module>.sv in tests/rtl/<block>/<module>."""
-    bench = ROOT / "tests" / "rtl" / path.relative_to(RTL).with_suffix("") / f"test_{path.stem}.py"
-    assert bench.exists() or path.stem == "npu_top"
+    testbench = ROOT / "tests" / "rtl" / path.relative_to(RTL).with_suffix("") / f"test_{path.stem}.py"
+    assert testbench.exists() or path.stem == "npu_top"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RTL)))

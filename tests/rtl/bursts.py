@@ -9,7 +9,7 @@ from enum import IntEnum
 PAGE = 4096
 
 
-class Kind(IntEnum):
+class BurstType(IntEnum):
     """AxBURST."""
 
     FIXED = 0
@@ -34,9 +34,9 @@ class Burst:
         """Start address of each beat, aligned to the beat's size."""
         step = 1 << self.size
         first = self.address // step * step
-        if self.kind == Kind.FIXED:
+        if self.kind == BurstType.FIXED:
             return [first] * self.length
-        if self.kind == Kind.INCR:
+        if self.kind == BurstType.INCR:
             return [first + step * beat for beat in range(self.length)]
         total = step * self.length
         base = self.address // total * total
@@ -47,7 +47,7 @@ class Burst:
         step, lanes = 1 << self.size, []
         for beat, start in enumerate(self.addresses()):
             end = start % bus + step
-            first = self.address if beat == 0 or self.kind == Kind.FIXED else start
+            first = self.address if beat == 0 or self.kind == BurstType.FIXED else start
             lanes.append((1 << end) - (1 << first % bus))
         return lanes
 
@@ -57,12 +57,12 @@ def draw(page: int, bus: int, ids: int) -> Burst:
     full = bus.bit_length() - 1
     size = random.choice((full, full, random.randint(0, full)))
     step = 1 << size
-    kind = random.choice((Kind.INCR, Kind.INCR, Kind.WRAP, Kind.FIXED))
-    if kind == Kind.INCR:
+    kind = random.choice((BurstType.INCR, BurstType.INCR, BurstType.WRAP, BurstType.FIXED))
+    if kind == BurstType.INCR:
         most = min(256, PAGE // step)
         length = random.choice((1, random.randint(1, min(16, most)), random.randint(1, most)))
         offset = random.randrange(0, PAGE - step * length + 1, step) + random.randrange(step)
-    elif kind == Kind.WRAP:
+    elif kind == BurstType.WRAP:
         length = random.choice((2, 4, 8, 16))
         offset = random.randrange(0, PAGE, step)
     else:

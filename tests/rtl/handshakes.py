@@ -10,7 +10,7 @@ from typing import Any
 from tests.rtl.stimulus import CHANCES
 
 
-class Source:
+class HandshakeSource:
     """Offer values one after another; what is offered stays until it is taken.
 
     A value is the bits of the signals `data` side by side, the first one highest.
@@ -68,7 +68,7 @@ class Ready:
         return tuple(int(signal.value) for signal in self._data)
 
 
-def vary(*sides: Source | Ready) -> None:
+def vary(*sides: HandshakeSource | Ready) -> None:
     """Give each side of a handshake a pace of its own."""
     for side in sides:
         side.chance = random.choice((*CHANCES, 0.02))

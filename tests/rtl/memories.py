@@ -25,7 +25,7 @@ class Accesses(Enum):
 
 
 @dataclass(frozen=True)
-class Write:
+class EntryWrite:
     """One entry that a clock writes.
 
     Attributes: data (the bytes of the entry), enabled (a bit for each byte of a 32-bit word).
@@ -44,9 +44,9 @@ class Write:
 async def random_accesses(
     dut: Any,
     depth: int,
-    fill: Callable[[int], Write],
-    draw: Callable[[], list[Write]],
-    drive: Callable[[list[Write]], None],
+    fill: Callable[[int], EntryWrite],
+    draw: Callable[[], list[EntryWrite]],
+    drive: Callable[[list[EntryWrite]], None],
     cycles: int = 6000,
 ) -> None:
     """Write every entry, then read and write at random.

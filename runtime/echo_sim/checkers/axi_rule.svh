@@ -5,8 +5,8 @@
 `ifndef AXI_RULE_SVH
 `define AXI_RULE_SVH
 
-// A module alone on a bench has random inputs at time 0, clock and reset among them: no rule holds then.
-`ifdef NPU_BENCH
+// A module alone on a testbench has random inputs at time 0, clock and reset among them: no rule holds then.
+`ifdef NPU_TESTBENCH
 `define AXI_RULE_TIME $time != 0
 `else
 `define AXI_RULE_TIME 1'b1

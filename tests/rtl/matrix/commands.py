@@ -8,7 +8,7 @@ from echo_npu.spec.data_types import DataType, OutType
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatrixOperand:
     """A matrix, repeated over two batch dimensions; all in bytes."""
 
     addr: int = 0
@@ -21,9 +21,9 @@ class Operand:
 class MatrixCommand:
     """matrix_command_t: its members in their order, so that `bits` is the value of a port of that type."""
 
-    src1: Operand = field(default_factory=Operand)
-    src2: Operand = field(default_factory=Operand)
-    dst: Operand = field(default_factory=Operand)
+    src1: MatrixOperand = field(default_factory=MatrixOperand)
+    src2: MatrixOperand = field(default_factory=MatrixOperand)
+    dst: MatrixOperand = field(default_factory=MatrixOperand)
     batch0: int = 1
     batch1: int = 1
     m: int = 1

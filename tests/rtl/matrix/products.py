@@ -13,14 +13,14 @@ from echo_npu.model.epilogue import widen
 from echo_npu.model.numerics import matmul_fp32, matmul_int8
 from echo_npu.spec.data_types import DataType
 from tests.rtl.matrix.arithmetic import CORNERS, Words
-from tests.rtl.matrix.commands import MatrixCommand, Operand
+from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.matrix.epilogues import stored
-from tests.rtl.matrix.regions import Destination, Layout, Places, Source, draw_layout
+from tests.rtl.matrix.regions import Destination, Layout, Places, SourceOperand, draw_layout
 from tests.rtl.matrix.vectors import Vectors
 
 
 @dataclass(frozen=True)
-class Product:
+class DrawnProduct:
     """A command, and all that it reads and writes.
 
     Attributes: places (of all operands), special (operands with values at the edges of their type).
@@ -28,9 +28,9 @@ class Product:
 
     command: MatrixCommand
     places: Places
-    left: Source
-    right: Source
-    vectors: tuple[Source, ...]
+    left: SourceOperand
+    right: SourceOperand
+    vectors: tuple[SourceOperand, ...]
     result: Destination
     special: bool
 
@@ -59,15 +59,17 @@ def draw_elements(kind: DataType, count: int, *, special: bool) -> NDArray[np.ui
     return values.view(np.uint8)
 
 
-def draw_product(command: MatrixCommand, places: Places) -> Product:
+def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
     """The command with operands anywhere in memory: its addresses and strides are drawn here."""
     size, batches = command.kind.itemsize, (command.batch0, command.batch1)
     special = random.random() < 0.3
 
-    def operand(rows: int, columns: int, *, transposed: bool) -> tuple[Source, Operand, NDArray[Any]]:
+    def operand(
+        rows: int, columns: int, *, transposed: bool
+    ) -> tuple[SourceOperand, MatrixOperand, NDArray[Any]]:
         stored_rows, length = (columns, rows) if transposed else (rows, columns)
         layout = draw_layout(stored_rows, length * size, size, batches, result=False)
-        source = Source(places.draw(layout.extent, size), layout)
+        source = SourceOperand(places.draw(layout.extent, size), layout)
         flat = source.rows.shape
         # Where batches overlap, the later one's elements stand.
         for index in np.ndindex(flat[:2]):
@@ -85,22 +87,22 @@ def draw_product(command: MatrixCommand, places: Places) -> Product:
     results = [
         _result(command, a[index], b[index], vectors) for index in np.ndindex(command.batch1, command.batch0)
     ]
-    return Product(command, places, left, right, sources, Destination(dst.addr, out, results), special)
+    return DrawnProduct(command, places, left, right, sources, Destination(dst.addr, out, results), special)
 
 
 def _with_vectors(
     command: MatrixCommand, places: Places
-) -> tuple[MatrixCommand, Vectors, tuple[Source, ...]]:
+) -> tuple[MatrixCommand, Vectors, tuple[SourceOperand, ...]]:
     """The command with the addresses of its scales and bias; an address that is not used is noise."""
     vectors = Vectors(command)
-    sources: list[Source] = []
+    sources: list[SourceOperand] = []
 
     def place(*parts: Words) -> int:
         if not parts:
             return random.getrandbits(32)
         words = np.concatenate(parts)
         layout = Layout(1, words.nbytes, 0, (1, 1), (0, 0))
-        sources.append(Source(places.draw(layout.extent, 4), layout))
+        sources.append(SourceOperand(places.draw(layout.extent, 4), layout))
         sources[-1].rows[...] = words.view(np.uint8)
         return sources[-1].addr
 

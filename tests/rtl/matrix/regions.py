@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from tests.rtl.matrix.commands import Operand
+from tests.rtl.matrix.commands import MatrixOperand
 from tests.rtl.transfers import Transfer
 
 MEMORY = 1 << 29
@@ -35,9 +35,9 @@ class Layout:
         steps = [(self.rows, self.row_stride), *zip(self.batches, self.batch_strides, strict=True)]
         return sum((count - 1) * stride for count, stride in steps) + self.row_bytes
 
-    def at(self, addr: int) -> Operand:
+    def at(self, addr: int) -> MatrixOperand:
         """The operand that begins at this address."""
-        return Operand(addr, self.row_stride, *self.batch_strides)
+        return MatrixOperand(addr, self.row_stride, *self.batch_strides)
 
     def view(self, data: NDArray[Any]) -> NDArray[Any]:
         """Bytes of the whole extent as [outer, inner, row, byte]."""
@@ -92,7 +92,7 @@ class Places:
                 return first
 
 
-class Source:
+class SourceOperand:
     """An operand that is read: noise, but for the elements of the matrices, which `rows` shows.
 
     Attributes: rows (uint8 [outer, inner, row, byte], a view: what is written to it is in memory).

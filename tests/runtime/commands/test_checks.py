@@ -31,7 +31,7 @@ V, R = 0x0020_0000, 0x0030_0000  # column vectors and row scales
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class CommandCase:
     """A command. `reserved_word` is the packet's last parameter, `ext` has the fields of the extension."""
 
     opcode: int = Opcode.MATMUL
@@ -54,14 +54,14 @@ class Case:
         extension = ExtensionPacket(**self.ext) if self.flags & Flags.EXT else None
         return verdict_on(packet, extension)
 
-    def having(self, **fields: int) -> Case:
+    def having(self, **fields: int) -> CommandCase:
         """The command with other fields; a name that is none of the packet's is one of the extension's."""
         own = {name: value for name, value in fields.items() if name in PACKET_FIELDS}
         rest = {name: value for name, value in fields.items() if name not in PACKET_FIELDS}
         return dataclasses.replace(self, **own, ext=self.ext | rest)
 
 
-PACKET_FIELDS = {field.name for field in dataclasses.fields(Case)}
+PACKET_FIELDS = {field.name for field in dataclasses.fields(CommandCase)}
 Stage = tuple[str, dict[str, int], ErrorCode, int]
 """A rule's name, fields that break it, and the error that the device reports."""
 
@@ -84,7 +84,7 @@ STAGES: list[Stage] = [
 
 @pytest.mark.parametrize("opcode", [7, 8, 0xFE, 0x100, 0x101, 0xFFFF_FFFF, 0x8000_0001])
 def test_unknown_opcodes(opcode: int) -> None:
-    assert Case(opcode=opcode).verdict() == (ErrorCode.BAD_OPCODE, 0)
+    assert CommandCase(opcode=opcode).verdict() == (ErrorCode.BAD_OPCODE, 0)
 
 
 @pytest.mark.parametrize("opcode", list(Opcode), ids=lambda opcode: opcode.name)
@@ -105,8 +105,8 @@ def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
     expected = accepted.get(opcode, ErrorCode.NONE) if bit in legal else ErrorCode.BAD_FLAGS
     if opcode == Opcode.MATMUL and 1 << bit in (Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS):
         expected = ErrorCode.BAD_EXTENSION  # which is missing
-    assert Case(opcode=opcode, flags=1 << bit).verdict()[0] == expected
-    assert Case(opcode=opcode, flags=1 << bit, reserved_word=1).verdict()[0] == ErrorCode.BAD_FLAGS
+    assert CommandCase(opcode=opcode, flags=1 << bit).verdict()[0] == expected
+    assert CommandCase(opcode=opcode, flags=1 << bit, reserved_word=1).verdict()[0] == ErrorCode.BAD_FLAGS
 
 
 DTYPES = {dtype: dtype << 4 for dtype in DataType}
@@ -120,17 +120,17 @@ def test_every_pair_of_types_with_every_step(dtype: DataType, out: int) -> None:
     types = DTYPES[dtype] | OUTS[out]
     legal = out in (0, 1) or (out == 2 and dtype == DataType.INT8)
     expected = ErrorCode.NONE if legal else ErrorCode.BAD_FLAGS
-    assert Case(flags=types).verdict() == (expected, 0)
+    assert CommandCase(flags=types).verdict() == (expected, 0)
     for count in range(1, len(STEPS) + 1):
         for steps in itertools.combinations(STEPS, count):
             flags = types | sum(steps)
             legal_steps = ErrorCode.NONE if out in (0, 1) else ErrorCode.BAD_FLAGS
             vectors = any(step in (Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS) for step in steps)
             bare = ErrorCode.BAD_EXTENSION if vectors and not legal_steps else legal_steps
-            assert Case(flags=flags).verdict() == (bare, 0)
+            assert CommandCase(flags=flags).verdict() == (bare, 0)
             columns = Flags.COL_SCALE in steps or Flags.BIAS in steps
             ext = {"column_vectors": V if columns else 0, "row_scales": R if Flags.ROW_SCALE in steps else 0}
-            assert Case(flags=flags | Flags.EXT, ext=ext).verdict() == (legal_steps, 0)
+            assert CommandCase(flags=flags | Flags.EXT, ext=ext).verdict() == (legal_steps, 0)
 
 
 # Everything that a MATMUL can read and write, of two bytes each element but the vectors.
@@ -154,8 +154,8 @@ FULL_STAGES: list[Stage] = [
     ("dst range", {"dst": 0x1FFF_FFFE}, ErrorCode.OUT_OF_RANGE, 0x1FFF_FFFE),
     ("overlap", {"dst": R + 2}, ErrorCode.OVERLAP, R + 2),
 ]
-FULL = Case(flags=FULL_FLAGS, ext={"column_vectors": V, "row_scales": R})
-RULES = {"plain": (Case(flags=Flags.EXT), STAGES), "full": (FULL, FULL_STAGES)}
+FULL = CommandCase(flags=FULL_FLAGS, ext={"column_vectors": V, "row_scales": R})
+RULES = {"plain": (CommandCase(flags=Flags.EXT), STAGES), "full": (FULL, FULL_STAGES)}
 EACH = [
     pytest.param(base, *stage[1:], id=f"{product}: {stage[0]}")
     for product, (base, stages) in RULES.items()
@@ -164,13 +164,13 @@ EACH = [
 
 
 @pytest.mark.parametrize(("base", "change", "code", "address"), EACH)
-def test_each_rule_alone(base: Case, change: dict[str, int], code: ErrorCode, address: int) -> None:
+def test_each_rule_alone(base: CommandCase, change: dict[str, int], code: ErrorCode, address: int) -> None:
     assert base.verdict() == OK
     assert base.having(**change).verdict() == (code, address)
 
 
 @pytest.mark.parametrize(("base", "stages"), RULES.values(), ids=RULES)
-def test_of_two_faults_the_earlier_rule_is_reported(base: Case, stages: list[Stage]) -> None:
+def test_of_two_faults_the_earlier_rule_is_reported(base: CommandCase, stages: list[Stage]) -> None:
     # One field cannot have both faults.
     pairs = [(a, b) for a, b in itertools.combinations(stages, 2) if not a[1].keys() & b[1].keys()]
     assert len(pairs) > 50
@@ -184,7 +184,7 @@ def test_of_two_faults_the_earlier_rule_is_reported(base: Case, stages: list[Sta
 )
 def test_alignment_and_strides_follow_the_types(dtype: DataType, out: int) -> None:
     size = {"src1": dtype.itemsize, "src2": dtype.itemsize, "dst": dtype.itemsize if out == 1 else 4}
-    base = Case(flags=DTYPES[dtype] | OUTS[out] | Flags.EXT)
+    base = CommandCase(flags=DTYPES[dtype] | OUTS[out] | Flags.EXT)
     for name, address in (("src1", A), ("src2", B), ("dst", C)):
         for offset in range(1, 5):
             wrong = offset % size[name]
@@ -202,7 +202,7 @@ def test_alignment_and_strides_follow_the_types(dtype: DataType, out: int) -> No
 def test_extents_follow_the_types(dtype: DataType) -> None:
     """The last element of each operand may be the last of its region, and not one byte behind it."""
     end, operand = 0x1000_0000, 64 * dtype.itemsize
-    base = Case(flags=DTYPES[dtype] | OUTS[1])
+    base = CommandCase(flags=DTYPES[dtype] | OUTS[1])
     for name in ("src1", "src2", "dst"):
         last, behind = end - operand, end - operand + dtype.itemsize
         assert base.having(**{name: last}).verdict() == OK
@@ -222,7 +222,7 @@ def test_extents_of_the_vectors(flags: Flags, columns: int | None, rows: int | N
     field, nbytes = ("column_vectors", columns) if columns is not None else ("row_scales", rows)
     assert nbytes is not None
     end = 0x1000_0000
-    base = Case(flags=flags | Flags.EXT, m=5)
+    base = CommandCase(flags=flags | Flags.EXT, m=5)
     for slack, code in ((0, ErrorCode.NONE), (4, ErrorCode.OUT_OF_RANGE)):
         address = end - nbytes + slack
         assert base.having(**{field: address}).verdict() == (code, address if code else 0)
@@ -243,18 +243,20 @@ def test_vector_addresses_without_their_flags() -> None:
         (Flags.BIAS | Flags.RELU, {"row_scales": 4}),
         (Flags.RELU, {"column_vectors": 4}),
     ):
-        assert Case(flags=flags | Flags.EXT, ext=ext).verdict() == (ErrorCode.BAD_EXTENSION, 0)
+        assert CommandCase(flags=flags | Flags.EXT, ext=ext).verdict() == (ErrorCode.BAD_EXTENSION, 0)
 
 
 def test_nop_and_sync_ignore_everything_else() -> None:
     for opcode in (Opcode.NOP, Opcode.SYNC):
-        assert Case(opcode=opcode, src1=3, src2=1 << 63, dst=0x2000_0000, m=-1, k=-5, n=0).verdict() == OK
+        assert (
+            CommandCase(opcode=opcode, src1=3, src2=1 << 63, dst=0x2000_0000, m=-1, k=-5, n=0).verdict() == OK
+        )
 
 
 @pytest.mark.parametrize("name", ["m", "k", "n"])
 @pytest.mark.parametrize("value", [0, -1, -(2**63), 2**24 + 1, 2**32, 2**63 - 1])
 def test_matmul_dimensions(name: str, value: int) -> None:
-    assert Case().having(**{name: value}).verdict() == (ErrorCode.BAD_DIMENSION, 0)
+    assert CommandCase().having(**{name: value}).verdict() == (ErrorCode.BAD_DIMENSION, 0)
 
 
 @pytest.mark.parametrize("opcode", [Opcode.MEMCPY, Opcode.ADD_TENSOR])
@@ -279,16 +281,16 @@ def test_matmul_dimensions(name: str, value: int) -> None:
 )
 def test_linear_dimensions(opcode: Opcode, dims: tuple[int, int, int], code: ErrorCode) -> None:
     m, k, n = dims
-    assert Case(opcode=opcode, m=m, k=k, n=n).verdict()[0] == code
+    assert CommandCase(opcode=opcode, m=m, k=k, n=n).verdict()[0] == code
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3])
 def test_alignment(offset: int) -> None:
     for opcode in (Opcode.MATMUL, Opcode.ADD_TENSOR):
         for name, address in (("src1", A), ("src2", B), ("dst", C)):
-            case = Case(opcode=opcode, m=4, k=4, n=4).having(**{name: address + offset})
+            case = CommandCase(opcode=opcode, m=4, k=4, n=4).having(**{name: address + offset})
             assert case.verdict() == (ErrorCode.MISALIGNED, address + offset)
-    assert Case(opcode=Opcode.MEMCPY, src1=A + offset, dst=C + 3 - offset).verdict() == OK
+    assert CommandCase(opcode=Opcode.MEMCPY, src1=A + offset, dst=C + 3 - offset).verdict() == OK
 
 
 @pytest.mark.parametrize(
@@ -314,7 +316,7 @@ def test_alignment(offset: int) -> None:
 )
 def test_the_edges_of_the_address_map(src: int, nbytes: int, code: ErrorCode) -> None:
     dst = 0x1000_0000 if src < 0x1000_0000 else 0
-    case = Case(opcode=Opcode.MEMCPY, src1=src, dst=dst, m=nbytes, k=0, n=0)
+    case = CommandCase(opcode=Opcode.MEMCPY, src1=src, dst=dst, m=nbytes, k=0, n=0)
     assert case.verdict() == (code, src if code else 0)
     # A destination is judged like a source. A MEMCPY has no src2. The source is judged first.
     swapped = case.having(src1=dst, src2=0x2000_0000, dst=src)
@@ -324,7 +326,7 @@ def test_the_edges_of_the_address_map(src: int, nbytes: int, code: ErrorCode) ->
 
 def test_strides_and_batches_count_towards_the_range() -> None:
     region_end = 0x1000_0000
-    base = Case(flags=Flags.EXT, src1=region_end - 4096, m=8, k=8, n=8)
+    base = CommandCase(flags=Flags.EXT, src1=region_end - 4096, m=8, k=8, n=8)
     for ext, extent in (
         ({"src1_row_stride": 64}, 7 * 64 + 32),
         ({"batch0": 3, "src1_batch0_stride": 512, "dst_batch0_stride": 512}, 2 * 512 + 256),
@@ -361,7 +363,7 @@ def test_strides_and_batches_count_towards_the_range() -> None:
     ids=str,
 )
 def test_bad_extensions_of_matmul(ext: dict) -> None:
-    assert Case(flags=Flags.EXT, ext=ext).verdict() == (ErrorCode.BAD_EXTENSION, 0)
+    assert CommandCase(flags=Flags.EXT, ext=ext).verdict() == (ErrorCode.BAD_EXTENSION, 0)
 
 
 @pytest.mark.parametrize(
@@ -385,12 +387,12 @@ def test_bad_extensions_of_matmul(ext: dict) -> None:
     ids=str,
 )
 def test_extensions_of_memcpy(ext: dict, code: ErrorCode) -> None:
-    assert Case(opcode=Opcode.MEMCPY, flags=Flags.EXT, ext=ext).verdict()[0] == code
+    assert CommandCase(opcode=Opcode.MEMCPY, flags=Flags.EXT, ext=ext).verdict()[0] == code
 
 
 def test_zero_counts_mean_one() -> None:
-    assert Case(flags=Flags.EXT, ext={"batch0": 0, "batch1": 0}).verdict() == OK
-    assert Case(opcode=Opcode.MEMCPY, flags=Flags.EXT, ext={"rows": 0}).verdict() == OK
+    assert CommandCase(flags=Flags.EXT, ext={"batch0": 0, "batch1": 0}).verdict() == OK
+    assert CommandCase(opcode=Opcode.MEMCPY, flags=Flags.EXT, ext={"rows": 0}).verdict() == OK
 
 
 @pytest.mark.parametrize("opcode", [Opcode.MATMUL, Opcode.MEMCPY])
@@ -405,11 +407,11 @@ def test_overlap_by_one_element_is_seen_and_touching_is_not(opcode: Opcode) -> N
         (-size, ErrorCode.NONE),
     ):
         dst = A + distance
-        assert Case(opcode=opcode, dst=dst).verdict() == (code, dst if code else 0)
+        assert CommandCase(opcode=opcode, dst=dst).verdict() == (code, dst if code else 0)
 
 
 def test_add_may_work_in_place_but_not_shifted() -> None:
-    case = Case(opcode=Opcode.ADD_TENSOR, m=64, k=0, n=0)
+    case = CommandCase(opcode=Opcode.ADD_TENSOR, m=64, k=0, n=0)
     for dst, src2 in ((A, B), (B, B), (A, A)):
         assert case.having(src2=src2, dst=dst).verdict() == OK
     # The last one is in place for one source and shifted against the other.

@@ -35,7 +35,7 @@ ACT = 0x1000_0000
 RING = ACT + 0x10_0000
 
 
-class Host:
+class BareHost:
     """The registers as a bare host drives them, without the runtime's Device."""
 
     def __init__(self, config: str = "default") -> None:
@@ -102,8 +102,8 @@ class Host:
 
 
 @pytest.fixture
-def host() -> Iterator[Host]:
-    made = Host()
+def host() -> Iterator[BareHost]:
+    made = BareHost()
     yield made
     made.backend.close()
 
@@ -111,7 +111,7 @@ def host() -> Iterator[Host]:
 def test_constants_say_what_the_configuration_is() -> None:
     for name in ("default", "small"):
         config = load_config(name)
-        host = Host(name)
+        host = BareHost(name)
         assert host.read(regs.ID).to_bytes(4, "big") == b"ECHO"
         assert host.read(regs.VERSION) == 1 << 16
         assert host.read(regs.CAP_ARRAY) == config.array_rows | config.array_cols << 16
@@ -124,7 +124,7 @@ def test_constants_say_what_the_configuration_is() -> None:
         host.backend.close()
 
 
-def test_every_register_reads_its_reset_value(host: Host) -> None:
+def test_every_register_reads_its_reset_value(host: BareHost) -> None:
     for name, register in regs.REGISTERS.items():
         if name.startswith("CAP_") or not register.readable:
             continue
@@ -132,7 +132,7 @@ def test_every_register_reads_its_reset_value(host: Host) -> None:
             assert host.read(register.offset + index * register.stride) == register.reset & 0xFFFF_FFFF, name
 
 
-def test_holes_read_only_and_write_only_registers_are_refused(host: Host) -> None:
+def test_holes_read_only_and_write_only_registers_are_refused(host: BareHost) -> None:
     readable, writable = set(), set()
     for register in regs.REGISTERS.values():
         for index in range(register.count):
@@ -154,7 +154,7 @@ def test_holes_read_only_and_write_only_registers_are_refused(host: Host) -> Non
     refuses(ValueError, "32 bits", host.write, regs.RING_BASE, 1 << 32)
 
 
-def test_fields_keep_only_the_bits_that_they_have(host: Host) -> None:
+def test_fields_keep_only_the_bits_that_they_have(host: BareHost) -> None:
     for offset, kept in ((regs.IRQ_ENABLE, 7), (regs.RING_BASE, 0xFFFF_FFFF), (regs.RING_SIZE, 0xFFFF)):
         host.write(offset, 0xFFFF_FFFF)
         assert host.read(offset) == kept
@@ -162,7 +162,7 @@ def test_fields_keep_only_the_bits_that_they_have(host: Host) -> None:
     assert host.read(regs.CONTROL) == regs.CONTROL_RING_ENABLE.mask
 
 
-def test_a_64_bit_counter_is_one_moments_value(host: Host) -> None:
+def test_a_64_bit_counter_is_one_moments_value(host: BareHost) -> None:
     counters = host.backend.model._counters
     counters[regs.MACS] = 0x1_FFFF_FFFF
     low = host.read(regs.MACS)
@@ -171,7 +171,7 @@ def test_a_64_bit_counter_is_one_moments_value(host: Host) -> None:
     assert host.read64(regs.MACS) == 0x2_0000_0000
 
 
-def test_idle_busy_done(host: Host) -> None:
+def test_idle_busy_done(host: BareHost) -> None:
     assert host.state == State.IDLE
     host.doorbell(nop_packet())
     assert host.state == State.BUSY
@@ -180,7 +180,7 @@ def test_idle_busy_done(host: Host) -> None:
     assert host.read64(regs.COMMANDS) == 1
 
 
-def test_nothing_happens_before_time_passes(host: Host) -> None:
+def test_nothing_happens_before_time_passes(host: BareHost) -> None:
     host.poke(ACT, np.arange(8, dtype=np.uint8))
     host.doorbell(*memcpy_packets(ACT, ACT + 64, 8))
     assert not host.peek(ACT + 64, 8).any()
@@ -188,7 +188,7 @@ def test_nothing_happens_before_time_passes(host: Host) -> None:
     assert host.peek(ACT + 64, 8).tolist() == list(range(8))
 
 
-def test_queue_level_and_overflow(host: Host) -> None:
+def test_queue_level_and_overflow(host: BareHost) -> None:
     depth = regs.CAP_QUEUE_DEPTH.get(host.read(regs.CAP_QUEUE))
     host.doorbell(*[nop_packet()] * depth)
     status = host.read(regs.STATUS)
@@ -204,7 +204,7 @@ def test_queue_level_and_overflow(host: Host) -> None:
     assert host.read(regs.RETIRED) == 2
 
 
-def test_interrupts(host: Host) -> None:
+def test_interrupts(host: BareHost) -> None:
     host.doorbell(nop_packet(irq=True))
     assert not host.backend.wait_irq(1000)  # nothing is enabled
     assert host.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_COMMAND.mask
@@ -220,14 +220,14 @@ def test_interrupts(host: Host) -> None:
     assert host.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_ERROR.mask  # never done: the second one failed
 
 
-def test_wait_irq_stops_at_the_first_interrupt(host: Host) -> None:
+def test_wait_irq_stops_at_the_first_interrupt(host: BareHost) -> None:
     host.write(regs.IRQ_ENABLE, regs.IRQ_ENABLE_COMMAND.mask)
     host.doorbell(nop_packet(), nop_packet(irq=True), nop_packet())
     assert host.backend.wait_irq(1000)
     assert host.backend.model._retired == 2
 
 
-def test_the_error_stops_the_queue_and_only_clearing_helps(host: Host) -> None:
+def test_the_error_stops_the_queue_and_only_clearing_helps(host: BareHost) -> None:
     host.poke(ACT, np.full(16, 7, np.uint8))
     host.doorbell(nop_packet(), NpuCommandPacket(Opcode.MEMCPY, 0, ACT, 0, 0x2000_0040, m=4))
     host.doorbell(*memcpy_packets(ACT, ACT + 64, 16))
@@ -241,13 +241,13 @@ def test_the_error_stops_the_queue_and_only_clearing_helps(host: Host) -> None:
     assert (host.peek(ACT + 64, 16) == 7).all()
 
 
-def test_clear_error_without_an_error_does_nothing(host: Host) -> None:
+def test_clear_error_without_an_error_does_nothing(host: BareHost) -> None:
     host.doorbell(nop_packet())
     host.clear_error()
     assert host.finish() == State.DONE
 
 
-def test_error_index_counts_commands_not_slots(host: Host) -> None:
+def test_error_index_counts_commands_not_slots(host: BareHost) -> None:
     host.doorbell(*memcpy_packets(ACT, ACT + 4096, 4, rows=2), nop_packet(), NpuCommandPacket(0x55))
     host.expect_error(ErrorCode.BAD_OPCODE, 2)
     host.clear_error()
@@ -255,7 +255,7 @@ def test_error_index_counts_commands_not_slots(host: Host) -> None:
     assert host.error()[1] == 3  # the failed one was taken too
 
 
-def test_soft_reset(host: Host) -> None:
+def test_soft_reset(host: BareHost) -> None:
     host.enable_ring()
     host.write(regs.IRQ_ENABLE, 3)
     host.put(0, NpuCommandPacket(0x55))
@@ -270,7 +270,7 @@ def test_soft_reset(host: Host) -> None:
             assert host.read(register.offset) == expected & 0xFFFF_FFFF, name
 
 
-def test_clear_counters(host: Host) -> None:
+def test_clear_counters(host: BareHost) -> None:
     host.run(matmul_packets(0x1000, 0x2000, ACT, 2, 3, 4)[0])
     assert host.read64(regs.MACS) == 24
     host.write(regs.CONTROL, regs.CONTROL_CLEAR_COUNTERS.mask)
@@ -278,7 +278,7 @@ def test_clear_counters(host: Host) -> None:
     assert host.read(regs.RETIRED) == 1
 
 
-def test_a_command_waits_for_its_extension(host: Host) -> None:
+def test_a_command_waits_for_its_extension(host: BareHost) -> None:
     main, extension = memcpy_packets(ACT, ACT + 4096, 4, rows=2)
     host.doorbell(main)
     for _ in range(5):
@@ -286,7 +286,7 @@ def test_a_command_waits_for_its_extension(host: Host) -> None:
     assert host.run(extension) == State.DONE
 
 
-def test_an_extension_that_never_comes_is_an_error(host: Host) -> None:
+def test_an_extension_that_never_comes_is_an_error(host: BareHost) -> None:
     host.doorbell(memcpy_packets(ACT, ACT + 4096, 4, rows=2)[0])
     assert not host.backend.wait_irq(60000)
     assert host.state == State.BUSY
@@ -294,7 +294,7 @@ def test_an_extension_that_never_comes_is_an_error(host: Host) -> None:
     host.expect_error(ErrorCode.BAD_EXTENSION)
 
 
-def test_a_bad_command_does_not_wait_for_its_extension(host: Host) -> None:
+def test_a_bad_command_does_not_wait_for_its_extension(host: BareHost) -> None:
     host.doorbell(NpuCommandPacket(Opcode.NOP, Flags.EXT))
     host.expect_error(ErrorCode.BAD_FLAGS)
 
@@ -305,7 +305,7 @@ def vector_packets() -> list[Packet]:
     return command.packets()
 
 
-def loaded(host: Host) -> None:
+def loaded(host: BareHost) -> None:
     b = Builder("three")
     b.mov(b.out, 3)
     program = b.build()
@@ -313,7 +313,7 @@ def loaded(host: Host) -> None:
     assert host.run(*load_program_packets(ACT, len(program), 5)) == State.DONE
 
 
-def test_a_vector_command_waits_for_three_extensions(host: Host) -> None:
+def test_a_vector_command_waits_for_three_extensions(host: BareHost) -> None:
     loaded(host)
     *first, last = vector_packets()
     for packet in first:
@@ -326,7 +326,7 @@ def test_a_vector_command_waits_for_three_extensions(host: Host) -> None:
 
 
 @pytest.mark.parametrize("came", [1, 2, 3])
-def test_each_extension_has_its_own_time(host: Host, came: int) -> None:
+def test_each_extension_has_its_own_time(host: BareHost, came: int) -> None:
     """One that comes in time starts the time of the next one anew."""
     loaded(host)
     for packet in vector_packets()[:came]:
@@ -337,12 +337,12 @@ def test_each_extension_has_its_own_time(host: Host, came: int) -> None:
     host.expect_error(ErrorCode.BAD_EXTENSION, 1)
 
 
-def test_a_vector_command_without_extensions(host: Host) -> None:
+def test_a_vector_command_without_extensions(host: BareHost) -> None:
     host.doorbell(NpuCommandPacket(Opcode.VECTOR, m=1, n=1))
     host.expect_error(ErrorCode.BAD_EXTENSION)
 
 
-def test_a_vector_command_through_the_ring_wraps(host: Host) -> None:
+def test_a_vector_command_through_the_ring_wraps(host: BareHost) -> None:
     loaded(host)
     host.enable_ring(slots=6)
     tail = 0
@@ -355,7 +355,7 @@ def test_a_vector_command_through_the_ring_wraps(host: Host) -> None:
         assert host.read(regs.RING_HEAD) == tail
 
 
-def test_program_memory_and_its_end(host: Host) -> None:
+def test_program_memory_and_its_end(host: BareHost) -> None:
     """What was never loaded is no entry; a soft reset keeps what was."""
     command = vector_command(7, rows=1, cols=1, output=Stream(ACT + 4096))
     loaded(host)
@@ -365,7 +365,7 @@ def test_program_memory_and_its_end(host: Host) -> None:
     assert host.run(*vector_packets()) == State.DONE
 
 
-def test_a_broken_program_reports_its_instruction(host: Host) -> None:
+def test_a_broken_program_reports_its_instruction(host: BareHost) -> None:
     loaded(host)
     host.poke(ACT, np.array([0x44], np.uint64))  # END, with nothing written
     host.doorbell(*load_program_packets(ACT, 1, 9))
@@ -376,7 +376,7 @@ def test_a_broken_program_reports_its_instruction(host: Host) -> None:
     assert host.run(*vector_packets()) == State.DONE
 
 
-def test_ring_wraps_and_head_follows(host: Host) -> None:
+def test_ring_wraps_and_head_follows(host: BareHost) -> None:
     host.enable_ring(slots=5)
     tail = 0
     for step in range(7):
@@ -393,7 +393,7 @@ def test_ring_wraps_and_head_follows(host: Host) -> None:
     assert host.read(regs.RETIRED) == 14
 
 
-def test_the_window_goes_before_the_ring(host: Host) -> None:
+def test_the_window_goes_before_the_ring(host: BareHost) -> None:
     host.enable_ring()
     host.poke(ACT, np.arange(1, 3, dtype=np.uint8))
     host.put(0, memcpy_packets(ACT, ACT + 64, 1)[0])
@@ -402,7 +402,7 @@ def test_the_window_goes_before_the_ring(host: Host) -> None:
     assert host.peek(ACT + 64, 1)[0] == 1
 
 
-def test_a_tail_that_moves_nothing_submits_nothing(host: Host) -> None:
+def test_a_tail_that_moves_nothing_submits_nothing(host: BareHost) -> None:
     host.enable_ring()
     host.write(regs.RING_TAIL, 0)
     assert host.state == State.IDLE
@@ -427,7 +427,7 @@ def test_a_tail_that_moves_nothing_submits_nothing(host: Host) -> None:
     ],
 )
 def test_ring_configuration(
-    host: Host, base: int, slots: int, tail: int, enable: bool, code: ErrorCode
+    host: BareHost, base: int, slots: int, tail: int, enable: bool, code: ErrorCode
 ) -> None:
     host.enable_ring(slots, base)
     if not enable:
@@ -443,7 +443,7 @@ def test_ring_configuration(
         assert host.finish() == State.DONE
 
 
-def test_a_ring_stays_where_it_is_until_it_is_empty(host: Host) -> None:
+def test_a_ring_stays_where_it_is_until_it_is_empty(host: BareHost) -> None:
     host.enable_ring()
     host.write(regs.RING_TAIL, 3)
     host.write(regs.RING_SIZE, 2)
@@ -455,7 +455,7 @@ def test_a_ring_stays_where_it_is_until_it_is_empty(host: Host) -> None:
 
 
 @pytest.mark.parametrize("offset", [regs.RING_BASE, regs.RING_SIZE])
-def test_a_ring_that_holds_packets_is_not_moved(host: Host, offset: int) -> None:
+def test_a_ring_that_holds_packets_is_not_moved(host: BareHost, offset: int) -> None:
     host.enable_ring()
     host.write(regs.RING_TAIL, 3)
     host.write(offset, {regs.RING_BASE: RING + 64, regs.RING_SIZE: 5}[offset])
@@ -463,7 +463,7 @@ def test_a_ring_that_holds_packets_is_not_moved(host: Host, offset: int) -> None
     assert host.error()[0] == ErrorCode.RING_CONFIG
 
 
-def test_clear_error_drops_the_rest_of_the_ring(host: Host) -> None:
+def test_clear_error_drops_the_rest_of_the_ring(host: BareHost) -> None:
     host.enable_ring()
     host.poke(ACT, np.full(4, 9, np.uint8))
     host.put(0, nop_packet(), NpuCommandPacket(0x42), *memcpy_packets(ACT, ACT + 64, 4))
@@ -478,7 +478,7 @@ def test_clear_error_drops_the_rest_of_the_ring(host: Host) -> None:
 
 
 @pytest.mark.parametrize("tail", [0, 1, 2])
-def test_a_tail_is_not_moved_back(host: Host, tail: int) -> None:
+def test_a_tail_is_not_moved_back(host: BareHost, tail: int) -> None:
     host.enable_ring()
     host.put(0, *[nop_packet()] * 3)
     host.write(regs.RING_TAIL, 3)
@@ -486,7 +486,7 @@ def test_a_tail_is_not_moved_back(host: Host, tail: int) -> None:
     assert host.error() == (ErrorCode.RING_INDEX, 0, 0)
 
 
-def test_a_command_overwrites_a_later_slot(host: Host) -> None:
+def test_a_command_overwrites_a_later_slot(host: BareHost) -> None:
     """The model reads a slot when all before it have run."""
     host.enable_ring()
     host.poke(ACT, np.frombuffer(memcpy_packets(ACT, ACT + 256, 4)[0].pack(), np.uint8))
@@ -497,7 +497,7 @@ def test_a_command_overwrites_a_later_slot(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("place", "legal"), [(-4, True), (-3, False), (63, False), (64, True)])
-def test_nothing_is_written_to_the_protected_range(host: Host, place: int, legal: bool) -> None:
+def test_nothing_is_written_to_the_protected_range(host: BareHost, place: int, legal: bool) -> None:
     base = ACT + 1024
     host.write(regs.GUARD_BASE, base + 5)  # the lowest bits do not exist
     host.write(regs.GUARD_SIZE, 64)
@@ -507,7 +507,7 @@ def test_nothing_is_written_to_the_protected_range(host: Host, place: int, legal
 
 
 @pytest.mark.parametrize(("base", "size", "legal"), [(0, 1024, True), (64, 1024, False), (0, 64, False)])
-def test_the_ring_lies_in_the_protected_range(host: Host, base: int, size: int, legal: bool) -> None:
+def test_the_ring_lies_in_the_protected_range(host: BareHost, base: int, size: int, legal: bool) -> None:
     host.enable_ring()
     host.put(0, nop_packet())
     host.write(regs.GUARD_BASE, RING + base)
@@ -519,7 +519,7 @@ def test_the_ring_lies_in_the_protected_range(host: Host, base: int, size: int, 
 
 
 @pytest.mark.parametrize(("limit", "ends"), [(0, False), (1, True), (63, True), (10_000, False)])
-def test_a_command_that_no_hardware_could_finish_in_time(host: Host, limit: int, ends: bool) -> None:
+def test_a_command_that_no_hardware_could_finish_in_time(host: BareHost, limit: int, ends: bool) -> None:
     """2048 bytes are at least 64 beats of 256 bits; a program takes a clock for each instruction and row."""
     host.write(regs.WATCHDOG, limit)
     assert host.run(memcpy_packets(ACT, ACT + 4096, 2048)[0]) == (State.ERROR if ends else State.DONE)
@@ -604,7 +604,7 @@ def random_command(rng: np.random.Generator) -> list[NpuCommandPacket | Extensio
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_commands_change_memory_as_the_words_say(host: Host, seed: int) -> None:
+def test_random_commands_change_memory_as_the_words_say(host: BareHost, seed: int) -> None:
     """All of both windows is compared, so a byte written beside the destination is found too."""
     rng = np.random.default_rng(seed)
     size = 0x8000
@@ -626,13 +626,13 @@ def test_random_commands_change_memory_as_the_words_say(host: Host, seed: int) -
                 assert np.array_equal(host.peek(address, size), memory[address : address + size]), packets
 
 
-def test_macs_are_counted_for_every_batch(host: Host) -> None:
+def test_macs_are_counted_for_every_batch(host: BareHost) -> None:
     host.run(*matmul_packets(0x1000, 0x2000, ACT, 2, 3, 4, batch=(5, 2), dst_batch_strides=(64, 512)))
     assert host.read64(regs.MACS) == 2 * 3 * 4 * 10
     assert host.read64(regs.CYCLES) == host.read64(regs.READ_BEATS) == 0
 
 
-def test_memcpy_keeps_nan_payloads(host: Host) -> None:
+def test_memcpy_keeps_nan_payloads(host: BareHost) -> None:
     payload = np.array([0x7F812345, 0xFFFFFFFF], np.uint32)
     host.poke(ACT, payload)
     host.run(memcpy_packets(ACT, ACT + 64, 8)[0])
@@ -640,7 +640,7 @@ def test_memcpy_keeps_nan_payloads(host: Host) -> None:
 
 
 @pytest.mark.parametrize("strides", [(1, 2), (2, 1), (5, 3), (7, 40), (40, 7)])
-def test_the_later_batch_of_a_copy_wins(host: Host, strides: tuple[int, int]) -> None:
+def test_the_later_batch_of_a_copy_wins(host: BareHost, strides: tuple[int, int]) -> None:
     image = np.random.default_rng(2).integers(0, 256, (2, 3, 2, 7), dtype=np.uint8)
     host.poke(ACT, image)
     rows = {"rows": 2, "dst_row_stride": 9, "batch0": 3, "batch1": 2}
@@ -654,7 +654,7 @@ def test_the_later_batch_of_a_copy_wins(host: Host, strides: tuple[int, int]) ->
     assert np.array_equal(host.peek(ACT + 4096, 256), expected)
 
 
-def test_a_failing_command_touches_nothing(host: Host) -> None:
+def test_a_failing_command_touches_nothing(host: BareHost) -> None:
     rng = np.random.default_rng(5)
     image = rng.integers(0, 256, 4096, dtype=np.uint8)
     host.poke(ACT, image)
@@ -672,7 +672,7 @@ def test_a_failing_command_touches_nothing(host: Host) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_64_bytes_hang_or_break_the_model(host: Host, seed: int) -> None:
+def test_no_64_bytes_hang_or_break_the_model(host: BareHost, seed: int) -> None:
     """Random bytes, and good packets with one field spoiled."""
     rng = np.random.default_rng(seed)
     for _ in range(200):
@@ -689,13 +689,13 @@ def test_no_64_bytes_hang_or_break_the_model(host: Host, seed: int) -> None:
     assert host.run(nop_packet()) == State.DONE
 
 
-def test_memory_ends_where_it_ends(host: Host) -> None:
+def test_memory_ends_where_it_ends(host: BareHost) -> None:
     assert host.peek(0x1FFF_FFFF, 1)[0] == 0
     refuses(NpuPointerError, "0x20000000", host.peek, 0x1FFF_FFFF, 2)
     refuses(NpuPointerError, None, host.poke, 0x2000_0000, np.zeros(1, np.uint8))
 
 
-def test_a_bad_index_is_found_before_time_is_up(host: Host) -> None:
+def test_a_bad_index_is_found_before_time_is_up(host: BareHost) -> None:
     """The hardware stops at the first bad index, however long the rest would take."""
     for place, code in ((0, ErrorCode.BAD_INDEX), (4000, ErrorCode.TIMEOUT)):
         indices = np.zeros(4096, np.int32)

@@ -19,7 +19,7 @@ ROUNDINGS = 2.0**-20
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
+class OperationTrial:
     """An operation to be called.
 
     Attributes:
@@ -54,42 +54,42 @@ def _method(name: str, *words: Any, **options: Any) -> Callable[..., Any]:
 
 def _elementwise(
     draw: Draw, call: Callable[..., Any], truth: Callable[..., Any], count: int, scale: Any = None
-) -> Trial:
+) -> OperationTrial:
     shape = draw.shape()
     views = [draw.view(shape)] + [draw.view(draw.broadcast(shape)) for _ in range(count - 1)]
-    return Trial(views, call, truth, scale, out=(shape, np.float32))
+    return OperationTrial(views, call, truth, scale, out=(shape, np.float32))
 
 
-def _unary(name: str) -> Callable[[Draw], Trial]:
+def _unary(name: str) -> Callable[[Draw], OperationTrial]:
     if name in EXACT_UNARY:
         return lambda draw: _elementwise(draw, _method(name), EXACT_UNARY[name], 1)
     return _rounded(name, lambda x: elementwise.FUNCTIONS[name].truth(x.astype(np.float64)))
 
 
-def _rounded(name: str, truth: Callable[[Array], Array], *words: Any) -> Callable[[Draw], Trial]:
+def _rounded(name: str, truth: Callable[[Array], Array], *words: Any) -> Callable[[Draw], OperationTrial]:
     """An operation of one array, whose error is relative to its result."""
     return lambda draw: _elementwise(draw, _method(name, *words), truth, 1, lambda x: np.abs(truth(x)) + 1)
 
 
-def _binary(name: str, function: Callable[..., Any]) -> Callable[[Draw], Trial]:
+def _binary(name: str, function: Callable[..., Any]) -> Callable[[Draw], OperationTrial]:
     def truth(a: Array, b: Array) -> Array:
         return np.asarray(function(a, b), np.float32)
 
     return lambda draw: _elementwise(draw, _method(name), truth, 2)
 
 
-def _gelu(draw: Draw) -> Trial:
+def _gelu(draw: Draw) -> OperationTrial:
     name, truth = draw.random.choice((("none", elementwise.gelu), ("tanh", elementwise.gelu_tanh)))
     return _elementwise(draw, _method("gelu", name), lambda x: truth(x.astype(np.float64)), 1, _ones)
 
 
-def _clamp(draw: Draw) -> Trial:
+def _clamp(draw: Draw) -> OperationTrial:
     if draw.random.random() < 0.5:
         return _elementwise(draw, _method("clamp"), lambda x, a, b: np.minimum(np.maximum(x, a), b), 3)
     return _elementwise(draw, _method("clamp", max=0.5), lambda x: np.minimum(x, np.float32(0.5)), 1)
 
 
-def _power(draw: Draw) -> Trial:
+def _power(draw: Draw) -> OperationTrial:
     exponent = draw.random.choice((-1.0, 0.0, 0.5, 2.0, 3.0, 7.0))
     if exponent == 0.5:
         return _rounded("pow", lambda x: np.sqrt(x.astype(np.float64)), exponent)(draw)
@@ -100,21 +100,23 @@ def _flags(rng: np.random.Generator, count: int) -> Array:
     return rng.integers(0, 2, count)
 
 
-def _where(draw: Draw) -> Trial:
+def _where(draw: Draw) -> OperationTrial:
     shape, dtype = draw.shape(), draw.random.choice((bool, np.int8, np.int16, np.int32, np.float32))
     condition = draw.view(draw.broadcast(shape), dtype, _flags)
     views = [condition, draw.view(shape), draw.view(draw.broadcast(shape))]
-    return Trial(views, _method("where"), lambda c, a, b: np.where(c != 0, a, b), out=(shape, np.float32))
+    return OperationTrial(
+        views, _method("where"), lambda c, a, b: np.where(c != 0, a, b), out=(shape, np.float32)
+    )
 
 
-def _masked_fill(draw: Draw) -> Trial:
+def _masked_fill(draw: Draw) -> OperationTrial:
     shape = draw.shape()
     views = [draw.view(shape), draw.view(draw.broadcast(shape), bool, _flags)]
     call = _method("masked_fill", -3.5)
-    return Trial(views, call, lambda x, m: np.where(m, np.float32(-3.5), x), out=(shape, np.float32))
+    return OperationTrial(views, call, lambda x, m: np.where(m, np.float32(-3.5), x), out=(shape, np.float32))
 
 
-def _three(name: str, function: Callable[..., Any]) -> Callable[[Draw], Trial]:
+def _three(name: str, function: Callable[..., Any]) -> Callable[[Draw], OperationTrial]:
     def truth(x: Array, a: Array, b: Array) -> Array:
         return x + 0.5 * function(a.astype(np.float64), b.astype(np.float64))
 
@@ -128,39 +130,41 @@ def _any_bits(rng: np.random.Generator, count: int) -> Array:
     return rng.integers(-100, 100, count)
 
 
-def _cast(draw: Draw) -> Trial:
+def _cast(draw: Draw) -> OperationTrial:
     source = draw.random.choice((np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8, bool))
     target = draw.random.choice((np.float32, np.float16, np.int32))
     shape = draw.shape()
     views = [draw.view(shape, source, _any_bits)]
-    return Trial(views, _method("cast", target), lambda x: x.astype(target), out=(shape, target))
+    return OperationTrial(views, _method("cast", target), lambda x: x.astype(target), out=(shape, target))
 
 
-def _quantize(draw: Draw) -> Trial:
+def _quantize(draw: Draw) -> OperationTrial:
     def truth(x: Array) -> tuple[Array, Array]:
         scales = np.abs(x).max(axis=-1) / np.float32(127)
         q = np.nan_to_num(np.round(x / scales[..., None]))
         return np.clip(q, -127, 127).astype(np.int8), scales
 
-    return Trial([draw.view(draw.shape())], _method("quantize"), truth)
+    return OperationTrial([draw.view(draw.shape())], _method("quantize"), truth)
 
 
-def _dequantize(draw: Draw) -> Trial:
+def _dequantize(draw: Draw) -> OperationTrial:
     shape = draw.shape()
     views = [draw.view(shape, np.int8, _any_bits), draw.view(shape[:-1])]
     call = _method("dequantize")
-    return Trial(views, call, lambda q, s: q.astype(np.float32) * s[..., None], out=(shape, np.float32))
+    return OperationTrial(
+        views, call, lambda q, s: q.astype(np.float32) * s[..., None], out=(shape, np.float32)
+    )
 
 
-def _reduction(name: str) -> Callable[[Draw], Trial]:
-    def make(draw: Draw) -> Trial:
+def _reduction(name: str) -> Callable[[Draw], OperationTrial]:
+    def make(draw: Draw) -> OperationTrial:
         shape = draw.shape()
         axes = sorted(draw.random.sample(range(len(shape)), draw.random.randint(1, len(shape))))
         axis = draw.random.choice((tuple(axes), axes[0], None))
         keep = draw.random.random() < 0.5
         result = np.sum(np.zeros(shape), axis=axis, keepdims=keep).shape
         exact = name in ("max", "min")
-        return Trial(
+        return OperationTrial(
             [draw.view(shape)],
             _method(name, axis, keep),
             lambda x: getattr(np, name)(x if exact else x.astype(np.float64), axis=axis, keepdims=keep),
@@ -172,11 +176,11 @@ def _reduction(name: str) -> Callable[[Draw], Trial]:
     return make
 
 
-def _argmax(draw: Draw) -> Trial:
+def _argmax(draw: Draw) -> OperationTrial:
     shape = draw.shape()
     axis = draw.random.choice((None, draw.random.randrange(len(shape))))
     keep = draw.random.random() < 0.5
-    return Trial(
+    return OperationTrial(
         [draw.view(shape)],
         _method("argmax", axis, keep),
         lambda x: np.argmax(x, axis=axis, keepdims=keep).astype(np.int32),
@@ -184,14 +188,14 @@ def _argmax(draw: Draw) -> Trial:
     )
 
 
-def _softmax(draw: Draw) -> Trial:
+def _softmax(draw: Draw) -> OperationTrial:
     shape, options = draw.shape(), {"scale": draw.random.choice((1.0, 0.5, -0.3))}
     axis, causal = draw.random.randrange(len(shape)), False
     masked = axis == len(shape) - 1 and draw.random.random() < 0.5
     if axis == len(shape) - 1 and len(shape) > 1 and shape[-1] >= shape[-2]:
         causal = draw.random.random() < 0.5
     views = [draw.view(shape)] + [draw.view(draw.broadcast(shape))] * masked
-    return Trial(
+    return OperationTrial(
         views,
         lambda d, x, mask=None, **k: d.softmax(x, axis, causal=causal, mask=mask, **options, **k),
         lambda x, mask=None: softmax.softmax(x, axis, options["scale"], causal, mask),
@@ -201,12 +205,12 @@ def _softmax(draw: Draw) -> Trial:
     )
 
 
-def _normalised(name: str, function: Callable[..., Any], most: int) -> Callable[[Draw], Trial]:
-    def make(draw: Draw) -> Trial:
+def _normalised(name: str, function: Callable[..., Any], most: int) -> Callable[[Draw], OperationTrial]:
+    def make(draw: Draw) -> OperationTrial:
         shape = draw.shape()
         views = [draw.view(shape)]
         views += [draw.view(shape[-1:]) for _ in range(draw.random.randint(0, most))]
-        return Trial(
+        return OperationTrial(
             views,
             _method(name, eps=0.01),
             lambda *arrays: function(*arrays, eps=0.01),
@@ -221,7 +225,7 @@ def _angles(rng: np.random.Generator, count: int) -> Array:
     return rng.uniform(-1, 1, count)
 
 
-def _rope(draw: Draw) -> Trial:
+def _rope(draw: Draw) -> OperationTrial:
     shape = (*draw.shape(1, 4, budget=200), 2 * draw.random.randint(1, 9))
     axis = 0 if len(shape) == 2 else draw.random.randrange(len(shape) - 1)
     pairs = draw.random.random() < 0.5
@@ -235,7 +239,7 @@ def _rope(draw: Draw) -> Trial:
         pair = first * cos - second * sin, second * cos + first * sin
         return np.stack(pair, -1).reshape(shape) if pairs else np.concatenate(pair, -1)
 
-    return Trial(
+    return OperationTrial(
         [draw.view(shape), *tables],
         _method("rope", interleaved=pairs, token_axis=axis),
         truth,
@@ -245,17 +249,17 @@ def _rope(draw: Draw) -> Trial:
     )
 
 
-def _rope_tables(draw: Draw) -> Trial:
+def _rope_tables(draw: Draw) -> OperationTrial:
     tokens, width = draw.random.randint(1, 9), 2 * draw.random.randint(1, 9)
 
     def truth() -> tuple[Array, Array]:
         angle = rope.angles(np.arange(tokens), width)
         return np.cos(angle), np.sin(angle)
 
-    return Trial([], _method("rope_tables", tokens, width), truth, _ones)
+    return OperationTrial([], _method("rope_tables", tokens, width), truth, _ones)
 
 
-def _matmul(draw: Draw) -> Trial:
+def _matmul(draw: Draw) -> OperationTrial:
     batch = draw.shape(0, 3, budget=12)
     m, k, n = (draw.random.choice((1, 2, 5, 9, draw.random.randint(1, 30))) for _ in range(3))
     trans_a, trans_b = draw.random.random() < 0.3, draw.random.random() < 0.3
@@ -267,7 +271,7 @@ def _matmul(draw: Draw) -> Trial:
         a, b = a.astype(np.float64), b.astype(np.float64)
         return a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b
 
-    return Trial(
+    return OperationTrial(
         [a, b],
         _method("matmul", trans_a=trans_a, trans_b=trans_b),
         lambda a, b: np.matmul(*wide(a, b)),
@@ -278,13 +282,13 @@ def _matmul(draw: Draw) -> Trial:
     )
 
 
-def _attention(draw: Draw) -> Trial:
+def _attention(draw: Draw) -> OperationTrial:
     batch = draw.shape(0, 2, budget=4)
     group, kv_heads = draw.random.randint(1, 3), draw.random.randint(1, 3)
     tokens, keys, width, values = (draw.random.randint(1, 9) for _ in range(4))
     causal = keys >= tokens and draw.random.random() < 0.5
     query, cache = (*batch, group * kv_heads, tokens), (*batch, kv_heads, keys)
-    return Trial(
+    return OperationTrial(
         [draw.view(shape, dense=2) for shape in ((*query, width), (*cache, width), (*cache, values))],
         _method("attention", causal=causal),
         lambda q, k, v: attention.attention(q, k, v, causal),
@@ -295,7 +299,7 @@ def _attention(draw: Draw) -> Trial:
     )
 
 
-def _embedding(draw: Draw) -> Trial:
+def _embedding(draw: Draw) -> OperationTrial:
     rows, shape = draw.random.randint(1, 9), draw.shape(0, 3, budget=60)
     dtype = draw.random.choice((np.float32, np.int8, np.float64))
     table = draw.view((rows, *shape), dtype, _any_bits, dense=1 + len(shape))
@@ -305,11 +309,11 @@ def _embedding(draw: Draw) -> Trial:
 
     places = draw.shape(1, 2, budget=20)
     views = [table, draw.view(places, np.int32, ids)]
-    return Trial(views, _method("embedding"), lambda t, i: t[i], out=((*places, *shape), dtype))
+    return OperationTrial(views, _method("embedding"), lambda t, i: t[i], out=((*places, *shape), dtype))
 
 
-def _moved(name: str) -> Callable[[Draw], Trial]:
-    def make(draw: Draw) -> Trial:
+def _moved(name: str) -> Callable[[Draw], OperationTrial]:
+    def make(draw: Draw) -> OperationTrial:
         shape = draw.shape(2 if name == "transpose" else 1)
         axes = tuple(range(len(shape)))
         if name == "permute":
@@ -318,7 +322,7 @@ def _moved(name: str) -> Callable[[Draw], Trial]:
             axes = (*axes[:-2], axes[-1], axes[-2])
         words = (axes,) if name == "permute" else ()
         dtype = draw.random.choice((np.float32, np.uint8, np.int16, np.float64))
-        return Trial(
+        return OperationTrial(
             [draw.view(shape, dtype, _any_bits)],
             _method(name, *words),
             lambda x: x.transpose(axes),
@@ -329,7 +333,7 @@ def _moved(name: str) -> Callable[[Draw], Trial]:
     return make
 
 
-def _cat(draw: Draw) -> Trial:
+def _cat(draw: Draw) -> OperationTrial:
     shape, dtype = list(draw.shape(budget=500)), draw.random.choice((np.float32, np.uint8, np.float64))
     axis = draw.random.randrange(len(shape))
     views = []
@@ -337,7 +341,7 @@ def _cat(draw: Draw) -> Trial:
         shape[axis] = draw.random.randint(1, 6)
         views.append(draw.view(shape, dtype, _any_bits))
     shape[axis] = sum(view.shape[axis] for view in views)
-    return Trial(
+    return OperationTrial(
         views,
         lambda d, *arrays, **k: d.cat(arrays, axis, **k),
         lambda *arrays: np.concatenate(arrays, axis),
@@ -345,9 +349,9 @@ def _cat(draw: Draw) -> Trial:
     )
 
 
-def _full(draw: Draw) -> Trial:
+def _full(draw: Draw) -> OperationTrial:
     shape, value = draw.shape(), draw.random.choice((0.0, -2.5, math.inf))
-    return Trial([], _method("full", shape, value), lambda: np.full(shape, value, np.float32))
+    return OperationTrial([], _method("full", shape, value), lambda: np.full(shape, value, np.float32))
 
 
 def _images(draw: Draw) -> tuple[tuple[int, ...], tuple[int, int], tuple[int, int], tuple[int, int]]:
@@ -364,11 +368,11 @@ def _result(
     return tuple((shape[i + 2] + 2 * padding[i] - kernel[i]) // stride[i] + 1 for i in (0, 1))
 
 
-def _im2col(draw: Draw) -> Trial:
+def _im2col(draw: Draw) -> OperationTrial:
     sizes = shape, kernel, stride, padding = _images(draw)
     high, wide = _result(*sizes)
     made = (shape[0], shape[1] * kernel[0] * kernel[1], high * wide)
-    return Trial(
+    return OperationTrial(
         [draw.view(shape)],
         _method("im2col", kernel, stride=stride, padding=padding),
         lambda x: (
@@ -378,11 +382,11 @@ def _im2col(draw: Draw) -> Trial:
     )
 
 
-def _conv2d(draw: Draw) -> Trial:
+def _conv2d(draw: Draw) -> OperationTrial:
     sizes = shape, kernel, stride, padding = _images(draw)
     filters, biased = draw.random.randint(1, 5), draw.random.random() < 0.5
     views = [draw.view(shape), draw.view((filters, shape[1], *kernel), dense=4)]
-    return Trial(
+    return OperationTrial(
         views + [draw.view((filters,))] * biased,
         _method("conv2d", stride=stride, padding=padding),
         lambda x, w, b=None: pool.conv2d(x, w, b, stride, padding),
@@ -393,10 +397,10 @@ def _conv2d(draw: Draw) -> Trial:
     )
 
 
-def _pool(name: str, function: Callable[..., Any], scale: Any) -> Callable[[Draw], Trial]:
-    def make(draw: Draw) -> Trial:
+def _pool(name: str, function: Callable[..., Any], scale: Any) -> Callable[[Draw], OperationTrial]:
+    def make(draw: Draw) -> OperationTrial:
         sizes = shape, kernel, stride, padding = _images(draw)
-        return Trial(
+        return OperationTrial(
             [draw.view(shape)],
             _method(name, kernel, stride=stride, padding=padding),
             lambda x: function(x, kernel, stride, padding).astype(np.float64 if scale else np.float32),
@@ -407,15 +411,15 @@ def _pool(name: str, function: Callable[..., Any], scale: Any) -> Callable[[Draw
     return make
 
 
-def _gradient(name: str, vectors: int = 0) -> Callable[[Draw], Trial]:
+def _gradient(name: str, vectors: int = 0) -> Callable[[Draw], OperationTrial]:
     function = getattr(training, name)
 
-    def make(draw: Draw) -> Trial:
+    def make(draw: Draw) -> OperationTrial:
         shape = draw.shape()
         views = [draw.view(shape), draw.view(shape)] + [draw.view(shape[-1:])] * vectors
         many = vectors > 0
         options = {"eps": 0.01} if many else {}
-        return Trial(
+        return OperationTrial(
             views,
             _method(name, **options),
             lambda *arrays: function(*arrays, **options),
@@ -438,32 +442,34 @@ def _logits(draw: Draw) -> tuple[tuple[int, ...], list[View]]:
     return shape, [draw.view(shape), draw.view(shape[:-1], np.int32, targets)]
 
 
-def _cross_entropy(draw: Draw) -> Trial:
+def _cross_entropy(draw: Draw) -> OperationTrial:
     _, views = _logits(draw)
 
     def truth(x: Array, targets: Array) -> Array:
         return np.asarray(training.cross_entropy(x, targets))
 
-    return Trial(views, _method("cross_entropy"), truth, _ones, out=((), np.float32))
+    return OperationTrial(views, _method("cross_entropy"), truth, _ones, out=((), np.float32))
 
 
-def _cross_entropy_backward(draw: Draw) -> Trial:
+def _cross_entropy_backward(draw: Draw) -> OperationTrial:
     shape, views = _logits(draw)
 
     def truth(x: Array, targets: Array) -> Array:
         return training.cross_entropy_backward(x, targets, 0.5)
 
-    return Trial(views, _method("cross_entropy_backward", dy=0.5), truth, _ones, out=(shape, np.float32))
+    return OperationTrial(
+        views, _method("cross_entropy_backward", dy=0.5), truth, _ones, out=(shape, np.float32)
+    )
 
 
 def _positive(rng: np.random.Generator, count: int) -> Array:
     return rng.uniform(0.5, 2, count)
 
 
-def _adamw_step(draw: Draw) -> Trial:
+def _adamw_step(draw: Draw) -> OperationTrial:
     shape = draw.shape(budget=300)
     arrays = [draw.view(shape, values=_positive, dense=len(shape)).numpy() for _ in range(4)]
-    return Trial(
+    return OperationTrial(
         [],  # what it is given on the device it overwrites
         lambda d: d.adamw_step(*arrays, step=3),
         lambda: training.adamw_step(*arrays, step=3),
@@ -471,7 +477,7 @@ def _adamw_step(draw: Draw) -> Trial:
     )
 
 
-def _linear(draw: Draw) -> Trial:
+def _linear(draw: Draw) -> OperationTrial:
     shape, outputs = draw.shape(1, 4, budget=300), draw.random.randint(1, 9)
     biased = draw.random.random() < 0.5
     views = [draw.view(shape), draw.view((outputs, shape[-1]), np.int8, _any_bits), draw.view((outputs,))] + [
@@ -483,7 +489,7 @@ def _linear(draw: Draw) -> Trial:
         q = np.clip(np.nan_to_num(np.round(x / scales)), -127, 127)
         return (q @ w.T.astype(np.float64)) * scales * s + b
 
-    return Trial(
+    return OperationTrial(
         views,
         lambda d, x, w, s, b=None: QuantizedLinear(d, w, s, b)(x),
         truth,
@@ -491,7 +497,7 @@ def _linear(draw: Draw) -> Trial:
     )
 
 
-EVERY: dict[str, Callable[[Draw], Trial]] = {
+EVERY: dict[str, Callable[[Draw], OperationTrial]] = {
     **{name: _unary(name) for name in UNARY if not name.startswith("gelu")},
     "gelu": _gelu,
     **{name: _binary(name, function) for name, function in BINARY.items()},

@@ -14,7 +14,7 @@ import echo_npu.ops
 from echo_npu import Device, DeviceTensor
 from echo_npu.ops.methods import OpMethods
 from echo_npu.spec.status import State
-from tests.runtime.ops.every_operation import EVERY, ROUNDINGS, Trial
+from tests.runtime.ops.every_operation import EVERY, ROUNDINGS, OperationTrial
 from tests.runtime.ops.random_views import Draw, View
 
 FIRST = int(os.environ.get("SEED") or 1)
@@ -40,7 +40,7 @@ def same_bits(ours: Any, theirs: Any) -> bool:
     return (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype) and ours.tobytes() == theirs.tobytes()
 
 
-def judge(trial: Trial, results: list[Any]) -> None:
+def judge(trial: OperationTrial, results: list[Any]) -> None:
     """Compare results with numpy's."""
     given = [view.numpy() for view in trial.views]
     with np.errstate(all="ignore"):
@@ -82,7 +82,7 @@ def test_against_numpy(npu: Device, name: str, seed: int) -> None:
         assert same_bits(after, before), "bytes beside out were written"
 
 
-def _out(draw: Draw, trial: Trial) -> View:
+def _out(draw: Draw, trial: OperationTrial) -> View:
     """Where the result is to go: among the operands, or where it may not meet them in a buffer of its own."""
     assert trial.out is not None
     shape, dtype = trial.out

@@ -15,7 +15,7 @@ from echo_npu.vector.isa import FOLDED, IOTA, OUT, Form, Instruction, Kind, Op, 
 COUNTERS = {50: "row", 51: "batch0", 52: "batch1", 53: "cols", 54: "rep"}
 
 
-class Fault(Exception):  # noqa: N818
+class BadProgram(Exception):  # noqa: N818
     """BAD_PROGRAM at an instruction."""
 
     def __init__(self, number: int) -> None:
@@ -63,7 +63,7 @@ class Input:
                 self.turn += 1
 
 
-class Row:
+class RowState:
     """The state of one row."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Row:
         if kind == Kind.STREAM:
             window = self.inputs[index]
             if window is None or window.turn >= window.stream.passes:
-                raise Fault(number)
+                raise BadProgram(number)
             return window.element(i)
         if kind == Kind.ROW_REGISTER:
             return self.w[index][self.chunk * self.vector_length + i]
@@ -116,21 +116,21 @@ class Row:
         while True:
             instruction = self.program[number] if number < len(self.program) else None
             if instruction is None or instruction.illegal():
-                raise Fault(number)
+                raise BadProgram(number)
             op = instruction.op
             if op in (Op.CHUNKS, Op.REPEAT):
                 if op in [kind for kind, _ in loops]:
-                    raise Fault(number)
+                    raise BadProgram(number)
                 loops.append((op, number))
             elif op == Op.END:
                 output = self.command.output
                 lengths = [len(each) for each in self.written]
                 if loops or lengths != [output.length] * output.segments:
-                    raise Fault(number)
+                    raise BadProgram(number)
                 return
             elif op in (Op.NEXT, Op.ADVANCE):
                 if op == Op.NEXT and not loops:
-                    raise Fault(number)
+                    raise BadProgram(number)
                 for stream in range(4):
                     window = self.inputs[stream]
                     if instruction.imm >> stream & 1 and window is not None:
@@ -169,7 +169,7 @@ class Row:
         count = 1 if instruction.one or kind == Kind.SCALAR else self.vl
         uses_row = any(kind_of(code) == Kind.ROW_REGISTER for code in (*instruction.sources, dst))
         if uses_row and self.chunk * self.vector_length + count > self.row_elements:
-            raise Fault(number)
+            raise BadProgram(number)
         results = []
         for i in range(count):
             if op == Op.SWAP:
@@ -202,9 +202,9 @@ class Row:
                 self.written.append([])
             place = self.written[-1]
             if len(self.written) > output.segments or len(place) % 16:
-                raise Fault(number)
+                raise BadProgram(number)
             if len(place) + len(results) > output.length:
-                raise Fault(number)
+                raise BadProgram(number)
             place += results
 
 
@@ -216,7 +216,7 @@ def execute(
     row_elements: int,
 ) -> None:
     """Run the command on `memory`, in place. Everything is read before anything is written."""
-    rows: list[tuple[int, Row]] = []
+    rows: list[tuple[int, RowState]] = []
     for batch1 in range(command.batch[1]):
         for batch0 in range(command.batch[0]):
             for row in range(command.rows):
@@ -227,7 +227,7 @@ def execute(
 
                 inputs = [Input(memory, each, start(each)) if each else None for each in command.inputs]
                 counters = {"row": row, "batch0": batch0, "batch1": batch1, "cols": command.cols, "rep": 0}
-                state = Row(command, program, vector_length, row_elements, inputs, counters)
+                state = RowState(command, program, vector_length, row_elements, inputs, counters)
                 rows.append((start(command.output), state))
     output = command.output
     for address, state in rows:

@@ -25,7 +25,7 @@ def last_word(segs: int = 1, passes: int = 1, size: int = 0, flags: int = ENABLE
 
 
 @dataclasses.dataclass
-class Case:
+class SpoiledCommand:
     """A VECTOR command whose words a test spoils one after another."""
 
     flags: int = int(Flags.EXT)
@@ -58,7 +58,7 @@ class Case:
         return verdict_on(packet, extension, programs)
 
 
-Change = Callable[[Case], None]
+Change = Callable[[SpoiledCommand], None]
 
 
 def word(index: int, value: int) -> Change:
@@ -74,7 +74,7 @@ def address(stream: int, value: int) -> Change:
 
 
 def attribute(**values: int) -> Change:
-    def change(case: Case) -> None:
+    def change(case: SpoiledCommand) -> None:
         for name, value in values.items():
             setattr(case, name, value)
 
@@ -82,7 +82,7 @@ def attribute(**values: int) -> Change:
 
 
 def both(*changes: Change) -> Change:
-    def change(case: Case) -> None:
+    def change(case: SpoiledCommand) -> None:
         for each in changes:
             each(case)
 
@@ -128,7 +128,7 @@ STAGES: list[tuple[str, Change, ErrorCode, int]] = [
 
 
 def test_a_right_command_passes() -> None:
-    assert Case().verdict() == OK
+    assert SpoiledCommand().verdict() == OK
 
 
 RULES = [*STAGES, *((name, change, BAD, 0) for name, change in RULE1)]
@@ -136,14 +136,14 @@ RULES = [*STAGES, *((name, change, BAD, 0) for name, change in RULE1)]
 
 @pytest.mark.parametrize(("name", "change", "code", "where"), RULES, ids=[rule[0] for rule in RULES])
 def test_rules(name: str, change: Change, code: ErrorCode, where: int) -> None:
-    case = Case()
+    case = SpoiledCommand()
     change(case)
     assert case.verdict() == (code, where)
 
 
 def test_the_first_rule_is_reported() -> None:
     for (_, first, code, where), (_, second, _, _) in itertools.combinations(STAGES, 2):
-        case = Case()
+        case = SpoiledCommand()
         # The earlier one is applied last, so that it stands where both change the same field.
         second(case)
         first(case)
@@ -166,13 +166,13 @@ def test_the_first_rule_is_reported() -> None:
     ],
 )
 def test_dimensions(change: Change, code: ErrorCode) -> None:
-    case = Case()
+    case = SpoiledCommand()
     change(case)
     assert case.verdict()[0] == code
 
 
 def test_a_stream_that_is_not_there_is_not_looked_at() -> None:
-    case = Case()
+    case = SpoiledCommand()
     for index in range(5):
         case.put(2, index, 0xFFFFFFFF)
     case.put(2, 5, 0xFFFFFFFF & ~ENABLE)
@@ -184,7 +184,7 @@ def test_a_stream_that_is_not_there_is_not_looked_at() -> None:
 @pytest.mark.parametrize("size", [0, 1, 2])
 def test_alignment_is_that_of_the_element(stream: int, size: int) -> None:
     element = 4 >> size
-    case = Case()
+    case = SpoiledCommand()
     case.put(stream, 5, last_word(passes=0 if stream == 4 else 1, size=size))
     base = case.addresses[stream]
     for offset in range(1, 4):
@@ -195,7 +195,7 @@ def test_alignment_is_that_of_the_element(stream: int, size: int) -> None:
 
 def test_strides_count_where_they_are_stepped() -> None:
     for index, more in ((0, attribute(m=2)), (1, word(2, 2)), (2, word(3, 2)), (3, None)):
-        case = Case()
+        case = SpoiledCommand()
         case.m = 1
         case.put(0, index, 2)  # no multiple of 4
         assert case.verdict() == OK
@@ -210,14 +210,14 @@ def test_strides_count_where_they_are_stepped() -> None:
 
 def test_the_output_goes_on() -> None:
     for index, more in ((0, attribute(m=2)), (1, word(2, 2)), (2, word(3, 2))):
-        case = Case()
+        case = SpoiledCommand()
         case.m = 1
         case.put(4, 0, 0)
         assert case.verdict() == OK
         more(case)
         case.put(4, 0, 4 * COLS if index else 0)
         assert case.verdict() == (BAD, 0)
-    case = Case()
+    case = SpoiledCommand()
     case.m = 1
     case.put(4, 5, last_word(2, 0))
     for stride, code in ((0, BAD), (4 * COLS - 4, BAD), (4 * COLS, ErrorCode.NONE)):
@@ -227,7 +227,7 @@ def test_the_output_goes_on() -> None:
 
 def test_range_is_of_rows_batches_and_segments_together() -> None:
     """The last byte decides: one more of anything is out of range."""
-    case = Case()
+    case = SpoiledCommand()
     case.words[2], case.words[3] = 2, 3
     for index, value in enumerate((64, 0x1000, 0x4000, 256)):
         case.put(1, index, value)
@@ -258,7 +258,7 @@ IN_PLACE: list[tuple[str, Change, bool]] = [
 
 @pytest.mark.parametrize(("name", "change", "legal"), IN_PLACE, ids=[each[0] for each in IN_PLACE])
 def test_in_place(name: str, change: Change, legal: bool) -> None:
-    case = Case()
+    case = SpoiledCommand()
     case.addresses[4] = S0
     change(case)
     expected = OK if legal else (ErrorCode.OVERLAP, case.addresses[4])
@@ -266,7 +266,7 @@ def test_in_place(name: str, change: Change, legal: bool) -> None:
 
 
 def test_any_input_may_overlap_another() -> None:
-    case = Case()
+    case = SpoiledCommand()
     case.addresses[:4] = [S0, S0 + 4, S0, S0 + 8]
     assert case.verdict() == OK
 

@@ -71,7 +71,7 @@ def test_broken_programs(first: int) -> None:
     """BAD_PROGRAM at the instruction that breaks the rule, and nothing is written."""
     for seed in range(first, first + 25):
         case = case_of(seed, broken=True)
-        with pytest.raises(interpreter.Fault) as slow:
+        with pytest.raises(interpreter.BadProgram) as slow:
             interpreted(case)
         assert slow.value.number == case.fault, case
         for widen in (True, False):

@@ -20,7 +20,7 @@ from tests.refusals import refuses
         ("fuzz 10", Search("fuzz", 10)),
         ("faults 5", Search("faults", 5)),
         ("uvm host 3", Search("uvm", 3, "host")),
-        ("bench cells/sync_fifo", Search("bench", module="cells/sync_fifo")),
+        ("testbench cells/sync_fifo", Search("testbench", module="cells/sync_fifo")),
     ],
 )
 def test_what_a_patch_may_name(text: str, search: Search) -> None:
@@ -30,10 +30,10 @@ def test_what_a_patch_may_name(text: str, search: Search) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "fuzz", "fuzz many", "fuzz errors 3", "uvm 3", "formal 3", "fuzz -3", "bench no/such"]
+    "text", ["", "fuzz", "fuzz many", "fuzz errors 3", "uvm 3", "formal 3", "fuzz -3", "testbench no/such"]
 )
 def test_anything_else_is_refused(text: str) -> None:
-    refuses(SearchError, "fuzz N, faults N, uvm SEQUENCE N or bench BLOCK/MODULE", parse_search, text)
+    refuses(SearchError, "fuzz N, faults N, uvm SEQUENCE N or testbench BLOCK/MODULE", parse_search, text)
 
 
 def test_the_patches_name_sequences_that_exist() -> None:

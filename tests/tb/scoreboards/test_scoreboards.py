@@ -49,7 +49,7 @@ M, K, N = 5, 6, 7
 
 
 @dataclass(frozen=True)
-class Write:
+class ReportedWrite:
     """A register write as the monitor reports it."""
 
     offset: int
@@ -58,11 +58,11 @@ class Write:
     response: int = 0
 
 
-def submission(packet: Packet) -> list[Write]:
+def submission(packet: Packet) -> list[ReportedWrite]:
     """The register writes that submit a packet through the command window."""
     words = np.frombuffer(packet_bytes(packet), dtype="<u4")
-    writes = [Write(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
-    return [*writes, Write(regs.DOORBELL, 1)]
+    writes = [ReportedWrite(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
+    return [*writes, ReportedWrite(regs.DOORBELL, 1)]
 
 
 class Setup:
@@ -84,7 +84,7 @@ class Setup:
         for packet in packets:
             self.write(submission(packet))
 
-    def write(self, writes: Sequence[Write]) -> None:
+    def write(self, writes: Sequence[ReportedWrite]) -> None:
         for write in writes:
             self.device.write_reg(write.offset, write.data)
         self.device.wait_irq(0)
@@ -137,7 +137,7 @@ def test_right_device_passes(setup: Setup) -> None:
 def test_error_state_is_checked_too(setup: Setup) -> None:
     setup.submit([NpuCommandPacket(0x77)])
     setup.check()
-    setup.write([Write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)])
+    setup.write([ReportedWrite(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)])
     setup.submit([NpuCommandPacket(Opcode.NOP)])
     setup.check()
     setup.scoreboard.finish()
@@ -407,7 +407,9 @@ def test_lost_submission(setup: Setup) -> None:
 
 
 def test_partial_register_write_is_refused(setup: Setup) -> None:
-    refuses(ScoreboardError, "strobes", setup.scoreboard.observe, [Write(regs.CMD_WINDOW, 1, strobes=1)])
+    refuses(
+        ScoreboardError, "strobes", setup.scoreboard.observe, [ReportedWrite(regs.CMD_WINDOW, 1, strobes=1)]
+    )
 
 
 def test_nothing_checked(setup: Setup) -> None:
@@ -539,9 +541,9 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
             setup.host_write(ring + 64 * slot, np.frombuffer(packet_bytes(packet), np.uint8))
         # The device may have taken a later tail before it knew of the error.
         tails = [len(failing), len(packets)] if via == "tails" else [len(packets)]
-        enable = Write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
-        start = [Write(regs.RING_BASE, ring), Write(regs.RING_SIZE, 16), enable]
-        setup.write([*start, *(Write(regs.RING_TAIL, tail) for tail in tails)])
+        enable = ReportedWrite(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+        start = [ReportedWrite(regs.RING_BASE, ring), ReportedWrite(regs.RING_SIZE, 16), enable]
+        setup.write([*start, *(ReportedWrite(regs.RING_TAIL, tail) for tail in tails)])
     setup.spoil(BESIDE + 4)
     if undefined:
         setup.check()
@@ -565,14 +567,20 @@ def test_the_ring_goes_on_at_the_last_good_tail(setup: Setup) -> None:
     """The model is in error at once, the device later: tails behind it count for both, bad ones do not."""
     base = 0x1FFF_0000
     setup.host_write(base, np.frombuffer(NpuCommandPacket(0x77).pack(), dtype=np.uint8))
-    setup.write([Write(regs.RING_BASE, base), Write(regs.RING_SIZE, 8), Write(regs.CONTROL, 8)])
+    setup.write(
+        [
+            ReportedWrite(regs.RING_BASE, base),
+            ReportedWrite(regs.RING_SIZE, 8),
+            ReportedWrite(regs.CONTROL, 8),
+        ]
+    )
     for tail in (1, 3, 9):
-        setup.write([Write(regs.RING_TAIL, tail)])
+        setup.write([ReportedWrite(regs.RING_TAIL, tail)])
     setup.check()
-    setup.write([Write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask | regs.CONTROL_RING_ENABLE.mask)])
+    setup.write([ReportedWrite(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask | regs.CONTROL_RING_ENABLE.mask)])
     assert setup.scoreboard.expected_register(regs.RING_HEAD) == 3
     assert setup.scoreboard.expected_register(regs.RING_TAIL) == 3
-    setup.scoreboard.observe([Write(regs.RING_TAIL, 4)])
+    setup.scoreboard.observe([ReportedWrite(regs.RING_TAIL, 4)])
     assert setup.scoreboard.expected_register(regs.RING_HEAD) == 4
 
 
@@ -582,7 +590,7 @@ def reset_in_two_copies(setup: Setup) -> None:
     setup.scoreboard.keep_history()
     for source in (A, A + 4):
         setup.submit([NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, DST, m=4)])
-    setup.write([Write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
+    setup.write([ReportedWrite(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -616,5 +624,5 @@ def test_the_interrupt_of_the_model(setup: Setup) -> None:
     setup.submit([NpuCommandPacket(Opcode.NOP, Flags.IRQ)])
     setup.scoreboard.check_interrupt(0b101, 0b100, True)
     refuses(InterruptMismatchError, None, setup.scoreboard.check_interrupt, 0b001, 0b100, False)
-    setup.write([Write(regs.IRQ_STATUS, 0b100)])
+    setup.write([ReportedWrite(regs.IRQ_STATUS, 0b100)])
     setup.scoreboard.check_interrupt(0b001, 0b100, False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import cocotb
 
-from tests.rtl.memories import ALL_BYTES, Write, random_accesses
+from tests.rtl.memories import ALL_BYTES, EntryWrite, random_accesses
 from tests.rtl.stimulus import start_clock
 
 WORDS, DEPTH = 4, 16
@@ -17,15 +17,15 @@ async def random_traffic(dut: Any) -> None:
     await start_clock(dut, "write_i")
     partial: set[int] = set()
 
-    def write(address: int, enabled: int = ALL_BYTES) -> Write:
-        return Write(address, random.randbytes(4 * WORDS), enabled)
+    def write(address: int, enabled: int = ALL_BYTES) -> EntryWrite:
+        return EntryWrite(address, random.randbytes(4 * WORDS), enabled)
 
-    def draw() -> list[Write]:
+    def draw() -> list[EntryWrite]:
         drawn = write(random.randrange(DEPTH), random.choice((ALL_BYTES, random.randrange(ALL_BYTES + 1))))
         partial.add(drawn.enabled)
         return [drawn]
 
-    def drive(writes: list[Write]) -> None:
+    def drive(writes: list[EntryWrite]) -> None:
         dut.write_i.value = len(writes)
         # Inputs mean nothing without a write.
         ports = writes[0] if writes else write(random.randrange(DEPTH))

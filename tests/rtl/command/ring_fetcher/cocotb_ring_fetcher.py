@@ -17,7 +17,7 @@ PACKET_BYTES = 64
 INPUTS = ("abort_i", "hold_i", "set_head_i", "packet_take_i", "desc_ready_i", "data_valid_i", "error_i")
 
 
-class Promised(Enum):
+class RingFetcherSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FULL = "as many packets fetched ahead as fit"
@@ -33,7 +33,7 @@ class Promised(Enum):
     HEAD_SET = "a head that was set to another slot than the first"
 
 
-class Bench:
+class RingFetcherTestbench:
     """The ports, and a model: the ring, what is fetched of it, and the packet that has to come next."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
@@ -97,8 +97,8 @@ class Bench:
         asked = self.asked(accept=accept, quiet=hold or abort or set_head is not None)
         situations = self.situations
         if take:
-            situations.saw(Promised.WRAPPED, self.head == 0 and self.last_taken == self.size - 1)
-            situations.saw(Promised.REWRITTEN, self.head in self.rewritten)
+            situations.saw(RingFetcherSituation.WRAPPED, self.head == 0 and self.last_taken == self.size - 1)
+            situations.saw(RingFetcherSituation.REWRITTEN, self.head in self.rewritten)
             self.rewritten.discard(self.head)
             self.last_taken = self.head
             self.ready.popleft()
@@ -107,22 +107,22 @@ class Bench:
             slot, number = self.way.popleft()
             if self.stale:
                 self.stale -= 1
-                situations.saw(Promised.LATE_DATA, not hold)
+                situations.saw(RingFetcherSituation.LATE_DATA, not hold)
             elif number == self.beats - 1 and not self.lost and not hold:
                 self.ready.append(self.slots[slot])
         if fails and not self.stale and not hold and not self.lost:
             self.lost, self.error_address = True, address
-            situations.saw(Promised.FAILED, self.ready)
+            situations.saw(RingFetcherSituation.FAILED, self.ready)
         self.way.extend(asked)
         if hold:
-            situations.saw(Promised.HOLD_FETCHED, self.ready)
-            situations.saw(Promised.HOLD_ON_ITS_WAY, self.way)
-            situations.saw(Promised.FAILED_HOLD, self.lost)
+            situations.saw(RingFetcherSituation.HOLD_FETCHED, self.ready)
+            situations.saw(RingFetcherSituation.HOLD_ON_ITS_WAY, self.way)
+            situations.saw(RingFetcherSituation.FAILED_HOLD, self.lost)
             self.ready.clear()
             self.stale, self.lost = len(self.way), False
             self.fetch = self.head
         if abort:
-            situations.saw(Promised.ABORT_ON_ITS_WAY, self.way)
+            situations.saw(RingFetcherSituation.ABORT_ON_ITS_WAY, self.way)
             self.way.clear()
             self.ready.clear()
             self.stale, self.lost = 0, False
@@ -140,7 +140,7 @@ class Bench:
         assert bool(dut.failed_o.value) == (self.lost and not self.ready and not hold)
         if dut.failed_o.value:
             assert int(dut.failed_addr_o.value) == self.error_address
-        self.situations.saw(Promised.FULL, len(self.ready) == DEPTH)
+        self.situations.saw(RingFetcherSituation.FULL, len(self.ready) == DEPTH)
 
     def asked(self, *, accept: bool, quiet: bool) -> list[tuple[int, int]]:
         """Judge the transfer that is asked for; its beats if it was accepted."""
@@ -154,7 +154,7 @@ class Bench:
         assert Transfer.of(dut.desc_o) == Transfer(
             self.base + PACKET_BYTES * self.fetch, PACKET_BYTES * count, 1, 0
         )
-        self.situations.saw(Promised.SEVERAL, count > 1)
+        self.situations.saw(RingFetcherSituation.SEVERAL, count > 1)
         slots = range(self.fetch, self.fetch + count)
         self.fetch = (self.fetch + count) % self.size
         return [(slot, number) for slot in slots for number in range(self.beats)]
@@ -176,7 +176,7 @@ class Bench:
             await self.clock(abort=True)
         self.failing = 0.0
         head = random.choice((0, 1))
-        self.situations.saw(Promised.HEAD_SET, head)
+        self.situations.saw(RingFetcherSituation.HEAD_SET, head)
         await self.clock(abort=True, set_head=head)
         self.renew()
         for _ in range(random.choice((0, 3))):
@@ -198,27 +198,29 @@ class Bench:
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """Packets come in the order of the ring, each as it was when it was last to be read."""
-    situations = Situations(Promised)
+    situations = Situations(RingFetcherSituation)
     await reset(dut, *INPUTS, "base_i", "size_i", "tail_i")
-    bench = Bench(dut, situations)
+    testbench = RingFetcherTestbench(dut, situations)
     for _ in situations.rounds(250):
-        bench.taking, bench.accepting, bench.bringing = (random.choice((1.0, 0.5, 0.05)) for _ in range(3))
-        bench.failing = random.choice((0.0, 0.0, 0.02, 0.2))
+        testbench.taking, testbench.accepting, testbench.bringing = (
+            random.choice((1.0, 0.5, 0.05)) for _ in range(3)
+        )
+        testbench.failing = random.choice((0.0, 0.0, 0.02, 0.2))
         for _ in range(random.randint(5, 100)):
             if random.random() < 0.2:
-                bench.fill()
-            await bench.clock()
+                testbench.fill()
+            await testbench.clock()
         end = random.random()
         if end < 0.35:
-            await bench.hold()
+            await testbench.hold()
         elif end < 0.6:
-            await bench.abort()
+            await testbench.abort()
         elif end < 0.8:
-            await bench.drain()
+            await testbench.drain()
     situations.check()
     await reset(dut, *INPUTS)
-    bench.head = 0
-    bench.renew()
-    await bench.clock()
-    bench.fill()
-    await bench.drain()
+    testbench.head = 0
+    testbench.renew()
+    await testbench.clock()
+    testbench.fill()
+    await testbench.drain()

@@ -23,7 +23,7 @@ from cocotbext.axi.axi_channels import (
 )
 
 from tb.blocks import parameter
-from tests.rtl.bursts import PAGE, Burst, Kind, draw
+from tests.rtl.bursts import PAGE, Burst, BurstType, draw
 
 LANES = parameter("DataWidth") // 8
 MAX_OUTSTANDING = parameter("MaxOutstanding")
@@ -42,11 +42,11 @@ def legal(burst: Burst) -> bool:
     if burst.size > FULL_SIZE:
         return False
     step = 1 << burst.size
-    if burst.kind == Kind.FIXED:
+    if burst.kind == BurstType.FIXED:
         return burst.length <= 16
-    if burst.kind == Kind.INCR:
+    if burst.kind == BurstType.INCR:
         return burst.address % PAGE // step * step + step * burst.length <= PAGE
-    return burst.kind == Kind.WRAP and burst.length in (2, 4, 8, 16) and burst.address % step == 0
+    return burst.kind == BurstType.WRAP and burst.length in (2, 4, 8, 16) and burst.address % step == 0
 
 
 def response(burst: Burst) -> AxiResp:
@@ -67,15 +67,15 @@ def random_bad() -> Burst:
     inside = random.choice(WRITE_PAGES)
     choice = random.randrange(6)
     if choice == 0:
-        return Burst(axi_id, inside + PAGE - LANES, random.randint(2, 9), FULL_SIZE, Kind.INCR)
+        return Burst(axi_id, inside + PAGE - LANES, random.randint(2, 9), FULL_SIZE, BurstType.INCR)
     if choice == 1:
         return Burst(axi_id, inside, random.randint(1, 9), FULL_SIZE, 3)
     if choice == 2:
-        return Burst(axi_id, inside, random.choice((1, 3, 5, 17)), FULL_SIZE, Kind.WRAP)
+        return Burst(axi_id, inside, random.choice((1, 3, 5, 17)), FULL_SIZE, BurstType.WRAP)
     if choice == 3:
-        return Burst(axi_id, inside, random.randint(17, 30), FULL_SIZE, Kind.FIXED)
+        return Burst(axi_id, inside, random.randint(17, 30), FULL_SIZE, BurstType.FIXED)
     if choice == 4:
-        return Burst(axi_id, inside, random.randint(1, 4), FULL_SIZE + 1, Kind.INCR)
+        return Burst(axi_id, inside, random.randint(1, 4), FULL_SIZE + 1, BurstType.INCR)
     good = random_good((random.choice(OUTSIDE),))
     return dataclasses.replace(good, axi_id=axi_id)
 
@@ -85,7 +85,7 @@ def random_faulty() -> Burst:
     return random_good((FAULTY_PAGE,))
 
 
-class Memory:
+class SparseMemory:
     """Target of the AXI slave model: sparse bytes; one page raises, which the model turns into SLVERR."""
 
     def __init__(self) -> None:
@@ -114,12 +114,12 @@ def pauses(probability: float) -> Iterator[bool]:
     return (random.random() < probability for _ in itertools.count())
 
 
-class Bench:
+class AxiSlaveTestbench:
     """Host channels, memory, and the check of every response."""
 
     def __init__(self, dut: SimHandleBase) -> None:
         self.dut = dut
-        self.target = Memory()
+        self.target = SparseMemory()
         self.golden: dict[int, int] = {}
         self.writes: defaultdict[int, deque[Burst]] = defaultdict(deque)  # by id: what waits for its response
         self.reads: defaultdict[int, deque[tuple[Burst, list[int]]]] = defaultdict(deque)
@@ -172,7 +172,7 @@ class Bench:
         for beat, address in enumerate(addresses):
             data = random.getrandbits(8 * LANES)
             word = address // LANES * LANES
-            first = max(burst.address, address) if beat == 0 or burst.kind == Kind.FIXED else address
+            first = max(burst.address, address) if beat == 0 or burst.kind == BurstType.FIXED else address
             lanes = list(range(first - word, min(LANES, address - word + (1 << burst.size))))
             # The memory model only fails a burst of which it stores something.
             density = 1.0 if response(burst) == AxiResp.SLVERR else 0.9
@@ -258,61 +258,61 @@ class Bench:
 @cocotb.parametrize(idle=[0.0, 0.4], backpressure=[0.0, 0.4], memory_stall=[0.0, 0.4])
 async def random_traffic(dut: SimHandleBase, idle: float, backpressure: float, memory_stall: float) -> None:
     """Reads and writes of every kind with refused and failing ones in between, all outstanding at once."""
-    bench = Bench(dut)
-    bench.fill(READ_PAGES)
-    await bench.start(idle, backpressure, memory_stall)
+    testbench = AxiSlaveTestbench(dut)
+    testbench.fill(READ_PAGES)
+    await testbench.start(idle, backpressure, memory_stall)
     for _ in range(150):
-        for action, pages in ((bench.write, WRITE_PAGES), (bench.read, READ_PAGES)):
+        for action, pages in ((testbench.write, WRITE_PAGES), (testbench.read, READ_PAGES)):
             dice = random.random()
             action(random_bad() if dice < 0.2 else random_faulty() if dice < 0.3 else random_good(pages))
-    await bench.drain()
+    await testbench.drain()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def only_refused(dut: SimHandleBase) -> None:
     """Nothing but refused traffic: all answered, nothing reaches the memory, good traffic works after it."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = AxiSlaveTestbench(dut)
+    await testbench.start()
     for _ in range(40):
-        bench.write(random_bad())
-        bench.read(random_bad())
-    bench.write(Burst(1, 0x2000_0000, 256, FULL_SIZE, Kind.INCR) if LANES <= 16 else random_bad())
-    await bench.drain()
-    assert not bench.target.bytes
+        testbench.write(random_bad())
+        testbench.read(random_bad())
+    testbench.write(Burst(1, 0x2000_0000, 256, FULL_SIZE, BurstType.INCR) if LANES <= 16 else random_bad())
+    await testbench.drain()
+    assert not testbench.target.bytes
     page = WRITE_PAGES[0]
-    bench.write(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
-    await bench.drain()
-    bench.read(Burst(0, page, 16, FULL_SIZE, Kind.INCR))
-    await bench.drain()
+    testbench.write(Burst(0, page, 16, FULL_SIZE, BurstType.INCR))
+    await testbench.drain()
+    testbench.read(Burst(0, page, 16, FULL_SIZE, BurstType.INCR))
+    await testbench.drain()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def long_stalls(dut: SimHandleBase) -> None:
     """Each channel on either side stands still for long; nothing is lost and nothing overruns."""
-    bench = Bench(dut)
-    bench.fill(READ_PAGES)
-    await bench.start()
-    write, read = bench.memory.write_if, bench.memory.read_if
+    testbench = AxiSlaveTestbench(dut)
+    testbench.fill(READ_PAGES)
+    await testbench.start()
+    write, read = testbench.memory.write_if, testbench.memory.read_if
     for channel in (
         write.aw_channel,
         write.w_channel,
         write.b_channel,
         read.ar_channel,
         read.r_channel,
-        bench.aw,
-        bench.w,
-        bench.b,
-        bench.ar,
-        bench.r,
+        testbench.aw,
+        testbench.w,
+        testbench.b,
+        testbench.ar,
+        testbench.r,
     ):
         channel.pause = True
         for _ in range(2 * MAX_OUTSTANDING):
-            bench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=Kind.INCR))
-            bench.read(dataclasses.replace(random_good(READ_PAGES), length=1, kind=Kind.INCR))
+            testbench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=BurstType.INCR))
+            testbench.read(dataclasses.replace(random_good(READ_PAGES), length=1, kind=BurstType.INCR))
         await ClockCycles(dut.clk_i, 500)
-        assert bench.waiting > 0
+        assert testbench.waiting > 0
         channel.pause = False
-        await bench.drain()
+        await testbench.drain()
 
 
 async def _gaps(dut: SimHandleBase, valid: str, ready: str, beats: int) -> int:
@@ -331,26 +331,26 @@ async def _gaps(dut: SimHandleBase, valid: str, ready: str, beats: int) -> int:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def throughput(dut: SimHandleBase) -> None:
     """Long bursts pass at one beat a cycle, and single-beat bursts follow each other without a pause."""
-    bench = Bench(dut)
-    bench.fill(READ_PAGES)
-    await bench.start()
+    testbench = AxiSlaveTestbench(dut)
+    testbench.fill(READ_PAGES)
+    await testbench.start()
     beats = min(256, PAGE // LANES)
     task = cocotb.start_soon(_gaps(dut, "s_axi_rvalid", "s_axi_rready", beats))
-    bench.read(Burst(0, READ_PAGES[0], beats, FULL_SIZE, Kind.INCR))
+    testbench.read(Burst(0, READ_PAGES[0], beats, FULL_SIZE, BurstType.INCR))
     assert await task == 0, "the read burst had gaps"
-    await bench.drain()
+    await testbench.drain()
 
     task = cocotb.start_soon(_gaps(dut, "m_axi_wvalid", "m_axi_wready", beats))
-    bench.write(Burst(0, WRITE_PAGES[0], beats, FULL_SIZE, Kind.INCR))
+    testbench.write(Burst(0, WRITE_PAGES[0], beats, FULL_SIZE, BurstType.INCR))
     assert await task == 0, "the write burst had gaps"
-    await bench.drain()
+    await testbench.drain()
 
     # Addresses alone: as many as may be outstanding leave back to back, and no more than that.
-    bench.memory.read_if.r_channel.pause = True
-    bench.memory.read_if.ar_channel.queue_occupancy_limit = -1
+    testbench.memory.read_if.r_channel.pause = True
+    testbench.memory.read_if.ar_channel.queue_occupancy_limit = -1
     task = cocotb.start_soon(_gaps(dut, "m_axi_arvalid", "m_axi_arready", MAX_OUTSTANDING))
     for index in range(2 * MAX_OUTSTANDING):
-        bench.read(Burst(index % 4, READ_PAGES[1] + LANES * index, 1, FULL_SIZE, Kind.INCR))
+        testbench.read(Burst(index % 4, READ_PAGES[1] + LANES * index, 1, FULL_SIZE, BurstType.INCR))
     assert await task == 0, "read addresses had gaps"
     for _ in range(50):
         await RisingEdge(dut.clk_i)
@@ -359,5 +359,5 @@ async def throughput(dut: SimHandleBase) -> None:
             "more bursts outstanding than allowed"
         )
     await RisingEdge(dut.clk_i)
-    bench.memory.read_if.r_channel.pause = False
-    await bench.drain()
+    testbench.memory.read_if.r_channel.pause = False
+    await testbench.drain()

@@ -47,7 +47,7 @@ def pauses(probability: float) -> Iterator[bool]:
     return (random.random() < probability for _ in itertools.count())
 
 
-class Bench:
+class RegisterBlockTestbench:
     """The block, its AXI4-Lite master, and a record of every pulse that it gives."""
 
     def __init__(self, dut: SimHandleBase) -> None:
@@ -148,16 +148,16 @@ def words() -> dict[int, tuple[str, regs.Register]]:
 @cocotb.parametrize(idle=[0.0, 0.5], backpressure=[0.0, 0.5])
 async def reset_values(dut: SimHandleBase, idle: float, backpressure: float) -> None:
     """Every register reads as the map says after reset; write-only ones refuse the read."""
-    bench = Bench(dut)
-    await bench.start(idle, backpressure)
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start(idle, backpressure)
     for offset, (name, register) in words().items():
         if not register.readable:
-            assert await bench.read(offset, AxiResp.SLVERR) == 0, name
+            assert await testbench.read(offset, AxiResp.SLVERR) == 0, name
         elif name == "CYCLES":
-            assert await bench.read(offset) < 10_000
+            assert await testbench.read(offset) < 10_000
         else:
-            assert await bench.read(offset) == CAPABILITIES.get(name, register.reset), name
-    assert not bench.taken_pulses()
+            assert await testbench.read(offset) == CAPABILITIES.get(name, register.reset), name
+    assert not testbench.taken_pulses()
     assert not dut.irq_o.value
 
 
@@ -165,8 +165,8 @@ async def reset_values(dut: SimHandleBase, idle: float, backpressure: float) -> 
 @cocotb.parametrize(idle=[0.0, 0.5], backpressure=[0.0, 0.5])
 async def access_types(dut: SimHandleBase, idle: float, backpressure: float) -> None:
     """Plain registers take writes in any byte combination; read-only ones refuse them."""
-    bench = Bench(dut)
-    await bench.start(idle, backpressure)
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start(idle, backpressure)
     masks = {
         "IRQ_ENABLE": regs.IRQ_ENABLE_DONE.mask | regs.IRQ_ENABLE_ERROR.mask | regs.IRQ_ENABLE_COMMAND.mask,
         "WATCHDOG": 0xFFFF_FFFF,
@@ -186,19 +186,19 @@ async def access_types(dut: SimHandleBase, idle: float, backpressure: float) -> 
                 size = random.choice((1, 2, 4))
                 byte = random.randrange(0, 4, size)
                 part = random.getrandbits(8 * size)
-                await bench.write(offset + byte, part, size)
+                await testbench.write(offset + byte, part, size)
                 lanes = ((1 << 8 * size) - 1) << 8 * byte
                 value = (value & ~lanes | part << 8 * byte) & masks[name]
-                assert await bench.read(offset) == value, name
+                assert await testbench.read(offset) == value, name
             expected[offset] = value
         elif not register.writable:
-            before = 0 if name == "CYCLES" else await bench.read(offset)
-            await bench.write(offset, random.getrandbits(32), response=AxiResp.SLVERR)
+            before = 0 if name == "CYCLES" else await testbench.read(offset)
+            await testbench.write(offset, random.getrandbits(32), response=AxiResp.SLVERR)
             if name != "CYCLES":
-                assert await bench.read(offset) == before, name
+                assert await testbench.read(offset) == before, name
     # No write went to a neighbour.
     for offset, value in expected.items():
-        assert await bench.read(offset) == value
+        assert await testbench.read(offset) == value
     assert dut.ring_base_o.value.to_unsigned() == expected[regs.RING_BASE]
     assert dut.ring_size_o.value.to_unsigned() == expected[regs.RING_SIZE]
     assert dut.ring_tail_o.value.to_unsigned() == expected[regs.RING_TAIL]
@@ -211,26 +211,26 @@ async def access_types(dut: SimHandleBase, idle: float, backpressure: float) -> 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def bad_offsets(dut: SimHandleBase) -> None:
     """An offset without a register answers SLVERR, reads 0 and changes nothing, anywhere in the window."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
     mapped = words()
     near = [offset for offset in range(0, 0x300, 4) if offset not in mapped]
     # Aliases: a mapped offset with one higher address bit set.
     aliases = [offset | 1 << bit for offset in (0x40, 0x60, 0x100) for bit in range(10, 16)]
     far = [random.randrange(0x300, WINDOW_BYTES, 4) for _ in range(64)]
     for offset in [*near, *aliases, *far, WINDOW_BYTES - 4]:
-        assert await bench.read(offset, AxiResp.SLVERR) == 0
-        await bench.write(offset, 0xFFFF_FFFF, response=AxiResp.SLVERR)
-    assert not bench.taken_pulses()
-    assert await bench.read(regs.IRQ_ENABLE) == 0
-    assert await bench.read(regs.RING_BASE) == 0
+        assert await testbench.read(offset, AxiResp.SLVERR) == 0
+        await testbench.write(offset, 0xFFFF_FFFF, response=AxiResp.SLVERR)
+    assert not testbench.taken_pulses()
+    assert await testbench.read(regs.IRQ_ENABLE) == 0
+    assert await testbench.read(regs.RING_BASE) == 0
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def status_fields(dut: SimHandleBase) -> None:
     """Status inputs appear in their fields; the error address is one moment's value."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
     for _ in range(20):
         state, level, full = random.getrandbits(2), random.getrandbits(8), random.getrandbits(1)
         code, index, address = random.getrandbits(8), random.getrandbits(32), random.getrandbits(64)
@@ -241,116 +241,118 @@ async def status_fields(dut: SimHandleBase) -> None:
         dut.retired_i.value = retired
         dut.ring_head_i.value = head
         await RisingEdge(dut.clk_i)
-        status = await bench.read(regs.STATUS)
+        status = await testbench.read(regs.STATUS)
         assert regs.STATUS_STATE.get(status) == state
         assert regs.STATUS_QUEUE_LEVEL.get(status) == level
         assert regs.STATUS_QUEUE_FULL.get(status) == full
-        assert await bench.read(regs.ERROR_CODE) == code
-        assert await bench.read(regs.ERROR_INDEX) == index
-        assert await bench.read(regs.RETIRED) == retired
-        assert await bench.read(regs.RING_HEAD) == head
-        low = await bench.read(regs.ERROR_ADDR)
+        assert await testbench.read(regs.ERROR_CODE) == code
+        assert await testbench.read(regs.ERROR_INDEX) == index
+        assert await testbench.read(regs.RETIRED) == retired
+        assert await testbench.read(regs.RING_HEAD) == head
+        low = await testbench.read(regs.ERROR_ADDR)
         dut.error_addr_i.value = ~address & (1 << 64) - 1
         await RisingEdge(dut.clk_i)
-        assert low | await bench.read(regs.ERROR_ADDR + 4) << 32 == address
+        assert low | await testbench.read(regs.ERROR_ADDR + 4) << 32 == address
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(idle=[0.0, 0.5], backpressure=[0.0, 0.5])
 async def doorbell(dut: SimHandleBase, idle: float, backpressure: float) -> None:
     """Each doorbell write of any size is one pulse, and the packet stands with it."""
-    bench = Bench(dut)
-    await bench.start(idle, backpressure)
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start(idle, backpressure)
     for size in (1, 2, 4, 1):
         packet = [random.getrandbits(32) for _ in range(16)]
         # Posted together: the order on the bus alone must make the packet whole before the doorbell.
         tasks = [
-            cocotb.start_soon(bench.write(regs.CMD_WINDOW + 4 * index, word))
+            cocotb.start_soon(testbench.write(regs.CMD_WINDOW + 4 * index, word))
             for index, word in enumerate(packet)
         ]
         byte = random.randrange(0, 4, size)
-        tasks.append(cocotb.start_soon(bench.write(regs.DOORBELL + byte, random.getrandbits(8 * size), size)))
+        tasks.append(
+            cocotb.start_soon(testbench.write(regs.DOORBELL + byte, random.getrandbits(8 * size), size))
+        )
         for task in tasks:
             await task
         await ClockCycles(dut.clk_i, 3)
         whole = sum(word << 32 * index for index, word in enumerate(packet))
-        assert bench.taken_pulses() == [("doorbell", whole)]
+        assert testbench.taken_pulses() == [("doorbell", whole)]
         for index, word in enumerate(packet):
-            assert await bench.read(regs.CMD_WINDOW + 4 * index) == word
+            assert await testbench.read(regs.CMD_WINDOW + 4 * index) == word
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def control_and_ring(dut: SimHandleBase) -> None:
     """Control bits pulse once and read 0; ring enable and tail follow software and the hardware's clears."""
-    bench = Bench(dut)
-    await bench.start()
-    await bench.write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)
-    assert await bench.read(regs.CONTROL) == 0
-    assert bench.taken_pulses() == [("clear_error", 0)]
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
+    await testbench.write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)
+    assert await testbench.read(regs.CONTROL) == 0
+    assert testbench.taken_pulses() == [("clear_error", 0)]
 
-    await bench.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
-    assert await bench.read(regs.CONTROL) == regs.CONTROL_RING_ENABLE.mask
+    await testbench.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+    assert await testbench.read(regs.CONTROL) == regs.CONTROL_RING_ENABLE.mask
     assert dut.ring_enable_o.value
-    await bench.pulse("ring_enable_clear_i")
-    assert await bench.read(regs.CONTROL) == 0
+    await testbench.pulse("ring_enable_clear_i")
+    assert await testbench.read(regs.CONTROL) == 0
     assert not dut.ring_enable_o.value
 
     for tail in (1, 0xFFFF, 0xFFFF, 0):
-        await bench.write(regs.RING_TAIL, tail)
+        await testbench.write(regs.RING_TAIL, tail)
         await ClockCycles(dut.clk_i, 2)
-        assert bench.taken_pulses() == [("tail", tail)]
-    await bench.write(regs.RING_TAIL, 77)
-    await bench.pulse("ring_tail_clear_i")
-    assert await bench.read(regs.RING_TAIL) == 0
+        assert testbench.taken_pulses() == [("tail", tail)]
+    await testbench.write(regs.RING_TAIL, 77)
+    await testbench.pulse("ring_tail_clear_i")
+    assert await testbench.read(regs.RING_TAIL) == 0
     dut.ring_tail_value_i.value = 0xFEDC
-    await bench.pulse("ring_tail_set_i")
-    assert await bench.read(regs.RING_TAIL) == 0xFEDC
-    assert bench.taken_pulses() == [("tail", 77)]  # what the device sets is no doorbell
+    await testbench.pulse("ring_tail_set_i")
+    assert await testbench.read(regs.RING_TAIL) == 0xFEDC
+    assert testbench.taken_pulses() == [("tail", 77)]  # what the device sets is no doorbell
 
     # Soft reset: configuration stays, everything else of the block goes back.
-    await bench.write(regs.RING_BASE, 0x1000_0040)
-    await bench.write(regs.RING_SIZE, 32)
-    await bench.write(regs.IRQ_ENABLE, 7)
-    await bench.write(regs.CMD_WINDOW + 60, 0xDEAD_BEEF)
-    await bench.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
-    await bench.pulse("irq_error_i")
+    await testbench.write(regs.RING_BASE, 0x1000_0040)
+    await testbench.write(regs.RING_SIZE, 32)
+    await testbench.write(regs.IRQ_ENABLE, 7)
+    await testbench.write(regs.CMD_WINDOW + 60, 0xDEAD_BEEF)
+    await testbench.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+    await testbench.pulse("irq_error_i")
     assert dut.irq_o.value
-    await bench.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask | regs.CONTROL_RING_ENABLE.mask)
+    await testbench.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask | regs.CONTROL_RING_ENABLE.mask)
     await ClockCycles(dut.clk_i, 2)
-    assert bench.taken_pulses() == [("soft_reset", 0)]
-    assert await bench.read(regs.CONTROL) == 0
-    assert await bench.read(regs.CMD_WINDOW + 60) == 0
-    assert await bench.read(regs.IRQ_STATUS) == 0
+    assert testbench.taken_pulses() == [("soft_reset", 0)]
+    assert await testbench.read(regs.CONTROL) == 0
+    assert await testbench.read(regs.CMD_WINDOW + 60) == 0
+    assert await testbench.read(regs.IRQ_STATUS) == 0
     assert not dut.irq_o.value
-    assert await bench.read(regs.RING_BASE) == 0x1000_0040
-    assert await bench.read(regs.RING_SIZE) == 32
-    assert await bench.read(regs.IRQ_ENABLE) == 7
+    assert await testbench.read(regs.RING_BASE) == 0x1000_0040
+    assert await testbench.read(regs.RING_SIZE) == 32
+    assert await testbench.read(regs.IRQ_ENABLE) == 7
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def interrupts(dut: SimHandleBase) -> None:
     """Status bits collect events, clear by writing 1, and reach the pin only when enabled."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
     inputs = ("irq_done_i", "irq_error_i", "irq_command_i")
     for bit, name in enumerate(inputs):
-        await bench.write(regs.IRQ_ENABLE, 0)
-        await bench.pulse(name)
-        assert await bench.read(regs.IRQ_STATUS) == 1 << bit
+        await testbench.write(regs.IRQ_ENABLE, 0)
+        await testbench.pulse(name)
+        assert await testbench.read(regs.IRQ_STATUS) == 1 << bit
         assert not dut.irq_o.value
         for enabled in range(8):
-            await bench.write(regs.IRQ_ENABLE, enabled)
+            await testbench.write(regs.IRQ_ENABLE, enabled)
             assert bool(dut.irq_o.value) == bool(enabled >> bit & 1)
-        await bench.write(regs.IRQ_STATUS, ~(1 << bit) & 7)
-        assert await bench.read(regs.IRQ_STATUS) == 1 << bit, "a 0 cleared the bit"
-        await bench.write(regs.IRQ_STATUS, 1 << bit)
-        assert await bench.read(regs.IRQ_STATUS) == 0
+        await testbench.write(regs.IRQ_STATUS, ~(1 << bit) & 7)
+        assert await testbench.read(regs.IRQ_STATUS) == 1 << bit, "a 0 cleared the bit"
+        await testbench.write(regs.IRQ_STATUS, 1 << bit)
+        assert await testbench.read(regs.IRQ_STATUS) == 0
         assert not dut.irq_o.value
     # An event in the very cycle of the clear is kept.
     dut.irq_done_i.value = 1
-    await bench.write(regs.IRQ_STATUS, 7)
+    await testbench.write(regs.IRQ_STATUS, 7)
     dut.irq_done_i.value = 0
-    assert await bench.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_DONE.mask
+    assert await testbench.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_DONE.mask
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -358,20 +360,20 @@ async def interrupts(dut: SimHandleBase) -> None:
 async def events_beside_a_clear(dut: SimHandleBase, bit: int) -> None:
     """One event at each clock around a clear: lost up to a clock, kept from it on, and that does not depend
     on whether the flag was set before."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
     name = ("irq_done_i", "irq_error_i", "irq_command_i")[bit]
     kept: dict[bool, list[bool]] = {False: [], True: []}
     for flagged, runs in kept.items():
         for delay in range(1, 14):
-            await bench.write(regs.IRQ_STATUS, 7)
+            await testbench.write(regs.IRQ_STATUS, 7)
             if flagged:
-                await bench.pulse(name)
-            clear = cocotb.start_soon(bench.write(regs.IRQ_STATUS, 7))
+                await testbench.pulse(name)
+            clear = cocotb.start_soon(testbench.write(regs.IRQ_STATUS, 7))
             await ClockCycles(dut.clk_i, delay)
-            await bench.pulse(name)
+            await testbench.pulse(name)
             await clear
-            runs.append(await bench.read(regs.IRQ_STATUS) == 1 << bit)
+            runs.append(await testbench.read(regs.IRQ_STATUS) == 1 << bit)
     assert kept[False] == kept[True], "whether an event is kept depends on the flag"
     assert kept[True] == sorted(kept[True])
     ends = (kept[True][0], kept[True][-1])
@@ -382,8 +384,8 @@ async def events_beside_a_clear(dut: SimHandleBase, bit: int) -> None:
 @cocotb.parametrize(name=["irq_done_i", "irq_error_i", "irq_command_i"])
 async def events_at_a_reset(dut: SimHandleBase, name: str) -> None:
     """An event in the very clock of a soft reset, or of its completion, sets no flag."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
     event = getattr(dut, name)
 
     async def coincide() -> None:
@@ -393,22 +395,22 @@ async def events_at_a_reset(dut: SimHandleBase, name: str) -> None:
         event.value = 0
 
     at_request = cocotb.start_soon(coincide())
-    await bench.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+    await testbench.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
     await at_request
-    assert await bench.read(regs.IRQ_STATUS) == 0
+    assert await testbench.read(regs.IRQ_STATUS) == 0
     dut.ring_enable_clear_i.value = 1
     event.value = 1
     await RisingEdge(dut.clk_i)
     dut.ring_enable_clear_i.value = 0
     event.value = 0
-    assert await bench.read(regs.IRQ_STATUS) == 0
+    assert await testbench.read(regs.IRQ_STATUS) == 0
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def counters_count(dut: SimHandleBase) -> None:
     """Every counter adds its own event and no other; a clear zeroes all of them."""
-    bench = Bench(dut)
-    await bench.start()
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
     total = dict.fromkeys((name for name, _ in EVENTS), 0)
     for _ in range(400):
         packed = 0
@@ -420,10 +422,10 @@ async def counters_count(dut: SimHandleBase) -> None:
         await RisingEdge(dut.clk_i)
     dut.events_i.value = 0
     for name, count in total.items():
-        assert await bench.read64(regs.REGISTERS[name].offset) == count, name
-    await bench.write(regs.CONTROL, regs.CONTROL_CLEAR_COUNTERS.mask)
+        assert await testbench.read64(regs.REGISTERS[name].offset) == count, name
+    await testbench.write(regs.CONTROL, regs.CONTROL_CLEAR_COUNTERS.mask)
     for name in regs.COUNTERS:
-        value = await bench.read64(regs.REGISTERS[name].offset)
+        value = await testbench.read64(regs.REGISTERS[name].offset)
         assert value < 1000 if name == "CYCLES" else value == 0, name
 
 
@@ -431,8 +433,8 @@ async def counters_count(dut: SimHandleBase) -> None:
 @cocotb.parametrize(backpressure=[0.0, 0.5])
 async def counters_are_atomic(dut: SimHandleBase, backpressure: float) -> None:
     """Around the carry into the high word the two halves of a read belong together."""
-    bench = Bench(dut)
-    await bench.start(backpressure=backpressure)
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start(backpressure=backpressure)
     carry = 5 << 32
     start = carry - 64
     seen = set()
@@ -440,7 +442,7 @@ async def counters_are_atomic(dut: SimHandleBase, backpressure: float) -> None:
         # CYCLES is the most significant member of the counts.
         dut.u_perf_counters.counts_q.value = start << 64 * (len(regs.COUNTERS) - 1)
         await ClockCycles(dut.clk_i, lead)
-        value = await bench.read64(regs.CYCLES)
+        value = await testbench.read64(regs.CYCLES)
         assert start < value < start + 1000, f"torn read: 0x{value:X}"
         seen.add(value >> 32)
     assert seen == {4, 5}, "the carry was not crossed"

@@ -19,7 +19,7 @@ MANY_ROWS, ACC_ENTRIES, BLOCK_M = 12, 128, BLOCK_X
 INPUTS = ("abort_i", "panel_valid_i", "row_next_i")
 
 
-class Promised(Enum):
+class ActivationFeederSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     K_OUTER = "several K tiles of several N tiles, K outside"
@@ -58,7 +58,7 @@ class RowPanel(Panel):
 
 
 @dataclass(frozen=True)
-class Row:
+class ArrayRow:
     """What the array gets with a row."""
 
     words: list[int]
@@ -74,7 +74,7 @@ class Row:
     n_tiles: int
 
 
-def rows_of(panel: RowPanel) -> Iterator[Row]:
+def rows_of(panel: RowPanel) -> Iterator[ArrayRow]:
     """All rows, in the one order."""
     k_tiles, n_tiles = range(0, panel.kb, TILE), range(0, panel.nb, TILE)
     if panel.n_outer:
@@ -85,7 +85,7 @@ def rows_of(panel: RowPanel) -> Iterator[Row]:
         words = min(TILE, panel.kb - k)
         elements = min(4 * TILE, panel.depth - 4 * (panel.k0 + k)) if panel.kind == DataType.INT8 else words
         for m in range(panel.xb):
-            yield Row(
+            yield ArrayRow(
                 [panel.words[k + lane][m] if lane < words else 0 for lane in range(TILE)],
                 n // TILE * (BLOCK_M >> panel.flat) + m,
                 panel.kind == DataType.INT8,
@@ -117,11 +117,11 @@ def draw() -> RowPanel:
     return RowPanel(random.random() < 0.5, False, kb, mb, words, kind, depth, k0, nb, first_k, last_k, flat)
 
 
-def shown(dut: Any) -> Row:
+def shown(dut: Any) -> ArrayRow:
     """The row at the ports."""
     bits = int(dut.row_o.value)
     flags = ("row_integer_o", "row_first_o", "row_last_o", "row_tile_first_o", "row_tile_last_o")
-    return Row(
+    return ArrayRow(
         [bits >> 32 * lane & 0xFFFF_FFFF for lane in range(TILE)],
         int(dut.row_acc_addr_o.value),
         *(bool(getattr(dut, name).value) for name in flags),
@@ -135,10 +135,10 @@ def shown(dut: Any) -> Row:
 @cocotb.test()
 async def random_panels(dut: Any) -> None:
     """Every row reaches the array in the one order, with all that travels with it."""
-    situations = Situations(Promised)
+    situations = Situations(ActivationFeederSituation)
     await reset(dut, *INPUTS)
     memory: PanelMemory[RowPanel] = PanelMemory(dut)
-    expected: deque[Row] = deque()
+    expected: deque[ArrayRow] = deque()
     pace = 1.0
     quiet = waiting = panels = 0
     for turn in situations.rounds(25_000):
@@ -173,26 +173,27 @@ async def random_panels(dut: Any) -> None:
         quiet = 0 if offered else quiet + 1
         waiting = 0 if take or not offered else waiting + 1
         assert quiet < 3000, "no rows come"
-        situations.saw(Promised.WAITING, waiting > 20)
+        situations.saw(ActivationFeederSituation.WAITING, waiting > 20)
         if (done := memory.follow()) is not None:
             panels += 1
             many = done.kb > TILE and done.nb > TILE
-            situations.saw(Promised.N_OUTER, many and done.n_outer)
-            situations.saw(Promised.K_OUTER, many and not done.n_outer)
-            situations.saw(Promised.TURNED, done.k_rows)
-            situations.saw(Promised.STRAIGHT, not done.k_rows)
-            situations.saw(Promised.HALF, done.flat == 1 and done.nb > TILE)
-            situations.saw(Promised.QUARTER, done.flat == 2 and done.nb > TILE)
-            situations.saw(Promised.SHORT_K, done.kb % TILE)
-            situations.saw(Promised.SHORT_M, done.xb % TILE)
+            situations.saw(ActivationFeederSituation.N_OUTER, many and done.n_outer)
+            situations.saw(ActivationFeederSituation.K_OUTER, many and not done.n_outer)
+            situations.saw(ActivationFeederSituation.TURNED, done.k_rows)
+            situations.saw(ActivationFeederSituation.STRAIGHT, not done.k_rows)
+            situations.saw(ActivationFeederSituation.HALF, done.flat == 1 and done.nb > TILE)
+            situations.saw(ActivationFeederSituation.QUARTER, done.flat == 2 and done.nb > TILE)
+            situations.saw(ActivationFeederSituation.SHORT_K, done.kb % TILE)
+            situations.saw(ActivationFeederSituation.SHORT_M, done.xb % TILE)
             situations.saw(
-                Promised.PARTS, done.kind == DataType.INT8 and done.depth < 4 * (done.k0 + done.kb)
+                ActivationFeederSituation.PARTS,
+                done.kind == DataType.INT8 and done.depth < 4 * (done.k0 + done.kb),
             )
         if abort:
-            situations.saw(Promised.ABORT, expected)
+            situations.saw(ActivationFeederSituation.ABORT, expected)
             memory.forget()
             expected.clear()
             quiet = 0
-    situations.saw(Promised.EARLY, memory.early)
+    situations.saw(ActivationFeederSituation.EARLY, memory.early)
     situations.check()
     assert panels > 100

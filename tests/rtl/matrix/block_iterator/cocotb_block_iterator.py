@@ -11,7 +11,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from echo_npu.spec.data_types import DataType
 from tb.blocks import parameter
-from tests.rtl.matrix.commands import MatrixCommand, Operand
+from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import pulse, reset
 
@@ -21,7 +21,7 @@ INPUTS = ("abort_i", "start_i", "next_i", "command_i")
 MEMORY = 1 << 29
 
 
-class Promised(Enum):
+class BlockIteratorSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     NOT_FLAT = "several blocks of a product that is not flat"
@@ -36,7 +36,7 @@ class Promised(Enum):
 
 
 @dataclass(frozen=True)
-class Block:
+class WalkStep:
     """One step of a walk."""
 
     src1: int
@@ -72,7 +72,7 @@ def depths(length: int, most: int, *, opening: bool) -> Iterator[tuple[int, int]
         start += step
 
 
-def walk(command: MatrixCommand) -> Iterator[Block]:
+def walk(command: MatrixCommand) -> Iterator[WalkStep]:
     """All blocks, in the one order."""
     flat = 2 if command.m <= BLOCK_M // 4 else 1 if command.m <= BLOCK_M // 2 else 0
     wide = 2 if flat == 2 else 1
@@ -86,7 +86,7 @@ def walk(command: MatrixCommand) -> Iterator[Block]:
             for n0, nb in cuts(command.n, columns):
                 for m0, mb in cuts(command.m, BLOCK_M):
                     for k0, kb in depths(depth, TILE * BLOCK_K_TILES // wide, opening=opening):
-                        yield Block(*addresses, m0, k0, n0, mb, kb, nb, k0 == 0, k0 + kb == depth, flat)
+                        yield WalkStep(*addresses, m0, k0, n0, mb, kb, nb, k0 == 0, k0 + kb == depth, flat)
                     opening = False
 
 
@@ -97,11 +97,11 @@ def draw() -> MatrixCommand:
         (1, BLOCK_M // 4, BLOCK_M // 4 + 1, BLOCK_M // 2, BLOCK_M, random.randint(1, 3 * BLOCK_M))
     )
 
-    def operand() -> Operand:
+    def operand() -> MatrixOperand:
         strides = [
             random.randrange(1 << 20) if count > 1 else random.getrandbits(32) for count in (batch0, batch1)
         ]
-        return Operand(random.randrange(MEMORY - (1 << 24)), random.getrandbits(32), *strides)
+        return MatrixOperand(random.randrange(MEMORY - (1 << 24)), random.getrandbits(32), *strides)
 
     return MatrixCommand(
         operand(), operand(), operand(), batch0, batch1, m, random.choice((1, 7, 64, random.randint(1, 120))),
@@ -109,11 +109,11 @@ def draw() -> MatrixCommand:
     )  # fmt: skip
 
 
-def shown(dut: Any) -> Block:
+def shown(dut: Any) -> WalkStep:
     """The block at the ports."""
     numbers = ("src1_addr_o", "src2_addr_o", "dst_addr_o", "m0_o", "k0_o", "n0_o", "mb_o", "kb_o", "nb_o")
     values = [int(getattr(dut, name).value) for name in numbers]
-    return Block(*values, bool(dut.first_k_o.value), bool(dut.last_k_o.value), int(dut.flat_o.value))
+    return WalkStep(*values, bool(dut.first_k_o.value), bool(dut.last_k_o.value), int(dut.flat_o.value))
 
 
 async def start(dut: Any, command: MatrixCommand) -> None:
@@ -122,7 +122,7 @@ async def start(dut: Any, command: MatrixCommand) -> None:
     await pulse(dut, "start_i")
 
 
-async def follow(dut: Any, blocks: list[Block], *, whole: bool, chance: float) -> None:
+async def follow(dut: Any, blocks: list[WalkStep], *, whole: bool, chance: float) -> None:
     """Take these blocks; with `whole` the last one ends the walk."""
     for place, block in enumerate(blocks):
         waiting = True
@@ -139,7 +139,7 @@ async def follow(dut: Any, blocks: list[Block], *, whole: bool, chance: float) -
 @cocotb.test()
 async def random_walks(dut: Any) -> None:
     """Every block of every product, then none; aborts."""
-    situations = Situations(Promised)
+    situations = Situations(BlockIteratorSituation)
     await reset(dut, *INPUTS)
     for _ in situations.rounds(250):
         command = draw()
@@ -150,7 +150,7 @@ async def random_walks(dut: Any) -> None:
         if aborted:
             await follow(dut, blocks[: random.randrange(len(blocks))], whole=False, chance=chance)
             await pulse(dut, "abort_i")
-            situations.saw(Promised.ABORT)
+            situations.saw(BlockIteratorSituation.ABORT)
         else:
             await follow(dut, blocks, whole=True, chance=chance)
         for _ in range(random.choice((1, 3))):
@@ -159,14 +159,15 @@ async def random_walks(dut: Any) -> None:
             assert not dut.end_o.value
         if aborted:
             continue
-        flats = (Promised.NOT_FLAT, Promised.HALF, Promised.QUARTER)
+        flats = (BlockIteratorSituation.NOT_FLAT, BlockIteratorSituation.HALF, BlockIteratorSituation.QUARTER)
         situations.saw(flats[blocks[0].flat], len({block.n0 for block in blocks}) > 1)
-        situations.saw(Promised.MANY_M, command.m > BLOCK_M)
-        situations.saw(Promised.INTEGER, command.kind == DataType.INT8 and command.k % 4)
-        situations.saw(Promised.OUTER, command.batch0 > 1 and command.batch1 > 1)
+        situations.saw(BlockIteratorSituation.MANY_M, command.m > BLOCK_M)
+        situations.saw(BlockIteratorSituation.INTEGER, command.kind == DataType.INT8 and command.k % 4)
+        situations.saw(BlockIteratorSituation.OUTER, command.batch0 > 1 and command.batch1 > 1)
         situations.saw(
-            Promised.LAST_PART, command.m > BLOCK_M and command.m % BLOCK_M and blocks[-1].nb % TILE
+            BlockIteratorSituation.LAST_PART,
+            command.m > BLOCK_M and command.m % BLOCK_M and blocks[-1].nb % TILE,
         )
         strides = command.src1.batch0_stride, command.src2.batch0_stride, command.dst.batch0_stride
-        situations.saw(Promised.ANY_STRIDE, command.batch0 == 1 and max(strides) > MEMORY)
+        situations.saw(BlockIteratorSituation.ANY_STRIDE, command.batch0 == 1 and max(strides) > MEMORY)
     situations.check()

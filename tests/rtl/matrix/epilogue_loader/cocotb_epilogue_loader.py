@@ -20,7 +20,7 @@ TILE, BLOCK_M, BLOCK_N = 4, 32, 64
 INPUTS = ("abort_i", "block_valid_i", "block_next_i", "command_i", "desc_ready_i", "data_valid_i")
 
 
-class Promised(Enum):
+class EpilogueLoaderSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     NOTHING = "a block that needs nothing"
@@ -53,18 +53,23 @@ def draw() -> tuple[MatrixCommand, tuple[int, int, int, int]]:
 def count(situations: Situations, command: MatrixCommand, block: tuple[int, int, int, int]) -> None:
     """Note what a block needs."""
     combinations = {
-        (False, False, False): Promised.NOTHING,
-        (True, False, False): Promised.SCALES,
-        (False, True, False): Promised.BIAS,
-        (True, True, False): Promised.BOTH,
-        (False, False, True): Promised.ROWS,
-        (True, True, True): Promised.ALL,
+        (False, False, False): EpilogueLoaderSituation.NOTHING,
+        (True, False, False): EpilogueLoaderSituation.SCALES,
+        (False, True, False): EpilogueLoaderSituation.BIAS,
+        (True, True, False): EpilogueLoaderSituation.BOTH,
+        (False, False, True): EpilogueLoaderSituation.ROWS,
+        (True, True, True): EpilogueLoaderSituation.ALL,
     }
     needs = combinations.get((command.col_scale, command.bias, command.row_scale))
     if needs:
         situations.saw(needs)
-    situations.saw(Promised.WHOLE, needs is Promised.ALL and block[1] == BLOCK_M and block[3] == BLOCK_N)
-    situations.saw(Promised.INSIDE, needs is Promised.ALL and block[0] and block[2])
+    situations.saw(
+        EpilogueLoaderSituation.WHOLE,
+        needs is EpilogueLoaderSituation.ALL and block[1] == BLOCK_M and block[3] == BLOCK_N,
+    )
+    situations.saw(
+        EpilogueLoaderSituation.INSIDE, needs is EpilogueLoaderSituation.ALL and block[0] and block[2]
+    )
 
 
 async def look(
@@ -95,7 +100,7 @@ async def look(
 @cocotb.test()
 async def random_blocks(dut: Any) -> None:
     """All that a block needs is asked for once, in order, and is there when the loader says so."""
-    situations = Situations(Promised)
+    situations = Situations(EpilogueLoaderSituation)
     await reset(dut, *INPUTS)
     channel = VectorChannel(dut, "")
     for _ in situations.rounds(250):
@@ -120,7 +125,7 @@ async def random_blocks(dut: Any) -> None:
                 assert not dut.ready_o.value
             channel.follow()
             if abort:
-                situations.saw(Promised.ABORT, channel.on_its_way)
+                situations.saw(EpilogueLoaderSituation.ABORT, channel.on_its_way)
                 channel.forget()
                 break
             if dut.ready_o.value:
@@ -131,7 +136,7 @@ async def random_blocks(dut: Any) -> None:
         if not dut.abort_i.value:
             await look(dut, channel, command, vectors, block)
             dut.block_next_i.value = 1
-            situations.saw(Promised.NEXT, gap == 0)
+            situations.saw(EpilogueLoaderSituation.NEXT, gap == 0)
             await RisingEdge(dut.clk_i)
             dut.block_next_i.value = 0
         # The next block comes at once, or after a gap: then the one that is done is gone.

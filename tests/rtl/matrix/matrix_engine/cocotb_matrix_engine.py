@@ -18,7 +18,7 @@ from tb.blocks import parameter
 from tests.rtl.matrix.channels import ReadChannel, WriteChannel
 from tests.rtl.matrix.commands import MatrixCommand
 from tests.rtl.matrix.epilogues import draw_epilogue
-from tests.rtl.matrix.products import Product, draw_product
+from tests.rtl.matrix.products import DrawnProduct, draw_product
 from tests.rtl.matrix.regions import Places
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
@@ -53,7 +53,7 @@ INPUTS = (
 )
 
 
-class Promised(Enum):
+class MatrixEngineSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FP32 = "float32"
@@ -103,7 +103,7 @@ class Promised(Enum):
     RESET = "a reset with a command inside"
 
 
-def draw(places: Places) -> Product:
+def draw(places: Places) -> DrawnProduct:
     """A random product of any kind, small enough for many of them."""
     command = draw_epilogue(MatrixCommand())
     while True:
@@ -127,7 +127,7 @@ def draw(places: Places) -> Product:
     return draw_product(command, places)
 
 
-class Bench:
+class MatrixEngineTestbench:
     """The ports, and a model of what the commands inside may do.
 
     Attributes: starting (the chance that a command starts where one may), blocked (results are not taken).
@@ -144,7 +144,7 @@ class Bench:
         """Begin as after a reset."""
         for channel in (self.left, self.right, self.vectors, self.results):
             channel.forget()
-        self.inside: deque[Product] = deque()
+        self.inside: deque[DrawnProduct] = deque()
         self.macs = 0  # of the commands inside
         self.quiet = 0  # clocks in which nothing happened
         self.idle = 0  # clocks without a multiply-add
@@ -186,7 +186,7 @@ class Bench:
         self.follow_results()
         if done:
             self.finish(self.inside.popleft())
-        self.situations.saw(Promised.BEHIND, done and start)
+        self.situations.saw(MatrixEngineSituation.BEHIND, done and start)
         if product:
             self.inside.append(product)
         if product or not self.results.accepting:
@@ -205,10 +205,10 @@ class Bench:
         if macs:
             self.quiet = 0
             ahead = self.macs > self.inside[0].macs
-            saw(Promised.RUN_AHEAD, ahead)
-            saw(Promised.COMPUTED, ahead and self.results.accepting == 0)
-        saw(Promised.READ_STALL, stalls[0])
-        saw(Promised.WRITE_STALL, stalls[1])
+            saw(MatrixEngineSituation.RUN_AHEAD, ahead)
+            saw(MatrixEngineSituation.COMPUTED, ahead and self.results.accepting == 0)
+        saw(MatrixEngineSituation.READ_STALL, stalls[0])
+        saw(MatrixEngineSituation.WRITE_STALL, stalls[1])
         self.check_stalls(*stalls, working=macs > 0)
 
     def check_stalls(self, read: bool, write: bool, *, working: bool) -> None:
@@ -227,7 +227,7 @@ class Bench:
         written = bool(self.inside) and self.inside[0].result.left == 0
         done = bool(self.dut.done_o.value)
         assert done == (written and self.results.idle)
-        self.situations.saw(Promised.UNWRITTEN, written and not self.results.idle)
+        self.situations.saw(MatrixEngineSituation.UNWRITTEN, written and not self.results.idle)
         return done
 
     def follow_reads(self) -> None:
@@ -237,14 +237,14 @@ class Bench:
             if channel.owners:
                 younger = channel.owners[0] is not self.inside[0]
                 assert bool(following.value) == younger, "an operand's transfers have another owner"
-        saw(Promised.LEFT_NEXT, self.left.owners and dut.a_next_o.value)
-        saw(Promised.RIGHT_NEXT, self.right.owners and dut.b_next_o.value)
+        saw(MatrixEngineSituation.LEFT_NEXT, self.left.owners and dut.a_next_o.value)
+        saw(MatrixEngineSituation.RIGHT_NEXT, self.right.owners and dut.b_next_o.value)
         for channel in (self.left, self.right, self.vectors):
             # What comes in this clock belongs to the same command still.
             self.follow_read(channel)
             if channel.took():
                 self.quiet = 0
-        saw(Promised.WRAPPED, min(self.left.asked, self.right.asked) > COUNTED_PANELS)
+        saw(MatrixEngineSituation.WRAPPED, min(self.left.asked, self.right.asked) > COUNTED_PANELS)
 
     def follow_read(self, channel: ReadChannel) -> None:
         """Judge what a channel is asked for."""
@@ -270,7 +270,7 @@ class Bench:
         self.check_order(channel, product)
         channel.bring(product, rows)
 
-    def check_order(self, channel: ReadChannel, product: Product) -> None:
+    def check_order(self, channel: ReadChannel, product: DrawnProduct) -> None:
         """Of a product that is not wider than high, weights come first."""
         if product.command.m < product.command.n:
             return
@@ -296,7 +296,7 @@ class Bench:
         self.inside[0].result.check(transfer)
         self.results.expect(transfer)
 
-    def finish(self, product: Product) -> None:
+    def finish(self, product: DrawnProduct) -> None:
         """The oldest command has ended."""
         for channel in (self.left, self.right, self.vectors):
             assert all(owner is not product for owner in channel.owners), "operands of no use"
@@ -311,67 +311,79 @@ class Bench:
     def note_abort(self, end: str) -> None:
         """Note what an abort or a reset has met."""
         saw = self.situations.saw
-        saw(Promised.RESET, end == "reset" and self.inside)
+        saw(MatrixEngineSituation.RESET, end == "reset" and self.inside)
         if end != "abort":
             return
-        saw(Promised.ABORT_READ, self.left.owners or self.right.owners)
-        saw(Promised.ABORT_WRITE, self.results.active)
-        saw(Promised.ABORT_TWO, len(self.inside) == 2)
-        saw(Promised.ABORT_IDLE, not self.inside)
+        saw(MatrixEngineSituation.ABORT_READ, self.left.owners or self.right.owners)
+        saw(MatrixEngineSituation.ABORT_WRITE, self.results.active)
+        saw(MatrixEngineSituation.ABORT_TWO, len(self.inside) == 2)
+        saw(MatrixEngineSituation.ABORT_IDLE, not self.inside)
 
-    def note(self, product: Product) -> None:
+    def note(self, product: DrawnProduct) -> None:
         """Note what a command was that has given its result."""
         command, saw = product.command, self.situations.saw
         integer = command.kind == DataType.INT8
         depth = -(-command.k // 4) if integer else command.k
-        saw(Promised[command.kind.name])
+        saw(MatrixEngineSituation[command.kind.name])
         if command.result == OutType.OWN and command.kind != DataType.FP32:
-            saw(Promised[f"OWN_{command.kind.name}"])
-        saw(Promised.INT32, command.result == OutType.INT32)
-        sides = (Promised.NEITHER, Promised.RIGHT), (Promised.LEFT, Promised.BOTH)
+            saw(MatrixEngineSituation[f"OWN_{command.kind.name}"])
+        saw(MatrixEngineSituation.INT32, command.result == OutType.INT32)
+        sides = (
+            (MatrixEngineSituation.NEITHER, MatrixEngineSituation.RIGHT),
+            (MatrixEngineSituation.LEFT, MatrixEngineSituation.BOTH),
+        )
         saw(sides[command.trans_a][command.trans_b], min(command.m, depth, command.n) > TILE)
-        saw(Promised.PART_WORD, integer and command.k % 4 and depth > BLOCK_K)
-        saw(Promised.SPECIAL, product.special)
-        saw(Promised.INNER, command.batch0 > 1 and command.batch1 == 1)
-        saw(Promised.OUTER, command.batch0 == 1 and command.batch1 > 1)
-        saw(Promised.BATCHES, command.batch0 > 1 and command.batch1 > 1)
+        saw(MatrixEngineSituation.PART_WORD, integer and command.k % 4 and depth > BLOCK_K)
+        saw(MatrixEngineSituation.SPECIAL, product.special)
+        saw(MatrixEngineSituation.INNER, command.batch0 > 1 and command.batch1 == 1)
+        saw(MatrixEngineSituation.OUTER, command.batch0 == 1 and command.batch1 > 1)
+        saw(MatrixEngineSituation.BATCHES, command.batch0 > 1 and command.batch1 > 1)
         strides = command.src1.batch0_stride, command.src2.batch0_stride
-        saw(Promised.SAME_AGAIN, command.batch0 > 1 and 0 in strides)
-        saw(Promised.OVERLAP, product.result.overlapping)
+        saw(MatrixEngineSituation.SAME_AGAIN, command.batch0 > 1 and 0 in strides)
+        saw(MatrixEngineSituation.OVERLAP, product.result.overlapping)
         steps = {
-            Promised.ALPHA: command.use_alpha,
-            Promised.ROW_SCALE: command.row_scale,
-            Promised.COL_SCALE: command.col_scale,
-            Promised.BIAS: command.bias,
-            Promised.RELU: command.relu,
+            MatrixEngineSituation.ALPHA: command.use_alpha,
+            MatrixEngineSituation.ROW_SCALE: command.row_scale,
+            MatrixEngineSituation.COL_SCALE: command.col_scale,
+            MatrixEngineSituation.BIAS: command.bias,
+            MatrixEngineSituation.RELU: command.relu,
         }
         for step, wanted in steps.items():
             saw(step, wanted)
-        saw(Promised.ALL_STEPS, all(steps.values()))
-        saw(Promised.MANY_M, command.m > BLOCK_M and command.m % BLOCK_M)
-        saw(Promised.MANY_K, depth > BLOCK_K and depth % TILE)
-        saw(Promised.MANY_N, command.n > BLOCK_N and command.n % TILE)
-        saw(Promised.FLAT, command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K)
+        saw(MatrixEngineSituation.ALL_STEPS, all(steps.values()))
+        saw(MatrixEngineSituation.MANY_M, command.m > BLOCK_M and command.m % BLOCK_M)
+        saw(MatrixEngineSituation.MANY_K, depth > BLOCK_K and depth % TILE)
+        saw(MatrixEngineSituation.MANY_N, command.n > BLOCK_N and command.n % TILE)
+        saw(
+            MatrixEngineSituation.FLAT,
+            command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K,
+        )
         deep = (depth - 1) % (2 * TILE) >= TILE  # the last K block, which is two tiles at most
-        saw(Promised.JUST_MANY, command.m == MANY_ROWS and depth > 2 * TILE and deep and command.n > TILE)
-        saw(Promised.ONE, command.m == command.k == command.n == 1)
+        saw(
+            MatrixEngineSituation.JUST_MANY,
+            command.m == MANY_ROWS and depth > 2 * TILE and deep and command.n > TILE,
+        )
+        saw(MatrixEngineSituation.ONE, command.m == command.k == command.n == 1)
 
 
 @cocotb.test()
 async def random_products(dut: Any) -> None:
     """Every byte of every result is written in its turn, once; nothing is read but operands, each in the name
     of its command."""
-    situations = Situations(Promised)
+    situations = Situations(MatrixEngineSituation)
     await reset(dut, *INPUTS)
-    bench = Bench(dut, situations)
+    testbench = MatrixEngineTestbench(dut, situations)
     for number in situations.rounds(120):
-        bench.starting = random.choice((1.0, 0.1, 0.005, 0.0005))
-        for channel in (bench.left, bench.right, bench.vectors):
+        testbench.starting = random.choice((1.0, 0.1, 0.005, 0.0005))
+        for channel in (testbench.left, testbench.right, testbench.vectors):
             channel.accepting, channel.bringing = random.choice(CHANCES), random.choice((1.0, *CHANCES))
-        bench.results.accepting, bench.results.taking = random.choice((*CHANCES, 0)), random.choice(CHANCES)
+        testbench.results.accepting, testbench.results.taking = (
+            random.choice((*CHANCES, 0)),
+            random.choice(CHANCES),
+        )
         for _ in range(random.randint(200, 1500)):
-            await bench.clock()
+            await testbench.clock()
         # Counters wrap only in a long time without an end.
         if number % (CALM + STORMY) >= CALM and random.random() < 0.5:
-            await bench.clock(random.choice(("abort", "abort", "reset")))
+            await testbench.clock(random.choice(("abort", "abort", "reset")))
     situations.check()

@@ -23,7 +23,7 @@ K_TILES = (1 << ADDRESS_BITS - 1) // BLOCK_X
 INPUTS = ("abort_i", "panel_valid_i", "desc_ready_i", "data_valid_i", "free_i")
 
 
-class Promised(Enum):
+class PanelLoaderSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FP32_K = "float32 along K"
@@ -45,7 +45,7 @@ class Promised(Enum):
 
 
 @dataclass(frozen=True)
-class Panel:
+class LoadedPanel:
     """A panel: its ports, and what it must be on chip.
 
     Attributes: words (uint32 [k, x]).
@@ -90,7 +90,7 @@ class Panel:
         return entries
 
 
-def draw() -> Panel:
+def draw() -> LoadedPanel:
     """A random panel that fits."""
     kind, k_rows, wide = random.choice(list(DataType)), random.random() < 0.5, random.random() < 0.4
     most_k, most_x = TILE * K_TILES // (2 if wide else 1), BLOCK_X * (2 if wide else 1)
@@ -123,10 +123,10 @@ def draw() -> Panel:
     rows = tuple(row.tobytes() for row in (stored if k_rows else np.ascontiguousarray(stored.T)))
     stride = random.randrange(1 << 16)
     base = random.randrange(1 << 28)
-    return Panel(kind, k_rows, wide, base, stride, depth, k0, random.randrange(1000), words, rows)
+    return LoadedPanel(kind, k_rows, wide, base, stride, depth, k0, random.randrange(1000), words, rows)
 
 
-class Bench:
+class PanelLoaderTestbench:
     """The ports, and a model of the on-chip memory."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
@@ -137,10 +137,10 @@ class Bench:
     def forget(self) -> None:
         """Begin as after a reset."""
         self.memory: dict[int, list[int]] = {}
-        self.panel: Panel | None = None  # offered
-        self.coming: deque[Panel] = deque()  # asked for, not complete
+        self.panel: LoadedPanel | None = None  # offered
+        self.coming: deque[LoadedPanel] = deque()  # asked for, not complete
         self.beats: deque[tuple[int, bool]] = deque()  # data to come, and whether it ends a row
-        self.held: deque[Panel] = deque()  # complete and not freed
+        self.held: deque[LoadedPanel] = deque()  # complete and not freed
         self.loaded = 0
         self.rows = 0  # of memory, complete
 
@@ -164,7 +164,7 @@ class Bench:
         room = len(self.coming) + len(self.held) < 2
         assert bool(dut.desc_valid_o.value) == (self.panel is not None and room)
         assert bool(dut.panel_next_o.value) == (self.panel is not None and room and accept)
-        self.situations.saw(Promised.AHEAD, not room)
+        self.situations.saw(PanelLoaderSituation.AHEAD, not room)
         self.check_rows()
         if self.panel is not None and room:
             assert Transfer.of(dut.desc_o) == self.panel.transfer(), self.panel
@@ -181,10 +181,10 @@ class Bench:
         if free:
             self.held.popleft()
         if abort:
-            self.situations.saw(Promised.ABORT, self.beats)
+            self.situations.saw(PanelLoaderSituation.ABORT, self.beats)
             self.forget()
 
-    def offer(self, panel: Panel) -> None:
+    def offer(self, panel: LoadedPanel) -> None:
         """Show a panel at the ports."""
         dut = self.dut
         dut.kind_i.value, dut.k_rows_i.value, dut.wide_i.value = (
@@ -196,7 +196,7 @@ class Bench:
         dut.k0_i.value, dut.kb_i.value = panel.k0, panel.kb
         dut.x0_i.value, dut.xb_i.value = panel.x0, panel.xb
 
-    def accepted(self, panel: Panel) -> None:
+    def accepted(self, panel: LoadedPanel) -> None:
         """Memory brings the panel's rows, each from its first byte, with zeros behind its last."""
         self.coming.append(panel)
         for row in panel.rows:
@@ -215,7 +215,7 @@ class Bench:
         mask = sum(0xFF << 8 * i for i in range(4) if enabled >> i & 1)
         if which & 2:
             assert address // TILE % 2 == 0, "two entries are in one bank"
-            self.situations.saw(Promised.TWO)
+            self.situations.saw(PanelLoaderSituation.TWO)
         for place in range(2):
             if which >> place & 1:
                 entry = int(dut.write_data_o[place].value)
@@ -231,11 +231,11 @@ class Bench:
         panel, said = self.coming[0], int(self.dut.rows_o.value)
         per_word = 4 if panel.kind == DataType.INT8 and panel.k_rows else 1
         assert said == self.rows // per_word
-        self.situations.saw(Promised.PARTLY, said)
+        self.situations.saw(PanelLoaderSituation.PARTLY, said)
         if random.random() < 0.05:
             self.compare(panel, said)
 
-    def compare(self, panel: Panel, rows: int) -> None:
+    def compare(self, panel: LoadedPanel, rows: int) -> None:
         """Look for the first rows of the panel that comes, or has just come."""
         half = self.loaded % 2 << ADDRESS_BITS - 1
         for address, words in panel.entries(rows).items():
@@ -248,29 +248,32 @@ class Bench:
         self.held.append(panel)
         self.loaded += 1
         self.rows = 0
-        self.situations.saw(Promised[f"{panel.kind.name}_{'X' if panel.k_rows else 'K'}"])
-        self.situations.saw(Promised.WIDE, panel.wide and panel.xb > BLOCK_X)
+        self.situations.saw(PanelLoaderSituation[f"{panel.kind.name}_{'X' if panel.k_rows else 'K'}"])
+        self.situations.saw(PanelLoaderSituation.WIDE, panel.wide and panel.xb > BLOCK_X)
         self.situations.saw(
-            Promised.PARTS, panel.kind == DataType.INT8 and 0 < panel.depth - 4 * panel.k0 < 4 * panel.kb
+            PanelLoaderSituation.PARTS,
+            panel.kind == DataType.INT8 and 0 < panel.depth - 4 * panel.k0 < 4 * panel.kb,
         )
-        self.situations.saw(Promised.SHORT, (panel.xb if panel.k_rows else panel.kb) % TILE)
+        self.situations.saw(PanelLoaderSituation.SHORT, (panel.xb if panel.k_rows else panel.kb) % TILE)
         tiny = (panel.words > 0) & (panel.words < 0x3880_0000)  # below 2**-14
-        self.situations.saw(Promised.SUBNORMAL, panel.kind == DataType.FP16 and tiny.any())
+        self.situations.saw(PanelLoaderSituation.SUBNORMAL, panel.kind == DataType.FP16 and tiny.any())
 
 
 @cocotb.test()
 async def random_panels(dut: Any) -> None:
     """Every word is where the consumer looks for it, before it is said to be there."""
-    situations = Situations(Promised)
-    situations.saw(Promised.TWO, 4 * TILE > 2 * BUS)  # a beat makes four beats' worth of words at most
+    situations = Situations(PanelLoaderSituation)
+    situations.saw(
+        PanelLoaderSituation.TWO, 4 * TILE > 2 * BUS
+    )  # a beat makes four beats' worth of words at most
     await reset(dut, *INPUTS)
-    bench = Bench(dut, situations)
+    testbench = PanelLoaderTestbench(dut, situations)
     for _ in situations.rounds(60):
-        bench.accepting = random.choice((1.0, 0.3))
-        bench.bringing = random.choice((1.0, 1.0, 0.5))
-        bench.freeing = random.choice((1.0, 0.1, 0.01))
+        testbench.accepting = random.choice((1.0, 0.3))
+        testbench.bringing = random.choice((1.0, 1.0, 0.5))
+        testbench.freeing = random.choice((1.0, 0.1, 0.01))
         for _ in range(random.randint(50, 400)):
-            await bench.clock(offering=0.8)
+            await testbench.clock(offering=0.8)
         if random.random() < 0.3:
-            await bench.clock(abort=True, offering=0.0)
+            await testbench.clock(abort=True, offering=0.0)
     situations.check()

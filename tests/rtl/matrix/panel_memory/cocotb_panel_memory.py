@@ -6,7 +6,7 @@ from typing import Any
 
 import cocotb
 
-from tests.rtl.memories import ALL_BYTES, Write, random_accesses
+from tests.rtl.memories import ALL_BYTES, EntryWrite, random_accesses
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
 
@@ -14,7 +14,7 @@ TILE, ADDRESS_BITS = 4, 6
 DEPTH = 1 << ADDRESS_BITS
 
 
-class Promised(Enum):
+class PanelMemorySituation(Enum):
     """The writes that the module's header promises."""
 
     EVEN = "an entry of an even tile alone"
@@ -26,24 +26,24 @@ class Promised(Enum):
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """A write touches its entries and no others, in both banks; a read gives what was there before."""
-    situations = Situations(Promised)
+    situations = Situations(PanelMemorySituation)
     await start_clock(dut, "write_i")
 
-    def write(address: int, enabled: int = ALL_BYTES) -> Write:
-        return Write(address, random.randbytes(4 * TILE), enabled)
+    def write(address: int, enabled: int = ALL_BYTES) -> EntryWrite:
+        return EntryWrite(address, random.randbytes(4 * TILE), enabled)
 
-    def draw() -> list[Write]:
+    def draw() -> list[EntryWrite]:
         first = write(random.randrange(DEPTH), random.choice((ALL_BYTES, random.randrange(ALL_BYTES + 1))))
         odd = first.address // TILE % 2
-        situations.saw(Promised.ODD, odd)
+        situations.saw(PanelMemorySituation.ODD, odd)
         if odd or random.random() < 0.5:
-            situations.saw(Promised.EVEN, not odd)
+            situations.saw(PanelMemorySituation.EVEN, not odd)
             return [first]
-        situations.saw(Promised.BOTH)
-        situations.saw(Promised.SOME_BYTES, first.enabled != ALL_BYTES)
+        situations.saw(PanelMemorySituation.BOTH)
+        situations.saw(PanelMemorySituation.SOME_BYTES, first.enabled != ALL_BYTES)
         return [first, write(first.address + TILE, first.enabled)]
 
-    def drive(writes: list[Write]) -> None:
+    def drive(writes: list[EntryWrite]) -> None:
         dut.write_i.value = (1 << len(writes)) - 1
         # Inputs mean nothing without a write.
         shown = [*writes, *(write(random.randrange(DEPTH)) for _ in range(2 - len(writes)))]

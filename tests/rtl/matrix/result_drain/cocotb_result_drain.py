@@ -13,7 +13,7 @@ from cocotb.triggers import RisingEdge
 
 from echo_npu.spec.data_types import DataType
 from tests.rtl.matrix.arithmetic import Words, as_number, draw_words
-from tests.rtl.matrix.commands import MatrixCommand, Operand
+from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.matrix.epilogues import draw_epilogue, stored
 from tests.rtl.matrix.vectors import VectorChannel, Vectors
 from tests.rtl.situations import Situations
@@ -32,7 +32,7 @@ INPUTS = (
 )
 
 
-class Promised(Enum):
+class ResultDrainSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     PLAIN = "sums of float32 as they are"
@@ -49,7 +49,7 @@ class Promised(Enum):
 
 
 @dataclass(frozen=True)
-class Block:
+class ResultBlock:
     """A result block, and its sums: uint32 [mb, nb rounded up to tiles]."""
 
     command: MatrixCommand
@@ -94,7 +94,7 @@ class Block:
             )
 
 
-def draw() -> Block:
+def draw() -> ResultBlock:
     """A random block of a random command."""
     mb, nb = (
         random.choice((1, 1, 5, random.randint(1, BLOCK_M))),
@@ -102,7 +102,7 @@ def draw() -> Block:
     )
     m0, n0 = random.choice((0, BLOCK_M)), random.choice((0, BLOCK_N))
     command = MatrixCommand(
-        dst=Operand(row_stride=random.randrange(1 << 16)),
+        dst=MatrixOperand(row_stride=random.randrange(1 << 16)),
         m=m0 + mb,
         n=n0 + nb,
         row_scales=random.randrange(0, 1 << 28, 4),
@@ -111,10 +111,10 @@ def draw() -> Block:
     if random.random() < 0.7:
         command = draw_epilogue(command)
     sums = draw_words(mb * -(-nb // TILE) * TILE).reshape(mb, -1)
-    return Block(command, random.randrange(1 << 28), m0, mb, n0, nb, Vectors(command), sums)
+    return ResultBlock(command, random.randrange(1 << 28), m0, mb, n0, nb, Vectors(command), sums)
 
 
-class Bench:
+class ResultDrainTestbench:
     """The ports, and a model of ring, vectors and written memory."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
@@ -126,7 +126,7 @@ class Bench:
     def forget(self) -> None:
         """Begin as after a reset."""
         self.channel.forget()
-        self.blocks: deque[Block] = deque()
+        self.blocks: deque[ResultBlock] = deque()
         self.ring: list[Words] = []  # all sums since reset
         self.coming: deque[Words] = deque()  # that the array has yet to bring
         self.written = self.read = 0
@@ -143,7 +143,7 @@ class Bench:
         self.blocks.append(block)
         self.coming.extend(block.entries())
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: ResultBlock) -> None:
         """Show a block at the ports."""
         dut = self.dut
         dut.command_i.value, dut.base_i.value = block.command.bits(len(dut.command_i)), block.base
@@ -153,17 +153,17 @@ class Bench:
         self.channel.wanted.extend(block.vectors.transfers(block.m0, block.mb, block.n0, block.nb))
         self.count(block)
 
-    def count(self, block: Block) -> None:
+    def count(self, block: ResultBlock) -> None:
         """Note what a block is."""
         command, saw = block.command, self.situations.saw
         plain = command == replace(
             command, use_alpha=False, row_scale=False, col_scale=False, bias=False, relu=False
         )
-        saw(Promised.PLAIN, plain and command.kind != DataType.INT8 and command.size == 4)
-        saw(Promised.EPILOGUE, command.row_scale and command.col_scale and command.bias)
-        saw(Promised.TILES, block.mb > 1 and block.nb > TILE and block.nb % TILE)
-        saw(Promised.ONE_ROW, block.one_transfer and block.nb > TILE)
-        saw(Promised.ONE_ROW_BYTES, block.mb == 1 and not block.one_transfer and block.nb > TILE)
+        saw(ResultDrainSituation.PLAIN, plain and command.kind != DataType.INT8 and command.size == 4)
+        saw(ResultDrainSituation.EPILOGUE, command.row_scale and command.col_scale and command.bias)
+        saw(ResultDrainSituation.TILES, block.mb > 1 and block.nb > TILE and block.nb % TILE)
+        saw(ResultDrainSituation.ONE_ROW, block.one_transfer and block.nb > TILE)
+        saw(ResultDrainSituation.ONE_ROW_BYTES, block.mb == 1 and not block.one_transfer and block.nb > TILE)
 
     async def clock(self, *, abort: bool = False) -> None:
         """One clock: choose inputs, judge the outputs, follow."""
@@ -186,7 +186,7 @@ class Bench:
         ends = self.follow_result(accept=accept, take=take)
         assert bool(dut.block_next_o.value) == ends
         if abort:
-            self.situations.saw(Promised.ABORT, self.row)
+            self.situations.saw(ResultDrainSituation.ABORT, self.row)
             self.forget()
         elif ends:
             assert not self.parts
@@ -198,10 +198,13 @@ class Bench:
         """Serve a read; the array writes."""
         dut, saw = self.dut, self.situations.saw
         assert int(dut.read_o.value) == self.read % (2 << RING_BITS)
-        saw(Promised.RING_FULL, self.written - self.read == 1 << RING_BITS)
-        saw(Promised.RING_EMPTY, self.written == self.read and self.channel.idle)
-        saw(Promised.BACK_PRESSURE, self.written - self.read > 40 and self.row and not dut.read_valid_o.value)
-        saw(Promised.WRAPPED, self.read > 2 << RING_BITS)
+        saw(ResultDrainSituation.RING_FULL, self.written - self.read == 1 << RING_BITS)
+        saw(ResultDrainSituation.RING_EMPTY, self.written == self.read and self.channel.idle)
+        saw(
+            ResultDrainSituation.BACK_PRESSURE,
+            self.written - self.read > 40 and self.row and not dut.read_valid_o.value,
+        )
+        saw(ResultDrainSituation.WRAPPED, self.read > 2 << RING_BITS)
         self.data = None
         if dut.read_valid_o.value:
             assert self.read < self.written, "a read of sums that have not come"
@@ -211,7 +214,7 @@ class Bench:
             self.ring.append(self.coming.popleft())
             self.written += 1
             behind = sum(1 for block in list(self.blocks)[1:] for _ in block.entries())
-            saw(Promised.FIRST_SUMS, len(self.coming) < behind)
+            saw(ResultDrainSituation.FIRST_SUMS, len(self.coming) < behind)
 
     def follow_result(self, *, accept: bool, take: bool) -> bool:
         """Judge transfers and their data; whether the block ends."""
@@ -238,14 +241,17 @@ class Bench:
 @cocotb.test()
 async def random_blocks(dut: Any) -> None:
     """Every result is written where it belongs, once, in the bits that its command means."""
-    situations = Situations(Promised)
+    situations = Situations(ResultDrainSituation)
     await reset(dut, *INPUTS)
-    bench = Bench(dut, situations)
+    testbench = ResultDrainTestbench(dut, situations)
     for _ in situations.rounds(60):
-        bench.filling, bench.accepting, bench.taking = (random.choice(CHANCES) for _ in range(3))
-        bench.channel.accepting, bench.channel.bringing = random.choice(CHANCES), random.choice(CHANCES)
+        testbench.filling, testbench.accepting, testbench.taking = (random.choice(CHANCES) for _ in range(3))
+        testbench.channel.accepting, testbench.channel.bringing = (
+            random.choice(CHANCES),
+            random.choice(CHANCES),
+        )
         for _ in range(random.randint(100, 700)):
-            await bench.clock()
+            await testbench.clock()
         if random.random() < 0.2:
-            await bench.clock(abort=True)
+            await testbench.clock(abort=True)
     situations.check()

@@ -20,7 +20,7 @@ ROWS, TILES = 8, 4
 INPUTS = ("abort_i", "valid_i", "command_i")
 
 
-class Promised(Enum):
+class ResultEpilogueSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     ALPHA = "alpha"
@@ -43,26 +43,26 @@ class Promised(Enum):
 def count(situations: Situations, command: MatrixCommand) -> None:
     """Note what a command asks for."""
     steps = {
-        Promised.ALPHA: command.use_alpha,
-        Promised.ROW_SCALE: command.row_scale,
-        Promised.COL_SCALE: command.col_scale,
-        Promised.BIAS: command.bias,
-        Promised.RELU: command.relu,
+        ResultEpilogueSituation.ALPHA: command.use_alpha,
+        ResultEpilogueSituation.ROW_SCALE: command.row_scale,
+        ResultEpilogueSituation.COL_SCALE: command.col_scale,
+        ResultEpilogueSituation.BIAS: command.bias,
+        ResultEpilogueSituation.RELU: command.relu,
     }
     for step, asked in steps.items():
         situations.saw(step, asked)
-    situations.saw(Promised.NO_STEP, not any(steps.values()))
-    situations.saw(Promised.ALL_STEPS, all(steps.values()) and command.kind == DataType.INT8)
+    situations.saw(ResultEpilogueSituation.NO_STEP, not any(steps.values()))
+    situations.saw(ResultEpilogueSituation.ALL_STEPS, all(steps.values()) and command.kind == DataType.INT8)
     if command.result == OutType.OWN:
-        situations.saw(Promised[command.kind.name])
+        situations.saw(ResultEpilogueSituation[command.kind.name])
     elif command.kind == DataType.INT8:
-        situations.saw(Promised[command.result.name])
+        situations.saw(ResultEpilogueSituation[command.result.name])
 
 
 @cocotb.test()
 async def random_entries(dut: Any) -> None:
     """Every entry leaves after so many clocks, in the bits that its command means."""
-    situations = Situations(Promised)
+    situations = Situations(ResultEpilogueSituation)
     await reset(dut, *INPUTS)
     for _ in situations.rounds(150):
         command = draw_epilogue(MatrixCommand())
@@ -95,9 +95,9 @@ async def random_entries(dut: Any) -> None:
                 result = stored(command, sums, row_scales[row], columns[tile], biases[tile])
                 expected.append((clock + STAGES, result))
             streak = streak + 1 if valid else 0
-            situations.saw(Promised.FULL, streak > STAGES)
+            situations.saw(ResultEpilogueSituation.FULL, streak > STAGES)
             if abort:
-                situations.saw(Promised.ABORT, expected)
+                situations.saw(ResultEpilogueSituation.ABORT, expected)
                 expected.clear()
         assert not expected
     situations.check()

@@ -20,7 +20,7 @@ SUM_OUT = SUM_IN + TILE
 INPUTS = ("weight_write_i", "valid_i", "integer_i", "swap_i")
 
 
-class Promised(Enum):
+class SystolicArraySituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FULL = "a row in every clock for as long as a row stays inside"
@@ -52,7 +52,7 @@ class Entered:
 @cocotb.test()
 async def random_rows(dut: Any) -> None:
     """Every row meets the weights of its time; its sums leave when the header says."""
-    situations = Situations(Promised)
+    situations = Situations(SystolicArraySituation)
     await reset(dut, *INPUTS)
     successor: list[Words] = []  # the set that is written, or was written last
     taken = True  # it has gone into the array with a row
@@ -74,26 +74,26 @@ async def random_rows(dut: Any) -> None:
         swap, integer = swap and valid, random.random() < 0.5
         if begin:
             successor, gapless = [], random.random() < 0.7
-            situations.saw(Promised.SOON, clock == last_swap + 1)
+            situations.saw(SystolicArraySituation.SOON, clock == last_swap + 1)
         dut.weight_write_i.value = int(fill)
         dut.weight_row_i.value = len(successor) if fill else random.randrange(TILE)
         dut.valid_i.value, dut.swap_i.value, dut.integer_i.value = int(valid), int(swap), int(integer)
         dut.weight_i.value, dut.data_i.value, dut.sum_i.value = map(as_number, (row, words, above))
         await RisingEdge(dut.clk_i)
         if swap:
-            situations.saw(Promised.AT_ONCE, len(successor) < TILE)
-            situations.saw(Promised.SWAPS, clock - last_swap <= TILE + 1)
-            situations.saw(Promised.OVERLAP, inside)
+            situations.saw(SystolicArraySituation.AT_ONCE, len(successor) < TILE)
+            situations.saw(SystolicArraySituation.SWAPS, clock - last_swap <= TILE + 1)
+            situations.saw(SystolicArraySituation.OVERLAP, inside)
             weights, taken, last_swap = successor, True, clock  # the rest of a set without gaps is on its way
         if fill:
             successor.append(row)
         if begin:
             taken = False
         if valid:
-            situations.saw(Promised.MIXED, entered and entered[-1].integer != integer)
+            situations.saw(SystolicArraySituation.MIXED, entered and entered[-1].integer != integer)
             entered.append(Entered(clock, words, weights, integer))
         streak = streak + 1 if valid else 0
-        situations.saw(Promised.FULL, streak >= SUM_OUT)
+        situations.saw(SystolicArraySituation.FULL, streak >= SUM_OUT)
         if entered and entered[0].clock == clock - SUM_IN:
             inside.append((entered.popleft(), above))
         if inside and inside[0][0].clock == clock - SUM_OUT:
@@ -101,7 +101,7 @@ async def random_rows(dut: Any) -> None:
             expected, shown = leaving.result(terms), as_words(int(dut.sum_o.value), TILE)
             assert np.array_equal(shown, expected), f"{shown} instead of {expected}"
         if random.random() < 0.002:
-            situations.saw(Promised.RESET, inside and entered)
+            situations.saw(SystolicArraySituation.RESET, inside and entered)
             dut.rst_ni.value = 0
             dut.valid_i.value = dut.weight_write_i.value = 0
             for _ in range(3):

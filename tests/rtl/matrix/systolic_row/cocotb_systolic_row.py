@@ -16,7 +16,7 @@ COLS = 4
 INPUTS = ("write_i", "swap_i", "multiply_i", "add_i")
 
 
-class Promised(Enum):
+class SystolicRowSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FLOAT = "a float32 product added"
@@ -36,7 +36,7 @@ def show(ports: Any, words: Words) -> None:
 @cocotb.test()
 async def random_steps(dut: Any) -> None:
     """Weights change when they are told to, products meet the sums of their clock, nothing else moves."""
-    situations = Situations(Promised)
+    situations = Situations(SystolicRowSituation)
     await start_clock(dut, *INPUTS)
     successor: Words | None = None
     weights: Words | None = None
@@ -67,21 +67,21 @@ async def random_steps(dut: Any) -> None:
         if total is not None:
             shown = np.array([int(dut.sum_o[column].value) for column in range(COLS)], np.uint32)
             assert np.array_equal(shown, total), f"{shown} instead of {total}"
-            situations.saw(Promised.IDLE, not add)
+            situations.saw(SystolicRowSituation.IDLE, not add)
         if add:
             assert product is not None
             total = sums(above, product, integer=was_integer)
-            situations.saw(Promised.INTEGER if was_integer else Promised.FLOAT)
-            situations.saw(Promised.CHANGE, multiply and integer != was_integer)
+            situations.saw(SystolicRowSituation.INTEGER if was_integer else SystolicRowSituation.FLOAT)
+            situations.saw(SystolicRowSituation.CHANGE, multiply and integer != was_integer)
         if multiply:
             assert weights is not None
             product = products(activation, weights, integer=integer)
-            situations.saw(Promised.SUCCESSOR, not used_since_write)
+            situations.saw(SystolicRowSituation.SUCCESSOR, not used_since_write)
             used_since_write = True
         multiplied, was_integer = multiply, integer
         if swap:
             weights = successor
-            situations.saw(Promised.SAME_CLOCK, write)
+            situations.saw(SystolicRowSituation.SAME_CLOCK, write)
         if write:
             successor = written
             used_since_write = False

@@ -20,7 +20,7 @@ TRANSPOSED = 1 << TAG_BITS - 1
 """A bit of the tag, as the feeders have it."""
 
 
-class Promised(Enum):
+class TileBufferSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FULL = "all blocks full"
@@ -34,7 +34,7 @@ class Promised(Enum):
 
 
 @dataclass
-class Block:
+class BufferedBlock:
     """A block that is being written, or waits."""
 
     tag: int
@@ -60,9 +60,9 @@ class Block:
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """Blocks come out in order, whole, and not before their time; the buffer says what it holds."""
-    situations = Situations(Promised)
+    situations = Situations(TileBufferSituation)
     await reset(dut, *INPUTS)
-    blocks: deque[Block] = deque()
+    blocks: deque[BufferedBlock] = deque()
     index, may_write, writing, reading = 0, True, 1.0, 1.0
     for turn in situations.rounds(15_000):
         if turn % 60 == 0:
@@ -70,9 +70,9 @@ async def random_traffic(dut: Any) -> None:
         write = may_write and random.random() < writing
         if write and (not blocks or blocks[-1].complete):
             blocks.append(
-                Block(random.getrandbits(TAG_BITS), random.choice((1, TILE, random.randint(1, TILE))))
+                BufferedBlock(random.getrandbits(TAG_BITS), random.choice((1, TILE, random.randint(1, TILE))))
             )
-        front = blocks[0] if blocks else Block(random.getrandbits(TAG_BITS), TILE)
+        front = blocks[0] if blocks else BufferedBlock(random.getrandbits(TAG_BITS), TILE)
         readable = front.complete or (EARLY and not front.turned and index < len(front.rows))
         lines = TILE if front.turned else front.height
         take = readable and random.random() < reading
@@ -94,13 +94,13 @@ async def random_traffic(dut: Any) -> None:
             assert int(dut.index_o.value) == index
             expected, written = front.line(index)
             assert int(dut.data_o.value) & written == expected
-        situations.saw(Promised.FULL, complete == BLOCKS)
-        situations.saw(Promised.FULL_SOON, last and not may_write)
-        situations.saw(Promised.PARTLY, not front.complete and front.rows and readable == EARLY)
-        situations.saw(Promised.SAME_CLOCK, release and last)
-        situations.saw(Promised.TURNED, take and front.turned and index == TILE - 1)
-        situations.saw(Promised.STRAIGHT, take and not front.turned and index == TILE - 1)
-        situations.saw(Promised.SHORT, take and front.height < TILE)
+        situations.saw(TileBufferSituation.FULL, complete == BLOCKS)
+        situations.saw(TileBufferSituation.FULL_SOON, last and not may_write)
+        situations.saw(TileBufferSituation.PARTLY, not front.complete and front.rows and readable == EARLY)
+        situations.saw(TileBufferSituation.SAME_CLOCK, release and last)
+        situations.saw(TileBufferSituation.TURNED, take and front.turned and index == TILE - 1)
+        situations.saw(TileBufferSituation.STRAIGHT, take and not front.turned and index == TILE - 1)
+        situations.saw(TileBufferSituation.SHORT, take and front.height < TILE)
         if write:
             blocks[-1].rows.append(row)
         if take:
@@ -108,7 +108,7 @@ async def random_traffic(dut: Any) -> None:
         if release:
             blocks.popleft()
         if abort:
-            situations.saw(Promised.ABORT, blocks)
+            situations.saw(TileBufferSituation.ABORT, blocks)
             blocks.clear()
             index = 0
             # Whoever writes is aborted, too.

@@ -5,7 +5,7 @@ from typing import Any
 
 import cocotb
 
-from tests.rtl.memories import Write, random_accesses
+from tests.rtl.memories import EntryWrite, random_accesses
 from tests.rtl.stimulus import start_clock
 
 WIDTH, DEPTH = 128, 32
@@ -16,10 +16,10 @@ async def random_traffic(dut: Any) -> None:
     """A read gives what the entry held before the clock's write, and holds."""
     await start_clock(dut, "write_i")
 
-    def whole(address: int) -> Write:
-        return Write(address, random.randbytes(WIDTH // 8))
+    def whole(address: int) -> EntryWrite:
+        return EntryWrite(address, random.randbytes(WIDTH // 8))
 
-    def drive(writes: list[Write]) -> None:
+    def drive(writes: list[EntryWrite]) -> None:
         dut.write_i.value = len(writes)
         # Inputs mean nothing without a write.
         write = writes[0] if writes else whole(random.randrange(DEPTH))

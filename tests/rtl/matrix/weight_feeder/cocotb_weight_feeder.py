@@ -18,7 +18,7 @@ MANY_ROWS = 12
 INPUTS = ("abort_i", "panel_valid_i", "shadow_free_i")
 
 
-class Promised(Enum):
+class WeightFeederSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     K_OUTER = "several K tiles of several N tiles, K outside"
@@ -81,7 +81,7 @@ def draw() -> WeightPanel:
 @cocotb.test()
 async def random_panels(dut: Any) -> None:
     """Every block reaches the array in the one order, each row once, when the array has room for it."""
-    situations = Situations(Promised)
+    situations = Situations(WeightFeederSituation)
     await reset(dut, *INPUTS)
     memory: PanelMemory[WeightPanel] = PanelMemory(dut)
     expected: deque[WeightRow] = deque()
@@ -121,24 +121,25 @@ async def random_panels(dut: Any) -> None:
             assert WeightRow(int(dut.weight_row_o.value), words) == row
             quiet = 0
         assert quiet < 2000, "no weights come"
-        situations.saw(Promised.WAITING, quiet > 20 and memory.pace == 1.0 and not free)
+        situations.saw(WeightFeederSituation.WAITING, quiet > 20 and memory.pace == 1.0 and not free)
         if (done := memory.follow()) is not None:
             panels += 1
             many = done.kb > TILE and done.xb > TILE
-            situations.saw(Promised.N_OUTER, many and done.n_outer)
-            situations.saw(Promised.K_OUTER, many and not done.n_outer)
-            situations.saw(Promised.TURNED, not done.k_rows)
-            situations.saw(Promised.STRAIGHT, done.k_rows)
-            situations.saw(Promised.WIDE, done.xb > BLOCK_X)
-            situations.saw(Promised.SHORT_K, done.kb % TILE)
+            situations.saw(WeightFeederSituation.N_OUTER, many and done.n_outer)
+            situations.saw(WeightFeederSituation.K_OUTER, many and not done.n_outer)
+            situations.saw(WeightFeederSituation.TURNED, not done.k_rows)
+            situations.saw(WeightFeederSituation.STRAIGHT, done.k_rows)
+            situations.saw(WeightFeederSituation.WIDE, done.xb > BLOCK_X)
+            situations.saw(WeightFeederSituation.SHORT_K, done.kb % TILE)
             situations.saw(
-                Promised.NEXT, len(expected) > sum(1 for rest in memory.panels for _ in rows_of(rest))
+                WeightFeederSituation.NEXT,
+                len(expected) > sum(1 for rest in memory.panels for _ in rows_of(rest)),
             )
         if abort:
-            situations.saw(Promised.ABORT, expected)
+            situations.saw(WeightFeederSituation.ABORT, expected)
             memory.forget()
             expected.clear()
             quiet = 0
-    situations.saw(Promised.EARLY, memory.early)
+    situations.saw(WeightFeederSituation.EARLY, memory.early)
     situations.check()
     assert panels > 100

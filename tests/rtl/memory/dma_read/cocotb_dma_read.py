@@ -27,7 +27,7 @@ INPUTS = (
 )
 
 
-class Memory:
+class ReadMemory:
     """Serves the read channel: bursts are accepted and beats come each with a chance in a clock.
 
     Attributes: bad (beats that are answered with an error), refused (starts of the bursts in which that
@@ -68,13 +68,13 @@ class Memory:
                 self._beats += [(start + i * BUS, start, i == beats - 1) for i in range(beats)]
 
 
-async def begin(dut: Any) -> Memory:
+async def begin(dut: Any) -> ReadMemory:
     """Reset, with a memory."""
     await reset(dut, *INPUTS)
-    return Memory(dut)
+    return ReadMemory(dut)
 
 
-def dense_beats(memory: Memory, transfer: Transfer) -> list[tuple[int, int]]:
+def dense_beats(memory: ReadMemory, transfer: Transfer) -> list[tuple[int, int]]:
     """Each row as beats from bit 0 on, the last one filled up with zeros; and whether it is the last one."""
     beats = []
     for start in transfer.row_starts():
@@ -87,7 +87,7 @@ def dense_beats(memory: Memory, transfer: Transfer) -> list[tuple[int, int]]:
     return beats
 
 
-async def check(dut: Any, memory: Memory, transfers: list[Transfer]) -> None:
+async def check(dut: Any, memory: ReadMemory, transfers: list[Transfer]) -> None:
     """Hand transfers over as fast as the channel takes them: their data comes, and then it is idle."""
 
     expected = [beat for transfer in transfers for beat in dense_beats(memory, transfer)]

@@ -26,7 +26,7 @@ INPUTS = (
 )
 
 
-class Memory:
+class WriteMemory:
     """Serves the write channels: bursts and beats are accepted, and responses come, each with a chance in a
     clock.
 
@@ -94,10 +94,10 @@ class Memory:
             self._written.append(start)
 
 
-async def begin(dut: Any) -> Memory:
+async def begin(dut: Any) -> WriteMemory:
     """Reset, with a memory."""
     await reset(dut, *INPUTS)
-    return Memory(dut)
+    return WriteMemory(dut)
 
 
 def places(transfer: Transfer) -> set[int]:
@@ -105,7 +105,7 @@ def places(transfer: Transfer) -> set[int]:
     return {start + i for start in transfer.row_starts() for i in range(transfer.row_bytes)}
 
 
-async def check(dut: Any, memory: Memory, transfers: list[Transfer]) -> None:
+async def check(dut: Any, memory: WriteMemory, transfers: list[Transfer]) -> None:
     """Write random rows: they are in memory when the channel is idle, and nothing else was touched."""
     expected, beats, touched = bytearray(memory.data), [], set()
     for transfer in transfers:

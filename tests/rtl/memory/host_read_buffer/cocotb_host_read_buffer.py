@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from tests.rtl.handshakes import Ready, Source, vary
+from tests.rtl.handshakes import HandshakeSource, Ready, vary
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
@@ -16,7 +16,7 @@ MAX_BURST, DATA_BEATS = 8, 16
 INPUTS = ("arvalid_i", "rready_i", "arready_i", "rvalid_i")
 
 
-class Promised(Enum):
+class HostReadBufferSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     NO_ROOM = "an address that waits for room"
@@ -28,12 +28,12 @@ class Promised(Enum):
     RESET_INSIDE = "a reset with data inside"
 
 
-class Bench:
+class HostReadBufferTestbench:
     """The ports, and a model that follows the buffer clock by clock."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.addresses = Source(dut, "arvalid_i", "arready_o", "arlen_i")
+        self.addresses = HandshakeSource(dut, "arvalid_i", "arready_o", "arlen_i")
         self.data = Ready(dut, "rvalid_o", "rready_i", ["rid_o", "rdata_o", "rresp_o", "rlast_o"])
         self.accepting = self.answering = 1.0
         self.forget()
@@ -66,8 +66,8 @@ class Bench:
             f"{self.claimed} beats claimed, burst of {length}"
         )
         assert int(dut.arlen_o.value) == length - 1
-        self.situations.saw(Promised.NO_ROOM, offered and not room)
-        self.situations.saw(Promised.ALL_HERE, len(self.beats) == DATA_BEATS)
+        self.situations.saw(HostReadBufferSituation.NO_ROOM, offered and not room)
+        self.situations.saw(HostReadBufferSituation.ALL_HERE, len(self.beats) == DATA_BEATS)
         address = self.addresses.taken()
         assert (address is not None) == (offered and room and accept)
         taken = self.data.took()
@@ -75,10 +75,10 @@ class Bench:
             assert taken == self.beats.popleft()
             self.claimed -= 1
         if address is not None:
-            self.situations.saw(Promised.SAME_CLOCK, taken is not None)
+            self.situations.saw(HostReadBufferSituation.SAME_CLOCK, taken is not None)
             self.claimed += length
-            self.situations.saw(Promised.LAST_ROOM, self.claimed == DATA_BEATS)
-            self.situations.saw(Promised.LONGEST, length == MAX_BURST)
+            self.situations.saw(HostReadBufferSituation.LAST_ROOM, self.claimed == DATA_BEATS)
+            self.situations.saw(HostReadBufferSituation.LONGEST, length == MAX_BURST)
             self.asked.extend(i == length - 1 for i in range(length))
         if bring:
             self.asked.popleft()
@@ -95,7 +95,7 @@ class Bench:
         assert not self.claimed, "data never came"
         await self.clock()
         self.idle()
-        self.situations.saw(Promised.IDLE)
+        self.situations.saw(HostReadBufferSituation.IDLE)
 
     def idle(self) -> None:
         """Judge the idle state."""
@@ -106,23 +106,25 @@ class Bench:
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """Data passes in order, an address goes on exactly when all its data has room, whichever side waits."""
-    situations = Situations(Promised)
+    situations = Situations(HostReadBufferSituation)
     await reset(dut, *INPUTS)
-    bench = Bench(dut, situations)
+    testbench = HostReadBufferTestbench(dut, situations)
     for _ in situations.rounds(150):
-        vary(bench.addresses, bench.data)
-        bench.accepting, bench.answering = random.choice((1.0, 0.3)), random.choice((1.0, 0.5, 0.1))
+        vary(testbench.addresses, testbench.data)
+        testbench.accepting, testbench.answering = random.choice((1.0, 0.3)), random.choice((1.0, 0.5, 0.1))
         for _ in range(random.randint(20, 150)):
-            if len(bench.addresses.values) < 3:
-                bench.addresses.values.append(random.choice((0, MAX_BURST - 1, random.randrange(MAX_BURST))))
-            await bench.clock()
+            if len(testbench.addresses.values) < 3:
+                testbench.addresses.values.append(
+                    random.choice((0, MAX_BURST - 1, random.randrange(MAX_BURST)))
+                )
+            await testbench.clock()
         end = random.random()
         if end < 0.5:
-            await bench.drain()
+            await testbench.drain()
         elif end < 0.8:
-            situations.saw(Promised.RESET_INSIDE, bench.beats)
-            bench.forget()
+            situations.saw(HostReadBufferSituation.RESET_INSIDE, testbench.beats)
+            testbench.forget()
             await reset(dut, *INPUTS)
-            await bench.clock()
-            bench.idle()
+            await testbench.clock()
+            testbench.idle()
     situations.check()

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from tests.rtl.handshakes import Ready, Source, vary
+from tests.rtl.handshakes import HandshakeSource, Ready, vary
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
@@ -16,7 +16,7 @@ MAX_BURST, DATA_BEATS, MAX_OUTSTANDING = 8, 16, 4
 INPUTS = ("awvalid_i", "wvalid_i", "bready_i", "awready_i", "wready_i", "bvalid_i")
 
 
-class Promised(Enum):
+class HostWriteBufferSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     DATA_FIRST = "a burst of data that is whole before its address comes"
@@ -30,13 +30,13 @@ class Promised(Enum):
     RESET_INSIDE = "a reset with bursts inside"
 
 
-class Bench:
+class HostWriteBufferTestbench:
     """The ports, and a model that follows the buffer clock by clock."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.addresses = Source(dut, "awvalid_i", "awready_o", "aw_i")
-        self.data = Source(dut, "wvalid_i", "wready_o", "beat_i")
+        self.addresses = HandshakeSource(dut, "awvalid_i", "awready_o", "aw_i")
+        self.data = HandshakeSource(dut, "wvalid_i", "wready_o", "beat_i")
         self.responses = Ready(dut, "bvalid_o", "bready_i", ["bid_o", "bresp_o"])
         self.issue = Ready(dut, "awvalid_o", "awready_i", ["aw_o"])
         self.writes = Ready(dut, "wvalid_o", "wready_i", ["beat_o"])
@@ -64,7 +64,7 @@ class Bench:
             return
         self.expected += 1
         length = random.choice((1, 2, MAX_BURST, random.randint(1, MAX_BURST)))
-        self.situations.saw(Promised.LONGEST, length == MAX_BURST)
+        self.situations.saw(HostWriteBufferSituation.LONGEST, length == MAX_BURST)
         self.lengths.append(length)
         self.addresses.values.append(random.getrandbits(len(self.dut.aw_i)))
         width = len(self.dut.beat_i) - 1
@@ -115,12 +115,12 @@ class Bench:
         assert not self.owed or dut.wvalid_o.value, "data of a burst whose address has gone on is not at hand"
         if not dut.wready_o.value:
             assert len(self.beats) >= DATA_BEATS, "data is refused although there is room"
-        situations.saw(Promised.DATA_FIRST, self.whole and not self.inside)
-        situations.saw(Promised.MANY_AHEAD, self.whole > 1 and not self.inside)
-        situations.saw(Promised.ADDRESS_WAITS, self.inside and not self.whole)
-        situations.saw(Promised.DATA_FULL, not dut.wready_o.value)
-        situations.saw(Promised.ADDRESSES_FULL, len(self.inside) == MAX_OUTSTANDING)
-        situations.saw(Promised.ALL_ANSWERED, len(self.answers) == MAX_OUTSTANDING)
+        situations.saw(HostWriteBufferSituation.DATA_FIRST, self.whole and not self.inside)
+        situations.saw(HostWriteBufferSituation.MANY_AHEAD, self.whole > 1 and not self.inside)
+        situations.saw(HostWriteBufferSituation.ADDRESS_WAITS, self.inside and not self.whole)
+        situations.saw(HostWriteBufferSituation.DATA_FULL, not dut.wready_o.value)
+        situations.saw(HostWriteBufferSituation.ADDRESSES_FULL, len(self.inside) == MAX_OUTSTANDING)
+        situations.saw(HostWriteBufferSituation.ALL_ANSWERED, len(self.answers) == MAX_OUTSTANDING)
 
     async def drain(self) -> None:
         """End all work; the buffer is then idle."""
@@ -134,7 +134,7 @@ class Bench:
         assert not self.expected, "bursts were left unanswered"
         await self.clock()
         self.idle()
-        self.situations.saw(Promised.IDLE)
+        self.situations.saw(HostWriteBufferSituation.IDLE)
 
     def idle(self) -> None:
         """Judge the idle state."""
@@ -148,24 +148,24 @@ class Bench:
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """Bursts pass whole, in order and with their data at hand, whichever side waits."""
-    situations = Situations(Promised)
+    situations = Situations(HostWriteBufferSituation)
     await reset(dut, *INPUTS)
-    bench = Bench(dut, situations)
+    testbench = HostWriteBufferTestbench(dut, situations)
     for _ in situations.rounds(150):
-        vary(bench.addresses, bench.data, bench.responses, bench.issue, bench.writes)
-        bench.answering = random.choice((1.0, 0.5, 0.05))
+        vary(testbench.addresses, testbench.data, testbench.responses, testbench.issue, testbench.writes)
+        testbench.answering = random.choice((1.0, 0.5, 0.05))
         starting = random.choice((1.0, 0.3, 0.05))
         for _ in range(random.randint(20, 150)):
             if random.random() < starting:
-                bench.burst()
-            await bench.clock()
+                testbench.burst()
+            await testbench.clock()
         end = random.random()
         if end < 0.5:
-            await bench.drain()
+            await testbench.drain()
         elif end < 0.8:
-            situations.saw(Promised.RESET_INSIDE, bench.inside and bench.beats)
-            bench.forget()
+            situations.saw(HostWriteBufferSituation.RESET_INSIDE, testbench.inside and testbench.beats)
+            testbench.forget()
             await reset(dut, *INPUTS)
-            await bench.clock()
-            bench.idle()
+            await testbench.clock()
+            testbench.idle()
     situations.check()

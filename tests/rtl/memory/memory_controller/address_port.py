@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.rtl.bursts import Kind
-from tests.rtl.handshakes import Source
+from tests.rtl.bursts import BurstType
+from tests.rtl.handshakes import HandshakeSource
 
 HOST = 0
 
@@ -28,7 +28,7 @@ class AddressPort:
     for memory).
     """
 
-    def __init__(self, dut: Any, channel: str, requests: Source, bus: int) -> None:
+    def __init__(self, dut: Any, channel: str, requests: HandshakeSource, bus: int) -> None:
         self._requests = requests
         self._bus = bus
         self._prot = dut.prot_i
@@ -81,7 +81,7 @@ class AddressPort:
         address = address_of(value)
         assert address.client != HOST, "a burst that the host has not asked for"
         assert not value >> 48 & 0xF, "the ID of a channel"
-        attributes = ((self._bus.bit_length() - 1) << 2 | Kind.INCR) << 3 | self._own_prot
+        attributes = ((self._bus.bit_length() - 1) << 2 | BurstType.INCR) << 3 | self._own_prot
         assert value & 0xFF == attributes, f"size, kind of burst or protection of client {address.client}"
         if self._asked:
             assert address.client not in self.overtaken_by, (

@@ -32,7 +32,7 @@ class Asked:
 
 
 @dataclass
-class Row:
+class ReadRow:
     """A row of a read: what memory has brought of it, and the beats that it made for the client."""
 
     offset: int
@@ -101,7 +101,7 @@ class ReadClient(Client):
         self.offered = None
         self.to_ask: deque[tuple[int, int]] = deque()
         self.under_way: deque[Asked] = deque()
-        self.rows: deque[Row] = deque()
+        self.rows: deque[ReadRow] = deque()
         self.owed: deque[tuple[int, bool]] = (
             deque()
         )  # beats that the client may be given: data, last of a row
@@ -133,7 +133,7 @@ class ReadClient(Client):
         for start in transfer.row_starts():
             offset = start % self.bus
             beats = -(-(offset + transfer.row_bytes) // self.bus)
-            self.rows.append(Row(offset, transfer.row_bytes, beats))
+            self.rows.append(ReadRow(offset, transfer.row_bytes, beats))
         return one.rows < transfer.rows
 
     def asked(self, start: int, beats: int) -> None:

@@ -14,8 +14,8 @@ from cocotb.triggers import RisingEdge
 from tb.blocks import parameter
 from tests.rtl.memory.memory_controller.address_port import HOST, AddressPort
 from tests.rtl.memory.memory_controller.channels import Client, ReadClient, WriteClient
-from tests.rtl.memory.memory_controller.dram import Dram, Order, as_b, as_r
-from tests.rtl.memory.memory_controller.host import Host
+from tests.rtl.memory.memory_controller.dram import AnswerOrder, BurstMemory, as_b, as_r
+from tests.rtl.memory.memory_controller.host import HostTraffic
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, start_clock
 from tests.rtl.transfers import PAGE, check_burst
@@ -48,7 +48,7 @@ class Owner(Enum):
     NEXT = 2
 
 
-class Promised(Enum):
+class MemoryControllerSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     ALL = "data of all channels and of the host in one round"
@@ -86,13 +86,13 @@ class Promised(Enum):
     RESET = "a reset with work inside"
 
 
-class Bench:
+class MemoryControllerTestbench:
     """The ports, and a model that follows the controller clock by clock."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.dram = Dram(dut, BUS)
-        self.host = Host(dut, BUS)
+        self.dram = BurstMemory(dut, BUS)
+        self.host = HostTraffic(dut, BUS)
         self.reads = [ReadClient(dut, i, BUS) for i in range(READS)]
         self.writes = [WriteClient(dut, i, BUS) for i in range(WRITES)]
         self.clients: list[Client] = [*self.reads, *self.writes]
@@ -153,7 +153,7 @@ class Bench:
         paces = CHANCES if all_at_work else (*CHANCES, 1.0, 0.02)
         works = (1.0, 0.3) if all_at_work else (1.0, 0.1, 0.01, 0.0)
         dram.accept_ar, dram.give_r, dram.accept_aw, dram.accept_w, dram.give_b = random.choices(paces, k=5)
-        dram.order = random.choice(list(Order))
+        dram.order = random.choice(list(AnswerOrder))
         dram.failing = random.choice((0.0, 0.05, 0.5))
         host.reading, host.writing = random.choices(works, k=2)
         host.reads.chance, host.writes.chance = random.choices(CHANCES, k=2)
@@ -171,14 +171,18 @@ class Bench:
             client.asking, client.moving = 0.0, float(client not in stuck)
         await self._until_done([client for client in self.clients if client not in stuck])
         for client in stuck:
-            stuck_too = Promised.STUCK_READ if isinstance(client, ReadClient) else Promised.STUCK_WRITE
+            stuck_too = (
+                MemoryControllerSituation.STUCK_READ
+                if isinstance(client, ReadClient)
+                else MemoryControllerSituation.STUCK_WRITE
+            )
             self.situations.saw(stuck_too, client.waits)
             client.moving = 1.0
         await self._until_done(self.clients)
         for _ in range(SETTLING + 1):
             await self.clock()
         assert self.idle
-        self.situations.saw(Promised.IDLE, self.served)
+        self.situations.saw(MemoryControllerSituation.IDLE, self.served)
 
     async def _until_done(self, clients: Sequence[Client]) -> None:
         for _ in range(DRAIN):
@@ -190,9 +194,9 @@ class Bench:
     async def abort(self) -> None:
         """Abort until the channels say that they are idle."""
         situations = self.situations
-        situations.saw(Promised.ABORT_READ, any(client.under_way for client in self.reads))
-        situations.saw(Promised.ABORT_WRITE, any(owner != HOST for owner, _ in self.order))
-        situations.saw(Promised.ABORT_HOST, self.host.unread and self.host.unanswered)
+        situations.saw(MemoryControllerSituation.ABORT_READ, any(client.under_way for client in self.reads))
+        situations.saw(MemoryControllerSituation.ABORT_WRITE, any(owner != HOST for owner, _ in self.order))
+        situations.saw(MemoryControllerSituation.ABORT_HOST, self.host.unread and self.host.unanswered)
         for client in self.clients:
             client.asking = 0.0
         # All that is under way at the slowest pace would outlast DRAIN.
@@ -229,10 +233,14 @@ class Bench:
             others = READS if port is self.ar else WRITES
             waiting = len(port.overtaken_by) == others
             port.follow()
-            turn = Promised.READ_TURN if port is self.ar else Promised.WRITE_TURN
+            turn = (
+                MemoryControllerSituation.READ_TURN
+                if port is self.ar
+                else MemoryControllerSituation.WRITE_TURN
+            )
             situations.saw(turn, waiting and port.new is not None and port.new.client == HOST)
-        situations.saw(Promised.AR_STALLS, self.ar.waited > 30)
-        situations.saw(Promised.AW_STALLS, self.aw.waited > 30)
+        situations.saw(MemoryControllerSituation.AR_STALLS, self.ar.waited > 30)
+        situations.saw(MemoryControllerSituation.AW_STALLS, self.aw.waited > 30)
         for client in self.reads:
             new = self.ar.new
             if new is not None and new.client == client.index + 1:
@@ -240,7 +248,7 @@ class Bench:
                 client.asked(new.start, new.beats)
                 limit = ROOM.get(client.index, OTHERS_ROOM)
                 assert client.held <= limit + ON_THEIR_WAY, f"read channel {client.index} asks for too much"
-                situations.saw(Promised.FULL, client.held > limit - 16)
+                situations.saw(MemoryControllerSituation.FULL, client.held > limit - 16)
             client.settle_abort(self.aborting)
         assert self.ar.new is None or self.ar.new.client <= READS
         if self.aw.new is not None:
@@ -249,11 +257,11 @@ class Bench:
         if self.aw.granted:
             self.host.address_taken()
         self.room = len(self.order) < WRITES_AHEAD
-        situations.saw(Promised.AHEAD, not self.room)
+        situations.saw(MemoryControllerSituation.AHEAD, not self.room)
         odd = (BUS.bit_length() - 1) << 2 | 1
         for port in (self.ar, self.aw):
             if port.taken is not None and port.taken >> 52 == HOST:
-                situations.saw(Promised.ODD_HOST, port.taken >> 3 & 0x1F != odd)
+                situations.saw(MemoryControllerSituation.ODD_HOST, port.taken >> 3 & 0x1F != odd)
 
     def _issued(self) -> None:
         """An address for writes is new: its data follows that of the ones before."""
@@ -280,8 +288,8 @@ class Bench:
             assert value & mask == expected, "not the data that is next in the order of the addresses"
             last = bool(value & 1)
         self.w_waited = 0 if shown is None or taken else self.w_waited + 1
-        situations.saw(Promised.W_STALLS, self.w_waited > 30)
-        situations.saw(Promised.EARLY, self.dram.early)
+        situations.saw(MemoryControllerSituation.W_STALLS, self.w_waited > 30)
+        situations.saw(MemoryControllerSituation.EARLY, self.dram.early)
         free = shown is None or taken
         of_host = bool(self.order) and self.order[0][0] == HOST
         assert bool(dut.host_wready_o.value) == (free and of_host), (
@@ -332,8 +340,8 @@ class Bench:
         fetch_error: int | None = None
         errors: dict[Owner, set[tuple[bool, int]]] = {owner: set() for owner in Owner}  # write, start
         if beat is not None:
-            situations.saw(Promised.LATE_DATA, beat.late)
-            situations.saw(Promised.CUT_DATA, beat.cut)
+            situations.saw(MemoryControllerSituation.LATE_DATA, beat.late)
+            situations.saw(MemoryControllerSituation.CUT_DATA, beat.cut)
             if host_read:
                 assert int(dut.host_r_o.value) == as_r(beat, BUS) & ((1 << 8 * BUS + 7) - 1)
                 self.host.unread -= beat.last
@@ -346,9 +354,9 @@ class Bench:
                     fetch_error = start
                 elif beat.response:
                     errors[read_owner(client)].add((False, start))
-                situations.saw(Promised.DROPPED_ERROR, beat.response and dropped)
+                situations.saw(MemoryControllerSituation.DROPPED_ERROR, beat.response and dropped)
         if answer is not None:
-            situations.saw(Promised.LATE_ANSWER, answer.late)
+            situations.saw(MemoryControllerSituation.LATE_ANSWER, answer.late)
             if host_answer:
                 assert int(dut.host_b_o.value) == as_b(answer) & 0x3F
                 self.host.unanswered -= 1
@@ -357,7 +365,7 @@ class Bench:
                 start = writer.answered()
                 if answer.response:
                     errors[Owner(writer.index)].add((True, start))
-        situations.saw(Promised.HOST_ERROR, host_read and beat is not None and beat.response)
+        situations.saw(MemoryControllerSituation.HOST_ERROR, host_read and beat is not None and beat.response)
         self._errors(errors, fetch_error)
 
     def _errors(self, errors: dict[Owner, set[tuple[bool, int]]], fetch_error: int | None) -> None:
@@ -373,10 +381,12 @@ class Bench:
                 said = bool(writes >> owner.value & 1), int(dut.error_addr_o[owner.value].value)
                 assert said in of_owner, f"{owner}: {said}"
                 for write, _ in of_owner:
-                    situations.saw(Promised[f"{owner.name}_{'WRITE' if write else 'READ'}"])
-        situations.saw(Promised.FETCH_ERROR, fetch_error is not None)
-        situations.saw(Promised.TWO_ERRORS, sum(map(bool, errors.values())) > 1)
-        situations.saw(Promised.SAME_OWNER, any(len(of_owner) > 1 for of_owner in errors.values()))
+                    situations.saw(MemoryControllerSituation[f"{owner.name}_{'WRITE' if write else 'READ'}"])
+        situations.saw(MemoryControllerSituation.FETCH_ERROR, fetch_error is not None)
+        situations.saw(MemoryControllerSituation.TWO_ERRORS, sum(map(bool, errors.values())) > 1)
+        situations.saw(
+            MemoryControllerSituation.SAME_OWNER, any(len(of_owner) > 1 for of_owner in errors.values())
+        )
 
     def _transfers(self) -> None:
         """Follow what the channels take from their clients."""
@@ -387,8 +397,8 @@ class Bench:
                 starts = reader.offered.row_starts()
                 ends = (start + reader.offered.row_bytes - 1 for start in starts)
                 pages = any(start // PAGE != end // PAGE for start, end in zip(starts, ends, strict=True))
-                situations.saw(Promised.READ_PAGE, pages)
-                situations.saw(Promised.AS_ONE, reader.accept())
+                situations.saw(MemoryControllerSituation.READ_PAGE, pages)
+                situations.saw(MemoryControllerSituation.AS_ONE, reader.accept())
         ready, data_ready = int(dut.wr_desc_ready_o.value), int(dut.wr_ready_o.value)
         for writer in self.writes:
             if writer.valid and data_ready >> writer.index & 1:
@@ -396,7 +406,7 @@ class Bench:
             if writer.offered is not None and ready >> writer.index & 1:
                 row = writer.offered
                 crosses = row.addr // PAGE != (row.addr + row.row_bytes - 1) // PAGE
-                situations.saw(Promised.WRITE_PAGE, crosses)
+                situations.saw(MemoryControllerSituation.WRITE_PAGE, crosses)
                 writer.accept()
 
     def _idle(self) -> None:
@@ -427,22 +437,22 @@ def read_owner(client: ReadClient) -> Owner:
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """Every byte is read and written for the client that it belongs to, and in its order, whoever waits."""
-    situations = Situations(Promised)
+    situations = Situations(MemoryControllerSituation)
     dut.rst_ni.value = 0
     await start_clock(dut, *INPUTS)
-    bench = Bench(dut, situations)
-    await bench.reset()
+    testbench = MemoryControllerTestbench(dut, situations)
+    await testbench.reset()
     for _ in situations.rounds(ROUNDS):
-        bench.vary()
+        testbench.vary()
         for _ in range(random.choice((100, 300, 800))):
-            await bench.clock()
-        situations.saw(Promised.ALL, len(bench.served) == READS + WRITES + 2)
+            await testbench.clock()
+        situations.saw(MemoryControllerSituation.ALL, len(testbench.served) == READS + WRITES + 2)
         end = random.random()
         if end < 0.4:
-            await bench.drain([random.choice(bench.reads), random.choice(bench.writes)])
+            await testbench.drain([random.choice(testbench.reads), random.choice(testbench.writes)])
         elif end < 0.7:
-            await bench.abort()
+            await testbench.abort()
         elif end < 0.8:
-            situations.saw(Promised.RESET, not bench.idle)
-            await bench.reset()
+            situations.saw(MemoryControllerSituation.RESET, not testbench.idle)
+            await testbench.reset()
     situations.check()

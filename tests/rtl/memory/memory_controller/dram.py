@@ -11,7 +11,7 @@ from typing import Any
 OKAY, SLVERR, DECERR = 0, 2, 3
 
 
-class Order(Enum):
+class AnswerOrder(Enum):
     """In which order bursts are answered."""
 
     OLDEST_FIRST = "as they came"
@@ -44,7 +44,7 @@ class Beat:
 
 
 @dataclass(frozen=True)
-class Answer:
+class WriteResponse:
     """A write response. Attributes: late (an older write of another ID waits)."""
 
     axi_id: int
@@ -52,7 +52,7 @@ class Answer:
     late: bool
 
 
-class Dram:
+class BurstMemory:
     """Both directions of m_axi. What a read brings is random: no two clients can be taken for each other.
 
     Attributes: accept_ar, give_r, accept_aw, accept_w, give_b (chances in a clock), failing (the chance of an
@@ -63,13 +63,13 @@ class Dram:
         self._dut, self._bus = dut, bus
         self.accept_ar = self.give_r = self.accept_aw = self.accept_w = self.give_b = 1.0
         self.failing = 0.0
-        self.order = Order.OLDEST_FIRST
+        self.order = AnswerOrder.OLDEST_FIRST
         self.forget()
 
     def forget(self) -> None:
         """Begin as after a reset."""
         self.beat: Beat | None = None
-        self.answer: Answer | None = None
+        self.answer: WriteResponse | None = None
         self._reads: list[Read] = []
         self._begun: list[Read] = []  # of these, whose first beat has come
         self._writes: list[int] = []  # IDs of the bursts that wait for their response
@@ -129,9 +129,9 @@ class Dram:
         return list(firsts.values())
 
     def _next_beat(self) -> Beat:
-        if self.order == Order.OLDEST_FIRST:
+        if self.order == AnswerOrder.OLDEST_FIRST:
             read = self._reads[0]
-        elif self.order == Order.ANY_BURST and self._begun:
+        elif self.order == AnswerOrder.ANY_BURST and self._begun:
             read = self._begun[0]
         else:
             read = random.choice(self._first_of_each())
@@ -144,12 +144,12 @@ class Dram:
         data = random.getrandbits(8 * self._bus)
         return Beat(read.axi_id, data, self._response(), not read.left, late, cut)
 
-    def _next_answer(self) -> Answer:
-        axi_id = self._writes[0] if self.order == Order.OLDEST_FIRST else random.choice(self._writes)
+    def _next_answer(self) -> WriteResponse:
+        axi_id = self._writes[0] if self.order == AnswerOrder.OLDEST_FIRST else random.choice(self._writes)
         place = self._writes.index(axi_id)
         late = place > 0
         del self._writes[place]
-        return Answer(axi_id, self._response(), late)
+        return WriteResponse(axi_id, self._response(), late)
 
 
 def as_r(beat: Beat, bus: int) -> int:
@@ -157,6 +157,6 @@ def as_r(beat: Beat, bus: int) -> int:
     return ((beat.axi_id << 8 * bus | beat.data) << 2 | beat.response) << 1 | beat.last
 
 
-def as_b(answer: Answer) -> int:
+def as_b(answer: WriteResponse) -> int:
     """The value of the response channel."""
     return answer.axi_id << 2 | answer.response

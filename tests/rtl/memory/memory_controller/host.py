@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from tests.rtl.bursts import PAGE, Burst, draw
-from tests.rtl.handshakes import Source
+from tests.rtl.handshakes import HandshakeSource
 
 IDS, OUTSTANDING = 16, 16
 
@@ -21,7 +21,7 @@ def draw_request(bus: int) -> tuple[Burst, int]:
     return burst, word
 
 
-class Host:
+class HostTraffic:
     """Reads and writes of the host.
 
     Attributes: reading, writing (the chance that one more begins in a clock), reads, writes (the address
@@ -32,8 +32,8 @@ class Host:
     def __init__(self, dut: Any, bus: int) -> None:
         self._dut, self._bus = dut, bus
         self.reading = self.writing = 1.0
-        self.reads = Source(dut, "host_arvalid_i", "host_arready_o", "host_ar_i")
-        self.writes = Source(dut, "host_awvalid_i", "host_awready_o", "host_aw_i")
+        self.reads = HandshakeSource(dut, "host_arvalid_i", "host_arready_o", "host_ar_i")
+        self.writes = HandshakeSource(dut, "host_awvalid_i", "host_awready_o", "host_aw_i")
         self.forget()
 
     def forget(self) -> None:

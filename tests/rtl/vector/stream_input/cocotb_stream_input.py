@@ -38,7 +38,7 @@ INPUTS = (
 Stream = dict[str, int]
 
 
-class Memory:
+class RowMemory:
     """Accepts transfers and hands over their rows as dense beats, each with a chance in a clock.
 
     Attributes: data (its bytes), bytes_asked.
@@ -112,7 +112,7 @@ def draw() -> tuple[Stream, Shape, dict[str, int]]:
             return stream, shape, counts
 
 
-def rows_of(memory: Memory, stream: Stream, shape: Shape, counts: dict[str, int]) -> list[np.ndarray]:
+def rows_of(memory: RowMemory, stream: Stream, shape: Shape, counts: dict[str, int]) -> list[np.ndarray]:
     """The rows of a stream as int32 [segments, length], from memory."""
     dtype = DTYPES[SIZES[stream["size"]]]
     rows = []
@@ -135,7 +135,7 @@ async def begin(dut: Any, stream: Stream, counts: dict[str, int], *, program: bo
     await pulse(dut, "start_i")
 
 
-async def run(dut: Any, memory: Memory, *, whole: bool) -> None:
+async def run(dut: Any, memory: RowMemory, *, whole: bool) -> None:
     """A command: a program uses all rows, not all of their passes and words unless `whole`, and ends."""
     stream, shape, counts = draw()
     memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
@@ -152,7 +152,7 @@ async def run(dut: Any, memory: Memory, *, whole: bool) -> None:
 async def whole_rows(dut: Any) -> None:
     """Every element size, strides, segments, packed or not, on chip or not, broadcast; every word."""
     await reset(dut, *INPUTS)
-    memory = Memory(dut)
+    memory = RowMemory(dut)
     for _ in range(50):
         await run(dut, memory, whole=True)
 
@@ -161,7 +161,7 @@ async def whole_rows(dut: Any) -> None:
 async def parts_of_rows(dut: Any) -> None:
     """A program that leaves passes and words out; what still comes is dropped at its end."""
     await reset(dut, *INPUTS)
-    memory = Memory(dut)
+    memory = RowMemory(dut)
     for _ in range(60):
         await run(dut, memory, whole=False)
 
@@ -171,7 +171,7 @@ async def transfers(dut: Any) -> None:
     """A row that fits on chip is fetched once for all passes, one that is the same throughout once for all
     rows, a longer one for each pass."""
     await reset(dut, *INPUTS)
-    memory = Memory(dut)
+    memory = RowMemory(dut)
     for _ in range(50):
         stream, shape, counts = draw()
         rows = counts["rows"] * counts["batch0"] * counts["batch1"]
@@ -192,7 +192,7 @@ async def idle_when_stored(dut: Any) -> None:
     """What finds no room on chip has not come, even if it is the last word alone, all beats of which have
     been taken: not idle until a row makes room."""
     await reset(dut, *INPUTS)
-    Memory(dut)
+    RowMemory(dut)
     seg_len, segs = 5, 7  # with sixteen lanes three words, the last of which begins in the last beat
     shape = Shape(LANES, VECTOR_LENGTH, seg_len * segs, 1, 1)
     stream = {"addr": 0, "row_stride": 4, "batch0_stride": 0, "batch1_stride": 0, "seg_stride": 40}
@@ -243,4 +243,4 @@ async def abort(dut: Any) -> None:
         await pulse(dut, "abort_i")
         await RisingEdge(dut.clk_i)
         assert dut.idle_o.value
-    await run(dut, Memory(dut), whole=True)
+    await run(dut, RowMemory(dut), whole=True)

@@ -23,8 +23,15 @@ from echo_npu.vector.isa import (
 from tests.rtl.elements import as_number
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
-from tests.rtl.vector.vector_core.commands import LANES, VECTOR_LENGTH, Job, Rule, Step, draw
-from tests.rtl.vector.vector_core.pipeline import Pipeline, Place, Word, words_of
+from tests.rtl.vector.vector_core.commands import (
+    LANES,
+    VECTOR_LENGTH,
+    CommandCourse,
+    ProgramRule,
+    ReachedInstruction,
+    draw,
+)
+from tests.rtl.vector.vector_core.pipeline import IssuedWord, Pipeline, Place, words_of
 from tests.rtl.windows import word as window_word
 
 BEATS = VECTOR_LENGTH // LANES
@@ -38,7 +45,7 @@ Executed = Enum("Executed", {op.name: f"{op.mnemonic} executed" for op in Op})
 Read = Enum("Read", {f"CODE{code}": f"{name} read" for code, name in OPERAND_NAMES.items() if name != "o"})
 
 
-class Promised(Enum):
+class VectorCoreSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     WAIT_VECTOR = "a wait for a word of a vector register"
@@ -89,7 +96,7 @@ class Promised(Enum):
     RESET_BUSY = "a reset with results on their way to the output"
 
 
-class State(Enum):
+class CommandState(Enum):
     """Where a command is."""
 
     IDLE = auto()
@@ -141,18 +148,18 @@ class Output:
         assert self.level <= self.depth, "a word without room"
 
 
-class Bench:
+class VectorCoreTestbench:
     """The ports, and a model of every clock: what the command does, what the stages hold."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
-        self.state = State.IDLE
+        self.state = CommandState.IDLE
         self.windows, self.output = Windows(), Output()
         self.pipeline = Pipeline()
-        self.job: Job | None = None
+        self.job: CommandCourse | None = None
         self.base = 0  # of the program, among addresses
         self.row = self.at = 0  # the step of the row
-        self.words: list[Word] = []  # those of the instruction still to be issued
+        self.words: list[IssuedWord] = []  # those of the instruction still to be issued
         self.fetched: int | None = None
         self.now: set[Place] = set()  # written in this row
         self.before: set[Place] = set()
@@ -163,11 +170,11 @@ class Bench:
     # --- the command ----------------------------------------------------------------------------------------
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> ReachedInstruction | None:
         """The instruction at issue."""
-        return self.job.steps[self.at] if self.job and self.state == State.RUN else None
+        return self.job.steps[self.at] if self.job and self.state == CommandState.RUN else None
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: CommandCourse) -> None:
         """Put a command on the ports."""
         dut, command = self.dut, job.command
         self.job = job
@@ -186,7 +193,7 @@ class Bench:
 
     def begin_row(self) -> None:
         """The first instruction comes in the next clock."""
-        self.state, self.at = State.RUN, 0
+        self.state, self.at = CommandState.RUN, 0
         self.before |= self.now
         self.now = set()
         self.chunk_loops = 0
@@ -210,7 +217,9 @@ class Bench:
 
     # --- clocks ---------------------------------------------------------------------------------------------
 
-    async def clock(self, *, start: Job | None = None, abort: bool = False, reset: bool = False) -> None:
+    async def clock(
+        self, *, start: CommandCourse | None = None, abort: bool = False, reset: bool = False
+    ) -> None:
         """One clock: choose inputs, judge the outputs, follow."""
         dut = self.dut
         dut.start_i.value, dut.abort_i.value = int(start is not None), int(abort)
@@ -240,7 +249,7 @@ class Bench:
         self.windows.clock()
         self.failed = False
         if abort or reset:
-            self.state = State.IDLE
+            self.state = CommandState.IDLE
             self.words = []
             self.pipeline.clear()
             self.output.level = 0
@@ -272,7 +281,7 @@ class Bench:
             bits |= (window[2] >= descriptor.passes if there else random.getrandbits(1)) << stream
         return bits
 
-    def shown(self, word: Word | None, ready: int) -> int:
+    def shown(self, word: IssuedWord | None, ready: int) -> int:
         """The words of all windows: noise where none is read or it is not there."""
         words = random.getrandbits(WORD_BITS * INPUTS) if random.random() < 0.3 else 0
         if word is None or self.job is None:
@@ -288,11 +297,13 @@ class Bench:
                 words |= part << WORD_BITS * stream
         return words
 
-    def judge(self, word: Word | None, issued: Word | None, *, starved: bool, blocked: bool) -> None:
+    def judge(
+        self, word: IssuedWord | None, issued: IssuedWord | None, *, starved: bool, blocked: bool
+    ) -> None:
         """Compare what the ports say in this clock."""
         dut, step = self.dut, self.step
         broken = step is not None and step.broken is not None
-        assert bool(dut.busy_o.value) == (self.state != State.IDLE)
+        assert bool(dut.busy_o.value) == (self.state != CommandState.IDLE)
         assert bool(dut.fault_o.value) == broken, step
         if broken and step:
             assert int(dut.fault_address_o.value) == self.base + step.number
@@ -309,16 +320,16 @@ class Bench:
         assert int(dut.window_advance_o.value) == moved, step
         if moved and step:
             assert int(dut.window_granules_o.value) == -(-step.elements // CHUNK_MULTIPLE), step
-        assert bool(dut.row_end_o.value) == (self.state == State.END and self.pipeline.empty)
+        assert bool(dut.row_end_o.value) == (self.state == CommandState.END and self.pipeline.empty)
         self.judge_output()
 
-    def judge_fetch(self, issued: Word | None) -> None:
+    def judge_fetch(self, issued: IssuedWord | None) -> None:
         """The instruction that is next is fetched one clock ahead, and nothing else while one waits."""
         dut, step, job = self.dut, self.step, self.job
         wanted = None
         if job and (
-            self.state == State.BEGIN
-            or (self.state == State.END and self.pipeline.empty and not self.last_row)
+            self.state == CommandState.BEGIN
+            or (self.state == CommandState.END and self.pipeline.empty and not self.last_row)
         ):
             wanted = job.command.entry
         elif job and step and not step.broken and (step.control or (issued and issued.last)):
@@ -346,26 +357,26 @@ class Bench:
             shown = int(dut.out_word_o.value) & (1 << 32 * word.count) - 1
             assert shown == word.expected, f"{word.step} word {word.beat} of row {self.row}"
 
-    def follow(self, issued: Word | None, *, start: bool) -> None:
+    def follow(self, issued: IssuedWord | None, *, start: bool) -> None:
         """Pass the clock edge."""
         step = self.step
-        ended = self.state == State.END and self.pipeline.empty
+        ended = self.state == CommandState.END and self.pipeline.empty
         if issued and issued.writes:
             self.now.add(issued.writes)
         self.pipeline.step(issued)
         if start:
-            self.state = State.BEGIN
-        elif self.state == State.BEGIN:
+            self.state = CommandState.BEGIN
+        elif self.state == CommandState.BEGIN:
             self.begin_row()
         elif ended and self.last_row:
-            self.state = State.IDLE
+            self.state = CommandState.IDLE
         elif ended:
             self.row += 1
             self.begin_row()
         elif step is None:
             return
         elif step.broken:
-            self.state, self.failed = State.IDLE, True
+            self.state, self.failed = CommandState.IDLE, True
         elif step.control:
             self.control(step)
         elif issued:
@@ -374,11 +385,11 @@ class Bench:
                 self.at += 1
                 self.prepare()
 
-    def control(self, step: Step) -> None:
+    def control(self, step: ReachedInstruction) -> None:
         """A control instruction is done."""
         assert step.decoded is not None
         if step.decoded.form == Form.END:
-            self.state = State.END
+            self.state = CommandState.END
             return
         if step.decoded.form == Form.STEP:
             self.windows.move(step.decoded.instruction.imm)
@@ -389,8 +400,8 @@ class Bench:
 
     def cover(
         self,
-        word: Word | None,
-        issued: Word | None,
+        word: IssuedWord | None,
+        issued: IssuedWord | None,
         waits: list[Place],
         *,
         starved: bool,
@@ -401,19 +412,19 @@ class Bench:
         """Note what this clock was an example of."""
         saw, step, pipeline = self.situations.saw, self.step, self.pipeline
         busy = any(each is not None and each.out for each in (pipeline.execute, pipeline.write))
-        saw(Promised.ABORT_BUSY, abort and pipeline.execute is not None and busy)
-        saw(Promised.ABORT_WAITING, abort and word is not None and issued is None)
-        saw(Promised.ABORT_BEGIN, abort and self.state == State.BEGIN)
-        saw(Promised.RESET_BUSY, reset and pipeline.execute is not None and busy)
+        saw(VectorCoreSituation.ABORT_BUSY, abort and pipeline.execute is not None and busy)
+        saw(VectorCoreSituation.ABORT_WAITING, abort and word is not None and issued is None)
+        saw(VectorCoreSituation.ABORT_BEGIN, abort and self.state == CommandState.BEGIN)
+        saw(VectorCoreSituation.RESET_BUSY, reset and pipeline.execute is not None and busy)
         if abort or reset:
             return
-        saw(Promised.WAITS_AT_END, self.state == State.END and not pipeline.empty)
+        saw(VectorCoreSituation.WAITS_AT_END, self.state == CommandState.END and not pipeline.empty)
         if step is None:
             return
         if step.broken:
             saw(step.broken)
-            saw(Promised.BROKEN_LATER, step.base or step.rep)
-            saw(Promised.BROKEN_BUSY, busy)
+            saw(VectorCoreSituation.BROKEN_LATER, step.base or step.rep)
+            saw(VectorCoreSituation.BROKEN_BUSY, busy)
             return
         assert step.decoded is not None
         instruction = step.decoded.instruction
@@ -428,16 +439,16 @@ class Bench:
             folding = (
                 pipeline.write is not None and pipeline.write.writes == place and not pipeline.write.ready
             )
-            saw(Promised.WAIT_VECTOR, kind == Kind.VECTOR)
-            saw(Promised.WAIT_SCALAR, kind == Kind.SCALAR)
-            saw(Promised.WAIT_ROW, kind == Kind.ROW_REGISTER and first_later)
-            saw(Promised.WAIT_FOLD, kind == Kind.SCALAR and folding)
-            saw(Promised.WAIT_ACCUMULATOR, kind == Kind.ACCUMULATOR)
-        saw(Promised.STARVED, starved)
-        saw(Promised.BLOCKED, blocked)
-        saw(Promised.STARVED_LATER, starved and word.beat)
-        saw(Promised.BLOCKED_LATER, blocked and word.beat)
-        saw(Promised.BOTH, starved and blocked)
+            saw(VectorCoreSituation.WAIT_VECTOR, kind == Kind.VECTOR)
+            saw(VectorCoreSituation.WAIT_SCALAR, kind == Kind.SCALAR)
+            saw(VectorCoreSituation.WAIT_ROW, kind == Kind.ROW_REGISTER and first_later)
+            saw(VectorCoreSituation.WAIT_FOLD, kind == Kind.SCALAR and folding)
+            saw(VectorCoreSituation.WAIT_ACCUMULATOR, kind == Kind.ACCUMULATOR)
+        saw(VectorCoreSituation.STARVED, starved)
+        saw(VectorCoreSituation.BLOCKED, blocked)
+        saw(VectorCoreSituation.STARVED_LATER, starved and word.beat)
+        saw(VectorCoreSituation.BLOCKED_LATER, blocked and word.beat)
+        saw(VectorCoreSituation.BOTH, starved and blocked)
         if issued:
             self.cover_word(issued, instruction)
 
@@ -445,18 +456,18 @@ class Bench:
         """Loops that begin and end."""
         saw = self.situations.saw
         if op == Op.CHUNKS:
-            saw(Promised.CHUNKS_INSIDE, self.loops)
+            saw(VectorCoreSituation.CHUNKS_INSIDE, self.loops)
             self.chunk_loops += 1
-            saw(Promised.CHUNKS_AGAIN, self.chunk_loops > 1)
+            saw(VectorCoreSituation.CHUNKS_AGAIN, self.chunk_loops > 1)
             self.loops.append(op)
         elif op == Op.REPEAT:
-            saw(Promised.REPEAT_INSIDE, self.loops)
+            saw(VectorCoreSituation.REPEAT_INSIDE, self.loops)
             self.loops.append(op)
         # Whether it was the last iteration can be seen from what comes next.
         elif op == Op.NEXT and self.job and self.job.steps[self.at + 1].number == number + 1:
             self.loops.pop()
 
-    def cover_word(self, word: Word, instruction: Instruction) -> None:
+    def cover_word(self, word: IssuedWord, instruction: Instruction) -> None:
         """A word that is issued."""
         saw, pipeline, step = self.situations.saw, self.pipeline, word.step
         saw(Executed[instruction.op.name])
@@ -465,86 +476,89 @@ class Bench:
         later = step.base > 0
         given = pipeline.forwarded(word)
         for place, forwarded, promise in zip(
-            word.reads, given, (Promised.GIVEN_A, Promised.GIVEN_B, Promised.GIVEN_C), strict=False
+            word.reads,
+            given,
+            (VectorCoreSituation.GIVEN_A, VectorCoreSituation.GIVEN_B, VectorCoreSituation.GIVEN_C),
+            strict=False,
         ):
             if place is None:
                 continue
             kind = kind_of(place[0])
             saw(promise, forwarded)
             if forwarded and pipeline.write is not None:
-                saw(Promised.GIVEN_SCALAR, kind == Kind.SCALAR and LANES > 1)
-                saw(Promised.GIVEN_ROW, kind == Kind.ROW_REGISTER and later)
+                saw(VectorCoreSituation.GIVEN_SCALAR, kind == Kind.SCALAR and LANES > 1)
+                saw(VectorCoreSituation.GIVEN_ROW, kind == Kind.ROW_REGISTER and later)
                 old = pipeline.write.count < word.count and kind != Kind.SCALAR
-                saw(Promised.GIVEN_MERGED, old)
-                saw(Promised.GIVEN_SWAPPED, instruction.op == Op.SWAP)
+                saw(VectorCoreSituation.GIVEN_MERGED, old)
+                saw(VectorCoreSituation.GIVEN_SWAPPED, instruction.op == Op.SWAP)
             stale = place in self.before and place not in self.now
-            saw(Promised.UNWRITTEN_VECTOR, stale and kind == Kind.VECTOR)
-            saw(Promised.UNWRITTEN_SCALAR, stale and kind == Kind.SCALAR)
-            saw(Promised.UNWRITTEN_ROW, stale and kind == Kind.ROW_REGISTER)
-            saw(Promised.UNWRITTEN_ACCUMULATOR, stale and kind == Kind.ACCUMULATOR)
-        saw(Promised.OTHER_WORD, pipeline.others(word))
+            saw(VectorCoreSituation.UNWRITTEN_VECTOR, stale and kind == Kind.VECTOR)
+            saw(VectorCoreSituation.UNWRITTEN_SCALAR, stale and kind == Kind.SCALAR)
+            saw(VectorCoreSituation.UNWRITTEN_ROW, stale and kind == Kind.ROW_REGISTER)
+            saw(VectorCoreSituation.UNWRITTEN_ACCUMULATOR, stale and kind == Kind.ACCUMULATOR)
+        saw(VectorCoreSituation.OTHER_WORD, pipeline.others(word))
         accumulates = kind_of(instruction.dst) == Kind.ACCUMULATOR and form_of(instruction.op) == Form.ALU
         saw(
-            Promised.KEPT,
+            VectorCoreSituation.KEPT,
             word.count < LANES and word.writes in self.now and kind_of(instruction.dst) != Kind.SCALAR,
         )
-        saw(Promised.ODD_SWAP, instruction.op == Op.SWAP and word.count % 2)
-        saw(Promised.ODD_ACCUMULATION, accumulates and word.count < LANES)
+        saw(VectorCoreSituation.ODD_SWAP, instruction.op == Op.SWAP and word.count % 2)
+        saw(VectorCoreSituation.ODD_ACCUMULATION, accumulates and word.count < LANES)
         before = pipeline.execute
         same = before is not None and before.writes == word.writes
         saw(
-            Promised.SAME_PARTIALS,
+            VectorCoreSituation.SAME_PARTIALS,
             accumulates
             and before is not None
             and same
             and (before.beat - word.beat) * LANES % CHUNK_MULTIPLE == 0,
         )
-        saw(Promised.CLOSE, word.out and self.output.depth - self.output.level == MARGIN)
-        saw(Promised.SHORT_CHUNK, later and step.elements < VECTOR_LENGTH)
+        saw(VectorCoreSituation.CLOSE, word.out and self.output.depth - self.output.level == MARGIN)
+        saw(VectorCoreSituation.SHORT_CHUNK, later and step.elements < VECTOR_LENGTH)
         self.cover_counters(word, instruction)
         if word.out and self.job is not None:
-            saw(Promised.SEGMENTS, step.done >= self.job.command.output.length)
-            saw(Promised.SHORT_OUT, word.count < LANES)
+            saw(VectorCoreSituation.SEGMENTS, step.done >= self.job.command.output.length)
+            saw(VectorCoreSituation.SHORT_OUT, word.count < LANES)
 
-    def cover_counters(self, word: Word, instruction: Instruction) -> None:
+    def cover_counters(self, word: IssuedWord, instruction: Instruction) -> None:
         """What only counters tell."""
         saw, step = self.situations.saw, word.step
         row, batch0, batch1 = self.counters()
         sources = instruction.sources
-        saw(Promised.LATER_IOTA, OPERAND_CODES["iota"] in sources and step.base)
-        saw(Promised.LATER_REP, OPERAND_CODES["rep"] in sources and step.rep)
-        saw(Promised.ROW, OPERAND_CODES["row"] in sources and row and (batch0 or batch1))
-        saw(Promised.BATCH0, OPERAND_CODES["batch0"] in sources and batch0 and batch1)
-        saw(Promised.BATCH1, OPERAND_CODES["batch1"] in sources and batch1)
+        saw(VectorCoreSituation.LATER_IOTA, OPERAND_CODES["iota"] in sources and step.base)
+        saw(VectorCoreSituation.LATER_REP, OPERAND_CODES["rep"] in sources and step.rep)
+        saw(VectorCoreSituation.ROW, OPERAND_CODES["row"] in sources and row and (batch0 or batch1))
+        saw(VectorCoreSituation.BATCH0, OPERAND_CODES["batch0"] in sources and batch0 and batch1)
+        saw(VectorCoreSituation.BATCH1, OPERAND_CODES["batch1"] in sources and batch1)
 
 
-async def run(bench: Bench, job: Job, stop: int) -> None:
+async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int) -> None:
     """A command from start to end, or to an abort or reset after so many clocks, if that is before."""
-    await bench.clock(start=job)
-    while bench.state != State.IDLE:
+    await testbench.clock(start=job)
+    while testbench.state != CommandState.IDLE:
         if stop == 0:
             by_reset = random.random() < 0.3
             for _ in range(random.choice((1, 1, 3))):
-                await bench.clock(abort=not by_reset, reset=by_reset)
+                await testbench.clock(abort=not by_reset, reset=by_reset)
             break
         stop -= 1
-        await bench.clock()
+        await testbench.clock()
 
 
 @cocotb.test()
 async def random_programs(dut: Any) -> None:
     """What comes out, and when, is what the functional model says; a broken rule is told at once, with the
     number of the instruction."""
-    situations = Situations(Promised, Executed, Read, Rule)
+    situations = Situations(VectorCoreSituation, Executed, Read, ProgramRule)
     await reset(dut, *INPUTS_AT_REST)
-    bench = Bench(dut, situations)
-    await bench.clock()
+    testbench = VectorCoreTestbench(dut, situations)
+    await testbench.clock()
     for _ in situations.rounds(200):
         stop = random.choice((-1, -1, -1, -1, -1, -1, random.randrange(4), random.randrange(100)))
-        await run(bench, draw(), stop)
+        await run(testbench, draw(), stop)
         if random.random() < 0.6:
             for _ in range(random.randint(1, 5)):
-                await bench.clock()
+                await testbench.clock()
         else:
-            situations.saw(Promised.START_AT_ONCE, bench.failed)
+            situations.saw(VectorCoreSituation.START_AT_ONCE, testbench.failed)
     situations.check()

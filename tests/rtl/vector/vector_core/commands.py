@@ -63,7 +63,7 @@ _SPECIAL = (
 )
 
 
-class Rule(Enum):
+class ProgramRule(Enum):
     """The rules that a running program can break."""
 
     LOADED = "an instruction behind what is loaded"
@@ -83,7 +83,7 @@ class Rule(Enum):
 
 
 @dataclass(frozen=True)
-class Step:
+class ReachedInstruction:
     """An instruction as a row reaches it.
 
     Attributes: number (in program memory), decoded (None if it is not one to execute), elements (of the
@@ -98,7 +98,7 @@ class Step:
     rep: int
     windows: tuple[tuple[int, int, int] | None, ...]
     done: int
-    broken: Rule | None = None
+    broken: ProgramRule | None = None
 
     @property
     def control(self) -> bool:
@@ -116,7 +116,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Job:
+class CommandCourse:
     """A command, what each of its rows does, and what has to come of it.
 
     Attributes: steps (the same in each row; the last one is END or breaks a rule), inputs (of each stream
@@ -126,7 +126,7 @@ class Job:
 
     command: VectorCommand
     programs: ProgramMemory
-    steps: tuple[Step, ...]
+    steps: tuple[ReachedInstruction, ...]
     inputs: tuple[NDArray[np.int32] | None, ...]
     outputs: NDArray[np.uint32] | None
 
@@ -182,9 +182,11 @@ class _AnyPlace(OutputPlace):
         self.sizes.append(elements)
 
 
-def walk(programs: ProgramMemory, command: VectorCommand, place: OutputPlace | None = None) -> list[Step]:
+def walk(
+    programs: ProgramMemory, command: VectorCommand, place: OutputPlace | None = None
+) -> list[ReachedInstruction]:
     """What the functional model executes in a row. _UnfitError: it is too long."""
-    steps: list[Step] = []
+    steps: list[ReachedInstruction] = []
     words = 0
 
     def fetched(number: int) -> None:
@@ -193,7 +195,9 @@ def walk(programs: ProgramMemory, command: VectorCommand, place: OutputPlace | N
         elements = min(VECTOR_LENGTH, command.cols - sequencer.base)
         windows = tuple(each and (each.segment, each.offset, each.turn) for each in sequencer.windows)
         done = sequencer.place.segment * sequencer.place.length + sequencer.place.offset
-        steps.append(Step(number, decoded, elements, sequencer.base, sequencer.rep, windows, done))
+        steps.append(
+            ReachedInstruction(number, decoded, elements, sequencer.base, sequencer.rep, windows, done)
+        )
         words += steps[-1].words
         if words > MOST_WORDS:
             raise _UnfitError
@@ -209,29 +213,35 @@ def walk(programs: ProgramMemory, command: VectorCommand, place: OutputPlace | N
     return steps
 
 
-def _broken(programs: ProgramMemory, step: Step, command: VectorCommand, place: OutputPlace) -> Rule:
+def _broken(
+    programs: ProgramMemory, step: ReachedInstruction, command: VectorCommand, place: OutputPlace
+) -> ProgramRule:
     """Which rule an instruction breaks that breaks one."""
     decoded = step.decoded
     if decoded is None:
         if step.number >= programs.loaded:
-            return Rule.LOADED
-        return Rule.OPERAND if int(programs.words[step.number]) & 0x7F in set(Op) else Rule.OPCODE
+            return ProgramRule.LOADED
+        return (
+            ProgramRule.OPERAND if int(programs.words[step.number]) & 0x7F in set(Op) else ProgramRule.OPCODE
+        )
     instruction = decoded.instruction
     if decoded.form == Form.END:
-        return Rule.END if place.complete else Rule.INCOMPLETE
+        return ProgramRule.END if place.complete else ProgramRule.INCOMPLETE
     if decoded.form in (Form.LOOP, Form.STEP):
-        return {Op.CHUNKS: Rule.CHUNKS, Op.REPEAT: Rule.REPEAT, Op.NEXT: Rule.NEXT}[instruction.op]
+        return {Op.CHUNKS: ProgramRule.CHUNKS, Op.REPEAT: ProgramRule.REPEAT, Op.NEXT: ProgramRule.NEXT}[
+            instruction.op
+        ]
     for stream in decoded.streams:
         window, descriptor = step.windows[stream], command.inputs[stream]
         if window is None or descriptor is None:
-            return Rule.ABSENT
+            return ProgramRule.ABSENT
         if window[2] >= descriptor.passes:
-            return Rule.USED_UP
+            return ProgramRule.USED_UP
     if decoded.row_register and step.base + (1 if decoded.single else step.elements) > ROW_ELEMENTS:
-        return Rule.ROW
+        return ProgramRule.ROW
     if place.complete:
-        return Rule.OUT_COMPLETE
-    return Rule.OUT_PLACE if place.offset % 16 else Rule.OUT_END
+        return ProgramRule.OUT_COMPLETE
+    return ProgramRule.OUT_PLACE if place.offset % 16 else ProgramRule.OUT_END
 
 
 # --- programs -----------------------------------------------------------------------------------------------
@@ -394,7 +404,7 @@ def _numbers(count: int) -> NDArray[np.uint32]:
 # --- commands -----------------------------------------------------------------------------------------------
 
 
-def draw() -> Job:
+def draw() -> CommandCourse:
     """A random command: most of them are legal."""
     while True:
         try:
@@ -403,7 +413,7 @@ def draw() -> Job:
             continue
 
 
-def _draw() -> Job:
+def _draw() -> CommandCourse:
     longest = 3 * VECTOR_LENGTH
     cols = random.choice(
         (
@@ -462,7 +472,7 @@ def _fitted(programs: ProgramMemory, command: VectorCommand) -> VectorCommand:
     """
     place = _AnyPlace()
     steps = walk(programs, command, place)
-    if steps[-1].broken not in (None, Rule.ROW):
+    if steps[-1].broken not in (None, ProgramRule.ROW):
         raise _UnfitError
     inputs = []
     for stream, descriptor in enumerate(command.inputs):
@@ -562,7 +572,7 @@ def _changed(programs: ProgramMemory, command: VectorCommand) -> tuple[ProgramMe
     return _loaded(command.entry, words), command
 
 
-def _job(programs: ProgramMemory, command: VectorCommand) -> Job:
+def _job(programs: ProgramMemory, command: VectorCommand) -> CommandCourse:
     """Choose the streams' data and execute the command. _UnfitError: it is too big."""
     steps = tuple(walk(programs, command))
     rows = command.rows * command.batch[0] * command.batch[1]
@@ -605,4 +615,4 @@ def _job(programs: ProgramMemory, command: VectorCommand) -> Job:
     if steps[-1].broken is None:
         VectorModel(memory, programs, VECTOR_LENGTH, ROW_ELEMENTS, widen=False).execute(command)
         outputs = words[part].reshape(rows, -1)
-    return Job(command, programs, steps, tuple(inputs), outputs)
+    return CommandCourse(command, programs, steps, tuple(inputs), outputs)

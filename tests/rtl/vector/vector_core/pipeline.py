@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from echo_npu.vector.isa import CHUNK_MULTIPLE, OUT, Form, Kind, index_of, kind_of
 from tests.rtl.elements import as_number
-from tests.rtl.vector.vector_core.commands import LANES, Step
+from tests.rtl.vector.vector_core.commands import LANES, ReachedInstruction
 
 Place = tuple[int, int]
 """A word of a register: operand code, number of the word. A scalar or an accumulator is one word."""
 
 
 @dataclass(frozen=True)
-class Word:
+class IssuedWord:
     """What an instruction issues in one clock.
 
     Attributes: beat (its number), last (of the instruction), count (elements), reads (words of registers, by
@@ -26,7 +26,7 @@ class Word:
     expected (its bits there; None if they do not matter).
     """
 
-    step: Step
+    step: ReachedInstruction
     beat: int
     last: bool
     count: int
@@ -38,7 +38,7 @@ class Word:
     expected: int | None
 
 
-def _place(code: int, step: Step, beat: int) -> Place | None:
+def _place(code: int, step: ReachedInstruction, beat: int) -> Place | None:
     kind = kind_of(code)
     if kind in (Kind.SCALAR, Kind.ACCUMULATOR):
         return code, 0
@@ -47,7 +47,7 @@ def _place(code: int, step: Step, beat: int) -> Place | None:
     return (code, step.base // LANES + beat) if kind == Kind.ROW_REGISTER else None
 
 
-def words_of(step: Step, output: NDArray[np.uint32] | None) -> list[Word]:
+def words_of(step: ReachedInstruction, output: NDArray[np.uint32] | None) -> list[IssuedWord]:
     """The words of an instruction with a destination.
 
     Args:
@@ -68,7 +68,7 @@ def words_of(step: Step, output: NDArray[np.uint32] | None) -> list[Word]:
         last = beat == len(counts) - 1
         first = step.done + beat * LANES
         listed.append(
-            Word(
+            IssuedWord(
                 step,
                 beat,
                 last,
@@ -88,26 +88,26 @@ def words_of(step: Step, output: NDArray[np.uint32] | None) -> list[Word]:
 class Pipeline:
     """The stages behind issue, and what of them a word at issue waits for or is given."""
 
-    execute: Word | None = None
-    write: Word | None = None
+    execute: IssuedWord | None = None
+    write: IssuedWord | None = None
 
     @property
     def empty(self) -> bool:
         return self.execute is None and self.write is None
 
-    def waits(self, word: Word) -> list[Place]:
+    def waits(self, word: IssuedWord) -> list[Place]:
         """Words that this one reads and that are still being computed."""
         coming = {self.execute.writes} if self.execute else set()
         if self.write and not self.write.ready:
             coming.add(self.write.writes)
         return [place for place in word.reads if place is not None and place in coming]
 
-    def forwarded(self, word: Word) -> list[bool]:
+    def forwarded(self, word: IssuedWord) -> list[bool]:
         """Of each operand, whether it is just being written."""
         done = self.write.writes if self.write and self.write.ready else None
         return [place is not None and place == done for place in word.reads]
 
-    def others(self, word: Word) -> bool:
+    def others(self, word: IssuedWord) -> bool:
         """Whether another word of a register that this one reads is being computed."""
         return self.execute is not None and self._near(word.reads, self.execute.writes)
 
@@ -118,7 +118,7 @@ class Pipeline:
             for place in reads
         )
 
-    def step(self, issued: Word | None) -> None:
+    def step(self, issued: IssuedWord | None) -> None:
         """A clock."""
         self.write, self.execute = self.execute, issued
 

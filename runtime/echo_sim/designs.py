@@ -129,9 +129,10 @@ def bare_design(config: str, main: Path) -> Design:
 
     Raises: as `npu_design`.
     """
+    board = npu_design(config)
     return dataclasses.replace(
-        npu_design(config),
-        name=f"{load_config(config).name}-bare",
+        board,
+        name=f"{board.name}-bare",
         control=(WAIVERS,),
         main=main,
         cocotb=False,
@@ -145,7 +146,7 @@ def public_design(config: str) -> Design:
     """
     sources, includes = read_file_list(RTL / "npu.f")
     return Design(
-        name=f"{load_config(config).name}-public",
+        name=f"{load_config(config).name}{tree_tag(RTL)}-public",
         top="npu_top",
         sources=sources,
         parameters=load_config(config).parameters(),

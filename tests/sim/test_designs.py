@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from echo_sim import designs
 from echo_sim.build import KINDS, build_directory
-from echo_sim.designs import npu_design
+from echo_sim.designs import bare_design, npu_design, public_design
 from echo_sim.places import OWN_RTL
 
 
@@ -14,6 +17,14 @@ def test_each_configuration_kind_and_tree_is_built_in_a_folder_of_its_own(tmp_pa
     for tree in trees[1:]:
         tree.mkdir()
         (tree / "npu.f").touch()
-    designs = [npu_design(config, tree) for config in ("small", "default") for tree in trees]
-    folders = {build_directory(design, kind) for design in designs for kind in KINDS}
-    assert len(folders) == len(designs) * len(KINDS)
+    drawn = [npu_design(config, tree) for config in ("small", "default") for tree in trees]
+    folders = {build_directory(design, kind) for design in drawn for kind in KINDS}
+    assert len(folders) == len(drawn) * len(KINDS)
+
+
+def test_the_other_tops_of_another_tree_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {bare_design("small", Path("main.cpp")).name, public_design("small").name}
+    assert own == {"small-bare", "small-public"}
+    monkeypatch.setattr(designs, "tree_tag", lambda _: "-other")
+    other = {bare_design("small", Path("main.cpp")).name, public_design("small").name}
+    assert other == {"small-other-bare", "small-other-public"}

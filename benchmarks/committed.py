@@ -3,8 +3,6 @@
 The cycles are the source of the table in docs/performance.md and of the picture docs/bench.svg.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -6,8 +6,6 @@ functional model computes them like the device. Fails if an error exceeds the bo
 echo_npu.reference.elementwise.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """Plots of the benchmark report, drawn from its JSON results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 

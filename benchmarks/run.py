@@ -7,8 +7,6 @@ compared with the committed ones; with ECHO_NPU_UPDATE set, cycles, table and pi
 Exit status: 0 passed; 1 cycles moved, or a result is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -10,8 +10,6 @@ machine that is wall time; on a busy one it remains comparable. The best run cou
 slows a run down. After every run device memory must be what the functional model predicts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

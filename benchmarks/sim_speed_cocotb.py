@@ -5,8 +5,6 @@ cocotbext-axi's `AxiRam`, registers are reached through its `AxiLiteMaster`. Rea
 memory) and ECHO_NPU_SCRIPT (`Replay.script`), writes its figures to ECHO_NPU_FIGURES.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

@@ -3,8 +3,6 @@
 python examples/custom_op.py [--backend cmodel|rtlmodel] [--config default|small]
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np

@@ -3,8 +3,6 @@
 python examples/record.py [--backend cmodel|rtlmodel] [--config default|small] [--trace FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 

@@ -1,7 +1,5 @@
 """Find combinational paths from inputs to outputs in a flat netlist that Yosys wrote as JSON."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any

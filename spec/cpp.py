@@ -1,7 +1,5 @@
 """The contract as a C++ header of the simulated board."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from systemrdl.node import AddrmapNode

@@ -4,8 +4,6 @@ The sources are `spec/contract.toml` and `spec/npu.rdl`. The outputs are committ
 generator; `--check` tells whether they are up to date.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The contract's tables in docs/, each between two marks of its page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias

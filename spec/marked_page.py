@@ -1,7 +1,5 @@
 """Pages of docs/ with a generated part between two marks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The contract as Python modules of the runtime and of the simulator."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """What follows from the register map `spec/npu.rdl`: RTL, Python constants, the reference page."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Final

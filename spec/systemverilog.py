@@ -1,7 +1,5 @@
 """The contract in SystemVerilog: what the packages npu_pkg and vector_pkg include."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Build and run the testbench of a single RTL module."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """Check commands as the device does."""
 
-from __future__ import annotations
-
 from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import FENCES, Command, Opcode

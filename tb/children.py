@@ -1,7 +1,5 @@
 """Child processes of campaigns, alone and on a pool of threads."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence

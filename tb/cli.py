@@ -3,8 +3,6 @@
 Exit status: 0 passed, 1 something was found, 2 wrong arguments or a missing tool, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

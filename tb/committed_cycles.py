@@ -4,8 +4,6 @@ A JSON file maps configuration and workload to a number of cycles. Set ECHO_NPU_
 measurement to commit an intended change.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

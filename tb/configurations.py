@@ -1,7 +1,5 @@
 """Test random hardware configurations: each that validates must lint without a warning, and work."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -7,8 +7,6 @@ from any state is followed by a bad one, so the assertions hold for ever. The co
 is reached, so the assumptions are not vacuous. A bounded proof has no induction.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -1,7 +1,5 @@
 """Run the RTL regression and random programs with functional coverage."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

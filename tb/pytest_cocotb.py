@@ -5,8 +5,6 @@ A folder of suites takes part through one line in its conftest.py:
     from tb.pytest_cocotb import pytest_pycollect_makemodule
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Revision of the repository that a result was made from."""
 
-from __future__ import annotations
-
 import subprocess
 
 from tb.repository import ROOT

@@ -1,7 +1,5 @@
 """Shards: parts of a campaign that run separately."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """RTL regression: every suite on the simulated NPU, with and without memory stalls."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import sys

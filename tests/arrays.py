@@ -1,7 +1,5 @@
 """Random operands of every type, for tests of matrix products."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

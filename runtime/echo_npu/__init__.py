@@ -5,8 +5,6 @@ with echo_npu.open("rtlmodel", config="default") as npu:
     c = npu.matmul(a, b)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from echo_npu.backends import (

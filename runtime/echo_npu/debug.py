@@ -7,8 +7,6 @@
 Lines go to standard error, coloured unless NO_COLOR is set.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

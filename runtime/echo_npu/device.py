@@ -1,7 +1,5 @@
 """The device as programs use it, the same for every backend."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from types import TracebackType

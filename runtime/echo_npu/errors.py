@@ -1,7 +1,5 @@
 """The exceptions of the runtime. Each has the facts as attributes and in its message."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@ that a program measures depend on its requests alone. Device memory is shared wi
 requests.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,7 +1,5 @@
 """Build simulators: a design once for each kind, and again when a source, a flag or a tool changes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fcntl

@@ -1,7 +1,5 @@
 """List and remove the builds that are kept."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Claim folders for one process, so that the same work can run twice in one tree."""
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Get the commands with which cocotb's runner builds and starts a simulator, without executing them."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """Hardware configurations: `rtl/configs/<name>.toml`, validated before any tool sees them."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """The designs that can be built: the board for a configuration, or one module with its testbench."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check what a simulation needs of this machine, and say how to get what is missing."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.metadata
 import os

@@ -1,7 +1,5 @@
 """The host window s_axi: an AXI4 master that reads and writes device memory through the NPU."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Collection
 from typing import Any

@@ -4,8 +4,6 @@ The whole process group ends when the process that started it is gone (see proce
 orphaned build would go on in the directory of the next one.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

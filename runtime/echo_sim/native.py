@@ -1,7 +1,5 @@
 """The simulator's C functions, called from Python in the same process: memory model and register queue."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import mmap

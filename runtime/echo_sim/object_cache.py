@@ -5,8 +5,6 @@ runs in front of the compiler (make variable OBJCACHE). It keeps the objects of 
 CACHE, named after everything that they depend on, and passes all other sources to the compiler.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The parameters of a hardware configuration, and which values the RTL can be built with."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ In a checkout of the repository they are rtl/, sim_build/ and waves/. In an inst
 lie in the package, builds in the user's cache folder, and waveforms in waves/ of the current folder.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Show the progress of a build as one line on standard error."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sys

@@ -14,8 +14,6 @@ simulator ends when the connection does.
              {...} + bytes, or {"error": what went wrong, "kind": "bus" | "value" | "internal", ...}
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

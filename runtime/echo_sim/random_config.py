@@ -1,7 +1,5 @@
 """Draw random hardware configurations from seeds: what the validator accepts must elaborate and work."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Register accesses through the AXI4-Lite master on the board: one wake-up for an array of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

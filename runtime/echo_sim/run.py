@@ -3,8 +3,6 @@
 cocotb's own runner makes the commands. They are executed here, in their own process group, with a time-out.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import random

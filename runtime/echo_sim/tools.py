@@ -1,7 +1,5 @@
 """Find and check the programs that a simulation build needs."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.metadata

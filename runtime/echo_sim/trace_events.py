@@ -12,8 +12,6 @@
 runtime/echo_sim/board/npu_trace.cpp writes them.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

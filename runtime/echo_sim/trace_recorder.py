@@ -1,7 +1,5 @@
 """The recorder of npu_trace.sv, called from Python in the same process."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

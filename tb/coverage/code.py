@@ -1,7 +1,5 @@
 """Code coverage of the RTL: runs, their sum and the report."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 import time

@@ -11,8 +11,6 @@ edge (":0->1"). The text of a branch or a line is a part of the source line; a b
 front ("else: if (stall_i)"). `*` is a wildcard in signals and files.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import functools

@@ -1,7 +1,5 @@
 """Coverage as self-contained HTML: an index of modules and a page per source."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Each line of `coverage.dat` is a point: ``C '<key><value><key><value>...' count`
 its value a byte 2. Verilator itself adds up the instances of a module.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

@@ -1,7 +1,5 @@
 """Runs of `make coverage`: a selection that reaches most of what all tests reach."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

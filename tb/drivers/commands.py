@@ -1,7 +1,5 @@
 """Submit command packets as a host does, through the command window or the ring in device memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

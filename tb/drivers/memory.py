@@ -1,7 +1,5 @@
 """Device memory for tests: the back door (shared bytes) and the front door (the host window s_axi)."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from collections.abc import Callable, Iterator

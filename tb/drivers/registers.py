@@ -1,7 +1,5 @@
 """Register accesses as operation objects, one or many at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg, encoded

@@ -1,7 +1,5 @@
 """Fault and fuzz campaigns: draw cases in batches, run them natively, judge them, keep those that fail."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

@@ -1,7 +1,5 @@
 """Cases of the fault campaign: a program of a few commands with one fault in it."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Cases of the fuzz campaign: random packets and random register traffic with the predicted outcome."""
 
-from __future__ import annotations
-
 import struct
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Packets for the fuzzer: random ones, and legal commands that were altered."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Sequence

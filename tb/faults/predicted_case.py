@@ -1,7 +1,5 @@
 """Cases whose every answer the functional model predicts: submissions, results, errors and resets."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Final

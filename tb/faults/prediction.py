@@ -1,8 +1,6 @@
 """Prediction of what the device does with any submission: the functional model with a record of its
 writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Run cases in the simulator through its native player (board/cases.cpp) and judge the records."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import subprocess

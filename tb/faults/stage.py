@@ -1,8 +1,6 @@
 """Common setting of faults and fuzz: initial memory, vector programs, legal commands and the probe of the
 device."""
 
-from __future__ import annotations
-
 import random
 from typing import Final
 

@@ -3,8 +3,6 @@
 Counters and file format are those of cocotb-coverage. Each process writes one file to $ECHO_NPU_FUNCTIONAL.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

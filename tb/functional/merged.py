@@ -1,7 +1,5 @@
 """Functional coverage of many runs: table, missed bins, HTML page."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence

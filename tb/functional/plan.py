@@ -4,8 +4,6 @@ Commands are sampled when the scoreboard has compared their results. Device stat
 each clock (board/npu_cover.sv). Sizes are classified relative to the hardware, so configurations share bins.
 """
 
-from __future__ import annotations
-
 from echo_npu.spec.contract import ERROR_STAGES, DataType, Opcode
 from tb.functional.model import CoverAxis, CoverGroup, Cross, ExcludedBins
 

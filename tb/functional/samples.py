@@ -1,7 +1,5 @@
 """Classify checked commands, and pairs of consecutive ones, into the plan's bins."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Classify device states counted by npu_cover.sv into the plan's bins."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Traffic and protocol violations on the memory bus, counted by the memory model."""
 
-from __future__ import annotations
-
 from echo_sim.native import Dram
 
 

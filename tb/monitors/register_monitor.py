@@ -1,7 +1,5 @@
 """Delivers every register write that the device accepted, in bus order."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 """Insert each known bug into the RTL and require that the regression, or the random campaign of its patch,
 finds it."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

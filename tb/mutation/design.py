@@ -12,8 +12,6 @@
 | exchange | two of these for each other | `.batch0_i(batch1), .batch1_i(batch0)` |
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ that begins each test. It then puts the order's tests into cocotb's queue and co
 with its own log and results, while the parent waits for its end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import ctypes

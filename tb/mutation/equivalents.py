@@ -1,7 +1,5 @@
 """Reviewed list of equivalent mutants, which no test can find, with the proof of each."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run the regression on changes of the RTL, likeliest tests first; a survivor has passed all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fcntl

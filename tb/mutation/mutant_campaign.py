@@ -1,7 +1,5 @@
 """Draw mutants of the RTL, run the regression on each, and report which were found."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 This module has typing slips; `tb.mutation.design` has design mistakes.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter, defaultdict

@@ -5,8 +5,6 @@ tests to run first; all others follow. A line `Search: fuzz 30000` names a rando
 bug too (see `searches`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ An expression becomes `(selected == 17 ? (changed) : (original))`, a statement a
 contain the changes within them, so changes may nest but not cross.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal

@@ -5,8 +5,6 @@ tests/bugs names the campaign that must find the bug, and its size, or the modul
 traffic must find it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import time

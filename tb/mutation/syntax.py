@@ -4,8 +4,6 @@ Excluded are elaboration constants (parameters, ranges, loop bounds, case labels
 declarations, targets of assignments, assertions, and signals that only silence a lint warning.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator

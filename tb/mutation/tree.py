@@ -1,7 +1,5 @@
 """A copy of rtl/ with many changes behind a selector, which can be simulated in its place."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

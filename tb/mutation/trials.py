@@ -1,7 +1,5 @@
 """Order in which a change meets the tests: highest chance of finding it per second first."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Widths of expressions after elaboration, which the syntax alone does not show."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence

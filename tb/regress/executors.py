@@ -1,7 +1,5 @@
 """Executors of tasks: a pool of local processes, or a Dask cluster."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol

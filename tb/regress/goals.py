@@ -1,7 +1,5 @@
 """Goals of a level, in figures of its campaigns."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

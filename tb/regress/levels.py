@@ -1,7 +1,5 @@
 """Tasks and goals of each level of the regression."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Report of a regression: an HTML page, JUnit XML, and a summary for the docs."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

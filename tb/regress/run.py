@@ -1,7 +1,5 @@
 """Run a level and write the report: `make regress`."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import re

@@ -1,7 +1,5 @@
 """Part of a campaign as a command that any machine with this tree can run."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

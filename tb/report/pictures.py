@@ -1,7 +1,5 @@
 """Figures as SVG, embedded in reports."""
 
-from __future__ import annotations
-
 import base64
 import io
 

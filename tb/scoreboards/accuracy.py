@@ -17,8 +17,6 @@ A VECTOR command has no true result: what its program computes is the subject of
 only compared bit for bit with the device.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

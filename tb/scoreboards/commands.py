@@ -6,8 +6,6 @@ exactly, the device against the model bit for bit over all of memory, when the t
 difference inside a command's destination is attributed to that command; any other is a stray write.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Failures that scoreboards report; the type says which check failed."""
 
-from __future__ import annotations
-
 
 class ScoreboardError(AssertionError):
     """A check failed."""

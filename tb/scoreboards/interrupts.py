@@ -1,7 +1,5 @@
 """Check of the interrupt when the device is idle."""
 
-from __future__ import annotations
-
 from echo_npu.spec import registers as regs
 from tb.scoreboards.errors import ScoreboardError
 

@@ -1,7 +1,5 @@
 """Comparison of two whole device memories."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Check of register reads while the device works."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from echo_npu.spec import registers as regs

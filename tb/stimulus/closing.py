@@ -1,7 +1,5 @@
 """Directed stimulus for each bin of the coverage plan that commands can reach."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Commands that the device must refuse, and commands that fail during execution."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable, Sequence

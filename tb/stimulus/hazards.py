@@ -5,8 +5,6 @@ it does not wait. Operands overlap in their first or last bytes, or in between. 
 commands one after the other, so a pair that was not kept apart shows in its results.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Steps that set and lift limits on commands."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from echo_npu.spec import registers as regs

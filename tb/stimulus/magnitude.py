@@ -3,8 +3,6 @@
 They take counters, indices and addresses further than the shapes of networks, in few clock cycles.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What the makers of random commands share: contents and strides of operands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Almost every command reads or overwrites what its neighbours touch, so an ignore
 comparison of all memory.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections import deque

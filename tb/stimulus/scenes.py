@@ -3,8 +3,6 @@
 A scene is drawn from a `SceneStage`. Commands of a scene that should run concurrently are independent.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from functools import partial

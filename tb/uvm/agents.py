@@ -5,8 +5,6 @@ analysis port on which the driver publishes what it observed. The register agent
 register writes that the device accepted, whatever their master.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

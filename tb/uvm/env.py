@@ -1,7 +1,5 @@
 """Environment of one device: agents and scoreboard."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands that a refused memory range makes fail, as far as that can be said without a clock."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Run random programs; keep and shrink those that fail."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """Shrink a failing program: delta debugging over its steps, then over timing and images."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 

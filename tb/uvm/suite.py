@@ -1,7 +1,5 @@
 """The cocotb side: plays each program that tb.uvm.program_campaign requests as a cocotb test."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

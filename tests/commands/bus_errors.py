@@ -1,7 +1,5 @@
 """Commands that end with a bus error."""
 
-from __future__ import annotations
-
 from echo_npu.commands.packets import Packet
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path

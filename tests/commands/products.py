@@ -1,7 +1,5 @@
 """MATMULs on fresh operands: values of every type, their layout in memory, and their packets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 `make formal` runs all of them whole.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Bursts as an address channel of AXI4 says them, for the testbenches of what passes them on."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Elements as beats of memory and words of lanes, for the testbenches of what turns one into the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Handshakes that a testbench advances clock by clock, beside a model that follows every clock."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Iterable

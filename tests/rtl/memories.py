@@ -1,7 +1,5 @@
 """Random accesses to on-chip memories with one write port and one registered read port."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What any queue between two handshakes keeps: order, nothing lost, one element a clock."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functional coverage of the testbenches of single modules: what must occur before a test may pass."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum

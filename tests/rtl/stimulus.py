@@ -1,7 +1,5 @@
 """Clock, reset and random handshakes, for the testbenches of single modules."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

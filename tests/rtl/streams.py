@@ -1,7 +1,5 @@
 """Streams of the vector engine as its parts get them, for their testbenches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 WORDS = ("addr", "row_stride", "batch0_stride", "batch1_stride", "seg_stride", "seg_bytes", "seg_len")

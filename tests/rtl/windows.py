@@ -1,7 +1,5 @@
 """The window of an input stream as a program uses it, for the testbenches of what makes one."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

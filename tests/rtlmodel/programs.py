@@ -1,7 +1,5 @@
 """Random programs: commands of every kind on a few kilobytes of either region."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echo_npu.commands.packets import (

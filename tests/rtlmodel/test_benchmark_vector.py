@@ -1,7 +1,5 @@
 """Vector operations against the bandwidth of memory: figures that follow from what is known."""
 
-from __future__ import annotations
-
 import pytest
 
 import echo_npu

@@ -1,7 +1,5 @@
 """What `make bench` measures, in small."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The same program leaves the same bytes in all device memory on cmodel and rtlmodel, and the same state."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

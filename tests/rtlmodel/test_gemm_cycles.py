@@ -3,8 +3,6 @@
 `make bench` measures all of them and compares, or with UPDATE=1 commits, what this test has no time for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

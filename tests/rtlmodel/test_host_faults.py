@@ -1,7 +1,5 @@
 """What goes wrong on the host: each fault ends with a named exception, in time, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

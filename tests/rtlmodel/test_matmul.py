@@ -1,7 +1,5 @@
 """Products of every type give the same bits on the RTL as on the functional model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

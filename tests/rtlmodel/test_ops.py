@@ -1,7 +1,5 @@
 """Elementwise operations and casts give the same bits on the RTL as on the functional model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Either side may die at any moment: the other one notices within seconds, and nothing stays behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -1,7 +1,5 @@
 """Operations on random views give the same bits on the RTL as on the functional model."""
 
-from __future__ import annotations
-
 import pytest
 
 from echo_npu import Device

@@ -1,7 +1,5 @@
 """Recorded programs on the RTL: the bits of direct calls and of the functional model, one doorbell a run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 Plain cocotb takes minutes to build: `make bench-sim` itself holds it to the same result.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A simulated device as its host sees it: time, registers, memory by both doors, time-outs, waves."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reductions, softmax, norms, rope, attention, images, training: the RTL and the functional model agree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Timelines, read back: they show what the counters count, and whole or clearly cut whatever happens."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

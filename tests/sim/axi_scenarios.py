@@ -1,7 +1,5 @@
 """What is driven into the AXI checkers: a broken rule each, and legal traffic of every kind."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import deque

@@ -1,7 +1,5 @@
 """cocotb tests of the memory model behind an AXI4 master, and of its protocol checker behind a rude one."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The protocol checkers: each rule is broken once at least and named then, and legal traffic passes."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A build is made once, and again when something that it depends on changes; no tool runs here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

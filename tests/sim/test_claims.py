@@ -1,7 +1,5 @@
 """A folder belongs to one process at a time, and is free again when that one has ended."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The validator accepts exactly what the RTL elaborates with, by slang."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import random

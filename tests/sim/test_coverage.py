@@ -1,7 +1,5 @@
 """A simulator of the kind "coverage" runs the same tests, and the report says what they reached."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

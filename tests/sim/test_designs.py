@@ -1,7 +1,5 @@
 """Designs have folders of their own: by configuration, kind of build and tree of sources."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

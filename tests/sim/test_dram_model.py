@@ -1,7 +1,5 @@
 """The memory model by itself: its data, its timing, and that its protocol checker sees every broken rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from tb.blocks import block_design, run_block

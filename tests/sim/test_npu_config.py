@@ -1,7 +1,5 @@
 """Hardware configurations: complete, validated, and refused with the key and its legal values."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

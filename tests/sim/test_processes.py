@@ -1,7 +1,5 @@
 """A build belongs to its builder: it ends with it, however that goes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

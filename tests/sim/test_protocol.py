@@ -1,7 +1,5 @@
 """Messages between rtlmodel and the simulator: what arrives whole, and what does not."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The runner's promises: missing tools are named, nothing is green without tests, nothing stays behind."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

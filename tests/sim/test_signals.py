@@ -1,7 +1,5 @@
 """Tests and tools do not rely on what signals did in the shell that they were started from."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """WAVES=1: a VCD named after the test, which the saved view fits."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

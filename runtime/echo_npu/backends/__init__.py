@@ -4,8 +4,6 @@ A backend is a module in this package that defines `BACKEND`. Any other name is 
 fall-back from one backend to another.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import pkgutil

@@ -1,7 +1,5 @@
 """The simulator as a child process, which leaves nothing behind, whichever process ends first."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

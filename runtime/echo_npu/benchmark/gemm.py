@@ -1,7 +1,5 @@
 """Measure matrix products: their cycles, the least that the hardware permits, and whether they are exact."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import time

@@ -1,7 +1,5 @@
 """Goals of the matrix engine, and whether it reaches them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final

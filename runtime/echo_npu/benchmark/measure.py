@@ -1,7 +1,5 @@
 """Measure one matrix product on a device, and check it twice: to the bit, and against float64."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

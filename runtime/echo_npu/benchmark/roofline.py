@@ -1,7 +1,5 @@
 """The least cycles of a matrix product, as docs/performance.md defines them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from echo_npu.driver.capabilities import Capabilities

@@ -1,7 +1,5 @@
 """Summarise many measured products."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

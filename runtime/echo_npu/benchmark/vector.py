@@ -1,7 +1,5 @@
 """Measure operations of the vector engine, and copies, against the bandwidth of memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final

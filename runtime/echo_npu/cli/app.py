@@ -3,8 +3,6 @@
 Exit status: 0 all right, 1 a result differs or the device failed, 2 wrong arguments.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -1,7 +1,5 @@
 """The commands `echo-npu bench ...`."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

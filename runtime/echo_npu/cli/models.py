@@ -1,7 +1,5 @@
 """The commands `echo-npu layer`, `echo-npu model` and `echo-npu lenet`."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The commands `echo-npu doctor` and `echo-npu cache`: what simulations need, and what they keep."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Annotated

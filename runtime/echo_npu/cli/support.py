@@ -1,7 +1,5 @@
 """What the commands of `echo-npu` share: options, and how they report errors."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The commands `echo-npu asm` and `echo-npu disasm`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A checked command with its operands in memory, or its fault."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode

@@ -8,8 +8,6 @@ The first check that fails decides the error code and the address. Sizes are Pyt
 overflow; the hardware's arithmetic is wide enough to give the same results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault

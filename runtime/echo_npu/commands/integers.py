@@ -1,7 +1,5 @@
 """Checks of integer arguments."""
 
-from __future__ import annotations
-
 import operator
 from typing import SupportsIndex
 

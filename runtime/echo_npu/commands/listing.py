@@ -1,7 +1,5 @@
 """Describe commands in words, from their packets, for listings and timelines."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

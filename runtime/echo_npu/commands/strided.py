@@ -1,8 +1,6 @@
 """N-dimensional strided loops: whether they overlap, and how they become the two batch levels of a
 command."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

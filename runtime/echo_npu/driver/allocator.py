@@ -1,7 +1,5 @@
 """First-fit allocation of device memory."""
 
-from __future__ import annotations
-
 import bisect
 from dataclasses import dataclass
 

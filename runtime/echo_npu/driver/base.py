@@ -1,7 +1,5 @@
 """The interface between a device and what carries out its methods."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

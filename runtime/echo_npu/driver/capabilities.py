@@ -1,7 +1,5 @@
 """The capability registers: the runtime's only source for the sizes of the hardware."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from echo_npu.backends.base import Backend, ReadReg

@@ -1,7 +1,5 @@
 """The part of a device that operations are made of: memory, copies, tensors, commands, vector programs."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The driver that carries out everything at once, on a backend."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Final

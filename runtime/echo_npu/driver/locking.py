@@ -1,7 +1,5 @@
 """Let one thread at a time use a device, and only while it is open and in its own process."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

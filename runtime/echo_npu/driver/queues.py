@@ -4,8 +4,6 @@ The slots of a command are submitted together, since the device waits for the ex
 announces.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 

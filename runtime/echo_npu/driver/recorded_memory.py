@@ -1,7 +1,5 @@
 """The device memory that a recorded program needs, kept for as long as it can be run."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

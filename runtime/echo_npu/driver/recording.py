@@ -7,8 +7,6 @@ The result is a `RecordedProgram`. A run does what the recorded calls would do i
 - a copy from the host into a tensor that commands have touched becomes a copy on the device.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

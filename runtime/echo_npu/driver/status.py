@@ -1,7 +1,5 @@
 """Read a device's state, errors and counters."""
 
-from __future__ import annotations
-
 from echo_npu.backends.base import Backend, ReadReg
 from echo_npu.errors import NpuDeviceError
 from echo_npu.spec import registers as regs

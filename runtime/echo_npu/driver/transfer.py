@@ -1,7 +1,5 @@
 """The ends of a `memcpy`: device pointers and host memory."""
 
-from __future__ import annotations
-
 import operator
 from enum import IntEnum
 from typing import Any, SupportsIndex, TypeAlias

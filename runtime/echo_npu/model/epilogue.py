@@ -4,8 +4,6 @@ The steps are float32 operations of the vector engine's instruction set (docs/ve
 rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final

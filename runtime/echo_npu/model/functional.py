@@ -9,8 +9,6 @@ executes commands until the interrupt rises. So the device is busy after a doorb
 result that is read without waiting has the old bytes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any, Final
 

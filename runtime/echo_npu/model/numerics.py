@@ -3,8 +3,6 @@
 float32 is IEEE-754 binary32, round to nearest even, subnormals kept; every NaN result is 0x7FC00000.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The least time of a command, for the functional model's watchdog."""
 
-from __future__ import annotations
-
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.packets import Opcode
 from echo_npu.spec.data_types import DataType

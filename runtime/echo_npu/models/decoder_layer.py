@@ -5,8 +5,6 @@ and values are written to their place in the cache, [tokens, 2, kv_heads, head_d
 read both with row and batch strides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """Find the optional packages that real models need, with a clear error when they are missing."""
 
-from __future__ import annotations
-
 import importlib
 from importlib import metadata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read a llama-architecture model from a GGUF file: shape, tokenizer, weights as float32."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Any

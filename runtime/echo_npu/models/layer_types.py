@@ -1,7 +1,5 @@
 """The shape of a llama-style layer, its weights, and the model around it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 

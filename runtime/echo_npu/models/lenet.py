@@ -5,8 +5,6 @@
 As usual today, it has ReLU and max-pooling in place of the paper's squashing function and trainable averages.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from echo_npu.models import lenet_reference

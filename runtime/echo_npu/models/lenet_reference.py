@@ -1,7 +1,5 @@
 """LeNet-5 in float64, independent of `lenet.py`: one kernel element at a time, without shared code."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echo_npu.models.lenet_weights import LeNetWeights

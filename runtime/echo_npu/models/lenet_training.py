@@ -4,8 +4,6 @@ Each layer is a class with `forward` and `backward`. `backward` takes the gradie
 output, returns that by its input, and stores those by its parameters in `gradients`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

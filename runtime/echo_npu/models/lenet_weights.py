@@ -1,7 +1,5 @@
 """The shape of LeNet-5, and its weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The interface of models, and how one is run on the NPU."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 docs/ops.md; u is half an ulp, `truth.UNIT`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """The records of a model's run: one for each operation, and the whole."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ shared helper. A mistake in the layer's wiring (a head reading its neighbour, a 
 shows as a difference between the two, even if every single operation is exact.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from echo_npu.models.layer_types import LayerConfig, LayerWeights, StackCase

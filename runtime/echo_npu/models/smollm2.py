@@ -1,7 +1,5 @@
 """SmolLM2-135M: one of its layers, or its first layers, with their real weights, on a real prompt."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echo_npu.models import reference

@@ -1,7 +1,5 @@
 """The expected result of an operation in float64, and the error that is allowed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """Elementwise programs on tensors of any strides, broadcast against each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

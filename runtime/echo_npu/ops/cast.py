@@ -1,7 +1,5 @@
 """Casts between types, and quantisation to int8."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolution: windows as columns, and one product."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from echo_npu.commands.packets import Command

@@ -1,7 +1,5 @@
 """Copies that the device makes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

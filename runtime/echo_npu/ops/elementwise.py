@@ -3,8 +3,6 @@
 docs/numerics.md defines the results to the bit.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final, Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Gather rows of a table by their numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matrix products."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 

@@ -1,7 +1,5 @@
 """The operations as methods of `Device`: the function of each, under the device's lock."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar

@@ -1,7 +1,5 @@
 """What the operations share: checks of operands, and their upload to the device."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

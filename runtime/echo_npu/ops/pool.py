@@ -4,8 +4,6 @@ Maximum and sum are separable. Down the columns, the rows of a window are segmen
 columns are computed at once. Across, the places of a window are separate streams, four in a command.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Make VECTOR commands for tensors: map their axes to elements of a row, rows, batches and segments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias

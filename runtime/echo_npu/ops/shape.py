@@ -1,7 +1,5 @@
 """Data movement: join, rearrange and fill arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 

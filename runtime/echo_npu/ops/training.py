@@ -1,7 +1,5 @@
 """Gradients, the loss and the optimiser step of training."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias

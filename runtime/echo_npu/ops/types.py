@@ -4,8 +4,6 @@ bfloat16 is the dtype of that name if the package ml_dtypes is installed, else i
 array counts as bfloat16.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any, Final
 

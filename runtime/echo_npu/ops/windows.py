@@ -1,7 +1,5 @@
 """Windows of images: what convolution and pooling share."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from echo_npu.commands.packets import Command

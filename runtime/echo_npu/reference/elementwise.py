@@ -1,7 +1,5 @@
 """Elementwise functions of one argument, and the error that a result may have."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

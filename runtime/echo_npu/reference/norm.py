@@ -1,7 +1,5 @@
 """Normalisations over the last axis."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows of images: convolution and pooling. Images are [..., channels, height, width]."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

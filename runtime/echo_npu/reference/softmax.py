@@ -1,7 +1,5 @@
 """Softmax."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 A backward function takes `dy`, the gradient of the loss with respect to the operation's result.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kinds of entries in the generated modules of this package."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self

@@ -1,7 +1,5 @@
 """The physical address map of the NPU, and what the host checks against it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

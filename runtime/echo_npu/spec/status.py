@@ -1,7 +1,5 @@
 """What the device reports about itself: its state, its error codes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from echo_npu.spec.contract import ErrorCode, State

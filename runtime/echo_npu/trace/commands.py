@@ -1,7 +1,5 @@
 """Find the commands that a device gets from its register writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final

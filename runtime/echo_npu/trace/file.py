@@ -4,8 +4,6 @@ It is an array of events, one a line, that grows while the program runs. If the 
 bracket is missing, which viewers accept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -4,8 +4,6 @@ Time is in cycles since the device was ready: one microsecond of the file is one
 describes the tracks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections import deque

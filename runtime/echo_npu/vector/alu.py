@@ -4,8 +4,6 @@
 elementwise. The arrays broadcast against each other. `partials` and `fold` model the accumulators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

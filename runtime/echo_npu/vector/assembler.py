@@ -19,8 +19,6 @@ An instruction is `mnemonic dst, a, b, c`; `mnemonic.one` processes element 0 on
 with a point, an exponent, `inf` or `nan` it is a float32, else 32 bits (decimal or 0x...).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Check VECTOR commands as the device does, in the device's order (docs/vector.md)."""
 
-from __future__ import annotations
-
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.packets import MAX_BATCH, MAX_ROWS, NpuCommandPacket
 from echo_npu.spec.contract import (

@@ -4,8 +4,6 @@ It does not depend on data. So every row executes the same instructions, and a p
 breaks it in the first row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Disassemble words of the vector engine to text that `assembler` reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, Protocol
 

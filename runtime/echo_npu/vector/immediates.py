@@ -1,7 +1,5 @@
 """Encode numbers inside instructions and commands."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Place programs in program memory on first use; evict the least recently used ones."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

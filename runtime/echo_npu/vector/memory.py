@@ -1,7 +1,5 @@
 """The program memory of the vector engine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

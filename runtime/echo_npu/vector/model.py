@@ -5,8 +5,6 @@ rows together. If the iterations of a chunk loop are independent too, several ch
 `control`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Operands of the matrix engine's arithmetic, and its definition, for the testbenches of what computes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

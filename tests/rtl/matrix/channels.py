@@ -1,7 +1,5 @@
 """The memory controller's channels as an engine sees them, for testbenches."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import dataclass

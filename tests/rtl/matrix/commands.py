@@ -1,7 +1,5 @@
 """Matrix commands as the parts of the matrix engine get them, for their testbenches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from echo_npu.spec.data_types import DataType, OutType

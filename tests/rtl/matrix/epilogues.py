@@ -1,7 +1,5 @@
 """Epilogues of random commands, and what they make of sums, for the testbenches of what executes them."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

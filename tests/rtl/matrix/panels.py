@@ -1,7 +1,5 @@
 """An on-chip memory of panels, and the loader that fills it, for the testbenches of the feeders."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import dataclass

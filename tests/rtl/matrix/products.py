@@ -1,7 +1,5 @@
 """Random matrix products with their operands in memory and their results, for testbenches."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 from typing import Any

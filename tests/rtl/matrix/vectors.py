@@ -1,7 +1,5 @@
 """The memory that holds scales and bias of a matrix command, behind a read channel, for testbenches."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs that convert elements to other types, and rows to int8 and back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """Programs of the elementwise operations: one loop over the chunks; operands are streams or parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """The program that fills memory with one value."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from echo_npu.vector.program import Builder, Program

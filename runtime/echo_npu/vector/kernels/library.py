@@ -3,8 +3,6 @@
 Other variants are loaded on first use.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from echo_npu.vector.kernels import cast, fill, norm, pool, reduce, rope, softmax, training

@@ -4,8 +4,6 @@ p0 is epsilon, p1 is 1 / cols. Kept variants hold the row in a row register and 
 others read it again in each loop.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from echo_npu.vector.isa import Operand

@@ -1,7 +1,5 @@
 """Programs of pooling: each tap of a window is a stream."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from echo_npu.vector.program import Builder, Program

@@ -1,7 +1,5 @@
 """Programs of the reductions. Row axis: a row gives one element. Column axis: `repeats` segments give one."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import inf
 

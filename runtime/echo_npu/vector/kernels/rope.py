@@ -1,7 +1,5 @@
 """Programs of the rotary position embedding."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from echo_npu.vector.program import Builder, Program

@@ -1,7 +1,5 @@
 """Programs of the loss, of gradients and of the optimiser step."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from math import inf

@@ -1,7 +1,5 @@
 """What packet_checker must answer, in exact integers: the checks of the model and the operands it finds."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 

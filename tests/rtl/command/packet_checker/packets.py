@@ -1,7 +1,5 @@
 """Packets of any magnitude: legal ones as far as the numbers go, and some that are not."""
 
-from __future__ import annotations
-
 import random
 import struct
 

@@ -1,7 +1,5 @@
 """A host that breaks a rule of AXI4-Lite: a test that would pass, if nothing watched."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cocotb

@@ -1,7 +1,5 @@
 """An address channel of m_axi, and the host's that leads to it: whose turn it is, and what may be said."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The DMA channels' clients, each with a model of what its channel owes: bursts, data, responses."""
 
-from __future__ import annotations
-
 import random
 from abc import ABC, abstractmethod
 from collections import deque

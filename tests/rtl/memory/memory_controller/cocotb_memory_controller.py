@@ -1,7 +1,5 @@
 """memory_controller: all clients at once, a memory that stalls, reorders and errs, aborts and resets."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The memory behind the controller: it answers each ID in order and different ones in any, at any pace."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The host's side of the controller: legal bursts of every kind, with room for all answers."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from typing import Any

@@ -1,7 +1,5 @@
 """Random commands of the vector engine with their programs, and what the functional model makes of them."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable

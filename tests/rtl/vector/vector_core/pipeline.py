@@ -1,7 +1,5 @@
 """The words that the instructions of a row issue, and which of them wait for which."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the macros share: temporaries, constants, polynomials, bit patterns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """The exponential function."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

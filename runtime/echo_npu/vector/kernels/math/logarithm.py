@@ -1,7 +1,5 @@
 """The natural logarithm."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

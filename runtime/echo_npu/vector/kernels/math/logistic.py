@@ -1,7 +1,5 @@
 """Functions made of the logistic function: tanh, sigmoid, silu, gelu with tanh."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from echo_npu.vector.isa import Operand

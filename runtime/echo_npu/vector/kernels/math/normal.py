@@ -1,7 +1,5 @@
 """The normal distribution and gelu with erf."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from echo_npu.vector.isa import Operand

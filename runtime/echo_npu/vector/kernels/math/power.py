@@ -1,7 +1,5 @@
 """Powers with one exponent for all elements."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Reciprocal and division."""
 
-from __future__ import annotations
-
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.math.common import INFINITE, INFINITY_BITS, NAN, ZERO, temporaries
 from echo_npu.vector.program import Builder

@@ -1,7 +1,5 @@
 """Square root and its reciprocal."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from echo_npu.vector.isa import Operand

@@ -1,7 +1,5 @@
 """Sine and cosine."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -56,7 +56,8 @@ module activation_feeder
     output logic [$clog2(Tile)+2:0] row_k_o,          // elements of K in use
     output logic [$clog2(Tile):0]   row_n_o,          // columns in use
     output logic                    row_many_o,       // ManyRows or more of these weights
-    output dim_t                    row_n_tiles_o     // N tiles of the block
+    output dim_t                    row_n_tiles_o,    // N tiles of the block
+    output logic                    rows_left_o       // rows of products are yet to be taken
 );
   localparam int unsigned LaneBits  = $clog2(Tile);
   localparam int unsigned TileBits  = AddrBits - 1 - LaneBits;
@@ -207,6 +208,7 @@ module activation_feeder
   assign row_n_o           = out_tag.n_count;
   assign row_many_o        = out_tag.many;
   assign row_n_tiles_o     = out_tag.n_tiles;
+  assign rows_left_o       = panel_valid_i || flight_q || row_valid_o;
 
   logic unused;
   assign unused = &{1'b0, k_left[DimBits-1:LaneBits+1], n_left[DimBits-1:LaneBits+1], m_left[DimBits-1:LaneBits+1],

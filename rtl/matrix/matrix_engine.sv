@@ -356,6 +356,7 @@ module matrix_engine
   logic [CAddrBits-1:0] row_acc_addr;
   logic [LaneBits+2:0] row_k;
   logic [LaneBits:0] row_n;
+  logic rows_left;
   dim_t row_n_tiles;
 
   activation_feeder #(
@@ -398,7 +399,8 @@ module matrix_engine
       .row_k_o          (row_k),
       .row_n_o          (row_n),
       .row_many_o       (row_many),
-      .row_n_tiles_o    (row_n_tiles)
+      .row_n_tiles_o    (row_n_tiles),
+      .rows_left_o      (rows_left)
   );
 
   // ---- issue -----------------------------------------------------------------------------------
@@ -542,7 +544,7 @@ module matrix_engine
 
   assign macs_o        = row_issue ? 16'(row_k) * 16'(row_n) : 16'd0;
   assign stall_write_o = row_valid && weights_ok && !(sums_ok && room_ok);
-  assign stall_read_o  = w_valid[WalkRow] && !row_issue && !stall_write_o;
+  assign stall_read_o  = rows_left && !row_issue && !stall_write_o;
 
   logic unused;
   assign unused = &{1'b0, w_first_k[WalkA], w_first_k[WalkB], w_first_k[WalkWeight], w_first_k[WalkDrain],

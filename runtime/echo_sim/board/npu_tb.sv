@@ -426,7 +426,7 @@ module npu_tb #(
       .start_i         (dut.start),
       .done_i          (dut.done),
       .matrix_i        (dut.matrix_command),
-      .matrix_walks_i  (dut.u_matrix.w_valid[3]),
+      .matrix_walks_i  (dut.u_matrix.rows_left),
       .matrix_fed_i    (dut.u_matrix.row_valid && dut.u_matrix.weights_ok),
       .matrix_room_i   (dut.u_matrix.sums_ok && dut.u_matrix.room_ok),
       // Instructions of a row count, but none of a program that ended with a fault.

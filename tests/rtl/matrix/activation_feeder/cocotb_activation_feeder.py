@@ -141,6 +141,8 @@ async def random_panels(dut: Any) -> None:
     expected: deque[ArrayRow] = deque()
     pace = 1.0
     quiet = waiting = panels = 0
+    inside = 0  # rows of panels that are read to the end, and not taken
+    begun = False  # a panel is read in part
     for turn in situations.rounds(25_000):
         if turn % 300 == 0:
             memory.vary()
@@ -168,14 +170,20 @@ async def random_panels(dut: Any) -> None:
         assert valid or not dut.read_o.value
         if offered:
             assert shown(dut) == expected[0]
+        if not begun:
+            assert bool(dut.rows_left_o.value) == (valid or inside > 0)
         if take:
             expected.popleft()
+            inside -= 1
+        begun = begun or bool(dut.read_o.value)
         quiet = 0 if offered else quiet + 1
         waiting = 0 if take or not offered else waiting + 1
         assert quiet < 3000, "no rows come"
         situations.saw(ActivationFeederSituation.WAITING, waiting > 20)
         if (done := memory.follow()) is not None:
             panels += 1
+            inside += len(list(rows_of(done)))
+            begun = False
             many = done.kb > TILE and done.nb > TILE
             situations.saw(ActivationFeederSituation.N_OUTER, many and done.n_outer)
             situations.saw(ActivationFeederSituation.K_OUTER, many and not done.n_outer)
@@ -193,7 +201,8 @@ async def random_panels(dut: Any) -> None:
             situations.saw(ActivationFeederSituation.ABORT, expected)
             memory.forget()
             expected.clear()
-            quiet = 0
+            quiet = inside = 0
+            begun = False
     situations.saw(ActivationFeederSituation.EARLY, memory.early)
     situations.check()
     assert panels > 100

@@ -199,9 +199,9 @@ class MatrixEngineTestbench:
         macs = int(dut.macs_o.value)
         stalls = bool(dut.stall_read_o.value), bool(dut.stall_write_o.value)
         assert (macs > 0) + sum(stalls) <= 1, "an array that waits and works"
-        assert self.inside or not any(stalls), "an array that waits for nothing"
         self.macs += macs
         assert self.macs <= self.work, "more multiply-adds than the commands have"
+        assert self.macs < self.work or not any(stalls), "an array that waits for nothing"
         if macs:
             self.quiet = 0
             ahead = self.macs > self.inside[0].macs
@@ -215,7 +215,7 @@ class MatrixEngineTestbench:
         """A wait for long enough has the name of what is missing."""
         channels = self.left, self.right
         self.idle = 0 if working else self.idle + 1
-        self.nameless = self.nameless + 1 if self.left.owners and not (working or read or write) else 0
+        self.nameless = self.nameless + 1 if self.macs < self.work and not (working or read or write) else 0
         assert self.nameless <= GAP, "an array that waits for rows and does not say so"
         fed = self.macs < self.work and not any(channel.owners or channel.wanted() for channel in channels)
         self.fed = self.fed + 1 if fed else 0

@@ -30,7 +30,7 @@ module memory_controller
     // The channel reads for the younger of the matrix engine's two commands.
     input  logic                   rd_next_i [NumReads],
     output logic [ErrorOwners-1:0] error_o,        // pulse: a channel of that owner had an error response
-    output logic [ErrorOwners-1:0] error_write_o,  // with error_o: on a write, else on a read; of both in one clock the read is reported
+    output logic [ErrorOwners-1:0] error_write_o,  // with error_o: on a write, else (or of both in one clock) a read
     output logic [31:0]            error_addr_o [ErrorOwners],  // with error_o: start of the burst
     output logic                   fetch_error_o,  // the same for the command channel
     output logic [31:0]            fetch_error_addr_o,

@@ -101,24 +101,29 @@ class CommandDriver:
     async def wait(self, timeout_cycles: int) -> State:
         """Sleep until the device is idle, using its interrupt, and return the state.
 
-        Raises DeviceHangError: still busy after `timeout_cycles`.
+        Raises DeviceHangError: busy for `timeout_cycles` in which no command retired.
         """
-        left = timeout_cycles
+        left, retired_before = timeout_cycles, -1
         while True:
             # Clear before reading, so that no interrupt in between is lost.
-            _, _, status = await self._registers.run(
+            _, _, status, retired = await self._registers.run(
                 [
                     WriteReg(regs.IRQ_ENABLE, regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask),
                     WriteReg(regs.IRQ_STATUS, ALL_IRQS),
                     ReadReg(regs.STATUS),
+                    ReadReg(regs.RETIRED),
                 ]
             )
             state = State(regs.STATUS_STATE.get(status))
             if state != State.BUSY:
                 return state
-            if left <= 0 or not await self._registers.wait_irq(left):
-                raise DeviceHangError(f"still busy after {timeout_cycles} cycles: {await self.describe()}")
-            left //= 2
+            if retired != retired_before:
+                left, retired_before = timeout_cycles, retired
+            elif left <= 0:
+                raise DeviceHangError(
+                    f"busy, and nothing retired in {timeout_cycles} cycles: {await self.describe()}"
+                )
+            left = left // 2 if await self._registers.wait_irq(left) else 0
 
     async def settle(self, timeout_cycles: int) -> State:
         """Poll until the device is idle and return the state. Does not touch the interrupt registers.

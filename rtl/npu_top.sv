@@ -11,6 +11,8 @@
 //
 // All parameters are powers of two. runtime/echo_sim/config.py applies the same limits before any tool runs.
 //
+// Each unit's clock rests while the unit does: a comment beside each clock gate says what wakes it and what holds it.
+//
 // Reset state: no valid is high, no interrupt, the state is IDLE. Idle state: only the cycle counter moves.
 module npu_top
   import npu_pkg::*;
@@ -28,10 +30,12 @@ module npu_top
     parameter int unsigned BlockKTiles  = 4,    // K tiles of an operand panel on chip, 1 to 64
     parameter int unsigned BlockNTiles  = 16,   // most N tiles of a block, 1 to 64; 2 or more beside BlockKTiles 1
     parameter int unsigned AccEntries   = 1024, // accumulator rows of a block: 1 to BlockNTiles times BlockM
-    parameter int unsigned QueueDepth   = 16    // packets in the window queue, 16 to 128
+    parameter int unsigned QueueDepth   = 16,   // packets in the window queue, 16 to 128
+    parameter int unsigned ClockGating  = 1     // 1: the clock of a unit rests while the unit does; 0: it never rests
 ) (
     input  logic                     clk,
     input  logic                     rst_n,
+    input  logic                     test_enable,  // no clock rests: every clock gate is open
     output logic                     irq,
 
     // registers: offsets in the register window
@@ -138,6 +142,10 @@ module npu_top
   localparam int unsigned ScratchAccBytes = AccEntries * ArrayCols * 4;
   localparam int unsigned HostOutstanding = 16;  // bursts of the host under way, each direction
 
+  // No clock rests.
+  logic clocks_open;
+  assign clocks_open = test_enable || ClockGating == 0;
+
   // ---- registers -----------------------------------------------------------------------
   logic soft_reset, clear_error, ring_enable, reset_done, doorbell, ring_tail_write, queue_full;
   logic irq_done, irq_error, irq_command;
@@ -167,6 +175,7 @@ module npu_top
   ) u_registers (
       .clk_i              (clk),
       .rst_ni             (rst_n),
+      .test_enable_i      (clocks_open),
       .s_axil_awaddr,
       .s_axil_awprot,
       .s_axil_awvalid,
@@ -241,13 +250,53 @@ module npu_top
   logic [31:0] vector_fault_addr, program_words;
   logic program_ready;
 
+  // ---- clocks of the units -----------------------------------------------------------------
+  // The command processor knows itself when it rests.
+  logic command_awake, command_clk;
+  clock_gate u_command_gate (
+      .clk_i        (clk),
+      .enable_i     (command_awake || !rst_n),
+      .test_enable_i(clocks_open),
+      .clk_o        (command_clk)
+  );
+
+  // A command or an abort wakes the matrix engine; the commands inside and rows in the array hold it.
+  logic matrix_awake, matrix_clk;
+  clock_gate u_matrix_gate (
+      .clk_i        (clk),
+      .enable_i     (start[EngineMatrix] || matrix_awake || abort || !rst_n),
+      .test_enable_i(clocks_open),
+      .clk_o        (matrix_clk)
+  );
+
+  // An address or data of the host wakes the window and its buffers; what they hold, and bursts under way, hold them.
+  logic host_busy, host_clk;
+  clock_gate u_host_gate (
+      .clk_i        (clk),
+      .enable_i     (s_axi_awvalid || s_axi_wvalid || s_axi_arvalid || host_busy || !rst_n),
+      .test_enable_i(clocks_open),
+      .clk_o        (host_clk)
+  );
+
+  // A command, its retirement, or an abort wakes the vector engine; a command inside and program memory that sweeps
+  // or waits for the end of a load hold it.
+  logic vector_clk;
+  clock_gate u_vector_gate (
+      .clk_i        (clk),
+      .enable_i     (start[EngineVector] || vector_busy || vector_retire || !program_ready || abort || !rst_n),
+      .test_enable_i(clocks_open),
+      .clk_o        (vector_clk)
+  );
+
   command_processor #(
       .DataWidth   (DataWidth),
       .QueueDepth  (QueueDepth),
       .ProgramWords(ProgramWords)
   ) u_commands (
-      .clk_i               (clk),
+      .clk_i               (command_clk),
       .rst_ni              (rst_n),
+      .awake_o             (command_awake),
+      .free_clk_i          (clk),
       .soft_reset_i        (soft_reset),
       .clear_error_i       (clear_error),
       .cmd_packet_i        (window_packet),
@@ -313,8 +362,10 @@ module npu_top
       .BlockNTiles(BlockNTiles),
       .AccEntries (AccEntries)
   ) u_matrix (
-      .clk_i         (clk),
+      .clk_i         (matrix_clk),
       .rst_ni        (rst_n),
+      .test_enable_i (clocks_open),
+      .awake_o       (matrix_awake),
       .abort_i       (abort),
       .ready_o       (matrix_ready),
       .start_i       (start[EngineMatrix]),
@@ -383,8 +434,9 @@ module npu_top
       .RowElements (RowElements),
       .ProgramWords(ProgramWords)
   ) u_vector (
-      .clk_i           (clk),
+      .clk_i           (vector_clk),
       .rst_ni          (rst_n),
+      .test_enable_i   (clocks_open),
       .abort_i         (abort),
       .start_i         (start[EngineVector]),
       .retire_i        (vector_retire),
@@ -434,8 +486,9 @@ module npu_top
       .axi_response_t  (axi_response_t),
       .axi_read_data_t (axi_read_data_t)
   ) u_host (
-      .clk_i (clk),
+      .clk_i (host_clk),
       .rst_ni(rst_n),
+      .busy_o(host_busy),
       .s_axi_awid,
       .s_axi_awaddr,
       .s_axi_awlen,
@@ -490,7 +543,7 @@ module npu_top
       .axi_write_data_t(axi_write_data_t),
       .axi_response_t  (axi_response_t)
   ) u_host_writes (
-      .clk_i    (clk),
+      .clk_i    (host_clk),
       .rst_ni   (rst_n),
       .awvalid_i(window_awvalid),
       .awready_o(window_awready),
@@ -515,7 +568,7 @@ module npu_top
       .axi_address_t  (axi_address_t),
       .axi_read_data_t(axi_read_data_t)
   ) u_host_reads (
-      .clk_i    (clk),
+      .clk_i    (host_clk),
       .rst_ni   (rst_n),
       .arvalid_i(window_arvalid),
       .arready_o(window_arready),
@@ -539,6 +592,7 @@ module npu_top
   ) u_memory (
       .clk_i             (clk),
       .rst_ni            (rst_n),
+      .test_enable_i     (clocks_open),
       .prot_i            (axi_prot),
       .abort_i           (abort),
       .idle_o            (memory_idle),
@@ -672,6 +726,9 @@ module npu_top
   end
   if (AccEntries < 16 || AccEntries > 65536 || (AccEntries & (AccEntries - 1)) != 0) begin : g_bad_acc
     $fatal(1, "npu_top: AccEntries must be a power of two from 16 to 65536");
+  end
+  if (ClockGating > 1) begin : g_bad_gating
+    $fatal(1, "npu_top: ClockGating must be 0 or 1");
   end
   if (QueueDepth < 16 || QueueDepth > 128 || (QueueDepth & (QueueDepth - 1)) != 0) begin : g_bad_queue
     $fatal(1, "npu_top: QueueDepth must be a power of two from 16 to 128");

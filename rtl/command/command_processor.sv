@@ -25,6 +25,8 @@ module command_processor
 ) (
     input  logic                  clk_i,
     input  logic                  rst_ni,
+    output logic                  awake_o,           // the next edge of clk_i changes something
+    input  logic                  free_clk_i,        // clk_i without its gate
 
     // register block
     input  logic                  soft_reset_i,      // pulse
@@ -138,6 +140,7 @@ module command_processor
   logic [15:0] set_head;
   logic [PacketBits-1:0] ring_packet;
   logic [31:0] ring_failed_addr, ring_last;
+  logic fetching;
   logic [32:0] guard_end;
 
   // A ring has at most 65535 slots of 64 bytes, so its end cannot overflow.
@@ -168,6 +171,7 @@ module command_processor
       .packet_o        (ring_packet),
       .failed_o        (ring_failed),
       .failed_addr_o   (ring_failed_addr),
+      .awake_o         (fetching),
       .desc_valid_o,
       .desc_ready_i,
       .desc_o,
@@ -320,7 +324,7 @@ module command_processor
   logic [31:0] age_q;
   logic overdue;
   assign overdue = valid_q[0] && watchdog_i != '0 && age_q >= watchdog_i;
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge free_clk_i) begin
     if (!valid_q[0] || retires) age_q <= '0;
     else if (age_q != '1) age_q <= age_q + 32'd1;
   end
@@ -565,6 +569,17 @@ module command_processor
     if (!rst_ni) state_q <= StateIdle;
     else state_q <= state_d;
   end
+
+  // ---- rest ---------------------------------------------------------------------------------
+  // Every pulse from outside wakes the unit. It stays awake while it fetches, checks, drains, or counts, until its
+  // outputs have settled. It rests where it waits: for a packet, for an engine, for clear_error_i.
+  logic waits;
+  assign waits   = phase_q == PhaseWait || phase_q == PhaseIssue || phase_q == PhaseError;
+  assign awake_o = !waits || phase_d != phase_q || state_d != state_q || fetching
+                   || soft_reset_i || clear_error_i || cmd_doorbell_i || ring_tail_write_i
+                   || done_i != '0 || memory_error_i != '0 || fetch_error_i || vector_fault_i
+                   || retires || fails || overdue || submit_error_q != ErrNone
+                   || start_o[EngineVector] || settle_q || waited_q != '0;
 
   assign state_o       = state_d;
   assign queue_level_o = 8'(window_count);

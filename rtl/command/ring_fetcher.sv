@@ -31,6 +31,7 @@ module ring_fetcher
     output logic [PacketBits-1:0] packet_o,
     output logic                 failed_o,     // the next packet could not be read
     output logic [31:0]          failed_addr_o,
+    output logic                 awake_o,      // the next edge of clk_i changes something, packet_take_i apart
 
     // memory controller
     output logic                 desc_valid_o,
@@ -137,6 +138,7 @@ module ring_fetcher
   assign packet_valid_o = !fifo_empty && !hold_i;
   assign failed_o       = failed_q && fifo_empty && !hold_i;
   assign head_o         = head_q;
+  assign awake_o        = desc_valid_o || data_valid_i || hold_i || error_i || set_head_i;
 
   logic unused;
   assign unused = &{1'b0, fifo_full};

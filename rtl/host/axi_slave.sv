@@ -21,6 +21,7 @@ module axi_slave #(
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
+    output logic                   busy_o,  // something is inside, or on its way behind this module
     // from the host
     input  logic [    IdWidth-1:0] s_axi_awid,
     input  logic [           31:0] s_axi_awaddr,
@@ -319,6 +320,12 @@ module axi_slave #(
       .valid_o(s_axi_rvalid),
       .ready_i(s_axi_rready)
   );
+
+  // A burst counts as forwarded until its response, or last data, is here: so the buffers behind this module are empty
+  // when it rests.
+  assign busy_o = write_state_q != WriteForward || read_state_q != ReadForward || write_count_q != '0
+                  || data_count_q != '0 || read_count_q != '0 || aw_valid || w_valid || ar_valid || m_awvalid_o
+                  || s_axi_bvalid || s_axi_rvalid;
 
   // ---------------------------------------------------------------- rules of the neighbours
   `NPU_ASSERT_HANDSHAKE(HostAwHolds, s_axi_awvalid, s_axi_awready,

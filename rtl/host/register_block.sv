@@ -24,6 +24,7 @@ module register_block
 ) (
     input  logic         clk_i,
     input  logic         rst_ni,
+    input  logic         test_enable_i,        // no clock rests
     // AXI4-Lite; addresses are offsets in the register window
     input  logic [ 15:0] s_axil_awaddr,
     input  logic [  2:0] s_axil_awprot,
@@ -114,8 +115,27 @@ module register_block
   // Traffic that ends after the request may raise events, so state is cleared both at the request and at completion.
   assign return_to_reset = soft_reset || ring_enable_clear_i;
 
+  // Traffic and events wake the registers. An access and its pulse take a few clocks, in which nothing else may show:
+  // they stay awake for MostClocks more.
+  localparam int unsigned MostClocks = 7;
+  logic [2:0] left_q;
+  logic wake, regs_clk;
+  assign wake = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid || s_axil_rvalid
+                || irq_done_i || irq_error_i || irq_command_i
+                || ring_enable_clear_i || ring_tail_clear_i || ring_tail_set_i || !rst_ni;
+  always_ff @(posedge clk_i) begin
+    if (wake) left_q <= 3'(MostClocks);
+    else if (left_q != '0) left_q <= left_q - 3'd1;
+  end
+  clock_gate u_gate (
+      .clk_i,
+      .enable_i(wake || left_q != '0),
+      .test_enable_i,
+      .clk_o   (regs_clk)
+  );
+
   npu_regs u_regs (
-      .clk  (clk_i),
+      .clk  (regs_clk),
       .rst_n(rst_ni),
       .s_axil_awready,
       .s_axil_awvalid,
@@ -199,7 +219,7 @@ module register_block
   end
 
   // The generated strobe is high in the cycle of the write; one cycle later the tail holds the new value.
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge regs_clk) begin
     if (!rst_ni) ring_tail_write_q <= 1'b0;
     else ring_tail_write_q <= hwif_out.RING_TAIL.slot.swmod;
   end

@@ -22,6 +22,7 @@ module activation_feeder
     input  logic                    clk_i,
     input  logic                    rst_ni,
     input  logic                    abort_i,
+    output logic                    awake_o,          // the next edge of clk_i changes something
 
     input  logic                    panel_valid_i,
     output logic                    panel_next_o,
@@ -208,6 +209,7 @@ module activation_feeder
   assign row_n_o           = out_tag.n_count;
   assign row_many_o        = out_tag.many;
   assign row_n_tiles_o     = out_tag.n_tiles;
+  assign awake_o           = read_o || flight_q || row_next_i;
   assign rows_left_o       = panel_valid_i || flight_q || row_valid_o;
 
   logic unused;

@@ -21,6 +21,7 @@ module epilogue_loader
     input  logic                 clk_i,
     input  logic                 rst_ni,
     input  logic                 abort_i,
+    output logic                 awake_o,        // the next edge of clk_i changes something
 
     // the block; changes only with block_next_i
     input  logic                 block_valid_i,
@@ -129,6 +130,8 @@ module epilogue_loader
       end
     end
   end
+
+  assign awake_o = state_d != state_q || desc_valid_o || (asked_q && data_valid_i);
 
   localparam int unsigned EntryBeats = Tile / BeatWords;
   assign row_scale_o = rows_q[row_i[RowBits-1:0]];

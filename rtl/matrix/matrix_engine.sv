@@ -26,6 +26,8 @@ module matrix_engine
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
+    input  logic                 test_enable_i,  // no clock rests
+    output logic                 awake_o,        // commands are inside, or rows in the array
     input  logic                 abort_i,
 
     output logic                 ready_o,      // a command may start
@@ -88,7 +90,14 @@ module matrix_engine
   assign ready_o = 2'(accepted_q - done_q) != 2'd2;
   assign busy_o  = accepted_q != done_q;
 
-  always_ff @(posedge clk_i) begin
+  logic start_clk;
+  clock_gate u_start_gate (
+      .clk_i,
+      .enable_i(start_i),  // nothing else writes the commands
+      .test_enable_i,
+      .clk_o   (start_clk)
+  );
+  always_ff @(posedge start_clk) begin
     if (start_i) command_q[accepted_q[0]] <= command_i;
   end
   always_ff @(posedge clk_i) begin
@@ -111,6 +120,10 @@ module matrix_engine
   matrix_command_t w_command [Walks];
   logic a_idle, b_idle;
 
+  // A part of the engine takes its clock while it is awake by its own account, and for an abort or a reset.
+  logic stops;
+  assign stops = abort_i || !rst_ni;
+
   // A loader takes the next command when all operands of the last one have arrived, so a bus error has one owner.
   // The drain takes the next command when the last one's results are in memory.
   assign w_free = {w_ended_q[WalkDrain] == done_q, 1'b1, 1'b1, b_idle, a_idle};
@@ -118,6 +131,16 @@ module matrix_engine
   for (genvar i = 0; i < Walks; i++) begin : g_walk
     // The walker's command, or its next one.
     assign w_command[i] = command_q[w_ended_q[i][0]];
+
+    // A walker moves with the start of a command and from block to block.
+    logic walk_start, walk_clk;
+    assign walk_start = !w_valid[i] && w_ended_q[i] != accepted_q && w_free[i];
+    clock_gate u_gate (
+        .clk_i,
+        .enable_i(walk_start || w_next[i] || stops),
+        .test_enable_i,
+        .clk_o   (walk_clk)
+    );
 
     block_iterator #(
         .Tile       (Tile),
@@ -127,10 +150,10 @@ module matrix_engine
         .AccEntries (AccEntries),
         .WholeK     (i == WalkDrain)
     ) u_iterator (
-        .clk_i,
+        .clk_i      (walk_clk),
         .rst_ni,
         .abort_i,
-        .start_i    (!w_valid[i] && w_ended_q[i] != accepted_q && w_free[i]),
+        .start_i    (walk_start),
         .command_i  (w_command[i]),
         .next_i     (w_next[i]),
         .valid_o    (w_valid[i]),
@@ -149,9 +172,11 @@ module matrix_engine
         .flat_o     (w_flat[i])
     );
 
-    always_ff @(posedge clk_i) begin
-      if (!rst_ni || abort_i) w_ended_q[i] <= '0;
-      else w_ended_q[i] <= w_ended_q[i] + 2'(w_end[i]);
+    logic [1:0] ended_q;
+    assign w_ended_q[i] = ended_q;
+    always_ff @(posedge walk_clk) begin
+      if (!rst_ni || abort_i) ended_q <= '0;
+      else ended_q <= ended_q + 2'(w_end[i]);
     end
   end
 
@@ -193,6 +218,20 @@ module matrix_engine
   end
 
   // ---- operands --------------------------------------------------------------------------
+  logic a_awake, b_awake, loader_a_clk, loader_b_clk;
+  clock_gate u_loader_a_gate (
+      .clk_i,
+      .enable_i(a_awake || stops),
+      .test_enable_i,
+      .clk_o   (loader_a_clk)
+  );
+  clock_gate u_loader_b_gate (
+      .clk_i,
+      .enable_i(b_awake || stops),
+      .test_enable_i,
+      .clk_o   (loader_b_clk)
+  );
+
   logic a_read, b_read, a_free, b_free;
   logic [1:0] a_write, b_write;
   logic [3:0] a_write_bytes, b_write_bytes;
@@ -208,9 +247,10 @@ module matrix_engine
       .BlockX     (BlockM),
       .AddrBits   (AAddrBits)
   ) u_loader_a (
-      .clk_i,
+      .clk_i          (loader_a_clk),
       .rst_ni,
       .abort_i,
+      .awake_o        (a_awake),
       .panel_valid_i  (w_valid[WalkA] && a_go),
       .panel_next_o   (w_next[WalkA]),
       .kind_i         (w_command[WalkA].kind),
@@ -246,9 +286,10 @@ module matrix_engine
       .BlockX     (BlockN),
       .AddrBits   (BAddrBits)
   ) u_loader_b (
-      .clk_i,
+      .clk_i          (loader_b_clk),
       .rst_ni,
       .abort_i,
+      .awake_o        (b_awake),
       .panel_valid_i  (w_valid[WalkB] && b_go),
       .panel_next_o   (w_next[WalkB]),
       .kind_i         (w_command[WalkB].kind),
@@ -307,6 +348,20 @@ module matrix_engine
   );
 
   // ---- feeders ------------------------------------------------------------------------------
+  logic weights_awake, rows_awake, weights_clk, rows_clk;
+  clock_gate u_weights_gate (
+      .clk_i,
+      .enable_i(weights_awake || stops),
+      .test_enable_i,
+      .clk_o   (weights_clk)
+  );
+  clock_gate u_rows_gate (
+      .clk_i,
+      .enable_i(rows_awake || stops),
+      .test_enable_i,
+      .clk_o   (rows_clk)
+  );
+
   logic shadow_free, shadow_start, shadow_pending_q;
   logic weight_write;
   logic [LaneBits-1:0] weight_row;
@@ -318,9 +373,10 @@ module matrix_engine
       .AddrBits(BAddrBits),
       .ManyRows(ManyRows)
   ) u_weights (
-      .clk_i,
+      .clk_i         (weights_clk),
       .rst_ni,
       .abort_i,
+      .awake_o       (weights_awake),
       .panel_valid_i (w_valid[WalkWeight]),
       .panel_next_o  (w_next[WalkWeight]),
       .k_rows_i      (!w_command[WalkWeight].trans_b),
@@ -366,9 +422,10 @@ module matrix_engine
       .AccAddrBits(CAddrBits),
       .ManyRows   (ManyRows)
   ) u_rows (
-      .clk_i,
+      .clk_i            (rows_clk),
       .rst_ni,
       .abort_i,
+      .awake_o          (rows_awake),
       .panel_valid_i    (w_valid[WalkRow]),
       .panel_next_o     (w_next[WalkRow]),
       .kind_i           (w_command[WalkRow].kind),
@@ -456,6 +513,7 @@ module matrix_engine
   end
 
   logic [EntryBits-1:0] sum_in, sum_out, acc_data, result_data;
+  logic array_busy;
   assign sum_in = pipe_q[2].first ? '0 : acc_data;
 
   systolic_array #(
@@ -471,11 +529,18 @@ module matrix_engine
       .swap_i        (row_tile_first),
       .data_i        (row),
       .sum_i         (sum_in),
-      .sum_o         (sum_out)
+      .sum_o         (sum_out),
+      .busy_o        (array_busy)
   );
 
   // ---- accumulators and results ---------------------------------------------------------------------
-  logic drain_read;
+  logic drain_read, drain_awake, drain_clk;
+  clock_gate u_drain_gate (
+      .clk_i,
+      .enable_i(drain_awake || stops),
+      .test_enable_i,
+      .clk_o   (drain_clk)
+  );
 
   tile_memory #(
       .Width(EntryBits),
@@ -510,9 +575,10 @@ module matrix_engine
       .BlockN   (WideBlockN),
       .RingBits (CAddrBits)
   ) u_drain (
-      .clk_i,
+      .clk_i        (drain_clk),
       .rst_ni,
       .abort_i,
+      .awake_o      (drain_awake),
       .block_valid_i(w_valid[WalkDrain]),
       .block_next_o (w_next[WalkDrain]),
       .command_i    (w_command[WalkDrain]),
@@ -540,7 +606,8 @@ module matrix_engine
       .data_o       (c_data_o)
   );
 
-  assign done_o = w_ended_q[WalkDrain] != done_q && c_idle_i;
+  assign done_o  = w_ended_q[WalkDrain] != done_q && c_idle_i;
+  assign awake_o = busy_o || array_busy;
 
   assign macs_o        = row_issue ? 16'(row_k) * 16'(row_n) : 16'd0;
   assign stall_write_o = row_valid && weights_ok && !(sums_ok && room_ok);

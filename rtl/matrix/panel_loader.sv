@@ -31,6 +31,7 @@ module panel_loader
     input  logic                 clk_i,
     input  logic                 rst_ni,
     input  logic                 abort_i,
+    output logic                 awake_o,       // the next edge of clk_i changes something
 
     // the panel to ask for next
     input  logic                 panel_valid_i,
@@ -91,6 +92,7 @@ module panel_loader
 
   assign desc_valid_o = panel_valid_i && held_q != 2'd2 && !pending_full;
   assign panel_next_o = desc_valid_o && desc_ready_i;
+  assign awake_o      = panel_next_o || data_valid_i || free_i;
 
   logic [31:0] k_first, k_count;  // elements
   logic [1:0] k_shift, x_shift;   // log2: elements of a word, bytes of an element

@@ -20,6 +20,7 @@ module result_drain
     input  logic                   clk_i,
     input  logic                   rst_ni,
     input  logic                   abort_i,
+    output logic                   awake_o,        // the next edge of clk_i changes something
 
     // the result block to write next
     input  logic                   block_valid_i,
@@ -111,7 +112,7 @@ module result_drain
   dim_t scale_row, scale_tile, bias_tile;
   fp32_t row_scale;
   logic [EntryBits-1:0] column_scales, bias, result;
-  logic result_valid;
+  logic result_valid, loader_awake, epilogue_busy;
 
   epilogue_loader #(
       .DataWidth(DataWidth),
@@ -122,6 +123,7 @@ module result_drain
       .clk_i,
       .rst_ni,
       .abort_i,
+      .awake_o        (loader_awake),
       .block_valid_i,
       .block_next_i   (block_next_o),
       .command_i,
@@ -151,6 +153,7 @@ module result_drain
       .clk_i,
       .rst_ni,
       .abort_i,
+      .busy_o         (epilogue_busy),
       .command_i,
       .valid_i        (flight_q && !plain),
       .sums_i         (read_data_i),
@@ -192,6 +195,9 @@ module result_drain
     else
       room_q <= room_q - ($clog2(QueueDepth) + 1)'(read_valid_o) + ($clog2(QueueDepth) + 1)'(queue_pop);
   end
+
+  assign awake_o = read_valid_o || flight_q || epilogue_busy || !queue_empty || desc_valid_o || loader_awake
+                   || block_next_o;
 
   logic announced_q, last_tile, tile_end, entry_end;
   logic [3:0] beat_q;

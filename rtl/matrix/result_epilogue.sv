@@ -19,6 +19,7 @@ module result_epilogue
     input  logic               clk_i,
     input  logic               rst_ni,
     input  logic               abort_i,
+    output logic               busy_o,        // entries are under way
     input  matrix_command_t    command_i,     // stable while entries are under way
 
     input  logic               valid_i,
@@ -145,6 +146,7 @@ module result_epilogue
     end
   end
   assign valid_o = valid_q[Biased];
+  assign busy_o  = valid_q != '0;
 
   logic unused;
   assign unused = &{1'b0, command_i.src1, command_i.src2, command_i.dst, command_i.batch0, command_i.batch1,

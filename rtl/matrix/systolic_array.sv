@@ -34,7 +34,8 @@ module systolic_array
     input  logic                    swap_i,   // this and the following rows use the new weights
     input  logic [Tile*32-1:0]      data_i,
     input  logic [Tile*32-1:0]      sum_i,    // three clocks after the row's data_i
-    output logic [Tile*32-1:0]      sum_o     // Tile clocks after sum_i
+    output logic [Tile*32-1:0]      sum_o,    // Tile clocks after sum_i
+    output logic                    busy_o    // rows are inside
 );
   typedef fp32_t row_t [Tile];
   typedef fp32_t skew_t [Tile*(Tile+1)];
@@ -77,6 +78,8 @@ module systolic_array
   always_ff @(posedge clk_i) begin
     if (valid_i || valid_q != '0) skew_q <= enter(data, skew_q);
   end
+
+  assign busy_o = valid_q != '0 || add_q != '0;
 
   for (genvar r = 0; r < Tile; r++) begin : g_rows
     systolic_row #(

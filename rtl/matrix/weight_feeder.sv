@@ -16,6 +16,7 @@ module weight_feeder
     input  logic                    clk_i,
     input  logic                    rst_ni,
     input  logic                    abort_i,
+    output logic                    awake_o,        // the next edge of clk_i changes something
 
     input  logic                    panel_valid_i,
     output logic                    panel_next_o,
@@ -131,6 +132,7 @@ module weight_feeder
   assign release_block  = weight_row_o == LaneBits'(Tile - 1);
   assign weight_write_o = block_valid && (weight_row_o != '0 || shadow_free_i);
   assign shadow_start_o = weight_write_o && weight_row_o == '0;
+  assign awake_o        = read_o || flight_q || weight_write_o;
   // Weights of rows past the end of K are zero.
   assign weight_o       = ({1'b0, weight_row_o} < block_k) ? row : '0;
 

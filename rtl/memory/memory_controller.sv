@@ -22,6 +22,7 @@ module memory_controller
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
+    input  logic                   test_enable_i,  // no clock rests
     input  logic [2:0]             prot_i,         // AxPROT of the channels' accesses; the host's have their own
     // Held high until idle_o: every channel drops its work and lets the bus drain.
     input  logic                   abort_i,
@@ -109,6 +110,15 @@ module memory_controller
   localparam int unsigned ReadIndexBits  = $clog2(ReadRequests);
   localparam int unsigned WriteIndexBits = $clog2(WriteRequests);
 
+  // A request wakes the arbiters and the registers of m_axi; what is on its way to m_axi holds them.
+  logic bus_clk, bus_busy;
+  clock_gate u_bus_gate (
+      .clk_i,
+      .enable_i(bus_busy || !rst_ni),
+      .test_enable_i,
+      .clk_o   (bus_clk)
+  );
+
   // ---- read channels -------------------------------------------------------------
   logic [NumReads-1:0] ar_valid, r_valid, rd_idle, rd_error;
   logic [ReadRequests-1:0] ar_request, ar_grant;
@@ -118,11 +128,20 @@ module memory_controller
   logic ar_free;
 
   for (genvar i = 0; i < NumReads; i++) begin : g_read
+    // A descriptor or an abort wakes the channel; what it has accepted holds it. Data comes only while it is held.
+    logic channel_clk;
+    clock_gate u_gate (
+        .clk_i,
+        .enable_i(rd_desc_valid_i[i] || !rd_idle[i] || abort_i || !rst_ni),
+        .test_enable_i,
+        .clk_o   (channel_clk)
+    );
+
     dma_read #(
         .DataWidth  (DataWidth),
         .BufferBeats((i == ReadCommand) ? 32 : 128)
     ) u_channel (
-        .clk_i,
+        .clk_i          (channel_clk),
         .rst_ni,
         .abort_i,
         .desc_valid_i   (rd_desc_valid_i[i]),
@@ -154,7 +173,7 @@ module memory_controller
   round_robin #(
       .Requests(ReadRequests)
   ) u_ar_arbiter (
-      .clk_i,
+      .clk_i    (bus_clk),
       .rst_ni,
       .request_i(ar_request),
       .advance_i(ar_free && ar_request != '0),
@@ -164,12 +183,12 @@ module memory_controller
 
   assign host_arready_o = ar_grant[0] && ar_free;
 
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge bus_clk) begin
     if (!rst_ni) m_axi_arvalid <= 1'b0;
     else if (ar_free) m_axi_arvalid <= ar_request != '0;
   end
 
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge bus_clk) begin
     if (ar_free && ar_request != '0) begin
       m_axi_arid    <= {4'(ar_index), 4'd0};
       m_axi_arsize  <= FullSize;
@@ -212,11 +231,20 @@ module memory_controller
 
   logic w_valid_out, w_last_out;
   for (genvar i = 0; i < NumWrites; i++) begin : g_write
+    // A descriptor or an abort wakes the channel; what it has accepted holds it, to the last response.
+    logic channel_clk;
+    clock_gate u_gate (
+        .clk_i,
+        .enable_i(wr_desc_valid_i[i] || !wr_idle[i] || abort_i || !rst_ni),
+        .test_enable_i,
+        .clk_o   (channel_clk)
+    );
+
     dma_write #(
         .DataWidth  (DataWidth),
         .BufferBeats(64)
     ) u_channel (
-        .clk_i,
+        .clk_i       (channel_clk),
         .rst_ni,
         .abort_i,
         .desc_valid_i(wr_desc_valid_i[i]),
@@ -251,7 +279,7 @@ module memory_controller
   round_robin #(
       .Requests(WriteRequests)
   ) u_aw_arbiter (
-      .clk_i,
+      .clk_i    (bus_clk),
       .rst_ni,
       .request_i(aw_request),
       .advance_i(order_push),
@@ -264,7 +292,7 @@ module memory_controller
       .Width(WriteIndexBits),
       .Depth(WritesAhead)
   ) u_order (
-      .clk_i,
+      .clk_i  (bus_clk),
       .rst_ni,
       .clear_i(1'b0),
       .push_i (order_push),
@@ -278,12 +306,12 @@ module memory_controller
 
   assign host_awready_o = aw_grant[0] && order_push;
 
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge bus_clk) begin
     if (!rst_ni) m_axi_awvalid <= 1'b0;
     else if (aw_free) m_axi_awvalid <= order_push;
   end
 
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge bus_clk) begin
     if (order_push) begin
       m_axi_awid    <= {4'(aw_index), 4'd0};
       m_axi_awsize  <= FullSize;
@@ -328,12 +356,12 @@ module memory_controller
   assign w_take        = w_free && !order_empty && w_valid_out;
   assign host_wready_o = w_free && !order_empty && w_owner == WriteIndexBits'(ClientHost);
 
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge bus_clk) begin
     if (!rst_ni) m_axi_wvalid <= 1'b0;
     else if (w_free) m_axi_wvalid <= w_take;
   end
 
-  always_ff @(posedge clk_i) begin
+  always_ff @(posedge bus_clk) begin
     if (w_take) begin
       m_axi_wdata <= w_data_out;
       m_axi_wstrb <= w_strb_out;
@@ -344,6 +372,9 @@ module memory_controller
   assign host_bvalid_o = m_axi_bvalid && m_axi_bid[7:4] == 4'(ClientHost);
   assign host_b_o      = '{id: m_axi_bid[3:0], resp: m_axi_bresp};
   assign m_axi_bready  = 1'b1;
+
+  assign bus_busy = ar_request != '0 || aw_request != '0 || !order_empty
+                    || m_axi_arvalid || m_axi_awvalid || m_axi_wvalid;
 
   // ---- state ----------------------------------------------------------------------
   assign idle_o        = (&rd_idle) && (&wr_idle);

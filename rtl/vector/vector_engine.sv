@@ -21,6 +21,7 @@ module vector_engine
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
+    input  logic                 test_enable_i,    // no clock rests
     input  logic                 abort_i,
 
     input  logic                 start_i,          // pulse while idle
@@ -149,13 +150,22 @@ module vector_engine
   dma_desc_t gather_desc;
 
   for (genvar s = 0; s < Inputs; s++) begin : g_inputs
+    // A command wakes all inputs, those that it uses stay awake to its end.
+    logic input_clk;
+    clock_gate u_gate (
+        .clk_i,
+        .enable_i(start_i || (busy_q && command_i.streams[s].enable) || abort_i || !rst_ni),
+        .test_enable_i,
+        .clk_o   (input_clk)
+    );
+
     stream_input #(
         .DataWidth  (DataWidth),
         .Lanes      (Lanes),
         .RowElements(RowElements),
         .BeatBits   (BeatBits)
     ) u_input (
-        .clk_i,
+        .clk_i            (input_clk),
         .rst_ni,
         .abort_i,
         // For a gather, row_gatherer generates the transfers of stream 0.

@@ -22,6 +22,9 @@ __all__ = [
     "parse_config",
 ]
 
+LOCKSTEP = "lockstep-"
+"""Begins the name of a configuration whose board compares the device with one without clock gating."""
+
 
 def config_names() -> list[str]:
     """Names of the configurations that exist, sorted."""
@@ -60,10 +63,15 @@ def load_config(config: str) -> NpuConfig:
     Args:
         config: the name of a file in `rtl/configs`; `random-<seed>`, which `echo_sim.random_config` draws; or
             the path of a TOML file, whose configuration has the file's name and a hash of its values.
+            `lockstep-` before any of these puts a second device without clock gating on the board, and compares
+            all outputs in every clock.
 
     Raises:
         ConfigError: no such configuration (the message lists those that exist), or `parse_config` refuses it.
     """
+    if config.startswith(LOCKSTEP):
+        hardware = load_config(config.removeprefix(LOCKSTEP))
+        return dataclasses.replace(hardware, name=LOCKSTEP + hardware.name)
     if config in config_names():
         path = CONFIGS / f"{config}.toml"
         return parse_config(config, path.read_text(encoding="utf-8"), f"rtl/configs/{path.name}")

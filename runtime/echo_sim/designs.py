@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from echo_sim.config import load_config
+from echo_sim.config import LOCKSTEP, load_config
 from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
 
 
@@ -86,7 +86,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
     """
     hardware = load_config(config)
     sources, includes = read_file_list(rtl / "npu.f")
-    checkers = [CHECKERS / f"{name}_checker.sv" for name in ("axi_prot", "turn", "counter")]
+    checkers = [CHECKERS / f"{name}_checker.sv" for name in ("axi_prot", "turn", "counter", "lockstep")]
     board = [
         BOARD / name
         for name in (
@@ -102,7 +102,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
         name=f"{hardware.name}{tree_tag(rtl)}",
         top="npu_tb",
         sources=(*sources, *AXI_CHECKERS, *checkers, *board),
-        parameters=hardware.parameters(),
+        parameters=hardware.parameters() | {"Lockstep": int(hardware.name.startswith(LOCKSTEP))},
         includes=(rtl, BOARD, CHECKERS, *includes),
         control=(WAIVERS, BOARD / "public.vlt"),
         cpp=tuple(

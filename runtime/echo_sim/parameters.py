@@ -26,6 +26,7 @@ class NpuConfig:
     block_n_tiles: int
     acc_entries: int
     queue_depth: int
+    clock_gating: int
 
     @property
     def bus_bytes(self) -> int:
@@ -58,8 +59,9 @@ LEGAL: Mapping[str, tuple[int, ...]] = {
     "block_n_tiles": _powers(1, 64),
     "acc_entries": _powers(16, 65536),
     "queue_depth": _powers(16, 128),
+    "clock_gating": (0, 1),
 }
-"""The values that each key can have: powers of two. RULES restrict how they combine."""
+"""The values that each key can have. RULES restrict how they combine."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,4 +131,6 @@ def check(config: NpuConfig, where: str) -> None:
 
 
 def legal_values(key: str) -> str:
+    if LEGAL[key][0] == 0:
+        return " or ".join(map(str, LEGAL[key]))
     return f"a power of two from {LEGAL[key][0]} to {LEGAL[key][-1]}"

@@ -43,12 +43,23 @@ module command_processor_tb
     assign error_addr[i] = in[12+i];
   end
 
+  // The unit's clock rests when the unit says so.
+  logic awake, unit_clk;
+  clock_gate gate (
+      .clk_i        (clk),
+      .enable_i     (awake || !in[0][0]),
+      .test_enable_i(1'b0),
+      .clk_o        (unit_clk)
+  );
+
   command_processor #(
       .DataWidth (DataWidth),
       .QueueDepth(QueueDepth)
   ) dut (
-      .clk_i               (clk),
+      .clk_i               (unit_clk),
       .rst_ni              (in[0][0]),
+      .awake_o             (awake),
+      .free_clk_i          (clk),
       .soft_reset_i        (in[0][1]),
       .clear_error_i       (in[0][2]),
       .cmd_packet_i        (packet),

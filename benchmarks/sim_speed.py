@@ -1,9 +1,10 @@
 """Speed of the RTL simulation: this harness, Verilator alone, and cocotb as new users run it.
 
-One packet program runs on the same RTL in three simulators: (a) the backend rtlmodel; (b) a plain C++ loop
-around the same board, which is the limit; (c) npu_top under cocotb with every signal public, the clock from
-cocotb's Clock, memory behind cocotbext-axi's AxiRam and registers through its AxiLiteMaster. (a) and (b)
-alternate, many times.
+Each load of benchmarks.sim_speed_loads is a packet program. It runs on the same RTL in three simulators:
+(a) the backend rtlmodel; (b) a plain C++ loop around the same board, which is the limit; (c), for one load,
+npu_top under cocotb with every signal public, the clock from cocotb's Clock, memory behind cocotbext-axi's
+AxiRam and registers through its AxiLiteMaster. (a) and (b) alternate, many times. With --since, (d) is the
+plain loop around the board of an earlier commit, in turn with them.
 
 The measure is simulated cycles per second of processor time, summed over all processes involved. On an idle
 machine that is wall time; on a busy one it remains comparable. The best run counts, since other load only
@@ -23,7 +24,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import echo_npu
-from benchmarks.sim_speed_replay import RING_SLOTS, Replay, heavy, layer, same_result
+from benchmarks.sim_speed_loads import LOADS
+from benchmarks.sim_speed_replay import RING_SLOTS, Replay, same_result
+from benchmarks.sim_speed_since import earlier_program
 from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.device import Device
 from echo_npu.model.memory import DeviceMemory
@@ -36,6 +39,8 @@ COCOTB_MODULE: Final = "benchmarks.sim_speed_cocotb"
 COCOTB_TIMEOUT_S: Final = 1800.0
 
 HOST_PACKETS: Final = 700
+LAYER: Final = "layer"
+"""The load that is short enough for plain cocotb."""
 GOALS: Final = {
     "harness_to_bare": 0.95,
     "harness_to_cocotb": 20.0,
@@ -80,8 +85,11 @@ def run_harness(replay: Replay, device: Device, expected: DeviceMemory) -> Run:
     simulator = ~backend.simulator.pid << 3 | 2  # Linux's number of that process's clock of processor time
     busy, cycles = device.counters()["busy_cycles"], backend.statistics()["cycles"]
     wall, host, cpu = time.perf_counter(), time.process_time(), time.clock_gettime(simulator)
-    device.submit_batch(replay.slots)
-    device.wait()
+    if replay.slots:
+        device.submit_batch(replay.slots)
+        device.wait()
+    if replay.idle_cycles:
+        backend.wait_irq(replay.idle_cycles)
     wall, host = time.perf_counter() - wall, time.process_time() - host
     cpu = time.clock_gettime(simulator) - cpu + host
     cycles = int(backend.statistics()["cycles"] - cycles)
@@ -89,9 +97,8 @@ def run_harness(replay: Replay, device: Device, expected: DeviceMemory) -> Run:
     return Run(cycles, busy, cpu, wall, same_result(backend.memory, expected), host)
 
 
-def run_bare(replay: Replay, expected: DeviceMemory) -> Run:
-    """Run it in the plain loop, in a process of its own."""
-    program = build.build(bare_design(replay.config, BARE_MAIN)) / "npu_tb"
+def run_bare(program: Path, replay: Replay, expected: DeviceMemory) -> Run:
+    """Run it in the plain loop `program`, in a process of its own."""
     memory = DeviceMemory()
     replay.fill(memory)
     with tempfile.NamedTemporaryFile("w", suffix=".script") as script:
@@ -140,13 +147,23 @@ def _figures(runs: Sequence[Run]) -> dict[str, Any]:
     return {"runs": len(runs), "cycles_per_s": best.speed, "best": asdict(best)}
 
 
-def compare(replay: Replay, device: Device, rounds: int, *, cocotb: bool) -> dict[str, Any]:
-    """Return the program's figures in each simulator, and their ratios."""
+def compare(
+    replay: Replay, device: Device, rounds: int, *, cocotb: bool = False, earlier: Path | None = None
+) -> dict[str, Any]:
+    """Return the program's figures in each simulator, and their ratios.
+
+    Args:
+        cocotb: whether plain cocotb runs it, too.
+        earlier: the plain loop of an earlier commit.
+    """
     expected = replay.expected()
-    harness, bare = [], []
+    program = build.build(bare_design(replay.config, BARE_MAIN)) / "npu_tb"
+    harness, bare, before = [], [], []
     for _ in range(rounds):
         harness.append(run_harness(replay, device, expected))
-        bare.append(run_bare(replay, expected))
+        bare.append(run_bare(program, replay, expected))
+        if earlier:
+            before.append(run_bare(earlier, replay, expected))
     runs = [*harness, *bare]
     report: dict[str, Any] = {
         "name": replay.name,
@@ -156,6 +173,10 @@ def compare(replay: Replay, device: Device, rounds: int, *, cocotb: bool) -> dic
         "harness_to_bare": _best(harness).speed / _best(bare).speed,
         "same_cycles": len({run.busy_cycles for run in runs}) == 1,
     }
+    if before:
+        runs += before
+        report["since"] = _figures(before)
+        report["bare_to_since"] = _best(bare).speed / _best(before).speed
     if cocotb:
         slow = run_cocotb(replay, expected)
         runs.append(slow)
@@ -207,23 +228,42 @@ def open_seconds(config: str, rounds: int) -> dict[str, Any]:
     return {"open_s": min(wall for wall, _ in runs), "open_cpu_s": min(cpu for _, cpu in runs)}
 
 
-def measure(config: str, *, quick: bool = False, cocotb: bool = True) -> dict[str, Any]:
+def measure(
+    config: str,
+    *,
+    quick: bool = False,
+    cocotb: bool = True,
+    loads: Sequence[str] = tuple(LOADS),
+    since: str = "",
+) -> dict[str, Any]:
     """The whole report, as plain data.
 
     Args:
         config: the hardware configuration.
+        loads: names of LOADS.
+        since: an earlier commit; its board runs the loads as well.
         quick: a few short runs, to see that everything works; the figures mean little then.
         cocotb: whether (c) is measured; it is built from scratch the first time, which takes minutes.
+
+    Raises: as `earlier_program`.
     """
+    earlier = earlier_program(since, config, BARE_MAIN) if since else None
     with echo_npu.open("rtlmodel", config, ring_slots=RING_SLOTS) as device:
-        small = layer(config)
-        programs = [compare(small, device, 2 if quick else 20, cocotb=cocotb)]
-        if not quick:
-            programs.append(compare(heavy(config), device, 5, cocotb=False))
-        host = host_overhead(small, device, 1 if quick else 3)
+        programs = [
+            compare(
+                LOADS[name](config),
+                device,
+                2 if quick else 10,
+                cocotb=cocotb and name == LAYER,
+                earlier=earlier,
+            )
+            for name in ((LAYER,) if quick else loads)
+        ]
+        host = host_overhead(LOADS[LAYER](config), device, 1 if quick else 3)
     host |= open_seconds(config, 1 if quick else 3)
     return {
         "config": config,
+        "since": since,
         "measure": "cycles for each second of processor time, best run",
         "programs": programs,
         "host": host,
@@ -250,6 +290,7 @@ def lines(report: dict[str, Any]) -> list[str]:
     """The report for people."""
     text = [f"configuration {report['config']}; {report['measure']}"]
     names = {"harness": "this harness", "bare": "bare Verilator loop", "cocotb": "cocotb, AxiRam"}
+    names["since"] = f"bare loop, {report['since'][:12]}"
     for program in report["programs"]:
         busy = program["harness"]["best"]["busy_cycles"]
         text.append(f"{program['name']}: {program['packets']} packets, {busy} cycles")
@@ -260,6 +301,8 @@ def lines(report: dict[str, Any]) -> list[str]:
         for key, name in (("harness_to_bare", "harness / bare"), ("harness_to_cocotb", "harness / cocotb")):
             if key in program:
                 text.append(f"  {name:22} {program[key]:11.3f}            (goal: {GOALS[key]:g} or more)")
+        if "bare_to_since" in program:
+            text.append(f"  {'bare / earlier':22} {program['bare_to_since']:11.3f}")
         text.append(
             f"  {'results':22} {'all as the functional model' if program['same_results'] else 'DIFFER'}"
         )
@@ -279,13 +322,27 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--config", default="default", help="hardware configuration (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="a few short runs")
+    parser.add_argument("--quick", action="store_true", help="a few short runs of one load")
+    parser.add_argument(
+        "--load", action="append", choices=tuple(LOADS), help="measure this load (default: all); repeatable"
+    )
+    parser.add_argument("--since", default="", metavar="COMMIT", help="measure an earlier commit in turn")
     parser.add_argument(
         "--no-cocotb", action="store_true", help="leave out (c), which takes minutes to build"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     arguments = parser.parse_args()
-    report = measure(arguments.config, quick=arguments.quick, cocotb=not arguments.no_cocotb)
+    try:
+        report = measure(
+            arguments.config,
+            quick=arguments.quick,
+            cocotb=not arguments.no_cocotb,
+            loads=arguments.load or tuple(LOADS),
+            since=arguments.since,
+        )
+    except (ValueError, build.BuildError) as error:
+        print(error, file=sys.stderr)
+        return 2
     print(json.dumps(report, indent=2) if arguments.json else "\n".join(lines(report)))
     wrong = failures(report)
     for failure in wrong:

@@ -41,6 +41,7 @@ class Replay:
         before: device memory before it runs.
         library: packets that fill program memory, to be run once.
         slots: its packets; they leave what they read as it was, so they can be run again.
+        idle_cycles: the device rests for so many cycles behind them.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Replay:
     before: Content
     library: tuple[bytes, ...]
     slots: tuple[bytes, ...]
+    idle_cycles: int = 0
 
     def repeated(self, name: str, slots: int) -> Replay:
         """The program over and over, until it has at least `slots` packets."""
@@ -75,7 +77,8 @@ class Replay:
     def script(self, ring: DeviceMemory) -> str:
         """The register accesses that run it, for simulators without this runtime; the packets go into `ring`.
 
-        Lines: "write OFFSET VALUE", "wait" until all is finished, "measure": what follows is the program.
+        Lines: "registers STATUS IRQ_STATUS BUSY_CYCLES", their offsets; "write OFFSET VALUE"; "wait" until
+        all is finished; "spin CYCLES"; "measure": what follows is the program.
         """
         if len(self.slots) >= RING_SLOTS:
             raise ValueError(f"{self.name} has {len(self.slots)} packets; the ring takes {RING_SLOTS - 1}")
@@ -85,7 +88,8 @@ class Replay:
             words = np.frombuffer(slot, dtype=np.uint32).tolist()
             writes += [(regs.CMD_WINDOW + 4 * index, word) for index, word in enumerate(words)]
             writes.append((regs.DOORBELL, 1))
-        lines = [f"write {offset} {value}" for offset, value in writes]
+        lines = [f"registers {regs.STATUS} {regs.IRQ_STATUS} {regs.BUSY_CYCLES}"]
+        lines += [f"write {offset} {value}" for offset, value in writes]
         if self.library:
             lines.append("wait")
         lines += [
@@ -93,9 +97,11 @@ class Replay:
             f"write {regs.RING_SIZE} {RING_SLOTS}",
             f"write {regs.CONTROL} {regs.CONTROL_RING_ENABLE.mask}",
             "measure",
-            f"write {regs.RING_TAIL} {len(self.slots)}",
-            "wait",
         ]
+        if self.slots:
+            lines += [f"write {regs.RING_TAIL} {len(self.slots)}", "wait"]
+        if self.idle_cycles:
+            lines.append(f"spin {self.idle_cycles}")
         return "\n".join(lines) + "\n"
 
 

@@ -63,8 +63,8 @@ def load_config(config: str) -> NpuConfig:
     Args:
         config: the name of a file in `rtl/configs`; `random-<seed>`, which `echo_sim.random_config` draws; or
             the path of a TOML file, whose configuration has the file's name and a hash of its values.
-            `lockstep-` before any of these puts a second device without clock gating on the board, and compares
-            all outputs in every clock.
+            `lockstep-` before any of these puts a second device without clock gating on the board, and
+            compares all outputs in every clock.
 
     Raises:
         ConfigError: no such configuration (the message lists those that exist), or `parse_config` refuses it.

@@ -41,7 +41,16 @@ module axil_bfm #(
 
   initial done = 1'b0;
 
-  always @(posedge clk) begin
+  // It has its clock from a toggle of `req` to the answer.
+  logic bfm_clk;
+  clock_gate gate (
+      .clk_i        (clk),
+      .enable_i     (active_q || req != done || !rst_n),
+      .test_enable_i(1'b0),
+      .clk_o        (bfm_clk)
+  );
+
+  always @(posedge bfm_clk) begin
     if (!rst_n) begin
       // `done` keeps its value: it follows only `req`, so a reset loses no toggle of Python.
       {awvalid, wvalid, bready, arvalid, rready, active_q} <= '0;

@@ -60,9 +60,16 @@ module dram_model #(
     echo_dram_init(DataWidth / 8);
   end
 
-  logic busy_q;
+  // The model has its clock while it has work, or is offered some.
+  logic busy_q, model_clk;
+  clock_gate gate (
+      .clk_i        (clk),
+      .enable_i     (busy_q || awvalid || wvalid || arvalid || !rst_n),
+      .test_enable_i(1'b0),
+      .clk_o        (model_clk)
+  );
 
-  always_ff @(posedge clk) begin
+  always_ff @(posedge model_clk) begin
     if (!rst_n) begin
       echo_dram_reset();
       {awready, wready, bvalid, arready, rvalid, rlast} <= '0;

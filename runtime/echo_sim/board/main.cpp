@@ -106,6 +106,7 @@ class Simulation {
         called |= answer_changes();
         VerilatedVpi::callTimedCbs();
         called |= answer_changes();
+        if (called) top_.eval_step();  // what Python changed reaches the clock gates before the clock does
         if (time == edge_) toggle();
         if (time == bus_rise_) {
             top_.bus_clk = 1;

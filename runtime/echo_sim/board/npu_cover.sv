@@ -74,26 +74,29 @@ module npu_cover
   end
 
   // The layout that tb/functional/states.py reads.
-  assign state = {reads_q != '0, writes_q != '0, engine_free, conflict, is_matmul, is_fence, from_ring, irq_enable,
+  assign state = !enabled ? '0 :
+                 {reads_q != '0, writes_q != '0, engine_free, conflict, is_matmul, is_fence, from_ring, irq_enable,
                   irq_status, slot_vector & slot_valid, slot_valid, ring_tail < ring_head, ring_class,
                   window_level[4:0], phase};
 
   always_comb begin
     events        = '0;
-    events[0]     = !rst_n && rst_nq;
-    events[1]     = soft_reset;
-    events[2]     = clear_error;
-    events[3]     = doorbell;
-    events[4]     = tail_write;
-    events[5]     = issue;
-    events[8:6]   = irq_event;
-    events[11:9]  = irq_clear;
-    events[12]    = awvalid && awready;
-    events[13]    = arvalid && arready;
-    events[15:14] = (bvalid && bready) ? bresp : '0;
-    events[17:16] = (rvalid && rready && rlast) ? rresp : '0;
-    events[22:18] = fault[4:0];
-    events[27:23] = engine_fails ? engine_error[4:0] : '0;
+    if (enabled) begin
+      events[0]     = !rst_n && rst_nq;
+      events[1]     = soft_reset;
+      events[2]     = clear_error;
+      events[3]     = doorbell;
+      events[4]     = tail_write;
+      events[5]     = issue;
+      events[8:6]   = irq_event;
+      events[11:9]  = irq_clear;
+      events[12]    = awvalid && awready;
+      events[13]    = arvalid && arready;
+      events[15:14] = (bvalid && bready) ? bresp : '0;
+      events[17:16] = (rvalid && rready && rlast) ? rresp : '0;
+      events[22:18] = fault[4:0];
+      events[27:23] = engine_fails ? engine_error[4:0] : '0;
+    end
   end
 
   logic unused;

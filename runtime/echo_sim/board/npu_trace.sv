@@ -79,20 +79,21 @@ module npu_trace
   assign backlog = (ring_tail >= ring_head) ? ring_tail - ring_head : ring_tail - ring_head + ring_size;
   assign waiting = {8'd0, queue_level, backlog};
 
+  // Without a recording nothing is computed.
   always_comb begin
-    levels = {26'd0, events.stall_bus, events.stall_write, events.stall_read, events.vector_busy,
-              events.matrix_busy, events.busy};
-    pulses = '0;
-    pulses[0] = events.command;
-    pulses[8+:Engines]  = start;
-    pulses[16+:Engines] = done;
-    reads = '0;
-    if (rvalid && rready) reads[7:0] = {rid[7:4], 4'b0001};
-    if (arvalid && arready) reads[31:8] = {arlen, arid[7:4], 12'd1};
-    writes = '0;
-    if (wvalid && wready) writes[0] = 1'b1;
-    if (bvalid && bready) writes[7:2] = {bid[7:4], 2'b01};
-    if (awvalid && awready) writes[31:8] = {awlen, awid[7:4], 12'd1};
+    {levels, pulses, reads, writes} = '0;
+    if (enable) begin
+      levels = {26'd0, events.stall_bus, events.stall_write, events.stall_read, events.vector_busy,
+                events.matrix_busy, events.busy};
+      pulses[0] = events.command;
+      pulses[8+:Engines]  = start;
+      pulses[16+:Engines] = done;
+      if (rvalid && rready) reads[7:0] = {rid[7:4], 4'b0001};
+      if (arvalid && arready) reads[31:8] = {arlen, arid[7:4], 12'd1};
+      if (wvalid && wready) writes[0] = 1'b1;
+      if (bvalid && bready) writes[7:2] = {bid[7:4], 2'b01};
+      if (awvalid && awready) writes[31:8] = {awlen, awid[7:4], 12'd1};
+    end
   end
 
   logic unused;

@@ -91,4 +91,7 @@ def load_config(config: str) -> NpuConfig:
 
 def absolute(config: str) -> str:
     """Return a name that is valid in any directory: the path of a TOML file becomes absolute."""
-    return str(Path(config).resolve()) if config.endswith(".toml") else config
+    if not config.endswith(".toml"):
+        return config
+    prefix = LOCKSTEP if config.startswith(LOCKSTEP) else ""
+    return prefix + str(Path(config.removeprefix(prefix)).resolve())

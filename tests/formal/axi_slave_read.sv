@@ -66,6 +66,7 @@ module axi_slave_read_formal #(
   ) dut (
       .clk_i,
       .rst_ni,
+      .busy_o       (),
       .s_axi_awid   ('0),
       .s_axi_awaddr ('0),
       .s_axi_awlen  ('0),

@@ -45,6 +45,7 @@ module axi_slave_response_formal #(
   ) dut (
       .clk_i,
       .rst_ni,
+      .busy_o       (),
       .s_axi_awid   ('0),
       .s_axi_awaddr (s_awaddr),
       .s_axi_awlen  (8'd1),

@@ -78,6 +78,7 @@ module axi_slave_write_formal #(
   ) dut (
       .clk_i,
       .rst_ni,
+      .busy_o       (),
       .s_axi_awid   (s_awid),
       .s_axi_awaddr (s_awaddr),
       .s_axi_awlen  (s_awlen),

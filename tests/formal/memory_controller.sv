@@ -151,6 +151,7 @@ module memory_controller_formal
   ) dut (
       .clk_i,
       .rst_ni,
+      .test_enable_i     (1'b0),
       .prot_i            ('0),
       .abort_i           (1'b0),
       .idle_o            (),

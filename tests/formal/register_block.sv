@@ -48,6 +48,7 @@ module register_block_formal
   register_block dut (
       .clk_i,
       .rst_ni,
+      .test_enable_i      (1'b0),
       .s_axil_awaddr      (awaddr),
       .s_axil_awprot      ('0),
       .s_axil_awvalid     (awvalid),

@@ -16,9 +16,11 @@ CHANCES = (1.0, 0.7, 0.2)
 
 
 async def start_clock(dut: Any, *inputs: str) -> None:
-    """Start the clock, with all these inputs at zero."""
+    """Start the clock, with all these inputs at zero, and clock gates at work."""
     for name in inputs:
         getattr(dut, name).value = 0
+    if hasattr(dut, "test_enable_i"):
+        dut.test_enable_i.value = 0
     await Timer(CLOCK_NS, "ns")  # the first edge finds them so
     cocotb.start_soon(Clock(dut.clk_i, CLOCK_NS, "ns").start())
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from echo_sim.config import LEGAL, ConfigError, absolute, config_names, load_config, parse_config
+from echo_sim.designs import npu_design
 from echo_sim.places import CONFIGS
 from echo_sim.random_config import MOST
 
@@ -24,7 +25,7 @@ def test_committed_configurations_are_legal(name: str) -> None:
     assert config.name == name
     assert config.parameters()["ArrayRows"] == config.array_rows
     assert config.parameters()["BlockKTiles"] == config.block_k_tiles
-    assert len(config.parameters()) == 12
+    assert len(config.parameters()) == 13
 
 
 def test_both_configurations_of_the_contract_exist() -> None:
@@ -34,6 +35,21 @@ def test_both_configurations_of_the_contract_exist() -> None:
 def test_unknown_name_lists_those_that_exist() -> None:
     with pytest.raises(ConfigError, match=r"'huge'.*default, small"):
         load_config("huge")
+
+
+def test_a_lockstep_configuration_has_a_second_device(tmp_path: Path) -> None:
+    config, alone = load_config("lockstep-small"), load_config("small")
+    assert config.name == "lockstep-small"
+    assert config.parameters() == alone.parameters()
+    assert npu_design("lockstep-small").parameters["Lockstep"] == 1
+    assert npu_design("small").parameters["Lockstep"] == 0
+    assert load_config("lockstep-random-7").parameters() == load_config("random-7").parameters()
+    path = tmp_path / "own.toml"
+    path.write_text(changed("program_words", "2048"), encoding="utf-8")
+    assert load_config(f"lockstep-{path}").program_words == 2048
+    assert absolute("lockstep-own.toml") == f"lockstep-{Path('own.toml').resolve()}"
+    with pytest.raises(ConfigError, match="'huge'"):
+        load_config("lockstep-huge")
 
 
 @pytest.mark.parametrize("name", ["", "../small", "small.toml", "random-", "random-x", "rtl/configs"])

@@ -71,6 +71,7 @@ class RegisterBlockTestbench:
             "irq_error_i",
             "irq_command_i",
             "events_i",
+            "test_enable_i",
         ):
             getattr(dut, name).value = 0
         dut.rst_ni.value = 0

@@ -112,6 +112,7 @@ module memory_controller_tb
       .axi_response_t  (axi_response_t),
       .axi_read_data_t (axi_read_data_t)
   ) dut (
+      .test_enable_i  (1'b0),
       .write_idle_o   (write_idle),
       .rd_next_i      (rd_next),
       .rd_desc_valid_i(rd_desc_valid),

@@ -75,6 +75,7 @@ module vector_engine_tb
       .RowElements (64),
       .ProgramWords(ProgramWords)
   ) dut (
+      .test_enable_i   (1'b0),
       .command_i       (command),
       .fault_index_o   (),
       .fault_address_o (),

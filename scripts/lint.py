@@ -162,8 +162,8 @@ def check_paths(files: list[str] | None = None) -> None:
 
 
 def check_yosys() -> None:
-    """Yosys elaborates the synthesizable design: no latch but the clock gates', no unknown module, no undriven or
-    looped net."""
+    """Yosys elaborates the synthesizable design: no latch but those of clock gates, no unknown module, no
+    undriven or looped net."""
     latches = "select -assert-none t:$dlatch t:$adlatch %u clock_gate/* %d"
     for config in configurations():
         try:

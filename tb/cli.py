@@ -179,13 +179,19 @@ def mutate(
     refute: Annotated[
         bool, typer.Option("--refute", help="Run equivalent ones as well: none may be found.")
     ] = False,
+    where: Annotated[
+        str, typer.Option(help="All mutants whose file, statement or change this expression finds; no draw.")
+    ] = "",
+    config: Annotated[str, typer.Option(help="Hardware configuration of the regression.")] = "small",
     json: Json = REPORTS / "mutation.json",
 ) -> CampaignResult:
     """Draw mutants of the RTL and demand that the regression finds them."""
     from tb.mutation import mutant_campaign
 
     part = parse_shard(shard)
-    result = mutant_campaign.play(count, seed, jobs, part, only, quick=quick, refute=refute)
+    result = mutant_campaign.play(
+        count, seed, jobs, part, only, quick=quick, refute=refute, where=where, config=config
+    )
     print(mutant_campaign.report(result))
     return _printed(result)
 

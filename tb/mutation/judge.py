@@ -123,6 +123,9 @@ class Judge:
         name: unique among concurrent judges.
         say: gets a line for each change judged.
         among: parts of the names of the tests to run, besides the testbenches of modules; empty for all.
+        config: the hardware configuration.
+
+    Raises ConfigError: as `load_config`.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class Judge:
         name: str,
         say: Callable[[str], None] = lambda _: None,
         among: Sequence[str] = (),
+        config: str = CONFIG,
     ) -> None:
         self._folder = folder
         self._seed = seed
@@ -140,7 +144,8 @@ class Judge:
         self._name = name
         self._say = say
         self._among = sorted(set(among))
-        self._design = npu_design(CONFIG, folder)
+        self._config = config
+        self._design = npu_design(config, folder)
         self._requests = folder / "programs.json"
         self._lock = threading.Lock()
         self._block_limits: dict[str, float] = {}
@@ -224,7 +229,7 @@ class Judge:
         return dict(zip(keys, verdict.passed, strict=True))
 
     def _worker(self, part: str) -> Worker:
-        return Worker(self._design, CONFIG, f"{self._name}-{part}", self._seed, self._requests)
+        return Worker(self._design, self._config, f"{self._name}-{part}", self._seed, self._requests)
 
     def _each(
         self,
@@ -289,7 +294,7 @@ class Judge:
                     name=f"{self._name}-{case.number}",
                     replay="",
                     env={
-                        "ECHO_NPU_CONFIG": CONFIG,
+                        "ECHO_NPU_CONFIG": self._config,
                         SELECTOR_VARIABLE: str(case.number),
                         "COCOTB_MAX_FAILURES": "1",
                     },

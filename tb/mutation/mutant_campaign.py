@@ -1,15 +1,17 @@
 """Draw mutants of the RTL, run the regression on each, and report which were found."""
 
+import hashlib
+import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping
 
 from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
 from tb.mutation.judge import Case, Judge, MutantFinding
-from tb.mutation.operators import CLASSES, mutants_of, sample
+from tb.mutation.operators import CLASSES, matching, mutants_of, sample
 from tb.mutation.schemata import Mutant
 from tb.mutation.syntax import RtlSource
-from tb.mutation.tree import sources, usable
+from tb.mutation.tree import CONFIG, sources, usable
 from tb.results import CampaignResult, Item
 from tb.shard import Shard
 
@@ -20,17 +22,18 @@ def result_of(
     equivalents: Mapping[str, str],
     refused: Mapping[int, str],
     seed: int,
-    count: int,
+    replays: str,
     seconds: float,
 ) -> CampaignResult:
     """Return the campaign's result; a mutant that was not found is a failed item.
 
+    `replays` and a mutant's number are the command that replays it.
     Figures include `<class> killed` and `<class> survived` of each class.
     """
     figures: Counter[str] = Counter(mutants=0, killed=0, survived=0, equivalent=0, illegal=0)
     items = []
     for number, mutant in mutants.items():
-        replay = f"make mutate SEED={seed} N={count} MUTANT={number}"
+        replay = f"{replays}{number}"
         figures["mutants"] += 1
         if number in refused:
             figures["illegal"] += 1
@@ -86,25 +89,43 @@ def report(result: CampaignResult) -> str:
 
 
 def play(
-    count: int, seed: int, jobs: int, shard: Shard, only: str, *, quick: bool, refute: bool
+    count: int,
+    seed: int,
+    jobs: int,
+    shard: Shard,
+    only: str,
+    *,
+    quick: bool,
+    refute: bool,
+    where: str = "",
+    config: str = CONFIG,
 ) -> CampaignResult:
     """Draw `count` mutants and judge those of the shard, or those whose numbers `only` lists.
 
     Args:
+        where: a regular expression: all mutants whose class and identity it finds, instead of a draw.
+        config: of the regression's hardware; `lockstep-small` finds a clock that rests too long.
         quick: run only first trials and block testbenches.
         refute: judge equivalent mutants as well; none may be found.
 
     Raises:
         UnjudgedError: a list or a file of the RTL is unusable, or the unchanged RTL fails.
-        ValueError: `count` exceeds the number of mutants.
+        ValueError: `count` exceeds the number of mutants, or `where` finds none.
+        ConfigError: as `load_config`.
         BuildError, ToolMissingError: as `build`.
     """
     started = time.monotonic()
     files = sources()
     equivalents = load_equivalents()
     check_known(equivalents, (mutant for path in files for mutant in mutants_of(RtlSource(path))))
-    drawn = dict(enumerate(sample(files, count, seed), 1))
+    drawn = dict(enumerate(matching(files, where) if where else sample(files, count, seed), 1))
     name = f"seed{seed}-{count}"
+    replays = f"make mutate SEED={seed} N={count} MUTANT="
+    if where or config != CONFIG:
+        name = hashlib.sha256(f"{where} {config}".encode()).hexdigest()[:12]
+        options = ["--where", where] if where else ["--count", str(count)]
+        options += ["--seed", str(seed), "--config", config]
+        replays = f"python -m tb mutate {shlex.join(options)} --only "
     folder, refused = usable(name, {number: mutant.edits for number, mutant in drawn.items()})
     mine = {
         number: mutant for number, mutant in drawn.items() if number % shard.parts == shard.part % shard.parts
@@ -118,7 +139,7 @@ def play(
         if number not in refused and (refute or mutant.identity not in equivalents)
     ]
     part = f"mutation-{name}-{shard.part}of{shard.parts}"
-    judge = Judge(folder, seed, jobs, part, lambda text: print(text, flush=True))
+    judge = Judge(folder, seed, jobs, part, lambda text: print(text, flush=True), config=config)
     findings = judge.judge(cases, whole=not quick)
     seconds = time.monotonic() - started
     for number, finding in findings.items():
@@ -127,4 +148,4 @@ def play(
                 f"{drawn[number].identity} is listed as equivalent, but {finding.killer} finds it:"
                 f" {finding.how}"
             )
-    return result_of(mine, findings, equivalents, refused, seed, count, seconds)
+    return result_of(mine, findings, equivalents, refused, seed, replays, seconds)

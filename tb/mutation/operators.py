@@ -166,6 +166,22 @@ def sample(sources: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     return sorted(chosen, key=lambda mutant: (mutant.file, mutant.edits[0].start, mutant.identity))
 
 
+def matching(sources: Sequence[Path], pattern: str) -> list[Mutant]:
+    """Return all mutants whose class and identity (file, statement, change) the regular expression finds.
+
+    Raises ValueError: no expression, or there are none.
+    """
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+    mutants = [each for path in sources for each in mutants_of(RtlSource(path))]
+    found = [each for each in mutants if wanted.search(f"{each.operator} {each.identity}")]
+    if not found:
+        raise ValueError(f"no mutant matches {pattern!r}")
+    return found
+
+
 def _by_class(mutants: Sequence[Mutant], rng: random.Random) -> list[Mutant]:
     """Shuffle the mutants so that classes alternate, from the end."""
     classes: dict[str, list[Mutant]] = defaultdict(list)

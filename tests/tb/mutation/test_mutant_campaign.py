@@ -21,7 +21,9 @@ FINDINGS = {1: MutantFinding("matmul.test_shapes", "AssertionError", 1.5), 2: Mu
 
 def test_result_and_report() -> None:
     equivalents = {mutant(3).identity: "Nobody looks."}
-    result = mutant_campaign.result_of(MUTANTS, FINDINGS, equivalents, {4: "not an lvalue"}, 7, 300, 60.0)
+    result = mutant_campaign.result_of(
+        MUTANTS, FINDINGS, equivalents, {4: "not an lvalue"}, 7, "make mutate SEED=7 N=300 MUTANT=", 60.0
+    )
     sums = {"mutants": 4, "killed": 1, "survived": 1, "equivalent": 1, "illegal": 1}
     assert result.figures == sums | {"constant killed": 1, "constant survived": 1}
     assert not result.passed
@@ -42,6 +44,8 @@ def test_result_and_report() -> None:
         (["--count", "0"], "greater than or equal to 1"),
         (["--count", "999999"], "there are"),
         (["--shard", "0/3"], "--shard 0/3"),
+        (["--where", "("], "no regular expression"),
+        (["--where", "no such statement"], "no mutant matches"),
     ],
 )
 def test_wrong_arguments(

@@ -105,7 +105,7 @@ module register_block
 
   npu_regs_pkg::npu_regs__in_t  hwif_in;
   npu_regs_pkg::npu_regs__out_t hwif_out;
-  perf_counts_t                 counts;
+  perf_counts_t                 counts, shown;  // shown: to registers that are awake; otherwise nothing looks
 
   logic soft_reset;
   logic return_to_reset;
@@ -119,17 +119,18 @@ module register_block
   // they stay awake for MostClocks more.
   localparam int unsigned MostClocks = 7;
   logic [2:0] left_q;
-  logic wake, regs_clk;
+  logic wake, awake, regs_clk;
   assign wake = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid || s_axil_rvalid
                 || irq_done_i || irq_error_i || irq_command_i
                 || ring_enable_clear_i || ring_tail_clear_i || ring_tail_set_i || !rst_ni;
+  assign awake = wake || left_q != '0;
   always_ff @(posedge clk_i) begin
     if (wake) left_q <= 3'(MostClocks);
     else if (left_q != '0) left_q <= left_q - 3'd1;
   end
   clock_gate u_gate (
       .clk_i,
-      .enable_i(wake || left_q != '0),
+      .enable_i(awake),
       .test_enable_i,
       .clk_o   (regs_clk)
   );
@@ -168,6 +169,8 @@ module register_block
       .counts_o(counts)
   );
 
+  assign shown = awake ? counts : '0;
+
   always_comb begin
     hwif_in.CAP_ARRAY.rows.next             = 16'(ArrayRows);
     hwif_in.CAP_ARRAY.cols.next             = 16'(ArrayCols);
@@ -200,18 +203,18 @@ module register_block
     hwif_in.RING_TAIL.slot.next             = ring_tail_value_i;
     // The window is cleared at the request only: the host may fill it again while the reset completes.
     for (int unsigned i = 0; i < WindowWords; i++) hwif_in.CMD_WINDOW[i].word.hwclr = soft_reset;
-    hwif_in.CYCLES.count.next               = counts.cycles;
-    hwif_in.BUSY_CYCLES.count.next          = counts.busy_cycles;
-    hwif_in.MATRIX_BUSY.count.next          = counts.matrix_busy;
-    hwif_in.VECTOR_BUSY.count.next          = counts.vector_busy;
-    hwif_in.MACS.count.next                 = counts.macs;
-    hwif_in.READ_BEATS.count.next           = counts.read_beats;
-    hwif_in.WRITE_BEATS.count.next          = counts.write_beats;
-    hwif_in.STALL_READ.count.next           = counts.stall_read;
-    hwif_in.STALL_WRITE.count.next          = counts.stall_write;
-    hwif_in.STALL_BUS.count.next            = counts.stall_bus;
-    hwif_in.HOST_BEATS.count.next           = counts.host_beats;
-    hwif_in.COMMANDS.count.next             = counts.commands;
+    hwif_in.CYCLES.count.next               = shown.cycles;
+    hwif_in.BUSY_CYCLES.count.next          = shown.busy_cycles;
+    hwif_in.MATRIX_BUSY.count.next          = shown.matrix_busy;
+    hwif_in.VECTOR_BUSY.count.next          = shown.vector_busy;
+    hwif_in.MACS.count.next                 = shown.macs;
+    hwif_in.READ_BEATS.count.next           = shown.read_beats;
+    hwif_in.WRITE_BEATS.count.next          = shown.write_beats;
+    hwif_in.STALL_READ.count.next           = shown.stall_read;
+    hwif_in.STALL_WRITE.count.next          = shown.stall_write;
+    hwif_in.STALL_BUS.count.next            = shown.stall_bus;
+    hwif_in.HOST_BEATS.count.next           = shown.host_beats;
+    hwif_in.COMMANDS.count.next             = shown.commands;
   end
 
   always_comb begin

@@ -156,13 +156,18 @@ module panel_loader
   assign bytes        = pending.kind == TypeInt8 && pending.k_rows;
   assign byte_lane    = row_q[1:0];
 
+  logic [Beat8*32-1:0] spread;  // a byte of the beat in each word
+  for (genvar i = 0; i < Beat8; i++) begin : g_spread
+    assign spread[i*32+:32] = bytes ? {24'd0, data_i[i*8+:8]} : 32'd0;
+  end
+
   always_comb begin
     words = '0;
     units = UnitBits'(1);
     if (take) begin
       if (bytes) begin
         units = UnitBits'(4);
-        for (int unsigned i = 0; i < Beat8; i++) words[i*32+:32] = {24'd0, data_i[i*8+:8]} << {byte_lane, 3'd0};
+        words = (2 * EntryBits)'(spread) << {byte_lane, 3'd0};
       end else if (pending.kind == TypeBf16) begin
         units = UnitBits'(2);
         for (int unsigned i = 0; i < Beat16; i++) words[i*32+:32] = {data_i[i*16+:16], 16'd0};
@@ -178,7 +183,9 @@ module panel_loader
   // The words of the entry so far, with the new words above them and zeros above those.
   always_comb begin
     entries = words;
-    if (unit_q != '0) entries = (words << (32'(unit_q) * DataWidth)) | (2 * EntryBits)'(entry_q);
+    for (int unsigned u = 1; u < EntryBeats; u++) begin
+      if (take && unit_q == UnitBits'(u)) entries = (words << (u * DataWidth)) | (2 * EntryBits)'(entry_q);
+    end
   end
 
   assign filled     = unit_q + units;

@@ -38,12 +38,10 @@ module systolic_array
     output logic                    busy_o    // rows are inside
 );
   typedef fp32_t row_t [Tile];
-  typedef fp32_t skew_t [Tile*(Tile+1)];
 
   row_t data, weight;
   row_t sum [Tile+1];                 // [r]: into row r
-  skew_t skew_q;                      // level d: the activations of d clocks ago
-  logic [Tile:0] valid_q;             // bit d: level d holds a row
+  logic [Tile:0] valid_q;             // bit d: a row came in d + 1 clocks ago
   logic [Tile-1:0] swap_q, add_q, add_integer_q;
   logic [Tile:0] integer_q;
 
@@ -53,11 +51,6 @@ module systolic_array
     assign sum[0][c]       = sum_i[c*32+:32];
     assign sum_o[c*32+:32] = sum[Tile][c];
   end
-
-  function automatic skew_t enter(input row_t top, input skew_t skew);
-    for (int unsigned r = 0; r < Tile; r++) enter[r] = top[r];
-    for (int unsigned i = Tile; i < Tile * (Tile + 1); i++) enter[i] = skew[i-Tile];
-  endfunction
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -75,8 +68,24 @@ module systolic_array
     end
   end
 
+  // The skew. Activations stay where they are written, and row r of the array reads those of r + 1 clocks ago: a shift
+  // register would move all of them in every clock. The last row reads what the next activations replace.
+  row_t places_q [Tile], activation_q;
+  logic [$clog2(Tile)-1:0] place_q;
+  logic moving;
+  assign moving = valid_i || valid_q != '0;
+
   always_ff @(posedge clk_i) begin
-    if (valid_i || valid_q != '0) skew_q <= enter(data, skew_q);
+    if (!rst_ni) place_q <= '0;
+    else if (moving) place_q <= place_q + 1'b1;
+  end
+  always_ff @(posedge clk_i) begin
+    if (valid_i) places_q[place_q] <= data;
+  end
+  always_ff @(posedge clk_i) begin
+    if (moving) begin
+      for (int unsigned r = 0; r < Tile; r++) activation_q[r] <= places_q[place_q-($clog2(Tile))'(r+1)][r];
+    end
   end
 
   assign busy_o = valid_q != '0 || add_q != '0;
@@ -91,7 +100,7 @@ module systolic_array
         .swap_i      (swap_q[r]),
         .multiply_i  (valid_q[r+1]),
         .multiply_integer_i(integer_q[r+1]),
-        .activation_i(skew_q[(r+1)*Tile+r]),
+        .activation_i(activation_q[r]),
         .add_i       (add_q[r]),
         .add_integer_i(add_integer_q[r]),
         .sum_i       (sum[r]),

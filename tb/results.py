@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-Status = Literal["pass", "fail", "error"]
-STATUSES: tuple[Status, ...] = ("pass", "fail", "error")
+Status = Literal["pass", "fail", "error", "survived"]
+STATUSES: tuple[Status, ...] = ("pass", "fail", "error", "survived")
 
 
 class UnjudgedError(Exception):
@@ -22,7 +22,8 @@ class Item:
 
     Attributes:
         name: unique within the campaign.
-        status: "error" if it could not be judged.
+        status: "error" if it could not be judged; "survived" for a mutant that no test finds: its campaign does
+            not pass, a regression judges how many there are.
         seconds: wall time.
         message: why it did not pass; may be empty if it did.
         replay: command that runs it again.

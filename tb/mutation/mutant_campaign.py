@@ -25,7 +25,7 @@ def result_of(
     replays: str,
     seconds: float,
 ) -> CampaignResult:
-    """Return the campaign's result; a mutant that was not found is a failed item.
+    """Return the campaign's result; a mutant that was not found has survived.
 
     `replays` and a mutant's number are the command that replays it.
     Figures include `<class> killed` and `<class> survived` of each class.
@@ -54,7 +54,7 @@ def result_of(
             figures[f"{mutant.operator} survived"] += 1
             where = f"line {mutant.line}, {mutant.operator}"
             seconds_of = findings[number].seconds
-            items.append(Item(mutant.identity, "fail", seconds_of, f"no test finds it ({where})", replay))
+            items.append(Item(mutant.identity, "survived", seconds_of, f"no test finds it ({where})", replay))
     return CampaignResult("mutation", seed, seconds, dict(figures), items)
 
 
@@ -63,7 +63,7 @@ def report(result: CampaignResult) -> str:
     rows: dict[str, Counter[str]] = {}
     for item in result.items:
         row = rows.setdefault(item.name.partition(":")[0], Counter())
-        state = "survived" if item.status == "fail" else item.detail.split(":")[0].split()[0]
+        state = "survived" if item.status == "survived" else item.detail.split(":")[0].split()[0]
         row["mutants"] += 1
         row[state] += 1
     lines = [f"{'file':26}{'mutants':>9}{'killed':>9}{'survived':>10}{'equivalent':>12}"]

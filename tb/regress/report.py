@@ -46,8 +46,11 @@ class Regression:
 
     @property
     def passed(self) -> bool:
-        """Whether every item passed and every goal is met."""
-        return all(result.passed for result in self.campaigns) and all(each.met for each in self.verdicts)
+        """Whether every goal is met and every item passed. How many mutants may survive is a goal."""
+        items = [item for result in self.campaigns for item in result.items]
+        return all(item.status in ("pass", "survived") for item in items) and all(
+            each.met for each in self.verdicts
+        )
 
     def failures(self) -> list[tuple[str, Item]]:
         """Return (campaign, item) of all that did not pass."""
@@ -135,7 +138,7 @@ def junit(regression: Regression) -> JUnitXml:
         for item in result.items:
             case = TestCase(item.name, result.name, item.seconds)
             if item.status != "pass":
-                kind = Failure if item.status == "fail" else Error
+                kind = Error if item.status == "error" else Failure
                 entry = kind(item.message.splitlines()[0] if item.message else item.status)
                 entry.text = "\n".join(part for part in (item.message, item.replay) if part)
                 case.result = [entry]

@@ -27,13 +27,13 @@ def test_result_and_report() -> None:
     sums = {"mutants": 4, "killed": 1, "survived": 1, "equivalent": 1, "illegal": 1}
     assert result.figures == sums | {"constant killed": 1, "constant survived": 1}
     assert not result.passed
-    assert [item.status for item in result.items] == ["pass", "fail", "pass", "pass"]
+    assert [item.status for item in result.items] == ["pass", "survived", "pass", "pass"]
     details = [item.detail.split(":")[0] for item in result.items]
     assert details == ["killed by matmul.test_shapes", "", "equivalent", "illegal"]
     assert result.items[1].replay == "make mutate SEED=7 N=300 MUTANT=2"
     text = mutant_campaign.report(result)
     assert re.search(r"^constant +1 +1 +50 %$", text, re.MULTILINE)
-    assert "FAIL  m.sv: assign a = 2; | 2 -> 0: no test finds it (line 12, constant)" in failures(result)
+    assert "SURVIVED  m.sv: assign a = 2; | 2 -> 0: no test finds it (line 12, constant)" in failures(result)
     said = "4 mutants: 1 killed, 1 survived, 1 equivalent, 1 illegal; 50.0 % of those that can be found"
     assert said in text
 

@@ -22,8 +22,8 @@ class Item:
 
     Attributes:
         name: unique within the campaign.
-        status: "error" if it could not be judged; "survived" for a mutant that no test finds: its campaign does
-            not pass, a regression judges how many there are.
+        status: "error" if it could not be judged; "survived" for a mutant that no test finds: its campaign
+            does not pass, a regression judges how many there are.
         seconds: wall time.
         message: why it did not pass; may be empty if it did.
         replay: command that runs it again.

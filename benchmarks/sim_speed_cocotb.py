@@ -61,6 +61,7 @@ async def replay(dut: Any) -> None:
     Clock(dut.clk, CLOCK_NS, "ns").start()
     for name in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
         getattr(dut, f"s_axi_{name}").value = 0
+    dut.test_enable.value = 0
     dut.rst_n.value = 0
     AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, mem=memory)
     host = Host(dut)

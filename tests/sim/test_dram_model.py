@@ -11,7 +11,7 @@ def test_dram_model(data_width: int) -> None:
     run_block(
         block_design(
             "dram_tb",
-            ["runtime/echo_sim/board/dram_model.sv", "tests/sim/dram_tb.sv"],
+            ["rtl/cells/clock_gate.sv", "runtime/echo_sim/board/dram_model.sv", "tests/sim/dram_tb.sv"],
             parameters={"DataWidth": data_width},
             cpp=["runtime/echo_sim/board/dram.cpp"],
         ),

@@ -3,13 +3,7 @@
 import struct
 from typing import Final
 
-from echo_npu.commands.packets import (
-    PACKET_BYTES,
-    NpuCommandPacket,
-    Opcode,
-    extension_count,
-    memcpy_command,
-)
+from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count, memcpy_command
 from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State

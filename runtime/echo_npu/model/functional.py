@@ -18,13 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, check_head, unpack_extension
-from echo_npu.commands.packets import (
-    PACKET_BYTES,
-    Command,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-)
+from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import NpuBusError
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory

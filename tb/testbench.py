@@ -25,9 +25,9 @@ from cocotb.triggers import Timer
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import ReadReg
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, load_program_packets
+from echo_npu.commands.packets import Packet, load_program_packets, memcpy_packets
 from echo_npu.spec import registers as regs
-from echo_npu.spec.memory_map import MEMORY_REGIONS
+from echo_npu.spec.memory_map import ACTIVATION, MEMORY_REGIONS
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.command import vector_command
 from echo_npu.vector.program import Program
@@ -53,7 +53,7 @@ DEFAULT_TIMING: Mapping[str, float] = {
 }
 _STALLS = tuple(f"stall_{channel}" for channel in CHANNELS)
 
-RING_BASE = 0x1FFF_0000  # at the end of activation memory, clear of what tests place
+RING_BASE = ACTIVATION.end - 0x1_0000  # at the end of activation memory, clear of what tests place
 RING_SLOTS = 64
 
 
@@ -103,16 +103,12 @@ class NpuTestbench:
 
     async def start(self) -> None:
         """Reset the device, clear its memory, configure memory timing and enable the ring."""
-        dut = self.dut
-        dut.rst_n.value = 0
+        self.dut.rst_n.value = 0
         self.registers.forget()
         self.dram.clear_faults()
         self.dram.configure(random_timing(self.random) if stalled() else DEFAULT_TIMING)
         self.memory.shared.clear()
-        await Timer(5 * CLOCK_NS, "ns")
-        dut.rst_n.value = 1
-        await Timer(5 * CLOCK_NS, "ns")
-        await self.commands.setup_ring(RING_BASE, RING_SLOTS)
+        await self._end_reset()
 
     # ---- stimulus ----
 
@@ -186,8 +182,7 @@ class NpuTestbench:
     def vector_packets(self, program: Program, **fields: Any) -> list[Packet]:
         """Return the packets that run a program loaded by `load_programs`; `fields` as for
         `vector_command`."""
-        command = vector_command(self._entries[program.code], passes=program.passes, **fields)
-        return command.packets()
+        return vector_command(self._entries[program.code], passes=program.passes, **fields).packets()
 
     async def vector(self, program: Program, via: Path = "window", **fields: Any) -> None:
         """Load a program if needed, run it once and check everything; `fields` as for `vector_command`."""
@@ -228,6 +223,9 @@ class NpuTestbench:
         # Away from clock edges: the master on s_axi wakes there and must see the same reset as the device.
         await Timer(CLOCK_NS // 2, "ns")
         self.dut.rst_n.value = 0
+        await self._end_reset()
+
+    async def _end_reset(self) -> None:
         await Timer(5 * CLOCK_NS, "ns")
         self.dut.rst_n.value = 1
         await Timer(5 * CLOCK_NS, "ns")
@@ -243,10 +241,8 @@ class NpuTestbench:
         data = self.rng.integers(0, 256, 100, dtype=np.uint8)
         paths: tuple[Path, ...] = ("window", "ring")
         for via in paths:
-            packet = NpuCommandPacket(
-                Opcode.MEMCPY, src1_addr=self.place(data), dst_addr=self.destination(100), m=100
-            )
-            assert await self.run([packet], via) == State.DONE, "the device does not work after an error"
+            copy = memcpy_packets(self.place(data), self.destination(100), 100)
+            assert await self.run(copy, via) == State.DONE, "the device does not work after an error"
 
     async def finish(self) -> None:
         """End the test with the checks that the module's docstring lists."""

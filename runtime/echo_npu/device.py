@@ -2,7 +2,6 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
-from types import TracebackType
 from typing import Any, Final, Self, SupportsIndex
 
 from echo_npu.backends.base import Backend
@@ -48,9 +47,7 @@ class Device(OpMethods):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

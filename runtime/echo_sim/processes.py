@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 _running: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
@@ -114,9 +113,7 @@ class ChildProcess:
     def __enter__(self) -> ChildProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

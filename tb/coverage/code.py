@@ -12,15 +12,7 @@ from rich.table import Table
 from tb.coverage.exclusions import EXCLUSIONS, apply_exclusions, parse_exclusions
 from tb.coverage.html import write_pages
 from tb.coverage.measure import GOALS, MeasuredCoverage, measure, result
-from tb.coverage.points import (
-    KINDS,
-    Counts,
-    add_counts,
-    files_of,
-    merged_points,
-    read_counts,
-    write_counts,
-)
+from tb.coverage.points import KINDS, Counts, add_counts, files_of, merged_points, read_counts, write_counts
 from tb.coverage.runs import CoverageRunner, Done, planned
 from tb.results import CampaignResult, Item
 

@@ -3,7 +3,7 @@
 import struct
 from typing import Final
 
-from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count, memcpy_command
 from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
@@ -12,6 +12,7 @@ from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
 from tb.faults.prediction import commands, effort, written_ranges
 from tb.faults.script import Script
 from tb.faults.stage import EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
+from tb.scoreboards.registers import STORED
 
 _TOGETHER: Final = (1, 1, 1, 1, 1, 1, 2, 2, 3, 6)
 """Numbers of the fuzzer's commands submitted together, to draw from."""
@@ -22,12 +23,7 @@ OFFSETS: Final = tuple(
     for index in range(register.count)
     for half in range(0, register.width // 8, 4)
 )
-_PLAIN: Final = frozenset(
-    (
-        *(regs.IRQ_ENABLE, regs.WATCHDOG, regs.AXI_PROT, regs.RING_BASE, regs.RING_SIZE),
-        *(regs.GUARD_BASE, regs.GUARD_SIZE, *range(regs.CMD_WINDOW, regs.DOORBELL, 4)),
-    )
-)
+_PLAIN: Final = frozenset(STORED) - {regs.CONTROL, regs.RING_TAIL}
 """Registers without side effects."""
 _RINGING: Final = (
     *(regs.RING_BASE, regs.RING_SIZE, regs.RING_TAIL, regs.RING_TAIL),
@@ -102,9 +98,7 @@ class FuzzCase(PredictedCase):
         first = device.ring_head if device.ring_head < RING_SLOTS else 0
         by_window = rng.random() < 0.3
         place = (first + at + (not by_window)) % RING_SLOTS  # the overwriting command takes a slot itself
-        change = NpuCommandPacket(
-            Opcode.MEMCPY, 0, address, 0, RING + PACKET_BYTES * place, m=len(image)
-        ).pack()
+        (change,) = memcpy_command(address, RING + PACKET_BYTES * place, len(image)).slots
         if by_window:
             before = [change]
         else:

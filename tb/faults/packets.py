@@ -5,37 +5,25 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from echo_npu.commands.packets import LEGAL_FLAGS, Flags, Opcode
+from echo_npu.commands.packets import LEGAL_FLAGS, PACKET_BYTES, Flags, Opcode
 from echo_npu.spec.contract import (
     DESCRIPTOR_ENABLE,
     DESCRIPTOR_SEG_LEN,
     DESCRIPTOR_SEGS,
+    MAX_BATCH,
+    MAX_DIM,
     VECTOR_EXTENSION_WORDS,
 )
+from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 
 Slots = list[bytes]
 
+REGIONS: Final = (WEIGHT, ACTIVATION, REGISTERS, RESERVED)
 OPCODES: Final = tuple(int(opcode) for opcode in Opcode)
 CORNERS: Final = (
-    0,
-    1,
-    2,
-    3,
-    0xFFFF,
-    0x1_0000,
-    1 << 24,
-    (1 << 24) + 1,
-    0x7FFF_FFFF,
-    0x8000_0000,
-    0xFFFF_FFFF,
-    0x0FFF_FFFF,
-    0x0FFF_FFC0,
-    0x1000_0000,
-    0x1FFF_FFFC,
-    0x2000_0000,
-    0x2000_FFFF,
-    0x2001_0000,
-    0x3FFF_FFFF,
+    *(0, 1, 2, 3, MAX_BATCH, MAX_BATCH + 1, MAX_DIM, MAX_DIM + 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF),
+    *(ACTIVATION.base - PACKET_BYTES, ACTIVATION.end - 4),
+    *(edge for region in REGIONS for edge in (region.base, region.end - 1)),
 )
 """Boundary values of a 32-bit word: types, limits, memory regions."""
 

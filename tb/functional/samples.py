@@ -177,16 +177,8 @@ def _spacing(operand: MemoryOperand) -> str:
 
 
 def _vector(command: VectorCommand, config: NpuConfig) -> Sample:
-    cols = command.cols
-    length = (
-        "lanes"
-        if cols <= config.vector_lanes
-        else "chunk"
-        if cols <= config.vector_length
-        else "row"
-        if cols <= config.row_elements
-        else "long"
-    )
+    limits = {"lanes": config.vector_lanes, "chunk": config.vector_length, "row": config.row_elements}
+    length = next((name for name, most in limits.items() if command.cols <= most), "long")
     return Sample(
         "vector",
         {

@@ -139,17 +139,12 @@ def _errors(seen: NDArray[np.void]) -> Iterator[Sample]:
         yield Sample("errors", values)
     for state, events in _different(seen, fields, (ENGINE_FAULT,)):
         failing, *younger = list(under_way(state))
+        one = "same" if younger == [failing] else "other"
         values = {
             "engine": ErrorCode(_get(events, ENGINE_FAULT)).name,
             "failing": {"M": "matrix", "V": "vector"}[failing],
             "behind": _behind(state),
-            "younger": "none"
-            if not younger
-            else "several"
-            if len(younger) > 1
-            else "same"
-            if younger == [failing]
-            else "other",
+            "younger": ("none", one, "several")[min(len(younger), 2)],
         }
         yield Sample("errors", values)
 

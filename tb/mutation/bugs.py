@@ -2,13 +2,14 @@
 finds it."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tb.mutation.judge import Case, Judge
 from tb.mutation.patches import Bug, PatchError, load_bugs
 from tb.mutation.searches import look_for
 from tb.mutation.tree import usable
-from tb.results import CampaignResult, Item, Status
+from tb.results import CampaignResult, Item
 
 TREE = "bugs"
 
@@ -35,19 +36,9 @@ def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> Campai
         finding = findings[number]
         detail = f"found by {finding.killer}: {finding.how}" if finding.killed else ""
         message = "" if finding.killed else f"no test finds it: {bug.text}"
-        items.append(
-            Item(
-                bug.name,
-                "pass" if finding.killed else "fail",
-                finding.seconds,
-                message,
-                f"make bugs BUG={bug.name} SEED={seed}",
-                detail,
-            )
-        )
-    found = sum(item.status == "pass" for item in items)
-    figures = {"bugs": len(items), "bugs_found": found}
-    return CampaignResult("bugs", seed, time.monotonic() - started, figures, items)
+        again = f"make bugs BUG={bug.name} SEED={seed}"
+        items.append(_item(bug, finding.killed, finding.seconds, message, again, detail))
+    return _result("bugs", seed, started, items)
 
 
 def _planted(only: str) -> tuple[Path, dict[int, Bug], dict[int, Bug]]:
@@ -72,15 +63,18 @@ def search(seed: int, only: str = "") -> CampaignResult:
         bug = chosen[number]
         message = "" if sighting.found else f"{bug.search} does not find it: {bug.text}"
         again = f"make bugs SEARCH=1 BUG={bug.name} SEED={seed}"
-        status: Status = "pass" if sighting.found else "fail"
-        items.append(
-            Item(
-                bug.name, status, sighting.seconds, message, again, f"found by {bug.search}: {sighting.found}"
-            )
-        )
-    found = sum(item.status == "pass" for item in items)
-    figures = {"bugs": len(items), "bugs_found": found}
-    return CampaignResult("searches", seed, time.monotonic() - started, figures, items)
+        detail = f"found by {bug.search}: {sighting.found}"
+        items.append(_item(bug, bool(sighting.found), sighting.seconds, message, again, detail))
+    return _result("searches", seed, started, items)
+
+
+def _item(bug: Bug, found: bool, seconds: float, message: str, again: str, detail: str) -> Item:
+    return Item(bug.name, "pass" if found else "fail", seconds, message, again, detail)
+
+
+def _result(name: str, seed: int, started: float, items: Sequence[Item]) -> CampaignResult:
+    figures = {"bugs": len(items), "bugs_found": sum(item.status == "pass" for item in items)}
+    return CampaignResult(name, seed, time.monotonic() - started, figures, items)
 
 
 def report(result: CampaignResult) -> str:

@@ -12,7 +12,6 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
-from types import TracebackType
 
 from echo_sim.designs import Design
 from echo_sim.run import RUNS, SimulationError, TestOutcome, launch, read_results
@@ -100,9 +99,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
         self._child.stop()
         shutil.rmtree(self._sockets, ignore_errors=True)

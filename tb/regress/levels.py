@@ -45,6 +45,11 @@ def _command(
     return Task(f"{campaign} {name}", campaign, arguments, environment, keeps, timeout=timeout, cost=cost)
 
 
+def _pytest(name: str, campaign: str, path: str, cost: float, **environment: str) -> Task:
+    words = ("-m", "pytest", "-q", path, "--junit-xml", RESULT)
+    return Task(name, campaign, words, environment, form="junit", cost=cost)
+
+
 def rtl(seed: int, keeps: str = "") -> Iterator[Task]:
     """Yield every suite of the RTL regression on every configuration."""
     for config in config_names():
@@ -67,14 +72,12 @@ def test_folders() -> list[str]:
 def tests(*folders: str) -> Iterator[Task]:
     """Yield a pytest task for each folder."""
     for folder in folders:
-        words = ("-m", "pytest", "-q", folder, "--junit-xml", RESULT)
-        yield Task(f"tests {folder}", "tests", words, form="junit", cost=60)
+        yield _pytest(f"tests {folder}", "tests", folder, cost=60)
 
 
 def views(seed: int) -> Task:
     """Return the task that runs every runtime operation on random views."""
-    words = ("-m", "pytest", "-q", "tests/runtime/ops/test_random_views.py", "--junit-xml", RESULT)
-    return Task("views", "views", words, {"SEED": str(seed)}, form="junit", cost=90)
+    return _pytest("views", "views", "tests/runtime/ops/test_random_views.py", cost=90, SEED=str(seed))
 
 
 def formal() -> Iterator[Task]:

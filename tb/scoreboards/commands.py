@@ -8,7 +8,7 @@ difference inside a command's destination is attributed to that command; any oth
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State, error_name
 from echo_sim.config import NpuConfig
+from echo_sim.native import ObservedWrite
 from tb.checking import Behind
 from tb.scoreboards.accuracy import Expectation, addresses
 from tb.scoreboards.errors import (
@@ -31,19 +32,6 @@ from tb.scoreboards.errors import (
 )
 from tb.scoreboards.interrupts import check_interrupt
 from tb.scoreboards.memory import MemoryImage, differences
-
-
-class AcceptedWrite(Protocol):
-    """A register write that the device accepted."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def data(self) -> int: ...
-    @property
-    def strobes(self) -> int: ...
-    @property
-    def response(self) -> int: ...
 
 
 class DeviceState(NamedTuple):
@@ -231,7 +219,7 @@ class CommandScoreboard:
         """Record that the host is about to write `data` to device memory."""
         self._memory.bytes[address : address + data.size] = data
 
-    def observe(self, writes: Iterable[AcceptedWrite]) -> None:
+    def observe(self, writes: Iterable[ObservedWrite]) -> None:
         """Process register writes that the device accepted. Raises AccuracyError if the model's result is
         wrong."""
         for write in writes:

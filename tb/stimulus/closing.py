@@ -12,11 +12,13 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
+    add_packets,
     gather_packets,
     load_program_packets,
     matmul_packets,
     memcpy_packets,
     packet_bytes,
+    stride_fields,
 )
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
@@ -70,6 +72,10 @@ def segments(index: int) -> Program:
     with b.repeat(), b.chunks(advance=[stream]):
         b.add(b.out, stream, b.param(0))
     return b.build()
+
+
+COPY = sums((0,))
+"""With p0 = 0, a copy."""
 
 
 class ClosingMaker:
@@ -139,7 +145,7 @@ class ClosingMaker:
         if kind in ("copy", "rows", "add", "gather"):
             return [self.move({"op": kind})]
         if kind == "load":
-            return [self.load(sums((0,)))]
+            return [self.load(COPY)]
         return self.vector({"inputs": "2"})
 
     def load(self, program: Program, entry: int = ENTRY) -> Slots:
@@ -227,10 +233,9 @@ class ClosingMaker:
             while dst // PAGE != (dst + length - 1) // PAGE:
                 dst = self.result(2 * PAGE, self._offset(labels.get("dst")))
         if op == "copy":
-            return [NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, dst, m=length)]
+            return memcpy_packets(src, dst, length)
         if op == "add":
-            other = self.source(length)
-            return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=length // 4, alpha=0.5)]
+            return add_packets(src, self.source(length), dst, length // 4, alpha=0.5)
         if op == "gather":
             return gather_packets(src, INDICES, dst, 3, length, 3)
         return self._rows(labels, src, dst, length)
@@ -244,14 +249,10 @@ class ClosingMaker:
         batch = labels.get("batch", "none")
         extension = ExtensionPacket(
             rows=rows,
-            src1_row_stride=src_stride,
-            dst_row_stride=dst_stride,
             batch0=2 if batch in ("inner", "both") else 1,
             batch1=2 if batch in ("outer", "both") else 1,
-            src1_batch0_stride=7,
-            dst_batch0_stride=block,
-            src1_batch1_stride=11,
-            dst_batch1_stride=2 * block,
+            **stride_fields("src1", src_stride, (7, 11)),
+            **stride_fields("dst", dst_stride, (block, 2 * block)),
         )
         return [NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, src, 0, dst, m=length), extension]
 
@@ -370,7 +371,7 @@ class Pair:
                 dst2 = dst1
         elif self._hazard == "adjacent":
             if self._before == self._after == "load":
-                entry2 = entry1 + len(self._program())
+                entry2 = entry1 + len(COPY)
             elif self._before == "load":
                 src1 = dst2 + self.BYTES
             elif self._after == "load":
@@ -384,20 +385,17 @@ class Pair:
             self._one(self._after, self._types[1], src2, dst2, entry2),
         ]
 
-    def _program(self) -> Program:
-        return sums((0,))
-
     def _needs(self, kind: str, src: int, entry: int) -> list[Slots]:
         """Return the load of a VECTOR's program, or the copy of a LOAD_PROGRAM's code."""
         if kind == "vector":
-            return [self._maker.load(self._program(), entry)]
+            return [self._maker.load(COPY, entry)]
         if kind == "load":
             image = self._maker.images
-            code = self._program().code
+            code = COPY.code
             address = CODE + 0x8000
             image[address] = code
             if src >= RESULTS:
-                return [[NpuCommandPacket(Opcode.MEMCPY, 0, address, 0, src, m=len(code))]]
+                return [memcpy_packets(address, src, len(code))]
         return []
 
     def _one(self, kind: str, dtype: str, src: int, dst: int, entry: int) -> Slots:
@@ -409,24 +407,16 @@ class Pair:
         if kind == "copy":
             return memcpy_packets(src, dst, nbytes)
         if kind == "add":
-            other = self._maker.source(nbytes)
-            return [NpuCommandPacket(Opcode.ADD_TENSOR, 0, src, other, dst, m=nbytes // 4, alpha=0.0)]
+            return add_packets(src, self._maker.source(nbytes), dst, nbytes // 4, alpha=0.0)
         if kind == "gather":
             return gather_packets(src, INDICES, dst, 1, nbytes, 3)
         if kind == "load":
             address = src if src >= RESULTS else CODE + 0x8000
-            return load_program_packets(address, len(self._program()), entry)
-        row = nbytes // 4
-        command = vector_command(
-            entry,
-            rows=1,
-            cols=row,
-            inputs=[Stream(src)],
-            output=Stream(dst),
-            params=[0.0],
-            passes=self._program().passes,
-        )
-        return command.packets()
+            return load_program_packets(address, len(COPY), entry)
+        inputs, output, passes = [Stream(src)], Stream(dst), COPY.passes
+        return vector_command(
+            entry, rows=1, cols=nbytes // 4, inputs=inputs, output=output, params=[0.0], passes=passes
+        ).packets()
 
     def _product(self, dtype: DataType, src: int, dst: int) -> Slots:
         k = self.BYTES // 4 // dtype.itemsize

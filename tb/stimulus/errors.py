@@ -18,13 +18,13 @@ from echo_npu.commands.packets import (
     load_program_packets,
     packet_bytes,
 )
+from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import Stream, vector_command
 from tb.checking import check, loaded_programs
 from tb.stimulus.limits import GUARD
 from tb.stimulus.programs import ARENAS, ProgramMaker
 
-REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
 BAD_CODE = 0x00F0_0000
 BAD_INDICES = 0x00F1_0000
 BAD_ENTRY = 280  # no sequence loads other programs there
@@ -89,9 +89,11 @@ CHANGES: dict[ErrorCode, Change] = {
     ErrorCode.BAD_DIMENSION: _dimension,
     ErrorCode.MISALIGNED: _address(lambda pick, old: old + pick.choice((1, 2, 3))),
     ErrorCode.OUT_OF_RANGE: _address(
-        lambda pick, _: pick.choice((RESERVED, UNMAPPED, 0x0FFF_FFFC, 0x1FFF_FFFC, 1 << 32, (1 << 64) - 64))
+        lambda pick, _: pick.choice(
+            (RESERVED.base, RESERVED.end, WEIGHT.end - 4, ACTIVATION.end - 4, 1 << 32, (1 << 64) - 64)
+        )
     ),
-    ErrorCode.REGISTER_WINDOW: _address(lambda pick, _: REGISTER_WINDOW + 64 * pick.randrange(512)),
+    ErrorCode.REGISTER_WINDOW: _address(lambda pick, _: REGISTERS.base + 64 * pick.randrange(1, 513)),
     ErrorCode.OVERLAP: _overlap,
     ErrorCode.BAD_EXTENSION: _extension,
     ErrorCode.BAD_PROGRAM: _entry,

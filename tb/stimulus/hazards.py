@@ -86,25 +86,16 @@ def fold() -> Program:
     return b.build()
 
 
-def doubled() -> Program:
-    """Build o = s0 + s0."""
-    b = Builder("doubled")
+def of_itself(op: str) -> Program:
+    """Build o = s0 op s0, `op` being a mnemonic."""
+    b = Builder(op)
     x = b.stream(0)
     with b.chunks(advance=[x]):
-        b.add(b.out, x, x)
+        getattr(b, op)(b.out, x, x)
     return b.build()
 
 
-def squared() -> Program:
-    """Build o = s0 * s0."""
-    b = Builder("squared")
-    x = b.stream(0)
-    with b.chunks(advance=[x]):
-        b.mul(b.out, x, x)
-    return b.build()
-
-
-FOLD, DOUBLED, SQUARED = fold(), doubled(), squared()
+FOLD, DOUBLED, SQUARED = fold(), of_itself("add"), of_itself("mul")
 
 
 class Draft(NamedTuple):

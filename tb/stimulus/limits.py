@@ -3,10 +3,10 @@
 from typing import Final
 
 from echo_npu.spec import registers as regs
-from echo_npu.spec.memory_map import Region
+from echo_npu.spec.memory_map import ACTIVATION, Region
 from tb.stimulus.steps import HostWrite, RegisterWrite, Step
 
-GUARD: Final = Region("guard", 0x1FFF_0000, 0x1_0000)
+GUARD: Final = Region("guard", ACTIVATION.end - 0x1_0000, 0x1_0000)
 """Protected range, if any: the ring and its surroundings, which no legal command touches."""
 BARRIER: Final = 0x0310_0000
 """Only the host writes here, to separate groups of steps."""

@@ -5,17 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from echo_npu.benchmark.measure import random_elements
 from echo_npu.spec.data_types import DataType
 
 
 def elements(values: np.random.Generator, kind: DataType, nbytes: int) -> bytes:
     """Draw `nbytes` of elements: normally distributed, or any int8."""
-    if kind == DataType.INT8:
-        return values.bytes(nbytes)
-    drawn = values.standard_normal(nbytes // kind.itemsize, dtype=np.float32)
-    if kind == DataType.BF16:
-        return (drawn.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-    return drawn.astype(kind.storage).tobytes()
+    return random_elements(values, kind, (nbytes // kind.itemsize,)).tobytes()
 
 
 def stride_options(*operands: Sequence[int]) -> dict[str, Any]:

@@ -19,9 +19,12 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
+    add_packets,
     as_commands,
     gather_packets,
     load_program_packets,
+    memcpy_packets,
+    stride_fields,
 )
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
@@ -107,11 +110,8 @@ class ProgramMaker:
         self._code = {program: CODE + i * CODE_STEP for i, program in enumerate(PROGRAMS)}
         self.images |= {self._code[program]: program.code for program in PROGRAMS}
         self._loaded = dict.fromkeys(ENTRIES, PROGRAMS[0])
-        self._next_case, self._next_code, self._next_entry = (
-            CASES,
-            CODE + len(PROGRAMS) * CODE_STEP,
-            CASES_ENTRY,
-        )
+        self._next_case, self._next_entry = CASES, CASES_ENTRY
+        self._next_code = CODE + len(PROGRAMS) * CODE_STEP
         self._programs = loaded_programs(config.program_words)
 
     def _place(self, unit: int = 4) -> int:
@@ -137,7 +137,7 @@ class ProgramMaker:
     def copy(self) -> Slots:
         """Draw a MEMCPY of up to a few hundred bytes, at any alignment."""
         nbytes = self._random.choice((1, 7, 64, self._random.randint(1, 600)))
-        return [NpuCommandPacket(Opcode.MEMCPY, 0, self._place(1), 0, self._place(1), m=nbytes)]
+        return memcpy_packets(self._place(1), self._place(1), nbytes)
 
     def strided_copy(self) -> Slots:
         """Draw a MEMCPY of rows and batches."""
@@ -147,28 +147,24 @@ class ProgramMaker:
         dst_batch = self._apart(rows * dst_stride, 1)
         extension = ExtensionPacket(
             rows=rows,
-            src1_row_stride=pick.choice((0, nbytes, nbytes + 3, 5)),
-            dst_row_stride=dst_stride,
             batch0=batch,
-            src1_batch0_stride=pick.choice((0, 17, 200)),
-            dst_batch0_stride=dst_batch,
             batch1=pick.choice((1, 1, 2)),
-            src1_batch1_stride=pick.choice((0, 31)),
-            dst_batch1_stride=self._apart(batch * dst_batch, 1),
+            **stride_fields(
+                "src1",
+                pick.choice((0, nbytes, nbytes + 3, 5)),
+                (pick.choice((0, 17, 200)), pick.choice((0, 31))),
+            ),
+            **stride_fields("dst", dst_stride, (dst_batch, self._apart(batch * dst_batch, 1))),
         )
-        return [
-            NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, self._place(1), 0, self._place(1), m=nbytes),
-            extension,
-        ]
+        packet = NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, self._place(1), 0, self._place(1), m=nbytes)
+        return [packet, extension]
 
     def add(self) -> Slots:
         """Draw an ADD_TENSOR, often in place."""
         a, b = self._place(), self._place()
         dst = self._random.choice((a, b, self._place()))
         alpha = self._random.choice((1.0, -1.0, 0.25, 1e-3))
-        return [
-            NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=self._random.randint(1, 150), alpha=alpha)
-        ]
+        return add_packets(a, b, dst, self._random.randint(1, 150), alpha=alpha)
 
     def matmul(self) -> Slots:
         """Draw a MATMUL of any type, layout, strides, batches and steps."""
@@ -199,17 +195,11 @@ class ProgramMaker:
             batch = pick.choice((1, 1, 2, 3))
             dst_batch = self._apart(m * (dst_stride or row_bytes[2]), out_size)
             fields |= {
-                "src1_row_stride": self._stride(row_bytes[0], size),
-                "src2_row_stride": self._stride(row_bytes[1], size),
-                "dst_row_stride": dst_stride,
                 "batch0": batch,
-                "src1_batch0_stride": pick.choice(batch_steps),
-                "src2_batch0_stride": pick.choice(batch_steps),
-                "dst_batch0_stride": dst_batch,
                 "batch1": pick.choice((1, 1, 1, 2)),
-                "src1_batch1_stride": pick.choice(batch_steps),
-                "src2_batch1_stride": pick.choice(batch_steps),
-                "dst_batch1_stride": self._apart(batch * dst_batch, out_size),
+                **stride_fields("src1", self._stride(row_bytes[0], size), pick.choices(batch_steps, k=2)),
+                **stride_fields("src2", self._stride(row_bytes[1], size), pick.choices(batch_steps, k=2)),
+                **stride_fields("dst", dst_stride, (dst_batch, self._apart(batch * dst_batch, out_size))),
             }
         if fields:
             flags |= Flags.EXT
@@ -229,10 +219,10 @@ class ProgramMaker:
     def vector(self) -> Slots:
         """Draw a VECTOR over a few rows and batches: dense, strided or overlapping, often in place."""
         pick = self._random
-        entry, cols, rows = (
+        entry, rows, cols = (
             pick.choice(ENTRIES),
-            pick.choice((1, 16, pick.randint(1, 150))),
             pick.randint(1, 4),
+            pick.choice((1, 16, pick.randint(1, 150))),
         )
         program, row = self._loaded[entry], 4 * cols
         batch = pick.choice(((1, 1), (1, 1), (1, 1), (2, 1), (1, 2), (2, 3)))

@@ -10,16 +10,18 @@ from functools import partial
 import numpy as np
 
 from echo_npu.commands.packets import (
-    Flags,
     NpuCommandPacket,
     Opcode,
     Packet,
     gather_packets,
     load_program_packets,
     matmul_packets,
+    memcpy_packets,
+    nop_packet,
     packet_bytes,
 )
 from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import RESERVED
 from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import Stream, vector_command
 from echo_sim.config import NpuConfig
@@ -44,7 +46,7 @@ from tb.testbench import RING_BASE, RING_SLOTS
 
 SPOILED = 0x0600_0000
 """Address of code and indices that are valid except for the end."""
-REFUSED = 0x2001_0000
+REFUSED = RESERVED.base
 """Address without memory for the host."""
 WORK = {"idle": "", "matrix": "M", "vector": "V", "both": "MV"}
 """Engines of the commands that keep the named engines busy."""
@@ -77,10 +79,7 @@ class SceneStage:
         """Return a command that takes some thousand clocks on engine M or V, `times` as large."""
         if engine == "V":
             nbytes = times * COPY_BEATS * self.config.bus_bytes
-            packet = NpuCommandPacket(
-                Opcode.MEMCPY, 0, self.closing.source(nbytes), 0, self.closing.result(nbytes), m=nbytes
-            )
-            return [packet]
+            return memcpy_packets(self.closing.source(nbytes), self.closing.result(nbytes), nbytes)
         size = times * self.config.block_m
         nbytes = 4 * size * size
         a, b = self.closing.source(nbytes), self.closing.source(nbytes)
@@ -275,12 +274,10 @@ def idle_clears(stage: SceneStage) -> list[Step]:
 
 def interrupt_races(stage: SceneStage) -> list[Step]:
     """Many commands raise the interrupt while the host keeps clearing it."""
-    packets = []
+    packets: list[Packet] = []
     for length in range(40):
-        copy = NpuCommandPacket(
-            Opcode.MEMCPY, Flags.IRQ, stage.closing.source(64), 0, stage.closing.result(64), m=length + 1
-        )
-        packets.append(stage.random.choice((copy, NpuCommandPacket(Opcode.NOP, Flags.IRQ))))
+        copy = memcpy_packets(stage.closing.source(64), stage.closing.result(64), length + 1, irq=True)
+        packets += stage.random.choice((copy, [nop_packet(irq=True)]))
     together = step(packets, "ring")
     clear = RegisterWrite(regs.IRQ_STATUS, 7)
     levels: list[Step] = []
@@ -304,12 +301,10 @@ def interrupt_levels(done: bool, stage: SceneStage) -> list[Step]:
     `done`: the device becomes done in between.
     """
     nbytes = 300 * stage.config.bus_bytes
-    copy = NpuCommandPacket(
-        Opcode.MEMCPY, 0, stage.closing.source(nbytes), 0, stage.closing.result(nbytes), m=nbytes
-    )
+    copy = memcpy_packets(stage.closing.source(nbytes), stage.closing.result(nbytes), nbytes)
     # The window is slow, so the previous packet is done by then.
     via: Via = "window" if done else "ring"
-    raising = step([copy] * (not done) + [NpuCommandPacket(Opcode.NOP, Flags.IRQ)], via)
+    raising = step(copy * (not done) + [nop_packet(irq=True)], via)
     refused = step(stage.errors.refused(ErrorCode.BAD_OPCODE), via)
     levels = [RegisterWrite(regs.IRQ_ENABLE, value) for value in range(8)]
     clear = RegisterWrite(regs.IRQ_STATUS, 7)

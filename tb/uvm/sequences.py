@@ -16,6 +16,7 @@ from pyuvm import ConfigDB, uvm_sequence, uvm_sequencer
 
 from echo_npu.commands.packets import MAX_BATCH, Packet, load_program_packets, matmul_packets, packet_bytes
 from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import REGISTERS, RESERVED
 from echo_sim.config import NpuConfig
 from tb.drivers.commands import Path as Via
 from tb.functional.plan import COMMANDS
@@ -444,7 +445,9 @@ def refused_host_steps(rng: random.Random, count: int) -> list[Step]:
     """Draw host accesses to addresses without memory."""
     steps: list[Step] = []
     for _ in range(count):
-        address = rng.choice((0x2000_0000, 0x2001_0000, 0x4000_0000, 0xFFFF_FF00)) + 4 * rng.randrange(8)
+        address = rng.choice((REGISTERS.base, RESERVED.base, RESERVED.end, 0xFFFF_FF00)) + 4 * rng.randrange(
+            8
+        )
         if rng.random() < 0.5:
             steps.append(HostWrite(address, bytes(rng.choice((1, 4, 64))), answer="DECERR"))
         else:

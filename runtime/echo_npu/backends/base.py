@@ -45,11 +45,9 @@ def encoded(ops: Sequence[RegisterOp]) -> NDArray[np.void]:
 def _encoded(op: RegisterOp) -> tuple[int, int, int]:
     if isinstance(op, WaitIrq):
         return RegisterOpKind.WAIT, 0, max(op.timeout_cycles, 0)
-    return (
-        (RegisterOpKind.WRITE, op.offset, op.value)
-        if isinstance(op, WriteReg)
-        else (RegisterOpKind.READ, op.offset, 0)
-    )
+    if isinstance(op, WriteReg):
+        return RegisterOpKind.WRITE, op.offset, op.value
+    return RegisterOpKind.READ, op.offset, 0
 
 
 class DeviceTimeline(Protocol):

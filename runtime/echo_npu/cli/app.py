@@ -146,10 +146,14 @@ def _print_report(r: MatmulReport) -> None:
     table_console().print(table)
 
 
-bench_cli.register(app)
-models_cli.register(app)
-vector_cli.register(app)
-simulation_cli.register(app)
+app.add_typer(bench_cli.bench, name="bench")
+app.command("layer")(models_cli.layer_command)
+app.command("model")(models_cli.model_command)
+app.command("lenet")(models_cli.lenet_command)
+app.command("asm")(vector_cli.asm_command)
+app.command("disasm")(vector_cli.disasm_command)
+app.command()(simulation_cli.doctor)
+app.command()(simulation_cli.cache)
 
 
 def _print_version(wanted: bool) -> None:

@@ -195,8 +195,3 @@ def summary_lines(summary: Summary) -> list[str]:
         parts = ", ".join(each.name for each in summary.wrong)
         lines.append(f"[bold red]DIFFERS FROM THE FUNCTIONAL MODEL:[/] {parts}")
     return lines
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.add_typer(bench, name="bench")

@@ -170,10 +170,3 @@ def _show(run: ModelRun, as_json: bool) -> None:
         table_console().print(render(run))
     if not run.passed:
         raise typer.Exit(1)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command("layer")(layer_command)
-    app.command("model")(model_command)
-    app.command("lenet")(lenet_command)

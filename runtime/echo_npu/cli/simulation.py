@@ -52,9 +52,3 @@ def cache(
     table_console().print(table)
     total = freed if clear else sum(each.nbytes for each in entries)
     typer.echo(f"{'removed' if clear else 'kept'} {total / 1e6:,.1f} MB in {SIM_BUILD}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to `echo-npu`."""
-    app.command()(doctor)
-    app.command()(cache)

@@ -62,9 +62,3 @@ def _or_exit(action: Callable[[], _R]) -> _R:
     except (ValueError, KeyError, OSError) as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from None
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command("asm")(asm_command)
-    app.command("disasm")(disasm_command)

@@ -69,6 +69,7 @@ __all__ = [
     "memcpy_packets",
     "nop_packet",
     "packet_bytes",
+    "stride_fields",
     "sync_packet",
 ]
 
@@ -257,6 +258,20 @@ class ExtensionPacket(ExtensionFields):
             f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default
         ]
         return " ".join(["EXT", *given])
+
+
+def stride_fields(operand: str, row: int, batch: Sequence[int]) -> dict[str, int]:
+    """Return the fields of an ExtensionPacket for an operand's strides: of rows, of (inner, outer) batches.
+
+    Args:
+        operand: "src1", "src2" or "dst".
+    """
+    inner, outer = batch
+    return {
+        f"{operand}_row_stride": row,
+        f"{operand}_batch0_stride": inner,
+        f"{operand}_batch1_stride": outer,
+    }
 
 
 def _made(kind: type[_Made], **values: Any) -> _Made:
@@ -516,15 +531,9 @@ def matmul_command(
         ExtensionPacket(
             batch0=counts[0],
             batch1=counts[1],
-            src1_row_stride=rows[0],
-            src2_row_stride=rows[1],
-            dst_row_stride=rows[2],
-            src1_batch0_stride=strides1[0],
-            src2_batch0_stride=strides2[0],
-            dst_batch0_stride=strides_dst[0],
-            src1_batch1_stride=strides1[1],
-            src2_batch1_stride=strides2[1],
-            dst_batch1_stride=strides_dst[1],
+            **stride_fields("src1", rows[0], strides1),
+            **stride_fields("src2", rows[1], strides2),
+            **stride_fields("dst", rows[2], strides_dst),
             column_vectors=columns,
             row_scales=scales,
         ),
@@ -583,12 +592,8 @@ def memcpy_command(
             rows=rows,
             batch0=counts[0],
             batch1=counts[1],
-            src1_row_stride=src_stride,
-            dst_row_stride=dst_stride,
-            src1_batch0_stride=strides_src[0],
-            dst_batch0_stride=strides_dst[0],
-            src1_batch1_stride=strides_src[1],
-            dst_batch1_stride=strides_dst[1],
+            **stride_fields("src1", src_stride, strides_src),
+            **stride_fields("dst", dst_stride, strides_dst),
         ),
     )
 

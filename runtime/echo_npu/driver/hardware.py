@@ -14,14 +14,7 @@ from echo_npu.driver.allocator import RegionAllocator
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.capabilities import Capabilities, read_capabilities
 from echo_npu.driver.queues import Ring, WindowQueue
-from echo_npu.driver.status import (
-    read_counters,
-    read_error,
-    read_progress,
-    read_state,
-    read_status,
-    state_of,
-)
+from echo_npu.driver.status import read_counters, read_error, read_progress, read_state, read_status, state_of
 from echo_npu.errors import NpuPointerError, NpuProgramMemoryError, NpuTimeoutError
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_REGIONS, region_of

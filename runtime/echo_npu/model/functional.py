@@ -18,13 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, check_head, unpack_extension
-from echo_npu.commands.packets import (
-    PACKET_BYTES,
-    Command,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-)
+from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import NpuBusError
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory
@@ -81,6 +75,7 @@ class FunctionalModel:
         self.memory = memory
         self._config = config
         self._depth = config.queue_depth
+        tile = config.array_rows * config.array_cols
         self._constants = {
             regs.ID: 0x4543484F,
             regs.VERSION: regs.VERSION_MAJOR.put(1) | regs.VERSION_MINOR.put(0),
@@ -92,20 +87,15 @@ class FunctionalModel:
             regs.CAP_QUEUE: regs.CAP_QUEUE_DEPTH.put(config.queue_depth)
             | regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.put(16),
             regs.CAP_SCRATCH_A: 4 * config.block_m * config.block_k_tiles * config.array_rows,
-            regs.CAP_SCRATCH_B: 4
-            * config.block_k_tiles
-            * config.array_rows
-            * config.block_n_tiles
-            * config.array_cols,
+            regs.CAP_SCRATCH_B: 4 * config.block_k_tiles * config.block_n_tiles * tile,
             regs.CAP_SCRATCH_ACC: 4 * config.acc_entries * config.array_cols,
             regs.CAP_VECTOR_LENGTH: config.vector_length,
             regs.CAP_VECTOR_ROW: config.row_elements,
             regs.CAP_PROGRAM: config.program_words,
         }
         self._stored = dict.fromkeys(_STORED, 0)
-        self._latched = dict.fromkeys(
-            _WIDE, 0
-        )  # high words, of the last read of the low one; no reset clears them
+        # High words, of the last read of the low one; no reset clears them.
+        self._latched = dict.fromkeys(_WIDE, 0)
         self.programs = ProgramMemory(config.program_words)
         self._vector = VectorModel(memory.bytes, self.programs, config.vector_length, config.row_elements)
         self._return_to_reset()
@@ -114,10 +104,8 @@ class FunctionalModel:
         self._ring_enabled = False
         self._window = bytearray(PACKET_BYTES)
         self._queue: deque[bytes] = deque()
-        # A command that waits for its extensions; from the ring? those that have come.
-        self._held: tuple[Command, bool] | None = (
-            None  # a command that lacks extensions, from the ring or not
-        )
+        # A command that lacks extensions, and whether it is from the ring.
+        self._held: tuple[Command, bool] | None = None
         self._waited = 0  # cycles that it has waited for the next one
         self._head = self._tail = self._tail_register = 0
         self._ring = (0, 0)  # base and size that the last good doorbell found
@@ -350,22 +338,18 @@ class FunctionalModel:
             return
         if command.vector is not None:
             self._run_program(command)
-            return
-        if packet.opcode == Opcode.GATHER:
+        elif packet.opcode == Opcode.GATHER:
             self._gather(command)
-            return
-        if packet.opcode == Opcode.MEMCPY:
+        elif packet.opcode == Opcode.MATMUL:
+            self._matmul(command)
+        elif packet.opcode == Opcode.MEMCPY:
             target, source = self._bytes(dst, batch), self._bytes(command.sources[0], batch)
             # The rows of a batch are apart; where batches are not, the later one wins.
             for index in np.ndindex(target.shape[:2]) if dst.overlaps_itself(batch) else (...,):
                 target[index] = source[index]
-            return
-        if packet.opcode == Opcode.MATMUL:
-            self._matmul(command)
-            return
-        src1, src2 = command.sources
-        a, b, c = (self._elements(each, batch, np.float32) for each in (src1, src2, dst))
-        c[...] = add_fp32(a, b, _alpha(packet))
+        else:
+            a, b, c = (self._elements(each, batch, np.float32) for each in (*command.sources, dst))
+            c[...] = add_fp32(a, b, _alpha(packet))
 
     def _watch(self, command: CheckedCommand, clocks: int | None = None) -> None:
         """Fault a command that takes more clocks than the watchdog allows.
@@ -439,12 +423,7 @@ class FunctionalModel:
 
     def _bytes(self, operand: MemoryOperand, batch: tuple[int, int]) -> NDArray[np.uint8]:
         """Return the operand in memory as uint8 [outer, inner, rows, row bytes]."""
-        inner, outer = operand.batch_strides
-        return as_strided(
-            self.memory.bytes[operand.address :],
-            (batch[1], batch[0], operand.rows, operand.row_bytes),
-            (outer, inner, operand.row_stride, 1),
-        )
+        return self._elements(operand, batch, np.uint8)
 
     def _elements(self, operand: MemoryOperand, batch: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
         """Return the operand in memory as [outer, inner, rows, row elements] of `dtype`."""

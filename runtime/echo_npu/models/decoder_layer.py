@@ -12,16 +12,7 @@ import numpy as np
 
 from echo_npu.models.executor import Executor, Mirrored
 from echo_npu.models.layer_types import LayerConfig, LayerWeights
-from echo_npu.models.operations import (
-    Add,
-    Matmul,
-    Mul,
-    Operation,
-    RmsNorm,
-    Rope,
-    Silu,
-    Softmax,
-)
+from echo_npu.models.operations import Add, Matmul, Mul, Operation, RmsNorm, Rope, Silu, Softmax
 from echo_npu.ops.rope import rope_tables
 
 OPERATIONS = 18

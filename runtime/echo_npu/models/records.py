@@ -1,6 +1,6 @@
 """The records of a model's run: one for each operation, and the whole."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 
@@ -151,27 +151,12 @@ class ModelRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as data for JSON."""
-        made: dict[str, Any] = {
-            "title": self.title,
-            "backend": self.backend,
-            "config": self.config,
-            **self.results,
-            "passed": self.passed,
-            "failures": self.failures,
-            "cycles": self.cycles,
-            "macs": self.macs,
-            "utilisation": self.utilisation,
-            "wall_s": self.wall_s,
-            "device_s": self.device_s,
-            "cycles_per_s": self.cycles_per_s,
-        }
+        computed = ("records", "checks", "results", "summary")
+        made = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in computed}
+        made |= {"notes": list(self.notes), **self.results, "passed": self.passed, "failures": self.failures}
         for check in self.checks:
             made |= check.to_dict()
         return made | {
-            "weights_exact": self.weights_exact,
-            "notes": list(self.notes),
-            "waves_command": self.waves_command,
-            "waves_file": self.waves_file,
-            "exact_means": self.exact_means,
+            "cycles_per_s": self.cycles_per_s,
             "ops": [record.to_dict() for record in self.records],
         }

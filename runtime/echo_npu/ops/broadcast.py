@@ -13,7 +13,7 @@ from echo_npu.ops.operands import FLOAT32, check_out, upload
 from echo_npu.ops.rows import Line, Parameter, broadcast_strides, overlap, row_commands, run
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
-from echo_npu.vector.command import MAX_SEGMENTS
+from echo_npu.vector.command import MAX_SEGMENTS, Stream
 
 
 def is_array(value: Any) -> bool:
@@ -95,14 +95,16 @@ def elementwise_commands(
         count = min(most, row.count - first)
         lines = [
             Line(
-                tensor.ptr + first * row.strides[i],
+                Stream(
+                    tensor.ptr + first * row.strides[i],
+                    seg_len=1 if packed[i] or row.strides[i] == 0 else count,
+                    segs=count if packed[i] else 1,
+                    seg_stride=row.strides[i] if packed[i] else 0,
+                    size=sizes[i],
+                    pack=packed[i],
+                    bcast=count > 1 and row.strides[i] == 0,
+                ),
                 tuple(loop.strides[i] for loop in loops),
-                seg_len=1 if packed[i] or row.strides[i] == 0 else count,
-                segs=count if packed[i] else 1,
-                seg_stride=row.strides[i] if packed[i] else 0,
-                size=sizes[i],
-                pack=packed[i],
-                bcast=count > 1 and row.strides[i] == 0,
             )
             for i, tensor in enumerate(tensors)
         ]

@@ -48,21 +48,19 @@ def copy_commands(src: DeviceTensor, dst: DeviceTensor) -> list[Command]:
     fit = [i for i, loop in enumerate(loops) if _may_be_rows(loop, nbytes)]
     if fit:
         rows = loops.pop(fit[-1])
-    commands: list[Command] = []
-    for chunk in chunks(loops, 2):
-        commands.append(
-            memcpy_command(
-                src.ptr + chunk.offsets[0],
-                dst.ptr + chunk.offsets[1],
-                nbytes,
-                rows=rows.count,
-                row_strides=rows.strides,
-                batch=chunk.batch,
-                src_batch_strides=chunk.strides[0],
-                dst_batch_strides=chunk.strides[1],
-            )
+    return [
+        memcpy_command(
+            src.ptr + chunk.offsets[0],
+            dst.ptr + chunk.offsets[1],
+            nbytes,
+            rows=rows.count,
+            row_strides=rows.strides,
+            batch=chunk.batch,
+            src_batch_strides=chunk.strides[0],
+            dst_batch_strides=chunk.strides[1],
         )
-    return commands
+        for chunk in chunks(loops, 2)
+    ]
 
 
 def _may_be_rows(loop: Loop, nbytes: int) -> bool:

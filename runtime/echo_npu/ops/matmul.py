@@ -153,29 +153,27 @@ def matmul_commands(
     if trans_c:
         raise ValueError(f"out has shape {c.shape} and strides {c.strides}: its last axis must be contiguous")
     loops = collapse(batch, *(_batch_strides(tensor, batch) for tensor in (a, b, c)))
-    commands: list[Command] = []
-    for chunk in chunks(loops, 3):
-        commands.append(
-            matmul_command(
-                a.ptr + chunk.offsets[0],
-                b.ptr + chunk.offsets[1],
-                c.ptr + chunk.offsets[2],
-                m,
-                k,
-                n,
-                dtype=dtype,
-                out=out,
-                trans_a=trans_a,
-                trans_b=trans_b,
-                row_strides=(row_a, row_b, row_c),
-                batch=chunk.batch,
-                src1_batch_strides=chunk.strides[0],
-                src2_batch_strides=chunk.strides[1],
-                dst_batch_strides=chunk.strides[2],
-                **steps,
-            )
+    return [
+        matmul_command(
+            a.ptr + chunk.offsets[0],
+            b.ptr + chunk.offsets[1],
+            c.ptr + chunk.offsets[2],
+            m,
+            k,
+            n,
+            dtype=dtype,
+            out=out,
+            trans_a=trans_a,
+            trans_b=trans_b,
+            row_strides=(row_a, row_b, row_c),
+            batch=chunk.batch,
+            src1_batch_strides=chunk.strides[0],
+            src2_batch_strides=chunk.strides[1],
+            dst_batch_strides=chunk.strides[2],
+            **steps,
         )
-    return commands
+        for chunk in chunks(loops, 3)
+    ]
 
 
 # --- what was given -----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Reductions over any axes."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
@@ -22,6 +23,7 @@ from echo_npu.ops.rows import (
 )
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
+from echo_npu.vector.command import Stream
 from echo_npu.vector.kernels import reduce as kernels
 
 Axes = SupportsIndex | Sequence[SupportsIndex] | None
@@ -142,7 +144,7 @@ def reduction_commands(
             leading,
             [row],
             single(_without(target, remaining), leading),
-            cols=row.segs * row.seg_len,
+            cols=math.prod(x.shape[axis] for axis in remaining),
             params=(count,),
         )
     return commands, keep
@@ -157,9 +159,10 @@ def _row(x: DeviceTensor, axes: Sequence[int]) -> Line | None:
     strides = tuple(stride for i, stride in enumerate(x.strides) if i not in axes)
     inner = loops[-1].count if loops else 1
     if len(loops) < 2:
-        return Line(x.ptr, strides, inner)
+        return Line(Stream(x.ptr, inner), strides)
     check_segments(x, loops[0].count)
-    return Line(x.ptr, strides, inner, loops[0].count, loops[0].strides[0], pack=True)
+    first = Stream(x.ptr, inner, loops[0].count, seg_stride=loops[0].strides[0], pack=True)
+    return Line(first, strides)
 
 
 def _one_axis(

@@ -1,7 +1,7 @@
 """Make VECTOR commands for tensors: map their axes to elements of a row, rows, batches and segments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,22 +21,15 @@ Parameter: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One operand of a row program. Strides are bytes, lengths elements.
+    """One operand of a row program.
 
     Attributes:
-        address: of the first row.
-        strides: for each of the leading axes; each index of these has its own row.
-        seg_len, segs, seg_stride, size, pack, bcast: of the row, as in `Stream`.
+        first: the first row, without strides to others.
+        strides: bytes, for each of the leading axes; each index of these has its own row.
     """
 
-    address: int
+    first: Stream
     strides: tuple[int, ...]
-    seg_len: int
-    segs: int = 1
-    seg_stride: int = 0
-    size: int = 4
-    pack: bool = False
-    bcast: bool = False
 
 
 def line(tensor: DeviceTensor, leading: Sequence[int], cols: int) -> Line:
@@ -50,18 +43,18 @@ def line(tensor: DeviceTensor, leading: Sequence[int], cols: int) -> Line:
     strides = broadcast_strides(tensor.shape[:-1], tensor.strides[:-1], leading)
     (count, step), size = (tensor.shape[-1], tensor.strides[-1]), tensor.dtype.itemsize
     if cols > 1 and (count == 1 or step == 0):
-        return Line(tensor.ptr, strides, 1, size=size, bcast=True)
+        return Line(Stream(tensor.ptr, 1, size=size, bcast=True), strides)
     if count == 1 or step == size:
-        return Line(tensor.ptr, strides, count, size=size)
+        return Line(Stream(tensor.ptr, count, size=size), strides)
     check_segments(tensor, count)
-    return Line(tensor.ptr, strides, 1, count, step, size, pack=True)
+    return Line(Stream(tensor.ptr, 1, count, seg_stride=step, size=size, pack=True), strides)
 
 
 def single(tensor: DeviceTensor, leading: Sequence[int], *, bcast: bool = False) -> Line:
     """Return a tensor with one element for each row: an output, or with `bcast` an input for the whole
     row."""
     strides = broadcast_strides(tensor.shape, tensor.strides, leading)
-    return Line(tensor.ptr, strides, 1, size=tensor.dtype.itemsize, bcast=bcast)
+    return Line(Stream(tensor.ptr, 1, size=tensor.dtype.itemsize, bcast=bcast), strides)
 
 
 def check_segments(tensor: DeviceTensor, count: int) -> None:
@@ -115,16 +108,11 @@ def row_commands(
     for chunk in chunks(loops, len(lines)):
         for first in range(0, rows.count, MAX_ROWS):
             streams = [
-                Stream(
-                    each.address + chunk.offsets[i] + first * rows.strides[i],
-                    seg_len=each.seg_len,
-                    segs=each.segs,
+                replace(
+                    each.first,
+                    address=each.first.address + chunk.offsets[i] + first * rows.strides[i],
                     row_stride=rows.strides[i],
                     batch_strides=chunk.strides[i],
-                    seg_stride=each.seg_stride,
-                    size=each.size,
-                    pack=each.pack,
-                    bcast=each.bcast,
                 )
                 for i, each in enumerate(lines)
             ]
@@ -186,9 +174,9 @@ def column_commands(
 
         def block_line(tensor: DeviceTensor, first: int = first, block: int = block) -> Line:
             strides = (*tensor.strides[:-2], block * tensor.strides[-1])
-            address = tensor.ptr + first * tensor.strides[-1]
-            segs, step = tensor.shape[-2], tensor.strides[-2]
-            return Line(address, strides, block, segs, step, tensor.dtype.itemsize)
+            (segs, _), (step, element) = tensor.shape[-2:], tensor.strides[-2:]
+            address, size = tensor.ptr + first * element, tensor.dtype.itemsize
+            return Line(Stream(address, block, segs, seg_stride=step, size=size), strides)
 
         commands += row_commands(
             device,

@@ -247,16 +247,6 @@ def float_to_bfloat(a: Words) -> Words:
 _SHIFT: Final = np.uint32(31)
 
 
-def integer_minimum(a: Words, b: Words) -> Words:
-    """The lesser int32."""
-    return np.minimum(a.view(np.int32), b.view(np.int32)).view(np.uint32)
-
-
-def integer_maximum(a: Words, b: Words) -> Words:
-    """The greater int32."""
-    return np.maximum(a.view(np.int32), b.view(np.int32)).view(np.uint32)
-
-
 ALU: Final[dict[Op, Callable[..., Words]]] = {
     Op.ADD: add,
     Op.SUB: sub,
@@ -290,8 +280,8 @@ ALU: Final[dict[Op, Callable[..., Words]]] = {
     Op.SHL: lambda a, b: a << (b & _SHIFT),
     Op.SHR: lambda a, b: a >> (b & _SHIFT),
     Op.SAR: lambda a, b: (a.view(np.int32) >> (b & _SHIFT).view(np.int32)).view(np.uint32),
-    Op.IMIN: integer_minimum,
-    Op.IMAX: integer_maximum,
+    Op.IMIN: lambda a, b: np.minimum(a.view(np.int32), b.view(np.int32)).view(np.uint32),
+    Op.IMAX: lambda a, b: np.maximum(a.view(np.int32), b.view(np.int32)).view(np.uint32),
     Op.ICMPEQ: lambda a, b: _mask(a == b),
     Op.ICMPLT: lambda a, b: _mask(a.view(np.int32) < b.view(np.int32)),
 }

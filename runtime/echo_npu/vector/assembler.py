@@ -37,12 +37,7 @@ from echo_npu.vector.isa import (
     kind_of,
     source_count,
 )
-from echo_npu.vector.program import (
-    MAX_PASSES,
-    AssemblyError,
-    Program,
-    make_program,
-)
+from echo_npu.vector.program import MAX_PASSES, AssemblyError, Program, make_program
 
 _OPS: Final = {op.mnemonic: op for op in Op}
 _DIRECTIVES: Final = ".name NAME, .def NAME OPERAND, .stream NAME sN [PASSES]"

@@ -87,18 +87,10 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(Stream):
     """A stream of a command with every number known; `passes` is 0 for the output."""
 
-    address: int
     seg_len: int
-    segs: int = 1
-    row_stride: int = 0
-    batch_strides: tuple[int, int] = (0, 0)
-    seg_stride: int = 0
-    size: int = 4
-    pack: bool = False
-    bcast: bool = False
     passes: int = 1
 
     @property

@@ -18,16 +18,7 @@ from echo_npu.vector import alu
 from echo_npu.vector.alu import Words
 from echo_npu.vector.command import Descriptor, VectorCommand
 from echo_npu.vector.control import WHOLE_ROW, ProgramFault, ProgramOverdue, Sequencer
-from echo_npu.vector.isa import (
-    CHUNK_MULTIPLE,
-    OPERAND_CODES,
-    Form,
-    Instruction,
-    Kind,
-    Op,
-    index_of,
-    kind_of,
-)
+from echo_npu.vector.isa import CHUNK_MULTIPLE, OPERAND_CODES, Form, Instruction, Kind, Op, index_of, kind_of
 from echo_npu.vector.memory import Decoded, ProgramMemory
 
 __all__ = ["ProgramFault", "ProgramOverdue", "VectorModel"]

@@ -3,16 +3,16 @@ module axil_monitor (
     input logic        clk,
     input logic        rst_n,
     input logic [63:0] cycle,
-    input logic        awvalid,
-    input logic        awready,
-    input logic [15:0] awaddr,
-    input logic        wvalid,
-    input logic        wready,
-    input logic [31:0] wdata,
-    input logic [ 3:0] wstrb,
-    input logic        bvalid,
-    input logic        bready,
-    input logic [ 1:0] bresp
+    input logic        axil_awvalid,
+    input logic        axil_awready,
+    input logic [15:0] axil_awaddr,
+    input logic        axil_wvalid,
+    input logic        axil_wready,
+    input logic [31:0] axil_wdata,
+    input logic [ 3:0] axil_wstrb,
+    input logic        axil_bvalid,
+    input logic        axil_bready,
+    input logic [ 1:0] axil_bresp
 );
 
   import "DPI-C" function void echo_axil_saw_reset();
@@ -30,9 +30,9 @@ module axil_monitor (
     if (!rst_n) begin
       echo_axil_saw_reset();
     end else begin
-      if (awvalid && awready) echo_axil_saw_address(awaddr);
-      if (wvalid && wready) echo_axil_saw_data(wdata, wstrb);
-      if (bvalid && bready) echo_axil_saw_answer(cycle, bresp);
+      if (axil_awvalid && axil_awready) echo_axil_saw_address(axil_awaddr);
+      if (axil_wvalid && axil_wready) echo_axil_saw_data(axil_wdata, axil_wstrb);
+      if (axil_bvalid && axil_bready) echo_axil_saw_answer(cycle, axil_bresp);
     end
   end
 

@@ -9,35 +9,35 @@ module dram_model #(
     input logic        rst_n,
     input logic [63:0] cycle,  // free running, the model's only notion of time
 
-    input  logic                   awvalid,
-    output logic                   awready,
-    input  logic [    IdWidth-1:0] awid,
-    input  logic [  AddrWidth-1:0] awaddr,
-    input  logic [            7:0] awlen,
-    input  logic [            2:0] awsize,
-    input  logic [            1:0] awburst,
-    input  logic                   wvalid,
-    output logic                   wready,
-    input  logic [  DataWidth-1:0] wdata,
-    input  logic [DataWidth/8-1:0] wstrb,
-    input  logic                   wlast,
-    output logic                   bvalid,
-    input  logic                   bready,
-    output logic [    IdWidth-1:0] bid,
-    output logic [            1:0] bresp,
-    input  logic                   arvalid,
-    output logic                   arready,
-    input  logic [    IdWidth-1:0] arid,
-    input  logic [  AddrWidth-1:0] araddr,
-    input  logic [            7:0] arlen,
-    input  logic [            2:0] arsize,
-    input  logic [            1:0] arburst,
-    output logic                   rvalid,
-    input  logic                   rready,
-    output logic [    IdWidth-1:0] rid,
-    output logic [  DataWidth-1:0] rdata,
-    output logic [            1:0] rresp,
-    output logic                   rlast
+    input  logic                   m_axi_awvalid,
+    output logic                   m_axi_awready,
+    input  logic [    IdWidth-1:0] m_axi_awid,
+    input  logic [  AddrWidth-1:0] m_axi_awaddr,
+    input  logic [            7:0] m_axi_awlen,
+    input  logic [            2:0] m_axi_awsize,
+    input  logic [            1:0] m_axi_awburst,
+    input  logic                   m_axi_wvalid,
+    output logic                   m_axi_wready,
+    input  logic [  DataWidth-1:0] m_axi_wdata,
+    input  logic [DataWidth/8-1:0] m_axi_wstrb,
+    input  logic                   m_axi_wlast,
+    output logic                   m_axi_bvalid,
+    input  logic                   m_axi_bready,
+    output logic [    IdWidth-1:0] m_axi_bid,
+    output logic [            1:0] m_axi_bresp,
+    input  logic                   m_axi_arvalid,
+    output logic                   m_axi_arready,
+    input  logic [    IdWidth-1:0] m_axi_arid,
+    input  logic [  AddrWidth-1:0] m_axi_araddr,
+    input  logic [            7:0] m_axi_arlen,
+    input  logic [            2:0] m_axi_arsize,
+    input  logic [            1:0] m_axi_arburst,
+    output logic                   m_axi_rvalid,
+    input  logic                   m_axi_rready,
+    output logic [    IdWidth-1:0] m_axi_rid,
+    output logic [  DataWidth-1:0] m_axi_rdata,
+    output logic [            1:0] m_axi_rresp,
+    output logic                   m_axi_rlast
 );
 
   import "DPI-C" function void echo_dram_init(input int unsigned bus_bytes);
@@ -64,7 +64,7 @@ module dram_model #(
   logic busy_q, model_clk;
   clock_gate gate (
       .clk_i        (clk),
-      .enable_i     (busy_q || awvalid || wvalid || arvalid || !rst_n),
+      .enable_i     (busy_q || m_axi_awvalid || m_axi_wvalid || m_axi_arvalid || !rst_n),
       .test_enable_i(1'b0),
       .clk_o        (model_clk)
   );
@@ -72,28 +72,28 @@ module dram_model #(
   always_ff @(posedge model_clk) begin
     if (!rst_n) begin
       echo_dram_reset();
-      {awready, wready, bvalid, arready, rvalid, rlast} <= '0;
-      {bid, bresp, rid, rresp, rdata} <= '0;
+      {m_axi_awready, m_axi_wready, m_axi_bvalid, m_axi_arready, m_axi_rvalid, m_axi_rlast} <= '0;
+      {m_axi_bid, m_axi_bresp, m_axi_rid, m_axi_rresp, m_axi_rdata} <= '0;
       busy_q <= 1'b1;  // one call after reset offers the first readies
-    end else if (busy_q || awvalid || wvalid || arvalid) begin
+    end else if (busy_q || m_axi_awvalid || m_axi_wvalid || m_axi_arvalid) begin
       automatic bit [6:0] flags;
       automatic bit [19:0] resp;
-      automatic bit [DataWidth-1:0] data = rdata;
+      automatic bit [DataWidth-1:0] data = m_axi_rdata;
       flags = 7'(echo_dram_tick(
           cycle,
-          {26'b0, wlast, rready, arvalid, bready, wvalid, awvalid},
-          awaddr,
-          {11'b0, awburst, awsize, awlen, awid},
-          araddr,
-          {11'b0, arburst, arsize, arlen, arid},
-          wdata,
-          64'(wstrb),
+          {26'b0, m_axi_wlast, m_axi_rready, m_axi_arvalid, m_axi_bready, m_axi_wvalid, m_axi_awvalid},
+          m_axi_awaddr,
+          {11'b0, m_axi_awburst, m_axi_awsize, m_axi_awlen, m_axi_awid},
+          m_axi_araddr,
+          {11'b0, m_axi_arburst, m_axi_arsize, m_axi_arlen, m_axi_arid},
+          m_axi_wdata,
+          64'(m_axi_wstrb),
           resp,
           data
       ));
-      {busy_q, rlast, rvalid, arready, bvalid, wready, awready} <= flags;
-      {rresp, rid, bresp, bid} <= resp;
-      rdata <= data;
+      {busy_q, m_axi_rlast, m_axi_rvalid, m_axi_arready, m_axi_bvalid, m_axi_wready, m_axi_awready} <= flags;
+      {m_axi_rresp, m_axi_rid, m_axi_bresp, m_axi_bid} <= resp;
+      m_axi_rdata <= data;
     end
   end
 

@@ -30,18 +30,18 @@ module npu_cover
     input logic [ 2:0] irq_enable,
     input logic [ 2:0] irq_event,       // pulses
     input logic [ 2:0] irq_clear,       // pulses: of the host's write to IRQ_STATUS
-    // s_axi
-    input logic        awvalid,
-    input logic        awready,
-    input logic        bvalid,
-    input logic        bready,
-    input logic [ 1:0] bresp,
-    input logic        arvalid,
-    input logic        arready,
-    input logic        rvalid,
-    input logic        rready,
-    input logic        rlast,
-    input logic [ 1:0] rresp
+    // s_axi: the host's signals and the device's
+    input logic        s_axi_awvalid,
+    input logic        host_awready,
+    input logic        host_bvalid,
+    input logic        s_axi_bready,
+    input logic [ 1:0] host_bresp,
+    input logic        s_axi_arvalid,
+    input logic        host_arready,
+    input logic        host_rvalid,
+    input logic        s_axi_rready,
+    input logic        host_rlast,
+    input logic [ 1:0] host_rresp
 );
 
   import "DPI-C" function int unsigned echo_cover_enabled();
@@ -90,10 +90,10 @@ module npu_cover
       events[5]     = issue;
       events[8:6]   = irq_event;
       events[11:9]  = irq_clear;
-      events[12]    = awvalid && awready;
-      events[13]    = arvalid && arready;
-      events[15:14] = (bvalid && bready) ? bresp : '0;
-      events[17:16] = (rvalid && rready && rlast) ? rresp : '0;
+      events[12]    = s_axi_awvalid && host_awready;
+      events[13]    = s_axi_arvalid && host_arready;
+      events[15:14] = (host_bvalid && s_axi_bready) ? host_bresp : '0;
+      events[17:16] = (host_rvalid && s_axi_rready && host_rlast) ? host_rresp : '0;
       events[22:18] = fault[4:0];
       events[27:23] = engine_fails ? engine_error[4:0] : '0;
     end
@@ -110,8 +110,8 @@ module npu_cover
         writes_q <= '0;
         reads_q  <= '0;
       end else begin
-        writes_q <= writes_q + 8'(awvalid && awready) - 8'(bvalid && bready);
-        reads_q  <= reads_q + 8'(arvalid && arready) - 8'(rvalid && rready && rlast);
+        writes_q <= writes_q + 8'(s_axi_awvalid && host_awready) - 8'(host_bvalid && s_axi_bready);
+        reads_q  <= reads_q + 8'(s_axi_arvalid && host_arready) - 8'(host_rvalid && s_axi_rready && host_rlast);
       end
       state_q <= state;
       // The first clock of a reset shows the state that it met. Nothing is counted during the rest of it.

@@ -153,43 +153,15 @@ module npu_tb #(
   axil_bfm #(
       .AddrWidth(16)
   ) bfm (
-      .clk,
-      .rst_n,
-      .req    (bfm_req),
-      .done   (bfm_done),
-      .awvalid(bfm_awvalid),
+      .*,
       .awready(axil_awready && !axil_external),
-      .awaddr (bfm_awaddr),
-      .wvalid (bfm_wvalid),
       .wready (axil_wready && !axil_external),
-      .wdata  (bfm_wdata),
       .bvalid (axil_bvalid && !axil_external),
-      .bready (bfm_bready),
-      .bresp  (axil_bresp),
-      .arvalid(bfm_arvalid),
       .arready(axil_arready && !axil_external),
-      .araddr (bfm_araddr),
-      .rvalid (axil_rvalid && !axil_external),
-      .rready (bfm_rready),
-      .rdata  (axil_rdata),
-      .rresp  (axil_rresp)
+      .rvalid (axil_rvalid && !axil_external)
   );
 
-  axil_monitor monitor (
-      .clk,
-      .rst_n,
-      .cycle,
-      .awvalid(axil_awvalid),
-      .awready(axil_awready),
-      .awaddr (axil_awaddr),
-      .wvalid (axil_wvalid),
-      .wready (axil_wready),
-      .wdata  (axil_wdata),
-      .wstrb  (axil_wstrb),
-      .bvalid (axil_bvalid),
-      .bready (axil_bready),
-      .bresp  (axil_bresp)
-  );
+  axil_monitor monitor (.*);
 
   // ---- s_axi: the host window ----
 
@@ -216,43 +188,16 @@ module npu_tb #(
   end
 
   // ---- m_axi: to the memory model ----
-  logic                 m_axi_awvalid;
-  logic                 m_axi_awready;
-  logic [          7:0] m_axi_awid;
-  logic [         31:0] m_axi_awaddr;
-  logic [          7:0] m_axi_awlen;
-  logic [          2:0] m_axi_awsize;
-  logic [          1:0] m_axi_awburst;
-  logic                 m_axi_awlock;
-  logic [          3:0] m_axi_awcache;
-  logic [          2:0] m_axi_awprot;
-  logic [          3:0] m_axi_awqos;
-  logic                 m_axi_wvalid;
-  logic                 m_axi_wready;
-  logic [DataWidth-1:0] m_axi_wdata;
+  logic m_axi_awvalid, m_axi_awready, m_axi_wvalid, m_axi_wready, m_axi_bvalid, m_axi_bready;
+  logic m_axi_arvalid, m_axi_arready, m_axi_rvalid, m_axi_rready;
+  logic m_axi_awlock, m_axi_wlast, m_axi_arlock, m_axi_rlast;
+  logic [1:0] m_axi_awburst, m_axi_bresp, m_axi_arburst, m_axi_rresp;
+  logic [2:0] m_axi_awsize, m_axi_awprot, m_axi_arsize, m_axi_arprot;
+  logic [3:0] m_axi_awcache, m_axi_awqos, m_axi_arcache, m_axi_arqos;
+  logic [7:0] m_axi_awid, m_axi_awlen, m_axi_bid, m_axi_arid, m_axi_arlen, m_axi_rid;
+  logic [31:0] m_axi_awaddr, m_axi_araddr;
+  logic [DataWidth-1:0] m_axi_wdata, m_axi_rdata;
   logic [StrbWidth-1:0] m_axi_wstrb;
-  logic                 m_axi_wlast;
-  logic                 m_axi_bvalid;
-  logic                 m_axi_bready;
-  logic [          7:0] m_axi_bid;
-  logic [          1:0] m_axi_bresp;
-  logic                 m_axi_arvalid;
-  logic                 m_axi_arready;
-  logic [          7:0] m_axi_arid;
-  logic [         31:0] m_axi_araddr;
-  logic [          7:0] m_axi_arlen;
-  logic [          2:0] m_axi_arsize;
-  logic [          1:0] m_axi_arburst;
-  logic                 m_axi_arlock;
-  logic [          3:0] m_axi_arcache;
-  logic [          2:0] m_axi_arprot;
-  logic [          3:0] m_axi_arqos;
-  logic                 m_axi_rvalid;
-  logic                 m_axi_rready;
-  logic [          7:0] m_axi_rid;
-  logic [DataWidth-1:0] m_axi_rdata;
-  logic [          1:0] m_axi_rresp;
-  logic                 m_axi_rlast;
 
   npu_top #(
       .ArrayRows   (ArrayRows),
@@ -578,8 +523,7 @@ module npu_tb #(
   npu_trace #(
       .DataWidth(DataWidth)
   ) trace (
-      .clk,
-      .cycle,
+      .*,
       .enable     (trace_enable),
       .events     (dut.events),
       .start      (dut.start),
@@ -587,31 +531,12 @@ module npu_tb #(
       .queue_level(dut.queue_level),
       .ring_head  (dut.ring_head),
       .ring_tail  (dut.ring_tail),
-      .ring_size  (dut.ring_size),
-      .awvalid    (m_axi_awvalid),
-      .awready    (m_axi_awready),
-      .awid       (m_axi_awid),
-      .awaddr     (m_axi_awaddr),
-      .awlen      (m_axi_awlen),
-      .wvalid     (m_axi_wvalid),
-      .wready     (m_axi_wready),
-      .bvalid     (m_axi_bvalid),
-      .bready     (m_axi_bready),
-      .bid        (m_axi_bid),
-      .arvalid    (m_axi_arvalid),
-      .arready    (m_axi_arready),
-      .arid       (m_axi_arid),
-      .araddr     (m_axi_araddr),
-      .arlen      (m_axi_arlen),
-      .rvalid     (m_axi_rvalid),
-      .rready     (m_axi_rready),
-      .rid        (m_axi_rid)
+      .ring_size  (dut.ring_size)
   );
 
   // ---- functional coverage ----
   npu_cover cover_states (
-      .clk,
-      .rst_n,
+      .*,
       .phase       (dut.u_commands.phase_q),
       .window_level(dut.queue_level),
       .ring_head   (dut.ring_head),
@@ -642,18 +567,7 @@ module npu_tb #(
       .irq_event   ({dut.irq_command, dut.irq_error, dut.irq_done}),
       .irq_clear   (dut.u_registers.u_regs.decoded_reg_strb.IRQ_STATUS
                      && dut.u_registers.u_regs.decoded_req_is_wr
-                     ? dut.u_registers.u_regs.decoded_wr_data[2:0] : 3'b0),
-      .awvalid     (s_axi_awvalid),
-      .awready     (host_awready),
-      .bvalid      (host_bvalid),
-      .bready      (s_axi_bready),
-      .bresp       (host_bresp),
-      .arvalid     (s_axi_arvalid),
-      .arready     (host_arready),
-      .rvalid      (host_rvalid),
-      .rready      (s_axi_rready),
-      .rlast       (host_rlast),
-      .rresp       (host_rresp)
+                     ? dut.u_registers.u_regs.decoded_wr_data[2:0] : 3'b0)
   );
 
   logic unused;
@@ -663,39 +577,6 @@ module npu_tb #(
       .DataWidth(DataWidth),
       .AddrWidth(32),
       .IdWidth  (8)
-  ) dram (
-      .clk,
-      .rst_n,
-      .cycle,
-      .awvalid(m_axi_awvalid),
-      .awready(m_axi_awready),
-      .awid   (m_axi_awid),
-      .awaddr (m_axi_awaddr),
-      .awlen  (m_axi_awlen),
-      .awsize (m_axi_awsize),
-      .awburst(m_axi_awburst),
-      .wvalid (m_axi_wvalid),
-      .wready (m_axi_wready),
-      .wdata  (m_axi_wdata),
-      .wstrb  (m_axi_wstrb),
-      .wlast  (m_axi_wlast),
-      .bvalid (m_axi_bvalid),
-      .bready (m_axi_bready),
-      .bid    (m_axi_bid),
-      .bresp  (m_axi_bresp),
-      .arvalid(m_axi_arvalid),
-      .arready(m_axi_arready),
-      .arid   (m_axi_arid),
-      .araddr (m_axi_araddr),
-      .arlen  (m_axi_arlen),
-      .arsize (m_axi_arsize),
-      .arburst(m_axi_arburst),
-      .rvalid (m_axi_rvalid),
-      .rready (m_axi_rready),
-      .rid    (m_axi_rid),
-      .rdata  (m_axi_rdata),
-      .rresp  (m_axi_rresp),
-      .rlast  (m_axi_rlast)
-  );
+  ) dram (.*);
 
 endmodule

@@ -18,24 +18,24 @@ module npu_trace
     input logic        [15:0] ring_tail,
     input logic        [15:0] ring_size,
     // m_axi; the upper four bits of an ID name the client
-    input logic               awvalid,
-    input logic               awready,
-    input logic        [ 7:0] awid,
-    input logic        [31:0] awaddr,
-    input logic        [ 7:0] awlen,
-    input logic               wvalid,
-    input logic               wready,
-    input logic               bvalid,
-    input logic               bready,
-    input logic        [ 7:0] bid,
-    input logic               arvalid,
-    input logic               arready,
-    input logic        [ 7:0] arid,
-    input logic        [31:0] araddr,
-    input logic        [ 7:0] arlen,
-    input logic               rvalid,
-    input logic               rready,
-    input logic        [ 7:0] rid
+    input logic               m_axi_awvalid,
+    input logic               m_axi_awready,
+    input logic        [ 7:0] m_axi_awid,
+    input logic        [31:0] m_axi_awaddr,
+    input logic        [ 7:0] m_axi_awlen,
+    input logic               m_axi_wvalid,
+    input logic               m_axi_wready,
+    input logic               m_axi_bvalid,
+    input logic               m_axi_bready,
+    input logic        [ 7:0] m_axi_bid,
+    input logic               m_axi_arvalid,
+    input logic               m_axi_arready,
+    input logic        [ 7:0] m_axi_arid,
+    input logic        [31:0] m_axi_araddr,
+    input logic        [ 7:0] m_axi_arlen,
+    input logic               m_axi_rvalid,
+    input logic               m_axi_rready,
+    input logic        [ 7:0] m_axi_rid
 );
 
   import "DPI-C" function void echo_trace_init(input int unsigned beat_bytes);
@@ -88,16 +88,17 @@ module npu_trace
       pulses[0] = events.command;
       pulses[8+:Engines]  = start;
       pulses[16+:Engines] = done;
-      if (rvalid && rready) reads[7:0] = {rid[7:4], 4'b0001};
-      if (arvalid && arready) reads[31:8] = {arlen, arid[7:4], 12'd1};
-      if (wvalid && wready) writes[0] = 1'b1;
-      if (bvalid && bready) writes[7:2] = {bid[7:4], 2'b01};
-      if (awvalid && awready) writes[31:8] = {awlen, awid[7:4], 12'd1};
+      if (m_axi_rvalid && m_axi_rready) reads[7:0] = {m_axi_rid[7:4], 4'b0001};
+      if (m_axi_arvalid && m_axi_arready) reads[31:8] = {m_axi_arlen, m_axi_arid[7:4], 12'd1};
+      if (m_axi_wvalid && m_axi_wready) writes[0] = 1'b1;
+      if (m_axi_bvalid && m_axi_bready) writes[7:2] = {m_axi_bid[7:4], 2'b01};
+      if (m_axi_awvalid && m_axi_awready) writes[31:8] = {m_axi_awlen, m_axi_awid[7:4], 12'd1};
     end
   end
 
   logic unused;
-  assign unused = &{1'b0, events.read_beat, events.write_beat, events.host_beats, awid[3:0], bid[3:0], arid[3:0], rid[3:0]};
+  assign unused = &{1'b0, events.read_beat, events.write_beat, events.host_beats, m_axi_awid[3:0],
+                    m_axi_bid[3:0], m_axi_arid[3:0], m_axi_rid[3:0]};
 
   // Called only while something moves, and once more to see it stop.
   always @(posedge clk) begin
@@ -105,7 +106,8 @@ module npu_trace
       moving_q  <= levels != '0;
       waiting_q <= waiting;
       if ((levels | pulses | reads | writes) != '0 || moving_q || waiting != waiting_q)
-        echo_trace_tick(cycle, levels, waiting, pulses, 32'(events.macs), reads, araddr, writes, awaddr);
+        echo_trace_tick(cycle, levels, waiting, pulses, 32'(events.macs), reads, m_axi_araddr, writes,
+                        m_axi_awaddr);
     end
   end
 

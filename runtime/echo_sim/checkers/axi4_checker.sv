@@ -3,6 +3,8 @@
 // subordinate, AXI4_REC... a response time that the port promises, AXI4_AUX... a bound on outstanding transfers.
 //
 // Nothing is checked before the first reset.
+`include "axi_channel.svh"
+
 module axi4_checker #(
     parameter string       Manager            = "manager",      // names of both sides in messages
     parameter string       Subordinate        = "subordinate",
@@ -57,101 +59,17 @@ module axi4_checker #(
     input logic [            1:0] rresp_i,
     input logic                   rlast_i
 );
-  localparam int unsigned AttributeWidth = IdWidth + 8 + 3 + 2 + 1 + 4 + 3 + 4;
+  localparam string Protocol = "AXI4";
 
   logic aw_first, w_first, b_first, ar_first, r_first;
 
-  axi_channel_checker #(
-      .Channel     ("AW"),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(AttributeWidth),
-      .DataWidth   (AddrWidth),
-      .MaxWait     (SubordinateMaxWait)
-  ) aw (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (awvalid_i),
-      .ready_i  (awready_i),
-      .control_i({awid_i, awlen_i, awsize_i, awburst_i, awlock_i, awcache_i, awprot_i, awqos_i}),
-      .data_i   (awaddr_i),
-      .excused_i(1'b0),
-      .first_o  (aw_first)
-  );
-
-  axi_channel_checker #(
-      .Channel     ("W"),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(DataWidth / 8 + 1),
-      .DataWidth   (DataWidth),
-      .MaxWait     (SubordinateMaxWait)
-  ) w (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (wvalid_i),
-      .ready_i  (wready_i),
-      .control_i({wstrb_i, wlast_i}),
-      .data_i   (wdata_i),
-      .excused_i(1'b0),
-      .first_o  (w_first)
-  );
-
-  axi_channel_checker #(
-      .Channel     ("B"),
-      .FromManager (1'b0),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(IdWidth),
-      .DataWidth   (2),
-      .MaxWait     (ManagerMaxWait)
-  ) b (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (bvalid_i),
-      .ready_i  (bready_i),
-      .control_i(bid_i),
-      .data_i   (bresp_i),
-      .excused_i(1'b0),
-      .first_o  (b_first)
-  );
-
-  axi_channel_checker #(
-      .Channel     ("AR"),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(AttributeWidth),
-      .DataWidth   (AddrWidth),
-      .MaxWait     (SubordinateMaxWait)
-  ) ar (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (arvalid_i),
-      .ready_i  (arready_i),
-      .control_i({arid_i, arlen_i, arsize_i, arburst_i, arlock_i, arcache_i, arprot_i, arqos_i}),
-      .data_i   (araddr_i),
-      .excused_i(1'b0),
-      .first_o  (ar_first)
-  );
-
-  axi_channel_checker #(
-      .Channel     ("R"),
-      .FromManager (1'b0),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(IdWidth + 2 + 1),
-      .DataWidth   (DataWidth),
-      .MaxWait     (ManagerMaxWait)
-  ) r (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (rvalid_i),
-      .ready_i  (rready_i),
-      .control_i({rid_i, rresp_i, rlast_i}),
-      .data_i   (rdata_i),
-      .excused_i(1'b0),
-      .first_o  (r_first)
-  );
+  `AXI_CHANNEL(aw, "AW", 1'b1, SubordinateMaxWait,
+               {awid_i, awlen_i, awsize_i, awburst_i, awlock_i, awcache_i, awprot_i, awqos_i}, awaddr_i, 1'b0)
+  `AXI_CHANNEL(w, "W", 1'b1, SubordinateMaxWait, {wstrb_i, wlast_i}, wdata_i, 1'b0)
+  `AXI_CHANNEL(b, "B", 1'b0, ManagerMaxWait, bid_i, bresp_i, 1'b0)
+  `AXI_CHANNEL(ar, "AR", 1'b1, SubordinateMaxWait,
+               {arid_i, arlen_i, arsize_i, arburst_i, arlock_i, arcache_i, arprot_i, arqos_i}, araddr_i, 1'b0)
+  `AXI_CHANNEL(r, "R", 1'b0, ManagerMaxWait, {rid_i, rresp_i, rlast_i}, rdata_i, 1'b0)
 
   // Before the first reset everything is random.
   logic active_q;

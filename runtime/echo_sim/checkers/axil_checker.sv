@@ -3,6 +3,7 @@
 //
 // The subordinate's bounds do not count clocks in which the manager delays it: while a response is not taken and, for a
 // write, while its address or its data is missing.
+`include "axi_channel.svh"
 `include "axi_rule.svh"
 
 module axil_checker #(
@@ -49,102 +50,11 @@ module axil_checker #(
 
   assign held = (bvalid_i && !bready_i) || (rvalid_i && !rready_i);
 
-  axi_channel_checker #(
-      .Protocol    (Protocol),
-      .Channel     ("AW"),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(3),
-      .DataWidth   (AddrWidth),
-      .MaxWait     (SubordinateMaxWait)
-  ) aw (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (awvalid_i),
-      .ready_i  (awready_i),
-      .control_i(awprot_i),
-      .data_i   (awaddr_i),
-      .excused_i(held || (aw_count_q > w_count_q && !wvalid_i)),
-      .first_o  (aw_first)
-  );
-
-  axi_channel_checker #(
-      .Protocol    (Protocol),
-      .Channel     ("W"),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(DataWidth / 8),
-      .DataWidth   (DataWidth),
-      .MaxWait     (SubordinateMaxWait)
-  ) w (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (wvalid_i),
-      .ready_i  (wready_i),
-      .control_i(wstrb_i),
-      .data_i   (wdata_i),
-      .excused_i(held || (w_count_q > aw_count_q && !awvalid_i)),
-      .first_o  (w_first)
-  );
-
-  axi_channel_checker #(
-      .Protocol    (Protocol),
-      .Channel     ("B"),
-      .FromManager (1'b0),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(1),
-      .DataWidth   (2),
-      .MaxWait     (ManagerMaxWait)
-  ) b (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (bvalid_i),
-      .ready_i  (bready_i),
-      .control_i(1'b0),
-      .data_i   (bresp_i),
-      .excused_i(1'b0),
-      .first_o  (b_first)
-  );
-
-  axi_channel_checker #(
-      .Protocol    (Protocol),
-      .Channel     ("AR"),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(3),
-      .DataWidth   (AddrWidth),
-      .MaxWait     (SubordinateMaxWait)
-  ) ar (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (arvalid_i),
-      .ready_i  (arready_i),
-      .control_i(arprot_i),
-      .data_i   (araddr_i),
-      .excused_i(held),
-      .first_o  (ar_first)
-  );
-
-  axi_channel_checker #(
-      .Protocol    (Protocol),
-      .Channel     ("R"),
-      .FromManager (1'b0),
-      .Manager     (Manager),
-      .Subordinate (Subordinate),
-      .ControlWidth(2),
-      .DataWidth   (DataWidth),
-      .MaxWait     (ManagerMaxWait)
-  ) r (
-      .clk_i,
-      .rst_ni,
-      .valid_i  (rvalid_i),
-      .ready_i  (rready_i),
-      .control_i(rresp_i),
-      .data_i   (rdata_i),
-      .excused_i(1'b0),
-      .first_o  (r_first)
-  );
+  `AXI_CHANNEL(aw, "AW", 1'b1, SubordinateMaxWait, awprot_i, awaddr_i, held || (aw_count_q > w_count_q && !wvalid_i))
+  `AXI_CHANNEL(w, "W", 1'b1, SubordinateMaxWait, wstrb_i, wdata_i, held || (w_count_q > aw_count_q && !awvalid_i))
+  `AXI_CHANNEL(b, "B", 1'b0, ManagerMaxWait, 1'b0, bresp_i, 1'b0)
+  `AXI_CHANNEL(ar, "AR", 1'b1, SubordinateMaxWait, arprot_i, araddr_i, held)
+  `AXI_CHANNEL(r, "R", 1'b0, ManagerMaxWait, rresp_i, rdata_i, 1'b0)
 
   logic [31:0] b_waited_q, r_waited_q;  // clocks since the last response or since there was nothing to answer
 

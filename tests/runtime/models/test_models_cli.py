@@ -6,16 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
+from echo_npu.cli import app
 from echo_npu.cli import models as cli
 from echo_npu.models.executor import Executor
 from echo_npu.models.model import run_model
-
-app = typer.Typer()
-app.callback()(lambda: None)
-cli.register(app)
 
 
 def invoke(*words: str) -> Result:

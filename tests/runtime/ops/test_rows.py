@@ -7,6 +7,7 @@ import numpy as np
 from echo_npu import Device
 from echo_npu.commands.packets import MAX_ROWS
 from echo_npu.ops.rows import Line, line, overlap, row_commands, single, target_for
+from echo_npu.vector.command import Stream
 from echo_npu.vector.kernels.fill import fill
 from tests.refusals import refuses
 from tests.runtime.ops.accuracy import normal
@@ -14,13 +15,13 @@ from tests.runtime.ops.accuracy import normal
 
 def test_a_line_is_dense_packed_or_one_element(npu: Device) -> None:
     tensor = npu.tensor(normal(6, 8))
-    assert line(tensor, (6,), 8) == Line(tensor.ptr, (32,), 8)
-    assert line(tensor[:, ::2], (6,), 4) == Line(tensor.ptr, (32,), 1, 4, 8, pack=True)
-    assert line(tensor[:, 1:2], (6,), 8) == Line(tensor.ptr + 4, (32,), 1, bcast=True)
-    assert line(tensor[0], (5, 6), 8) == Line(tensor.ptr, (0, 0), 8)
-    assert line(tensor[0, 0], (), 8) == Line(tensor.ptr, (), 1, bcast=True)
-    assert line(tensor[:, :1], (6,), 1) == Line(tensor.ptr, (32,), 1)
-    assert single(tensor[0], (3, 8), bcast=True) == Line(tensor.ptr, (0, 4), 1, bcast=True)
+    assert line(tensor, (6,), 8) == Line(Stream(tensor.ptr, 8), (32,))
+    assert line(tensor[:, ::2], (6,), 4) == Line(Stream(tensor.ptr, 1, 4, seg_stride=8, pack=True), (32,))
+    assert line(tensor[:, 1:2], (6,), 8) == Line(Stream(tensor.ptr + 4, 1, bcast=True), (32,))
+    assert line(tensor[0], (5, 6), 8) == Line(Stream(tensor.ptr, 8), (0, 0))
+    assert line(tensor[0, 0], (), 8) == Line(Stream(tensor.ptr, 1, bcast=True), ())
+    assert line(tensor[:, :1], (6,), 1) == Line(Stream(tensor.ptr, 1), (32,))
+    assert single(tensor[0], (3, 8), bcast=True) == Line(Stream(tensor.ptr, 1, bcast=True), (0, 4))
 
 
 def test_more_pieces_than_a_row_has_segments(npu: Device) -> None:
@@ -30,7 +31,7 @@ def test_more_pieces_than_a_row_has_segments(npu: Device) -> None:
 
 def commands(npu: Device, leading: tuple[int, ...], strides: tuple[int, ...], **options: bool) -> list[tuple]:
     """(rows, batches) of each command; nothing is executed."""
-    output = Line(0x1000_0000, strides, 1)
+    output = Line(Stream(0x1000_0000, 1), strides)
     found = []
     for command in row_commands(npu, fill(), leading, [], output, cols=1, params=(0.0,), **options):
         words = np.frombuffer(command.slots[1], np.uint32)

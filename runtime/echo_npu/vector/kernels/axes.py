@@ -13,6 +13,11 @@ from echo_npu.vector.isa import Operand
 from echo_npu.vector.program import Builder, Value
 
 
+def variant(name: str, **forms: bool) -> str:
+    """Return the name of a program with the forms that are true: "rms_norm_weighted_long"."""
+    return "_".join([name, *(form for form, chosen in forms.items() if chosen)])
+
+
 class Axis:
     """The direction in which a program goes through the elements of one result.
 

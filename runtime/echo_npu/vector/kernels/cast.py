@@ -15,10 +15,6 @@ GREATEST: Final = 127.0
 """The greatest magnitude of a quantised element."""
 
 
-def _shift(b: Builder, dst: Operand, x: Operand) -> None:
-    b.shl(dst, x, 16)
-
-
 def _unsigned(mask: int) -> Conversion:
     def conversion(b: Builder, dst: Operand, x: Operand) -> None:
         b.and_(dst, x, mask)  # elements of a stream are sign-extended
@@ -30,7 +26,7 @@ def _unsigned(mask: int) -> Conversion:
 FROM: Final[dict[str, Conversion]] = {
     "float32": Builder.mov,
     "float16": Builder.h2f,
-    "bfloat16": _shift,
+    "bfloat16": lambda b, dst, x: b.shl(dst, x, 16),
     "int32": Builder.i2f,
     "int16": Builder.i2f,
     "int8": Builder.i2f,

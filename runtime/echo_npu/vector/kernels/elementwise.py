@@ -30,18 +30,6 @@ def elementwise(name: str, operands: str) -> Program:
     return b.build()
 
 
-def _neg(b: Builder, dst: Operand, x: Operand) -> None:
-    b.xor(dst, x, SIGN)
-
-
-def _abs(b: Builder, dst: Operand, x: Operand) -> None:
-    b.and_(dst, x, MAGNITUDE)
-
-
-def _relu(b: Builder, dst: Operand, x: Operand) -> None:
-    b.max(dst, x, 0.0)
-
-
 def _clamp(b: Builder, dst: Operand, x: Operand, low: Operand, high: Operand) -> None:
     with temporaries(b, dst, 1) as (t,):
         b.max(t, x, low)
@@ -89,14 +77,6 @@ def _where_float(b: Builder, dst: Operand, condition: Operand, x: Operand, y: Op
         b.sel(dst, t, x, y)
 
 
-def _one(b: Builder, dst: Operand, x: Operand) -> None:
-    b.mov(dst, 1.0)
-
-
-def _square(b: Builder, dst: Operand, x: Operand) -> None:
-    b.mul(dst, x, x)
-
-
 def _cube(b: Builder, dst: Operand, x: Operand) -> None:
     with temporaries(b, dst, 1) as (t,):
         b.mul(t, x, x)
@@ -122,17 +102,17 @@ BODIES: Final[dict[str, Body]] = {
     "ge": _comparison(Builder.cmple, swapped=True),
     "where": Builder.sel,
     "where_float": _where_float,
-    "neg": _neg,
-    "abs": _abs,
-    "relu": _relu,
+    "neg": lambda b, dst, x: b.xor(dst, x, SIGN),
+    "abs": lambda b, dst, x: b.and_(dst, x, MAGNITUDE),
+    "relu": lambda b, dst, x: b.max(dst, x, 0.0),
     "clamp": _clamp,
     "clamp_min": Builder.max,
     "clamp_max": Builder.min,
     "reciprocal": math.rcp,
     "sqrt": math.sqrt,
     "rsqrt": math.rsqrt,
-    "one": _one,
-    "square": _square,
+    "one": lambda b, dst, x: b.mov(dst, 1.0),
+    "square": lambda b, dst, x: b.mul(dst, x, x),
     "cube": _cube,
     "power": power,
     "exp": math.exp,

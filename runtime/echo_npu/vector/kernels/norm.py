@@ -7,7 +7,7 @@ others read it again in each loop.
 from functools import cache
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.axes import Axis
+from echo_npu.vector.kernels.axes import Axis, variant
 from echo_npu.vector.kernels.math import rsqrt
 from echo_npu.vector.program import Builder, Program
 
@@ -33,8 +33,7 @@ def rms_norm(*, weighted: bool = True, kept: bool = True) -> Program:
     The product with the weight comes first: so only one register is kept, and an element takes three
     instructions.
     """
-    words = ["rms_norm", *(["weighted"] if weighted else []), *([] if kept else ["long"])]
-    b = Builder("_".join(words))
+    b = Builder(variant("rms_norm", weighted=weighted, long=not kept))
     axis = Axis(b)
     x, weight = b.stream(0), b.stream(1)
     both = [x, weight] if weighted else [x]
@@ -62,8 +61,7 @@ def layer_norm(*, weighted: bool = True, biased: bool = True, kept: bool = True)
 
     There is a weight if `weighted`, and a bias, in the next stream, if `biased`.
     """
-    flags = (("weighted", weighted), ("biased", biased), ("long", not kept))
-    b = Builder("_".join(["layer_norm", *(word for word, flag in flags if flag)]))
+    b = Builder(variant("layer_norm", weighted=weighted, biased=biased, long=not kept))
     axis = Axis(b)
     x, weight, bias = b.stream(0), b.stream(1), b.stream(2 if weighted else 1)
     row = b.row_register() if kept else b.vector()
@@ -110,7 +108,7 @@ def rms_norm_backward(*, kept: bool = True) -> Program:
 
     rate is 1 / sqrt(mean(x^2) + eps).
     """
-    b = Builder("rms_norm_backward" + ("" if kept else "_long"))
+    b = Builder(variant("rms_norm_backward", long=not kept))
     axis = Axis(b)
     dy, x, weight = b.stream(0), b.stream(1), b.stream(2)
     row = b.row_register() if kept else b.stream(1)
@@ -141,7 +139,7 @@ def layer_norm_backward(*, kept: bool = True) -> Program:
 
     c is x - mean(x), rate 1 / sqrt(mean(c^2) + eps).
     """
-    b = Builder("layer_norm_backward" + ("" if kept else "_long"))
+    b = Builder(variant("layer_norm_backward", long=not kept))
     axis = Axis(b)
     dy, x, weight = b.stream(0), b.stream(1), b.stream(2)
     row = b.row_register() if kept else b.vector()

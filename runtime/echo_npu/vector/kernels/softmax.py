@@ -6,7 +6,7 @@ from functools import cache
 from math import inf
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.axes import Axis
+from echo_npu.vector.kernels.axes import Axis, variant
 from echo_npu.vector.kernels.math import exp, rcp
 from echo_npu.vector.program import Builder, Program
 
@@ -133,16 +133,9 @@ def softmax(
         column: along the columns; neither causal nor kept.
         kept: keep the exponentials in a row register and read memory once; else three times.
     """
-    flags = (
-        ("scaled", scaled),
-        ("negative", negative),
-        ("causal", causal),
-        ("masked", masked),
-        ("column", column),
-        ("long", not kept and not column),
-    )
-    b = Builder("_".join(["softmax", *(word for word, flag in flags if flag)]))
-    scores = Scores(b, scaled=scaled, negative=negative, causal=causal, masked=masked)
+    forms = {"scaled": scaled, "negative": negative, "causal": causal, "masked": masked}
+    b = Builder(variant("softmax", **forms, column=column, long=not kept and not column))
+    scores = Scores(b, **forms)
     powers = Exponentials(Axis(b, column=column), scores, kept=kept)
     rcp(b, powers.total, powers.total)
     with powers.again() as power:

@@ -5,7 +5,7 @@ from functools import cache
 from math import inf
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.axes import Axis
+from echo_npu.vector.kernels.axes import Axis, variant
 from echo_npu.vector.kernels.math import div, exp, log, normal_cdf, rcp, sigmoid, sqrt
 from echo_npu.vector.kernels.softmax import Exponentials, Scores
 from echo_npu.vector.program import Builder, Program
@@ -41,7 +41,7 @@ def cross_entropy() -> Program:
 @cache
 def cross_entropy_backward(*, kept: bool = True) -> Program:
     """s0 = logits, s1 = int32 target -> (softmax(logits) - onehot(target)) * p0."""
-    b = Builder("cross_entropy_backward" + ("" if kept else "_long"))
+    b = Builder(variant("cross_entropy_backward", long=not kept))
     target = b.scalar()
     b.mov(target, b.stream(1))
     powers = Exponentials(Axis(b), Scores(b), kept=kept)
@@ -59,8 +59,7 @@ def cross_entropy_backward(*, kept: bool = True) -> Program:
 @cache
 def softmax_backward(*, scaled: bool = False, kept: bool = True) -> Program:
     """s0 = dy, s1 = y -> y * (dy - sum(dy * y)), times p0 if `scaled`."""
-    words = ["softmax_backward", *(["scaled"] if scaled else []), *([] if kept else ["long"])]
-    b = Builder("_".join(words))
+    b = Builder(variant("softmax_backward", scaled=scaled, long=not kept))
     axis = Axis(b)
     dy, y = b.stream(0), b.stream(1)
     product = b.row_register() if kept else b.vector()
@@ -156,7 +155,7 @@ def gelu_backward() -> Program:
 @cache
 def moving_average(*, squared: bool = False) -> Program:
     """s0 = average, s1 = g -> p0 * average + p1 * g, or g * g if `squared`."""
-    b = Builder("moving_average" + ("_squared" if squared else ""))
+    b = Builder(variant("moving_average", squared=squared))
     average, g = b.stream(0), b.stream(1)
     part = b.vector()
     with b.chunks(advance=[average, g]):

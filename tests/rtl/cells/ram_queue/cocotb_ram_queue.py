@@ -9,6 +9,7 @@ from tb.blocks import parameter
 from tests.rtl.queues import INPUTS, keeps_order, keeps_pace
 from tests.rtl.stimulus import CHANCES, offer, reset, take
 
+CONFIGURATIONS = [{"Width": 16, "Depth": 8}]
 DEPTH = parameter("Depth")
 
 

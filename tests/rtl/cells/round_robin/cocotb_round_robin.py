@@ -9,6 +9,8 @@ from cocotb.triggers import RisingEdge
 
 from tests.rtl.stimulus import reset
 
+CONFIGURATIONS = [{"Requests": 2}, {"Requests": 5}]
+
 
 def winner(requests: int, first: int, count: int) -> int | None:
     """The first request at or after `first`, around the circle."""

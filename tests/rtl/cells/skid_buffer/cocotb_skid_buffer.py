@@ -9,6 +9,8 @@ from cocotb.triggers import RisingEdge, Timer
 from tests.rtl.queues import INPUTS, keeps_order, keeps_pace
 from tests.rtl.stimulus import CHANCES, reset
 
+CONFIGURATIONS = [{"Width": 16}]
+
 
 @cocotb.test()
 @cocotb.parametrize(sending=CHANCES, taking=CHANCES)

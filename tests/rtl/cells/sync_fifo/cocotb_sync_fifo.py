@@ -10,6 +10,7 @@ from cocotb.triggers import RisingEdge
 from tb.blocks import parameter
 from tests.rtl.stimulus import reset
 
+CONFIGURATIONS = [{"Width": 16, "Depth": 2}, {"Width": 16, "Depth": 16}]
 DEPTH = parameter("Depth")
 
 

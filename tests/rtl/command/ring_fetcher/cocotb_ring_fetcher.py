@@ -8,11 +8,13 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 from tests.rtl.transfers import Transfer
 
-DEPTH = 4
+CONFIGURATIONS = [{"DataWidth": 64, "Depth": 4}, {"DataWidth": 256, "Depth": 4}]
+DEPTH = parameter("Depth")
 PACKET_BYTES = 64
 INPUTS = ("abort_i", "hold_i", "set_head_i", "packet_take_i", "desc_ready_i", "data_valid_i", "error_i")
 
@@ -217,7 +219,6 @@ async def random_traffic(dut: Any) -> None:
             await testbench.abort()
         elif end < 0.8:
             await testbench.drain()
-    situations.check()
     await reset(dut, *INPUTS)
     testbench.head = 0
     testbench.renew()

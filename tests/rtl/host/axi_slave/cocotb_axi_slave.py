@@ -25,6 +25,7 @@ from cocotbext.axi.axi_channels import (
 from tb.blocks import parameter
 from tests.rtl.bursts import PAGE, Burst, BurstType, draw
 
+CONFIGURATIONS = [{"DataWidth": 64, "MaxOutstanding": 8}, {"DataWidth": 256, "MaxOutstanding": 8}]
 LANES = parameter("DataWidth") // 8
 MAX_OUTSTANDING = parameter("MaxOutstanding")
 FULL_SIZE = LANES.bit_length() - 1

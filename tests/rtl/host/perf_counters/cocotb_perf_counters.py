@@ -8,6 +8,7 @@ from cocotb.triggers import FallingEdge
 
 from tests.rtl.stimulus import reset
 
+CONFIGURATIONS: list[dict[str, int]] = [{}]
 # The events and the counts, each from the highest bits of its structure down.
 EVENTS = {
     "busy": 1,

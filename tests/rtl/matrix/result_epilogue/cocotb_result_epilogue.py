@@ -9,13 +9,15 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from echo_npu.spec.data_types import DataType, OutType
+from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import as_number, draw_words
 from tests.rtl.matrix.commands import MatrixCommand
 from tests.rtl.matrix.epilogues import draw_epilogue, stored
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-TILE, STAGES = 4, 5
+CONFIGURATIONS = [{"Tile": 4}]
+TILE, STAGES = parameter("Tile"), 5
 ROWS, TILES = 8, 4
 INPUTS = ("abort_i", "valid_i", "command_i")
 
@@ -100,4 +102,3 @@ async def random_entries(dut: Any) -> None:
                 situations.saw(ResultEpilogueSituation.ABORT, expected)
                 expected.clear()
         assert not expected
-    situations.check()

@@ -10,11 +10,13 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import Words, as_number, as_words, draw_words, products, sums
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-TILE = 4
+CONFIGURATIONS = [{"Tile": 4}]
+TILE = parameter("Tile")
 SUM_IN = 3  # clocks behind a row's data
 SUM_OUT = SUM_IN + TILE
 INPUTS = ("weight_write_i", "valid_i", "integer_i", "swap_i")
@@ -111,4 +113,3 @@ async def random_rows(dut: Any) -> None:
             entered.clear()
             # Weights have no reset: the next row brings new ones.
             successor, weights, taken, last_swap = [], [], True, -10
-    situations.check()

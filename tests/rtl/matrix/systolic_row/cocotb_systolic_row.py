@@ -8,11 +8,13 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import Words, draw_words, products, sums
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
 
-COLS = 4
+CONFIGURATIONS = [{"Cols": 4}]
+COLS = parameter("Cols")
 INPUTS = ("write_i", "swap_i", "multiply_i", "add_i")
 
 
@@ -85,4 +87,3 @@ async def random_steps(dut: Any) -> None:
         if write:
             successor = written
             used_since_write = False
-    situations.check()

@@ -10,6 +10,7 @@ from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, pulse, reset
 from tests.rtl.transfers import Transfer, beats_of, check_burst, draw, submit
 
+CONFIGURATIONS = [{"DataWidth": 64}, {"DataWidth": 256}]
 BUS = parameter("DataWidth") // 8
 SPACE = 1 << 15
 INPUTS = ("abort_i", "desc_valid_i", "burst_ready_i")

@@ -11,6 +11,7 @@ from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, reset, take
 from tests.rtl.transfers import Transfer, check_burst, draw, submit, submit_all, until_idle
 
+CONFIGURATIONS = [{"DataWidth": 64, "BufferBeats": 32}, {"DataWidth": 256, "BufferBeats": 128}]
 BUS = parameter("DataWidth") // 8
 BUFFER_BEATS = parameter("BufferBeats")
 SPACE = 1 << 14

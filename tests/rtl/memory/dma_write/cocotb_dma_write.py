@@ -11,6 +11,7 @@ from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, offer, reset
 from tests.rtl.transfers import Transfer, check_burst, draw, submit, submit_all, until_idle
 
+CONFIGURATIONS = [{"DataWidth": 64, "BufferBeats": 32}, {"DataWidth": 256, "BufferBeats": 64}]
 BUS = parameter("DataWidth") // 8
 SPACE = 1 << 14
 OKAY, SLVERR = 0, 2

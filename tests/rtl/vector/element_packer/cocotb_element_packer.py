@@ -13,6 +13,7 @@ from tests.rtl.elements import as_beats, as_number, start
 from tests.rtl.stimulus import clocks, offer, take
 from tests.rtl.streams import set_stream
 
+CONFIGURATIONS = [{"DataWidth": 64, "Lanes": 4}, {"DataWidth": 256, "Lanes": 16}]
 BUS = parameter("DataWidth") // 8
 LANES = parameter("Lanes")
 SIZES = (4, 2, 1)

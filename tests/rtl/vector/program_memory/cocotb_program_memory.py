@@ -9,9 +9,11 @@ from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 
 from echo_npu.vector.assembler import assemble
 from echo_npu.vector.memory import ILLEGAL, ProgramMemory
+from tb.blocks import parameter
 from tests.rtl.stimulus import pulse, reset
 
-WORDS = 64
+CONFIGURATIONS = [{"Words": 64}]
+WORDS = parameter("Words")
 BUILT_IN = 0x8000_0000
 INPUTS = (
     "abort_i",

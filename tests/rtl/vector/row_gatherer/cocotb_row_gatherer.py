@@ -11,6 +11,7 @@ from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, offer, pulse, reset, take
 from tests.rtl.transfers import Transfer
 
+CONFIGURATIONS = [{"DataWidth": 64}, {"DataWidth": 256}]
 BUS = parameter("DataWidth") // 8
 PER_BEAT = BUS // 4
 INPUTS = ("abort_i", "start_i", "beat_valid_i", "desc_ready_i")

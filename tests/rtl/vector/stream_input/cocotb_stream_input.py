@@ -16,10 +16,14 @@ from tests.rtl.streams import set_stream
 from tests.rtl.transfers import Transfer, until_idle
 from tests.rtl.windows import Shape, use_row
 
+CONFIGURATIONS = [
+    {"DataWidth": 64, "Lanes": 4, "RowElements": 64, "BeatBits": 3},
+    {"DataWidth": 256, "Lanes": 16, "RowElements": 128, "BeatBits": 1},
+]
 BUS = parameter("DataWidth") // 8
 LANES = parameter("Lanes")
 ROW_ELEMENTS = parameter("RowElements")
-VECTOR_LENGTH = parameter("VectorLength")
+VECTOR_LENGTH = LANES << parameter("BeatBits")
 SPACE = 1 << 14
 IDLE_TIMEOUT = 20_000  # clocks
 SIZES = (4, 2, 1)

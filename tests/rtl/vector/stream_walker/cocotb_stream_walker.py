@@ -11,6 +11,7 @@ from tests.rtl.stimulus import pulse, reset
 from tests.rtl.streams import set_stream
 from tests.rtl.transfers import Transfer
 
+CONFIGURATIONS: list[dict[str, int]] = [{}]
 Run = tuple[int, int]
 """Address and bytes."""
 

@@ -12,9 +12,13 @@ from tests.rtl.stimulus import CHANCES, clocks, offer, pulse, reset
 from tests.rtl.streams import set_stream
 from tests.rtl.windows import Shape, advance, look, use_row, word
 
+CONFIGURATIONS = [
+    {"Lanes": 4, "RowElements": 64, "BeatBits": 3},
+    {"Lanes": 16, "RowElements": 128, "BeatBits": 1},
+]
 LANES = parameter("Lanes")
 ROW_ELEMENTS = parameter("RowElements")
-VECTOR_LENGTH = parameter("VectorLength")
+VECTOR_LENGTH = LANES << parameter("BeatBits")
 KINDS = ("resident", "constant", "queue", "bcast")
 INPUTS = (
     "abort_i",

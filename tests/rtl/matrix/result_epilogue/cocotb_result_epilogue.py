@@ -19,7 +19,6 @@ from tests.rtl.stimulus import reset
 CONFIGURATIONS = [{"Tile": 4}]
 TILE, STAGES = parameter("Tile"), 5
 ROWS, TILES = 8, 4
-INPUTS = ("abort_i", "valid_i", "command_i")
 
 
 class ResultEpilogueSituation(Enum):
@@ -44,17 +43,11 @@ class ResultEpilogueSituation(Enum):
 
 def count(situations: Situations, command: MatrixCommand) -> None:
     """Note what a command asks for."""
-    steps = {
-        ResultEpilogueSituation.ALPHA: command.use_alpha,
-        ResultEpilogueSituation.ROW_SCALE: command.row_scale,
-        ResultEpilogueSituation.COL_SCALE: command.col_scale,
-        ResultEpilogueSituation.BIAS: command.bias,
-        ResultEpilogueSituation.RELU: command.relu,
-    }
-    for step, asked in steps.items():
-        situations.saw(step, asked)
-    situations.saw(ResultEpilogueSituation.NO_STEP, not any(steps.values()))
-    situations.saw(ResultEpilogueSituation.ALL_STEPS, all(steps.values()) and command.kind == DataType.INT8)
+    for step, asked in command.steps.items():
+        situations.saw(ResultEpilogueSituation[step], asked)
+    steps = command.steps.values()
+    situations.saw(ResultEpilogueSituation.NO_STEP, not any(steps))
+    situations.saw(ResultEpilogueSituation.ALL_STEPS, all(steps) and command.kind == DataType.INT8)
     if command.result == OutType.OWN:
         situations.saw(ResultEpilogueSituation[command.kind.name])
     elif command.kind == DataType.INT8:
@@ -65,7 +58,7 @@ def count(situations: Situations, command: MatrixCommand) -> None:
 async def random_entries(dut: Any) -> None:
     """Every entry leaves after so many clocks, in the bits that its command means."""
     situations = Situations(ResultEpilogueSituation)
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in situations.rounds(150):
         command = draw_epilogue(MatrixCommand())
         count(situations, command)

@@ -1,5 +1,6 @@
 """Build and run the testbench of a single RTL module."""
 
+import ast
 import dataclasses
 import functools
 import hashlib
@@ -64,26 +65,39 @@ def parameter(name: str) -> int:
     return int(json.loads(os.environ[PARAMETERS_VARIABLE])[name])
 
 
+def configurations(path: Path) -> list[dict[str, int]]:
+    """Return CONFIGURATIONS of a file of cocotb tests, the parameters of each run; empty if it has none.
+
+    The file is not imported: that works inside the simulator only. Raise ValueError if it is no literal.
+    """
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name("CONFIGURATIONS")], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name("CONFIGURATIONS"), value=ast.expr() as value)
+            ):
+                found: list[dict[str, int]] = ast.literal_eval(value)
+                return found
+    return []
+
+
 def run_module(
-    test_file: str,
+    test_file: Path | str,
     tests: str = "",
     *,
-    rules: Sequence[str] = (),
-    for_tests: Mapping[str, int] | None = None,
     verilator_args: Sequence[str] = (),
     **parameters: int,
 ) -> None:
-    """Run the cocotb tests beside a pytest file on the module that its folder is named after.
+    """Run the cocotb tests beside a test file on the module that its folder is named after.
 
     The top level is `<module>_tb.sv` of that folder, else the module itself. Its sources are found by
-    `sources_of`. With a `public.vlt` in the folder only the signals that it names are visible, which makes
-    a large module faster to build and to run.
+    `sources_of`, and `<module>_rules.sv` of the folder, if there is one, binds checkers. With a `public.vlt`
+    in the folder only the signals that it names are visible, which makes a large module faster to build and
+    to run.
 
     Args:
-        test_file: the pytest file, `__file__`.
+        test_file: a file in that folder.
         tests: module of cocotb tests in the same folder; default `cocotb_<module>`.
-        rules: further sources of that folder, which bind checkers.
-        for_tests: values that `parameter` returns besides the module's parameters.
         verilator_args: further options of Verilator.
         parameters: parameters of the top level.
 
@@ -93,10 +107,11 @@ def run_module(
     module = folder.name
     testbench = folder / f"{module}_tb.sv"
     top = testbench.stem if testbench.exists() else module
+    rules = folder / f"{module}_rules.sv"
     public = folder / "public.vlt"
     design = block_design(
         top,
-        sources_of(_units()[top], *(folder / rule for rule in rules)),
+        sources_of(_units()[top], *([rules] if rules.exists() else [])),
         parameters=parameters,
         control=(WAIVERS, public) if public.exists() else (WAIVERS,),
         public=not public.exists(),
@@ -104,8 +119,7 @@ def run_module(
         verilator_args=("-Wno-UNUSEDPARAM", *verilator_args),
     )
     name = ".".join([*folder.relative_to(ROOT).parts, tests or f"cocotb_{module}"])
-    values = json.dumps({**parameters, **(for_tests or {})})
-    run_block(design, name, environment={PARAMETERS_VARIABLE: values})
+    run_block(design, name, environment={PARAMETERS_VARIABLE: json.dumps(parameters)})
 
 
 def _simulated(path: Path | str) -> Path:

@@ -83,13 +83,14 @@ class MutantFinding:
 
 
 def blocks_of(file: str) -> list[str]:
-    """Return the test files of module testbenches that contain this file, relative to the repository."""
+    """Return the folders of module testbenches that contain this file, relative to the repository."""
     found = []
-    for path in sorted((ROOT / "tests" / "rtl").glob("*/*/test_*.py")):
-        testbench = [*path.parent.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{path.parent.name}.sv")]
+    for folder in sorted((ROOT / "tests" / "rtl").glob("*/*/")):
+        testbench = [*folder.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{folder.name}.sv")]
         held = {source.name for source in sources_of(*testbench)}
-        if file in held or f"/{file}" in path.read_text(encoding="utf-8"):
-            found.append(str(path.relative_to(ROOT)))
+        listed = (path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
+        if file in held or any(f"/{file}" in text for text in listed):
+            found.append(str(folder.relative_to(ROOT)))
     return found
 
 
@@ -314,7 +315,7 @@ class Judge:
         """Run the module's own testbenches on the changed sources."""
         started = time.monotonic()
         for tests in blocks_of(case.file):
-            with _alone(self._folder / f".{Path(tests).parent.name}.lock"):
+            with _alone(self._folder / f".{Path(tests).name}.lock"):
                 if tests not in self._block_limits:
                     self._block_limits[tests] = self._block_limit(tests)
                 how = self._run_block(tests, case.number, self._block_limits[tests])
@@ -332,7 +333,7 @@ class Judge:
 
     def _run_block(self, tests: str, number: int, limit: float) -> str:
         """Return how these tests fail with this change; empty if they pass."""
-        log = RUNS / f"{self._name}-block-{Path(tests).parent.name}.log"
+        log = RUNS / f"{self._name}-block-{Path(tests).name}.log"
         environment = {
             RTL_VARIABLE: str(self._folder),
             SELECTOR_VARIABLE: str(number),

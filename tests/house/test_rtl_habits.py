@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tb.blocks import configurations
 from tb.repository import ROOT
 
 RTL = ROOT / "rtl"
@@ -66,8 +67,10 @@ def faults(name: str, text: str, structs: set[str]) -> list[str]:
 )
 def test_the_module_has_a_testbench(path: Path) -> None:
     """A reader finds the tests of rtl/<block>/<module>.sv in tests/rtl/<block>/<module>."""
-    testbench = ROOT / "tests" / "rtl" / path.relative_to(RTL).with_suffix("") / f"test_{path.stem}.py"
-    assert testbench.exists() or path.stem == "npu_top"
+    folder = ROOT / "tests" / "rtl" / path.relative_to(RTL).with_suffix("")
+    testbench = folder / f"cocotb_{path.stem}.py"
+    runs = testbench.exists() and configurations(testbench)
+    assert runs or (folder / f"test_{path.stem}.py").exists() or path.stem == "npu_top"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RTL)))

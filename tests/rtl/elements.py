@@ -1,9 +1,8 @@
 """Elements as beats of memory and words of lanes, for the testbenches of what turns one into the other."""
 
-from typing import Any
-
 import numpy as np
-from cocotb.triggers import RisingEdge
+
+from tests.rtl.transfers import bytes_as_beats
 
 DTYPES = {4: np.int32, 2: np.int16, 1: np.int8}
 
@@ -18,20 +17,5 @@ def as_beats(values: np.ndarray, size: int, seg_len: int, bus: int) -> list[int]
     fill its last beat."""
     beats = []
     for segment in values.astype(DTYPES[size]).reshape(-1, seg_len):
-        raw = segment.tobytes()
-        raw += bytes(-len(raw) % bus)
-        beats += [int.from_bytes(raw[first : first + bus], "little") for first in range(0, len(raw), bus)]
+        beats += bytes_as_beats(segment.tobytes(), bus)
     return beats
-
-
-async def start(dut: Any, *, reset: bool) -> None:
-    """Begin with the stream that the ports describe; first a reset, if wanted."""
-    dut.abort_i.value = dut.start_i.value = 0
-    if reset:
-        dut.rst_ni.value = 0
-        for _ in range(3):
-            await RisingEdge(dut.clk_i)
-        dut.rst_ni.value = 1
-    dut.start_i.value = 1
-    await RisingEdge(dut.clk_i)
-    dut.start_i.value = 0

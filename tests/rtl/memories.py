@@ -88,4 +88,3 @@ async def random_accesses(
         for write in writes:
             contents[write.address] = write.over(contents[write.address])
         before = written
-    situations.check()

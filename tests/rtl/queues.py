@@ -8,8 +8,6 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tests.rtl.stimulus import clocks, offer, reset, take
 
-INPUTS = ("valid_i", "ready_i", "data_i")
-
 
 async def pass_through(dut: Any, values: list[int], sending: float, taking: float) -> None:
     """All values come out as they went in."""
@@ -22,7 +20,7 @@ async def pass_through(dut: Any, values: list[int], sending: float, taking: floa
 
 async def keeps_order(dut: Any, sending: float, taking: float) -> None:
     """Nothing is lost, doubled or exchanged, whichever side waits; then it is empty."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     await pass_through(dut, [random.getrandbits(16) for _ in range(500)], sending, taking)
     await RisingEdge(dut.clk_i)
     assert not dut.valid_o.value
@@ -31,7 +29,7 @@ async def keeps_order(dut: Any, sending: float, taking: float) -> None:
 
 async def keeps_pace(dut: Any, latency: int) -> None:
     """One element a clock, each out again after `latency` clocks."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     begun = clocks()
     await pass_through(dut, list(range(200)), 1.0, 1.0)
     assert clocks() - begun <= 201 + latency

@@ -21,11 +21,12 @@ class Situations:
             self._seen[situation] += 1
 
     def rounds(self, count: int) -> Iterator[int]:
-        """Number `count` rounds of random traffic, and more of them while a situation is missing."""
+        """Number `count` rounds of random traffic, more while a situation is missing; then `check`."""
         for number in range(PATIENCE * count):
             if number >= count and not self._missing():
                 return
             yield number
+        self.check()
 
     def check(self) -> None:
         """Raise AssertionError with all situations that never occurred."""

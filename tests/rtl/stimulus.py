@@ -1,12 +1,14 @@
 """Clock, reset and random handshakes, for the testbenches of single modules."""
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge, Timer
+from cocotb.handle import LogicObject
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
 CLOCK_NS = 10
@@ -16,21 +18,19 @@ CHANCES = (1.0, 0.7, 0.2)
 
 
 async def start_clock(dut: Any, *inputs: str) -> None:
-    """Start the clock, with all these inputs at zero, and clock gates at work."""
-    for name in inputs:
-        getattr(dut, name).value = 0
-    if hasattr(dut, "test_enable_i"):
-        dut.test_enable_i.value = 0
+    """Start the clock, with these inputs and all of one bit at zero."""
+    quiet = [port for port in dut if isinstance(port, LogicObject) and port._name.endswith("_i")]
+    for port in (*quiet, *(getattr(dut, name) for name in inputs)):
+        port.value = 0
     await Timer(CLOCK_NS, "ns")  # the first edge finds them so
     cocotb.start_soon(Clock(dut.clk_i, CLOCK_NS, "ns").start())
 
 
 async def reset(dut: Any, *inputs: str) -> None:
-    """Start the clock and reset, with all these inputs at zero."""
+    """Start the clock and reset, with these inputs and all of one bit at zero."""
     dut.rst_ni.value = 0
     await start_clock(dut, *inputs)
-    for _ in range(3):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, 3)
     dut.rst_ni.value = 1
 
 
@@ -46,6 +46,25 @@ async def pulse(dut: Any, *inputs: str) -> None:
     await RisingEdge(dut.clk_i)
     for name in inputs:
         getattr(dut, name).value = 0
+
+
+async def until(dut: Any, signal: str) -> None:
+    """Wait for a clock in which a signal is high."""
+    while True:
+        await ReadOnly()
+        high = bool(getattr(dut, signal).value)
+        await RisingEdge(dut.clk_i)
+        if high:
+            return
+
+
+def pause(probability: float, *channels: Any) -> None:
+    """Let these channels of a model of cocotbext-axi pause in each clock with this probability.
+
+    With 0 nothing runs, so that a test may pause them itself.
+    """
+    for channel in channels if probability else ():
+        channel.set_pause_generator(random.random() < probability for _ in itertools.count())
 
 
 async def offer(dut: Any, valid: str, ready: str, data: str, values: Sequence[int], chance: float) -> None:

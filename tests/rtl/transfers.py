@@ -67,6 +67,12 @@ def check_burst(addr: int, beats: int, bus: int) -> None:
     assert addr // PAGE == (addr + beats * bus - 1) // PAGE, f"burst at 0x{addr:x} crosses a page"
 
 
+def bytes_as_beats(raw: bytes, bus: int) -> list[int]:
+    """Bytes as beats of a bus, the last one filled up with zeros."""
+    raw += bytes(-len(raw) % bus)
+    return [int.from_bytes(raw[at : at + bus], "little") for at in range(0, len(raw), bus)]
+
+
 def beats_of(transfer: Transfer, bus: int) -> list[int]:
     """Addresses of the beats that hold a transfer's rows, row after row."""
     return [

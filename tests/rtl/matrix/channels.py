@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from tests.rtl.transfers import Transfer
+from tests.rtl.transfers import Transfer, bytes_as_beats
 
 DEPTH = 4
 """Transfers that a read channel takes ahead of their data."""
@@ -22,20 +22,45 @@ class _Beat:
     wait: int  # clocks before it may come
 
 
-class ReadChannel:
-    """The ports of a read channel. What it brings stays until it is taken.
+class _Channel:
+    """The ports of a channel: of its transfers, and those of its data, which `data` names.
 
-    Attributes: accepting, bringing (chances in a clock), owners (of the transfers that are not complete, the
-    oldest first), asked (how many transfers were accepted since the last abort).
+    Attributes: accepting (the chance in a clock).
     """
 
-    def __init__(self, dut: Any, prefix: str) -> None:
-        names = ("desc_valid_o", "desc_ready_i", "desc_o", "valid_i", "ready_o", "data_i", "row_last_i")
-        self._desc_valid, self._desc_ready, self._desc, self._valid, self._ready, self._data, self._last = (
-            getattr(dut, prefix + name) for name in names
+    def __init__(self, dut: Any, prefix: str, data: tuple[str, ...]) -> None:
+        self._desc_valid, self._desc_ready, self._desc = (
+            getattr(dut, f"{prefix}desc_{name}") for name in ("valid_o", "ready_i", "o")
         )
+        self._valid, self._ready, self._data, self._flag = (getattr(dut, prefix + name) for name in data)
         self._bus = len(self._data) // 8
-        self.accepting = self.bringing = 1.0
+        self._accept = False
+        self.accepting = 1.0
+
+    def wanted(self) -> Transfer | None:
+        """The transfer that was asked for, or announced, at the clock edge just passed."""
+        return Transfer.of(self._desc) if self._desc_valid.value else None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether that transfer was accepted."""
+        return self._accept
+
+
+class ReadChannel(_Channel):
+    """A read channel. What it brings stays until it is taken.
+
+    Attributes: bringing (the chance in a clock), owners (of the transfers that are not complete, the oldest
+    first), asked (how many transfers were accepted since the last abort).
+    """
+
+    def __init__(self, dut: Any, prefix: str, depth: int = DEPTH) -> None:
+        names = ("valid_i", "ready_o", "data_i", "row_last_i")
+        if not prefix:
+            names = ("data_valid_i", "data_ready_o", "data_i", "data_row_last_i")
+        super().__init__(dut, prefix, names)
+        self._depth = depth
+        self.bringing = 1.0
         self.forget()
 
     def forget(self) -> None:
@@ -47,7 +72,7 @@ class ReadChannel:
 
     def drive(self, *, abort: bool = False) -> None:
         """Choose the inputs of the coming clock edge."""
-        self._accept = len(self.owners) < DEPTH and not abort and random.random() < self.accepting
+        self._accept = len(self.owners) < self._depth and not abort and random.random() < self.accepting
         if self._beats and self._beats[0].wait:
             self._beats[0].wait -= 1
         elif self._beats and not self._offering:
@@ -56,7 +81,7 @@ class ReadChannel:
         if self._offering:
             data, last = self._beats[0].data, int(self._beats[0].row_last)
         self._desc_ready.value, self._valid.value = int(self._accept), int(self._offering)
-        self._data.value, self._last.value = data, last
+        self._data.value, self._flag.value = data, last
 
     def took(self) -> bool:
         """Whether a beat was taken at the clock edge just passed."""
@@ -67,42 +92,26 @@ class ReadChannel:
             self.owners.popleft()
         return True
 
-    def wanted(self) -> Transfer | None:
-        """The transfer that was asked for at the clock edge just passed."""
-        return Transfer.of(self._desc) if self._desc_valid.value else None
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the transfer that was asked for was accepted."""
-        return self._accept
-
     def bring(self, owner: object, rows: list[bytes]) -> None:
         """Bring an accepted transfer's rows: each from its first byte, with zeros behind its last."""
         self.owners.append(owner)
         self.asked += 1
         for row in rows:
-            padded = row + bytes(-len(row) % self._bus)
-            for at in range(0, len(padded), self._bus):
-                beat = int.from_bytes(padded[at : at + self._bus], "little")
-                ends = at + self._bus == len(padded)
-                self._beats.append(_Beat(beat, ends, False, 0))
+            beats = bytes_as_beats(row, self._bus)
+            self._beats += [_Beat(beat, place == len(beats), False, 0) for place, beat in enumerate(beats, 1)]
         self._beats[-1].last = True
         self._beats[-sum(-(-len(row) // self._bus) for row in rows)].wait = random.choice(LATENCIES)
 
 
-class WriteChannel:
-    """The ports of a write channel: one transfer at a time, idle when all of it is in memory.
+class WriteChannel(_Channel):
+    """A write channel: one transfer at a time, idle when all of it is in memory.
 
-    Attributes: accepting, taking (chances in a clock), idle (as the input of the last clock edge).
+    Attributes: taking (the chance in a clock), idle (as the input of the last clock edge).
     """
 
     def __init__(self, dut: Any, prefix: str) -> None:
-        names = ("desc_valid_o", "desc_ready_i", "desc_o", "valid_o", "ready_i", "data_o", "idle_i")
-        self._desc_valid, self._desc_ready, self._desc, self._valid, self._ready, self._data, self._idle = (
-            getattr(dut, prefix + name) for name in names
-        )
-        self._bus = len(self._data) // 8
-        self.accepting = self.taking = 1.0
+        super().__init__(dut, prefix, ("valid_o", "ready_i", "data_o", "idle_i"))
+        self.taking = 1.0
         self.forget()
 
     def forget(self) -> None:
@@ -124,7 +133,7 @@ class WriteChannel:
         self._until_idle = max(0, self._until_idle - 1)
         self.idle = not self._parts and not self._until_idle
         self._desc_ready.value, self._ready.value = int(self._accept), int(self._take)
-        self._idle.value = int(self.idle)
+        self._flag.value = int(self.idle)
 
     def follow(self) -> tuple[int, bytes] | None:
         """What was written at the clock edge just passed: the address and the bytes."""
@@ -136,15 +145,6 @@ class WriteChannel:
         if not self._parts:
             self._until_idle = random.choice(LATENCIES)
         return addr, int(self._data.value).to_bytes(self._bus, "little")[:count]
-
-    def wanted(self) -> Transfer | None:
-        """The transfer that was announced at the clock edge just passed."""
-        return Transfer.of(self._desc) if self._desc_valid.value else None
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the transfer that was announced was accepted."""
-        return self._accept
 
     def expect(self, transfer: Transfer) -> None:
         """Take the data of an accepted transfer."""

@@ -45,6 +45,12 @@ class MatrixCommand:
         """Bytes of a result element."""
         return self.result.itemsize(self.kind)
 
+    @property
+    def steps(self) -> dict[str, bool]:
+        """Which steps of the epilogue it asks for, in their order as members."""
+        steps = self.use_alpha, self.row_scale, self.col_scale, self.bias, self.relu
+        return dict(zip(("ALPHA", "ROW_SCALE", "COL_SCALE", "BIAS", "RELU"), steps, strict=True))
+
     def bits(self, width: int) -> int:
         """The command as a number. AssertionError: the port is not `width` bits wide."""
         members: list[tuple[int, int]] = []
@@ -53,8 +59,7 @@ class MatrixCommand:
             members += [(part, 32) for part in parts]
         members += [(self.batch0, 16), (self.batch1, 16), (self.m, 25), (self.k, 25), (self.n, 25)]
         members += [(self.trans_a, 1), (self.trans_b, 1), (self.kind, 2), (self.result, 2)]
-        steps = self.use_alpha, self.row_scale, self.col_scale, self.bias, self.relu
-        members += [(step, 1) for step in steps]
+        members += [(step, 1) for step in self.steps.values()]
         members += [(self.alpha, 32), (self.row_scales, 32), (self.columns, 32)]
         assert sum(bits for _, bits in members) == width, "matrix_command_t has other members"
         word = 0

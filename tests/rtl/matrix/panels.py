@@ -43,6 +43,14 @@ class Panel:
         return self.kb if self.k_rows else self.xb
 
 
+def tiles(k_length: int, n_length: int, *, n_outer: bool) -> list[tuple[int, int]]:
+    """First k and n of each tile of a product's block, in the order in which feeders walk them."""
+    k_starts, n_starts = range(0, k_length, TILE), range(0, n_length, TILE)
+    if n_outer:
+        return [(k, n) for n in n_starts for k in k_starts]
+    return [(k, n) for k in k_starts for n in n_starts]
+
+
 def draw_words(kb: int, xb: int) -> list[list[int]]:
     """Random words of whole tiles."""
     return [

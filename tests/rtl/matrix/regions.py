@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,17 @@ class Places:
                 return first
 
 
+def _rows(transfer: Transfer, addr: int, size: int) -> Iterator[slice]:
+    """The places of a transfer's rows in an operand of `size` bytes. AssertionError: one is not inside."""
+    assert transfer.rows > 0, f"{transfer} is empty"
+    assert transfer.row_bytes > 0, f"{transfer} is empty"
+    for start in transfer.row_starts():
+        place = slice(start - addr, start - addr + transfer.row_bytes)
+        assert place.start >= 0, f"{transfer} leaves the operand"
+        assert place.stop <= size, f"{transfer} leaves the operand"
+        yield place
+
+
 class SourceOperand:
     """An operand that is read: noise, but for the elements of the matrices, which `rows` shows.
 
@@ -112,13 +123,8 @@ class SourceOperand:
 
     def read(self, transfer: Transfer) -> list[bytes]:
         """The rows of a transfer. AssertionError: it reads what is no element of the matrices."""
-        assert transfer.rows > 0, f"{transfer} is empty"
-        assert transfer.row_bytes > 0, f"{transfer} is empty"
         rows = []
-        for start in transfer.row_starts():
-            place = slice(start - self.addr, start - self.addr + transfer.row_bytes)
-            assert place.start >= 0, f"{transfer} leaves the operand"
-            assert place.stop <= self._bytes.size, f"{transfer} leaves the operand"
+        for place in _rows(transfer, self.addr, self._bytes.size):
             assert self._wanted[place].all(), f"{transfer} reads between the operand's rows"
             rows.append(self._bytes[place].tobytes())
         return rows
@@ -145,12 +151,7 @@ class Destination:
 
     def check(self, transfer: Transfer) -> None:
         """AssertionError: the transfer writes what is no element, or one that has been written."""
-        assert transfer.rows > 0, f"{transfer} is empty"
-        assert transfer.row_bytes > 0, f"{transfer} is empty"
-        for start in transfer.row_starts():
-            place = slice(start - self.addr, start - self.addr + transfer.row_bytes)
-            assert place.start >= 0, f"{transfer} leaves the operand"
-            assert place.stop <= self._due.size, f"{transfer} leaves the operand"
+        for place in _rows(transfer, self.addr, self._due.size):
             assert (self._done[place] < self._due[place]).all(), f"{transfer} writes what is not due"
 
     def write(self, addr: int, data: bytes) -> None:

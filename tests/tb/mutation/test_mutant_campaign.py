@@ -57,6 +57,6 @@ def test_wrong_arguments(
 
 
 def test_a_modules_own_testbenches() -> None:
-    assert "tests/rtl/memory/dma_read/test_dma_read.py" in blocks_of("dma_read.sv")
+    assert "tests/rtl/memory/dma_read" in blocks_of("dma_read.sv")
     assert len(blocks_of("sync_fifo.sv")) > 1
     assert blocks_of("nothing.sv") == []

@@ -11,6 +11,8 @@ from tests.rtl.situations import Situations
 
 STEP_NS = 1
 
+CONFIGURATIONS: list[dict[str, int]] = [{}]
+
 
 class ClockGateSituation(Enum):
     """What the header of clock_gate speaks of."""
@@ -53,4 +55,3 @@ async def random_enables(dut: Any) -> None:
         dut.clk_i.value = 0
         await Timer(STEP_NS, "ns")
         assert not dut.clk_o.value
-    situations.check()

@@ -5,10 +5,12 @@ from typing import Any
 
 import cocotb
 
+from tb.blocks import parameter
 from tests.rtl.memories import ALL_BYTES, EntryWrite, random_accesses
 from tests.rtl.stimulus import start_clock
 
-WORDS, DEPTH = 4, 16
+CONFIGURATIONS = [{"Words": 4, "Depth": 16}]
+WORDS, DEPTH = parameter("Words"), parameter("Depth")
 
 
 @cocotb.test()

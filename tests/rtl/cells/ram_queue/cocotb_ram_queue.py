@@ -3,12 +3,13 @@
 from typing import Any
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles
 
 from tb.blocks import parameter
-from tests.rtl.queues import INPUTS, keeps_order, keeps_pace
+from tests.rtl.queues import keeps_order, keeps_pace
 from tests.rtl.stimulus import CHANCES, offer, reset, take
 
+CONFIGURATIONS = [{"Width": 16, "Depth": 8}]
 DEPTH = parameter("Depth")
 
 
@@ -28,10 +29,9 @@ async def throughput(dut: Any) -> None:
 @cocotb.test()
 async def holds_all_that_it_promises(dut: Any) -> None:
     """While nothing is taken, `Depth` elements go in and one more, which stands at the output."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     source = cocotb.start_soon(offer(dut, "valid_i", "ready_o", "data_i", list(range(DEPTH + 2)), 1.0))
-    for _ in range(DEPTH + 5):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, DEPTH + 5)
     assert not dut.ready_o.value
     assert not source.done()
     taken = await take(dut, "valid_o", "ready_i", ["data_o"], DEPTH + 2, 1.0)

@@ -9,6 +9,8 @@ from cocotb.triggers import RisingEdge
 
 from tests.rtl.stimulus import reset
 
+CONFIGURATIONS = [{"Requests": 2}, {"Requests": 5}]
+
 
 def winner(requests: int, first: int, count: int) -> int | None:
     """The first request at or after `first`, around the circle."""
@@ -18,7 +20,7 @@ def winner(requests: int, first: int, count: int) -> int | None:
 @cocotb.test()
 async def random_requests(dut: Any) -> None:
     """The grant follows the last one that was used; an unused one moves nothing."""
-    await reset(dut, "request_i", "advance_i")
+    await reset(dut, "request_i")
     count = len(dut.request_i)
     first = 0
     for _ in range(3000):
@@ -39,7 +41,7 @@ async def random_requests(dut: Any) -> None:
 @cocotb.test()
 async def fairness(dut: Any) -> None:
     """Who always asks is served equally often."""
-    await reset(dut, "request_i", "advance_i")
+    await reset(dut, "request_i")
     count = len(dut.request_i)
     for asking in (range(count), range(0, count, 2), [count - 1]):
         dut.request_i.value, dut.advance_i.value = sum(1 << i for i in asking), 1

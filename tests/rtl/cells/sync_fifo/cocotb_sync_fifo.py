@@ -10,6 +10,7 @@ from cocotb.triggers import RisingEdge
 from tb.blocks import parameter
 from tests.rtl.stimulus import reset
 
+CONFIGURATIONS = [{"Width": 16, "Depth": 2}, {"Width": 16, "Depth": 16}]
 DEPTH = parameter("Depth")
 
 
@@ -25,7 +26,7 @@ def check(dut: Any, held: deque[int]) -> None:
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
     """Runs that fill it, empty it and keep it level; a clear drops what is pushed in the same clock, too."""
-    await reset(dut, "push_i", "pop_i", "clear_i", "data_i")
+    await reset(dut)
     held: deque[int] = deque()
     reached = set()
     for _ in range(200):

@@ -10,7 +10,7 @@ from echo_sim.build import build
 from echo_sim.designs import Design
 from echo_sim.places import BOARD
 from echo_sim.run import choose_seed
-from tb.blocks import block_design
+from tb.blocks import block_design, sources_of
 from tb.repository import ROOT
 
 pytestmark = pytest.mark.sim
@@ -24,15 +24,7 @@ def design() -> Design:
     return dataclasses.replace(
         block_design(
             "command_processor_tb",
-            (
-                "rtl/npu_pkg.sv",
-                "rtl/vector/vector_pkg.sv",
-                "rtl/cells/sync_fifo.sv",
-                "rtl/command/ring_fetcher.sv",
-                "rtl/command/packet_checker.sv",
-                "rtl/command/command_processor.sv",
-                f"{HERE}/command_processor_tb.sv",
-            ),
+            sources_of(f"{HERE}/command_processor_tb.sv"),
             cpp=(f"{HERE}/command_processor_check.cpp",),
             includes=("rtl",),
             public=False,

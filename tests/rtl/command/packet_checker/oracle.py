@@ -18,22 +18,8 @@ OPERANDS, DST = 5, 4
 # Words of an answer, as packet_checker_main.cpp has them.
 ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N = range(12)
 HEAD_WORDS = 12
-(
-    USED,
-    FIRST,
-    LAST,
-    ADDR,
-    ROW_STRIDE,
-    STRIDE0,
-    STRIDE1,
-    SEG_STRIDE,
-    SEG_BYTES,
-    SEG_LEN,
-    SEGS,
-    LENGTH,
-    SEGMENTS,
-    GRANULES,
-) = range(14)
+USED, FIRST, LAST, ADDR, ROW_STRIDE, STRIDE0, STRIDE1 = range(7)
+SEG_STRIDE, SEG_BYTES, SEG_LEN, SEGS, LENGTH, SEGMENTS, GRANULES = range(7, 14)
 OPERAND_WORDS = 14
 ANSWER_WORDS = HEAD_WORDS + OPERANDS * OPERAND_WORDS
 GRANULE = 16
@@ -52,11 +38,8 @@ def expected(case: Sequence[int]) -> dict[int, int]:
     try:
         command = check_command(packet, extension, _PROGRAMS, guard)
     except PacketFault as fault:
-        return {
-            ERROR: fault.code,
-            ADDRESS_LOW: fault.address & 0xFFFF_FFFF,
-            ADDRESS_HIGH: fault.address >> 32,
-        }
+        high, low = divmod(fault.address, 1 << 32)
+        return {ERROR: fault.code, ADDRESS_LOW: low, ADDRESS_HIGH: high}
     answer = {ERROR: 0, ADDRESS_LOW: 0, ADDRESS_HIGH: 0}
     if packet.opcode in (Opcode.NOP, Opcode.SYNC):
         return answer
@@ -120,14 +103,8 @@ def _operands(command: CheckedCommand, answer: dict[int, int]) -> None:
 def _vector(command: CheckedCommand, answer: dict[int, int]) -> None:
     vector = command.vector
     assert vector is not None
-    answer |= {
-        ROWS: vector.rows,
-        COLS: vector.cols,
-        REPEATS: vector.repeats,
-        ENTRY: vector.entry,
-        BATCH0: vector.batch[0],
-        BATCH1: vector.batch[1],
-    }
+    answer |= {ROWS: vector.rows, COLS: vector.cols, REPEATS: vector.repeats, ENTRY: vector.entry}
+    answer |= {BATCH0: vector.batch[0], BATCH1: vector.batch[1]}
     for i, stream in enumerate((*vector.inputs, vector.output)):
         if stream is not None:
             _stream(answer, i, stream)

@@ -1,10 +1,8 @@
 """Cocotb tests of axi_slave: random AXI4 traffic of every burst kind against a model of the memory."""
 
 import dataclasses
-import itertools
 import random
 from collections import defaultdict, deque
-from collections.abc import Iterator
 
 import cocotb
 from cocotb.clock import Clock
@@ -24,7 +22,9 @@ from cocotbext.axi.axi_channels import (
 
 from tb.blocks import parameter
 from tests.rtl.bursts import PAGE, Burst, BurstType, draw
+from tests.rtl.stimulus import pause
 
+CONFIGURATIONS = [{"DataWidth": 64, "MaxOutstanding": 8}, {"DataWidth": 256, "MaxOutstanding": 8}]
 LANES = parameter("DataWidth") // 8
 MAX_OUTSTANDING = parameter("MaxOutstanding")
 FULL_SIZE = LANES.bit_length() - 1
@@ -85,6 +85,12 @@ def random_faulty() -> Burst:
     return random_good((FAULTY_PAGE,))
 
 
+def fields(channel: str, burst: Burst) -> dict[str, int]:
+    """The signals of an address channel, "aw" or "ar", that name a burst."""
+    values = zip(("id", "addr", "len", "size", "burst"), dataclasses.astuple(burst), strict=True)
+    return {f"{channel}{name}": value - (name == "len") for name, value in values}
+
+
 class SparseMemory:
     """Target of the AXI slave model: sparse bytes; one page raises, which the model turns into SLVERR."""
 
@@ -107,11 +113,6 @@ class SparseMemory:
         assert address < MEMORY_END, f"the window let 0x{address:X} through"
         if address // PAGE * PAGE == FAULTY_PAGE:
             raise ValueError("faulty page")
-
-
-def pauses(probability: float) -> Iterator[bool]:
-    """Endless random pause decisions."""
-    return (random.random() < probability for _ in itertools.count())
 
 
 class AxiSlaveTestbench:
@@ -144,29 +145,17 @@ class AxiSlaveTestbench:
         dut.rst_ni.value = 1
         await ClockCycles(dut.clk_i, 2)
         write, read = self.memory.write_if, self.memory.read_if
-        for probability, channels in (
-            (idle, (self.aw, self.w, self.ar)),
-            (backpressure, (self.b, self.r)),
-            (
-                memory_stall,
-                (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel),
-            ),
-        ):
-            for channel in channels if probability else ():
-                channel.set_pause_generator(pauses(probability))
+        writing = write.aw_channel, write.w_channel, write.b_channel
+        self.memory_channels = (*writing, read.ar_channel, read.r_channel)
+        pause(idle, self.aw, self.w, self.ar)
+        pause(backpressure, self.b, self.r)
+        pause(memory_stall, *self.memory_channels)
         cocotb.start_soon(self._check_writes())
         cocotb.start_soon(self._check_reads())
 
     def write(self, burst: Burst) -> None:
         """Queue a write of random data with random strobes; what it must do to memory goes into the model."""
-        transaction = AxiAWTransaction(
-            awid=burst.axi_id,
-            awaddr=burst.address,
-            awlen=burst.length - 1,
-            awsize=burst.size,
-            awburst=burst.kind,
-        )
-        self.aw.send_nowait(transaction)
+        self.aw.send_nowait(AxiAWTransaction(**fields("aw", burst)))
         good = response(burst) == AxiResp.OKAY
         addresses = burst.addresses() if legal(burst) else [burst.address] * burst.length
         for beat, address in enumerate(addresses):
@@ -186,15 +175,7 @@ class AxiSlaveTestbench:
 
     def read(self, burst: Burst) -> None:
         """Queue a read and what each beat must bring."""
-        self.ar.send_nowait(
-            AxiARTransaction(
-                arid=burst.axi_id,
-                araddr=burst.address,
-                arlen=burst.length - 1,
-                arsize=burst.size,
-                arburst=burst.kind,
-            )
-        )
+        self.ar.send_nowait(AxiARTransaction(**fields("ar", burst)))
         expected = [0] * burst.length
         if response(burst) == AxiResp.OKAY:
             for beat, address in enumerate(burst.addresses()):
@@ -233,9 +214,7 @@ class AxiSlaveTestbench:
             burst, expected = self.reads[axi_id][0]
             beat = beats[axi_id]
             last = beat == burst.length - 1
-            assert int(answer.rresp) == response(burst), (
-                f"{burst}: response {int(answer.rresp)} in beat {beat}"
-            )
+            assert int(answer.rresp) == response(burst), f"{burst}: response {answer.rresp} in beat {beat}"
             assert int(answer.rdata) == expected[beat], f"{burst}: beat {beat}"
             assert bool(answer.rlast) == last, f"{burst}: last in beat {beat}"
             beats[axi_id] = 0 if last else beat + 1
@@ -249,9 +228,8 @@ class AxiSlaveTestbench:
             self.all_done.clear()
             await self.all_done.wait()
         assert self.checked > 0
-        assert {a: b for a, b in self.target.bytes.items() if b} == {
-            a: b for a, b in self.golden.items() if b
-        }
+        stored, golden = ({a: b for a, b in each.items() if b} for each in (self.target.bytes, self.golden))
+        assert stored == golden
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -292,19 +270,8 @@ async def long_stalls(dut: SimHandleBase) -> None:
     testbench = AxiSlaveTestbench(dut)
     testbench.fill(READ_PAGES)
     await testbench.start()
-    write, read = testbench.memory.write_if, testbench.memory.read_if
-    for channel in (
-        write.aw_channel,
-        write.w_channel,
-        write.b_channel,
-        read.ar_channel,
-        read.r_channel,
-        testbench.aw,
-        testbench.w,
-        testbench.b,
-        testbench.ar,
-        testbench.r,
-    ):
+    host = (testbench.aw, testbench.w, testbench.b, testbench.ar, testbench.r)
+    for channel in (*testbench.memory_channels, *host):
         channel.pause = True
         for _ in range(2 * MAX_OUTSTANDING):
             testbench.write(dataclasses.replace(random_good(WRITE_PAGES), length=1, kind=BurstType.INCR))
@@ -355,9 +322,8 @@ async def throughput(dut: SimHandleBase) -> None:
     for _ in range(50):
         await RisingEdge(dut.clk_i)
         await ReadOnly()
-        assert not (dut.m_axi_arvalid.value and dut.m_axi_arready.value), (
-            "more bursts outstanding than allowed"
-        )
+        more = dut.m_axi_arvalid.value and dut.m_axi_arready.value
+        assert not more, "more bursts outstanding than allowed"
     await RisingEdge(dut.clk_i)
     testbench.memory.read_if.r_channel.pause = False
     await testbench.drain()

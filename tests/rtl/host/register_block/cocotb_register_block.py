@@ -1,16 +1,14 @@
 """Cocotb tests of register_block: every register through AXI4-Lite, with idle cycles and back-pressure."""
 
-import itertools
 import random
-from collections.abc import Iterator
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.handle import SimHandleBase
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
 from echo_npu.spec import registers as regs
+from tests.rtl.stimulus import pause, reset
 
 WINDOW_BYTES = 1 << 16
 # As in the pytest file that builds the block.
@@ -25,26 +23,12 @@ CAPABILITIES = {
     "CAP_VECTOR_ROW": 0x56789A,
     "CAP_PROGRAM": 0x6789,
 }
-STATUS_INPUTS = ("state_i", "queue_level_i", "queue_full_i", "error_code_i", "error_index_i", "error_addr_i")
-# Members of perf_events_t from the most significant bit, with their widths, and the counter that each moves.
-EVENTS = (
-    ("BUSY_CYCLES", 1),
-    ("MATRIX_BUSY", 1),
-    ("VECTOR_BUSY", 1),
-    ("MACS", 16),
-    ("READ_BEATS", 1),
-    ("WRITE_BEATS", 1),
-    ("STALL_READ", 1),
-    ("STALL_WRITE", 1),
-    ("STALL_BUS", 1),
-    ("HOST_BEATS", 2),
-    ("COMMANDS", 1),
+STATUS_INPUTS = (
+    *("state_i", "queue_level_i", "queue_full_i", "error_code_i", "error_index_i", "error_addr_i"),
+    *("retired_i", "ring_head_i"),
 )
-
-
-def pauses(probability: float) -> Iterator[bool]:
-    """Endless random pause decisions."""
-    return (random.random() < probability for _ in itertools.count())
+# Members of perf_events_t from the most significant bit: the counter that each moves, and its width.
+EVENTS = [(name, {"MACS": 16, "HOST_BEATS": 2}.get(name, 1)) for name in regs.COUNTERS if name != "CYCLES"]
 
 
 class RegisterBlockTestbench:
@@ -59,36 +43,15 @@ class RegisterBlockTestbench:
     async def start(self, idle: float = 0.0, backpressure: float = 0.0) -> None:
         """Clock, reset, idle inputs."""
         dut = self.dut
-        for name in (
-            *STATUS_INPUTS,
-            "retired_i",
-            "ring_head_i",
-            "ring_enable_clear_i",
-            "ring_tail_clear_i",
-            "ring_tail_set_i",
-            "ring_tail_value_i",
-            "irq_done_i",
-            "irq_error_i",
-            "irq_command_i",
-            "events_i",
-            "test_enable_i",
-        ):
-            getattr(dut, name).value = 0
         dut.rst_ni.value = 0
-        Clock(dut.clk_i, 10, unit="ns").start()
         self.master = AxiLiteMaster(
             AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk_i, dut.rst_ni, reset_active_level=False
         )
-        await ClockCycles(dut.clk_i, 4)
-        dut.rst_ni.value = 1
+        await reset(dut, *STATUS_INPUTS, "events_i")
         await ClockCycles(dut.clk_i, 2)
         write, read = self.master.write_if, self.master.read_if
-        if idle:
-            for channel in (write.aw_channel, write.w_channel, read.ar_channel):
-                channel.set_pause_generator(pauses(idle))
-        if backpressure:
-            for channel in (write.b_channel, read.r_channel):
-                channel.set_pause_generator(pauses(backpressure))
+        pause(idle, write.aw_channel, write.w_channel, read.ar_channel)
+        pause(backpressure, write.b_channel, read.r_channel)
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:
@@ -200,13 +163,9 @@ async def access_types(dut: SimHandleBase, idle: float, backpressure: float) -> 
     # No write went to a neighbour.
     for offset, value in expected.items():
         assert await testbench.read(offset) == value
-    assert dut.ring_base_o.value.to_unsigned() == expected[regs.RING_BASE]
-    assert dut.ring_size_o.value.to_unsigned() == expected[regs.RING_SIZE]
-    assert dut.ring_tail_o.value.to_unsigned() == expected[regs.RING_TAIL]
-    assert dut.guard_base_o.value.to_unsigned() == expected[regs.GUARD_BASE]
-    assert dut.guard_size_o.value.to_unsigned() == expected[regs.GUARD_SIZE]
-    assert dut.watchdog_o.value.to_unsigned() == expected[regs.WATCHDOG]
-    assert dut.axi_prot_o.value.to_unsigned() == expected[regs.AXI_PROT]
+    for name in ("RING_BASE", "RING_SIZE", "RING_TAIL", "GUARD_BASE", "GUARD_SIZE", "WATCHDOG", "AXI_PROT"):
+        output = getattr(dut, f"{name.lower()}_o")
+        assert output.value.to_unsigned() == expected[regs.REGISTERS[name].offset], name
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -233,14 +192,11 @@ async def status_fields(dut: SimHandleBase) -> None:
     testbench = RegisterBlockTestbench(dut)
     await testbench.start()
     for _ in range(20):
-        state, level, full = random.getrandbits(2), random.getrandbits(8), random.getrandbits(1)
-        code, index, address = random.getrandbits(8), random.getrandbits(32), random.getrandbits(64)
-        retired, head = random.getrandbits(32), random.getrandbits(16)
-        values = (state, level, full, code, index, address)
-        for name, value in zip(STATUS_INPUTS, values, strict=True):
-            getattr(dut, name).value = value
-        dut.retired_i.value = retired
-        dut.ring_head_i.value = head
+        ports = [getattr(dut, name) for name in STATUS_INPUTS]
+        values = [random.getrandbits(len(port)) for port in ports]
+        for port, value in zip(ports, values, strict=True):
+            port.value = value
+        state, level, full, code, index, address, retired, head = values
         await RisingEdge(dut.clk_i)
         status = await testbench.read(regs.STATUS)
         assert regs.STATUS_STATE.get(status) == state

@@ -4,7 +4,6 @@ import pytest
 
 from tb.blocks import run_module
 
-RULES = ["register_block_rules.sv"]
 # Every value differs from the default, so that a constant in their place would be seen.
 PARAMETERS = {
     "ArrayRows": 8,
@@ -23,11 +22,11 @@ PARAMETERS = {
 
 def test_register_block() -> None:
     """Registers, pulses, interrupts and counters."""
-    run_module(__file__, rules=RULES, **PARAMETERS)
+    run_module(__file__, **PARAMETERS)
 
 
 def test_a_broken_rule_of_the_bus_fails() -> None:
     """The report names the rule, who broke it, and what it says."""
     with pytest.raises(AssertionError) as caught:
-        run_module(__file__, "cocotb_broken_rule", rules=RULES, **PARAMETERS)
+        run_module(__file__, "cocotb_broken_rule", **PARAMETERS)
     assert "AXI4LITE_ERRM_AWVALID_STABLE: the host: VALID must stay high until READY" in str(caught.value)

@@ -15,9 +15,12 @@ from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import pulse, reset
 
+CONFIGURATIONS = [
+    {"Tile": 4, "BlockM": 32, "BlockKTiles": 4, "BlockNTiles": 8, "AccEntries": 128, "WholeK": 0},
+    {"Tile": 4, "BlockM": 32, "BlockKTiles": 4, "BlockNTiles": 8, "AccEntries": 128, "WholeK": 1},
+]
 TILE, BLOCK_M, BLOCK_K_TILES, BLOCK_N_TILES, ACC_ENTRIES = 4, 32, 4, 8, 128
 WHOLE_K = bool(parameter("WholeK"))
-INPUTS = ("abort_i", "start_i", "next_i", "command_i")
 MEMORY = 1 << 29
 
 
@@ -93,14 +96,12 @@ def walk(command: MatrixCommand) -> Iterator[WalkStep]:
 def draw() -> MatrixCommand:
     """A random product of up to a few blocks in every direction."""
     batch0, batch1 = random.choice(((1, 1), (1, 3), (3, 1), (random.randint(1, 3), random.randint(1, 3))))
-    m = random.choice(
-        (1, BLOCK_M // 4, BLOCK_M // 4 + 1, BLOCK_M // 2, BLOCK_M, random.randint(1, 3 * BLOCK_M))
-    )
+    quarter = BLOCK_M // 4
+    m = random.choice((1, quarter, quarter + 1, BLOCK_M // 2, BLOCK_M, random.randint(1, 3 * BLOCK_M)))
 
     def operand() -> MatrixOperand:
-        strides = [
-            random.randrange(1 << 20) if count > 1 else random.getrandbits(32) for count in (batch0, batch1)
-        ]
+        most = (20 if count > 1 else 32 for count in (batch0, batch1))
+        strides = [random.getrandbits(bits) for bits in most]
         return MatrixOperand(random.randrange(MEMORY - (1 << 24)), random.getrandbits(32), *strides)
 
     return MatrixCommand(
@@ -140,7 +141,7 @@ async def follow(dut: Any, blocks: list[WalkStep], *, whole: bool, chance: float
 async def random_walks(dut: Any) -> None:
     """Every block of every product, then none; aborts."""
     situations = Situations(BlockIteratorSituation)
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in situations.rounds(250):
         command = draw()
         blocks = list(walk(command))
@@ -164,10 +165,7 @@ async def random_walks(dut: Any) -> None:
         situations.saw(BlockIteratorSituation.MANY_M, command.m > BLOCK_M)
         situations.saw(BlockIteratorSituation.INTEGER, command.kind == DataType.INT8 and command.k % 4)
         situations.saw(BlockIteratorSituation.OUTER, command.batch0 > 1 and command.batch1 > 1)
-        situations.saw(
-            BlockIteratorSituation.LAST_PART,
-            command.m > BLOCK_M and command.m % BLOCK_M and blocks[-1].nb % TILE,
-        )
+        parts = command.m > BLOCK_M and command.m % BLOCK_M and blocks[-1].nb % TILE
+        situations.saw(BlockIteratorSituation.LAST_PART, parts)
         strides = command.src1.batch0_stride, command.src2.batch0_stride, command.dst.batch0_stride
         situations.saw(BlockIteratorSituation.ANY_STRIDE, command.batch0 == 1 and max(strides) > MEMORY)
-    situations.check()

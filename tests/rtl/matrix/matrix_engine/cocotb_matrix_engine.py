@@ -23,6 +23,10 @@ from tests.rtl.matrix.regions import Places
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 
+CONFIGURATIONS = [
+    {"DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 4, "BlockNTiles": 4, "AccEntries": 32},
+    {"DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 2, "BlockNTiles": 4, "AccEntries": 32},
+]
 TILE, BLOCK_M = parameter("Tile"), parameter("BlockM")
 BLOCK_K = TILE * parameter("BlockKTiles")
 BLOCK_N = TILE * parameter("BlockNTiles")
@@ -42,15 +46,6 @@ COUNTED_PANELS = 256
 """More than a counter of panels can count."""
 CALM, STORMY = 40, 20
 """Rounds without an abort or a reset, and with, in turn."""
-INPUTS = (
-    "abort_i",
-    "start_i",
-    "command_i",
-    *(f"{channel}_{name}" for channel in "abe" for name in ("desc_ready_i", "valid_i")),
-    "c_desc_ready_i",
-    "c_ready_i",
-    "c_idle_i",
-)
 
 
 class MatrixEngineSituation(Enum):
@@ -341,28 +336,17 @@ class MatrixEngineTestbench:
         strides = command.src1.batch0_stride, command.src2.batch0_stride
         saw(MatrixEngineSituation.SAME_AGAIN, command.batch0 > 1 and 0 in strides)
         saw(MatrixEngineSituation.OVERLAP, product.result.overlapping)
-        steps = {
-            MatrixEngineSituation.ALPHA: command.use_alpha,
-            MatrixEngineSituation.ROW_SCALE: command.row_scale,
-            MatrixEngineSituation.COL_SCALE: command.col_scale,
-            MatrixEngineSituation.BIAS: command.bias,
-            MatrixEngineSituation.RELU: command.relu,
-        }
-        for step, wanted in steps.items():
-            saw(step, wanted)
-        saw(MatrixEngineSituation.ALL_STEPS, all(steps.values()))
+        for step, wanted in command.steps.items():
+            saw(MatrixEngineSituation[step], wanted)
+        saw(MatrixEngineSituation.ALL_STEPS, all(command.steps.values()))
         saw(MatrixEngineSituation.MANY_M, command.m > BLOCK_M and command.m % BLOCK_M)
         saw(MatrixEngineSituation.MANY_K, depth > BLOCK_K and depth % TILE)
         saw(MatrixEngineSituation.MANY_N, command.n > BLOCK_N and command.n % TILE)
-        saw(
-            MatrixEngineSituation.FLAT,
-            command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K,
-        )
+        flat = command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K
+        saw(MatrixEngineSituation.FLAT, flat)
         deep = (depth - 1) % (2 * TILE) >= TILE  # the last K block, which is two tiles at most
-        saw(
-            MatrixEngineSituation.JUST_MANY,
-            command.m == MANY_ROWS and depth > 2 * TILE and deep and command.n > TILE,
-        )
+        tiles = depth > 2 * TILE and deep and command.n > TILE
+        saw(MatrixEngineSituation.JUST_MANY, command.m == MANY_ROWS and tiles)
         saw(MatrixEngineSituation.ONE, command.m == command.k == command.n == 1)
 
 
@@ -371,19 +355,16 @@ async def random_products(dut: Any) -> None:
     """Every byte of every result is written in its turn, once; nothing is read but operands, each in the name
     of its command."""
     situations = Situations(MatrixEngineSituation)
-    await reset(dut, *INPUTS)
+    await reset(dut)
     testbench = MatrixEngineTestbench(dut, situations)
     for number in situations.rounds(120):
         testbench.starting = random.choice((1.0, 0.1, 0.005, 0.0005))
         for channel in (testbench.left, testbench.right, testbench.vectors):
             channel.accepting, channel.bringing = random.choice(CHANCES), random.choice((1.0, *CHANCES))
-        testbench.results.accepting, testbench.results.taking = (
-            random.choice((*CHANCES, 0)),
-            random.choice(CHANCES),
-        )
+        testbench.results.accepting = random.choice((*CHANCES, 0))
+        testbench.results.taking = random.choice(CHANCES)
         for _ in range(random.randint(200, 1500)):
             await testbench.clock()
         # Counters wrap only in a long time without an end.
         if number % (CALM + STORMY) >= CALM and random.random() < 0.5:
             await testbench.clock(random.choice(("abort", "abort", "reset")))
-    situations.check()

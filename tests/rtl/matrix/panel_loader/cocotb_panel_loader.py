@@ -17,10 +17,13 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 from tests.rtl.transfers import Transfer
 
+CONFIGURATIONS = [
+    {"DataWidth": 64, "Tile": 4, "BlockX": 32, "AddrBits": 8},
+    {"DataWidth": 64, "Tile": 8, "BlockX": 32, "AddrBits": 8},
+]
 BUS = parameter("DataWidth") // 8
 TILE, BLOCK_X, ADDRESS_BITS = (parameter(name) for name in ("Tile", "BlockX", "AddrBits"))
 K_TILES = (1 << ADDRESS_BITS - 1) // BLOCK_X
-INPUTS = ("abort_i", "panel_valid_i", "desc_ready_i", "data_valid_i", "free_i")
 
 
 class PanelLoaderSituation(Enum):
@@ -107,9 +110,8 @@ def draw() -> LoadedPanel:
     if kind == DataType.FP16:
         special = np.array([0, 0x8000, 1, 0x83FF, 0x0400, 0x7BFF, 0x7C00, 0xFC00], np.uint32)
         raw = np.where(raw % 8 == 0, special[raw // 8 % 8], raw)
-        raw = np.where(
-            (raw & 0x7C00 == 0x7C00) & (raw & 0x3FF != 0), 0x3C00, raw
-        )  # no NaN: its bits are free
+        # No NaN: its bits are free.
+        raw = np.where((raw & 0x7C00 == 0x7C00) & (raw & 0x3FF != 0), 0x3C00, raw)
         words = raw.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
     elif kind == DataType.BF16:
         words = raw << 16
@@ -187,11 +189,7 @@ class PanelLoaderTestbench:
     def offer(self, panel: LoadedPanel) -> None:
         """Show a panel at the ports."""
         dut = self.dut
-        dut.kind_i.value, dut.k_rows_i.value, dut.wide_i.value = (
-            panel.kind,
-            int(panel.k_rows),
-            int(panel.wide),
-        )
+        dut.kind_i.value, dut.k_rows_i.value, dut.wide_i.value = panel.kind, panel.k_rows, panel.wide
         dut.base_i.value, dut.stride_i.value, dut.depth_i.value = panel.base, panel.stride, panel.depth
         dut.k0_i.value, dut.kb_i.value = panel.k0, panel.kb
         dut.x0_i.value, dut.xb_i.value = panel.x0, panel.xb
@@ -250,10 +248,8 @@ class PanelLoaderTestbench:
         self.rows = 0
         self.situations.saw(PanelLoaderSituation[f"{panel.kind.name}_{'X' if panel.k_rows else 'K'}"])
         self.situations.saw(PanelLoaderSituation.WIDE, panel.wide and panel.xb > BLOCK_X)
-        self.situations.saw(
-            PanelLoaderSituation.PARTS,
-            panel.kind == DataType.INT8 and 0 < panel.depth - 4 * panel.k0 < 4 * panel.kb,
-        )
+        parts = panel.kind == DataType.INT8 and 0 < panel.depth - 4 * panel.k0 < 4 * panel.kb
+        self.situations.saw(PanelLoaderSituation.PARTS, parts)
         self.situations.saw(PanelLoaderSituation.SHORT, (panel.xb if panel.k_rows else panel.kb) % TILE)
         tiny = (panel.words > 0) & (panel.words < 0x3880_0000)  # below 2**-14
         self.situations.saw(PanelLoaderSituation.SUBNORMAL, panel.kind == DataType.FP16 and tiny.any())
@@ -263,10 +259,9 @@ class PanelLoaderTestbench:
 async def random_panels(dut: Any) -> None:
     """Every word is where the consumer looks for it, before it is said to be there."""
     situations = Situations(PanelLoaderSituation)
-    situations.saw(
-        PanelLoaderSituation.TWO, 4 * TILE > 2 * BUS
-    )  # a beat makes four beats' worth of words at most
-    await reset(dut, *INPUTS)
+    # A beat makes four beats' worth of words at most.
+    situations.saw(PanelLoaderSituation.TWO, 4 * TILE > 2 * BUS)
+    await reset(dut)
     testbench = PanelLoaderTestbench(dut, situations)
     for _ in situations.rounds(60):
         testbench.accepting = random.choice((1.0, 0.3))
@@ -276,4 +271,3 @@ async def random_panels(dut: Any) -> None:
             await testbench.clock(offering=0.8)
         if random.random() < 0.3:
             await testbench.clock(abort=True, offering=0.0)
-    situations.check()

@@ -6,11 +6,13 @@ from typing import Any
 
 import cocotb
 
+from tb.blocks import parameter
 from tests.rtl.memories import ALL_BYTES, EntryWrite, random_accesses
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
 
-TILE, ADDRESS_BITS = 4, 6
+CONFIGURATIONS = [{"Tile": 4, "AddrBits": 6}]
+TILE, ADDRESS_BITS = parameter("Tile"), parameter("AddrBits")
 DEPTH = 1 << ADDRESS_BITS
 
 

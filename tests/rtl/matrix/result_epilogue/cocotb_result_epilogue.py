@@ -9,15 +9,16 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from echo_npu.spec.data_types import DataType, OutType
+from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import as_number, draw_words
 from tests.rtl.matrix.commands import MatrixCommand
 from tests.rtl.matrix.epilogues import draw_epilogue, stored
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-TILE, STAGES = 4, 5
+CONFIGURATIONS = [{"Tile": 4}]
+TILE, STAGES = parameter("Tile"), 5
 ROWS, TILES = 8, 4
-INPUTS = ("abort_i", "valid_i", "command_i")
 
 
 class ResultEpilogueSituation(Enum):
@@ -42,17 +43,11 @@ class ResultEpilogueSituation(Enum):
 
 def count(situations: Situations, command: MatrixCommand) -> None:
     """Note what a command asks for."""
-    steps = {
-        ResultEpilogueSituation.ALPHA: command.use_alpha,
-        ResultEpilogueSituation.ROW_SCALE: command.row_scale,
-        ResultEpilogueSituation.COL_SCALE: command.col_scale,
-        ResultEpilogueSituation.BIAS: command.bias,
-        ResultEpilogueSituation.RELU: command.relu,
-    }
-    for step, asked in steps.items():
-        situations.saw(step, asked)
-    situations.saw(ResultEpilogueSituation.NO_STEP, not any(steps.values()))
-    situations.saw(ResultEpilogueSituation.ALL_STEPS, all(steps.values()) and command.kind == DataType.INT8)
+    for step, asked in command.steps.items():
+        situations.saw(ResultEpilogueSituation[step], asked)
+    steps = command.steps.values()
+    situations.saw(ResultEpilogueSituation.NO_STEP, not any(steps))
+    situations.saw(ResultEpilogueSituation.ALL_STEPS, all(steps) and command.kind == DataType.INT8)
     if command.result == OutType.OWN:
         situations.saw(ResultEpilogueSituation[command.kind.name])
     elif command.kind == DataType.INT8:
@@ -63,7 +58,7 @@ def count(situations: Situations, command: MatrixCommand) -> None:
 async def random_entries(dut: Any) -> None:
     """Every entry leaves after so many clocks, in the bits that its command means."""
     situations = Situations(ResultEpilogueSituation)
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in situations.rounds(150):
         command = draw_epilogue(MatrixCommand())
         count(situations, command)
@@ -100,4 +95,3 @@ async def random_entries(dut: Any) -> None:
                 situations.saw(ResultEpilogueSituation.ABORT, expected)
                 expected.clear()
         assert not expected
-    situations.check()

@@ -8,16 +8,17 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import Words, as_number, as_words, draw_words, products, sums
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-TILE = 4
+CONFIGURATIONS = [{"Tile": 4}]
+TILE = parameter("Tile")
 SUM_IN = 3  # clocks behind a row's data
 SUM_OUT = SUM_IN + TILE
-INPUTS = ("weight_write_i", "valid_i", "integer_i", "swap_i")
 
 
 class SystolicArraySituation(Enum):
@@ -53,7 +54,7 @@ class Entered:
 async def random_rows(dut: Any) -> None:
     """Every row meets the weights of its time; its sums leave when the header says."""
     situations = Situations(SystolicArraySituation)
-    await reset(dut, *INPUTS)
+    await reset(dut)
     successor: list[Words] = []  # the set that is written, or was written last
     taken = True  # it has gone into the array with a row
     gapless = False  # its rows come one a clock, so that it may be taken with the second
@@ -104,11 +105,9 @@ async def random_rows(dut: Any) -> None:
             situations.saw(SystolicArraySituation.RESET, inside and entered)
             dut.rst_ni.value = 0
             dut.valid_i.value = dut.weight_write_i.value = 0
-            for _ in range(3):
-                await RisingEdge(dut.clk_i)
+            await ClockCycles(dut.clk_i, 3)
             dut.rst_ni.value = 1
             inside.clear()
             entered.clear()
             # Weights have no reset: the next row brings new ones.
             successor, weights, taken, last_swap = [], [], True, -10
-    situations.check()

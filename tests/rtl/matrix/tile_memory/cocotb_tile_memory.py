@@ -5,10 +5,12 @@ from typing import Any
 
 import cocotb
 
+from tb.blocks import parameter
 from tests.rtl.memories import EntryWrite, random_accesses
 from tests.rtl.stimulus import start_clock
 
-WIDTH, DEPTH = 128, 32
+CONFIGURATIONS = [{"Width": 128, "Depth": 32}]
+WIDTH, DEPTH = parameter("Width"), parameter("Depth")
 
 
 @cocotb.test()

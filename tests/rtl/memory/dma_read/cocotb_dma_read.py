@@ -5,26 +5,17 @@ from collections import deque
 from typing import Any
 
 import cocotb
-from cocotb.triggers import RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, reset, take
-from tests.rtl.transfers import Transfer, check_burst, draw, submit, submit_all, until_idle
+from tests.rtl.transfers import Transfer, bytes_as_beats, check_burst, draw, submit, submit_all, until_idle
 
+CONFIGURATIONS = [{"DataWidth": 64, "BufferBeats": 32}, {"DataWidth": 256, "BufferBeats": 128}]
 BUS = parameter("DataWidth") // 8
 BUFFER_BEATS = parameter("BufferBeats")
 SPACE = 1 << 14
 OKAY, SLVERR = 0, 2
-INPUTS = (
-    "abort_i",
-    "desc_valid_i",
-    "data_ready_i",
-    "ar_ready_i",
-    "r_valid_i",
-    "r_data_i",
-    "r_resp_i",
-    "r_last_i",
-)
 
 
 class ReadMemory:
@@ -70,7 +61,7 @@ class ReadMemory:
 
 async def begin(dut: Any) -> ReadMemory:
     """Reset, with a memory."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     return ReadMemory(dut)
 
 
@@ -78,18 +69,13 @@ def dense_beats(memory: ReadMemory, transfer: Transfer) -> list[tuple[int, int]]
     """Each row as beats from bit 0 on, the last one filled up with zeros; and whether it is the last one."""
     beats = []
     for start in transfer.row_starts():
-        row = memory.data[start : start + transfer.row_bytes]
-        row += bytes(-len(row) % BUS)
-        beats += [
-            (int.from_bytes(row[first : first + BUS], "little"), int(first + BUS >= len(row)))
-            for first in range(0, len(row), BUS)
-        ]
+        row = bytes_as_beats(memory.data[start : start + transfer.row_bytes], BUS)
+        beats += [(beat, int(place == len(row))) for place, beat in enumerate(row, 1)]
     return beats
 
 
 async def check(dut: Any, memory: ReadMemory, transfers: list[Transfer]) -> None:
     """Hand transfers over as fast as the channel takes them: their data comes, and then it is idle."""
-
     expected = [beat for transfer in transfers for beat in dense_beats(memory, transfer)]
     memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
     submitting = cocotb.start_soon(submit_all(dut, transfers))
@@ -134,8 +120,7 @@ async def room(dut: Any) -> None:
         transfers = [Transfer(0, short * BUS, 1, 0)] * bool(short) + [Transfer(0, SPACE, 1, 0)]
         memory.requested = 0
         await submit_all(dut, transfers)
-        for _ in range(8 * BUFFER_BEATS):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, 8 * BUFFER_BEATS)
         assert BUFFER_BEATS // 2 <= memory.requested <= BUFFER_BEATS + 2  # what is being aligned has left it
         expected = [beat for transfer in transfers for beat in dense_beats(memory, transfer)]
         taking = take(dut, "data_valid_o", "data_ready_i", ("data_o", "data_row_last_o"), len(expected), 1.0)
@@ -150,8 +135,7 @@ async def abort(dut: Any) -> None:
         memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
         await submit(dut, Transfer(random.randrange(100), 3000, 4, 3072))
         dut.data_ready_i.value = random.getrandbits(1)
-        for _ in range(random.randrange(60)):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, random.randrange(60))
         dut.abort_i.value = 1
         await RisingEdge(dut.clk_i)
         await until_idle(dut, 2000)

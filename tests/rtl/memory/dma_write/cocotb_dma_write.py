@@ -9,21 +9,12 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, offer, reset
-from tests.rtl.transfers import Transfer, check_burst, draw, submit, submit_all, until_idle
+from tests.rtl.transfers import Transfer, bytes_as_beats, check_burst, draw, submit, submit_all, until_idle
 
+CONFIGURATIONS = [{"DataWidth": 64, "BufferBeats": 32}, {"DataWidth": 256, "BufferBeats": 64}]
 BUS = parameter("DataWidth") // 8
 SPACE = 1 << 14
 OKAY, SLVERR = 0, 2
-INPUTS = (
-    "abort_i",
-    "desc_valid_i",
-    "data_valid_i",
-    "data_i",
-    "aw_ready_i",
-    "w_ready_i",
-    "b_valid_i",
-    "b_resp_i",
-)
 
 
 class WriteMemory:
@@ -96,7 +87,7 @@ class WriteMemory:
 
 async def begin(dut: Any) -> WriteMemory:
     """Reset, with a memory."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     return WriteMemory(dut)
 
 
@@ -114,7 +105,7 @@ async def check(dut: Any, memory: WriteMemory, transfers: list[Transfer]) -> Non
             row = random.randbytes(transfer.row_bytes)
             expected[start : start + len(row)] = row
             row += random.randbytes(-len(row) % BUS)
-            beats += [int.from_bytes(row[at : at + BUS], "little") for at in range(0, len(row), BUS)]
+            beats += bytes_as_beats(row, BUS)
 
     memory.touched.clear()
     memory.accepting, memory.taking, memory.answering = (random.choice(CHANCES) for _ in range(3))

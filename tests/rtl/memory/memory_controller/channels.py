@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.rtl.memory.memory_controller.dram import Beat
-from tests.rtl.transfers import PAGE, Transfer, bursts_of, draw, rows_as_one
+from tests.rtl.transfers import PAGE, Transfer, bursts_of, bytes_as_beats, draw, rows_as_one
 
 SPACE = 1 << 14
 HIGHEST = (1 << 32) // PAGE - SPACE // PAGE
@@ -100,9 +100,8 @@ class ReadClient(Client):
         self.to_ask: deque[tuple[int, int]] = deque()
         self.under_way: deque[Asked] = deque()
         self.rows: deque[ReadRow] = deque()
-        self.owed: deque[tuple[int, bool]] = (
-            deque()
-        )  # beats that the client may be given: data, last of a row
+        # Beats that the client may be given: data, last of a row.
+        self.owed: deque[tuple[int, bool]] = deque()
         self.aborted = False
 
     @property
@@ -237,9 +236,7 @@ class WriteClient(Client):
         for start in transfer.row_starts():
             row = random.randbytes(transfer.row_bytes)
             padded = row + random.randbytes(-len(row) % bus)
-            self._beats += [
-                int.from_bytes(padded[at : at + bus], "little") for at in range(0, len(padded), bus)
-            ]
+            self._beats += bytes_as_beats(padded, bus)
             for first, beats in bursts_of(start, len(row), bus):
                 within = min(len(row), first + beats * bus - start)
                 expected = [beat_of(row, start, first + i * bus, bus) for i in range(beats)]

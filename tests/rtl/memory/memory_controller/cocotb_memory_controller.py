@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.blocks import parameter
 from tests.rtl.memory.memory_controller.address_port import HOST, AddressPort
@@ -18,6 +18,7 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, start_clock
 from tests.rtl.transfers import PAGE, check_burst
 
+CONFIGURATIONS = [{"DataWidth": 64, "WritesAhead": 4}]
 BUS = parameter("DataWidth") // 8
 WRITES_AHEAD = parameter("WritesAhead")
 COMMAND, MATRIX_READS, READS, WRITES = 0, range(1, 4), 8, 2
@@ -122,8 +123,7 @@ class MemoryControllerTestbench:
         self.forget()
         for name in INPUTS:
             getattr(dut, name).value = 0
-        for _ in range(3):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, 3)
         dut.rst_ni.value = 1
 
     async def clock(self, *, abort: bool = False) -> None:
@@ -169,12 +169,8 @@ class MemoryControllerTestbench:
             client.asking, client.moving = 0.0, float(client not in stuck)
         await self._until_done([client for client in self.clients if client not in stuck])
         for client in stuck:
-            stuck_too = (
-                MemoryControllerSituation.STUCK_READ
-                if isinstance(client, ReadClient)
-                else MemoryControllerSituation.STUCK_WRITE
-            )
-            self.situations.saw(stuck_too, client.waits)
+            kind = "READ" if isinstance(client, ReadClient) else "WRITE"
+            self.situations.saw(MemoryControllerSituation[f"STUCK_{kind}"], client.waits)
             client.moving = 1.0
         await self._until_done(self.clients)
         for _ in range(SETTLING + 1):
@@ -231,11 +227,7 @@ class MemoryControllerTestbench:
             others = READS if port is self.ar else WRITES
             waiting = len(port.overtaken_by) == others
             port.follow()
-            turn = (
-                MemoryControllerSituation.READ_TURN
-                if port is self.ar
-                else MemoryControllerSituation.WRITE_TURN
-            )
+            turn = MemoryControllerSituation[f"{'READ' if port is self.ar else 'WRITE'}_TURN"]
             situations.saw(turn, waiting and port.new is not None and port.new.client == HOST)
         situations.saw(MemoryControllerSituation.AR_STALLS, self.ar.waited > 30)
         situations.saw(MemoryControllerSituation.AW_STALLS, self.aw.waited > 30)
@@ -290,9 +282,8 @@ class MemoryControllerTestbench:
         situations.saw(MemoryControllerSituation.EARLY, self.dram.early)
         free = shown is None or taken
         of_host = bool(self.order) and self.order[0][0] == HOST
-        assert bool(dut.host_wready_o.value) == (free and of_host), (
-            "the host's data is taken when it is its turn"
-        )
+        turn = free and of_host
+        assert bool(dut.host_wready_o.value) == turn, "the host's data is taken when it is its turn"
         if free:
             self.w_expected = self._next_beat() if self.order else None
         return taken and last
@@ -382,9 +373,7 @@ class MemoryControllerTestbench:
                     situations.saw(MemoryControllerSituation[f"{owner.name}_{'WRITE' if write else 'READ'}"])
         situations.saw(MemoryControllerSituation.FETCH_ERROR, fetch_error is not None)
         situations.saw(MemoryControllerSituation.TWO_ERRORS, sum(map(bool, errors.values())) > 1)
-        situations.saw(
-            MemoryControllerSituation.SAME_OWNER, any(len(of_owner) > 1 for of_owner in errors.values())
-        )
+        situations.saw(MemoryControllerSituation.SAME_OWNER, max(map(len, errors.values())) > 1)
 
     def _transfers(self) -> None:
         """Follow what the channels take from their clients."""
@@ -453,4 +442,3 @@ async def random_traffic(dut: Any) -> None:
         elif end < 0.8:
             situations.saw(MemoryControllerSituation.RESET, not testbench.idle)
             await testbench.reset()
-    situations.check()

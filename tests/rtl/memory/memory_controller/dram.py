@@ -92,13 +92,9 @@ class BurstMemory:
         dut.m_axi_wready.value = int(random.random() < self.accept_w)
         self.beat = self._next_beat() if self._reads and random.random() < self.give_r else None
         self.answer = self._next_answer() if self._writes and random.random() < self.give_b else None
-        dut.m_axi_rvalid.value, dut.m_axi_bvalid.value = (
-            int(self.beat is not None),
-            int(self.answer is not None),
-        )
-        dut.m_axi_r.value = (
-            as_r(self.beat, self._bus) if self.beat else random.getrandbits(8 * self._bus + 11)
-        )
+        dut.m_axi_rvalid.value, dut.m_axi_bvalid.value = self.beat is not None, self.answer is not None
+        noise = random.getrandbits(8 * self._bus + 11)
+        dut.m_axi_r.value = as_r(self.beat, self._bus) if self.beat else noise
         dut.m_axi_b.value = as_b(self.answer) if self.answer else random.getrandbits(10)
 
     def follow(self, read: int | None, write: int | None, last: bool) -> None:

@@ -5,14 +5,14 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
-from tests.rtl.elements import as_beats, as_number, start
-from tests.rtl.stimulus import clocks, offer, take
+from tests.rtl.elements import as_beats, as_number
+from tests.rtl.stimulus import CHANCES, clocks, offer, pulse, reset, take
 from tests.rtl.streams import set_stream
 
+CONFIGURATIONS = [{"DataWidth": 64, "Lanes": 4}, {"DataWidth": 256, "Lanes": 16}]
 BUS = parameter("DataWidth") // 8
 LANES = parameter("Lanes")
 SIZES = (4, 2, 1)
@@ -50,8 +50,7 @@ async def count_rows(dut: Any, counted: list[int]) -> None:
 @cocotb.test()
 async def random_segments(dut: Any) -> None:
     """Every element size, packed rows or not, with and without gaps on either side."""
-    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
-    dut.beat_valid_i.value = dut.word_ready_i.value = 0
+    await reset(dut)
     counted = [0]
     cocotb.start_soon(count_rows(dut, counted))
     for trial in range(400):
@@ -63,11 +62,11 @@ async def random_segments(dut: Any) -> None:
             -(1 << 8 * size - 1), 1 << 8 * size - 1, segments * seg_len
         )
         set_stream(dut, seg_len=seg_len, length=length, size=SIZES.index(size))
-        await start(dut, reset=trial == 0)
+        await pulse(dut, "start_i")
         before = counted[0]
         beats, words = as_beats(values, size, seg_len, BUS), as_words(values, length)
-        feeder = cocotb.start_soon(feed(dut, beats, random.choice((1.0, 0.7, 0.2))))
-        drained = drain(dut, len(words), random.choice((1.0, 0.7, 0.2)))
+        feeder = cocotb.start_soon(feed(dut, beats, random.choice(CHANCES)))
+        drained = drain(dut, len(words), random.choice(CHANCES))
         got = await with_timeout(cocotb.start_soon(drained), 1, "ms")
         await feeder
         assert got == words, f"trial {trial}: {segments} x {seg_len} of {size} bytes, length {length}"
@@ -78,12 +77,11 @@ async def random_segments(dut: Any) -> None:
 @cocotb.test()
 async def throughput(dut: Any) -> None:
     """Whole words of 32-bit elements: a beat a clock."""
-    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    await reset(dut)
     length = 64 * LANES
     values = np.arange(length)
-    dut.beat_valid_i.value = dut.word_ready_i.value = 0
     set_stream(dut, seg_len=length, length=length)
-    await start(dut, reset=True)
+    await pulse(dut, "start_i")
     beats = as_beats(values, 4, length, BUS)
     cocotb.start_soon(drain(dut, 64, 1.0))
     await RisingEdge(dut.clk_i)

@@ -5,14 +5,14 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
-from tests.rtl.elements import as_beats, as_number, start
-from tests.rtl.stimulus import clocks, take
+from tests.rtl.elements import as_beats, as_number
+from tests.rtl.stimulus import CHANCES, clocks, pulse, reset, take
 from tests.rtl.streams import set_stream
 
+CONFIGURATIONS = [{"DataWidth": 64, "Lanes": 4}, {"DataWidth": 256, "Lanes": 16}]
 BUS = parameter("DataWidth") // 8
 LANES = parameter("Lanes")
 SIZES = (4, 2, 1)
@@ -55,8 +55,7 @@ async def drain(dut: Any, count: int, chance: float) -> list[int]:
 @cocotb.test()
 async def random_words(dut: Any) -> None:
     """Every element size, words that end anywhere, segments that begin a beat each; idle when all is out."""
-    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
-    dut.word_valid_i.value = dut.beat_ready_i.value = 0
+    await reset(dut)
     for trial in range(400):
         size = random.choice(SIZES)
         seg_len = random.choice((1, 2, LANES, LANES + 1, random.randint(1, 8 * LANES)))
@@ -64,10 +63,10 @@ async def random_words(dut: Any) -> None:
             -(1 << 31), 1 << 31, random.randint(1, 12) * seg_len
         )
         set_stream(dut, seg_len=seg_len, size=SIZES.index(size))
-        await start(dut, reset=trial == 0)
+        await pulse(dut, "start_i")
         beats, words = as_beats(values, size, seg_len, BUS), as_words(values)
-        feeder = cocotb.start_soon(feed(dut, words, random.choice((1.0, 0.7, 0.2))))
-        drained = drain(dut, len(beats), random.choice((1.0, 0.7, 0.2)))
+        feeder = cocotb.start_soon(feed(dut, words, random.choice(CHANCES)))
+        drained = drain(dut, len(beats), random.choice(CHANCES))
         got = await with_timeout(cocotb.start_soon(drained), 1, "ms")
         await feeder
         assert got == beats, f"trial {trial}: {len(values)} elements of {size} bytes in segments of {seg_len}"
@@ -78,11 +77,10 @@ async def random_words(dut: Any) -> None:
 @cocotb.test()
 async def throughput(dut: Any) -> None:
     """Whole words of 32-bit elements: a beat a clock."""
-    cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
+    await reset(dut)
     length = 64 * LANES
-    dut.word_valid_i.value = dut.beat_ready_i.value = 0
     set_stream(dut, seg_len=length)
-    await start(dut, reset=True)
+    await pulse(dut, "start_i")
     words = [(as_number(np.full(LANES, i, np.int32)), LANES) for i in range(64)]
     count = 4 * length // BUS
     cocotb.start_soon(feed(dut, words, 1.0))

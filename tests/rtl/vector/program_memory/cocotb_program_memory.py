@@ -5,36 +5,16 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from echo_npu.vector.assembler import assemble
 from echo_npu.vector.memory import ILLEGAL, ProgramMemory
-from tests.rtl.stimulus import pulse, reset
+from tb.blocks import parameter
+from tests.rtl.stimulus import pulse, reset, until
 
-WORDS = 64
+CONFIGURATIONS = [{"Words": 64}]
+WORDS = parameter("Words")
 BUILT_IN = 0x8000_0000
-INPUTS = (
-    "abort_i",
-    "begin_i",
-    "begin_first_i",
-    "begin_end_i",
-    "write_i",
-    "write_address_i",
-    "write_data_i",
-    "complete_i",
-    "read_i",
-    "read_address_i",
-)
-
-
-async def until(dut: Any, signal: str) -> None:
-    """Wait for a clock in which a signal is high."""
-    while True:
-        await ReadOnly()
-        high = bool(getattr(dut, signal).value)
-        await RisingEdge(dut.clk_i)
-        if high:
-            return
 
 
 async def begin(dut: Any, at: int, count: int) -> None:
@@ -49,8 +29,7 @@ async def write(dut: Any, at: int, words: list[int], gaps: tuple[int, ...] = (0,
     for address, word in enumerate(words, at):
         dut.write_address_i.value, dut.write_data_i.value = address, word
         await pulse(dut, "write_i")
-        for _ in range(random.choice(gaps)):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, random.choice(gaps))
 
 
 async def load(dut: Any, model: ProgramMemory, at: int, count: int) -> None:
@@ -67,8 +46,7 @@ async def fail(dut: Any, model: ProgramMemory, at: int, count: int) -> None:
     """A load that is given up, before or behind any of its words."""
     await begin(dut, at, count)
     if random.random() < 0.3:
-        for _ in range(random.randrange(20)):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, random.randrange(20))
     else:
         await with_timeout(until(dut, "writable_o"), 10, "us")
         await write(dut, at, [random.getrandbits(63) for _ in range(random.randint(0, count))])
@@ -81,8 +59,7 @@ async def read(dut: Any, address: int) -> tuple[int, bool]:
     dut.read_address_i.value = address
     await pulse(dut, "read_i")
     dut.read_address_i.value = random.getrandbits(32)
-    for _ in range(random.randint(1, 3)):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, random.randint(1, 3))
     return int(dut.instruction_o.value), bool(dut.executable_o.value)
 
 
@@ -103,7 +80,7 @@ def defined(model: ProgramMemory, address: int) -> int | None:
 async def random_loads(dut: Any) -> None:
     """What loads that were completed have brought may be executed, and nothing else: not what lies between
     them, not what a load that failed has written or would have, at any time after."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(8):
         model = ProgramMemory(WORDS)
         for _ in range(10):
@@ -133,7 +110,7 @@ async def reset_again(dut: Any) -> None:
 @cocotb.test()
 async def addresses_beyond(dut: Any) -> None:
     """An address outside the memory is not executable, even when its low bits are those of a loaded word."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     await load(dut, ProgramMemory(WORDS), 0, WORDS)
     for address in (WORDS, WORDS + 1, 2 * WORDS, 1 << 30, BUILT_IN - 1):
         assert not (await read(dut, address))[1], address
@@ -142,7 +119,7 @@ async def addresses_beyond(dut: Any) -> None:
 @cocotb.test()
 async def reads_while_loading(dut: Any) -> None:
     """A word a clock is read while others are written."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     model = ProgramMemory(WORDS)
     await load(dut, model, 0, WORDS // 2)
     memory = model.words.tolist()
@@ -161,7 +138,7 @@ async def reads_while_loading(dut: Any) -> None:
 @cocotb.test()
 async def built_in_program(dut: Any) -> None:
     """The program of ADD_TENSOR is there without a load."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     program = assemble("chunks\nmul v0, s1, p0\nadd o, s0, v0\nnext s0 s1\nend\n")
     for number, first in enumerate(range(0, len(program.code), 8)):
         word, executable = await read(dut, BUILT_IN + number)

@@ -5,22 +5,22 @@ from dataclasses import replace
 from typing import Any
 
 import cocotb
+from cocotb.task import Task
 from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, offer, pulse, reset, take
-from tests.rtl.transfers import Transfer
+from tests.rtl.transfers import Transfer, bytes_as_beats
 
+CONFIGURATIONS = [{"DataWidth": 64}, {"DataWidth": 256}]
 BUS = parameter("DataWidth") // 8
 PER_BEAT = BUS // 4
-INPUTS = ("abort_i", "start_i", "beat_valid_i", "desc_ready_i")
 
 
 def as_beats(numbers: list[int]) -> list[int]:
     """Row numbers as beats; what fills up the last one is no row number."""
     filled = numbers + [0xFFFF_FFFF] * (-len(numbers) % PER_BEAT)
-    raw = b"".join(number.to_bytes(4, "little") for number in filled)
-    return [int.from_bytes(raw[at : at + BUS], "little") for at in range(0, len(raw), BUS)]
+    return bytes_as_beats(b"".join(number.to_bytes(4, "little") for number in filled), BUS)
 
 
 async def begin(dut: Any, count: int) -> dict[str, int]:
@@ -50,6 +50,12 @@ async def take_transfers(dut: Any, count: int) -> list[Transfer]:
     return [replace(Transfer.from_bits(bits), stride=0) for (bits,) in taken]
 
 
+def send(dut: Any, numbers: list[int]) -> Task[None]:
+    """Begin to offer row numbers."""
+    chance = random.choice(CHANCES)
+    return cocotb.start_soon(offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", as_beats(numbers), chance))
+
+
 async def watch(dut: Any, faults: list[int]) -> None:
     """Collect the addresses of bad row numbers."""
     while True:
@@ -63,10 +69,7 @@ async def gather(dut: Any, count: int) -> None:
     table = await begin(dut, count)
     last = table["table_rows"] - 1
     numbers = [random.choice((0, last, random.randint(0, last))) for _ in range(count)]
-    beats = as_beats(numbers)
-    sending = cocotb.start_soon(
-        offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", beats, random.choice(CHANCES))
-    )
+    sending = send(dut, numbers)
     taken = await take_transfers(dut, count)
     await with_timeout(sending, 1, "ms")
     assert taken == [transfer(table, number) for number in numbers]
@@ -78,7 +81,7 @@ async def gather(dut: Any, count: int) -> None:
 @cocotb.test()
 async def random_rows(dut: Any) -> None:
     """Any count, whole beats of numbers and not; what lies behind the last number is not looked at."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     faults: list[int] = []
     cocotb.start_soon(watch(dut, faults))
     for _ in range(80):
@@ -89,7 +92,7 @@ async def random_rows(dut: Any) -> None:
 @cocotb.test()
 async def bad_numbers(dut: Any) -> None:
     """The rows before a bad number are transferred; its place is named, once; then all is idle."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     faults: list[int] = []
     cocotb.start_soon(watch(dut, faults))
     for _ in range(60):
@@ -98,9 +101,7 @@ async def bad_numbers(dut: Any) -> None:
         numbers = [random.randrange(table["table_rows"]) for _ in range(count)]
         place = random.randrange(count)
         numbers[place] = random.choice((table["table_rows"], 0xFFFF_FFFF, 0x8000_0000))
-        sending = cocotb.start_soon(
-            offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", as_beats(numbers), random.choice(CHANCES))
-        )
+        sending = send(dut, numbers)
         taken = await take_transfers(dut, place)
         assert taken == [transfer(table, number) for number in numbers[:place]]
         dut.desc_ready_i.value = 1
@@ -118,7 +119,7 @@ async def bad_numbers(dut: Any) -> None:
 @cocotb.test()
 async def abort(dut: Any) -> None:
     """An abort ends it at once; the next one is not disturbed."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(30):
         await begin(dut, 20)
         dut.beat_i.value = as_beats([0] * PER_BEAT)[0]

@@ -7,33 +7,26 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.blocks import parameter
 from tests.rtl.elements import DTYPES
 from tests.rtl.stimulus import CHANCES, pulse, reset
 from tests.rtl.streams import set_stream
-from tests.rtl.transfers import Transfer, until_idle
+from tests.rtl.transfers import Transfer, bytes_as_beats, until_idle
 from tests.rtl.windows import Shape, use_row
 
+CONFIGURATIONS = [
+    {"DataWidth": 64, "Lanes": 4, "RowElements": 64, "BeatBits": 3},
+    {"DataWidth": 256, "Lanes": 16, "RowElements": 128, "BeatBits": 1},
+]
 BUS = parameter("DataWidth") // 8
 LANES = parameter("Lanes")
 ROW_ELEMENTS = parameter("RowElements")
-VECTOR_LENGTH = parameter("VectorLength")
+VECTOR_LENGTH = LANES << parameter("BeatBits")
 SPACE = 1 << 14
 IDLE_TIMEOUT = 20_000  # clocks
 SIZES = (4, 2, 1)
-INPUTS = (
-    "abort_i",
-    "start_i",
-    "drain_i",
-    "desc_ready_i",
-    "beat_valid_i",
-    "window_beat_i",
-    "window_advance_i",
-    "window_granules_i",
-    "row_end_i",
-)
 
 Stream = dict[str, int]
 
@@ -73,9 +66,7 @@ class RowMemory:
     def _queue(self, start: int, nbytes: int) -> None:
         assert start + nbytes <= SPACE
         self.bytes_asked += nbytes
-        row = self.data[start : start + nbytes]
-        row += bytes(-len(row) % BUS)
-        self._beats += [int.from_bytes(row[at : at + BUS], "little") for at in range(0, len(row), BUS)]
+        self._beats += bytes_as_beats(self.data[start : start + nbytes], BUS)
 
 
 def draw() -> tuple[Stream, Shape, dict[str, int]]:
@@ -151,7 +142,7 @@ async def run(dut: Any, memory: RowMemory, *, whole: bool) -> None:
 @cocotb.test()
 async def whole_rows(dut: Any) -> None:
     """Every element size, strides, segments, packed or not, on chip or not, broadcast; every word."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     memory = RowMemory(dut)
     for _ in range(50):
         await run(dut, memory, whole=True)
@@ -160,7 +151,7 @@ async def whole_rows(dut: Any) -> None:
 @cocotb.test()
 async def parts_of_rows(dut: Any) -> None:
     """A program that leaves passes and words out; what still comes is dropped at its end."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     memory = RowMemory(dut)
     for _ in range(60):
         await run(dut, memory, whole=False)
@@ -170,7 +161,7 @@ async def parts_of_rows(dut: Any) -> None:
 async def transfers(dut: Any) -> None:
     """A row that fits on chip is fetched once for all passes, one that is the same throughout once for all
     rows, a longer one for each pass."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     memory = RowMemory(dut)
     for _ in range(50):
         stream, shape, counts = draw()
@@ -191,7 +182,7 @@ async def transfers(dut: Any) -> None:
 async def idle_when_stored(dut: Any) -> None:
     """What finds no room on chip has not come, even if it is the last word alone, all beats of which have
     been taken: not idle until a row makes room."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     RowMemory(dut)
     seg_len, segs = 5, 7  # with sixteen lanes three words, the last of which begins in the last beat
     shape = Shape(LANES, VECTOR_LENGTH, seg_len * segs, 1, 1)
@@ -210,7 +201,7 @@ async def idle_when_stored(dut: Any) -> None:
 @cocotb.test()
 async def no_program(dut: Any) -> None:
     """For a command without a program all rows are asked for, and none of their beats is waited for."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(30):
         stream, _, counts = draw()
         stream["passes"] = 1
@@ -232,13 +223,12 @@ async def no_program(dut: Any) -> None:
 @cocotb.test()
 async def abort(dut: Any) -> None:
     """An abort at any moment; the next command is not disturbed."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(20):
         stream, _, counts = draw()
         await begin(dut, stream, counts, program=True)
         dut.desc_ready_i.value = dut.beat_valid_i.value = 1
-        for _ in range(random.randrange(30)):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, random.randrange(30))
         dut.desc_ready_i.value = dut.beat_valid_i.value = 0
         await pulse(dut, "abort_i")
         await RisingEdge(dut.clk_i)

@@ -11,10 +11,10 @@ from tests.rtl.stimulus import pulse, reset
 from tests.rtl.streams import set_stream
 from tests.rtl.transfers import Transfer
 
+CONFIGURATIONS: list[dict[str, int]] = [{}]
 Run = tuple[int, int]
 """Address and bytes."""
 
-INPUTS = ("abort_i", "start_i", "desc_ready_i")
 PORTS = ("resident", "constant", "rows", "batch0", "batch1")
 """What the walker is told besides the stream."""
 
@@ -94,7 +94,7 @@ async def begin(dut: Any, stream: dict[str, int]) -> None:
 @cocotb.test()
 async def random_streams(dut: Any) -> None:
     """The right runs in the right order; rows of one segment are one transfer a batch."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(500):
         stream = draw()
         await begin(dut, stream)
@@ -107,7 +107,7 @@ async def random_streams(dut: Any) -> None:
 @cocotb.test()
 async def abort(dut: Any) -> None:
     """An abort ends the walk at once; the next one is not disturbed."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(20):
         await begin(dut, {**draw(), "rows": 6, "segs": 2, "constant": 0})
         for _ in range(random.randrange(4)):

@@ -12,21 +12,14 @@ from tests.rtl.stimulus import CHANCES, clocks, offer, pulse, reset
 from tests.rtl.streams import set_stream
 from tests.rtl.windows import Shape, advance, look, use_row, word
 
+CONFIGURATIONS = [
+    {"Lanes": 4, "RowElements": 64, "BeatBits": 3},
+    {"Lanes": 16, "RowElements": 128, "BeatBits": 1},
+]
 LANES = parameter("Lanes")
 ROW_ELEMENTS = parameter("RowElements")
-VECTOR_LENGTH = parameter("VectorLength")
+VECTOR_LENGTH = LANES << parameter("BeatBits")
 KINDS = ("resident", "constant", "queue", "bcast")
-INPUTS = (
-    "abort_i",
-    "start_i",
-    "drain_i",
-    "word_valid_i",
-    "word_i",
-    "window_beat_i",
-    "window_advance_i",
-    "window_granules_i",
-    "row_end_i",
-)
 
 Rows = list[np.ndarray]
 
@@ -101,7 +94,7 @@ async def run(dut: Any, kind: str, *, whole: bool) -> None:
 @cocotb.parametrize(kind=KINDS)
 async def whole_rows(dut: Any, kind: str) -> None:
     """Every word of every pass; behind the elements of a segment there are zeros."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(8):
         await run(dut, kind, whole=True)
 
@@ -110,7 +103,7 @@ async def whole_rows(dut: Any, kind: str) -> None:
 @cocotb.parametrize(kind=KINDS)
 async def parts_of_rows(dut: Any, kind: str) -> None:
     """Passes that are not made and words that are not looked at change nothing for the rows behind."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(15):
         await run(dut, kind, whole=False)
 
@@ -118,7 +111,7 @@ async def parts_of_rows(dut: Any, kind: str) -> None:
 @cocotb.test()
 async def room(dut: Any) -> None:
     """Words come until the memory is full; a row that is done with makes room for as many."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     held = ROW_ELEMENTS // LANES
     shape = Shape(LANES, VECTOR_LENGTH, 16, 1, 1)
     await begin(dut, shape, "resident")
@@ -138,7 +131,7 @@ async def room(dut: Any) -> None:
 @cocotb.test()
 async def drain(dut: Any) -> None:
     """When the program has ended, everything that still comes is dropped."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(5):
         shape = draw("queue")
         rows = some_rows(shape, "queue")
@@ -155,7 +148,7 @@ async def drain(dut: Any) -> None:
 @cocotb.test()
 async def abort(dut: Any) -> None:
     """An abort empties it; the next command is not disturbed."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(10):
         shape = draw("resident")
         await begin(dut, shape, "resident")
@@ -202,7 +195,7 @@ async def shows(dut: Any, words: list[int]) -> None:
 async def far_rows(dut: Any) -> None:
     """The next row may be behind 2^32 words and more, of all passes: the window waits until exactly those
     have come."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     shown = VECTOR_LENGTH // LANES
     for _ in range(40):
         shape = long_shape()
@@ -232,7 +225,7 @@ async def far_rows(dut: Any) -> None:
 @cocotb.test()
 async def ends_of_long_segments(dut: Any) -> None:
     """The last words of a segment of any length, zeros behind them, and the first words of what follows."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     shown, granule = VECTOR_LENGTH // LANES, 16 // LANES
     for _ in range(40):
         shape = long_shape()

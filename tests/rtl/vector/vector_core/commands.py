@@ -47,18 +47,8 @@ _LANE_OPS = [op for op in Op if form_of(op) == Form.ALU]
 _FOLDS = [op for op in Op if form_of(op) == Form.FOLD]
 # Values stay apart under these, where float32 soon has nothing but NaN.
 _BITS = [Op.MOV, Op.SWAP, Op.IADD, Op.ISUB, Op.XOR, Op.SEL]
-_SPECIAL = (
-    0,
-    1,
-    0x8000_0000,
-    0x7F80_0000,
-    0xFF80_0000,
-    0x7FC0_0000,
-    0x3F80_0000,
-    0xFFFF_FFFF,
-    0x7FFF_FFFF,
-    0x80_0000,
-)
+_SPECIAL_FLOATS = (0, 1, 0x8000_0000, 0x7F80_0000, 0xFF80_0000, 0x7FC0_0000, 0x3F80_0000, 0x80_0000)
+_SPECIAL = (*_SPECIAL_FLOATS, 0xFFFF_FFFF, 0x7FFF_FFFF)
 
 
 class ProgramRule(Enum):
@@ -219,16 +209,13 @@ def _broken(
     if decoded is None:
         if step.number >= programs.loaded:
             return ProgramRule.LOADED
-        return (
-            ProgramRule.OPERAND if int(programs.words[step.number]) & 0x7F in set(Op) else ProgramRule.OPCODE
-        )
+        known = int(programs.words[step.number]) & 0x7F in set(Op)
+        return ProgramRule.OPERAND if known else ProgramRule.OPCODE
     instruction = decoded.instruction
     if decoded.form == Form.END:
         return ProgramRule.END if place.complete else ProgramRule.INCOMPLETE
     if decoded.form in (Form.LOOP, Form.STEP):
-        return {Op.CHUNKS: ProgramRule.CHUNKS, Op.REPEAT: ProgramRule.REPEAT, Op.NEXT: ProgramRule.NEXT}[
-            instruction.op
-        ]
+        return ProgramRule[instruction.op.name]
     for stream in decoded.streams:
         window, descriptor = step.windows[stream], command.inputs[stream]
         if window is None or descriptor is None:
@@ -516,22 +503,8 @@ def _changed(programs: ProgramMemory, command: VectorCommand) -> tuple[ProgramMe
     words = [int(word) for word in programs.words[command.entry :]]
     at = random.randrange(len(words))
     word = words[at]
-    what = random.choice(
-        (
-            "opcode",
-            "field",
-            "insert",
-            "insert",
-            "advance",
-            "delete",
-            "cut",
-            "passes",
-            "absent",
-            "length",
-            "segs",
-            "cols",
-        )
-    )
+    of_program = ("opcode", "field", "insert", "insert", "advance", "delete", "cut")
+    what = random.choice((*of_program, "passes", "absent", "length", "segs", "cols"))
     inputs, output = list(command.inputs), command.output
     again = [stream for stream, each in enumerate(inputs) if each and each.passes > 1]
     if what == "opcode":
@@ -560,10 +533,8 @@ def _changed(programs: ProgramMemory, command: VectorCommand) -> tuple[ProgramMe
     elif what == "segs":
         output = replace(output, segs=max(1, output.segs + random.choice((-1, -1, 1))))
     else:
-        command = replace(
-            command,
-            cols=min((1 << 32) - 1, command.cols + random.choice((1, 16, VECTOR_LENGTH, 4 * ROW_ELEMENTS))),
-        )
+        more = random.choice((1, 16, VECTOR_LENGTH, 4 * ROW_ELEMENTS))
+        command = replace(command, cols=min((1 << 32) - 1, command.cols + more))
     command = replace(command, inputs=(inputs[0], inputs[1], inputs[2], inputs[3]), output=output)
     if not words:
         raise _UnfitError

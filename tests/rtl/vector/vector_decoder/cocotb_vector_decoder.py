@@ -8,6 +8,7 @@ from cocotb.triggers import RisingEdge, Timer
 
 from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Kind, Op, kind_of, source_count
 
+CONFIGURATIONS: list[dict[str, int]] = [{}]
 CODES = range(64)
 LEGAL = [OPERAND_CODES[name] for name in ("v0", "r3", "s1", "w0", "imm", "iota", "row", "p7")]
 

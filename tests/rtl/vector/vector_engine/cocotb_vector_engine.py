@@ -4,32 +4,16 @@ import random
 from typing import Any
 
 import cocotb
-from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from tb.blocks import parameter
-from tests.rtl.stimulus import CHANCES, pulse, reset
+from tests.rtl.stimulus import CHANCES, pulse, reset, until
 from tests.rtl.transfers import Transfer
 
 BEAT_BITS = parameter("DataWidth")
 BEAT_WORDS = BEAT_BITS // 64
 PROGRAM_WORDS = 64
 ILLEGAL = (1 << 64) - 1
-INPUTS = (
-    "abort_i",
-    "start_i",
-    "retire_i",
-    "copy_i",
-    "address_i",
-    "bytes_i",
-    "entry_i",
-    "desc_ready_i",
-    "beat_valid_i",
-    "beat_i",
-    "dst_desc_ready_i",
-    "dst_ready_i",
-    "dst_idle_i",
-    "look_i",
-)
 
 
 async def take_transfer(dut: Any) -> tuple[int, int]:
@@ -62,16 +46,6 @@ async def bring(dut: Any, words: list[int], chance: float) -> None:
     dut.beat_i.value = random.getrandbits(BEAT_BITS)
 
 
-async def until_done(dut: Any) -> None:
-    """Wait for the end of the command."""
-    while True:
-        await ReadOnly()
-        done = bool(dut.done_o.value)
-        await RisingEdge(dut.clk_i)
-        if done:
-            return
-
-
 async def look(dut: Any) -> list[int]:
     """All of program memory."""
     words = []
@@ -86,7 +60,7 @@ async def look(dut: Any) -> list[int]:
 async def random_loads(dut: Any) -> None:
     """Words go where they belong, others stay, those between become illegal; they count as loaded when the
     command retires."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     memory, loaded = await look(dut), 0
     for turn in range(60):
         count = random.choice((1, BEAT_WORDS, BEAT_WORDS + 1, random.randint(1, PROGRAM_WORDS)))
@@ -95,7 +69,7 @@ async def random_loads(dut: Any) -> None:
         place = 8 * random.getrandbits(26)
         dut.address_i.value, dut.bytes_i.value, dut.entry_i.value = place, 8 * count, entry
         await pulse(dut, "start_i")
-        end = cocotb.start_soon(until_done(dut))
+        end = cocotb.start_soon(until(dut, "done_o"))
         assert await with_timeout(take_transfer(dut), 100, "us") == (place, 8 * count)
         await with_timeout(bring(dut, words, CHANCES[turn % len(CHANCES)]), 100, "us")
         await with_timeout(end, 100, "us")
@@ -116,43 +90,35 @@ async def random_loads(dut: Any) -> None:
 async def aborted_loads(dut: Any) -> None:
     """After an abort the words of the load become illegal, as far as they are loaded, nothing more counts as
     loaded, and the next load is whole."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     for _ in range(20):
         words = [random.getrandbits(64) for _ in range(PROGRAM_WORDS)]
         dut.address_i.value, dut.bytes_i.value, dut.entry_i.value = 0, 8 * PROGRAM_WORDS, 0
         await pulse(dut, "start_i")
         await with_timeout(take_transfer(dut), 100, "us")
         bringing = cocotb.start_soon(bring(dut, words, 1.0))
-        for _ in range(random.randrange(PROGRAM_WORDS)):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, random.randrange(PROGRAM_WORDS))
         bringing.cancel()
         before = int(dut.program_words_o.value)
         await pulse(dut, "abort_i")
         dut.beat_valid_i.value = 0
-        for _ in range(PROGRAM_WORDS):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, PROGRAM_WORDS)
         assert await look(dut) == [ILLEGAL] * before + (await look(dut))[before:]
         assert not dut.busy_o.value
         assert int(dut.program_words_o.value) == before
         await pulse(dut, "start_i")
         await with_timeout(take_transfer(dut), 100, "us")
-        end = cocotb.start_soon(until_done(dut))
+        end = cocotb.start_soon(until(dut, "done_o"))
         await with_timeout(bring(dut, words, 1.0), 100, "us")
         await with_timeout(end, 100, "us")
         await pulse(dut, "retire_i")
         assert await look(dut) == words
 
 
-async def clocks(dut: Any, count: int) -> None:
-    """Wait so many clocks."""
-    for _ in range(count):
-        await RisingEdge(dut.clk_i)
-
-
 async def take_results(dut: Any, beats: int, chance: float) -> list[int]:
     """What a write DMA does: it takes the transfer after a while, its data then, and is idle when all of it
     is in memory."""
-    await clocks(dut, random.randrange(60))
+    await ClockCycles(dut.clk_i, random.randrange(60))
     dut.dst_desc_ready_i.value = 1
     await RisingEdge(dut.clk_i)
     while not dut.dst_desc_valid_o.value:
@@ -169,7 +135,7 @@ async def take_results(dut: Any, beats: int, chance: float) -> list[int]:
         if dut.dst_valid_o.value and dut.dst_ready_i.value:
             taken.append(int(dut.dst_data_o.value))
     dut.dst_ready_i.value = 0
-    await clocks(dut, random.randrange(20))
+    await ClockCycles(dut.clk_i, random.randrange(20))
     return taken
 
 
@@ -177,7 +143,7 @@ async def take_results(dut: Any, beats: int, chance: float) -> list[int]:
 async def a_copy_ends_with_its_last_write(dut: Any) -> None:
     """However late the write DMA takes the transfer or its data, the copy does not end before the DMA is
     idle again."""
-    await reset(dut, *INPUTS)
+    await reset(dut)
     dut.copy_i.value = 1
     dut.dst_idle_i.value = 1
     for turn in range(60):
@@ -187,7 +153,7 @@ async def a_copy_ends_with_its_last_write(dut: Any) -> None:
         dut.address_i.value, dut.bytes_i.value = 8 * random.getrandbits(26), 8 * len(words)
         await pulse(dut, "start_i")
         results = cocotb.start_soon(take_results(dut, beats, chance))
-        end = cocotb.start_soon(until_done(dut))
+        end = cocotb.start_soon(until(dut, "done_o"))
         transfer = cocotb.start_soon(take_transfer(dut))
         bringing = cocotb.start_soon(bring(dut, words, chance))
         taken = await with_timeout(results, 100, "us")

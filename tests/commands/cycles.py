@@ -7,22 +7,29 @@ A change of the RTL that moves them on purpose updates them:
     ECHO_NPU_UPDATE=1 make SIM=verilator TEST=vector_cycles CONFIG=all
 """
 
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path as FilePath
 
 from echo_npu.commands.packets import Packet
 from echo_npu.spec.status import State
 from echo_sim.config import config_names
 from tb.committed_cycles import CommittedCycles
+from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, stalled
 
-COMMITTED = CommittedCycles(Path(__file__).with_name("cycles.json"))
+COMMITTED = CommittedCycles(FilePath(__file__).with_name("cycles.json"))
 
 
-async def busy_cycles(tb: NpuTestbench, packets: list[Packet]) -> int:
-    """Run packets through the window, check them; the clocks of state BUSY that they took."""
-    before = (await tb.counters())["BUSY_CYCLES"]
-    assert await tb.run(packets) == State.DONE, f"{packets[0]}: {await tb.state()}"
-    return (await tb.counters())["BUSY_CYCLES"] - before
+async def spent(tb: NpuTestbench, packets: Sequence[Packet], via: Path = "window") -> dict[str, int]:
+    """Run packets and check them; what each counter has counted."""
+    before = await tb.counters()
+    assert await tb.run(packets, via) == State.DONE, f"{packets[0]}: {await tb.state()}"
+    return {name: value - before[name] for name, value in (await tb.counters()).items()}
+
+
+async def busy_cycles(tb: NpuTestbench, packets: Sequence[Packet], via: Path = "window") -> int:
+    """Run packets and check them; the clocks of state BUSY that they took."""
+    return (await spent(tb, packets, via))["BUSY_CYCLES"]
 
 
 def timed(config: str) -> bool:

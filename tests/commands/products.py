@@ -16,7 +16,8 @@ SPECIAL: Final = np.array(
     [
         0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000,
         0xBF800000, 0x3F800001, 0x1F000000, 0x34000000, 0x5F000000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000,
-        0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001,
+        0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0x33800000, 0x4B800000, 0x7FBFFFFF, 0x7E800000,
+        0x00FFFFFF, 0x01000000,
     ],
     dtype=np.uint32,
 ).view(np.float32)  # fmt: skip
@@ -59,7 +60,8 @@ class MatmulTrial:
     Args:
         a, b: elements as stored, [M, K] and [K, N]; None: random.
         row_scale, column_scale, bias: float32 [M], [N], [N]; None: that step is not asked for.
-        gaps: elements between two stored rows of a, b and the result.
+        gaps: elements between two stored rows of a, b and the result. Beside a gap, the packets give the row
+            strides of operands without one, too, or leave them out.
     """
 
     def __init__(
@@ -89,14 +91,10 @@ class MatmulTrial:
         size = out.itemsize(dtype)
         stride = size * (n + gaps[2])
         self.dst = tb.destination(m * stride, offset=_offset(tb, size))
+        strides, given = (stride1, stride2, stride), any(gaps) and tb.random.random() < 0.5
         columns = [vector for vector in (column_scale, bias) if vector is not None]
         self.packets: Sequence[Packet] = matmul_packets(
-            self.src1,
-            self.src2,
-            self.dst,
-            m,
-            k,
-            n,
+            self.src1, self.src2, self.dst, m, k, n,
             dtype=dtype,
             out=out,
             trans_a=trans_a,
@@ -107,8 +105,8 @@ class MatmulTrial:
             column_scale=column_scale is not None,
             bias=bias is not None,
             relu=relu,
-            row_strides=(stride1 if gaps[0] else 0, stride2 if gaps[1] else 0, stride if gaps[2] else 0),
-        )
+            row_strides=[step if gap or given else 0 for step, gap in zip(strides, gaps, strict=True)],
+        )  # fmt: skip
 
 
 def _offset(tb: NpuTestbench, size: int) -> int:

@@ -8,18 +8,9 @@ from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands.products import SPECIAL
 
 ALPHAS = (1.0, 0.0, -1.0, 0.5, 3.14159, -1e-20, 1e30)
-
-# Bit patterns where float32 arithmetic changes its rules.
-SPECIAL = np.array(
-    [
-        0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000,
-        0xBF800000, 0x3F800001, 0x33800000, 0x34000000, 0x4B800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000,
-        0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0x7FBFFFFF, 0x7E800000, 0x00FFFFFF, 0x01000000,
-    ],
-    dtype=np.uint32,
-).view(np.float32)  # fmt: skip
 
 
 def add(src1: int, src2: int, dst: int, count: int, alpha: float = 1.0) -> NpuCommandPacket:

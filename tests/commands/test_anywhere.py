@@ -19,7 +19,7 @@ from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, NpuTestbench, npu_test
-from tests.commands.bus_errors import fail
+from tests.commands.outcomes import bus_error, fail, spoil
 
 # Behind what the testbench places for itself, and before its ring.
 FIRST, LAST = 0x0080_0000, 0x0FFE_0000
@@ -81,8 +81,7 @@ async def test_bus_errors(tb: NpuTestbench, op: str) -> None:
         sources = {"memcpy": [src1], "scaled": [src1, src2, vectors]}.get(op, [src1, src2])
         write = turn % 3 == 2
         hit = dst if write else tb.random.choice(sources)
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(hit, hit + 4, read=not write, write=write, decode=turn % 2 == 1)
+        spoil(tb, hit, write=write, decode=turn % 2 == 1)
         code = ErrorCode.WRITE_RESPONSE if write else ErrorCode.READ_RESPONSE
         await fail(tb, packets, code, tb.random.choice(("window", "ring")), 0)
 
@@ -96,19 +95,14 @@ async def test_fetch_errors(tb: NpuTestbench) -> None:
         await tb.commands.soft_reset()
         await tb.commands.setup_ring(base, 64)
         behind = tb.random.randrange(4)
-        tb.dram.clear_statistics()
-        at = base + behind * PACKET_BYTES
-        tb.dram.add_fault(at, at + PACKET_BYTES, read=True)
+        spoil(tb, base + behind * PACKET_BYTES, PACKET_BYTES)
         for slot in range(behind):
             extended = turn % 2 == 1 and slot == behind - 1
             await tb.commands.submit([EXTENDED if extended else NOP], "ring")
             await Timer(200 * CLOCK_NS, "ns")  # so that the slot behind it is fetched by itself
             tb.monitor.sync()
-        await tb.commands.submit([ExtensionPacket()], "ring")
-        assert await tb.commands.wait(100_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.READ_RESPONSE, None)
-        tb.dram.clear_faults()
-        await tb.recover()
+        await bus_error(tb, [ExtensionPacket()], ErrorCode.READ_RESPONSE, "ring", None)
+        await tb.probe()
     await tb.commands.soft_reset()
     await tb.commands.setup_ring(RING_BASE, 64)
 

@@ -12,8 +12,8 @@ from echo_npu.spec.data_types import DataType
 from echo_npu.spec.status import State
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import DEFAULT_TIMING, NpuTestbench, npu_test
-from tests.commands.cycles import busy_cycles, compare_cycles, timed
-from tests.commands.products import MatmulTrial, run_all
+from tests.commands.cycles import busy_cycles, compare_cycles, spent, timed
+from tests.commands.products import MatmulTrial
 
 
 def workloads(tb: NpuTestbench) -> dict[str, list[Packet]]:
@@ -48,8 +48,7 @@ def workloads(tb: NpuTestbench) -> dict[str, list[Packet]]:
 async def test_exact_cycles(tb: NpuTestbench) -> None:
     """BUSY_CYCLES of each workload with a steady memory is the committed number."""
     compare_cycles(
-        tb.config.name,
-        {name: await busy_cycles(tb, packets) for name, packets in workloads(tb).items()},
+        tb.config.name, {name: await busy_cycles(tb, packets) for name, packets in workloads(tb).items()}
     )
 
 
@@ -57,11 +56,7 @@ async def test_exact_cycles(tb: NpuTestbench) -> None:
 async def test_work_is_counted(tb: NpuTestbench) -> None:
     """MACs, commands and beats are what the commands say and the memory saw."""
     m, k, n = 5, 7, 9
-    a, b, dst = (
-        tb.place(tb.floats(m * k)),
-        tb.place(tb.floats(k * n)),
-        tb.destination(4 * m * n),
-    )
+    a, b, dst = (tb.place(tb.floats(m * k)), tb.place(tb.floats(k * n)), tb.destination(4 * m * n))
     await tb.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
     tb.dram.clear_statistics()
     packets = [
@@ -85,9 +80,8 @@ async def test_work_is_counted(tb: NpuTestbench) -> None:
 async def test_macs_of_every_type(tb: NpuTestbench, dtype: DataType) -> None:
     """One for each product, however many of them the array takes at once and whatever it pads."""
     for m, k, n in ((1, 1, 1), (5, 7, 9), (3, 2 * tb.config.array_rows + 5, 2), (1, 66, 30)):
-        before = (await tb.counters())["MACS"]
-        await run_all(tb, [MatmulTrial(tb, m, k, n, dtype=dtype, bias=tb.floats(n))], "window")
-        assert (await tb.counters())["MACS"] - before == m * k * n
+        trial = MatmulTrial(tb, m, k, n, dtype=dtype, bias=tb.floats(n))
+        assert (await spent(tb, trial.packets))["MACS"] == m * k * n
 
 
 def streams_of_each_engine(tb: NpuTestbench) -> dict[str, list[Packet]]:
@@ -113,14 +107,11 @@ async def test_stalls_are_those_of_the_slow_side(tb: NpuTestbench, direction: st
     for name, packets in streams_of_each_engine(tb).items():
         if name.endswith("to write" if direction == "read" else "to read"):
             continue
-        before = await tb.counters()
         # Nothing else holds back, or the engine waits for that as well.
         tb.dram.configure({**DEFAULT_TIMING, f"{direction}_bandwidth": tb.config.bus_bytes / 16})
-        assert await tb.run(packets) == State.DONE
-        after = await tb.counters()
-        spent = {key: after[key] - before[key] for key in after}
-        assert spent[slow] > spent["BUSY_CYCLES"] / 4, f"{name}: {spent}"
-        assert spent[fast] < spent[slow] / 4, f"{name}: {spent}"
+        counted = await spent(tb, packets)
+        assert counted[slow] > counted["BUSY_CYCLES"] / 4, f"{name}: {counted}"
+        assert counted[fast] < counted[slow] / 4, f"{name}: {counted}"
 
 
 @npu_test()
@@ -151,15 +142,11 @@ async def test_utilisation(tb: NpuTestbench) -> None:
     """A product of many blocks keeps the array busy: at least 60 % of its peak on a steady memory."""
     size = 128 if tb.config.array_rows == 16 else 8 * tb.config.array_rows
     a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size), "weight")
-    before = await tb.counters()
-    packets = matmul_packets(a, b, tb.alloc(4 * size * size), size, size, size)
-    assert await tb.run(packets) == State.DONE
-    after = await tb.counters()
-    spent = {name: after[name] - before[name] for name in after}
-    peak = spent["BUSY_CYCLES"] * tb.config.array_rows * tb.config.array_cols
-    assert spent["MACS"] == size**3
+    counted = await spent(tb, matmul_packets(a, b, tb.alloc(4 * size * size), size, size, size))
+    peak = counted["BUSY_CYCLES"] * tb.config.array_rows * tb.config.array_cols
+    assert counted["MACS"] == size**3
     if timed(tb.config.name) and tb.config.array_rows == 16:
-        assert spent["MACS"] / peak >= 0.60, f"utilisation {spent['MACS'] / peak:.2f}: {spent}"
+        assert counted["MACS"] / peak >= 0.60, f"utilisation {counted['MACS'] / peak:.2f}: {counted}"
 
 
 def often(rng: random.Random, chance: float) -> Iterator[bool]:

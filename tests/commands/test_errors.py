@@ -4,12 +4,12 @@ device works on."""
 import dataclasses
 import enum
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from cocotb.triggers import Timer
 
-from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
+from echo_npu.backends.base import ReadReg, WriteReg
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_command
 from echo_npu.commands.packets import (
@@ -31,7 +31,7 @@ from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
-from tests.commands.bus_errors import fail
+from tests.commands.outcomes import bus_error, fail, failed, give_up, refused, spoil
 
 W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
@@ -251,11 +251,8 @@ async def test_bad_packets(tb: NpuTestbench, code: ErrorCode, via: Path) -> None
     for name, slots in CASES[code].items():
         before = copy(tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8)), tb.destination(64))
         behind = copy(before.src1_addr, tb.destination(64))
-        state = await tb.run([before, *slots, behind], via)
-        assert state == State.ERROR, f"{name}: accepted"
-        reported = await tb.state()
-        assert reported.error_code == code, f"{name}: {reported}"
-        await tb.recover()
+        await refused(tb, [before, *slots, behind], code, via=via, name=name)
+        await tb.probe()
 
 
 @npu_test()
@@ -384,8 +381,7 @@ async def test_read_error(tb: NpuTestbench, via: Path, op: str) -> None:
     source, _, packets = _operation(tb, op)
     nop = NpuCommandPacket(Opcode.NOP)
     for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(source + hit, source + hit + 4, read=True, decode=tb.random.random() < 0.5)
+        spoil(tb, source + hit, decode=tb.random.random() < 0.5)
         await fail(tb, [nop, *packets, nop], ErrorCode.READ_RESPONSE, via, 1)
     assert await tb.run(packets, via) == State.DONE
 
@@ -396,8 +392,7 @@ async def test_write_error(tb: NpuTestbench, via: Path, op: str) -> None:
     _, dst, packets = _operation(tb, op)
     nop = NpuCommandPacket(Opcode.NOP)
     for hit in (0, OPERAND_BYTES // 2, OPERAND_BYTES - 4):
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(dst + hit, dst + hit + 4, write=True)
+        spoil(tb, dst + hit, write=True)
         await fail(tb, [nop, *packets, nop], ErrorCode.WRITE_RESPONSE, via, 1)
     assert await tb.run(packets, via) == State.DONE
 
@@ -406,17 +401,11 @@ async def test_write_error(tb: NpuTestbench, via: Path, op: str) -> None:
 async def test_ring_fetch_error(tb: NpuTestbench) -> None:
     """A slot that cannot be read: what came before it is done, then READ_RESPONSE with an address in the
     ring."""
-    tb.dram.clear_statistics()
     good = copy(tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8)), tb.destination(64))
-    base = await tb.registers.read(regs.RING_BASE)
-    tb.dram.add_fault(base, base + 64, read=True)
-    await tb.commands.submit([good], "window")
-    assert await tb.check() == State.DONE
-    await tb.commands.submit([good], "ring")
-    assert await tb.commands.wait(100_000) == State.ERROR
-    await tb.check_bus_error(ErrorCode.READ_RESPONSE, None)
-    tb.dram.clear_faults()
-    await tb.recover()
+    spoil(tb, await tb.registers.read(regs.RING_BASE), 64)
+    assert await tb.run([good]) == State.DONE
+    await bus_error(tb, [good], ErrorCode.READ_RESPONSE, "ring", None)
+    await tb.probe()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -458,29 +447,21 @@ async def test_ring_doorbell(tb: NpuTestbench, case: RingCase) -> None:
             WriteReg(regs.RING_TAIL, setup.tail),
         ]
     )
-    assert await tb.check() == State.ERROR
-    assert (await tb.state()).error_code == setup.code
-    await tb.commands.clear_error()
+    await failed(tb, setup.code)
     await tb.restart()
     await tb.probe()
 
 
-async def _overflow(tb: NpuTestbench, *then: RegisterOp) -> tuple[list[NpuCommandPacket], int]:
-    """Ring the doorbell at a full queue behind a long copy, then do `then`; all copies, and what the last
-    access read."""
+async def _overflow(tb: NpuTestbench) -> tuple[list[tuple[int, int]], int]:
+    """Ring the doorbell at a full queue behind a long copy; (address, bytes) of the places of all copies, and
+    STATUS."""
     nbytes = 200_000
     src = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
     copies = [copy(src, tb.destination(nbytes), m=nbytes)]
     copies += [copy(src, tb.destination(64)) for _ in range(tb.config.queue_depth + 4)]
     batch = [write for packet in copies for write in tb.commands.window_writes(packet.pack())]
-    return copies, (await tb.registers.run([*batch, *then]))[-1]
-
-
-def _forget(tb: NpuTestbench, copies: Sequence[NpuCommandPacket]) -> None:
-    """How many of the copies were done is the device's business."""
-    tb.monitor.sync()
-    places = [(packet.dst_addr, packet.dst_addr + packet.m) for packet in copies]
-    tb.scoreboard.resynchronise(tb.memory.shared, places)
+    status = (await tb.registers.run([*batch, ReadReg(regs.STATUS)]))[-1]
+    return [(packet.dst_addr, packet.m) for packet in copies], status
 
 
 @npu_test()
@@ -491,9 +472,7 @@ async def test_ring_that_is_changed_while_it_is_used(tb: NpuTestbench) -> None:
     await tb.registers.write(regs.RING_BASE, RING_BASE + 64)
     assert await tb.check() == State.DONE
     await tb.registers.write(regs.RING_TAIL, 3)
-    assert await tb.check() == State.ERROR
-    assert (await tb.state()).error_code == ErrorCode.RING_CONFIG
-    await tb.commands.clear_error()
+    await failed(tb, ErrorCode.RING_CONFIG)
     await tb.restart()
     await tb.probe()
 
@@ -502,27 +481,25 @@ async def test_ring_that_is_changed_while_it_is_used(tb: NpuTestbench) -> None:
 async def test_queue_full(tb: NpuTestbench) -> None:
     """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is
     harmed."""
-    copies, status = await _overflow(tb, ReadReg(regs.STATUS))
+    places, status = await _overflow(tb)
     assert regs.STATUS_QUEUE_LEVEL.get(status) == tb.config.queue_depth
     assert regs.STATUS_QUEUE_FULL.get(status) == 1
     assert await tb.commands.wait(1_000_000) == State.ERROR
     state = await tb.state()
     assert state.error_code == ErrorCode.QUEUE_FULL
     assert state.error_index == state.retired
-    await tb.commands.soft_reset()
-    _forget(tb, copies)
-    await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+    # How many of the copies were done is the device's business.
+    await give_up(tb, *places)
     await tb.probe()
 
 
 @npu_test()
 async def test_reset_forgets_a_full_queue(tb: NpuTestbench) -> None:
     """A soft reset drops the error of a doorbell at a full queue that is not reported yet."""
-    copies, status = await _overflow(tb, ReadReg(regs.STATUS))
+    places, status = await _overflow(tb)
     assert regs.STATUS_STATE.get(status) == State.BUSY
-    await tb.commands.soft_reset()
-    _forget(tb, copies)
-    await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+    # How many of the copies were done is the device's business.
+    await give_up(tb, *places)
     await tb.probe()
     assert (await tb.state()).error_code == ErrorCode.NONE
 
@@ -552,11 +529,7 @@ async def test_soft_reset_in_the_middle(tb: NpuTestbench) -> None:
         dst = tb.destination(4 * size * size)
         await tb.commands.submit(list(matmul_packets(a, b, dst, size, size, size)))
         await Timer(wait * CLOCK_NS, "ns")
-        await tb.commands.soft_reset()
-        assert tb.dram.statistic("outstanding") == 0
-        tb.monitor.sync()
-        tb.scoreboard.resynchronise(tb.memory.shared, [(dst, dst + 4 * size * size)])
-        await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+        await give_up(tb, (dst, 4 * size * size))
         await tb.probe()
 
 

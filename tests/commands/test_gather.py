@@ -6,6 +6,7 @@ from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, gather_p
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands.outcomes import refused
 
 
 def gather(tb: NpuTestbench, rows: int, row_bytes: int, table_rows: int) -> list[Packet]:
@@ -70,10 +71,7 @@ async def test_a_bad_index_far_down(tb: NpuTestbench) -> None:
         wanted[place] = 4
         indices = tb.place(wanted, offset=4 * tb.random.randrange(64))
         packets = gather_packets(table, indices, tb.destination(count), count, 1, 4)
-        assert await tb.run(packets) == State.ERROR
-        state = await tb.state()
-        assert (state.error_code, state.error_address) == (ErrorCode.BAD_INDEX, indices + 4 * place)
-        await tb.commands.clear_error()
+        await refused(tb, packets, ErrorCode.BAD_INDEX, indices + 4 * place)
 
 
 @npu_test(via=["window", "ring"])
@@ -89,8 +87,5 @@ async def test_bad_index(tb: NpuTestbench, via: Path) -> None:
             indices = tb.place(wanted)
             bad = gather_packets(table, indices, tb.destination(count * row_bytes), count, row_bytes, height)
             behind = gather_packets(table, indices, tb.destination(row_bytes), 1, row_bytes, height)
-            assert await tb.run([*bad, *behind], via) == State.ERROR
-            state = await tb.state()
-            assert (state.error_code, state.error_address) == (ErrorCode.BAD_INDEX, indices + 4 * place)
-            await tb.commands.clear_error()
+            await refused(tb, [*bad, *behind], ErrorCode.BAD_INDEX, indices + 4 * place, via=via)
     assert await tb.run(gather(tb, 5, row_bytes, height), via) == State.DONE

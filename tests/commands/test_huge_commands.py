@@ -8,7 +8,6 @@ nothing outside of the destination is written, no bus traffic is left behind, an
 import random
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from cocotb.triggers import Timer
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
@@ -22,7 +21,6 @@ from echo_npu.commands.packets import (
     Opcode,
     Packet,
     gather_packets,
-    load_program_packets,
     packet_bytes,
 )
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region
@@ -32,17 +30,13 @@ from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from echo_npu.vector.memory import ProgramMemory
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
+from tests.commands.programs import encoded, load
 
 WORD = (1 << 32) - 1
 INPUTS = 4
 
-_COPY = (
-    Instruction(Op.CHUNKS),
-    Instruction(Op.MOV, OPERAND_CODES["o"], OPERAND_CODES["s0"]),
-    Instruction(Op.NEXT, imm=1),
-    Instruction(Op.END),
-)
-COPY = np.array([each.encode() for each in _COPY], dtype=np.uint64)
+_MOVE = Instruction(Op.MOV, OPERAND_CODES["o"], OPERAND_CODES["s0"])
+COPY = encoded([Instruction(Op.CHUNKS), _MOVE, Instruction(Op.NEXT, imm=1), Instruction(Op.END)])
 
 
 def wide(rng: random.Random, most: int) -> int:
@@ -237,7 +231,7 @@ async def test_huge_commands(tb: NpuTestbench, name: str) -> None:
     """Two dozen of a kind, each stopped somewhere near its start."""
     programs = ProgramMemory(tb.config.program_words)
     programs.load(0, COPY)
-    assert await tb.run(load_program_packets(tb.place(COPY), COPY.size, 0)) == State.DONE
+    await load(tb, COPY)
     maker = Maker(tb.random, programs)
     # What may be met on the way: words of the program among the indices, and a program that goes through its
     # streams other than the command says.
@@ -262,7 +256,7 @@ async def test_too_huge_commands(tb: NpuTestbench) -> None:
     of the model."""
     programs = ProgramMemory(tb.config.program_words)
     programs.load(0, COPY)
-    assert await tb.run(load_program_packets(tb.place(COPY), COPY.size, 0)) == State.DONE
+    await load(tb, COPY)
     rng = tb.random
 
     def anything(passes: int) -> Descriptor:

@@ -167,19 +167,14 @@ async def test_products(tb: NpuTestbench, via: Path) -> None:
                 apart = tb.destination(nbytes * inner * outer)
                 for dst, steps in ((apart, (nbytes, nbytes * inner)), (place, (step0, step1))):
                     packets += matmul_packets(
-                        a,
-                        b,
-                        dst,
-                        m,
-                        k,
-                        n,
+                        a, b, dst, m, k, n,
                         dtype=dtype.name.lower(),
                         out=out,
                         batch=(inner, outer),
                         src1_batch_strides=(a_bytes := m * k * dtype.itemsize, a_bytes * inner),
                         src2_batch_strides=(b_bytes := k * n * dtype.itemsize, b_bytes * inner),
                         dst_batch_strides=steps,
-                    )
+                    )  # fmt: skip
                 alone.append((apart, place, nbytes, loops))
     tb.dram.configure({"reorder": 1, "write_latency": 20, "stall_b": 0.4})
     assert await tb.run(packets, via) == State.DONE

@@ -8,12 +8,14 @@ from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands.outcomes import bus_error, failed, refused, spoil
+from tests.commands.programs import encoded
 
 
 def constant(number: int) -> np.ndarray:
     """A program of two words that writes `number`."""
-    body = (Instruction(Op.MOV, OPERAND_CODES["o"], OPERAND_CODES["imm"], imm=number), Instruction(Op.END))
-    return np.array([each.encode() for each in body], dtype=np.uint64)
+    move = Instruction(Op.MOV, OPERAND_CODES["o"], OPERAND_CODES["imm"], imm=number)
+    return encoded([move, Instruction(Op.END)])
 
 
 def run(tb: NpuTestbench, entry: int) -> list[Packet]:
@@ -59,10 +61,7 @@ async def test_not_loaded(tb: NpuTestbench, via: Path) -> None:
     assert await tb.run(load_program_packets(tb.place(constant(1)), 1, 20), via) == State.DONE
     for entry, address in ((21, 21), (20, 21), (size, size), (0, 0), (19, 19)):
         for _ in range(2):
-            assert await tb.run(run(tb, entry), via) == State.ERROR
-            state = await tb.state()
-            assert (state.error_code, state.error_address) == (ErrorCode.BAD_PROGRAM, address)
-            await tb.commands.clear_error()
+            await refused(tb, run(tb, entry), ErrorCode.BAD_PROGRAM, address, via=via)
         await tb.restart()
     assert await tb.run(load_program_packets(tb.place(constant(2)), 2, 20), via) == State.DONE
     assert await tb.run(run(tb, 20), via) == State.DONE
@@ -74,9 +73,7 @@ async def runs(tb: NpuTestbench, entry: int, via: Path) -> bool:
     """Run what is at `entry`: whether it works. If not, that is the word which the error names."""
     if await tb.run(run(tb, entry), via) == State.DONE:
         return True
-    state = await tb.state()
-    assert (state.error_code, state.error_address) == (ErrorCode.BAD_PROGRAM, entry)
-    await tb.commands.clear_error()
+    await failed(tb, ErrorCode.BAD_PROGRAM, entry)
     return False
 
 
@@ -107,28 +104,17 @@ async def test_failed_load(tb: NpuTestbench, via: Path) -> None:
     assert await tb.run(load_program_packets(tb.place(constant(1)), 2, 0), via) == State.DONE
     code = tb.place(np.concatenate([constant(i) for i in range(101)]))
     for tries, word in enumerate((0, 99, 200, 201)):
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(code + 8 * word, code + 8 * word + 8, read=True)
-        await tb.commands.submit(load_program_packets(code, 202, 2), via)
-        assert await tb.commands.wait(100_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.READ_RESPONSE, 1 + 4 * tries)
-        tb.dram.clear_faults()
-        await tb.commands.clear_error()
+        spoil(tb, code + 8 * word, 8)
+        load = load_program_packets(code, 202, 2)
+        await bus_error(tb, load, ErrorCode.READ_RESPONSE, via, 1 + 4 * tries)
         for entry in (2, 202):
-            assert await tb.run(run(tb, entry), via) == State.ERROR
-            assert (await tb.state()).error_code == ErrorCode.BAD_PROGRAM
-            await tb.commands.clear_error()
+            await refused(tb, run(tb, entry), ErrorCode.BAD_PROGRAM, via=via)
         assert await tb.run(run(tb, 0), via) == State.DONE
     assert await tb.run([*load_program_packets(code, 202, 2), *run(tb, 202)], via) == State.DONE
     for at, word in ((20, 0), (70, 30), (130, 39)):
         await tb.restart()
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(code + 8 * word, code + 8 * word + 8, read=True)
-        await tb.commands.submit(load_program_packets(code, 40, at), via)
-        assert await tb.commands.wait(100_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.READ_RESPONSE, 0)
-        tb.dram.clear_faults()
-        await tb.commands.clear_error()
+        spoil(tb, code + 8 * word, 8)
+        await bus_error(tb, load_program_packets(code, 40, at), ErrorCode.READ_RESPONSE, via, 0)
         for entry in (at + 38, at, at - 2, at + 40, at + 18):
             assert await runs(tb, entry, via) == (not at <= entry < at + 40), entry
 
@@ -142,15 +128,10 @@ async def test_load_beside_a_failure(tb: NpuTestbench) -> None:
     for tries in range(3):
         at = (0, 2, 2)[tries]
         await tb.restart()
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(last, last + 4, read=True)
+        spoil(tb, last)
         product = matmul_packets(a, b, tb.destination(4 * size * size), size, size, size)
         load = load_program_packets(tb.place(constant(tries)), 2, at)
-        await tb.commands.submit([*product, *load])
-        assert await tb.commands.wait(100_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.READ_RESPONSE, 0)
-        tb.dram.clear_faults()
-        await tb.commands.clear_error()
+        await bus_error(tb, [*product, *load], ErrorCode.READ_RESPONSE, "window", 0)
         assert await runs(tb, at, "window") == (tries == 2)
         if tries == 1:
             assert await tb.run([*load, *run(tb, at)]) == State.DONE

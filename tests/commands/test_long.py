@@ -5,22 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from echo_npu.commands.packets import load_program_packets, matmul_packets
+from echo_npu.commands.packets import matmul_packets
 from echo_npu.spec.status import State
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands.programs import encoded, load
 
 ELEMENTS = 1 << 16
 MANY = 1 << 11
 
-_COPY = (
-    Instruction(Op.CHUNKS),
-    Instruction(Op.IADD, OPERAND_CODES["o"], OPERAND_CODES["s0"], OPERAND_CODES["iota"]),
-    Instruction(Op.NEXT, imm=1),
-    Instruction(Op.END),
-)
-COPY = np.array([each.encode() for each in _COPY], dtype=np.uint64)
+_ADD = Instruction(Op.IADD, OPERAND_CODES["o"], OPERAND_CODES["s0"], OPERAND_CODES["iota"])
+NUMBERED = encoded([Instruction(Op.CHUNKS), _ADD, Instruction(Op.NEXT, imm=1), Instruction(Op.END)])
 
 SHAPES: dict[str, dict[str, Any]] = {
     "elements": {"rows": 1, "cols": ELEMENTS, "batch": (1, 1)},
@@ -36,7 +32,7 @@ async def test_vector(tb: NpuTestbench, shape: str) -> None:
     counts = SHAPES[shape]
     total = counts["rows"] * counts["cols"] * counts["batch"][0] * counts["batch"][1]
     data = tb.rng.integers(-(1 << 31), 1 << 31, total).astype(np.int32)
-    assert await tb.run(load_program_packets(tb.place(COPY), COPY.size, 0)) == State.DONE
+    await load(tb, NUMBERED)
     row_stride = 4 * counts["cols"]
     command = vector_command(
         0,
@@ -54,15 +50,10 @@ async def test_matmul(tb: NpuTestbench, long: str) -> None:
     a, b = tb.place(tb.floats(m, k)), tb.place(tb.floats(k, n), "weight")
     scales, columns = tb.place(tb.floats(m)), tb.place(tb.floats(2, n))
     packets = matmul_packets(
-        a,
-        b,
-        tb.destination(4 * m * n),
-        m,
-        k,
-        n,
+        a, b, tb.destination(4 * m * n), m, k, n,
         row_scales=scales,
         column_vectors=columns,
         column_scale=True,
         bias=True,
-    )
+    )  # fmt: skip
     assert await tb.run(packets) == State.DONE

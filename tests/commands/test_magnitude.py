@@ -7,13 +7,15 @@ from collections.abc import Callable
 import numpy as np
 from cocotb.triggers import Timer
 
-from echo_npu.commands.packets import Packet, gather_packets, load_program_packets, memcpy_packets
+from echo_npu.commands.packets import Packet, gather_packets, memcpy_packets
 from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.spec.status import State
 from echo_npu.vector.command import Stream, VectorCommand, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import NpuTestbench, npu_test, stalled
+from tests.commands.outcomes import give_up
+from tests.commands.programs import encoded, load
 
 MOST_BATCHES = 65_535
 TIMEOUT = 8_000_000
@@ -39,12 +41,6 @@ _LOOK = (Instruction(Op.MOV, CODE["o"], CODE["s0"]), Instruction(Op.END))
 def many() -> int:
     """A count behind a power of two; a small one where memory stalls as well."""
     return (1 << 10) + 1 if stalled() else (1 << 16) + 3
-
-
-async def load(tb: NpuTestbench, program: tuple[Instruction, ...]) -> None:
-    """Bring a program to word 0."""
-    code = np.array([each.encode() for each in program], dtype=np.uint64)
-    assert await tb.run(load_program_packets(tb.place(code), code.size, 0)) == State.DONE
 
 
 def rows(tb: NpuTestbench) -> VectorCommand:
@@ -95,7 +91,7 @@ COUNTS: dict[str, tuple[tuple[Instruction, ...], Callable[[NpuTestbench], Vector
 async def test_vector(tb: NpuTestbench, count: str) -> None:
     """One count of a VECTOR command."""
     program, command = COUNTS[count]
-    await load(tb, program)
+    await load(tb, encoded(program))
     assert await tb.run(command(tb).packets(), timeout_cycles=TIMEOUT) == State.DONE
 
 
@@ -189,7 +185,7 @@ _PRIMES = (3, 5, 17, 257)  # of LARGEST, with 65537
 async def test_far_rows(tb: NpuTestbench) -> None:
     """Rows of up to 2^32 - 1 elements, which one segment in memory is all of, and up to 15 passes: the first
     row shows its elements; the second one, behind more words than can come, is waited for."""
-    await load(tb, _LOOK)
+    await load(tb, encoded(_LOOK))
     rng, cols = tb.random, 16
     data = tb.rng.integers(0, 256, 4 * cols, dtype=np.uint8)
     source, result = WEIGHT.base + (1 << 20), tb.alloc(8 * cols)
@@ -216,8 +212,5 @@ async def test_far_rows(tb: NpuTestbench) -> None:
         assert np.array_equal(found[: 4 * cols].view(np.int32), wanted), stream
         assert (found[4 * cols :] == 0xA5).all(), stream
         tb.monitor.drop()  # the model would execute it to its end
-        await tb.commands.soft_reset()
-        tb.monitor.sync()
-        tb.scoreboard.resynchronise(tb.memory.shared, [(result, result + 8 * cols)])
-    await tb.restart()
+        await give_up(tb, (result, 8 * cols))
     await tb.probe()

@@ -50,22 +50,6 @@ async def test_large(tb: NpuTestbench) -> None:
 
 
 @npu_test()
-async def test_vectors(tb: NpuTestbench) -> None:
-    """Decoding: one row times a matrix; and its transposed relatives."""
-    size = 9 * tb.config.array_cols + 5
-    products = [
-        MatmulTrial(tb, 1, size, size),
-        MatmulTrial(tb, 1, size, size, trans_b=True),
-        MatmulTrial(tb, size, size, 1),
-        MatmulTrial(tb, size, size, 1, trans_a=True),
-        MatmulTrial(tb, 1, size, 1),
-        MatmulTrial(tb, size, 1, size),
-        MatmulTrial(tb, 1, 1, 1),
-    ]
-    await run_all(tb, products, "ring")
-
-
-@npu_test()
 async def test_random_ragged(tb: NpuTestbench) -> None:
     """Random shapes, layouts and alphas."""
     limit = 6 * tb.config.array_rows
@@ -151,24 +135,6 @@ async def test_order_of_sums(tb: NpuTestbench) -> None:
     assert not np.signbit(tb.memory.read(zeros.dst, 9, np.float32)).any(), "+0.0 + -0.0 is +0.0"
 
 
-@npu_test(layout=["nn", "nt", "tn", "tt"])
-async def test_row_strides(tb: NpuTestbench, layout: str) -> None:
-    """Operands that are windows in larger matrices."""
-    trans_a, trans_b = layout[0] == "t", layout[1] == "t"
-    packets: list[Packet] = []
-    for _ in range(4):
-        m, k, n = (tb.random.randint(1, 2 * tb.config.array_rows + 1) for _ in range(3))
-        stored = [(k, m) if trans_a else (m, k), (n, k) if trans_b else (k, n), (m, n)]
-        strides = [4 * (columns + tb.random.choice((0, 1, 5, 32))) for _, columns in stored]
-        sizes = [rows * stride for (rows, _), stride in zip(stored, strides, strict=True)]
-        src1, src2 = (tb.place(tb.floats(size // 4)) for size in sizes[:2])
-        dst = tb.destination(sizes[2])
-        packets += matmul_packets(
-            src1, src2, dst, m, k, n, trans_a=trans_a, trans_b=trans_b, row_strides=strides
-        )
-    assert await tb.run(packets, "ring") == State.DONE
-
-
 @npu_test(via=["window", "ring"])
 async def test_attention_batches(tb: NpuTestbench, via: Path) -> None:
     """Grouped-query attention scores as one command: heads inside, groups outside, keys shared within a
@@ -178,19 +144,14 @@ async def test_attention_batches(tb: NpuTestbench, via: Path) -> None:
     keys = tb.place(tb.floats(groups, tokens, width))
     scores = tb.destination(4 * groups * heads * tokens * tokens)
     packets = matmul_packets(
-        queries,
-        keys,
-        scores,
-        tokens,
-        width,
-        tokens,
+        queries, keys, scores, tokens, width, tokens,
         trans_b=True,
         alpha=width**-0.5,
         batch=(heads, groups),
         src1_batch_strides=(4 * tokens * width, 4 * heads * tokens * width),
         src2_batch_strides=(0, 4 * tokens * width),
         dst_batch_strides=(4 * tokens * tokens, 4 * heads * tokens * tokens),
-    )
+    )  # fmt: skip
     assert await tb.run(packets, via) == State.DONE
 
 
@@ -203,18 +164,13 @@ async def test_interleaved_heads(tb: NpuTestbench) -> None:
     dst = tb.destination(4 * tokens * heads * width)
     row = 4 * heads * width
     packets = matmul_packets(
-        source,
-        weights,
-        dst,
-        tokens,
-        width,
-        width,
+        source, weights, dst, tokens, width, width,
         row_strides=(row, 0, row),
         batch=(heads, 1),
         src1_batch_strides=(4 * width, 0),
         src2_batch_strides=(4 * width * width, 0),
         dst_batch_strides=(4 * width, 0),
-    )
+    )  # fmt: skip
     assert await tb.run(packets) == State.DONE
 
 
@@ -228,17 +184,12 @@ async def test_many_small_batches(tb: NpuTestbench) -> None:
         src1, src2 = tb.place(tb.floats(total, m, k)), tb.place(tb.floats(total, k, n))
         dst = tb.destination(4 * total * m * n)
         packets += matmul_packets(
-            src1,
-            src2,
-            dst,
-            m,
-            k,
-            n,
+            src1, src2, dst, m, k, n,
             batch=batch,
             src1_batch_strides=(4 * m * k, 4 * m * k * batch[0]),
             src2_batch_strides=(4 * k * n, 4 * k * n * batch[0]),
             dst_batch_strides=(4 * m * n, 4 * m * n * batch[0]),
-        )
+        )  # fmt: skip
     assert await tb.run(packets, "ring") == State.DONE
 
 

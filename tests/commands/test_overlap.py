@@ -1,7 +1,5 @@
 """Products one behind the other: the matrix engine takes the second while it works on the first."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
@@ -10,18 +8,11 @@ from echo_npu.spec.data_types import DataType
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
-from tests.commands.bus_errors import fail
-from tests.commands.cycles import compare_cycles, timed
+from tests.commands.cycles import busy_cycles, compare_cycles, timed
+from tests.commands.outcomes import bus_error, fail, spoil
 from tests.commands.products import MatmulTrial, run_all
 
 SIZE = 40
-
-
-async def ring_cycles(tb: NpuTestbench, packets: Sequence[Packet]) -> int:
-    """Run packets through the ring, check them; the clocks of state BUSY that they took."""
-    before = (await tb.counters())["BUSY_CYCLES"]
-    assert await tb.run(packets, "ring") == State.DONE
-    return (await tb.counters())["BUSY_CYCLES"] - before
 
 
 def products(tb: NpuTestbench, count: int) -> list[MatmulTrial]:
@@ -42,13 +33,13 @@ async def test_independent_products_overlap(tb: NpuTestbench) -> None:
         dst = tb.alloc(4 * SIZE * SIZE)
         dependent += matmul_packets(previous, weights, dst, SIZE, SIZE, SIZE)
         previous = dst
-    alone = await ring_cycles(tb, independent[:1])
-    overlapped, chained = await ring_cycles(tb, independent), await ring_cycles(tb, dependent)
+    alone, overlapped, chained = [
+        await busy_cycles(tb, packets, "ring") for packets in (independent[:1], independent, dependent)
+    ]
     if timed(tb.config.name):
         assert overlapped < chained <= 3 * alone
     compare_cycles(
-        tb.config.name,
-        {"three products": overlapped, "three products, each on the one before": chained},
+        tb.config.name, {"three products": overlapped, "three products, each on the one before": chained}
     )
 
 
@@ -80,8 +71,7 @@ async def test_read_error_has_an_owner(tb: NpuTestbench, failing: str, operand: 
     victim = pair[failing == "second"]
     source = victim.src1 if operand == "a" else victim.src2
     for hit in (0, 4 * SIZE * SIZE - 4):
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(source + hit, source + hit + 4, read=True)
+        spoil(tb, source + hit)
         packets = [*pair[0].packets, *pair[1].packets, NpuCommandPacket(Opcode.NOP)]
         await fail(tb, packets, ErrorCode.READ_RESPONSE, "ring", int(failing == "second"))
     await run_all(tb, pair, "ring")
@@ -94,14 +84,9 @@ async def test_product_after_an_error(tb: NpuTestbench, dtype: DataType, operand
         broken, good = (MatmulTrial(tb, SIZE, SIZE, SIZE, dtype=dtype) for _ in range(2))
         source = broken.src1 if operand == "a" else broken.src2
         hit = source + tb.random.randrange(SIZE * SIZE)
-        tb.dram.clear_statistics()
-        tb.dram.add_fault(hit, hit + 1, read=True)
+        spoil(tb, hit, 1)
         index = (await tb.state()).retired + failed
-        await tb.commands.submit(broken.packets, "ring")
-        assert await tb.commands.wait(1_000_000) == State.ERROR
-        await tb.check_bus_error(ErrorCode.READ_RESPONSE, index)
-        tb.dram.clear_faults()
-        await tb.commands.clear_error()
+        await bus_error(tb, broken.packets, ErrorCode.READ_RESPONSE, "ring", index)
         await run_all(tb, [good], "ring")
 
 
@@ -109,9 +94,7 @@ async def test_product_after_an_error(tb: NpuTestbench, dtype: DataType, operand
 async def test_head_behind_the_command_that_failed(tb: NpuTestbench) -> None:
     """RING_HEAD counts no packet that was only looked at behind it."""
     broken, *others = products(tb, 4)
-    hit = broken.src1 + 4 * SIZE * SIZE - 4
-    tb.dram.clear_statistics()
-    tb.dram.add_fault(hit, hit + 4, read=True)
+    spoil(tb, broken.src1 + 4 * SIZE * SIZE - 4)
     index = (await tb.state()).retired
     packets = [packet for product in (broken, *others) for packet in product.packets]
     await tb.commands.submit(packets, "ring")
@@ -126,14 +109,10 @@ async def test_head_behind_the_command_that_failed(tb: NpuTestbench) -> None:
 async def test_write_error_of_the_first(tb: NpuTestbench) -> None:
     """A result that cannot be written is reported for its own command, though the next one is under way."""
     pair = products(tb, 2)
-    tb.dram.clear_statistics()
-    tb.dram.add_fault(pair[0].dst, pair[0].dst + 4, write=True)
-    index = (await tb.state()).retired
-    await tb.commands.submit([*pair[0].packets, *pair[1].packets], "ring")
-    assert await tb.commands.wait(1_000_000) == State.ERROR
-    await tb.check_bus_error(ErrorCode.WRITE_RESPONSE, index)
-    tb.dram.clear_faults()
-    await tb.recover()
+    spoil(tb, pair[0].dst, write=True)
+    packets = [*pair[0].packets, *pair[1].packets]
+    await bus_error(tb, packets, ErrorCode.WRITE_RESPONSE, "ring", (await tb.state()).retired)
+    await tb.probe()
 
 
 @npu_test(of=["operand", "result"], end=["first", "last"], copy=["reads", "writes"])

@@ -12,6 +12,7 @@ from echo_sim.contract import KNOBS
 from tb.drivers.registers import CLOCK_NS
 from tb.scoreboards.errors import ExactMismatchError, StateMismatchError, StrayWriteError, UncheckedError
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands.cycles import busy_cycles
 
 
 def product(tb: NpuTestbench) -> tuple[list[Packet], int]:
@@ -129,9 +130,8 @@ async def test_memory_knobs(tb: NpuTestbench) -> None:
         tb.dram.configure({"stall_aw": 0, "stall_w": 0, "stall_b": 0, "stall_ar": 0, "stall_r": 0})
         tb.dram.configure({"read_latency": 20, "write_latency": 20, "max_reads": 64, "max_writes": 64})
         tb.dram.configure({"read_bandwidth": 4096, "write_bandwidth": 4096, **knobs})
-        before = (await tb.counters())["BUSY_CYCLES"]
-        await tb.run([NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, tb.destination(nbytes), m=nbytes)])
-        spent[name] = (await tb.counters())["BUSY_CYCLES"] - before
+        copy = NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, tb.destination(nbytes), m=nbytes)
+        spent[name] = await busy_cycles(tb, [copy])
     beats = nbytes // bus
     assert spent["steady"] < 2 * beats + 200, spent
     assert 8 * beats <= spent["slow"] < 9 * beats + 200, spent

@@ -170,10 +170,7 @@ async def test_side_by_side(tb: NpuTestbench) -> None:
     }
     dependent: dict[str, list[list[Packet]]] = {
         "the product is read": [pair.matmul(), pair.vector(source=pair.product)],
-        "its last element is read": [
-            pair.matmul(),
-            pair.vector(source=pair.product + 4 * (pair.count - 1)),
-        ],
+        "its last element is read": [pair.matmul(), pair.vector(source=pair.product + 4 * (pair.count - 1))],
         "its operand is written": [pair.matmul(), pair.vector(dst=pair.a)],
         "it is overwritten": [pair.matmul(), pair.vector(dst=pair.product)],
         "the result is multiplied": [pair.vector(), pair.matmul(a=pair.result)],

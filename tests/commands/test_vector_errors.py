@@ -25,8 +25,9 @@ from echo_npu.vector.isa import ACCUMULATING, OPERAND_CODES, OPERAND_NAMES, Inst
 from echo_npu.vector.memory import ProgramMemory
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
-from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
-from tests.commands.bus_errors import fail
+from tb.testbench import NpuTestbench, npu_test
+from tests.commands.outcomes import fail, give_up, refused, spoil
+from tests.commands.programs import encoded
 
 W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
 REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
@@ -258,8 +259,7 @@ ACCEPTED: dict[str, Change] = {
         (S2, UNMAPPED), (S3, 3), *((descriptor(i, word), 0xEFFF_FFFF) for i in (2, 3) for word in range(6))
     ),
     "strides that are never stepped": put(
-        (M, 1),
-        *((descriptor(i, word), 0xFFFF_FFFF) for i in (0, 1, OUT) for word in range(4)),
+        (M, 1), *((descriptor(i, word), 0xFFFF_FFFF) for i in (0, 1, OUT) for word in range(4))
     ),
     "counts of 0": put((K, 0), (BATCH0, 0), (BATCH1, 0)),
     "the largest batch": put((M, 1), (BATCH0, 300), (descriptor(OUT, STEP0), 4 * COLS)),
@@ -277,9 +277,8 @@ ACCEPTED: dict[str, Change] = {
 
 async def load(tb: NpuTestbench, instructions: list[Instruction | int], at: int) -> None:
     """Bring instructions, or words that are none, into program memory."""
-    words = [each if isinstance(each, int) else each.encode() for each in instructions]
-    code = tb.place(np.array(words, dtype=np.uint64), "weight", align=0x10000, offset=0x8000)
-    assert await tb.run(load_program_packets(code, len(words), at)) == State.DONE
+    code = tb.place(encoded(instructions), "weight", align=0x10000, offset=0x8000)
+    assert await tb.run(load_program_packets(code, len(instructions), at)) == State.DONE
 
 
 async def prepare(tb: NpuTestbench) -> None:
@@ -297,10 +296,7 @@ async def test_bad_commands(tb: NpuTestbench, code: ErrorCode, via: Path) -> Non
     for name, change in CASES[code].items():
         words = command_words(LEGAL)
         change(words)
-        assert await tb.run([*good, *slots(words), *good], via) == State.ERROR, f"{name}: accepted"
-        reported = await tb.state()
-        assert reported.error_code == code, f"{name}: {reported}"
-        await tb.commands.clear_error()
+        await refused(tb, [*good, *slots(words), *good], code, via=via, name=name)
     assert await tb.run(good, via) == State.DONE
 
 
@@ -320,10 +316,8 @@ async def test_missing_extension(tb: NpuTestbench) -> None:
     await prepare(tb)
     words = command_words(LEGAL)
     words[FLAGS] = 0
-    nop = NpuCommandPacket(Opcode.NOP)
-    assert await tb.run([slots(words)[0], nop]) == State.ERROR
-    assert (await tb.state()).error_code == ErrorCode.BAD_EXTENSION
-    await tb.recover()
+    await refused(tb, [slots(words)[0], NpuCommandPacket(Opcode.NOP)], ErrorCode.BAD_EXTENSION)
+    await tb.probe()
 
 
 @npu_test(present=[1, 2, 3])
@@ -439,11 +433,8 @@ async def test_bad_programs(tb: NpuTestbench, via: Path) -> None:
     good = slots(command_words(LEGAL))
     for name, (_, number) in PROGRAMS.items():
         bad = dataclasses.replace(command, entry=places[name]).packets()
-        assert await tb.run([*good, *bad, *good], via) == State.ERROR, f"{name}: not noticed"
-        state = await tb.state()
-        assert state.error_code == ErrorCode.BAD_PROGRAM, f"{name}: {state}"
-        assert state.error_address == places[name] + number, f"{name}: {state}"
-        await tb.commands.clear_error()
+        place = places[name] + number
+        await refused(tb, [*good, *bad, *good], ErrorCode.BAD_PROGRAM, place, via=via, name=name)
     assert await tb.run(good, via) == State.DONE
 
 
@@ -476,10 +467,7 @@ async def test_bad_programs_of_long_rows(tb: NpuTestbench) -> None:
             inputs=(Descriptor(source, cols), None, None, None),
             output=Descriptor(tb.destination(12 * cols), cols, row_stride=4 * cols, passes=0),
         )
-        assert await tb.run(command.packets()) == State.ERROR
-        state = await tb.state()
-        assert (state.error_code, state.error_address) == (ErrorCode.BAD_PROGRAM, place + number), program
-        await tb.commands.clear_error()
+        await refused(tb, command.packets(), ErrorCode.BAD_PROGRAM, place + number, name=program)
         place += len(program)
 
 
@@ -556,10 +544,7 @@ async def test_bad_gathers_and_loads(tb: NpuTestbench, code: ErrorCode, via: Pat
     tb.memory.write(W, np.zeros(0x2000, np.uint8))
     for name, made in OTHERS[code].items():
         packet = made if isinstance(made, NpuCommandPacket) else made(tb.config.program_words)
-        assert await tb.run([gather(), packet, gather()], via) == State.ERROR, f"{name}: accepted"
-        reported = await tb.state()
-        assert reported.error_code == code, f"{name}: {reported}"
-        await tb.commands.clear_error()
+        await refused(tb, [gather(), packet, gather()], code, via=via, name=name)
     assert await tb.run([gather()], via) == State.DONE
 
 
@@ -646,8 +631,7 @@ async def test_errors_side_by_side(tb: NpuTestbench, first: str, broken: str) ->
     source, nbytes = (b, 4 * size * size) if broken == "matmul" else operation.reads[3]
     for at in (0, nbytes // 8 * 4, nbytes - 4):
         for via in ("window", "ring"):
-            tb.dram.clear_statistics()
-            tb.dram.add_fault(source + at, source + at + 4, read=True)
+            spoil(tb, source + at)
             packets = [*commands[first], *commands[second]]
             await fail(tb, packets, ErrorCode.READ_RESPONSE, via, int(broken == second))
     assert await tb.run([*commands[first], *commands[second]]) == State.DONE
@@ -662,12 +646,7 @@ async def test_soft_reset_in_the_middle(tb: NpuTestbench, name: str) -> None:
         operation = LongCommand(tb, name)
         await tb.commands.submit([*operation.packets, *operation.packets])
         await Timer(wait * CLOCK_NS, "ns")
-        await tb.commands.soft_reset()
-        assert tb.dram.statistic("outstanding") == 0
-        tb.monitor.sync()
-        dst, nbytes = operation.dst or (0, 0)
-        tb.scoreboard.resynchronise(tb.memory.shared, [(dst, dst + nbytes)])
-        await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+        await give_up(tb, operation.dst or (0, 0))
         await tb.probe()
         assert await tb.run(LongCommand(tb, name).packets) == State.DONE
         await load(tb, [*TOTAL], 0)
@@ -684,10 +663,7 @@ async def test_soft_reset_while_results_leave(tb: NpuTestbench) -> None:
             [NpuCommandPacket(Opcode.ADD_TENSOR, 0, a, b, dst, m=count, alpha=1.0)], "window"
         )
         await Timer((150 + wait) * CLOCK_NS, "ns")
-        await tb.commands.soft_reset()
-        tb.monitor.sync()
-        tb.scoreboard.resynchronise(tb.memory.shared, [(dst, dst + 4 * count)])
-        await tb.commands.setup_ring(RING_BASE, RING_SLOTS)
+        await give_up(tb, (dst, 4 * count))
         dst = tb.destination(4 * 21)
         packet = NpuCommandPacket(Opcode.ADD_TENSOR, 0, b, a, dst, m=21, alpha=2.0)
         assert await tb.run([packet]) == State.DONE
@@ -715,7 +691,7 @@ async def test_nearly_right_commands(tb: NpuTestbench) -> None:
     """Legal commands with one word, or two, gone wrong: each ends as the functional model says."""
     await prepare(tb)
     loaded = ProgramMemory(tb.config.program_words)
-    loaded.load(0, np.array([each.encode() for each in [*FILLER, *ADDED]], dtype=np.uint64))
+    loaded.load(0, encoded([*FILLER, *ADDED]))
     pick = tb.random
     for _ in range(600):
         words = command_words(LEGAL)

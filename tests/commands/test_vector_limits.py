@@ -14,6 +14,8 @@ from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.command import Stream, VectorCommand, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands.outcomes import refused
+from tests.commands.programs import encoded, load
 
 CODE = OPERAND_CODES
 MOST_PASSES = 15
@@ -33,22 +35,12 @@ def around(*limits: int) -> list[int]:
     return sorted({limit + beside for limit in limits for beside in (-1, 0, 1)})
 
 
-async def load(tb: NpuTestbench, program: list[Instruction]) -> None:
-    """Bring a program to word 0."""
-    code = np.array([each.encode() for each in program], dtype=np.uint64)
-    assert await tb.run(load_program_packets(tb.place(code), code.size, 0)) == State.DONE
-
-
 async def expect(tb: NpuTestbench, command: VectorCommand, fault: int | None = None) -> None:
     """Run a command: it succeeds, or its program fails at the instruction `fault`."""
-    state = await tb.run(command.packets())
     if fault is None:
-        assert state == State.DONE, f"{command}: {await tb.state()}"
-        return
-    assert state == State.ERROR, command
-    reported = await tb.state()
-    assert (reported.error_code, reported.error_address) == (ErrorCode.BAD_PROGRAM, fault), command
-    await tb.commands.clear_error()
+        assert await tb.run(command.packets()) == State.DONE, f"{command}: {await tb.state()}"
+    else:
+        await refused(tb, command.packets(), ErrorCode.BAD_PROGRAM, fault, name=command)
 
 
 def integers(tb: NpuTestbench, count: int) -> int:
@@ -62,7 +54,7 @@ async def test_passes(tb: NpuTestbench, made: int) -> None:
     chip and on a longer one; two rows each."""
     last = [CHUNKS, Instruction(Op.IADD, CODE["o"], CODE["s0"], CODE["r1"]), ADVANCE, END]
     program = [CHUNKS, ADDED, ADVANCE] * (made - 1)
-    await load(tb, [*program, *last])
+    await load(tb, encoded([*program, *last]))
     for cols in (GRANULE + 3, tb.config.row_elements + GRANULE + 1):
         source = Stream(integers(tb, 2 * cols), row_stride=4 * cols)
         for passes in around(made):
@@ -76,7 +68,7 @@ async def test_passes(tb: NpuTestbench, made: int) -> None:
 @npu_test()
 async def test_row_registers(tb: NpuTestbench) -> None:
     """Elements of a row register: as many as there are, and one more."""
-    await load(tb, [CHUNKS, move("w1", "s0"), ADVANCE, CHUNKS, move("o", "w1"), NEXT, END])
+    await load(tb, encoded([CHUNKS, move("w1", "s0"), ADVANCE, CHUNKS, move("o", "w1"), NEXT, END]))
     for cols in around(tb.config.row_elements):
         output = Stream(tb.destination(4 * cols))
         command = vector_command(0, rows=1, cols=cols, inputs=[Stream(integers(tb, cols))], output=output)
@@ -87,10 +79,7 @@ async def test_row_registers(tb: NpuTestbench) -> None:
 async def test_rows_on_chip(tb: NpuTestbench) -> None:
     """Rows around the length from which on they are read from memory for each pass, in one segment and in
     several, packed or each rounded up to whole granules."""
-    await load(
-        tb,
-        [CHUNKS, ADDED, ADVANCE, CHUNKS, move("o", "s0"), ADVANCE, END],
-    )
+    await load(tb, encoded([CHUNKS, ADDED, ADVANCE, CHUNKS, move("o", "s0"), ADVANCE, END]))
     row = tb.config.row_elements
     for cols in around(row - GRANULE, row, row + GRANULE):
         address = integers(tb, 3 * cols)
@@ -117,7 +106,7 @@ async def test_vector_length(tb: NpuTestbench, inside: bool) -> None:
     without one; what lies behind them in a register is zero, and a neighbour across the end, too."""
     body = [move("v0", "s0"), Instruction(Op.SWAP, CODE["v1"], CODE["v0"])]
     body.append(Instruction(Op.IADD, CODE["o"], CODE["v1"], CODE["iota"]))
-    await load(tb, [CHUNKS, *body, ADVANCE, END] if inside else [*body, END])
+    await load(tb, encoded([CHUNKS, *body, ADVANCE, END] if inside else [*body, END]))
     lanes, length = tb.config.vector_lanes, tb.config.vector_length
     for cols in around(2, lanes, 2 * lanes, GRANULE, length, *((2 * length,) if inside else ())):
         written = cols if inside else min(cols, length)
@@ -129,7 +118,7 @@ async def test_vector_length(tb: NpuTestbench, inside: bool) -> None:
 @npu_test()
 async def test_output_begins_at_granules(tb: NpuTestbench) -> None:
     """Two writes to one segment: the second may begin at a multiple of 16 only."""
-    await load(tb, [move("o", "s0"), move("o", "s0"), END])
+    await load(tb, encoded([move("o", "s0"), move("o", "s0"), END]))
     for cols in around(GRANULE, tb.config.vector_length):
         written = min(cols, tb.config.vector_length)
         output = Stream(tb.destination(8 * written), 2 * written)
@@ -146,12 +135,10 @@ async def test_loads(tb: NpuTestbench) -> None:
         assert await tb.run(load_program_packets(code, count, 5)) == State.DONE
         for at in (size - count, size - count + 1):
             packet = NpuCommandPacket(Opcode.LOAD_PROGRAM, src1_addr=code, m=count, k=at)
-            state = await tb.run([packet])
             if at + count <= size:
-                assert state == State.DONE
+                assert await tb.run([packet]) == State.DONE
             else:
-                assert (await tb.state()).error_code == ErrorCode.BAD_DIMENSION
-                await tb.commands.clear_error()
+                await refused(tb, [packet], ErrorCode.BAD_DIMENSION)
 
 
 @npu_test()

@@ -16,6 +16,8 @@ from echo_npu.vector.command import Stream
 from echo_npu.vector.program import Builder, Program
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test, stalled
+from tests.commands.cycles import busy_cycles
+from tests.commands.outcomes import failed, refused
 
 
 def runaway() -> Program:
@@ -82,9 +84,8 @@ async def test_a_program_that_runs_away(tb: NpuTestbench) -> None:
     fields = {"cols": 1, "inputs": [Stream(source)]}
     endless = tb.vector_packets(runaway(), rows=1, repeats=1 << 24, output=Stream(dst), **fields)
     await _watch(tb, 500)
-    assert await tb.run(endless) == State.ERROR
-    assert (await tb.state()).error_code == ErrorCode.TIMEOUT
-    await tb.recover()
+    await refused(tb, endless, ErrorCode.TIMEOUT)
+    await tb.probe()
     short = tb.vector_packets(runaway(), rows=1, repeats=3, output=Stream(dst), **fields)
     assert await tb.run(short) == State.DONE
 
@@ -98,9 +99,8 @@ async def test_long_times_are_counted(tb: NpuTestbench) -> None:
     dst = tb.alloc(nbytes)
     await _watch(tb, limit)
     tb.scoreboard.expect_fault(ErrorCode.TIMEOUT, 0, command=tb.scoreboard.taken)
-    assert await tb.run([NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, dst, m=nbytes)]) == State.ERROR
-    assert (await tb.state()).error_code == ErrorCode.TIMEOUT
-    await tb.recover()
+    await refused(tb, [NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, dst, m=nbytes)], ErrorCode.TIMEOUT)
+    await tb.probe()
     assert await tb.run([NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, dst, m=4096)]) == State.DONE
     await _watch(tb, 0)
 
@@ -111,10 +111,7 @@ async def test_each_command_has_its_own_time(tb: NpuTestbench) -> None:
     for op in ("memcpy", "matmul"):
         packets = long_commands(tb)[op]
         await _watch(tb, 0)
-        before = (await tb.counters())["BUSY_CYCLES"]
-        assert await tb.run(packets) == State.DONE
-        alone = (await tb.counters())["BUSY_CYCLES"] - before
-        await _watch(tb, 3 * alone)
+        await _watch(tb, 3 * await busy_cycles(tb, packets))
         assert await tb.run(packets * 6, "ring") == State.DONE
 
 
@@ -131,12 +128,10 @@ async def test_time_that_suffices(tb: NpuTestbench) -> None:
         outcomes.append(state)
         if state == State.ERROR:
             tb.scoreboard.expect_fault(ErrorCode.TIMEOUT, 0, command=tb.scoreboard.taken)
-        tb.monitor.sync()
-        assert await tb.check() == state
-        if state == State.ERROR:
-            assert (await tb.state()).error_code == ErrorCode.TIMEOUT
-            await tb.commands.clear_error()
-        elif outcomes[-20:] == [State.DONE] * 20:
+            await failed(tb, ErrorCode.TIMEOUT)
+            continue
+        assert await tb.check() == State.DONE
+        if outcomes[-20:] == [State.DONE] * 20:
             break
     assert outcomes[0] == State.ERROR
     assert outcomes[-1] == State.DONE

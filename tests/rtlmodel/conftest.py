@@ -24,8 +24,5 @@ def npu(config: str) -> Iterator[echo_npu.Device]:
 @pytest.fixture(scope="module")
 def pair(config: str) -> Iterator[tuple[echo_npu.Device, echo_npu.Device]]:
     """An RTL simulation and a functional model."""
-    with (
-        echo_npu.open("rtlmodel", config=config) as rtl,
-        echo_npu.open("cmodel", config=config) as model,
-    ):
+    with echo_npu.open("rtlmodel", config=config) as rtl, echo_npu.open("cmodel", config=config) as model:
         yield rtl, model

@@ -11,14 +11,7 @@ from echo_npu import Device, NpuDeviceError, Packet
 from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.spec import registers as regs
-from tests.rtlmodel.programs import (
-    ACTIVATION,
-    ACTIVATION_BYTES,
-    WEIGHT_BYTES,
-    command,
-    image,
-    spoiled,
-)
+from tests.rtlmodel.programs import ACTIVATION, ACTIVATION_BYTES, WEIGHT_BYTES, command, image, spoiled
 
 pytestmark = pytest.mark.sim
 

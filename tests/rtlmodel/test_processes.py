@@ -162,8 +162,7 @@ def test_a_fork_of_the_parent_does_not_keep_the_simulator_alive(marked: Marked, 
 
 
 @pytest.mark.parametrize(
-    "end",
-    ["pass", "raise ValueError('on purpose')", "sys.exit(3)", "npu.close(); npu.close()", "del npu"],
+    "end", ["pass", "raise ValueError('on purpose')", "sys.exit(3)", "npu.close(); npu.close()", "del npu"]
 )
 def test_a_program_that_just_ends_leaves_nothing(marked: Marked, config: str, end: str) -> None:
     parent = marked.start(

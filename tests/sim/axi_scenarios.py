@@ -214,10 +214,7 @@ def corner_cases() -> dict[str, tuple[str, Stimulus]]:
             "AXI4_ERRS_RDATA_NUM",
             [ar(id=2, len=1), ar(id=2), r(id=2, last=0), r(id=2), r(id=2, last=0)],
         ),
-        "unaligned INCR that ends in the next 4 KiB": (
-            "AXI4_ERRM_ARADDR_BOUNDARY",
-            [ar(addr=0x1FF1, len=2)],
-        ),
+        "unaligned INCR that ends in the next 4 KiB": ("AXI4_ERRM_ARADDR_BOUNDARY", [ar(addr=0x1FF1, len=2)]),
         "WVALID falls while the address waits": (
             "AXI4_ERRM_WVALID_STABLE",
             [both(aw(ready=0), w(ready=0)), aw()],

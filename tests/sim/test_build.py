@@ -1,6 +1,10 @@
 """A build is made once, and again when something that it depends on changes; no tool runs here."""
 
+import dataclasses
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,14 +15,19 @@ from echo_sim.tools import Verilator
 
 
 class Tools:
-    """Stands for Verilator and the compiler: counts their steps, and fails when `status` is not 0."""
+    """Stands for Verilator and the compiler: counts their steps, and fails when `status` is not 0.
+
+    A step takes `seconds`.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
         self.status = 0
+        self.seconds = 0.0
 
     def __call__(self, command: list[str], *, cwd: Path, log: Path, **_: object) -> int:
         self.steps += 1
+        time.sleep(self.seconds)
         log.write_text("%Error: a.sv:1: no\n")
         (cwd / "top").touch()
         return self.status
@@ -55,6 +64,47 @@ def test_a_file_that_changes_is_built_again(tools: Tools, design: Design, tmp_pa
     (tmp_path / name).write_text("// more")
     build(design, quiet=True)
     assert tools.steps == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parameters": {"Width": 4}},
+        {"defines": {"FAST": "1"}},
+        {"public": True},
+        {"verilator_args": ("-O0",)},
+    ],
+    ids=str,
+)
+def test_a_design_that_changes_is_built_again(tools: Tools, design: Design, change: dict[str, Any]) -> None:
+    build(design, quiet=True)
+    build(dataclasses.replace(design, **change), quiet=True)
+    assert tools.steps == 4
+
+
+@pytest.mark.parametrize("tool", ["find_verilator", "compiler_version"])
+def test_a_tool_that_changes_builds_again(
+    tools: Tools, design: Design, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    build(design, quiet=True)
+    newer: Any = {
+        "find_verilator": Verilator(Path("verilator"), (5, 41), {}, {}),
+        "compiler_version": "g++ 99",
+    }
+    monkeypatch.setattr(builder, tool, lambda: newer[tool])
+    build(design, quiet=True)
+    assert tools.steps == 4
+
+
+def test_builders_take_turns(tools: Tools, design: Design) -> None:
+    """The second one waits, and finds what the first one made."""
+    tools.seconds = 0.1
+    threads = [threading.Thread(target=build, args=(design,), kwargs={"quiet": True}) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert tools.steps == 2
 
 
 def test_a_simulator_that_is_gone_is_built_again(tools: Tools, design: Design) -> None:

@@ -12,11 +12,11 @@ from echo_sim import cache, doctor, places
 
 @pytest.fixture
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with a simulator of 100 bytes and a folder of 7."""
+    """A cache with a simulator of 100 bytes and a folder of 7, which are in a folder of its own."""
     folder = tmp_path / "builds"
-    for name, file, size in (("small-fast", "fingerprint", 100), ("runs", "log", 7)):
-        (folder / name).mkdir(parents=True)
-        (folder / name / file).write_bytes(bytes(size))
+    for path, size in (("small-fast/fingerprint", 100), ("runs/first/log", 7)):
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_bytes(bytes(size))
     monkeypatch.setattr(cache, "SIM_BUILD", folder)
     return folder
 

@@ -130,10 +130,7 @@ def test_wrong_config_lists_the_configurations() -> None:
 
 def test_selection() -> None:
     jobs = suites.select("matmul.test_alpha", "small")
-    assert [job.name for job in jobs] == [
-        "matmul-test_alpha-small",
-        "matmul-test_alpha-small-stalls",
-    ]
+    assert [job.name for job in jobs] == ["matmul-test_alpha-small", "matmul-test_alpha-small-stalls"]
     assert jobs[0].replay == "make SIM=verilator TEST=matmul.test_alpha CONFIG=small"
     everything = suites.select(None, "all")
     assert len(everything) == 4 * len(suites.suites())

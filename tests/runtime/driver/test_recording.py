@@ -181,6 +181,19 @@ def test_a_constant_that_fills_its_block_needs_no_command(npu: Device) -> None:
     assert (y.to_numpy() == 3).all()
 
 
+def test_the_place_of_a_constant_is_not_used_again_inside(npu: Device) -> None:
+    """Every run would have to restore it first."""
+    with npu.record() as program:
+        x = npu.tensor(SQUARE)
+        y = npu.neg(x)
+        del x
+        npu.exp(y)
+    assert len(program) == 2
+    for _ in range(2):
+        program.run()
+        assert same_bits(y.to_numpy(), -SQUARE)
+
+
 def test_copies_from_the_host_keep_their_place(npu: Device) -> None:
     """The same tensor is written between two commands, and by memset."""
     with npu.record() as program:

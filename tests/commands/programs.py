@@ -1,0 +1,21 @@
+"""Vector programs given word by word."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.commands.packets import load_program_packets
+from echo_npu.spec.status import State
+from echo_npu.vector.isa import Instruction
+from tb.testbench import NpuTestbench
+
+
+def encoded(instructions: Sequence[Instruction | int]) -> NDArray[np.uint64]:
+    """The words of instructions; an int is a word that is none."""
+    return np.array([each if isinstance(each, int) else each.encode() for each in instructions], np.uint64)
+
+
+async def load(tb: NpuTestbench, code: NDArray[np.uint64]) -> None:
+    """Bring a program to word 0."""
+    assert await tb.run(load_program_packets(tb.place(code), code.size, 0)) == State.DONE

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from echo_sim.build import Kind
 from echo_sim.designs import Design, tree_tag
@@ -65,7 +66,7 @@ def parameter(name: str) -> int:
     return int(json.loads(os.environ[PARAMETERS_VARIABLE])[name])
 
 
-def configurations(path: Path) -> list[dict[str, int]]:
+def configurations(path: Path) -> list[dict[str, Any]]:
     """Return CONFIGURATIONS of a file of cocotb tests, the parameters of each run; empty if it has none.
 
     The file is not imported: that works inside the simulator only. Raise ValueError if it is no literal.
@@ -76,7 +77,7 @@ def configurations(path: Path) -> list[dict[str, int]]:
                 ast.Assign(targets=[ast.Name("CONFIGURATIONS")], value=ast.expr() as value)
                 | ast.AnnAssign(target=ast.Name("CONFIGURATIONS"), value=ast.expr() as value)
             ):
-                found: list[dict[str, int]] = ast.literal_eval(value)
+                found: list[dict[str, Any]] = ast.literal_eval(value)
                 return found
     return []
 

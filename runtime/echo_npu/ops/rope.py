@@ -108,7 +108,8 @@ def rope(
         halves = [source[..., :cols], source[..., cols:]]
         inputs = [line(each, leading, cols) for each in (*halves, *tables)]
         program = kernels.rope_halves()
-        output = replace(line(target, leading, width), seg_len=cols, segs=2, seg_stride=cols * 4)
+        whole = line(target, leading, width)
+        output = replace(whole, first=replace(whole.first, seg_len=cols, segs=2, seg_stride=cols * 4))
     commands += row_commands(device, program, leading, inputs, output, cols=cols)
     return run(device, f"rope {x.shape}{' interleaved' * interleaved}", commands, target, out, [x, cos, sin])
 

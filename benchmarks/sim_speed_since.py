@@ -16,13 +16,15 @@ TREES: Final = ROOT / "sim_build" / "since"
 _BUILD: Final = """
 import sys
 from pathlib import Path
-try:
+if Path("runtime/echo_sim").is_dir():
     from echo_sim.build import build
     from echo_sim.designs import bare_design
-except ModuleNotFoundError:  # the simulator lay in tb/ once
+else:  # in earlier trees tb/ builds simulators; an installed echo_sim would build today's
     from tb.designs import bare_design
     from tb.runner import build
-print(build(bare_design(sys.argv[1], Path(sys.argv[2]))) / "npu_tb")
+program = build(bare_design(sys.argv[1], Path(sys.argv[2]))) / "npu_tb"
+assert program.is_relative_to(Path.cwd()), f"{program} is not of this tree"
+print(program)
 """
 
 

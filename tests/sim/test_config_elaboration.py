@@ -62,5 +62,7 @@ def test_what_is_not_legal_alone_does_not_elaborate(key: str) -> None:
     """The nearest below and above what is legal, and a value between that is no power of two."""
     least, most = LEGAL[key][0], LEGAL[key][-1]
     keys = ("array_rows", "array_cols") if key.startswith("array") else (key,)  # the array stays square
-    for value in (least // 2, 2 * most, most - 1):
+    illegal = {least // 2, 2 * most, most - 1} - set(LEGAL[key])
+    assert illegal
+    for value in illegal:
         assert not elaborates(dataclasses.replace(load_config("small"), **dict.fromkeys(keys, value)))

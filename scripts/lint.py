@@ -127,11 +127,11 @@ def check_slang() -> None:
             raise CheckError(f"configuration {config.name}: see above")
 
 
-def _yosys(config: NpuConfig, files: list[str], last: Sequence[str]) -> None:
+def _yosys(config: NpuConfig, files: list[str], last: Sequence[str], options: str = "") -> None:
     """Read the design into Yosys and run the commands `last` on it; CheckError also for a warning."""
     parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
     script = [
-        "read_slang --threads 1 --single-unit -D SYNTHESIS -I rtl "
+        f"read_slang --threads 1 --single-unit {options} -D SYNTHESIS -I rtl "
         f"--top {TOP} {parameters} {' '.join(files)}",
         f"hierarchy -check -top {TOP}",
         "proc",
@@ -164,10 +164,10 @@ def check_paths(files: list[str] | None = None) -> None:
 def check_yosys() -> None:
     """Yosys elaborates the synthesizable design: no latch but those of clock gates, no unknown module, no
     undriven or looped net."""
-    latches = "select -assert-none t:$dlatch t:$adlatch %u clock_gate/* %d"
+    latches = "select -assert-none t:$dlatch t:$adlatch %u clock_gate*/t:$dlatch %d"
     for config in configurations():
         try:
-            _yosys(config, sources(), ["check -assert", latches])
+            _yosys(config, sources(), ["check -assert", latches], "--keep-hierarchy")
         except CheckError as failure:
             raise CheckError(f"configuration {config.name}:\n{failure}") from failure
 

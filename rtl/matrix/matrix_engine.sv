@@ -467,6 +467,14 @@ module matrix_engine
   // tiles; fewer tiles than that may be inside.
   localparam int unsigned Last = Tile + 2;  // token stage at which sums leave the array
   token_t [Last:0] pipe_q;
+  token_t issued;
+  assign issued = '{
+          valid: row_issue,
+          acc_addr: row_acc_addr,
+          first: row_first,
+          last: row_last,
+          tile_last: row_tile_last
+      };
   logic [7:0] tiles_started_q, tiles_done_q, tiles_inside;
   logic [CAddrBits:0] results_q, written_q, read_count;  // issued, written to the ring, read from it
   logic weights_ok, sums_ok, room_ok;
@@ -497,14 +505,7 @@ module matrix_engine
       results_q       <= '0;
       written_q       <= '0;
     end else begin
-      pipe_q[0] <= '{
-          valid: row_issue,
-          acc_addr: row_acc_addr,
-          first: row_first,
-          last: row_last,
-          tile_last: row_tile_last
-      };
-      for (int unsigned i = 1; i <= Last; i++) pipe_q[i] <= pipe_q[i-1];
+      pipe_q <= {pipe_q[Last-1:0], issued};
       if (row_issue && row_tile_first) tiles_started_q <= tiles_started_q + 8'd1;
       if (pipe_q[Last].valid && pipe_q[Last].tile_last) tiles_done_q <= tiles_done_q + 8'd1;
       results_q <= results_q + (CAddrBits + 1)'(row_issue && row_last);

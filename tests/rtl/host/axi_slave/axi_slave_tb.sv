@@ -79,6 +79,15 @@ module axi_slave_tb #(
   assign {m_axi_arid, m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst, m_axi_arprot} = ar;
   assign {m_axi_wdata, m_axi_wstrb, m_axi_wlast} = w;
 
+  // The unit's clock rests as in npu_top.
+  logic busy, unit_clk;
+  clock_gate gate (
+      .clk_i,
+      .enable_i     (s_axi_awvalid || s_axi_wvalid || s_axi_arvalid || busy || !rst_ni),
+      .test_enable_i(1'b0),
+      .clk_o        (unit_clk)
+  );
+
   axi_slave #(
       .DataWidth       (DataWidth),
       .MaxOutstanding  (MaxOutstanding),
@@ -87,6 +96,8 @@ module axi_slave_tb #(
       .axi_response_t  (axi_response_t),
       .axi_read_data_t (axi_read_data_t)
   ) dut (
+      .clk_i      (unit_clk),
+      .busy_o     (busy),
       .m_aw_o     (aw),
       .m_awvalid_o(m_axi_awvalid),
       .m_awready_i(m_axi_awready),

@@ -1,0 +1,66 @@
+"""How a function becomes the kernel of an operator."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from echo_npu import debug
+from echo_npu.torch import counting
+from echo_npu.torch.fallback import fallback
+from echo_npu.torch.storages import KEYS, metadata_kernel
+
+Kernel: TypeAlias = Callable[..., Any]
+
+natives: Final[dict[str, Kernel]] = {}
+"""The functions of the native operators, by the operator's name with its overload."""
+
+
+def native(*names: str) -> Callable[[Kernel], Kernel]:
+    """Make a function the kernel of operators, named as `add.out`.
+
+    It takes the operator's arguments and returns its result. It returns NotImplemented, before it has changed
+    anything, for arguments that the device has no commands for: these go to the fallback.
+    """
+
+    def register(function: Kernel) -> Kernel:
+        for name in names:
+            natives[name] = function
+        return function
+
+    return register
+
+
+def overload(name: str) -> Any:
+    """Return the operator of a name such as `add.out`."""
+    base, _, kind = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), kind or "default")
+
+
+def counted(name: str, function: Kernel) -> Kernel:
+    """Return the kernel that counts a native operator, or falls back."""
+    op = overload(name)
+    label = op._schema.name
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if result is NotImplemented:
+            return fallback(op, *args, **kwargs)
+        counting.count(label, counting.NPU)
+        return result
+
+    return kernel
+
+
+def view(name: str) -> Kernel:
+    """Return the kernel of an operator that only makes another view."""
+    call, label = metadata_kernel(name), f"aten::{name.partition('.')[0]}"
+
+    def kernel(*args: Any) -> Any:
+        counting.count(label, counting.VIEW)
+        made = call(KEYS, *args)
+        if debug.level() >= 3:
+            debug.view(f"{label} {tuple(args[0].shape)} -> {tuple(made.shape)}")
+        return made
+
+    return kernel

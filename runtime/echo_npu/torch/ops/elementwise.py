@@ -84,7 +84,11 @@ def apply(label: str, name: str, out: torch.Tensor, *operands: Any, common: torc
         common: the type that the operands are converted to; None: that of `out`.
     """
     if not out.numel():
-        return out
+        shape = torch.broadcast_shapes(*(each.shape for each in operands if isinstance(each, torch.Tensor)))
+        if out.shape != shape:  # some operators leave that to the kernel
+            out.resize_(shape)
+        if not out.numel():
+            return out
     kind = out.dtype if common is None else common
     given = [number_of(each) for each in operands]
     letters = "".join("s" if is_npu(each) else "p" for each in given)

@@ -5,7 +5,7 @@ from typing import Final
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from echo_npu.torch import backend_module, copies, fallback, kernels, ops, patches, storages
+from echo_npu.torch import autocast, backend_module, copies, fallback, kernels, ops, patches, storages
 
 NAME: Final = "echo_npu"
 
@@ -65,6 +65,7 @@ def register() -> None:
     for key in ("Conjugate", "Negative"):
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     patches.host_memory(aten)
+    autocast.register(aten, everything)
     everything.fallback(fallback.fallback, "PrivateUse1")
 
 

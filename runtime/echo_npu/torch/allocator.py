@@ -7,9 +7,8 @@ from typing import Final
 
 import torch
 
-from echo_npu.driver.command_device import CommandDevice
+from echo_npu.device import Device
 from echo_npu.errors import NpuOutOfMemoryError
-from echo_npu.spec.memory_map import MEMORY_REGIONS
 
 _SMALL: Final = 1 << 20
 _SMALL_UNIT: Final = 512
@@ -29,7 +28,7 @@ class CachingAllocator:
         index: of the device, for messages.
     """
 
-    def __init__(self, npu: CommandDevice, index: int) -> None:
+    def __init__(self, npu: Device, index: int) -> None:
         self._npu = npu
         self._index = index
         self._lock = threading.RLock()
@@ -154,8 +153,3 @@ class CachingAllocator:
             f"echo_npu:{self._index} is out of memory: tried to allocate {nbytes} bytes; tensors hold "
             f"{self._allocated} bytes; {regions}"
         )
-
-
-def capacity() -> int:
-    """Return the bytes of both regions."""
-    return sum(region.size for region in MEMORY_REGIONS.values())

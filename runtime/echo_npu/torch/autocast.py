@@ -59,7 +59,9 @@ _FLOAT32: Final = (
 )
 """The lists of CUDA's autocast, of operators that the device meets."""
 
-_KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_KEYS: Final = torch._C.DispatchKeySet(
+    torch._C.DispatchKey.AutocastPrivateUse1  # type: ignore[attr-defined]
+)
 
 
 def register(library: torch.library.Library, everything: torch.library.Library) -> None:

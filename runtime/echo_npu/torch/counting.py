@@ -26,8 +26,13 @@ class Profile:
 
     def add(self, name: str, cycles: int, nbytes: int, seconds: float) -> None:
         """Include one launch."""
-        launches, *before = self.rows.get(name, (0, 0, 0, 0.0))
-        self.rows[name] = (launches + 1, before[0] + cycles, before[1] + nbytes, before[2] + seconds)
+        launches, cycles_before, bytes_before, seconds_before = self.rows.get(name, (0, 0, 0, 0.0))
+        self.rows[name] = (
+            launches + 1,
+            cycles_before + cycles,
+            bytes_before + nbytes,
+            seconds_before + seconds,
+        )
 
 
 def count(name: str, where: int) -> None:

@@ -105,7 +105,10 @@ def configure(
     global _configured
     found = from_environment()
     wanted = Settings(
-        backend, found.config if config is None else config, found.devices if devices is None else devices, options
+        backend,
+        found.config if config is None else config,
+        found.devices if devices is None else devices,
+        options,
     )
     with _lock:
         if _open:

@@ -40,6 +40,7 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     """
     name = op._schema.name
     tensors = [each for each in _tensors([*args, *kwargs.values()]) if not each.is_cpu]
+    inputs = [each for each in _tensors(args) if not each.is_cpu]
     result = decomposed(op, args, kwargs)
     if result is not NotImplemented:
         return result
@@ -57,7 +58,7 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     index = _index(tensors, kwargs)
     device = opened(index)
     counting.count(name, counting.CPU)
-    debug.cpu(f"{name} {' '.join(str(tuple(each.shape)) for each in tensors)} {' '.join(types)}")
+    debug.cpu(f"{name} {' '.join(str(tuple(each.shape)) for each in inputs)} {' '.join(types)}")
     return _on_host(op, device, args, kwargs)
 
 
@@ -92,7 +93,7 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
         return value
 
     outs: dict[int, torch.Tensor] = {}
-    given = {}
+    given: dict[str, Any] = {}
     written = {each.name for each in op._schema.arguments if each.is_out}
     positional = [to_host(each) for each in args]
     for key, value in kwargs.items():

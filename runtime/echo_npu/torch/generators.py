@@ -4,17 +4,17 @@ from typing import Any, Final
 
 import torch
 
-_HostGenerator = torch._C.Generator
+_HostGenerator: Final[Any] = torch._C.Generator
 _defaults: Final[dict[int, torch.Generator]] = {}
 _seed: int | None = None
 
 
-class Generator(_HostGenerator):
+class Generator(_HostGenerator):  # type: ignore[misc]
     """`torch.Generator`, which also takes the device "echo_npu"."""
 
     _npu: torch.device | None
 
-    def __new__(cls, device: Any = "cpu") -> "Generator":
+    def __new__(cls, device: Any = "cpu") -> Any:
         """Make a generator; the numbers of one for echo_npu are drawn on the CPU."""
         wanted = torch.device(device)
         on_npu = wanted.type == "echo_npu"
@@ -25,7 +25,8 @@ class Generator(_HostGenerator):
     @property
     def device(self) -> torch.device:
         """The device whose tensors it fills."""
-        return super().device if self._npu is None else self._npu
+        given: torch.device = super().device
+        return given if self._npu is None else self._npu
 
 
 def host_generator(index: int, given: torch.Generator | None) -> torch.Generator:

@@ -1,7 +1,7 @@
 """Launch plans: the packets of an operator for one set of shapes, with gaps for addresses and numbers.
 
-A plan is made once: the operator's function is called with tensors at stand-in addresses on a device that only
-collects commands. Every launch then copies the packets and writes the true addresses into them.
+A plan is made once: the operator's function is called with tensors at stand-in addresses on a device that
+only collects commands. Every launch then copies the packets and writes the true addresses into them.
 """
 
 import bisect
@@ -25,8 +25,8 @@ Parameter: TypeAlias = float | np.uint32
 Build: TypeAlias = Callable[..., None]
 """`build(npu, outputs, inputs, params, *static)` executes the commands of an operator on `npu`.
 
-outputs and inputs are lists of DeviceTensors. The elements of params stand in for numbers of 32 bits that each
-launch chooses: they can only be parameters of vector programs. What is static may choose the commands.
+outputs and inputs are lists of DeviceTensors. The elements of params stand in for numbers of 32 bits that
+each launch chooses: they can only be parameters of vector programs. What is static may choose the commands.
 """
 
 _FIRST_ADDRESS: Final = 0x1000_0000

@@ -19,7 +19,7 @@ def device(index: int = 0) -> Device:
 
 @contextmanager
 def profile() -> Iterator[None]:
-    """Measure each launch inside the `with` block, for `report()`. Each waits for its end, so none overlap."""
+    """Measure each launch inside the `with` block, for `report()`. Launches do not overlap then."""
     found = [devices.opened(index) for index in range(devices.device_count())]
     for each in found:
         each.synchronize()

@@ -38,7 +38,9 @@ def from_environment() -> Settings:
 def checked(settings: Settings) -> Settings:
     """Return the settings; TypeError, ValueError or BackendError for those with which nothing can open."""
     if not isinstance(settings.devices, int) or isinstance(settings.devices, bool):
-        raise TypeError(f"devices is {settings.devices!r} ({type(settings.devices).__name__}); it is a number")
+        raise TypeError(
+            f"devices is {settings.devices!r} ({type(settings.devices).__name__}); it is a number"
+        )
     if not 1 <= settings.devices <= MAX_DEVICES:
         raise ValueError(f"devices is {settings.devices}; it must lie in 1..{MAX_DEVICES}")
     if settings.backend is not None:

@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -13,8 +13,8 @@ KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
 """What metadata kernels are called with."""
 
 _set: Final = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
-_empty: Final = torch._C._acc.create_empty_tensor
-_construct: Final = torch._C._construct_storage_from_data_pointer
+_empty: Final[Callable[..., torch.Tensor]] = torch._C._acc.create_empty_tensor
+_construct: Final[Callable[..., torch.UntypedStorage]] = torch._C._construct_storage_from_data_pointer
 
 
 class _Owner(weakref.ref[torch.UntypedStorage]):
@@ -122,7 +122,7 @@ def resize(
         return tensor
     strides = strides_of(size, memory_format)
     storage, offset = tensor.untyped_storage(), tensor.storage_offset()
-    needed = (offset + math.prod(size)) * tensor.dtype.itemsize if 0 not in size else 0
+    needed = (int(offset) + math.prod(size)) * tensor.dtype.itemsize if 0 not in size else 0
     if storage.nbytes() < needed:
         device = opened(tensor.device.index)
         larger = new_storage(device, needed)

@@ -11,7 +11,7 @@ SMALL_INTEGERS: Final = frozenset((torch.int32, torch.int16, torch.int8, torch.u
 """Integers of up to 32 bits, which the device adds, compares and combines bit by bit exactly."""
 
 CAST_FROM: Final = FLOATS | SMALL_INTEGERS
-CAST_TO: Final = FLOATS | {torch.int32}
+CAST_TO: Final = FLOATS | SMALL_INTEGERS
 """What `echo_npu.ops.cast` converts from and to."""
 
 WORDS: Final = {

@@ -17,7 +17,7 @@ DEVICE = "echo_npu"
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "ECHO_NPU_BACKEND": "cmodel", "OMP_NUM_THREADS": "1", **environment},
+        env={**os.environ, "ECHO_NPU_BACKEND": "cmodel", "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -136,11 +136,9 @@ def test_memory_is_counted_cached_and_given_back() -> None:
 
 def test_memory_spills_to_the_other_region_and_ends_with_an_error() -> None:
     torch.accelerator.empty_cache()
-    held = []
+    held = [torch.empty(60 << 20, dtype=torch.uint8, device=DEVICE) for _ in range(8)]
     with pytest.raises(torch.OutOfMemoryError, match=r"tried to allocate 62914560 bytes; tensors hold \d+"):
-        while True:
-            held.append(torch.empty(60 << 20, dtype=torch.uint8, device=DEVICE))
-    assert len(held) == 8
+        torch.empty(60 << 20, dtype=torch.uint8, device=DEVICE)
     assert len({each.data_ptr() >> 28 for each in held}) == 2
     held.clear()
     assert torch.ones(200 << 18, device=DEVICE)[-1].item() == 1.0

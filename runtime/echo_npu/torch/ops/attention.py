@@ -73,7 +73,7 @@ def _shares(
 
 def _grouped(npu: OpMethods, x: DeviceTensor, kv_heads: int) -> DeviceTensor:
     """Return float32 [N, kv_heads, group, T, D]."""
-    whole = npu.contiguous(widened(npu, x))
+    whole: DeviceTensor = npu.contiguous(widened(npu, x))
     return whole.reshape(x.shape[0], kv_heads, x.shape[1] // kv_heads, *x.shape[2:])
 
 

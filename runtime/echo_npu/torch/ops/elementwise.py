@@ -11,7 +11,16 @@ from echo_npu.ops.methods import OpMethods
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
-from echo_npu.torch.ops.common import Tensors, integers, is_npu, number_of, words
+from echo_npu.torch.ops.common import (
+    Tensors,
+    float_target,
+    integers,
+    is_npu,
+    narrowed,
+    number_of,
+    widened,
+    words,
+)
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS, WORDS
 from echo_npu.vector.kernels.math import power_parameters
 from echo_npu.vector.kernels.pointwise import pointwise
@@ -19,6 +28,7 @@ from echo_npu.vector.kernels.pointwise import pointwise
 _BITWISE: Final = frozenset(("and", "or", "xor", "not"))
 _COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _WIDE: Final = _BITWISE | _COMPARISONS | {"add", "sub", "neg"}
+_OVERLOADS: Final = {"bitwise": ("Tensor_out",), "clamp": ("out", "Tensor_out")}
 _SMALL: Final = _WIDE | {"mul", "minimum", "maximum", "abs"}
 
 
@@ -112,6 +122,8 @@ def apply(label: str, name: str, out: torch.Tensor, *operands: Any, common: torc
         launch(label, _small_build, (out,), tensors, (program, letters), [int(each) for each in numbers])
         return out
     if kind == torch.int64 and name in _WIDE:
+        if name == "neg":
+            name, letters, numbers = "sub", "ps", [0]
         halves = [part for each in numbers for part in (each & 0xFFFF_FFFF, each >> 32)]
         launch(label, _wide_build, (out,), tensors, (name, letters), halves)
         return out
@@ -129,7 +141,9 @@ def _floats(
 ) -> Any:
     for each in tensors:
         exact = each.dtype == kind or each.dtype == torch.bool
-        if not exact and not (kind == torch.float32 and (each.dtype in FLOATS or each.dtype in SMALL_INTEGERS)):
+        if not exact and not (
+            kind == torch.float32 and (each.dtype in FLOATS or each.dtype in SMALL_INTEGERS)
+        ):
             return NotImplemented
     if out.dtype not in FLOATS and out.dtype != torch.bool:
         return NotImplemented
@@ -224,7 +238,9 @@ def power(x: torch.Tensor, exponent: Any, *, out: torch.Tensor) -> Any:
     number = float(exponent)
     if number == 0.0:
         return apply("aten::pow", "one", out, x)
-    name = {-1.0: "reciprocal", 0.5: "sqrt", 1.0: "mov", 2.0: "square", 3.0: "cube", -0.5: "rsqrt"}.get(number)
+    name = {-1.0: "reciprocal", 0.5: "sqrt", 1.0: "mov", 2.0: "square", 3.0: "cube", -0.5: "rsqrt"}.get(
+        number
+    )
     if name is not None:
         return apply("aten::pow", name, out, x)
     if math.isnan(number) or not out.numel():
@@ -276,9 +292,7 @@ for _op, _program in {
 
         return kernel
 
-    for _kind in {"bitwise_and": ("Tensor_out",), "bitwise_or": ("Tensor_out",), "bitwise_xor": ("Tensor_out",)}.get(
-        _op, ("out", "Tensor_out") if _op.startswith("clamp") else ("out",)
-    ):
+    for _kind in _OVERLOADS.get(_op.partition("_")[0], ("out",)):
         native(f"{_op}.{_kind}")(_binary(_program, f"aten::{_op}"))
 
 for _op in sorted(_COMPARISONS):
@@ -348,7 +362,9 @@ def lerp(x: torch.Tensor, y: torch.Tensor, weight: Any, *, out: torch.Tensor) ->
 
 
 @native("threshold_backward.grad_input")
-def threshold_backward(grad: torch.Tensor, x: torch.Tensor, threshold: Any, *, grad_input: torch.Tensor) -> Any:
+def threshold_backward(
+    grad: torch.Tensor, x: torch.Tensor, threshold: Any, *, grad_input: torch.Tensor
+) -> Any:
     if grad_input.dtype not in FLOATS:
         return NotImplemented
     return apply("aten::threshold_backward", "threshold_backward", grad_input, grad, x, float(threshold))
@@ -388,11 +404,7 @@ def _gradient(name: str, grad: torch.Tensor, x: torch.Tensor, grad_input: torch.
     return grad_input
 
 
-def _gradient_build(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], name: str
-) -> None:
-    from echo_npu.torch.ops.common import float_target, narrowed, widened
-
+def _gradient_build(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], name: str) -> None:
     target = float_target(npu, outputs[0])
     grad, x = (widened(npu, each) for each in inputs)
     if name == "silu_backward":

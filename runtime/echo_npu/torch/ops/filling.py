@@ -59,9 +59,7 @@ def zero_(x: torch.Tensor) -> Any:
     return fill_(x, 0)
 
 
-def _where(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], letters: str
-) -> None:
+def _where(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], letters: str) -> None:
     """Choose bits by a condition: inputs are the condition and the tensors, params words of the numbers."""
     condition, *tensors = inputs
     outs = _parts(outputs[0])
@@ -128,9 +126,7 @@ def masked_fill_(x: torch.Tensor, mask: torch.Tensor, value: Any) -> Any:
     return choose("aten::masked_fill_", mask, value, x, x)
 
 
-def _arange(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], kind: str
-) -> None:
+def _arange(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], kind: str) -> None:
     """Write start + i * step; params are the two, as float32 or int32."""
     from echo_npu.ops.rows import last_axis_commands
     from echo_npu.torch.ops.common import float_target, narrowed, store_int64
@@ -154,7 +150,11 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
     if out.dtype not in FLOATS and out.dtype not in (torch.int64, torch.int32):
         return NotImplemented
     whole = out.dtype not in FLOATS
-    if not step or (end - start) / step < 0 or (whole and not all(isinstance(n, int) for n in (start, end, step))):
+    if (
+        not step
+        or (end - start) / step < 0
+        or (whole and not all(isinstance(n, int) for n in (start, end, step)))
+    ):
         return NotImplemented
     count = -int(-(end - start) // step)
     if whole and max(abs(start), abs(end), abs(step)) >= 2**31 - 1:
@@ -167,9 +167,7 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
     return out
 
 
-def _triangle(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], upper: bool
-) -> None:
+def _triangle(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], upper: bool) -> None:
     from echo_npu.ops.rows import last_axis_commands
     from echo_npu.vector.kernels.counting import triangle
 
@@ -197,5 +195,3 @@ def tril(x: torch.Tensor, diagonal: int = 0, *, out: torch.Tensor) -> Any:
 @native("triu.out")
 def triu(x: torch.Tensor, diagonal: int = 0, *, out: torch.Tensor) -> Any:
     return _tri("aten::triu", x, diagonal, out, True)
-
-

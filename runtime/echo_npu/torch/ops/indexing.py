@@ -16,7 +16,7 @@ from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.devices import opened
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch, mixed
-from echo_npu.torch.ops.common import Tensors, int32_indices, integers, narrowed, float_target, widened
+from echo_npu.torch.ops.common import Tensors, float_target, int32_indices, integers, narrowed, widened
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS
 from echo_npu.vector.kernels.counting import counting
@@ -145,7 +145,9 @@ def _in_range(npu: OpMethods, number: DeviceTensor, size: int) -> DeviceTensor:
 
 
 @native("gather.out")
-def gather(x: torch.Tensor, dim: int, index: torch.Tensor, *, sparse_grad: bool = False, out: torch.Tensor) -> Any:
+def gather(
+    x: torch.Tensor, dim: int, index: torch.Tensor, *, sparse_grad: bool = False, out: torch.Tensor
+) -> Any:
     if index.is_cpu:
         raise mixed([x, index])
     if index.dtype not in _INDICES or not x.dim() or not x.numel() or x.numel() >= 2**31:
@@ -194,13 +196,13 @@ def embedding_dense_backward(
     out = like(grad, (num_weights, grad.shape[-1]))
     if out.numel():
         static = (int(num_weights),)
-        launch("aten::embedding_dense_backward", _embedded, (out,), (grad, indices), static, [int(padding_idx)])
+        launch(
+            "aten::embedding_dense_backward", _embedded, (out,), (grad, indices), static, [int(padding_idx)]
+        )
     return out
 
 
-def _embedded(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], count: int
-) -> None:
+def _embedded(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], count: int) -> None:
     """Add each row of the gradient to its row of the table, in order: a product with 0 and 1."""
     grad, ids = inputs
     rows = npu.contiguous(widened(npu, grad)).reshape(-1, grad.shape[-1])

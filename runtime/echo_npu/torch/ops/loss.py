@@ -16,9 +16,7 @@ _NONE: Final = 0
 _MEAN: Final = 1
 
 
-def _forward(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], reduction: int
-) -> None:
+def _forward(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], reduction: int) -> None:
     out, total = outputs
     x = widened(npu, inputs[0])
     cols = x.shape[-1]
@@ -75,9 +73,7 @@ def nll_loss_forward(
     return output, total_weight
 
 
-def _backward(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], mean: bool
-) -> None:
+def _backward(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], mean: bool) -> None:
     out = outputs[0]
     cols = out.shape[-1]
     grad, total = widened(npu, inputs[0]), widened(npu, inputs[2])
@@ -127,5 +123,3 @@ def nll_loss_backward(
         [int(ignore_index)],
     )
     return grad_input
-
-

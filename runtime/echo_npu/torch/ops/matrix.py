@@ -53,9 +53,7 @@ def dot(a: torch.Tensor, b: torch.Tensor) -> Any:
     return torch.mm(a[None, :], b[:, None]).reshape(())
 
 
-def _added(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], scaled: bool
-) -> None:
+def _added(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], scaled: bool) -> None:
     """Compute `beta * bias + alpha * a @ b`; params are alpha and beta if `scaled`."""
     from echo_npu.ops.broadcast import compute
     from echo_npu.vector.kernels.pointwise import pointwise
@@ -92,9 +90,20 @@ def _added(
 def addmm(
     bias: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1, out: torch.Tensor
 ) -> Any:
+    if not beta and alpha == 1:
+        return matmul(a, b, out=out)
     if not _suits(a, b, out) or not is_npu(bias) or bias.dtype != out.dtype or not beta:
         return NotImplemented
     scaled = alpha != 1 or beta != 1
     params = [float(alpha), float(beta)] if scaled else []
     launch("aten::addmm", _added, (out,), (bias, a, b), (scaled,), params)
     return out
+
+
+@native("addmv.out")
+def addmv(
+    bias: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1, out: torch.Tensor
+) -> Any:
+    column = bias[:, None] if bias.dim() else bias
+    made = addmm(column, a, b[:, None], beta=beta, alpha=alpha, out=out[:, None])
+    return made if made is NotImplemented else out

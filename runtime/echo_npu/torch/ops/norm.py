@@ -23,7 +23,8 @@ from echo_npu.vector.kernels.pointwise import pointwise
 
 def _rows(npu: OpMethods, x: DeviceTensor, cols: int) -> DeviceTensor:
     """Return float32 [rows, cols]."""
-    return npu.contiguous(widened(npu, x)).reshape(-1, cols)
+    whole: DeviceTensor = npu.contiguous(widened(npu, x))
+    return whole.reshape(-1, cols)
 
 
 def _forward(

@@ -55,5 +55,3 @@ def fused_adamw(
         values += [(1 - beta2**step) ** -0.5, eps, lr / (1 - beta1**step)]
         launch("aten::_fused_adamw_", _adamw, (param, mean, square), (grad,), (), values)
     return None
-
-

@@ -165,12 +165,16 @@ def max_pool2d_with_indices_backward(
 
 
 def _average(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], kernel: Pair, steps: Pair, edges: Pair
+    npu: OpMethods,
+    outputs: Tensors,
+    inputs: Tensors,
+    params: list[Any],
+    kernel: Pair,
+    steps: Pair,
+    edges: Pair,
 ) -> None:
     target = float_target(npu, outputs[0])
-    npu.avg_pool2d(
-        _images(widened(npu, inputs[0])), kernel, stride=steps, padding=edges, out=_images(target)
-    )
+    npu.avg_pool2d(_images(widened(npu, inputs[0])), kernel, stride=steps, padding=edges, out=_images(target))
     narrowed(npu, target, outputs[0])
 
 

@@ -156,7 +156,12 @@ def argmax(x: torch.Tensor, dim: Any = None, keepdim: bool = False, *, out: torc
 
 @native("max.dim_max")
 def max_dim(
-    x: torch.Tensor, dim: int, keepdim: bool = False, *, max: torch.Tensor, max_values: torch.Tensor  # noqa: A002
+    x: torch.Tensor,
+    dim: int,
+    keepdim: bool = False,
+    *,
+    max: torch.Tensor,
+    max_values: torch.Tensor,
 ) -> Any:
     if x.dtype not in FLOATS or not x.numel() or max_values.dtype != torch.int64:
         return NotImplemented
@@ -194,7 +199,13 @@ def _norm(
 
 @native("linalg_vector_norm.out")
 def vector_norm(
-    x: torch.Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: torch.Tensor  # noqa: A002
+    x: torch.Tensor,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: torch.Tensor,
 ) -> Any:
     if x.dtype not in FLOATS or float(ord) not in (1.0, 2.0, float("inf")) or not x.numel() or not x.dim():
         return NotImplemented

@@ -39,6 +39,7 @@ FROM: Final[dict[str, Conversion]] = {
 }
 """From the bits of an element, as a stream brings them, to float32; dst is a register."""
 
+
 def _truth(b: Builder, dst: Operand, x: Operand) -> None:
     t = b.vector()
     b.shl(t, x, 1)  # without its sign, -0 is false

@@ -1,4 +1,4 @@
-"""Elementwise programs on elements of any type: floats are computed in float32, with one rounding at the end."""
+"""Elementwise programs on elements of any type: floats are computed in float32, with one rounding."""
 
 from collections.abc import Callable
 from functools import cache

@@ -99,7 +99,7 @@ def configure(
         options: of the backend, as for `echo_npu.open`.
 
     Raises:
-        RuntimeError: a device is open already.
+        RuntimeError: a device is open already, with other settings.
         BackendError, TypeError, ValueError: no such backend, or a wrong value.
     """
     global _configured
@@ -111,7 +111,7 @@ def configure(
         options,
     )
     with _lock:
-        if _open:
+        if _open and wanted != settings():
             raise RuntimeError("configure() comes before the first tensor: the device is open already")
         _configured = checked(wanted)
 

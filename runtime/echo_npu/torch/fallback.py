@@ -50,7 +50,7 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     policy = fallback_policy()
     if policy == "error":
         raise NotNativeError(
-            f"{name} of {', '.join(types) or 'no tensor'} would run on the CPU, and ECHO_NPU_FALLBACK is error"
+            f"{name} of {', '.join(types) or 'no tensor'} would run on the CPU: ECHO_NPU_FALLBACK is error"
         )
     if policy == "warn" and name not in _warned:
         _warned.add(name)

@@ -92,8 +92,9 @@ def launch(
 def mixed(tensors: Sequence[torch.Tensor]) -> MixedDevicesError:
     """Return the error of operands on different devices, which it names."""
     found = sorted({str(tensor.device) for tensor in tensors})
+    named = " and ".join(found)
     return MixedDevicesError(
-        f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(found)}!"
+        f"Expected all tensors to be on the same device, but found at least two devices, {named}!"
     )
 
 

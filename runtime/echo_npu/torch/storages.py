@@ -14,7 +14,7 @@ KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
 
 _set: Final = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
 _empty: Final[Callable[..., torch.Tensor]] = torch._C._acc.create_empty_tensor
-_construct: Final[Callable[..., torch.UntypedStorage]] = torch._C._construct_storage_from_data_pointer
+_construct: Final[Callable[..., Any]] = torch._C._construct_storage_from_data_pointer
 
 
 class _Owner(weakref.ref[torch.UntypedStorage]):
@@ -37,9 +37,10 @@ def _released(owner: weakref.ref[torch.UntypedStorage]) -> None:
 def new_storage(device: OpenDevice, nbytes: int) -> torch.UntypedStorage:
     """Return a storage of `nbytes` bytes with undefined content; torch.OutOfMemoryError."""
     if not nbytes:
-        return _construct(0, device.device, 0)
+        empty: torch.UntypedStorage = _construct(0, device.device, 0)
+        return empty
     address = device.allocator.allocate(nbytes)
-    storage = _construct(address, device.device, nbytes)
+    storage: torch.UntypedStorage = _construct(address, device.device, nbytes)
     owner = _Owner(storage, _released)
     owner.address, owner.device = address, device
     _owners[device.index, address] = owner

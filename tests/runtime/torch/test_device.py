@@ -42,7 +42,8 @@ def test_importing_the_runtime_does_not_import_torch() -> None:
 def test_configure_comes_first() -> None:
     torch.ones(1, device=DEVICE)
     with pytest.raises(RuntimeError, match="before the first tensor"):
-        echo_npu.torch.configure(backend="cmodel")
+        echo_npu.torch.configure(backend="cmodel", config="small")
+    echo_npu.torch.configure(backend="cmodel", config="default")
 
 
 @pytest.mark.parametrize(("devices", "error"), [(0, ValueError), (99, ValueError), ("2", TypeError)])

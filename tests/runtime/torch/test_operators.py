@@ -12,11 +12,11 @@ from tests.runtime.torch.comparison import check, check_gradients
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
+FUNCTIONS = (torch.neg, torch.abs, torch.exp, torch.sin, torch.cos, torch.tanh, torch.sigmoid, torch.relu)
+ROUNDINGS = (torch.floor, torch.ceil, torch.trunc, torch.round, torch.sign)
 UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    name: getattr(torch, name)
-    for name in (
-        ["neg", "abs", "exp", "sin", "cos", "tanh", "sigmoid", "relu", "isnan", "floor", "ceil", "trunc", "round", "sign", "reciprocal", "square"]
-    )
+    function.__name__: function
+    for function in (*FUNCTIONS, *ROUNDINGS, torch.isnan, torch.reciprocal, torch.square)
 } | {
     "sqrt": lambda x: x.abs().sqrt(),
     "rsqrt": lambda x: (x.abs() + 1).rsqrt(),

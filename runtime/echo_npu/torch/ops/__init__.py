@@ -17,6 +17,7 @@ def load() -> None:
         "norm",
         "optimizers",
         "pool",
+        "recurrent",
         "reductions",
         "softmax",
     ):

@@ -59,11 +59,7 @@ def _shares(
     for each in mask:
         heads = each.shape[-3] if each.ndim > 2 else 1
         whole = each.broadcast_to(scores.shape[0], heads, *scores.shape[-2:])
-        if heads == 1:
-            whole = whole[:, :, None]
-        else:
-            whole = npu.contiguous(whole).reshape(*scores.shape)
-        given.append(whole)
+        given.append(whole[:, :, None] if heads == 1 else npu.contiguous(whole).reshape(*scores.shape))
     params: list[Any] = [np.float32(scale)]
     if causal:
         params.append(np.int32(0))  # PyTorch aligns the first query with the first key

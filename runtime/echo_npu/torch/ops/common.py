@@ -27,7 +27,7 @@ def number_of(value: Any) -> Any:
 
 
 def is_npu(value: Any) -> bool:
-    """Return whether a value is a tensor of a device; MixedDevicesError for one of the CPU with dimensions."""
+    """Return whether a value is a tensor of a device; MixedDevicesError for one of the CPU."""
     if not isinstance(value, torch.Tensor):
         return False
     if value.is_cpu:

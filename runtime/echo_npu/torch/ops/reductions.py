@@ -160,7 +160,7 @@ def max_dim(
     dim: int,
     keepdim: bool = False,
     *,
-    max: torch.Tensor,
+    max: torch.Tensor,  # noqa: A002  (PyTorch's name)
     max_values: torch.Tensor,
 ) -> Any:
     if x.dtype not in FLOATS or not x.numel() or max_values.dtype != torch.int64:
@@ -200,7 +200,7 @@ def _norm(
 @native("linalg_vector_norm.out")
 def vector_norm(
     x: torch.Tensor,
-    ord: Any = 2,
+    ord: Any = 2,  # noqa: A002
     dim: Any = None,
     keepdim: bool = False,
     *,

@@ -84,10 +84,10 @@ def cast(source: str, target: str) -> Program:
     b = Builder(f"cast_{source}_{target}")
     x = b.stream(0)
     with b.chunks(advance=[x]):
-        if source in INTEGERS and target in INTEGERS:
-            load_integer(b, b.out if target != "bool" else (t := b.vector()), x, source)
-            if target == "bool":
-                b.sel(b.out, t, b.constant(1), 0)
+        if source in INTEGERS and target == "bool":
+            b.sel(b.out, x, b.constant(1), 0)
+        elif source in INTEGERS and target in INTEGERS:
+            load_integer(b, b.out, x, source)
         elif target == "float32" and source not in ("uint8", "bool"):
             FROM[source](b, b.out, x)
         elif source == "float32":

@@ -5,10 +5,10 @@
 
 from echo_npu.torch.counting import op_counts, reset_op_counts
 from echo_npu.torch.devices import configure
-from echo_npu.torch.fallback import NotNativeError
 from echo_npu.torch.launch import MixedDevicesError
 from echo_npu.torch.registration import register
 from echo_npu.torch.reporting import device, profile, report
+from echo_npu.torch.strictness import NotNativeError
 
 register()
 

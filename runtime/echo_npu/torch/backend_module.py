@@ -97,7 +97,7 @@ def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
     generators.default_generator(_number(device) or 0).set_state(state)
 
 
-class Stream:
+class NpuStream:
     """The one stream of a device: everything runs in order."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
@@ -111,38 +111,38 @@ class Stream:
         """Whether everything has run."""
         return devices.opened(self.device.index).stream.idle
 
-    def wait_event(self, event: "Event") -> None:
+    def wait_event(self, event: "NpuEvent") -> None:
         """Do nothing: what comes later runs later."""
 
-    def wait_stream(self, stream: "Stream") -> None:
+    def wait_stream(self, stream: "NpuStream") -> None:
         """Do as `wait_event`."""
 
-    def record_event(self, event: "Event | None" = None) -> "Event":
+    def record_event(self, event: "NpuEvent | None" = None) -> "NpuEvent":
         """Return an event at this place."""
-        made = Event() if event is None else event
+        made = NpuEvent() if event is None else event
         made.record(self)
         return made
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> "NpuStream":
         return self
 
     def __exit__(self, *error: object) -> None:
         pass
 
 
-class Event:
+class NpuEvent:
     """A place in a stream."""
 
     def __init__(self, enable_timing: bool = False, **others: Any) -> None:
         self._cycles = 0
 
-    def record(self, stream: Stream | None = None) -> None:
+    def record(self, stream: NpuStream | None = None) -> None:
         """Let everything run that was launched, and note the cycle."""
         place = devices.opened(None if stream is None else stream.device.index)
         place.synchronize()
         self._cycles = place.npu.counters()["cycles"]
 
-    def wait(self, stream: Stream | None = None) -> None:
+    def wait(self, stream: NpuStream | None = None) -> None:
         """Do nothing: everything before the event has run."""
 
     def query(self) -> bool:
@@ -152,14 +152,14 @@ class Event:
     def synchronize(self) -> None:
         """Do nothing: `record` has waited."""
 
-    def elapsed_time(self, end: "Event") -> float:
+    def elapsed_time(self, end: "NpuEvent") -> float:
         """Return the device's cycles between two events; 0.0 on a backend without cycles."""
         return float(end._cycles - self._cycles)
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: Any = None) -> NpuStream:
     """Return the stream of a device."""
-    return Stream(device)
+    return NpuStream(device)
 
 
 MODULE: Final = ModuleType("torch.echo_npu", __doc__)
@@ -174,6 +174,8 @@ for _name, _function in (
     ("default_stream", current_stream),
     ("get_amp_supported_dtype", lambda: [torch.bfloat16, torch.float16]),
     ("is_bf16_supported", lambda including_emulation=True: True),
+    ("Stream", NpuStream),
+    ("Event", NpuEvent),
     ("_lazy_init", lambda: None),
     ("init", lambda: None),
 ):
@@ -192,8 +194,6 @@ for _each in (
     empty_cache,
     get_rng_state,
     set_rng_state,
-    Stream,
-    Event,
     current_stream,
 ):
     setattr(MODULE, _each.__name__, _each)

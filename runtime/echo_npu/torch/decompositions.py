@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import torch
 
+from echo_npu.torch.strictness import NotNativeError, forbid
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
 
 _verdicts: Final[dict[tuple[Any, ...], bool]] = {}
@@ -43,8 +44,6 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
     The first call of an operator with some types decides for all later ones.
     """
-    from echo_npu.torch.fallback import NotNativeError, forbid
-
     schema = op._schema
     outs = [kwargs[each.name] for each in schema.arguments if each.is_out and each.name in kwargs]
     if outs:

@@ -1,6 +1,5 @@
 """Operators that the device does not have: their decomposition, else the CPU on the device's memory."""
 
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,21 +13,12 @@ from echo_npu.torch.devices import OpenDevice, opened
 from echo_npu.torch.launch import mixed
 from echo_npu.torch.settings import fallback_policy
 from echo_npu.torch.storages import empty_strided, strides_of, tensor_on
+from echo_npu.torch.strictness import NotNativeError, forbidden
 
 _INDEXING: Final = ("aten::index", "aten::_index_put_impl_", "aten::index_put", "aten::_unsafe_index")
 """Operators that take indices on the CPU."""
 
 _warned: Final[set[str]] = set()
-_thread = threading.local()
-
-
-class NotNativeError(RuntimeError):
-    """An operator would run on the CPU where that is not wanted."""
-
-
-def forbid(depth: int) -> None:
-    """Make fallbacks of this thread raise NotNativeError while the sum of all `depth` is above 0."""
-    _thread.forbidden = getattr(_thread, "forbidden", 0) + depth
 
 
 def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -44,7 +34,7 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     result = decomposed(op, args, kwargs)
     if result is not NotImplemented:
         return result
-    if getattr(_thread, "forbidden", 0):
+    if forbidden():
         raise NotNativeError(name)
     types = sorted({str(each.dtype)[6:] for each in tensors})
     policy = fallback_policy()
@@ -95,7 +85,8 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
     outs: dict[int, torch.Tensor] = {}
     given: dict[str, Any] = {}
     written = {each.name for each in op._schema.arguments if each.is_out}
-    positional = [to_host(each) for each in args]
+    listed = op._schema.arguments
+    positional = [to_host(_as_tensor(value, each)) for value, each in zip(args, listed, strict=False)]
     for key, value in kwargs.items():
         if key in written and isinstance(value, torch.Tensor):
             # It may be resized, which must not happen to device memory.
@@ -123,6 +114,12 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
         return value
 
     return back(result)
+
+
+def _as_tensor(value: Any, argument: Any) -> Any:
+    """Return a number that stands for a tensor as one: it comes to a kernel without its tensor."""
+    number = isinstance(value, (bool, int, float, complex))
+    return torch.tensor(value) if number and str(argument.type) in ("Tensor", "Optional[Tensor]") else value
 
 
 def _call(op: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

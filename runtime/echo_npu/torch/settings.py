@@ -41,14 +41,13 @@ def checked(settings: Settings) -> Settings:
         raise TypeError(
             f"devices is {settings.devices!r} ({type(settings.devices).__name__}); it is a number"
         )
-    if not 1 <= settings.devices <= MAX_DEVICES:
-        raise ValueError(f"devices is {settings.devices}; it must lie in 1..{MAX_DEVICES}")
+    if settings.devices != 1:
+        raise ValueError(
+            f"devices is {settings.devices}; PyTorch has one device written in Python, so it is 1"
+        )
     if settings.backend is not None:
         get_backend_class(settings.backend)
     return settings
-
-
-MAX_DEVICES: Final = 16
 
 
 def fallback_policy() -> str:

@@ -25,6 +25,7 @@ def test_results_of_several_kinds() -> None:
     for found, expected in zip(torch.sort(y, 1), torch.sort(x, 1), strict=True):
         assert torch.equal(found.cpu(), expected)
     assert torch.equal(torch.nonzero(y > 0.5).cpu(), torch.nonzero(x > 0.5))
+    assert torch.equal(y.copysign(-2.0).cpu(), x.copysign(-2.0))
     out = torch.empty(0, device=DEVICE)
     assert torch.equal(torch.lgamma(y, out=out).cpu(), torch.lgamma(x))
     assert out.shape == x.shape

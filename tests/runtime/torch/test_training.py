@@ -16,6 +16,10 @@ OPTIMIZERS: dict[str, Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]]
     "AdamW, fused": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, fused=True),
     "AdamW, foreach": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, foreach=True),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.01),
+    "Adam, fused": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.01, fused=True),
+    "SGD, fused": lambda parameters: torch.optim.SGD(
+        parameters, lr=0.02, momentum=0.9, weight_decay=0.01, nesterov=True, fused=True
+    ),
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9),
 }
 

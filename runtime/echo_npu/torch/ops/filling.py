@@ -7,11 +7,22 @@ import torch
 
 from echo_npu.ops.broadcast import compute, elementwise_commands
 from echo_npu.ops.methods import OpMethods
+from echo_npu.ops.rows import last_axis_commands
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
-from echo_npu.torch.ops.common import Tensors, integers, is_npu, number_of, words
+from echo_npu.torch.ops.common import (
+    Tensors,
+    float_target,
+    integers,
+    is_npu,
+    narrowed,
+    number_of,
+    store_int64,
+    words,
+)
 from echo_npu.torch.types import FLOATS
+from echo_npu.vector.kernels.counting import counting, triangle
 from echo_npu.vector.kernels.fill import fill
 from echo_npu.vector.kernels.pointwise import integer
 
@@ -128,10 +139,6 @@ def masked_fill_(x: torch.Tensor, mask: torch.Tensor, value: Any) -> Any:
 
 def _arange(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], kind: str) -> None:
     """Write start + i * step; params are the two, as float32 or int32."""
-    from echo_npu.ops.rows import last_axis_commands
-    from echo_npu.torch.ops.common import float_target, narrowed, store_int64
-    from echo_npu.vector.kernels.counting import counting
-
     out = outputs[0]
     if kind == "float":
         target = float_target(npu, out)
@@ -168,9 +175,6 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
 
 
 def _triangle(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], upper: bool) -> None:
-    from echo_npu.ops.rows import last_axis_commands
-    from echo_npu.vector.kernels.counting import triangle
-
     (source,), (target,) = (_parts(each) for each in (inputs[0], outputs[0]))
     if source.ptr == target.ptr:
         source = npu.copy(source)

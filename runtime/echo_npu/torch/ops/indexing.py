@@ -20,7 +20,7 @@ from echo_npu.torch.ops.common import Tensors, float_target, int32_indices, inte
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS
 from echo_npu.vector.kernels.counting import counting
-from echo_npu.vector.kernels.log_softmax import one_hot
+from echo_npu.vector.kernels.losses import one_hot
 
 _INDICES = (torch.int64, torch.int32)
 

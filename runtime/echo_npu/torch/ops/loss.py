@@ -10,7 +10,7 @@ from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors, float_target, int32_indices, narrowed, widened
 from echo_npu.torch.types import FLOATS
-from echo_npu.vector.kernels.log_softmax import picked, picked_backward
+from echo_npu.vector.kernels.losses import picked, picked_backward
 
 _NONE: Final = 0
 _MEAN: Final = 1

@@ -4,12 +4,14 @@ from typing import Any
 
 import torch
 
+from echo_npu.ops.broadcast import compute
 from echo_npu.ops.methods import OpMethods
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch, mixed
 from echo_npu.torch.ops.common import Tensors, float_target, is_npu, narrowed, widened
 from echo_npu.torch.types import FLOATS
+from echo_npu.vector.kernels.pointwise import pointwise
 
 
 def operand(npu: OpMethods, x: DeviceTensor) -> DeviceTensor:
@@ -55,9 +57,6 @@ def dot(a: torch.Tensor, b: torch.Tensor) -> Any:
 
 def _added(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], scaled: bool) -> None:
     """Compute `beta * bias + alpha * a @ b`; params are alpha and beta if `scaled`."""
-    from echo_npu.ops.broadcast import compute
-    from echo_npu.vector.kernels.pointwise import pointwise
-
     bias, a, b = inputs
     out = outputs[0]
     a, b = operand(npu, a), operand(npu, b)

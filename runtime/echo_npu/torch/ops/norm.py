@@ -17,7 +17,7 @@ from echo_npu.torch.ops.common import Tensors, float_target, narrowed, widened
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS
 from echo_npu.vector.kernels import reduce
-from echo_npu.vector.kernels.log_softmax import normalised_backward, rate
+from echo_npu.vector.kernels.losses import normalised_backward, rate
 from echo_npu.vector.kernels.pointwise import pointwise
 
 

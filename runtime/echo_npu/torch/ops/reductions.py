@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.rows import column_commands
 from echo_npu.torch.kernels import native
@@ -19,6 +20,7 @@ from echo_npu.torch.ops.common import (
 )
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
+from echo_npu.vector.kernels.losses import running_sum
 
 _EXACT = SMALL_INTEGERS - {torch.int32}
 """Integers that float32 holds."""
@@ -217,9 +219,6 @@ def vector_norm(
 
 
 def _cumsum(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], axis: int) -> None:
-    from echo_npu.ops.copy import copy_commands
-    from echo_npu.vector.kernels.log_softmax import running_sum
-
     x, out = inputs[0], outputs[0]
     order = [i for i in range(x.ndim) if i != axis]
     order.insert(max(len(order) - 1, 0), axis)

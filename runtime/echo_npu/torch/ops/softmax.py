@@ -12,7 +12,7 @@ from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors, float_target, narrowed, widened
 from echo_npu.torch.types import FLOATS
-from echo_npu.vector.kernels.log_softmax import log_softmax, log_softmax_backward
+from echo_npu.vector.kernels.losses import log_softmax, log_softmax_backward
 
 
 def _softmax(

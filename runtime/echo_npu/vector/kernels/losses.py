@@ -1,10 +1,10 @@
-"""Programs of log-softmax, its gradient, and the loss of picked elements."""
+"""Programs of log-softmax, losses, normalisation with given figures, and running sums."""
 
 from functools import cache
 from math import inf
 
 from echo_npu.vector.kernels.axes import Axis
-from echo_npu.vector.kernels.math import exp, log
+from echo_npu.vector.kernels.math import div, exp, log, rsqrt
 from echo_npu.vector.program import Builder, Program
 
 
@@ -99,8 +99,6 @@ def picked_backward(*, weighted: bool = False, mean: bool = False) -> Program:
     b.mov(target, b.stream(0))
     b.xor(share, b.stream(1), 0x8000_0000)
     if mean:
-        from echo_npu.vector.kernels.math import div
-
         div(b, share, share, b.stream(2))
     b.icmpeq(ignored, target, b.param(0))
     b.sel(target, ignored, -1, target)
@@ -129,8 +127,6 @@ def one_hot() -> Program:
 @cache
 def rate() -> Program:
     """s0 = x, s1 = its mean -> 1 / sqrt(mean((x - s1)^2) + p0); p1 is 1 / cols."""
-    from echo_npu.vector.kernels.math import rsqrt
-
     b = Builder("rate")
     axis = Axis(b)
     x, value = b.stream(0), b.vector()

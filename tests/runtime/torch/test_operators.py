@@ -91,6 +91,7 @@ INTEGER: dict[str, Callable[..., Any]] = {
     "sub": lambda x, y: x - y,
     "add a number": lambda x, y: x + 5,
     "neg": lambda x, y: -x,
+    "extremes": lambda x, y: (x.long().max(), x.long().min(), y[:3].long().max(), y[:1].long().min()),
     "compare": lambda x, y: ((x < y), (x <= y), (x > y), (x >= y), (x == x), (x != y), (x == 3)),
     "bitwise": lambda x, y: (x & y) | (x ^ ~y),
     "where": lambda x, y: torch.where(x < y, x, y),

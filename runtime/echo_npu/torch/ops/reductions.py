@@ -7,7 +7,7 @@ import torch
 
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.methods import OpMethods
-from echo_npu.ops.rows import column_commands
+from echo_npu.ops.rows import column_commands, line, row_commands, single
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import (
@@ -20,7 +20,9 @@ from echo_npu.torch.ops.common import (
 )
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
+from echo_npu.vector.command import MAX_SEGMENTS
 from echo_npu.vector.kernels.losses import running_sum
+from echo_npu.vector.kernels.wide import extreme
 
 _EXACT = SMALL_INTEGERS - {torch.int32}
 """Integers that float32 holds."""
@@ -97,13 +99,36 @@ def amin(x: torch.Tensor, dim: Any = (), keepdim: bool = False, *, out: torch.Te
     return _reduced("min", "aten::amin", x, dim, keepdim, out) if exact else NotImplemented
 
 
+def _extreme(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], op: str) -> None:
+    """Find the greatest ("max") or least ("min") of all int64 elements."""
+    whole = npu.contiguous(inputs[0]).reshape(-1)
+    count = whole.shape[0]
+    given = [line(each, (), count) for each in words(whole)]
+    for out, high in zip(words(outputs[0]), (False, True), strict=True):
+        program = extreme(op, high=high)
+        npu.execute(row_commands(npu, program, (), given, single(out, ()), cols=count))
+
+
+def _wide(label: str, x: torch.Tensor, op: str) -> Any:
+    """Reduce an int64 tensor to one element; NotImplemented if one row cannot hold it."""
+    if not 0 < x.numel() <= MAX_SEGMENTS:
+        return NotImplemented
+    out = like(x, ())
+    launch(label, _extreme, (out,), (x,), (op,))
+    return out
+
+
 @native("max")
 def max_all(x: torch.Tensor) -> Any:
+    if x.dtype == torch.int64:
+        return _wide("aten::max", x, "max")
     return amax(x, None, out=like(x, ())) if x.numel() else NotImplemented
 
 
 @native("min")
 def min_all(x: torch.Tensor) -> Any:
+    if x.dtype == torch.int64:
+        return _wide("aten::min", x, "min")
     return amin(x, None, out=like(x, ())) if x.numel() else NotImplemented
 
 

@@ -1,6 +1,7 @@
 """Operators that PyTorch's decomposition tables turn into operators of the device."""
 
 import threading
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -47,7 +48,7 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     schema = op._schema
     outs = [kwargs[each.name] for each in schema.arguments if each.is_out and each.name in kwargs]
     if outs:
-        plain = _functional(op)
+        plain = functional_overload(op)
         if plain is None:
             return NotImplemented
         names = {each.name for each in schema.arguments if each.is_out}
@@ -85,11 +86,14 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         _thread.depth -= 1
 
 
-def _functional(op: Any) -> Any:
-    """Return the overload without `out` of one that has it; None if there is none."""
+@cache
+def functional_overload(op: Any) -> Any:
+    """Return the overload with the same arguments but no `out`; None if there is none."""
     packet = getattr(torch.ops.aten, op._schema.name.removeprefix("aten::"))
-    overload = op._schema.overload_name
-    for name in (overload.removesuffix("_out"), "default"):
-        if name != overload and name in packet.overloads():
-            return getattr(packet, name)
+    wanted = [(each.name, str(each.type)) for each in op._schema.arguments if not each.is_out]
+    for name in packet.overloads():
+        found = getattr(packet, name)
+        given = [(each.name, str(each.type)) for each in found._schema.arguments]
+        if given == wanted and not found._schema.is_mutable:
+            return found
     return None

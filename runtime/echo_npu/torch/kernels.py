@@ -7,6 +7,7 @@ import torch
 
 from echo_npu import debug
 from echo_npu.torch import counting
+from echo_npu.torch.decompositions import functional_overload
 from echo_npu.torch.fallback import fallback
 from echo_npu.torch.storages import KEYS, metadata_kernel
 
@@ -41,8 +42,13 @@ def counted(name: str, function: Kernel) -> Kernel:
     """Return the kernel that counts a native operator, or falls back."""
     op = overload(name)
     label = op._schema.name
+    outs = tuple(each.name for each in op._schema.arguments if each.is_out)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        for out in outs:
+            if not kwargs[out].numel():
+                _resize(op, outs, args, kwargs)
+                break
         result = function(*args, **kwargs)
         if result is NotImplemented:
             return fallback(op, *args, **kwargs)
@@ -50,6 +56,28 @@ def counted(name: str, function: Kernel) -> Kernel:
         return result
 
     return kernel
+
+
+def _resize(op: Any, outs: tuple[str, ...], args: Any, kwargs: dict[str, Any]) -> None:
+    """Give empty outputs the shape of the result: who calls an operator with `out` need not have done it."""
+    plain = functional_overload(op)
+    if plain is None:
+        return
+
+    def meta(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        return [meta(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+    others = {key: meta(value) for key, value in kwargs.items() if key not in outs}
+    try:
+        result = plain(*(meta(each) for each in args), **others)
+    except (RuntimeError, NotImplementedError):
+        return  # the kernel says what is wrong
+    made = result if isinstance(result, (tuple, list)) else (result,)
+    for out, shown in zip(outs, made, strict=True):
+        if kwargs[out].shape != shown.shape:
+            kwargs[out].resize_(shown.shape)
 
 
 def view(name: str) -> Kernel:

@@ -32,6 +32,19 @@ def test_results_of_several_kinds() -> None:
     assert torch.equal(y.lgamma_().cpu(), torch.lgamma(x))
 
 
+def test_an_empty_out_takes_the_shape_of_the_result() -> None:
+    x = torch.rand(4, 6)
+    y = x.to(DEVICE)
+    for function in (torch.sum, torch.exp, torch.logsumexp, torch.softmax, torch.amax):
+        given = {"dim": 1} if function is not torch.exp else {}
+        out = torch.empty(0, device=DEVICE)
+        function(y, **given, out=out)
+        torch.testing.assert_close(out.cpu(), function(x, **given))
+    out = torch.empty(0, device=DEVICE)
+    torch.testing.assert_close(torch.mm(y, y.t(), out=out).cpu(), x @ x.t())
+    torch.testing.assert_close(y.logsumexp((0, 1)).cpu(), x.logsumexp((0, 1)))
+
+
 def test_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.rand(3, device=DEVICE)
     monkeypatch.setenv("ECHO_NPU_FALLBACK", "error")

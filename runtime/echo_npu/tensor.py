@@ -61,6 +61,15 @@ class _Block:
         return self._finalizer.alive
 
 
+class _Borrowed:
+    """Memory that belongs to somebody else, who keeps it allocated while views of it are used."""
+
+    alive = True
+
+    def free(self) -> None:
+        pass
+
+
 def _drop(device: weakref.ref[TensorDevice], ptr: int) -> None:
     target = device()
     if target is not None:
@@ -77,7 +86,7 @@ class DeviceTensor:
     def __init__(
         self,
         device: TensorDevice,
-        block: _Block,
+        block: _Block | _Borrowed,
         ptr: int,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
@@ -109,6 +118,23 @@ class DeviceTensor:
         strides = tuple(dtype.itemsize * math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
         ptr = device.malloc(dtype.itemsize * math.prod(sizes), region=region)
         return cls(device, _Block(device, ptr), ptr, sizes, strides, dtype)
+
+    @classmethod
+    def borrow(
+        cls,
+        device: TensorDevice,
+        ptr: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> DeviceTensor:
+        """Return a tensor over memory that belongs to the caller, who keeps it allocated; `free()` has no
+        effect.
+
+        Args:
+            ptr: physical address of the first element.  strides: bytes, none negative.
+        """
+        return cls(device, _Borrowed(), ptr, shape, strides, dtype)
 
     @property
     def ptr(self) -> int:

@@ -40,6 +40,11 @@ class CommandDevice(Locked, ABC):
         # Calls that finalizers ask for, each with an address. Finalizers run on any thread.
         self._dropped: deque[tuple[Callable[[int], None], int]] = deque()
 
+    @property
+    def hardware(self) -> HardwareDriver:
+        """The driver of the hardware, also while a recording's driver stands in for it."""
+        return self._hardware
+
     @contextmanager
     def driven_by(self, make_driver: Callable[[HardwareDriver], DeviceDriver]) -> Iterator[None]:
         """Use another driver until the `with` block ends; NpuRecordingError if one is in use already.

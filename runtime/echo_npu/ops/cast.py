@@ -15,15 +15,15 @@ from echo_npu.vector.kernels import cast as kernels
 
 
 def cast(device: CommandDevice, x: Any, dtype: DTypeLike | str, *, out: DeviceTensor | None = None) -> Any:
-    """Convert the elements to another type, through float32.
+    """Convert the elements to another type: between integers directly, else through float32.
 
     bfloat16 is the dtype of that name if the package ml_dtypes is installed, else its bits in uint16. A
     uint16 array counts as bfloat16.
 
     Args:
         x: float32, float16, bfloat16, int32, int16, int8, uint8 or bool.
-        dtype: float32, float16, bfloat16 or int32. To a float: nearest, ties to even. To int32: toward zero,
-            saturating, NaN is 0.
+        dtype: one of these. To a float: nearest, ties to even. To bool: whether it is not zero. To another
+            integer: from a float toward zero as int32, saturating, NaN is 0; of that the low bits.
         out: a DeviceTensor of that shape and dtype to write to.
 
     Returns: x's shape, that dtype; a DeviceTensor if `x` or `out` is one.

@@ -97,7 +97,7 @@ def test_views_and_out(npu: Device) -> None:
     ("x", "dtype", "error", "words"),
     [
         (np.zeros(3), np.float32, TypeError, ["float64", "float32", "one of"]),
-        (np.zeros(3, np.float32), np.int8, TypeError, ["float32", "int8", "one of"]),
+        (np.zeros(3, np.float32), np.int64, TypeError, ["float32", "int64", "one of"]),
         (3.0, np.float16, TypeError, ["float"]),
         (np.zeros((0, 3), np.float32), np.float16, ValueError, ["empty", "(0, 3)"]),
     ],
@@ -161,3 +161,17 @@ def test_what_is_refused_is_named(npu: Device) -> None:
     refuses(TypeError, r"float32.*float32", npu.dequantize, x, scales)
     refuses(ValueError, r"\(3, 5\).*\(5,\)", npu.dequantize, q, np.zeros(5, np.float32))
     refuses(ValueError, r"\(5, 3\).*\(3, 5\)", npu.dequantize, q, scales, out=npu.empty((5, 3)))
+
+
+@pytest.mark.parametrize("target", [np.int32, np.int16, np.int8, np.uint8, np.bool_])
+@pytest.mark.parametrize("source", [np.int32, np.int16, np.int8, np.uint8, np.bool_])
+def test_between_integers(npu: Device, source: Any, target: Any) -> None:
+    x = np.array([0, 1, 2, 127, 128, 255, 256, -1, -128, 2**24 + 1, -(2**31), 2**31 - 1]).astype(source)
+    assert np.array_equal(npu.cast(x, target), x.astype(target))
+
+
+@pytest.mark.parametrize("target", [np.int16, np.int8, np.uint8, np.bool_])
+def test_from_float32_to_small_integers(npu: Device, target: Any) -> None:
+    x = np.array([0.0, -0.0, 0.5, 1.9, 100.7, 3e-45], np.float32)
+    assert np.array_equal(npu.cast(x, target), x.astype(target))
+    assert npu.cast(np.array([np.nan, -2.0], np.float32), np.bool_).all()

@@ -35,22 +35,56 @@ FROM: Final[dict[str, Conversion]] = {
 }
 """From the bits of an element, as a stream brings them, to float32; dst is a register."""
 
+
+def _truth(b: Builder, dst: Operand, x: Operand) -> None:
+    t = b.vector()
+    b.shl(t, x, 1)  # without its sign, -0 is false
+    b.sel(dst, t, b.constant(1), 0)
+    b.free(t)
+
+
 TO: Final[dict[str, Conversion]] = {
     "float32": Builder.mov,
     "float16": Builder.f2h,
     "bfloat16": Builder.f2b,
     "int32": Builder.f2iz,
+    "int16": Builder.f2iz,
+    "int8": Builder.f2iz,
+    "uint8": Builder.f2iz,
+    "bool": _truth,
 }
-"""From float32 to the bits of an element."""
+"""From float32 to the bits of an element. Of an integer the low bits are stored."""
+
+INTEGERS: Final[dict[str, int | None]] = {
+    "int32": None,
+    "int16": None,
+    "int8": None,
+    "uint8": 0xFF,
+    "bool": 0xFF,
+}
+"""Integers, with the mask of those that a stream brings with a wrong sign."""
+
+
+def load_integer(b: Builder, dst: Operand, x: Operand, source: str) -> None:
+    """dst = the int32 of an integer element that a stream brings."""
+    mask = INTEGERS[source]
+    if mask is None:
+        b.mov(dst, x)
+    else:
+        b.and_(dst, x, mask)
 
 
 @cache
 def cast(source: str, target: str) -> Program:
-    """s0, of one type of FROM, to one of TO, through float32."""
+    """s0, of one type of FROM, to one of TO: between integers directly, else through float32."""
     b = Builder(f"cast_{source}_{target}")
     x = b.stream(0)
     with b.chunks(advance=[x]):
-        if target == "float32" and source not in ("uint8", "bool"):
+        if source in INTEGERS and target == "bool":
+            b.sel(b.out, x, b.constant(1), 0)
+        elif source in INTEGERS and target in INTEGERS:
+            load_integer(b, b.out, x, source)
+        elif target == "float32" and source not in ("uint8", "bool"):
             FROM[source](b, b.out, x)
         elif source == "float32":
             TO[target](b, b.out, x)

@@ -1,0 +1,99 @@
+"""Operators that PyTorch's decomposition tables turn into operators of the device."""
+
+import threading
+from functools import cache
+from typing import Any, Final
+
+import torch
+
+from echo_npu.torch.strictness import NotNativeError, forbid
+from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
+
+_verdicts: Final[dict[tuple[Any, ...], bool]] = {}
+_table: dict[Any, Any] | None = None
+_thread = threading.local()
+
+# They draw random numbers, or their decompositions are slower than the CPU by orders of magnitude.
+_EXCLUDED: Final = frozenset(
+    {
+        "aten::native_dropout",
+        "aten::bernoulli",
+        "aten::normal",
+        "aten::rrelu_with_noise",
+        "aten::rrelu_with_noise_functional",
+        "aten::exponential",
+        "aten::uniform",
+        "aten::_fused_dropout",
+        "aten::empty_like",
+        "aten::nonzero_static",
+    }
+)
+
+
+def table() -> dict[Any, Any]:
+    """Return PyTorch's table of all decompositions."""
+    global _table
+    if _table is None:
+        from torch._decomp import decomposition_table
+
+        _table = dict(decomposition_table)
+    return _table
+
+
+def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run an operator as its decomposition if all its parts are native; else return NotImplemented.
+
+    The first call of an operator with some types decides for all later ones.
+    """
+    schema = op._schema
+    outs = [kwargs[each.name] for each in schema.arguments if each.is_out and each.name in kwargs]
+    if outs:
+        plain = functional_overload(op)
+        if plain is None:
+            return NotImplemented
+        names = {each.name for each in schema.arguments if each.is_out}
+        result = decomposed(plain, args, {key: value for key, value in kwargs.items() if key not in names})
+        if result is NotImplemented:
+            return NotImplemented
+        results = result if isinstance(result, tuple) else (result,)
+        for out, value in zip(outs, results, strict=True):
+            if out.shape != value.shape:
+                out.resize_(value.shape)
+            out.copy_(value)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+    if schema.name in _EXCLUDED or schema.is_mutable or getattr(_thread, "depth", 0) > 4:
+        return NotImplemented
+    tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
+    if not tensors or not any(each.dtype in FLOATS or each.dtype in SMALL_INTEGERS for each in tensors):
+        return NotImplemented
+    key = (op, *(each.dtype for each in tensors), *(each.dim() for each in tensors))
+    verdict = _verdicts.get(key)
+    if verdict is False or op not in table():
+        return NotImplemented
+    _thread.depth = getattr(_thread, "depth", 0) + 1
+    forbid(1)
+    try:
+        result = table()[op](*args, **kwargs)
+        _verdicts[key] = True
+        return result
+    except Exception as error:
+        if not isinstance(error, NotNativeError) and verdict:
+            raise
+        _verdicts[key] = False
+        return NotImplemented
+    finally:
+        forbid(-1)
+        _thread.depth -= 1
+
+
+@cache
+def functional_overload(op: Any) -> Any:
+    """Return the overload with the same arguments but no `out`; None if there is none."""
+    packet = getattr(torch.ops.aten, op._schema.name.removeprefix("aten::"))
+    wanted = [(each.name, str(each.type)) for each in op._schema.arguments if not each.is_out]
+    for name in packet.overloads():
+        found = getattr(packet, name)
+        given = [(each.name, str(each.type)) for each in found._schema.arguments]
+        if given == wanted and not found._schema.is_mutable:
+            return found
+    return None

@@ -1,0 +1,51 @@
+"""Random draws: generators that are reproducible, whose numbers the host draws."""
+
+from typing import Any, Final
+
+import torch
+
+_HostGenerator: Final[Any] = torch._C.Generator
+_defaults: Final[dict[int, torch.Generator]] = {}
+_seed: int | None = None
+
+
+class Generator(_HostGenerator):  # type: ignore[misc]
+    """`torch.Generator`, which also takes the device "echo_npu"."""
+
+    _npu: torch.device | None
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        """Make a generator; the numbers of one for echo_npu are drawn on the CPU."""
+        wanted = torch.device(device)
+        on_npu = wanted.type == "echo_npu"
+        made = _HostGenerator.__new__(cls, torch.device("cpu") if on_npu else wanted)
+        made._npu = torch.device("echo_npu", wanted.index or 0) if on_npu else None
+        return made
+
+    @property
+    def device(self) -> torch.device:
+        """The device whose tensors it fills."""
+        given: torch.device = super().device
+        return given if self._npu is None else self._npu
+
+
+def host_generator(index: int, given: torch.Generator | None) -> torch.Generator:
+    """Return the generator that an operator draws from."""
+    return default_generator(index) if given is None else given
+
+
+def default_generator(index: int) -> torch.Generator:
+    """Return the generator of a device."""
+    if index not in _defaults:
+        _defaults[index] = Generator(torch.device("echo_npu", index))
+        if _seed is not None:
+            _defaults[index].manual_seed(_seed)
+    return _defaults[index]
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed the generators of all devices, also of those that are not open yet."""
+    global _seed
+    _seed = seed
+    for each in _defaults.values():
+        each.manual_seed(seed)

@@ -1,0 +1,24 @@
+"""The native operators, by their kind. Each module registers its own."""
+
+from importlib import import_module
+
+
+def load() -> None:
+    """Import all modules."""
+    for name in (
+        "attention",
+        "convolution",
+        "elementwise",
+        "filling",
+        "indexing",
+        "joining",
+        "loss",
+        "matrix",
+        "norm",
+        "optimizers",
+        "pool",
+        "recurrent",
+        "reductions",
+        "softmax",
+    ):
+        import_module(f"{__name__}.{name}")

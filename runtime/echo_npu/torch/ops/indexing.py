@@ -1,0 +1,224 @@
+"""Operators that choose elements by their numbers. The device checks the numbers, so these wait for it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from echo_npu.commands.packets import gather_command
+from echo_npu.driver.command_device import CommandDevice
+from echo_npu.errors import NpuDeviceError
+from echo_npu.ops.methods import OpMethods
+from echo_npu.ops.rows import last_axis_commands, line, row_commands, single
+from echo_npu.spec.status import ErrorCode
+from echo_npu.tensor import DeviceTensor
+from echo_npu.torch.devices import opened
+from echo_npu.torch.kernels import native
+from echo_npu.torch.launch import launch, mixed
+from echo_npu.torch.ops.common import Tensors, float_target, int32_indices, integers, narrowed, widened
+from echo_npu.torch.storages import like
+from echo_npu.torch.types import FLOATS
+from echo_npu.vector.kernels.counting import counting
+from echo_npu.vector.kernels.losses import one_hot
+
+_INDICES = (torch.int64, torch.int32)
+
+
+def checked(name: str, tensor: torch.Tensor) -> None:
+    """Wait for the device; IndexError if an index lay outside of its table."""
+    try:
+        opened(tensor.device.index).synchronize()
+    except NpuDeviceError as error:
+        if error.code != ErrorCode.BAD_INDEX:
+            raise
+        raise IndexError(f"{name}: an index is out of range") from None
+
+
+def gather_rows(
+    npu: CommandDevice, table: DeviceTensor, rows: DeviceTensor, target: DeviceTensor, count: int
+) -> None:
+    """Copy rows of a dense table of `count` rows, by dense int32 numbers, to a dense target."""
+    row_bytes = table.nbytes // count
+    npu.execute(
+        gather_command(table.ptr, rows.ptr, target.ptr, rows=rows.size, row_bytes=row_bytes, table_rows=count)
+    )
+
+
+def _select(
+    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], axis: int, wrap: bool
+) -> None:
+    """Take rows along an axis: out has the indices' axes in its place."""
+    table, ids = inputs
+    out = outputs[0]
+    count = table.shape[axis]
+    order = [axis, *(i for i in range(table.ndim) if i != axis)]
+    source = npu.contiguous(table.transpose(*order))
+    rows = int32_indices(npu, ids, count if wrap else None)
+    shape = (*ids.shape, *source.shape[1:])
+    back = [*range(ids.ndim, ids.ndim + axis), *range(ids.ndim), *range(ids.ndim + axis, len(shape))]
+    plain = axis == 0 and out.is_contiguous
+    target = out if plain else npu.empty(shape, out.dtype)
+    gather_rows(npu, source, rows, target, count)
+    if not plain:
+        npu.copy(target.transpose(*back), out=out)
+
+
+def select(label: str, table: torch.Tensor, ids: torch.Tensor, axis: int, *, wrap: bool) -> Any:
+    """Return a new tensor of the rows that `ids` names along an axis."""
+    if ids.is_cpu:
+        raise mixed([table, ids])
+    if ids.dtype not in _INDICES or not table.dim() or not table.numel():
+        return NotImplemented
+    out = like(table, (*table.shape[:axis], *ids.shape, *table.shape[axis + 1 :]))
+    if out.numel():
+        launch(label, _select, (out,), (table, ids), (axis, wrap))
+        checked(label, out)
+    return out
+
+
+@native("embedding")
+def embedding(
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    return select("aten::embedding", weight, indices, 0, wrap=False)
+
+
+@native("index_select")
+def index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
+    if not x.dim():
+        return NotImplemented
+    return select("aten::index_select", x, index.reshape(-1), dim % x.dim(), wrap=False)
+
+
+@native("index.Tensor")
+def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
+    axes = [i for i, each in enumerate(indices) if each is not None]
+    given = [each for each in indices if each is not None]
+    if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
+        return NotImplemented
+    moved = [each.to(x.device) if each.is_cpu else each for each in given]
+    if any(each.dtype not in _INDICES for each in moved) or not x.numel():
+        return NotImplemented
+    if len(axes) == 1:
+        return select("aten::index", x, moved[0], axes[0], wrap=True)
+    if axes[0] != 0 or max(x.shape) >= 2**31 or x.numel() >= 2**31:
+        return NotImplemented
+    shape = torch.broadcast_shapes(*(each.shape for each in moved))
+    out = like(x, (*shape, *x.shape[len(axes) :]))
+    if out.numel():
+        launch("aten::index", _several, (out,), (x, *(each.expand(shape) for each in moved)))
+        checked("aten::index", out)
+    return out
+
+
+def _several(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any]) -> None:
+    """Take elements by several indices, of the first axes."""
+    x, *ids = inputs
+    table = npu.contiguous(x)
+    place: DeviceTensor | None = None
+    for size, each in zip(x.shape, ids, strict=False):
+        number = _in_range(npu, int32_indices(npu, each, size), size)
+        if place is None:
+            place = number
+        else:
+            place = integers(npu, "linear", [place, number], params=[np.int32(size)], letters="sps")
+    assert place is not None
+    count = int(np.prod(x.shape[: len(ids)]))
+    out = outputs[0]
+    target = out if out.is_contiguous else npu.empty(out.shape, out.dtype)
+    gather_rows(npu, table, place, target, count)
+    if target is not out:
+        npu.copy(target, out=out)
+
+
+def _in_range(npu: OpMethods, number: DeviceTensor, size: int) -> DeviceTensor:
+    """Return the numbers; one outside of 0 .. size - 1 as one that is outside of every table."""
+    bad = integers(npu, "lt", [number], params=[np.int32(0)])
+    large = integers(npu, "ge", [number], params=[np.int32(size)])
+    wrong = integers(npu, "or", [bad, large])
+    return integers(npu, "where", [wrong, number], params=[np.int32(-(2**30))], letters="sps")
+
+
+@native("gather.out")
+def gather(
+    x: torch.Tensor, dim: int, index: torch.Tensor, *, sparse_grad: bool = False, out: torch.Tensor
+) -> Any:
+    if index.is_cpu:
+        raise mixed([x, index])
+    if index.dtype not in _INDICES or not x.dim() or not x.numel() or x.numel() >= 2**31:
+        return NotImplemented
+    if out.numel():
+        launch("aten::gather", _gather, (out,), (x, index), (dim % x.dim(),))
+        checked("aten::gather", out)
+    return out
+
+
+def _gather(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], axis: int) -> None:
+    x, ids = inputs
+    table = npu.contiguous(x)
+    place: DeviceTensor | None = None
+    for i, size in enumerate(x.shape):
+        if i == axis:
+            number = _in_range(npu, int32_indices(npu, ids), size)
+        else:
+            steps = npu.empty((ids.shape[i],), np.int32)
+            npu.execute(
+                last_axis_commands(npu, counting(whole=True), [], steps, params=[np.int32(0), np.int32(1)])
+            )
+            shape = [1] * ids.ndim
+            shape[i] = ids.shape[i]
+            number = steps.reshape(*shape)
+        if place is None:
+            place = number
+        else:
+            place = integers(npu, "linear", [place, number], params=[np.int32(size)], letters="sps")
+    assert place is not None
+    if place.shape != ids.shape:
+        place = npu.contiguous(place.broadcast_to(*ids.shape))
+    out = outputs[0]
+    target = out if out.is_contiguous else npu.empty(out.shape, out.dtype)
+    gather_rows(npu, table, npu.contiguous(place), target, table.size)
+    if target is not out:
+        npu.copy(target, out=out)
+
+
+@native("embedding_dense_backward")
+def embedding_dense_backward(
+    grad: torch.Tensor, indices: torch.Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Any:
+    if grad.dtype not in FLOATS or indices.dtype not in _INDICES or scale_grad_by_freq or not indices.numel():
+        return NotImplemented
+    out = like(grad, (num_weights, grad.shape[-1]))
+    if out.numel():
+        static = (int(num_weights),)
+        launch(
+            "aten::embedding_dense_backward", _embedded, (out,), (grad, indices), static, [int(padding_idx)]
+        )
+    return out
+
+
+def _embedded(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], count: int) -> None:
+    """Add each row of the gradient to its row of the table, in order: a product with 0 and 1."""
+    grad, ids = inputs
+    rows = npu.contiguous(widened(npu, grad)).reshape(-1, grad.shape[-1])
+    numbers = int32_indices(npu, ids).reshape(-1)
+    chosen = npu.empty((numbers.shape[0], count))
+    npu.execute(
+        row_commands(
+            npu,
+            one_hot(),
+            numbers.shape,
+            [single(numbers, numbers.shape, bcast=True)],
+            line(chosen, numbers.shape, count),
+            cols=count,
+            params=params,
+        )
+    )
+    target = float_target(npu, outputs[0])
+    npu.matmul(chosen, rows, trans_a=True, out=target)
+    narrowed(npu, target, outputs[0])

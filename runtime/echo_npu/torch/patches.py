@@ -1,0 +1,91 @@
+"""The places where PyTorch has no hook for a device written in Python."""
+
+from typing import Any, Final
+
+import torch
+
+from echo_npu.torch import devices, generators
+from echo_npu.torch.storages import new_storage
+
+_pinned: Final[set[int]] = set()
+"""Data pointers of host storages that were pinned."""
+
+
+def apply() -> None:
+    """Patch storages, generators and torch.accelerator."""
+    _storages()
+    torch.Generator = generators.Generator  # type: ignore[misc]
+    functions = torch._C
+    for name, function in (
+        ("_accelerator_getDeviceIndex", devices.current_index),
+        ("_accelerator_setDeviceIndex", devices.set_current),
+        ("_accelerator_synchronizeDevice", lambda index: devices.opened(_index(index)).synchronize()),
+        ("_accelerator_isAllocatorInitialized", lambda: True),
+        ("_accelerator_emptyCache", _empty_caches),
+        ("_accelerator_getDeviceStats", _nested_statistics),
+        ("_accelerator_getMemoryInfo", _memory_info),
+        ("_accelerator_resetPeakStats", lambda index: devices.opened(_index(index)).allocator.reset_peak()),
+        ("_accelerator_resetAccumulatedStats", lambda index: None),
+    ):
+        setattr(functions, name, function)
+    torch.accelerator.device_count = devices.device_count
+    # Without it, Module.to would replace parameters that an optimizer or a tied weight refers to.
+    torch.__future__.set_swap_module_params_on_conversion(True)
+
+
+def host_memory(library: torch.library.Library) -> None:
+    """Make `pin_memory` and `is_pinned` work: the device reaches all memory of the host alike."""
+    library.impl("_pin_memory", _pin, "CPU")
+    library.impl("is_pinned", _is_pinned, "CPU")
+
+
+def _pin(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
+    made = torch.empty_like(tensor).copy_(tensor)
+    _pinned.add(made.untyped_storage().data_ptr())
+    return made
+
+
+def _is_pinned(tensor: torch.Tensor, device: Any = None) -> bool:
+    return tensor.untyped_storage().data_ptr() in _pinned
+
+
+def _storages() -> None:
+    """Let `torch.UntypedStorage(n, device="echo_npu")` allocate on the device."""
+    plain = torch.UntypedStorage.__new__
+
+    def new(cls: type[torch.UntypedStorage], *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        wanted = None if device is None else torch.device(device)
+        if wanted is None or wanted.type != "echo_npu":
+            if wanted is not None:
+                kwargs["device"] = wanted
+            return plain(cls, *args, **kwargs)
+        nbytes = int(args[0]) if args else 0
+        return new_storage(devices.opened(wanted.index), nbytes)
+
+    torch.UntypedStorage.__new__ = new  # type: ignore[method-assign,assignment]
+
+
+def _index(index: int) -> int | None:
+    return None if index < 0 else index
+
+
+def _empty_caches() -> None:
+    for each in devices.all_open():
+        each.synchronize()
+        each.allocator.empty_cache()
+
+
+def _nested_statistics(index: int) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in devices.opened(_index(index)).allocator.statistics().items():
+        *path, last = name.split(".")
+        place = nested
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return nested
+
+
+def _memory_info(index: int) -> tuple[int, int]:
+    figures = devices.opened(_index(index)).npu.memory_statistics().values()
+    return sum(each.free for each in figures), sum(each.capacity for each in figures)

@@ -1,0 +1,74 @@
+"""Register the device with PyTorch, once a process."""
+
+from typing import Final
+
+import torch
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from echo_npu.torch import autocast, backend_module, copies, fallback, kernels, ops, patches, storages
+
+NAME: Final = "echo_npu"
+
+_VIEWS: Final = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
+_METADATA: Final = (
+    "set_.source_Storage",
+    "set_.source_Tensor",
+    "set_.source_Storage_storage_offset",
+    "is_set_to",
+)
+
+_libraries: list[torch.library.Library] = []
+
+
+class _Guard(torch._C._acc.DeviceGuard):
+    def type_(self) -> torch._C._autograd.DeviceType:  # type: ignore[override]
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+class _Hooks(torch._C._acc.PrivateUse1Hooks):
+    def has_primary_context(self, device_index: int) -> bool:
+        return True
+
+    def is_built(self) -> bool:
+        return True
+
+    def is_available(self) -> bool:
+        return True
+
+
+def register() -> None:
+    """Make `torch.device("echo_npu")` known. Idempotent."""
+    if _libraries:
+        return
+    aten = torch.library.Library("aten", "IMPL")
+    everything = torch.library.Library("_", "IMPL")
+    _libraries.extend([aten, everything])
+    _setup_privateuseone_for_python_backend(NAME, backend_module.MODULE, _Hooks(), _Guard())
+    patches.apply()
+    for name in _VIEWS:
+        aten.impl(name, kernels.view(name), "PrivateUse1")
+    for name in _METADATA:
+        aten.impl(name, _on_any_device(name), "PrivateUse1")
+    for name, function in (
+        ("empty.memory_format", storages.empty),
+        ("empty_strided", storages.empty_strided),
+        ("resize_", storages.resize),
+        ("set_", storages.set_empty),
+        ("_copy_from", copies.copy_from),
+        ("_copy_from_and_resize", copies.copy_from_and_resize),
+        ("_local_scalar_dense", copies.local_scalar),
+    ):
+        aten.impl(name, function, "PrivateUse1")
+    ops.load()
+    for name, function in kernels.natives.items():
+        aten.impl(name, kernels.counted(name, function), "PrivateUse1")
+    for key in ("Conjugate", "Negative"):
+        aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
+    patches.host_memory(aten)
+    autocast.register(aten, everything)
+    everything.fallback(fallback.fallback, "PrivateUse1")
+
+
+def _on_any_device(name: str) -> kernels.Kernel:
+    call = storages.metadata_kernel(name)
+    return lambda *args: call(storages.KEYS, *args)

@@ -1,0 +1,147 @@
+"""Tensors and storages whose data pointers are physical addresses of the device."""
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+
+from echo_npu.torch.devices import OpenDevice, opened
+
+KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
+"""What metadata kernels are called with."""
+
+_set: Final = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
+_empty: Final[Callable[..., torch.Tensor]] = torch._C._acc.create_empty_tensor
+_construct: Final[Callable[..., Any]] = torch._C._construct_storage_from_data_pointer
+
+
+class _Owner(weakref.ref[torch.UntypedStorage]):
+    """Frees a block when its storage is gone. Keeps itself alive until then."""
+
+    __slots__ = ("address", "device")
+    address: int
+    device: OpenDevice
+
+
+_owners: Final[dict[tuple[int, int], _Owner]] = {}
+
+
+def _released(owner: weakref.ref[torch.UntypedStorage]) -> None:
+    assert isinstance(owner, _Owner)
+    del _owners[owner.device.index, owner.address]
+    owner.device.allocator.free(owner.address)
+
+
+def new_storage(device: OpenDevice, nbytes: int) -> torch.UntypedStorage:
+    """Return a storage of `nbytes` bytes with undefined content; torch.OutOfMemoryError."""
+    if not nbytes:
+        empty: torch.UntypedStorage = _construct(0, device.device, 0)
+        return empty
+    address = device.allocator.allocate(nbytes)
+    storage: torch.UntypedStorage = _construct(address, device.device, nbytes)
+    owner = _Owner(storage, _released)
+    owner.address, owner.device = address, device
+    _owners[device.index, address] = owner
+    return storage
+
+
+def tensor_on(
+    storage: torch.UntypedStorage,
+    offset: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """Return a tensor over a storage; offset and strides count elements."""
+    made: torch.Tensor = _set(KEYS, _empty([0], dtype), storage, offset, size, stride)
+    return made
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """`aten::empty_strided`: a tensor with undefined content."""
+    kind = torch.get_default_dtype() if dtype is None else dtype
+    extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    nbytes = 0 if 0 in size else extent * kind.itemsize
+    target = opened(None if device is None else device.index)
+    return tensor_on(new_storage(target, nbytes), 0, size, stride, kind)
+
+
+def empty(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> torch.Tensor:
+    """`aten::empty.memory_format`: a tensor with undefined content."""
+    if layout not in (None, torch.strided):
+        raise NotImplementedError(f"echo_npu has no tensors of layout {layout}")
+    return empty_strided(size, strides_of(size, memory_format), dtype=dtype, device=device)
+
+
+def strides_of(size: Sequence[int], memory_format: torch.memory_format | None) -> tuple[int, ...]:
+    """Return the strides, in elements, of a dense tensor."""
+    order = list(range(len(size)))
+    if memory_format == torch.channels_last and len(size) == 4:
+        order = [0, 2, 3, 1]
+    elif memory_format == torch.channels_last_3d and len(size) == 5:
+        order = [0, 2, 3, 4, 1]
+    strides = [1] * len(size)
+    step = 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(size[axis], 1)
+    return tuple(strides)
+
+
+def like(tensor: torch.Tensor, size: Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Return a new contiguous tensor on the device of another one."""
+    kind = tensor.dtype if dtype is None else dtype
+    return empty_strided(size, strides_of(size, None), dtype=kind, device=tensor.device)
+
+
+def resize(
+    tensor: torch.Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
+) -> torch.Tensor:
+    """`aten::resize_`: give a tensor another shape; a storage that is too small is replaced by a larger one.
+
+    Other tensors on the old storage keep it.
+    """
+    if tuple(tensor.shape) == tuple(size) and memory_format is None:
+        return tensor
+    strides = strides_of(size, memory_format)
+    storage, offset = tensor.untyped_storage(), tensor.storage_offset()
+    needed = (int(offset) + math.prod(size)) * tensor.dtype.itemsize if 0 not in size else 0
+    if storage.nbytes() < needed:
+        device = opened(tensor.device.index)
+        larger = new_storage(device, needed)
+        if storage.nbytes():
+            device.synchronize()
+            memory, old, new = device.memory_as(torch.uint8), storage.data_ptr(), larger.data_ptr()
+            memory[new : new + storage.nbytes()] = memory[old : old + storage.nbytes()]
+        storage = larger
+    _set(KEYS, tensor, storage, offset, size, strides)
+    return tensor
+
+
+def set_empty(tensor: torch.Tensor) -> torch.Tensor:
+    """`aten::set_`: make a tensor empty."""
+    made: torch.Tensor = _set(KEYS, tensor, new_storage(opened(tensor.device.index), 0), 0, [0], [1])
+    return made
+
+
+def metadata_kernel(name: str) -> Any:
+    """Return ATen's CPU kernel of an operator that only reads shapes and storages, for any device."""
+    return torch.library.get_kernel(f"aten::{name}", "CPU").call_boxed

@@ -1,0 +1,51 @@
+"""The commands of a device in their order, submitted together."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from echo_npu.commands.packets import Command
+from echo_npu.device import Device
+from echo_npu.errors import NpuDeviceError
+
+_MOST_SLOTS: Final = 900
+"""Slots after which commands are submitted: they fit the ring of 1024."""
+
+
+class CommandStream:
+    """Collects commands and submits them with one doorbell, when a result is needed or the ring is full.
+
+    The caller holds the device's lock.
+    """
+
+    def __init__(self, npu: Device) -> None:
+        self._npu = npu
+        self._commands: list[Command] = []
+        self._slots = 0
+
+    def add(self, commands: Sequence[Command], slots: int) -> None:
+        """Append commands of so many slots."""
+        self._commands += commands
+        self._slots += slots
+        if self._slots > _MOST_SLOTS:
+            self.synchronize()
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was added has run."""
+        return not self._commands
+
+    def synchronize(self) -> None:
+        """Let everything run that was added.
+
+        Raises:
+            NpuDeviceError: a command failed. Those behind it are dropped; the device works again.
+        """
+        if not self._commands:
+            return
+        commands, self._commands, self._slots = self._commands, [], 0
+        try:
+            self._npu.submit_batch(commands)
+            self._npu.wait()
+        except NpuDeviceError:
+            self._npu.clear_error()
+            raise

@@ -1,0 +1,27 @@
+"""Element types, as PyTorch names them, by what the device does with them."""
+
+from typing import Final
+
+import torch
+
+FLOATS: Final = frozenset((torch.float32, torch.bfloat16, torch.float16))
+"""Floats that the device computes with, in float32."""
+
+SMALL_INTEGERS: Final = frozenset((torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool))
+"""Integers of up to 32 bits, which the device adds, compares and combines bit by bit exactly."""
+
+CAST_FROM: Final = FLOATS | SMALL_INTEGERS
+CAST_TO: Final = FLOATS | SMALL_INTEGERS
+"""What `echo_npu.ops.cast` converts from and to."""
+
+WORDS: Final = {
+    torch.float32: "float32",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+    torch.int32: "int32",
+    torch.int16: "int16",
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.bool: "bool",
+}
+"""The names that programs and `echo_npu.ops` use."""

@@ -1,0 +1,146 @@
+"""The device itself: registration, settings, errors, randomness, memory."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import echo_npu.torch
+from echo_npu.torch.settings import Settings, checked
+
+DEVICE = "echo_npu"
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "ECHO_NPU_BACKEND": "cmodel", "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_import_torch_is_enough() -> None:
+    done = run("import torch; print(torch.ones(2, device='echo_npu').sum().item())")
+    assert done.stdout.strip() == "2.0", done.stderr
+
+
+def test_a_wrong_environment_does_not_break_import_torch() -> None:
+    done = run("import torch; print(torch.ones(2).sum().item())", ECHO_NPU_DEVICES="many")
+    assert done.stdout.strip() == "2.0", done.stderr
+
+
+def test_importing_the_runtime_does_not_import_torch() -> None:
+    done = run("import sys, echo_npu; print('torch' in sys.modules)")
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_configure_comes_first() -> None:
+    torch.ones(1, device=DEVICE)
+    with pytest.raises(RuntimeError, match="before the first tensor"):
+        echo_npu.torch.configure(backend="cmodel", config="small")
+    echo_npu.torch.configure(backend="cmodel", config="default")
+
+
+@pytest.mark.parametrize(("devices", "error"), [(0, ValueError), (99, ValueError), ("2", TypeError)])
+def test_wrong_numbers_of_devices_are_refused(devices: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="devices"):
+        checked(Settings(devices=devices))  # type: ignore[arg-type]
+
+
+def test_the_accelerator() -> None:
+    accelerator = torch.accelerator.current_accelerator()
+    assert accelerator is not None
+    assert accelerator.type == DEVICE
+    assert torch.accelerator.device_count() == torch.echo_npu.device_count() == 1
+    assert torch.accelerator.current_device_index() == torch.echo_npu.current_device() == 0
+    stream, event = torch.echo_npu.Stream(), torch.echo_npu.Event()
+    x = torch.ones(3, device=DEVICE) + 1
+    assert not stream.query()
+    stream.record_event(event)
+    assert stream.query()
+    assert event.query()
+    torch.accelerator.synchronize()
+    assert x.device == torch.device(DEVICE, 0)
+
+
+MIXED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "add": lambda a, b: a + b,
+    "add, the other way": lambda a, b: b + a,
+    "matmul": lambda a, b: a @ b,
+    "in place": lambda a, b: b.add_(a),
+    "cat": lambda a, b: torch.cat([a, b]),
+    "where": lambda a, b: torch.where(b > 0, a, b),
+    "linear": torch.nn.functional.linear,
+    "fallback": lambda a, b: torch.atan2(b, a),
+    "embedding": lambda a, b: torch.nn.functional.embedding(torch.tensor([1]), b),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_operands_on_two_devices_are_refused(name: str) -> None:
+    a = torch.rand(3, 3) + 1
+    b = a.to(DEVICE)
+    with pytest.raises(RuntimeError, match="same device"):
+        MIXED[name](a, b)
+    assert torch.equal((b + b).cpu(), a + a)
+
+
+def test_unknown_devices_and_indices() -> None:
+    with pytest.raises(RuntimeError, match="no echo_npu:3"):
+        torch.empty(3, device="echo_npu:3")
+    table = torch.ones(4, 2, device=DEVICE)
+    for wrong in (4, -1, 2**32):
+        with pytest.raises(IndexError, match="out of range"):
+            torch.nn.functional.embedding(torch.tensor([0, wrong], device=DEVICE), table)
+    assert (table + 1).sum().item() == 16
+
+
+def test_draws_are_reproducible() -> None:
+    draws = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        draws.append(torch.randn(5, device=DEVICE).cpu())
+    assert torch.equal(*draws)
+    generator = torch.Generator(DEVICE)
+    assert generator.device.type == DEVICE
+    draws = [torch.rand(4, device=DEVICE, generator=generator.manual_seed(1)).cpu() for _ in range(2)]
+    assert torch.equal(*draws)
+    state = torch.echo_npu.get_rng_state()
+    draws = []
+    for _ in range(2):
+        torch.echo_npu.set_rng_state(state)
+        draws.append(torch.rand(4, device=DEVICE).cpu())
+    assert torch.equal(*draws)
+
+
+def test_memory_is_counted_cached_and_given_back() -> None:
+    torch.accelerator.empty_cache()
+    before = torch.accelerator.memory_allocated()
+    x = torch.empty(1 << 20, device=DEVICE)
+    assert torch.accelerator.memory_allocated() == before + (4 << 20)
+    address = x.data_ptr()
+    del x
+    assert torch.accelerator.memory_allocated() == before
+    reserved = torch.accelerator.memory_reserved()
+    assert reserved >= before + (4 << 20)
+    again = torch.empty(1 << 20, device=DEVICE)
+    assert again.data_ptr() == address
+    del again
+    torch.accelerator.empty_cache()
+    assert torch.accelerator.memory_reserved() <= reserved - (4 << 20)
+
+
+def test_memory_spills_to_the_other_region_and_ends_with_an_error() -> None:
+    torch.accelerator.empty_cache()
+    held = [torch.empty(60 << 20, dtype=torch.uint8, device=DEVICE) for _ in range(8)]
+    with pytest.raises(torch.OutOfMemoryError, match=r"tried to allocate 62914560 bytes; tensors hold \d+"):
+        torch.empty(60 << 20, dtype=torch.uint8, device=DEVICE)
+    assert len({each.data_ptr() >> 28 for each in held}) == 2
+    held.clear()
+    assert torch.ones(200 << 18, device=DEVICE)[-1].item() == 1.0
+    torch.accelerator.empty_cache()

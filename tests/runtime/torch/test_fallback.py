@@ -1,0 +1,101 @@
+"""What the device does not have, and how it says so."""
+
+import warnings
+
+import pytest
+import torch
+
+import echo_npu.torch
+from echo_npu.torch import NotNativeError
+
+DEVICE = "echo_npu"
+
+
+def test_an_operator_of_the_cpu_is_counted_and_right() -> None:
+    x = torch.rand(5)
+    assert torch.equal(torch.lgamma(x.to(DEVICE)).cpu(), torch.lgamma(x))
+    assert echo_npu.torch.op_counts()["aten::lgamma"] == {"npu": 0, "cpu": 1, "view": 0}
+    echo_npu.torch.reset_op_counts()
+    assert echo_npu.torch.op_counts() == {}
+
+
+def test_results_of_several_kinds() -> None:
+    x = torch.rand(4, 6)
+    y = x.to(DEVICE)
+    for found, expected in zip(torch.sort(y, 1), torch.sort(x, 1), strict=True):
+        assert torch.equal(found.cpu(), expected)
+    assert torch.equal(torch.nonzero(y > 0.5).cpu(), torch.nonzero(x > 0.5))
+    assert torch.equal(y.copysign(-2.0).cpu(), x.copysign(-2.0))
+    out = torch.empty(0, device=DEVICE)
+    assert torch.equal(torch.lgamma(y, out=out).cpu(), torch.lgamma(x))
+    assert out.shape == x.shape
+    assert torch.equal(y.lgamma_().cpu(), torch.lgamma(x))
+
+
+def test_an_empty_out_takes_the_shape_of_the_result() -> None:
+    x = torch.rand(4, 6)
+    y = x.to(DEVICE)
+    for function in (torch.sum, torch.exp, torch.logsumexp, torch.softmax, torch.amax):
+        given = {"dim": 1} if function is not torch.exp else {}
+        out = torch.empty(0, device=DEVICE)
+        function(y, **given, out=out)
+        torch.testing.assert_close(out.cpu(), function(x, **given))
+    out = torch.empty(0, device=DEVICE)
+    torch.testing.assert_close(torch.mm(y, y.t(), out=out).cpu(), x @ x.t())
+    torch.testing.assert_close(y.logsumexp((0, 1)).cpu(), x.logsumexp((0, 1)))
+
+
+def test_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.rand(3, device=DEVICE)
+    monkeypatch.setenv("ECHO_NPU_FALLBACK", "error")
+    with pytest.raises(NotNativeError, match="aten::digamma of float32"):
+        x.digamma()
+    assert (x + 1).shape == (3,)
+    monkeypatch.setenv("ECHO_NPU_FALLBACK", "warn")
+    with pytest.warns(UserWarning, match="aten::digamma of float32 runs on the CPU"):
+        x.digamma()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x.digamma()  # once is enough
+    monkeypatch.setenv("ECHO_NPU_FALLBACK", "sometimes")
+    with pytest.raises(ValueError, match="ECHO_NPU_FALLBACK"):
+        x.digamma()
+
+
+@pytest.mark.parametrize(
+    ("level", "tags"),
+    [(0, set()), (1, {"NPU", "CPU"}), (2, {"NPU", "CPU", "COPY"}), (3, {"NPU", "CPU", "COPY", "VIEW"})],
+)
+def test_debug_levels(
+    level: int, tags: set[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("ECHO_NPU_DEBUG_LEVEL", str(level))
+    x = torch.rand(3, 3).to(DEVICE)
+    (x.t() + x).lgamma().cpu()
+    lines = capfd.readouterr().err.splitlines()
+    assert {line[1 : line.index("]")] for line in lines if line.startswith("[")} == tags
+    if level:
+        assert "[CPU] aten::lgamma (3, 3) float32" in lines
+        assert "[NPU] aten::add (3, 3) (3, 3) -> (3, 3) float32" in lines
+
+
+def test_a_report_has_the_operators() -> None:
+    x = torch.rand(8, 8, device=DEVICE)
+    with echo_npu.torch.profile():
+        x @ x
+    rows = {line.split()[0]: line.split()[1:] for line in echo_npu.torch.report().splitlines()}
+    assert rows["operator"] == ["npu", "cpu", "view", "cycles", "bytes", "ms"]
+    assert rows["aten::mm"][:5] == ["1", "0", "0", "0", str(3 * 8 * 8 * 4)]
+    assert float(rows["aten::mm"][5]) > 0
+
+
+def test_decompositions_run_on_the_device() -> None:
+    x = torch.randn(4, 5)
+    y = x.to(DEVICE)
+    echo_npu.torch.reset_op_counts()
+    for function in (torch.nn.functional.leaky_relu, torch.nn.functional.hardswish, torch.nn.functional.glu):
+        given, expected = (y, x) if function is not torch.nn.functional.glu else (y[:, :4], x[:, :4])
+        torch.testing.assert_close(function(given).cpu(), function(expected), rtol=1e-5, atol=1e-6)
+    counts = echo_npu.torch.op_counts()
+    assert not [name for name, each in counts.items() if each["cpu"]]

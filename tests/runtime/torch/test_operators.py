@@ -1,0 +1,257 @@
+"""Native operators: equal to the CPU's, and nothing of them on the CPU."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from tests.runtime.torch.comparison import check, check_gradients
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
+
+FUNCTIONS = (torch.neg, torch.abs, torch.exp, torch.sin, torch.cos, torch.tanh, torch.sigmoid, torch.relu)
+ROUNDINGS = (torch.floor, torch.ceil, torch.trunc, torch.round, torch.sign)
+UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    function.__name__: function
+    for function in (*FUNCTIONS, *ROUNDINGS, torch.isnan, torch.reciprocal, torch.square)
+} | {
+    "sqrt": lambda x: x.abs().sqrt(),
+    "rsqrt": lambda x: (x.abs() + 1).rsqrt(),
+    "log": lambda x: (x.abs() + 1).log(),
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "gelu, tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "pow 1.7": lambda x: x.abs().pow(1.7),
+    "pow 3": lambda x: x.pow(3),
+    "pow 0": lambda x: x.pow(0),
+    "clamp": lambda x: x.clamp(-0.5, 0.5),
+    "clamp_min": lambda x: x.clamp_min(0.25),
+    "masked_fill": lambda x: x.masked_fill(x > 0, -1.5),
+    "where": lambda x: torch.where(x > 0, x, 0.0),
+    "tril": lambda x: x.tril(1),
+    "softmax": lambda x: x.softmax(0),
+    "log_softmax": lambda x: x.log_softmax(-1),
+    "sum": lambda x: x.sum(),
+    "sum of rows": lambda x: x.sum(1),
+    "mean of columns": lambda x: x.mean(0, keepdim=True),
+    "amax": lambda x: x.amax(1),
+    "norm": lambda x: x.norm(),
+    "cumsum": lambda x: x.cumsum(0),
+    "pad": lambda x: functional.pad(x, (1, 2), value=3.0),
+    "cat": lambda x: torch.cat([x, x.t().contiguous().t()], 1),
+    "stack": lambda x: torch.stack([x, x], 1),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_tensor(name: str, dtype: torch.dtype) -> None:
+    check(UNARY[name], torch.randn(9, 17).to(dtype), tolerance=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize(
+    "name", ["relu", "sigmoid", "tanh", "silu", "gelu", "gelu, tanh", "softmax", "log_softmax"]
+)
+def test_their_gradients(name: str) -> None:
+    check_gradients(UNARY[name], torch.randn(6, 11))
+
+
+BINARY: dict[str, Callable[..., torch.Tensor]] = {
+    "add": lambda x, y: x + y,
+    "add, scaled": lambda x, y: torch.add(x, y, alpha=2.5),
+    "add a number": lambda x, y: x + 2,
+    "rsub": lambda x, y: 1 - y,
+    "sub": lambda x, y: torch.sub(x, y, alpha=3),
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / (y.abs() + 1),
+    "maximum": torch.maximum,
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "addcmul": lambda x, y: torch.addcmul(x, x, y, value=0.5),
+    "addcdiv": lambda x, y: torch.addcdiv(x, x, y.abs() + 1, value=0.5),
+    "compare": lambda x, y: (x < y) & (x != y) | (x >= y),
+    "broadcast": lambda x, y: x[:, :1] + y[:1],
+    "transposed": lambda x, y: x.t() * y.t(),
+    "in place": lambda x, y: x.clone().mul_(3).add_(y, alpha=2),
+    "of a mask": lambda x, y: x * (y > 0),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_tensors(name: str, dtype: torch.dtype) -> None:
+    x, y = torch.randn(2, 9, 17).to(dtype)
+    check(BINARY[name], x, y, tolerance=TOLERANCE[dtype])
+
+
+INTEGER: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "add a number": lambda x, y: x + 5,
+    "neg": lambda x, y: -x,
+    "extremes": lambda x, y: (x.long().max(), x.long().min(), y[:3].long().max(), y[:1].long().min()),
+    "compare": lambda x, y: ((x < y), (x <= y), (x > y), (x >= y), (x == x), (x != y), (x == 3)),
+    "bitwise": lambda x, y: (x & y) | (x ^ ~y),
+    "where": lambda x, y: torch.where(x < y, x, y),
+    "fill": lambda x, y: x.masked_fill(x > y, 7),
+    "full": lambda x, y: torch.full_like(x, 9),
+    "cat": lambda x, y: torch.cat([x, y]),
+    "to float": lambda x, y: x.float(),
+    "to bool": lambda x, y: x.bool(),
+    "to int32": lambda x, y: (x + 1).int(),
+    "pad": lambda x, y: functional.pad(x, (2, 1), value=4),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("name", INTEGER)
+def test_integers_are_exact(name: str, dtype: torch.dtype) -> None:
+    limits = torch.iinfo(dtype)
+    corners = torch.tensor(
+        [0, 1, -1, 3, limits.min, limits.max, 2**24 + 1, -(2**24) - 1, 2**31 - 1, 2**30], dtype=dtype
+    )
+    x, y = (torch.randint(limits.min, limits.max, (40,), dtype=dtype) for _ in range(2))
+    x, y = torch.cat([x, corners, corners]), torch.cat([y, corners, corners.flip(0)])
+    check(INTEGER[name], x, y, tolerance=0.0)
+
+
+def test_small_integers() -> None:
+    x = torch.randint(-100, 100, (50,))
+    y = torch.randint(-(2**31), 2**31 - 1, (50,), dtype=torch.int32)
+    check(lambda y: y * y.flip(0), y, native=False)
+    check(lambda x: (x * x, x.abs(), torch.minimum(x, x.neg())), x.int())
+    for dtype in (torch.int8, torch.uint8, torch.int16):
+        check(lambda x: (x + x, x > 3, x.float(), x.long()), x.to(dtype))
+    check(lambda x: ((x > 0).sum(), (x > 0).any(), (x > -200).all(), (x > 0).cumsum(0), ~(x > 0)), x)
+    check(lambda x: (x.cumsum(0), x.long().cumsum(0)), x * 2**40)
+
+
+def test_positions() -> None:
+    x = torch.randn(7, 30)
+    x[2, 5] = x[2, 9] = 9.0
+    check(lambda x: (x.argmax(1), x.argmax(), x.argmax(0, keepdim=True), *x.max(0)), x)
+    check(lambda x: torch.arange(3, 40, 4, device=x.device), x)
+    check(lambda x: torch.arange(-3.0, 1.0, 0.25, device=x.device), x)
+    for steps in (0, 1, 2, 7):
+        check(lambda x, n: torch.linspace(-1.5, 4.0, n, device=x.device), x, steps, native=False)
+
+
+PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {
+    "mm": lambda x, y: x @ y.t(),
+    "mv": lambda x, y: x @ y[0],
+    "bmm": lambda x, y: torch.bmm(x.expand(3, 5, 8), y.expand(3, 5, 8).mT),
+    "addmm": lambda x, y: torch.addmm(y[:, 0], x, y.t()),
+    "addmm, scaled": lambda x, y: torch.addmm(x @ y.t(), x, y.t(), alpha=0.5, beta=2.0),
+    "linear": lambda x, y: functional.linear(x, y, y[:, 1]),
+    "strided": lambda x, y: x[:, ::2] @ y[:, ::2].t(),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name: str, dtype: torch.dtype) -> None:
+    x, y = torch.randn(2, 5, 8).to(dtype)
+    check(PRODUCTS[name], x, y, tolerance=max(TOLERANCE[dtype], 1e-4) * 2)
+
+
+def test_indexing() -> None:
+    x = torch.randn(8, 9)
+    ids = torch.randint(0, 8, (3, 5))
+    check_gradients(lambda w: functional.embedding(ids.to(w.device), w), x)
+    check(lambda x, i: x[i - 4], x, ids)
+    check(lambda x, i: x[:, i], x, ids)
+    check(lambda x, i: x[i, i - 7], x, ids)
+    check(lambda x, i: x.index_select(1, i[0]), x, ids)
+    check(lambda x, i: x.gather(1, i), x, ids)
+    check(lambda x, i: x.gather(0, i), x.to(torch.int64), ids)
+    with pytest.raises(IndexError):
+        x.to("echo_npu").gather(1, torch.tensor([[9]], device="echo_npu"))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy(reduction: str, weighted: bool) -> None:
+    targets = torch.randint(0, 11, (6,))
+    targets[2] = -100
+    weight = torch.rand(11) + 0.1 if weighted else None
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        given = None if weight is None else weight.to(x.device)
+        return functional.cross_entropy(x, targets.to(x.device), weight=given, reduction=reduction)
+
+    check_gradients(loss, torch.randn(6, 11))
+
+
+def test_norms() -> None:
+    x, weight, bias = torch.randn(4, 3, 16), torch.randn(16), torch.randn(16)
+    check_gradients(lambda x, w, b: functional.layer_norm(x, (16,), w, b), x, weight, bias)
+    check_gradients(lambda x: functional.layer_norm(x, (3, 16)), x)
+    check_gradients(lambda x, w: functional.rms_norm(x, (16,), w), x, weight)
+
+
+CONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "stride and padding": {"stride": 2, "padding": 1},
+    "dilation": {"dilation": 2, "padding": (2, 1)},
+    "groups": {"groups": 2},
+    "uneven": {"stride": (1, 3), "padding": (0, 2)},
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution(name: str) -> None:
+    options = CONVOLUTIONS[name]
+    x, bias = torch.randn(2, 4, 9, 8), torch.randn(6)
+    weight = torch.randn(6, 4 // options.get("groups", 1), 3, 2)
+    check_gradients(lambda x, w, b: functional.conv2d(x, w, b, **options), x, weight, bias)
+
+
+def test_other_convolutions() -> None:
+    x, weight = torch.randn(2, 4, 9), torch.randn(6, 4, 3)
+    check_gradients(lambda x, w: functional.conv1d(x, w, padding=1), x, weight)
+    check_gradients(
+        lambda x, w: functional.conv_transpose1d(x, w), x, weight.transpose(0, 1).contiguous(), native=False
+    )
+
+
+def test_pooling() -> None:
+    x = torch.randn(2, 4, 9, 8)
+    check_gradients(lambda x: functional.max_pool2d(x, 2), x)
+    check_gradients(lambda x: functional.max_pool2d(x, 3, padding=1), x)
+    check_gradients(lambda x: functional.max_pool2d(x, 3, stride=2), x, native=False)
+    check(lambda x: functional.max_pool2d(x, 3, 2, 1, return_indices=True), x)
+    check(lambda x: functional.max_pool2d(x.round(), 2, return_indices=True), x)  # the first of equal ones
+    check(lambda x: functional.avg_pool2d(x, 2), x)
+
+
+ATTENTIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "plain": functional.scaled_dot_product_attention,
+    "causal": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "scaled": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=0.1),
+    "bool mask": lambda q, k, v: functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=(torch.arange(35).reshape(5, 7) % 3 != 1).to(q.device)
+    ),
+    "float mask": lambda q, k, v: functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=(torch.arange(35.0).reshape(1, 1, 5, 7) / 10).to(q.device)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention(name: str) -> None:
+    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 6)
+    check_gradients(ATTENTIONS[name], q, k, v)
+
+
+def test_grouped_attention() -> None:
+    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 7, 8), torch.randn(2, 2, 7, 8)
+    check_gradients(
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, enable_gqa=True, is_causal=True),
+        q,
+        k,
+        v,
+    )
+    x = torch.randn(1, 5, 4, 8).transpose(1, 2).bfloat16()
+    check(lambda x: functional.scaled_dot_product_attention(x, x, x), x, tolerance=2e-2)

@@ -1,0 +1,145 @@
+"""Storages, views, copies, files."""
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import echo_npu.torch
+
+DEVICE = "echo_npu"
+DTYPES = (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+)
+VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "select": lambda x: x[1],
+    "slice": lambda x: x[:, 1:3],
+    "step": lambda x: x[..., ::2],
+    "permute": lambda x: x.permute(2, 0, 1),
+    "expand": lambda x: x.unsqueeze(1).expand(3, 6, 4, 5),
+    "diagonal": lambda x: x.diagonal(0, 0, 1),
+    "unfold": lambda x: x.unfold(2, 3, 1),
+    "split": lambda x: x.reshape(12, 5).split(5)[1],
+    "chunk": lambda x: x.chunk(2, 1)[1],
+    "offset": lambda x: x.view(-1)[7:],
+    "movedim": lambda x: x.movedim(0, 2),
+    "flatten": lambda x: x.flatten(),
+    "element": lambda x: x[0, 0, 0],
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "as_strided": lambda x: x.as_strided((2, 2), (5, 1), 3),
+    "bits": lambda x: x.view(torch.int32),
+    "transpose": lambda x: x.mT,
+    "detach": lambda x: x.detach(),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_type_is_stored_and_rearranged(dtype: torch.dtype) -> None:
+    x = (torch.arange(12).reshape(3, 4) % 2).to(dtype)
+    y = x.to(DEVICE)
+    assert y.dtype == dtype
+    wide = torch.complex128
+    assert torch.equal(y.cpu().to(wide), x.to(wide))
+    assert torch.equal(y.t().contiguous().cpu().to(wide), x.t().to(wide))
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_moves_no_data(name: str) -> None:
+    x = torch.arange(60.0).reshape(3, 4, 5)
+    y = x.to(DEVICE)
+    torch.accelerator.synchronize()
+    echo_npu.torch.reset_op_counts()
+    view, expected = VIEWS[name](y), VIEWS[name](x)
+    counts = echo_npu.torch.op_counts().values()
+    assert not any(each["npu"] or each["cpu"] for each in counts)
+    assert view.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+    assert (view.shape, view.stride(), view.storage_offset()) == (
+        expected.shape,
+        expected.stride(),
+        expected.storage_offset(),
+    )
+    assert torch.equal(view.cpu(), expected)
+
+
+def test_empty_and_single_tensors() -> None:
+    assert torch.empty(0, 3, device=DEVICE).cpu().shape == (0, 3)
+    assert torch.tensor(3.0, device=DEVICE).item() == 3.0
+    assert (torch.empty(0, device=DEVICE) + 1).shape == (0,)
+    x = torch.ones(2, 2, device=DEVICE)
+    assert x.contiguous() is x
+
+
+def test_writes_through_views() -> None:
+    x = torch.arange(24.0).reshape(4, 6)
+    y = x.to(DEVICE)
+    for each in (x, y):
+        each[1:, 2] = 7
+        each[:, ::2] += 1
+        each.t()[0] = each[0, :4].clone()
+        each[1:] = each[:-1].clone()
+        each[:, 1:].copy_(each[:, :-1].clone())
+    assert torch.equal(y.cpu(), x)
+
+
+@pytest.mark.parametrize("source", [torch.float32, torch.float16, torch.int32, torch.bool, torch.float64])
+@pytest.mark.parametrize("target", [torch.float32, torch.bfloat16, torch.int32, torch.int64, torch.bool])
+def test_conversions_within_and_between_devices(source: torch.dtype, target: torch.dtype) -> None:
+    x = torch.tensor([0.0, 1.0, -2.0, 7.0, 100.0]).to(source)
+    expected = x.to(target)
+    y = x.to(DEVICE)
+    assert torch.equal(y.to(target).cpu(), expected)
+    assert torch.equal(x.to(DEVICE, target).cpu(), expected)
+    assert torch.equal(y.to("cpu", target), expected)
+
+
+def test_files_and_copies_of_objects() -> None:
+    module = torch.nn.Linear(3, 4).to(DEVICE)
+    weight = module.weight.detach().cpu()
+    file = io.BytesIO()
+    torch.save(module.state_dict(), file)
+    for location, device in ((None, DEVICE), ("cpu", "cpu"), (DEVICE, DEVICE)):
+        file.seek(0)
+        loaded = torch.load(file, map_location=location)["weight"]
+        assert loaded.device.type == device
+        assert torch.equal(loaded.cpu(), weight)
+    for copied in (copy.deepcopy(module).weight, pickle.loads(pickle.dumps(module.weight.detach()))):
+        assert copied.device.type == DEVICE
+        assert copied.data_ptr() != module.weight.data_ptr()
+        assert torch.equal(copied.detach().cpu(), weight)
+
+
+def test_pinned_and_shared_memory() -> None:
+    x = torch.arange(3.0)
+    pinned = x.pin_memory()
+    assert pinned.is_pinned()
+    assert not x.is_pinned()
+    y = pinned.to(DEVICE, non_blocking=True)
+    y.share_memory_()
+    assert torch.equal(y.cpu(), x)
+
+
+def test_moving_a_module_keeps_its_parameters() -> None:
+    module = torch.nn.Linear(2, 2)
+    before = module.weight
+    module.to(DEVICE)
+    assert module.weight is before
+    assert before.device.type == DEVICE

@@ -1,0 +1,133 @@
+"""Whole models: training, autocast, checkpoints, transforms."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import echo_npu.torch
+from tests.runtime.torch.comparison import assert_native
+
+DEVICE = "echo_npu"
+OPTIMIZERS: dict[str, Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]] = {
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
+    "AdamW, fused": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, fused=True),
+    "AdamW, foreach": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, foreach=True),
+    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.01),
+    "Adam, fused": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.01, fused=True),
+    "SGD, fused": lambda parameters: torch.optim.SGD(
+        parameters, lr=0.02, momentum=0.9, weight_decay=0.01, nesterov=True, fused=True
+    ),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9),
+}
+
+
+def lenet() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 32),
+        nn.ReLU(),
+        nn.Linear(32, 10),
+    )
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_lenet_trains_as_on_the_cpu(name: str) -> None:
+    steps = 20 if name == "AdamW" else 3
+    images, labels = torch.randn(16, 1, 8, 8), torch.randint(0, 10, (16,))
+    trained = []
+    for device in ("cpu", DEVICE):
+        model = lenet().to(device)
+        optimizer = OPTIMIZERS[name](model.parameters())
+        x, y = images.to(device), labels.to(device)
+        echo_npu.torch.reset_op_counts()
+        for _ in range(steps):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        trained.append([each.detach().cpu() for each in model.parameters()])
+    assert_native()
+    for expected, found in zip(*trained, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_and_scaled_gradients(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 4)).to(DEVICE)
+    x = torch.randn(5, 8, device=DEVICE)
+    scaler = torch.amp.GradScaler(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(4):
+        with torch.autocast(DEVICE, dtype=dtype):
+            made = model(x)
+            loss = nn.functional.mse_loss(made, torch.ones_like(made))
+        assert made.dtype == dtype
+        assert loss.dtype == torch.float32
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_a_checkpoint_gives_the_same_gradients() -> None:
+    layer = nn.Linear(4, 4).to(DEVICE)
+    grads = []
+    for run in (lambda f, x: f(x), lambda f, x: checkpoint(f, x, use_reentrant=False)):
+        x = torch.ones(2, 4, device=DEVICE, requires_grad=True)
+        run(lambda x: torch.relu(layer(x)), x).sum().backward()
+        assert x.grad is not None
+        grads.append(x.grad.cpu())
+    assert torch.equal(*grads)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_transforms_hooks_and_second_derivatives() -> None:
+    x = torch.randn(4, 3, device=DEVICE)
+
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return (x * x).sum()
+
+    rows = torch.func.vmap(torch.func.grad(square))(x)
+    torch.testing.assert_close(rows.cpu(), 2 * x.cpu())
+    value, tangent = torch.func.jvp(square, (x,), (x,))
+    torch.testing.assert_close(tangent.cpu(), 2 * value.cpu())
+    y = x.clone().requires_grad_()
+    seen = []
+    y.register_hook(lambda grad: seen.append(grad.shape))
+    (first,) = torch.autograd.grad((y**3).sum(), y, create_graph=True)
+    first.sum().backward()
+    assert y.grad is not None
+    torch.testing.assert_close(y.grad.cpu(), 6 * x.cpu())
+    assert seen == [x.shape, x.shape]
+
+
+def test_a_transformer_layer_and_an_lstm() -> None:
+    torch.manual_seed(0)
+    for model, shape in (
+        (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (2, 5, 16)),
+        (nn.LSTM(16, 8, batch_first=True), (2, 5, 16)),
+        (nn.BatchNorm1d(16), (12, 16)),
+    ):
+        x = torch.randn(*shape)
+        results = []
+        for device in ("cpu", DEVICE):
+            model.to(device).zero_grad()
+            made = model(x.to(device))
+            made = made[0] if isinstance(made, tuple) else made
+            made.square().sum().backward()
+            results.append([made.detach().cpu(), *(each.grad.cpu().clone() for each in model.parameters())])
+        for expected, found in zip(*results, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)

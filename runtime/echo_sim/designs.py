@@ -18,7 +18,8 @@ class Design:
 
     `control` are Verilator control files (.vlt), `cpp` are C++ sources of DPI functions, `public` makes
     every signal visible to Python (slow; for small blocks). `main` is a C++ main program in place of
-    cocotb's; with `cocotb` False it is one that knows neither VPI nor Python.
+    cocotb's; with `cocotb` False it is one that knows neither VPI nor Python. Registers power up with random
+    bits, or zero with `random_power_up` False.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Design:
     verilator_args: tuple[str, ...] = ()
     main: Path | None = None
     cocotb: bool = True
+    random_power_up: bool = True
 
 
 def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -85,6 +87,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
         ConfigError: an unknown configuration, or an illegal one.
     """
     hardware = load_config(config)
+    lockstep = hardware.name.startswith(LOCKSTEP)
     sources, includes = read_file_list(rtl / "npu.f")
     checkers = [CHECKERS / f"{name}_checker.sv" for name in ("axi_prot", "turn", "counter", "lockstep")]
     board = [
@@ -102,7 +105,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
         name=f"{hardware.name}{tree_tag(rtl)}",
         top="npu_tb",
         sources=(*sources, *AXI_CHECKERS, *checkers, *board),
-        parameters=hardware.parameters() | {"Lockstep": int(hardware.name.startswith(LOCKSTEP))},
+        parameters=hardware.parameters() | {"Lockstep": int(lockstep)},
         includes=(rtl, BOARD, CHECKERS, *includes),
         control=(WAIVERS, BOARD / "public.vlt"),
         cpp=tuple(
@@ -119,6 +122,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
         ),
         verilator_args=("--no-timing",),
         main=BOARD / "main.cpp",
+        random_power_up=not lockstep,  # both devices power up alike
     )
 
 

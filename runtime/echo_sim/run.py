@@ -153,7 +153,7 @@ def launch(
     run_directory.mkdir(parents=True, exist_ok=True)
     results = run_directory / "results.xml"
     # For coverage, bits start as zeros: a bit that only powers up as a one has not toggled.
-    power_up = 0 if kind == "coverage" else 2
+    power_up = 2 if target.random_power_up and kind != "coverage" else 0
     arguments = [f"+verilator+rand+reset+{power_up}", f"+verilator+seed+{seed % 0x7FFFFFFF + 1}"]
     if kind == "waves":
         WAVES.mkdir(exist_ok=True)

@@ -120,6 +120,7 @@ class CaseRunner:
     def __init__(self, config: str, name: str, kind: Kind = "fast") -> None:
         design = npu_design(config)
         self._program = build(design, kind) / design.top
+        self._power_up = 2 if design.random_power_up else 0
         self._kind = as_asked(kind)
         self.directory = RUNS / name
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -168,7 +169,7 @@ class CaseRunner:
             memory.write(address, np.frombuffer(data, dtype=np.uint8))
         command = [
             *(str(self._program), "--cases", str(asked), str(answer)),
-            *("+verilator+rand+reset+2", f"+verilator+seed+{seed % 0x7FFF_FFFF + 1}"),
+            *(f"+verilator+rand+reset+{self._power_up}", f"+verilator+seed+{seed % 0x7FFF_FFFF + 1}"),
         ]
         if self._kind == "coverage":
             points = coverage_file(self.directory)

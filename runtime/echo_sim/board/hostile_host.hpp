@@ -90,7 +90,7 @@ class HostileHost {
         }
         if (top.s_axi_bvalid && top.s_axi_bready) {
             auto& expected = write_answers_[top.s_axi_bid];
-            if (expected.empty() || expected.front() != top.s_axi_bresp) ++wrong_;
+            if (expected.empty() || expected.front().resp != top.s_axi_bresp) ++wrong_;
             if (!expected.empty()) expected.pop_front(), --outstanding_;
             --responses_left_;
         }
@@ -121,6 +121,11 @@ class HostileHost {
         uint32_t end(uint32_t number) const { return (addr & -(1u << size)) + ((number + 1) << size); }
     };
 
+    // A write without a response: what the response must be, and the bytes from `first` to before `end`.
+    struct Write {
+        uint32_t resp, first, end;
+    };
+
     uint32_t random(uint32_t below) { return uint32_t(rng_() % below); }
     bool chance(uint32_t of256) { return random(256) < of256; }
 
@@ -141,7 +146,10 @@ class HostileHost {
 
     void write_address(Top& top) {
         const Burst burst = draw(kWrites);
-        top.s_axi_awid = random(16);
+        const uint32_t id = random(16);
+        const Write write{burst.refused ? kDecErr : kOkay, burst.addr, burst.end(burst.beats - 1)};
+        if (overlaps(write, id)) return;
+        top.s_axi_awid = id;
         top.s_axi_awaddr = burst.addr;
         top.s_axi_awlen = burst.beats - 1;
         top.s_axi_awsize = burst.size;
@@ -150,7 +158,7 @@ class HostileHost {
         top.s_axi_awlock = top.s_axi_awqos = 0;
         top.s_axi_awcache = 3;
         top.s_axi_awvalid = 1;
-        write_answers_[top.s_axi_awid].push_back(burst.refused ? kDecErr : kOkay);
+        write_answers_[id].push_back(write);
         ++outstanding_;
         for (uint32_t i = 0; i < burst.beats; ++i) {
             Beat beat{};
@@ -163,6 +171,14 @@ class HostileHost {
             beat.last = i + 1 == burst.beats;
             beats_.push_back(beat);
         }
+    }
+
+    // AXI4 keeps the order of writes of one ID only, so those of different IDs under way have no byte in common.
+    bool overlaps(const Write& write, uint32_t id) const {
+        for (uint32_t other = 0; other < 16; ++other)
+            for (const Write& each : write_answers_[other])
+                if (other != id && write.first < each.end && each.first < write.end) return true;
+        return false;
     }
 
     void read_address(Top& top) {
@@ -196,7 +212,7 @@ class HostileHost {
     uint32_t address_chance_ = 0, data_chance_ = 0, response_chance_ = 0, read_chance_ = 0;
     uint32_t data_left_ = 0, responses_left_ = 0, reads_left_ = 0;  // beats and responses until it withholds them
     std::deque<Beat> beats_;
-    std::deque<uint32_t> write_answers_[16];  // by ID
+    std::deque<Write> write_answers_[16];  // by ID
     std::deque<Burst> reads_[16];
     std::vector<uint8_t> written_;  // what kWrites must hold when all is answered
     uint32_t outstanding_ = 0, wrong_ = 0;

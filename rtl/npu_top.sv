@@ -278,12 +278,12 @@ module npu_top
       .clk_o        (host_clk)
   );
 
-  // A command, its retirement, or an abort wakes the vector engine; a command inside and program memory that sweeps
-  // or waits for the end of a load hold it.
+  // A command or an abort wakes the vector engine; a command inside and program memory hold it, which sweeps or waits
+  // for the retirement of a load.
   logic vector_clk;
   clock_gate u_vector_gate (
       .clk_i        (clk),
-      .enable_i     (start[EngineVector] || vector_busy || vector_retire || !program_ready || abort || !rst_n),
+      .enable_i     (start[EngineVector] || vector_busy || !program_ready || abort || !rst_n),
       .test_enable_i(clocks_open),
       .clk_o        (vector_clk)
   );

@@ -142,7 +142,7 @@ module npu_top
   localparam int unsigned ScratchAccBytes = AccEntries * ArrayCols * 4;
   localparam int unsigned HostOutstanding = 16;  // bursts of the host under way, each direction
 
-  // No clock rests.
+  // Opens every clock gate.
   logic clocks_open;
   assign clocks_open = test_enable || ClockGating == 0;
 
@@ -251,7 +251,7 @@ module npu_top
   logic program_ready;
 
   // ---- clocks of the units -----------------------------------------------------------------
-  // The command processor knows itself when it rests.
+  // The command processor computes its own enable.
   logic command_awake, command_clk;
   clock_gate u_command_gate (
       .clk_i        (clk),

@@ -142,7 +142,7 @@ module npu_top
   localparam int unsigned ScratchAccBytes = AccEntries * ArrayCols * 4;
   localparam int unsigned HostOutstanding = 16;  // bursts of the host under way, each direction
 
-  // No clock rests.
+  // Opens every clock gate.
   logic clocks_open;
   assign clocks_open = test_enable || ClockGating == 0;
 
@@ -251,7 +251,7 @@ module npu_top
   logic program_ready;
 
   // ---- clocks of the units -----------------------------------------------------------------
-  // The command processor knows itself when it rests.
+  // The command processor computes its own enable.
   logic command_awake, command_clk;
   clock_gate u_command_gate (
       .clk_i        (clk),
@@ -278,12 +278,12 @@ module npu_top
       .clk_o        (host_clk)
   );
 
-  // A command, its retirement, or an abort wakes the vector engine; a command inside and program memory that sweeps
-  // or waits for the end of a load hold it.
+  // A command or an abort wakes the vector engine; a command inside and program memory hold it, which sweeps or waits
+  // for the retirement of a load.
   logic vector_clk;
   clock_gate u_vector_gate (
       .clk_i        (clk),
-      .enable_i     (start[EngineVector] || vector_busy || vector_retire || !program_ready || abort || !rst_n),
+      .enable_i     (start[EngineVector] || vector_busy || !program_ready || abort || !rst_n),
       .test_enable_i(clocks_open),
       .clk_o        (vector_clk)
   );

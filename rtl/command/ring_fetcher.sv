@@ -31,7 +31,7 @@ module ring_fetcher
     output logic [PacketBits-1:0] packet_o,
     output logic                 failed_o,     // the next packet could not be read
     output logic [31:0]          failed_addr_o,
-    output logic                 awake_o,      // the next edge of clk_i changes something, packet_take_i apart
+    output logic                 awake_o,      // the next edge of clk_i changes something, even without packet_take_i
 
     // memory controller
     output logic                 desc_valid_o,

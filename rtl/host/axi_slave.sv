@@ -321,8 +321,7 @@ module axi_slave #(
       .ready_i(s_axi_rready)
   );
 
-  // A burst counts as forwarded until its response, or last data, is here: so the buffers behind this module are empty
-  // when it rests.
+  // The counts include bursts in the buffers behind this module, so the buffers are empty when it rests.
   assign busy_o = write_state_q != WriteForward || read_state_q != ReadForward || write_count_q != '0
                   || data_count_q != '0 || read_count_q != '0 || aw_valid || w_valid || ar_valid || m_awvalid_o
                   || s_axi_bvalid || s_axi_rvalid;

@@ -105,7 +105,7 @@ module register_block
 
   npu_regs_pkg::npu_regs__in_t  hwif_in;
   npu_regs_pkg::npu_regs__out_t hwif_out;
-  perf_counts_t                 counts, shown;  // shown: to registers that are awake; otherwise nothing looks
+  perf_counts_t                 counts, shown;  // shown: what the registers read; still while they rest
 
   logic soft_reset;
   logic return_to_reset;
@@ -115,8 +115,8 @@ module register_block
   // Traffic that ends after the request may raise events, so state is cleared both at the request and at completion.
   assign return_to_reset = soft_reset || ring_enable_clear_i;
 
-  // Traffic and events wake the registers. An access and its pulse take a few clocks, in which nothing else may show:
-  // they stay awake for MostClocks more.
+  // Traffic and events wake the registers. An access and its pulse end a few clocks behind the traffic, so the registers
+  // stay awake for MostClocks more.
   localparam int unsigned MostClocks = 7;
   logic [2:0] left_q;
   logic wake, awake, regs_clk;

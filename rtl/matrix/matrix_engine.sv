@@ -120,7 +120,7 @@ module matrix_engine
   matrix_command_t w_command [Walks];
   logic a_idle, b_idle;
 
-  // A part of the engine takes its clock while it is awake by its own account, and for an abort or a reset.
+  // A part has its clock while its awake_o is high, and in an abort or a reset.
   logic stops;
   assign stops = abort_i || !rst_ni;
 

@@ -150,7 +150,7 @@ module vector_engine
   dma_desc_t gather_desc;
 
   for (genvar s = 0; s < Inputs; s++) begin : g_inputs
-    // A command wakes all inputs, those that it uses stay awake to its end.
+    // A command wakes all inputs. Those that it uses stay awake to its end.
     logic input_clk;
     clock_gate u_gate (
         .clk_i,

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +47,7 @@ class ChildProcess:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
+        self._closing = threading.Lock()
         read_end, self._lifeline = os.pipe()
         try:
             with open(log, "ab" if append else "wb") as output:
@@ -101,9 +103,11 @@ class ChildProcess:
                 self.process.wait()
         self._signal(signal.SIGKILL)  # processes that the leader may have left behind
         _running.discard(self)
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
+        # Threads may stop a child at once, and a number that is closed twice may be another file's by then.
+        with self._closing:
+            lifeline, self._lifeline = self._lifeline, -1
+        if lifeline >= 0:
+            os.close(lifeline)
         return self.process.returncode
 
     def _signal(self, number: int) -> None:

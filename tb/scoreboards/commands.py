@@ -89,6 +89,8 @@ class _Reference(FunctionalModel):
         self.executed: list[CheckedCommand] = []
         self.history: list[tuple[NDArray[np.int64], NDArray[np.uint8]]] | None = None
         """If not None, previous contents of every destination, as (addresses, bytes)."""
+        self.rewritten: list[NDArray[np.int64]] = []
+        """With `history`, addresses that one command writes several times."""
         self._behind: Behind | None = None
         self._seen_head = 0
         super().__init__(config, memory)
@@ -134,6 +136,9 @@ class _Reference(FunctionalModel):
             runs = addresses(command.dst, command.batch).reshape(-1, 1)
             places = (runs + np.arange(command.dst.row_bytes)).reshape(-1)
             self.history.append((places, self.memory.bytes[places]))
+            if command.dst.overlaps_itself(command.batch):
+                found, times = np.unique(places, return_counts=True)
+                self.rewritten.append(found[times > 1])
         if self.fault is not None and not self.fault.before and self.fault.command == self._taken - 1:
             fault, self.fault = self.fault, None
             self._stopped(command)
@@ -279,8 +284,9 @@ class CommandScoreboard:
     def after_reset(self, memory: MemoryImage, *, hard: bool) -> None:
         """Check memory after a reset during the commands observed since `keep_history`, and adopt it.
 
-        Each byte must be what a command left there, or what was there before. Program memory must be loaded
-        again.
+        Each byte must be what a command left there, or what was there before. Where rows of one destination
+        overlap, it may also be what an earlier row left, which the model does not keep: anything is accepted.
+        Program memory must be loaded again.
 
         Raises ExactMismatchError, StrayWriteError: a byte is something else.
         """
@@ -295,12 +301,15 @@ class CommandScoreboard:
             at[at == found.size] = 0
             same = found.size > 0 and (found[at] == places) & (memory.bytes[places] == old)
             legal[at[same]] = True
+        for places in reference.rewritten:
+            legal |= np.isin(found, places)
         if not legal.all():
             self._blame(found[~legal], memory)
         self._memory.bytes[found] = memory.bytes[found]
         reference.executed.clear()
         reference.undefined.clear()
         reference.history = None
+        reference.rewritten.clear()
         if hard:
             self._reference = _Reference(self._config, self._memory)
         self.checked += 1

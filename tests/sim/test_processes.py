@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,20 @@ def test_a_group_ends_whatever_it_does(tmp_path: Path, script: str, status: int)
             assert child.wait(30) == 0
     assert child.poll() == status
     assert _until(lambda: not _alive(int(pids.read_text())))
+
+
+def test_threads_may_stop_a_child_at_once(tmp_path: Path) -> None:
+    """Each file descriptor is closed once: a second close fails, or hits whatever has the number by then."""
+    closed: list[int] = []
+    with ThreadPoolExecutor(8) as pool, pytest.MonkeyPatch.context() as patch:
+        child = ChildProcess(["sleep", "60"], env=dict(os.environ), cwd=tmp_path, log=tmp_path / "log")
+
+        def close(number: int) -> None:
+            time.sleep(0.05)
+            closed.append(number)
+
+        patch.setattr("echo_sim.processes.os.close", close)
+        statuses = list(pool.map(lambda _: child.stop(), range(8)))
+    assert set(statuses) == {-signal.SIGTERM}
+    assert len(closed) == 1
+    os.close(closed[0])

@@ -618,6 +618,20 @@ def test_a_reset_that_leaves_something_else(
     refuses(error, words, setup.scoreboard.after_reset, setup.memory, hard=False)
 
 
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_reset_between_batches_that_overlap(setup: Setup, place: int) -> None:
+    """A byte of two batches may be as the first one makes it, a byte of one only as before or after."""
+    setup.host_write(A, np.arange(1, 9, dtype=np.uint8))
+    setup.scoreboard.keep_history()
+    setup.submit(memcpy_packets(A, DST, 4, batch=(2, 1), src_batch_strides=(4, 0), dst_batch_strides=(2, 0)))
+    setup.write([ReportedWrite(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
+    setup.memory.bytes[DST + place] = 3  # what the first batch leaves at 2
+    if place == 2:
+        setup.scoreboard.after_reset(setup.memory, hard=False)
+    else:
+        refuses(ExactMismatchError, "MEMCPY", setup.scoreboard.after_reset, setup.memory, hard=False)
+
+
 def test_the_interrupt_of_the_model(setup: Setup) -> None:
     """Causes that came since the last time all were cleared."""
     setup.scoreboard.restart_interrupts()

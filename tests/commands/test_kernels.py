@@ -17,7 +17,22 @@ from echo_npu.commands.packets import Packet
 from echo_npu.spec.status import State
 from echo_npu.vector import kernels
 from echo_npu.vector.command import Stream
-from echo_npu.vector.kernels import cast, elementwise, fill, norm, pool, reduce, rope, softmax, training
+from echo_npu.vector.kernels import (
+    cast,
+    counting,
+    elementwise,
+    fill,
+    losses,
+    norm,
+    places,
+    pointwise,
+    pool,
+    reduce,
+    rope,
+    softmax,
+    training,
+    wide,
+)
 from echo_npu.vector.kernels.library import kernel_library
 from echo_npu.vector.kernels.math import power_parameters
 from echo_npu.vector.program import Program
@@ -26,6 +41,7 @@ from tb.testbench import NpuTestbench, npu_test
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-40, 1.0, 88.7, -104.0, 3e38, np.inf, -np.inf, np.nan], np.float32)
 
 ELEMENT_BYTES = {"float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+OUTPUTS = {1: "int8", 2: "half", 4: "row"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +50,10 @@ class Kernel:
 
     Attributes:
         inputs: a word for each stream: "row", one of its own for each row; "shared", the same row for all;
-            "scale" and "index", one element for each row; or a type of `cast`.
+            "scale" and "index", one element for each row; "word", an int32 of any size; or a type of `cast`.
         output: "row"; "one" element; "halves", two segments of a row each; "column", a vector register of
-            results, each of `repeats` elements; "int8"; "half", elements of two bytes.
+            results, each of `repeats` elements, and "column all", such a register for each element; "int8",
+            elements of one byte; "half", of two.
         kept: the row must fit a row register.
     """
 
@@ -71,10 +88,39 @@ def elementwise_kernels() -> Iterator[Kernel]:
         yield Kernel(elementwise.elementwise("power", "spppp"), ("row",), params=power_parameters(exponent))
 
 
+def pointwise_kernels() -> Iterator[Kernel]:
+    """Each function with streams only, and with parameters as its last operands; each type on each side."""
+    for name, function in pointwise.MORE.items():
+        count = operands(function)
+        for params in range(min(count, 3)):
+            letters = "s" * (count - params) + "p" * params
+            sources = ("float32",) * (count - params)
+            program = pointwise.pointwise(name, letters, sources, "float32")
+            yield Kernel(program, ("row",) * len(sources), params=(-0.5, 1.25))
+    for source, target in zip(cast.FROM, reversed(cast.TO), strict=True):
+        program = pointwise.pointwise("mul", "ss", (source, "float32"), target)
+        yield Kernel(program, (source, "row"), OUTPUTS[ELEMENT_BYTES.get(target, 4)])
+
+
+def integer_kernels() -> Iterator[Kernel]:
+    """Each function of words with streams only, and with parameters as its last operands; the small types."""
+    for name, function in pointwise.INTEGER_BODIES.items():
+        count = operands(function)
+        for params in range(min(count, 3)):
+            letters = "s" * (count - params) + "p" * params
+            program = pointwise.integer(name, letters, ("int32",) * (count - params))
+            yield Kernel(program, ("word",) * (count - params), params=(3, -70_000))
+    for source in cast.INTEGERS:
+        yield Kernel(pointwise.integer("lt", "sp", (source,)), (source,), "int8", (3,))
+    for high in (False, True):
+        for op in ("max", "min"):
+            yield Kernel(wide.extreme(op, high=high), ("word", "word"), "one")
+
+
 def cast_kernels() -> Iterator[Kernel]:
     """Each pair of types, and quantisation."""
     for source, target in itertools.product(cast.FROM, cast.TO):
-        output = "half" if target in ELEMENT_BYTES else "row"
+        output = OUTPUTS[ELEMENT_BYTES.get(target, 4)]
         yield Kernel(cast.cast(source, target), (source,), output)
     yield Kernel(cast.saturate(), ("row",), "int8")
     yield Kernel(cast.quantize_scales(), ("row",), "one")
@@ -137,8 +183,35 @@ def training_kernels() -> Iterator[Kernel]:
     yield Kernel(training.adamw_update(), ("row", "row", "row"), "row", (0.999, 1.1, 1e-8, 1e-3))
 
 
+def loss_kernels() -> Iterator[Kernel]:
+    """Log-softmax, the negative log-likelihood, normalisation with given figures, running sums."""
+    for kept in (False, True):
+        yield Kernel(losses.log_softmax(kept=kept), ("row",), kept=kept)
+    yield Kernel(losses.log_softmax_backward(), ("row", "row"))
+    for weighted, flag in itertools.product((False, True), repeat=2):
+        weight = ("shared",) if weighted else ()
+        program = losses.picked(weighted=weighted, counted=flag)
+        yield Kernel(program, ("row", "index", *weight), "one", (0,))
+        program = losses.picked_backward(weighted=weighted, mean=flag)
+        yield Kernel(program, ("index", "scale", "scale", *weight), "row", (0,))
+    yield Kernel(losses.one_hot(), ("index",), "row", (0,))
+    yield Kernel(losses.rate(), ("row", "scale"), "one", (1e-5, 1 / 40))
+    yield Kernel(losses.normalised_backward(), ("row", "row", "shared", "scale"), "row", (1 / 40,))
+    yield Kernel(losses.running_sum(), ("row",), "column all")
+    yield Kernel(losses.running_sum(wide=True), ("word",), "column all")
+    yield Kernel(losses.running_sum(wide=True, high=True), ("word", "word"), "column all")
+
+
 def other_kernels() -> Iterator[Kernel]:
-    """Positions, pooling, filling."""
+    """Positions, places, pooling, filling."""
+    yield Kernel(counting.counting(whole=False), (), "row", (-0.5, 1.25))
+    yield Kernel(counting.counting(whole=True), (), "row", (-70_000, 3))
+    for upper in (False, True):
+        yield Kernel(counting.triangle(upper=upper), ("row",), "row", (2,))
+    for taps, chained in itertools.product((1, 2), (False, True)):
+        words = ("row",) * (1 + taps) + ("word",) * chained
+        yield Kernel(places.place_of(taps, chained=chained), words, "row", (30, 2, 7, 8))
+    yield Kernel(places.kept_at(), ("row", "word"), "row", (0, 1, -3))
     yield Kernel(rope.rope_pairs(), ("row", "shared", "shared"))
     yield Kernel(rope.rope_halves(), ("row", "row", "shared", "shared"), "halves", kept=True)
     yield Kernel(fill.fill(), (), "row", (2.5,))
@@ -148,11 +221,14 @@ def other_kernels() -> Iterator[Kernel]:
 
 FAMILIES = {
     "elementwise": elementwise_kernels,
+    "pointwise": pointwise_kernels,
+    "integer": integer_kernels,
     "cast": cast_kernels,
     "softmax": softmax_kernels,
     "norm": norm_kernels,
     "reduce": reduction_kernels,
     "training": training_kernels,
+    "loss": loss_kernels,
     "other": other_kernels,
 }
 
@@ -174,6 +250,11 @@ def source(tb: NpuTestbench, word: str, rows: int, cols: int, repeats: int) -> S
     if word == "index":
         wanted = tb.rng.integers(-1, cols, rows).astype(np.int32)
         return Stream(tb.place(wanted), bcast=True, row_stride=4)
+    if word in ("word", "int32"):
+        bits = tb.rng.integers(-(2**31), 2**31, (rows, repeats, cols))
+        made = (bits >> tb.rng.integers(0, 32, bits.shape)).astype(np.int32)
+        row = 4 * cols
+        return Stream(tb.place(made), segs=repeats, seg_stride=row, row_stride=row * repeats)
     if word in cast.FROM and word != "float32":
         size = ELEMENT_BYTES.get(word, 4)
         data = tb.rng.integers(0, 256, rows * cols * size, dtype=np.uint8)

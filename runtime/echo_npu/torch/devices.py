@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import threading
 from typing import Any
 
@@ -14,7 +15,7 @@ from echo_npu.device import Device
 from echo_npu.torch.allocator import CachingAllocator
 from echo_npu.torch.counting import Profile
 from echo_npu.torch.plan import Plan, Planner
-from echo_npu.torch.settings import Settings, checked, from_environment
+from echo_npu.torch.settings import Settings, announcement, checked, from_environment
 from echo_npu.torch.stream import CommandStream
 
 _lock = threading.RLock()
@@ -160,6 +161,9 @@ def opened(index: int | None = None) -> OpenDevice:
             if not _open:
                 _remember_process()
             wanted = settings()
+            said = announcement(wanted)
+            if said and not _open:
+                print(said, file=sys.stderr, flush=True)
             npu = echo_npu.open(wanted.backend, wanted.config, **wanted.options)
             _open[number] = OpenDevice(number, npu)
         return _open[number]

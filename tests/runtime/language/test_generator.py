@@ -5,7 +5,7 @@ import pytest
 
 from echo_npu.language import generator as generator_module
 from echo_npu.language.check import MemoryDiffersError
-from echo_npu.language.generator import ContextFullError, Generator, Step
+from echo_npu.language.generator import ContextFullError, GenerationStep, Generator
 from echo_npu.language.sampling import Sampling
 from tests.refusals import refuses
 from tests.runtime.language.conftest import MakeNetwork
@@ -15,7 +15,7 @@ TEXT = [5, 200, 31, 7, 7, 96]
 
 
 def test_each_token_follows_from_all_before(make_network: MakeNetwork) -> None:
-    steps: list[Step] = []
+    steps: list[GenerationStep] = []
     tokens = list(Generator(make_network(), on_step=steps.append).generate(TEXT, 5))
     assert len(tokens) == 5
     for count in range(5):
@@ -27,7 +27,7 @@ def test_each_token_follows_from_all_before(make_network: MakeNetwork) -> None:
 
 
 def test_what_is_cached_is_not_read_again(make_network: MakeNetwork) -> None:
-    steps: list[Step] = []
+    steps: list[GenerationStep] = []
     generator = Generator(make_network(), on_step=steps.append)
     first = list(generator.generate(TEXT, 3))
     steps.clear()
@@ -51,7 +51,7 @@ def test_a_text_longer_than_a_step_is_read_in_parts(
     text = list(np.random.default_rng(3).integers(0, 259, 20))
     expected = list(Generator(make_network()).generate(text, 2))
     monkeypatch.setattr(generator_module, "CHUNK", 8)
-    steps: list[Step] = []
+    steps: list[GenerationStep] = []
     assert list(Generator(make_network(), on_step=steps.append).generate(text, 2)) == expected
     assert [step.count for step in steps] == [8, 8, 4, 1]
 
@@ -77,14 +77,14 @@ def test_draws_are_what_the_next_step_reads(make_network: MakeNetwork) -> None:
     assert others != [tokens, tokens]
     network = make_network()
     Generator(network).generate([*TEXT, *tokens], 1)
-    steps: list[Step] = []
+    steps: list[GenerationStep] = []
     generator = Generator(network, on_step=steps.append)
     assert next(iter(generator.generate([*TEXT, *tokens[:3]], 1))) == steps[0].token
 
 
 def test_a_twin_is_compared_after_each_step(make_network: MakeNetwork) -> None:
     network, twin = make_network(), make_network()
-    steps: list[Step] = []
+    steps: list[GenerationStep] = []
     generator = Generator(network, twin=twin, on_step=steps.append)
     answer = generator.generate(TEXT, 4)
     next(answer)

@@ -1,4 +1,4 @@
-"""Generation on the RTL: all memory equal to the functional model's after each step, and the cycles of a step."""
+"""Generation on the RTL: memory equal to the functional model after each step, and the cycles of a step."""
 
 from contextlib import ExitStack
 from pathlib import Path

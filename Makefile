@@ -138,6 +138,10 @@ bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML rep
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.run --jobs "$$JOBS" \
 	    $(if $(filter-out 0,$(QUICK)),--quick)
 
+.PHONY: bench-lm
+bench-lm: $(VENV)/.models ## a language model on the RTL: cycles of a token, perplexity, tokens against float32; minutes; QUICK=1 UPDATE=1
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.language $(if $(filter-out 0,$(QUICK)),--quick)
+
 .PHONY: bench-sim
 bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator alone, plain cocotb; QUICK=1 CONFIG=small SINCE=commit
 	@$(PY) -m benchmarks.sim_speed --config "$$CONFIG" $(if $(filter-out 0,$(QUICK)),--quick) --since "$$SINCE"

@@ -24,7 +24,9 @@ class GenerationStep:
         token: the token that it chose.
         cycles: busy cycles of the device; 0 on a backend without cycles.
         bound: the least cycles that memory and array allow.
-        seconds: wall time of the whole step. device_seconds: from the doorbell to the last command.
+        seconds: wall time of the whole step, with the functional model's, if that runs beside it.
+        own_seconds: the same without the functional model.
+        device_seconds: from the doorbell to the end of the last command.
         checked: bytes of memory that were equal to the functional model's; 0 if not compared.
     """
 
@@ -34,6 +36,7 @@ class GenerationStep:
     cycles: int
     bound: int
     seconds: float
+    own_seconds: float
     device_seconds: float
     checked: int
 
@@ -51,6 +54,7 @@ class Generator:
         seed: of the draws.
         twin: the same network on the functional model: every step is run there too, and all memory compared.
         on_step: called after each step.
+        cached: tokens that the cache holds already, if somebody has filled it.
     """
 
     def __init__(
@@ -61,13 +65,14 @@ class Generator:
         seed: int = 0,
         twin: Network | None = None,
         on_step: Callable[[GenerationStep], None] = lambda step: None,
+        cached: Sequence[int] = (),
     ) -> None:
         self.network = network
         self._sampling = sampling or Sampling()
         self._random = np.random.default_rng(seed)
         self._twin = twin
         self._on_step = on_step
-        self._cached: list[int] = []  # the token of each position
+        self._cached = list(cached)  # the token of each position
 
     def generate(self, text: Sequence[int], most: int, stops: Sequence[int] = ()) -> Iterator[int]:
         """Read a text and yield the tokens that follow it.
@@ -136,19 +141,24 @@ class Generator:
             program.run(**inputs)
             finished = time.perf_counter()
         checked = 0
+        beside = time.perf_counter()
         if self._twin is not None:
             with record(self._twin) as program:
                 program.run(**inputs)
             checked = check_memory(network, self._twin)
+        beside = time.perf_counter() - beside
         self._cached += tokens
         token = self._choose()
+        cycles = network.device.counters()["busy_cycles"] - before
+        seconds = time.perf_counter() - start
         step = GenerationStep(
             position,
             count,
             token,
-            network.device.counters()["busy_cycles"] - before,
+            cycles,
             network.bound(position, count),
-            time.perf_counter() - start,
+            seconds,
+            seconds - beside,
             finished - submitted,
             checked,
         )

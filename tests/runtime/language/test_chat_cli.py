@@ -54,7 +54,7 @@ def test_json(model_path: Path, model: GgufModel) -> None:
     assert report["text"] == expected(model, "system: be\nuser: hi\nassistant: ", 3)
     assert (report["model"], report["backend"], report["prompt"]) == ("small", "cmodel", "hi")
     assert len(report["steps"]) == 3
-    keys = "position count token cycles bound seconds device_seconds checked"
+    keys = "position count token cycles bound seconds own_seconds device_seconds checked"
     assert all(set(step) == set(keys.split()) for step in report["steps"])
     assert report["seconds"] == pytest.approx(sum(step["seconds"] for step in report["steps"]))
 

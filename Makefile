@@ -14,6 +14,9 @@ JOBS   ?= 2
 LAYER  ?= tiny
 INDEX  ?= 0
 LAYERS ?= 2
+TOKENS ?= 16
+MODEL  ?=
+CHECK  ?=
 PROMPT ?=
 IMAGES ?= 50
 TRACE  ?=
@@ -35,7 +38,7 @@ SINCE  ?=
 SEARCH ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS PROMPT IMAGES WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -60,6 +63,11 @@ transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transf
 smollm2: $(VENV)/.models ## the first layers of SmolLM2 on the RTL, to its likeliest next tokens; LAYERS=2 PROMPT="..."
 	@$(VENV)/bin/echo-npu model smollm2 --layers "$$LAYERS" --config "$$CONFIG" \
 	    $(if $(PROMPT),--prompt "$$PROMPT") $(if $(TRACE),--trace "$$TRACE")
+
+.PHONY: chat
+chat: $(VENV)/.models ## SmolLM2 answers on the RTL, token by token; PROMPT="..." TOKENS=16, without PROMPT a conversation; MODEL=file.gguf CHECK=1
+	@$(VENV)/bin/echo-npu chat --tokens "$$TOKENS" --config "$$CONFIG" $(if $(PROMPT),--prompt "$$PROMPT") \
+	    $(if $(MODEL),--model "$$MODEL") $(if $(filter-out 0,$(CHECK)),--check) $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: lenet
 lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, classifies IMAGES=50 held-out ones; SEED=0
@@ -129,6 +137,10 @@ regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.to
 bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML report; minutes; QUICK=1 UPDATE=1 JOBS=2
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.run --jobs "$$JOBS" \
 	    $(if $(filter-out 0,$(QUICK)),--quick)
+
+.PHONY: bench-lm
+bench-lm: $(VENV)/.models ## a language model on the RTL: cycles of a token, perplexity, tokens against float32; minutes; QUICK=1 UPDATE=1
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.language $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: bench-sim
 bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator alone, plain cocotb; QUICK=1 CONFIG=small SINCE=commit

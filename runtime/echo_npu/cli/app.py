@@ -17,7 +17,9 @@ from rich.table import Table
 import echo_npu
 from echo_npu.benchmark.measure import MatmulReport, check_size, measure_matmul
 from echo_npu.cli import benchmark as bench_cli
+from echo_npu.cli import chat as chat_cli
 from echo_npu.cli import models as models_cli
+from echo_npu.cli import perplexity as perplexity_cli
 from echo_npu.cli import simulation as simulation_cli
 from echo_npu.cli import vector as vector_cli
 from echo_npu.cli.support import (
@@ -149,6 +151,8 @@ def _print_report(r: MatmulReport) -> None:
 app.add_typer(bench_cli.bench, name="bench")
 app.command("layer")(models_cli.layer_command)
 app.command("model")(models_cli.model_command)
+app.command("chat")(chat_cli.chat_command)
+app.command("perplexity")(perplexity_cli.perplexity_command)
 app.command("lenet")(models_cli.lenet_command)
 app.command("asm")(vector_cli.asm_command)
 app.command("disasm")(vector_cli.disasm_command)

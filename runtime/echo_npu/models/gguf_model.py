@@ -23,6 +23,9 @@ _TENSORS = {
 }
 _CONTROL_TOKEN = 3
 
+TENSOR_TYPES = ("F32", "F16", "Q8_0", "Q4_0", "Q4_1")
+"""The types of tensors that can be read."""
+
 
 class GgufModel:
     """A model file. Tensors are read and dequantised on request.
@@ -36,20 +39,25 @@ class GgufModel:
     Raises:
         MissingExtraError: the package gguf is not installed.
         FileNotFoundError: no such file.
-        ValueError: another architecture, or a field that the layer needs is missing.
+        ValueError: no readable GGUF file; another architecture, type of tensors or form of the rotation; a
+            field or a tensor that the model needs is missing, or does not fit the others.
     """
 
     def __init__(self, path: Path) -> None:
         gguf = require("gguf")
         if not path.is_file():
             raise FileNotFoundError(f"there is no model file {path}")
-        self._path = path
         self._dequantize = gguf.quants.dequantize
-        self._reader = gguf.GGUFReader(str(path))
+        self._name = path.name
+        try:
+            self._reader = gguf.GGUFReader(str(path))
+        except Exception as error:  # the reader of the package raises whatever a damaged file leads to
+            raise ValueError(f"{path.name} is no whole GGUF file: {error}") from None
         self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
         architecture = self.metadata("general.architecture")
         if architecture != "llama":
             raise ValueError(f"{path.name} has the architecture {architecture!r}; only llama is supported")
+        self.name = str(self.optional("general.name") or path.stem)
         self.layers = int(self.metadata("llama.block_count"))
         hidden = int(self.metadata("llama.embedding_length"))
         heads = int(self.metadata("llama.attention.head_count"))
@@ -62,23 +70,68 @@ class GgufModel:
             rope_base=float(self.metadata("llama.rope.freq_base")),
             eps=float(self.metadata("llama.attention.layer_norm_rms_epsilon")),
         )
+        self.context = int(self.metadata("llama.context_length"))
+        self.has_own_head = "output.weight" in self._tensors
+        self._check_rotation()
+        self._check_tensors()
+
+    def _check_rotation(self) -> None:
         rotated = int(self.metadata("llama.rope.dimension_count"))
         if rotated != self.config.head_dim:
-            raise ValueError(f"{path.name} rotates {rotated} of {self.config.head_dim} dimensions, not all")
+            raise ValueError(f"{self._name} rotates {rotated} of {self.config.head_dim} dimensions, not all")
+        scaling = self.optional("llama.rope.scaling.type")
+        if scaling not in (None, "none") or "rope_freqs.weight" in self._tensors:
+            raise ValueError(
+                f"{self._name} scales the rotation ({scaling or 'rope_freqs.weight'}): unsupported"
+            )
+
+    def _check_tensors(self) -> None:
+        """Refuse tensors of a type that cannot be read, or of another shape than the model's."""
+        config = self.config
+        shapes: dict[str, tuple[int, ...]] = {"output_norm.weight": (config.hidden,)}
+        for index in range(self.layers):
+            for name, shape in config.weight_shapes().items():
+                shapes[f"blk.{index}.{_TENSORS[name]}.weight"] = shape
+        vocabulary = len(self.metadata("tokenizer.ggml.tokens"))
+        for name in ("token_embd.weight", *(["output.weight"] if self.has_own_head else [])):
+            shapes[name] = (vocabulary, config.hidden)
+        for name, shape in shapes.items():
+            tensor = self._tensor(name)
+            stored = tuple(int(size) for size in reversed(tensor.shape))
+            if stored != shape:
+                raise ValueError(f"{self._name}: tensor {name} has shape {stored}; the model needs {shape}")
+            if tensor.tensor_type.name not in TENSOR_TYPES:
+                raise ValueError(
+                    f"{self._name}: tensor {name} has the type {tensor.tensor_type.name}; the supported ones "
+                    f"are {', '.join(TENSOR_TYPES)}"
+                )
+
+    def _tensor(self, name: str) -> Any:
+        if name not in self._tensors:
+            raise ValueError(f"{self._name} has no tensor {name}")
+        return self._tensors[name]
 
     def metadata(self, key: str) -> Any:
         """Return the value of a metadata field; ValueError if the file has none of that name."""
+        value = self.optional(key)
+        if value is None:
+            raise ValueError(f"{self._name} has no metadata field {key}")
+        return value
+
+    def optional(self, key: str) -> Any:
+        """Return the value of a metadata field, or None if the file has none of that name."""
         field = self._reader.get_field(key)
-        if field is None:
-            raise ValueError(f"{self._path.name} has no metadata field {key}")
-        return field.contents()
+        return None if field is None else field.contents()
 
     def tensor(self, name: str) -> F32:
         """Return a tensor as float32, [out, in]; ValueError if the file has none of that name."""
-        if name not in self._tensors:
-            raise ValueError(f"{self._path.name} has no tensor {name}")
-        tensor = self._tensors[name]
+        tensor = self._tensor(name)
         return np.ascontiguousarray(self._dequantize(tensor.data, tensor.tensor_type), np.float32)
+
+    def head(self) -> F32:
+        """Return the matrix of the logits, float32 [vocabulary, hidden]: the embedding where the file has no
+        own."""
+        return self.tensor("output.weight" if self.has_own_head else "token_embd.weight")
 
     def layer(self, index: int) -> LayerWeights:
         """Return the weights of layer `index`.
@@ -117,9 +170,7 @@ class GgufModel:
         tokenizers = require("tokenizers")
         kind, pre = self.metadata("tokenizer.ggml.model"), self.metadata("tokenizer.ggml.pre")
         if (kind, pre) != ("gpt2", "smollm"):
-            raise ValueError(
-                f"{self._path.name} has the tokenizer {kind}/{pre}; only gpt2/smollm is supported"
-            )
+            raise ValueError(f"{self._name} has the tokenizer {kind}/{pre}; only gpt2/smollm is supported")
         tokens = self.metadata("tokenizer.ggml.tokens")
         merges = [tuple(merge.split(" ")) for merge in self.metadata("tokenizer.ggml.merges")]
         vocabulary = {token: index for index, token in enumerate(tokens)}

@@ -44,15 +44,19 @@ class ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the bar as it is. Idempotent."""
         self._progress.stop()
 
     def say(self, text: str) -> None:
         """Show the present activity."""
         self._progress.update(self._task, last=escape(text))
 
-    def advance(self, text: str) -> None:
-        """Count one step as done, and show `text`."""
-        self._progress.update(self._task, advance=1, last=escape(text))
+    def advance(self, text: str, steps: int = 1) -> None:
+        """Count steps as done, and show `text`."""
+        self._progress.update(self._task, advance=steps, last=escape(text))
 
     def step(self, record: OpRecord) -> None:
         """Count one operation as done."""

@@ -1,7 +1,6 @@
 """The model file reader, on a small file that is written here."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,70 +8,11 @@ import pytest
 from echo_npu import Device
 from echo_npu.models import run_model, smollm2_layer, smollm2_stack
 from echo_npu.models.gguf_model import GgufModel
-from echo_npu.models.layer_types import LayerConfig
-from echo_npu.models.truth import F32
 from tests.refusals import refuses
+from tests.runtime.model_files import CONTEXT, LAYERS, write_model
 
-gguf = pytest.importorskip("gguf")
+pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
-
-CONFIG = LayerConfig(hidden=64, heads=4, kv_heads=2, head_dim=16, ffn=96, rope_base=1e4, eps=1e-6)
-LAYERS = 3
-NAMES = {
-    "attn_norm": "attn_norm", "attn_q": "wq", "attn_k": "wk", "attn_v": "wv", "attn_output": "wo",
-    "ffn_norm": "ffn_norm", "ffn_gate": "w_gate", "ffn_up": "w_up", "ffn_down": "w_down",
-}  # fmt: skip
-"""The weights of a layer, by their names in the file."""
-
-
-def _alphabet() -> list[str]:
-    """The 256 characters that byte-level BPE stands for bytes with, in the order of the bytes."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(byte if byte in plain else next(others)) for byte in range(256)]
-
-
-def write_model(path: Path, *, architecture: str = "llama", leave_out: str = "") -> dict[str, F32]:
-    """A model file of `LAYERS` random layers; the tensors as they were before they were quantised."""
-    random = np.random.default_rng(0)
-    writer = gguf.GGUFWriter(str(path), architecture)
-    writer.add_block_count(LAYERS)
-    writer.add_embedding_length(CONFIG.hidden)
-    writer.add_head_count(CONFIG.heads)
-    writer.add_head_count_kv(CONFIG.kv_heads)
-    writer.add_feed_forward_length(CONFIG.ffn)
-    writer.add_rope_freq_base(CONFIG.rope_base)
-    writer.add_layer_norm_rms_eps(CONFIG.eps)
-    writer.add_rope_dimension_count(CONFIG.head_dim)
-    tokens = ["<|end|>", *_alphabet(), "th", "the"]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([3] + [1] * (len(tokens) - 1))
-    writer.add_token_merges(["t h", "th e"])
-    original: dict[str, F32] = {}
-
-    def add(name: str, shape: tuple[int, ...], kind: Any) -> None:
-        original[name] = random.standard_normal(shape).astype(np.float32) / 8
-        if name == leave_out:
-            return
-        if kind is None:
-            writer.add_tensor(name, original[name])
-        else:
-            writer.add_tensor(name, gguf.quants.quantize(original[name], kind), raw_dtype=kind)
-
-    types = gguf.GGMLQuantizationType
-    add("token_embd.weight", (len(tokens), CONFIG.hidden), types.Q8_0)
-    add("output_norm.weight", (CONFIG.hidden,), None)
-    for layer in range(LAYERS):
-        for stem, field in NAMES.items():
-            shape = CONFIG.weight_shapes()[field]
-            add(f"blk.{layer}.{stem}.weight", shape, None if len(shape) == 1 else types.Q4_1)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return original
 
 
 @pytest.fixture
@@ -132,10 +72,8 @@ def test_a_stack_runs(path: Path, device: Device, twin: Device, layers: int) -> 
 
 def test_what_is_refused(path: Path) -> None:
     refuses(FileNotFoundError, r"small\.gguf", GgufModel, path)
-    write_model(path, leave_out="blk.1.ffn_up.weight")
+    write_model(path)
     model = GgufModel(path)
-    model.layer(0)
-    refuses(ValueError, r"no tensor blk\.1\.ffn_up\.weight", model.layer, 1)
     for index in (-1, LAYERS):
         refuses(IndexError, "the layers 0 to 2", model.layer, index)
         refuses(IndexError, "the layers 0 to 2", smollm2_layer, index, "the theme of it", model)
@@ -149,3 +87,43 @@ def test_what_is_refused(path: Path) -> None:
 def test_another_architecture_is_refused(path: Path) -> None:
     write_model(path, architecture="gpt2")
     refuses(ValueError, "only llama", GgufModel, path)
+
+
+@pytest.mark.parametrize("name", ["blk.1.ffn_up.weight", "token_embd.weight", "output_norm.weight"])
+def test_a_tensor_that_lacks_or_does_not_fit_is_refused(path: Path, name: str) -> None:
+    write_model(path, leave_out=name)
+    refuses(ValueError, [f"no tensor {name}"], GgufModel, path)
+    write_model(path, reshape=name)
+    refuses(ValueError, [f"tensor {name} has shape"], GgufModel, path)
+
+
+def test_an_unknown_type_of_tensor_is_refused(path: Path) -> None:
+    write_model(path, matrix_type="Q5_0")
+    refuses(ValueError, ["has the type Q5_0", "Q4_0, Q4_1"], GgufModel, path)
+
+
+def test_a_scaled_rotation_is_refused(path: Path) -> None:
+    write_model(path, fields={"llama.rope.scaling.type": "yarn"})
+    refuses(ValueError, ["scales the rotation (yarn)"], GgufModel, path)
+
+
+def test_a_damaged_file_is_refused(path: Path) -> None:
+    write_model(path)
+    whole = path.read_bytes()
+    for length in (0, 3, 4, 20, 100, len(whole) // 3, len(whole) // 2, len(whole) - 1000):
+        path.write_bytes(whole[:length])
+        refuses(ValueError, ["small.gguf"], GgufModel, path)
+    path.write_bytes(b"GGML" + whole[4:])
+    refuses(ValueError, ["small.gguf is no whole GGUF file"], GgufModel, path)
+
+
+def test_heads(path: Path) -> None:
+    original = write_model(path, own_head=True)
+    model = GgufModel(path)
+    assert model.has_own_head
+    assert np.array_equal(model.head(), original["output.weight"].astype(np.float16))
+    assert model.context == CONTEXT
+    write_model(path)
+    tied = GgufModel(path)
+    assert not tied.has_own_head
+    assert np.array_equal(tied.head(), tied.tensor("token_embd.weight"))

@@ -1,0 +1,197 @@
+"""The command `echo-npu chat`."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import echo_npu
+from echo_npu.cli.chat_screen import Screen, describe
+from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
+from echo_npu.language.generator import GenerationStep, Generator
+from echo_npu.language.network import Network
+from echo_npu.language.sampling import Sampling
+from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
+from echo_npu.models.extras import smollm2_file
+from echo_npu.models.gguf_model import GgufModel
+from echo_npu.models.report import ProgressBar
+
+RING_SLOTS = 8192
+"""A step of a model of many layers is submitted with one doorbell."""
+
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as a shell reports it."""
+
+ModelName = Annotated[str, typer.Argument(help="smollm2 (SmolLM2-135M), unless --model is given.")]
+ModelFile = Annotated[Path | None, typer.Option(help="A GGUF file of the llama architecture.")]
+Layers = Annotated[int | None, typer.Option(min=1, help="Only the first layers. Default: all.")]
+
+
+@dataclass
+class _Answer:
+    """What is printed as JSON."""
+
+    model: str
+    backend: str
+    config: str
+    prompt: str
+    text: str = ""
+    steps: list[GenerationStep] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        totals = {
+            "cycles": sum(step.cycles for step in self.steps),
+            "seconds": sum(step.seconds for step in self.steps),
+        }
+        return asdict(self) | totals
+
+
+def chat_command(
+    name: ModelName = "smollm2",
+    model: ModelFile = None,
+    prompt: Annotated[str | None, typer.Option(help="What to answer; without it, a conversation.")] = None,
+    tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 64,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the prompt, without the chat template.")
+    ] = False,
+    system: Annotated[str | None, typer.Option(help="The conversation's system message.")] = None,
+    context: Annotated[int, typer.Option(min=2, help="Positions of the key and value cache.")] = 512,
+    layers: Layers = None,
+    temperature: Annotated[float, typer.Option(help="0: always the likeliest token.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Draw among so many likeliest tokens; 0: all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Draw among the likeliest, up to this sum.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare all memory with the functional model after each step.")
+    ] = False,
+    backend: Backend = None,
+    config: Config = "default",
+    trace: Trace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a language model answer on the NPU, token by token.
+
+    The text goes to standard output as it comes, a line about each step to standard error.
+
+    Exit status: 0 all right, 1 the device failed or memory differs, 2 wrong arguments, 130 after Ctrl-C.
+    """
+    with reported(ImportError, FileNotFoundError), _interruptible():
+        if as_json and prompt is None:
+            raise ValueError("--json needs a --prompt")
+        if raw and (system is not None or prompt is None):
+            raise ValueError("--raw continues a --prompt, and has no --system message")
+        sampling = Sampling(temperature, top_k, top_p)
+        source = open_model(name, model)
+        chosen = echo_npu.get_backend_name() if backend is None else backend
+        talk = _Talk(source, tokens, _Answer(source.name, chosen, config, prompt or ""), quiet=as_json)
+        # The template is tried before anything is built or opened.
+        messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
+        user: Message = {"role": "user", "content": prompt or "hello"}
+        text = source.tokenizer.encode(prompt).ids if raw else chat_prompt(source, [*messages, user])
+        with contextlib.ExitStack() as stack:
+            bar = ProgressBar(f"{source.name} on {chosen}, configuration {config}", 1, enabled=not as_json)
+            loaded = stack.enter_context(bar)
+            networks = [
+                stack.enter_context(network(source, which, config, context, layers, loaded, **options))
+                for which, options in (
+                    (chosen, given(trace=trace)),
+                    *([("cmodel", {})] if check else []),
+                )
+            ]
+            bar.stop()
+            twin = networks[1] if check else None
+            generator = Generator(networks[0], sampling=sampling, seed=seed, twin=twin, on_step=talk.show)
+            if prompt is None:
+                talk.converse(generator, messages)
+            else:
+                talk.answer(generator, text)
+    if as_json:
+        typer.echo(json.dumps(talk.result.to_dict(), indent=2))
+
+
+def open_model(name: str, file: Path | None) -> GgufModel:
+    """Return the model of a name or of a file.
+
+    Raises:
+        ValueError: an unknown name.  Else as `GgufModel`.
+    """
+    if name != "smollm2":
+        raise ValueError(f"there is no model {name!r}; give smollm2, or a file with --model")
+    return GgufModel(smollm2_file() if file is None else file)
+
+
+@contextlib.contextmanager
+def network(
+    source: GgufModel,
+    backend: str,
+    config: str,
+    context: int,
+    layers: int | None,
+    bar: ProgressBar,
+    *,
+    every_logit: bool = False,
+    **options: Any,
+) -> Iterator[Network]:
+    """Open a device and bring the model to it, showing how far that is."""
+    bar.say("opening the device; the first time, it is built")
+    with echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options) as device:
+
+        def show(index: int) -> None:
+            bar.say(f"layer {index} to {backend}")
+
+        yield Network(device, source, context=context, layers=layers, every_logit=every_logit, on_layer=show)
+
+
+class _Talk:
+    """Prints the answers and a line about each step."""
+
+    def __init__(self, source: GgufModel, tokens: int, result: _Answer, *, quiet: bool) -> None:
+        self.result = result
+        self._source = source
+        self._most = tokens
+        self._screen = Screen(enabled=not quiet)
+
+    def converse(self, generator: Generator, messages: list[Message]) -> None:
+        """Read prompts from standard input until it ends, and answer each."""
+        self._screen.say("an empty line or Ctrl-D ends the conversation")
+        while True:
+            try:
+                said = input("> ").strip()
+            except EOFError:
+                return
+            if not said:
+                return
+            messages.append({"role": "user", "content": said})
+            text = self.answer(generator, chat_prompt(self._source, messages))
+            messages.append({"role": "assistant", "content": text})
+
+    def answer(self, generator: Generator, tokens: list[int]) -> str:
+        """Print the answer as it grows, and return it."""
+        grown = GrowingText(self._source.tokenizer)
+        with self._screen.answer(f"reading {len(tokens)} tokens"):
+            for token in generator.generate(tokens, self._most, stop_tokens(self._source)):
+                self._screen.add(grown.add(token))
+            self._screen.add(grown.finish())
+        self.result.text = grown.text
+        return grown.text
+
+    def show(self, step: GenerationStep) -> None:
+        """Note a step, and show its figures."""
+        self.result.steps.append(step)
+        self._screen.step(describe(step))
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """End with a line and an exit status after Ctrl-C; the device is closed by then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print(escape("\ninterrupted"))
+        raise typer.Exit(INTERRUPTED) from None

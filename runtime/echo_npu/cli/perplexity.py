@@ -1,0 +1,47 @@
+"""The command `echo-npu perplexity`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from echo_npu.cli.chat import Layers, ModelFile, network, open_model
+from echo_npu.cli.support import AsJson, Config, reported
+from echo_npu.language.perplexity import perplexity
+from echo_npu.models.report import ProgressBar
+
+
+def perplexity_command(
+    file: Annotated[Path, typer.Argument(help="A text file, UTF-8.")],
+    name: Annotated[str, typer.Option(help="smollm2 (SmolLM2-135M), unless --model is given.")] = "smollm2",
+    model: ModelFile = None,
+    context: Annotated[int, typer.Option(min=2, help="Tokens of a window.")] = 512,
+    tokens: Annotated[int | None, typer.Option(min=2, help="Most tokens of the text. Default: all.")] = None,
+    layers: Layers = None,
+    backend: Annotated[str, typer.Option(help="cmodel or rtlmodel.")] = "cmodel",
+    config: Config = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Measure how well a language model predicts a text: e to the mean negative logarithm of probability.
+
+    Exit status: 0 all right, 1 the device failed, 2 wrong arguments.
+    """
+    with reported(ImportError, OSError):
+        source = open_model(name, model)
+        text = source.tokenizer.encode(file.read_text("utf-8")).ids[:tokens]
+        title = f"{source.name} on {backend}, configuration {config}"
+        with (
+            ProgressBar(title, len(text), enabled=not as_json) as bar,
+            network(source, backend, config, context, layers, bar, every_logit=True) as made,
+        ):
+            found = perplexity(made, text, lambda count: bar.advance("tokens", count))
+    if as_json:
+        figures = {"model": source.name, "backend": backend, "config": config, "tokens": found.tokens}
+        typer.echo(
+            json.dumps(figures | {"perplexity": found.value, "nats": found.nats, "error": found.error})
+        )
+    else:
+        low, high = (found.value * factor for factor in (1 - found.error, 1 + found.error))
+        error = f"one standard error: {low:.3f} to {high:.3f}"
+        typer.echo(f"perplexity {found.value:.3f} over {found.tokens} tokens ({error})")

@@ -1,0 +1,1 @@
+"""Language models that generate text on the NPU."""

@@ -1,0 +1,176 @@
+"""Generate tokens: bring a prompt into the cache, then one token after another."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.driver.recorded_program import RecordedProgram
+from echo_npu.language.check import check_memory
+from echo_npu.language.network import CHUNK, Network
+from echo_npu.language.sampling import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStep:
+    """What a step took.
+
+    Attributes:
+        position: of its first token.
+        count: tokens that it read.
+        token: the token that it chose.
+        cycles: busy cycles of the device; 0 on a backend without cycles.
+        bound: the least cycles that memory and array allow.
+        seconds: wall time of the whole step, with the functional model's, if that runs beside it.
+        own_seconds: the same without the functional model.
+        device_seconds: from the doorbell to the end of the last command.
+        checked: bytes of memory that were equal to the functional model's; 0 if not compared.
+    """
+
+    position: int
+    count: int
+    token: int
+    cycles: int
+    bound: int
+    seconds: float
+    own_seconds: float
+    device_seconds: float
+    checked: int
+
+
+class ContextFullError(ValueError):
+    """A text has more tokens than the cache has positions."""
+
+
+class Generator:
+    """Generates text, and remembers what is in the cache.
+
+    Args:
+        network: the model on a device.
+        sampling: how tokens are chosen.
+        seed: of the draws.
+        twin: the same network on the functional model: every step is run there too, and all memory compared.
+        on_step: called after each step.
+        cached: tokens that the cache holds already, if somebody has filled it.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+        twin: Network | None = None,
+        on_step: Callable[[GenerationStep], None] = lambda step: None,
+        cached: Sequence[int] = (),
+    ) -> None:
+        self.network = network
+        self._sampling = sampling or Sampling()
+        self._random = np.random.default_rng(seed)
+        self._twin = twin
+        self._on_step = on_step
+        self._cached = list(cached)  # the token of each position
+
+    def generate(self, text: Sequence[int], most: int, stops: Sequence[int] = ()) -> Iterator[int]:
+        """Read a text and yield the tokens that follow it.
+
+        What the cache holds of the text, because an earlier call read it, is not read again. The tokens end
+        before a stop, and where the context is full.
+
+        Args:
+            text: token numbers, at least one.
+            most: most tokens that are yielded, at least 1.
+            stops: tokens that end the answer.
+
+        Raises:
+            ContextFullError: the text has no room in the context.
+            ValueError: an empty text, or a token that the vocabulary does not have.
+            MemoryDiffersError: the twin's memory differs.
+            NpuError: the device failed.
+        """
+        self._check(text, most)
+        known = 0
+        # At least one token is read: the step finds the token after it.
+        while known < min(len(text) - 1, len(self._cached)) and text[known] == self._cached[known]:
+            known += 1
+        del self._cached[known:]
+        token = self._read(text[known:])
+        for left in reversed(range(most)):
+            if token in stops:
+                return
+            yield token
+            if not left or len(self._cached) == self.network.context:
+                return
+            token = self._step([token], partial(Network.record_next, position=len(self._cached)))
+
+    def _check(self, text: Sequence[int], most: int) -> None:
+        if most < 1:
+            raise ValueError(f"most is {most}; at least 1 token is generated")
+        if not text:
+            raise ValueError("the text has no token")
+        vocabulary, context = self.network.vocabulary, self.network.context
+        for token in text:
+            if not 0 <= token < vocabulary:
+                raise ValueError(f"token {token} is not in the vocabulary of {vocabulary} entries")
+        if len(text) > context:
+            raise ContextFullError(f"the text has {len(text)} tokens; the context has {context} positions")
+
+    def _read(self, tokens: Sequence[int]) -> int:
+        """Bring a text into the cache, part by part, and return the token after it."""
+        token = -1
+        for start in range(0, len(tokens), CHUNK):
+            part = tokens[start : start + CHUNK]
+            record = partial(Network.record_prompt, position=len(self._cached), count=len(part))
+            token = self._step(part, record, ids=np.array(part, np.int32))
+        return token
+
+    def _step(
+        self,
+        tokens: Sequence[int],
+        record: Callable[[Network], RecordedProgram],
+        **inputs: NDArray[np.int32],
+    ) -> int:
+        network, position, count = self.network, len(self._cached), len(tokens)
+        start = time.perf_counter()
+        before = network.device.counters()["busy_cycles"]
+        with record(network) as program:
+            submitted = time.perf_counter()
+            program.run(**inputs)
+            finished = time.perf_counter()
+        checked = 0
+        beside = time.perf_counter()
+        if self._twin is not None:
+            with record(self._twin) as program:
+                program.run(**inputs)
+            checked = check_memory(network, self._twin)
+        beside = time.perf_counter() - beside
+        self._cached += tokens
+        token = self._choose()
+        cycles = network.device.counters()["busy_cycles"] - before
+        seconds = time.perf_counter() - start
+        step = GenerationStep(
+            position,
+            count,
+            token,
+            cycles,
+            network.bound(position, count),
+            seconds,
+            seconds - beside,
+            finished - submitted,
+            checked,
+        )
+        self._on_step(step)
+        return token
+
+    def _choose(self) -> int:
+        network = self.network
+        if self._sampling.greedy:
+            return int(network.next.to_numpy()[0])
+        token = self._sampling.draw(network.logits.to_numpy()[0], self._random)
+        for each in (network, self._twin):
+            if each is not None:
+                each.next.copy_from(np.array([token], np.int32))
+        return token

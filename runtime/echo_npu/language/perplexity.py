@@ -1,0 +1,65 @@
+"""Measure how well a model predicts a text."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from echo_npu.language.network import CHUNK, Network
+
+
+@dataclass(frozen=True, slots=True)
+class Perplexity:
+    """How well a text was predicted.
+
+    Attributes:
+        tokens: tokens that were predicted.
+        nats: mean negative logarithm of their probabilities.
+        error: standard error of that mean.
+    """
+
+    tokens: int
+    nats: float
+    error: float
+
+    @property
+    def value(self) -> float:
+        """The perplexity, e to the power of `nats`."""
+        return math.exp(self.nats)
+
+
+def perplexity(
+    network: Network, text: Sequence[int], on_step: Callable[[int], None] = lambda tokens: None
+) -> Perplexity:
+    """Predict each token of a text from those before it.
+
+    The text is cut into windows as long as the context. The first token of a window is not predicted. The
+    logits are the device's, their logarithms of probabilities are computed here, in float64.
+
+    Args:
+        network: made with `every_logit`.
+        text: token numbers, at least two.
+        on_step: called after each step with the number of tokens that it read.
+
+    Raises:
+        ValueError: a text of fewer than two tokens, or a network of the wrong kind.
+    """
+    if len(text) < 2:
+        raise ValueError(f"the text has {len(text)} tokens; at least 2 are needed")
+    losses: list[float] = []
+    for start in range(0, len(text) - 1, network.context):
+        window = np.array(text[start : start + network.context], np.int32)
+        for position in range(0, len(window), CHUNK):
+            part = window[position : position + CHUNK]
+            with network.record_prompt(position, len(part)) as program:
+                program.run(ids=part)
+            logits = network.logits[: len(part)].to_numpy().astype(np.float64)
+            following = window[position + 1 : position + 1 + len(part)]
+            rows = logits[: len(following)]
+            peak = rows.max(axis=1)
+            total = peak + np.log(np.exp(rows - peak[:, None]).sum(axis=1))
+            losses += list(total - rows[np.arange(len(following)), following])
+            on_step(len(part))
+    spread = float(np.std(losses)) / math.sqrt(len(losses))
+    return Perplexity(len(losses), float(np.mean(losses)), spread)

@@ -1,0 +1,57 @@
+"""Choose the next token from logits."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn.
+
+    Args:
+        temperature: what the logits are divided by; 0 takes the likeliest token.
+        top_k: draw among so many likeliest tokens; 0: all.
+        top_p: draw among the likeliest tokens whose probabilities reach this sum (Holtzman et al. 2020).
+
+    Raises:
+        ValueError: a field that is out of range, with its value.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.temperature < np.inf:
+            raise ValueError(f"temperature is {self.temperature}; it must be 0 or more, and finite")
+        if self.top_k < 0:
+            raise ValueError(f"top_k is {self.top_k}; it must be 0 or more")
+        if not 0.0 < self.top_p <= 1.0:
+            raise ValueError(f"top_p is {self.top_p}; it must be above 0, and at most 1")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken."""
+        return self.temperature == 0.0 or self.top_k == 1
+
+    def draw(self, logits: NDArray[np.float32], random: np.random.Generator) -> int:
+        """Return a token number drawn from logits, float32 [vocabulary]; NaN is never drawn.
+
+        Raises:
+            ValueError: no logit is a number.
+        """
+        values = np.where(np.isnan(logits), -np.inf, logits.astype(np.float64))
+        order = np.argsort(-values, kind="stable")
+        if not np.isfinite(values[order[0]]):
+            raise ValueError("no token can be drawn: the greatest logit is no finite number")
+        if self.greedy:
+            return int(order[0])
+        if self.top_k:
+            order = order[: self.top_k]
+        odds = np.exp((values[order] - values[order[0]]) / self.temperature)
+        odds /= odds.sum()
+        # The token that reaches the sum is the last one.
+        kept = int(np.searchsorted(np.cumsum(odds), self.top_p)) + 1
+        return int(random.choice(order[:kept], p=odds[:kept] / odds[:kept].sum()))

@@ -1,0 +1,133 @@
+"""`echo-npu chat` and `echo-npu perplexity`: what they print, how they exit, what they refuse."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import echo_npu
+from echo_npu.cli import app
+from echo_npu.language.generator import Generator
+from echo_npu.language.network import Network
+from echo_npu.models.gguf_model import GgufModel
+from tests.runtime.model_files import write_model
+
+
+def invoke(*words: str, typed: str | None = None) -> Result:
+    return CliRunner().invoke(app, [*words, "--backend", "cmodel"], input=typed)
+
+
+def chat(path: Path, *words: str, typed: str | None = None) -> Result:
+    return invoke("chat", "--model", str(path), "--context", "64", *words, typed=typed)
+
+
+def expected(model: GgufModel, prompt: str, count: int) -> str:
+    with echo_npu.open("cmodel") as device:
+        network = Network(device, model, context=64)
+        ids = model.tokenizer.encode(prompt).ids
+        tokens = list(Generator(network).generate(ids, count, stops=(0,)))
+    return str(model.tokenizer.decode(tokens, skip_special_tokens=False))
+
+
+def test_an_answer(model_path: Path, model: GgufModel) -> None:
+    result = chat(model_path, "--prompt", "hi", "--tokens", "4", "--check")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == expected(model, "user: hi\nassistant: ", 4) + "\n"
+    assert "tokens from position 0" in result.stderr
+    assert "equal to the functional model" in result.stderr
+
+
+def test_raw_continues_the_prompt(model_path: Path, model: GgufModel) -> None:
+    result = chat(model_path, "--prompt", "the the", "--raw", "--tokens", "3")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == expected(model, "the the", 3) + "\n"
+
+
+def test_json(model_path: Path, model: GgufModel) -> None:
+    result = chat(model_path, "--prompt", "hi", "--system", "be", "--tokens", "3", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["text"] == expected(model, "system: be\nuser: hi\nassistant: ", 3)
+    assert (report["model"], report["backend"], report["prompt"]) == ("small", "cmodel", "hi")
+    assert len(report["steps"]) == 3
+    keys = "position count token cycles bound seconds own_seconds device_seconds checked"
+    assert all(set(step) == set(keys.split()) for step in report["steps"])
+    assert report["seconds"] == pytest.approx(sum(step["seconds"] for step in report["steps"]))
+
+
+def test_a_conversation(model_path: Path, model: GgufModel) -> None:
+    result = chat(model_path, "--tokens", "2", typed="hi\nthe\n\n")
+    assert result.exit_code == 0, result.output
+    first = expected(model, "user: hi\nassistant: ", 2)
+    second = expected(model, f"user: hi\nassistant: {first}\nuser: the\nassistant: ", 2)
+    assert result.stdout == f"> {first}\n> {second}\n> "
+    ended = chat(model_path, typed="")
+    assert ended.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--json"], "--json needs a --prompt"),
+        (["--raw"], "--raw continues a --prompt"),
+        (["--raw", "--prompt", "a", "--system", "b"], "--raw continues a --prompt"),
+        (["--prompt", "a", "--layers", "9"], "layers is 9"),
+        (["--prompt", "a", "--context", "4000"], "context is 4000"),
+        (["--prompt", "a", "--temperature", "-1"], "temperature is -1"),
+        (["--prompt", "a b c d e f g", "--context", "4"], "the context has 4 positions"),
+        (["--prompt", "", "--raw"], "no token"),
+        (["llama9", "--prompt", "a"], "no model 'llama9'"),
+    ],
+)
+def test_wrong_arguments(model_path: Path, words: list[str], message: str) -> None:
+    result = chat(model_path, *words)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+
+
+def test_files_that_are_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    assert chat(path, "--prompt", "a").exit_code == 2
+    path.write_bytes(b"GGUF")
+    assert "no whole GGUF file" in chat(path, "--prompt", "a").stderr
+    write_model(path, template=None)
+    result = chat(path, "--prompt", "a")
+    assert (result.exit_code, "chat_template" in result.stderr) == (2, True)
+    assert chat(path, "--prompt", "a", "--raw", "--tokens", "1").exit_code == 0
+
+
+def test_ctrl_c(model_path: Path) -> None:
+    words = ["chat", "--model", str(model_path), "--context", "64", "--backend", "cmodel"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from echo_npu.cli import main; main()", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(2) == "> "
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+
+
+def test_perplexity(model_path: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the theme of the other, and the one")
+    words = ("perplexity", str(text), "--model", str(model_path), "--context", "16")
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("perplexity ")
+    report = json.loads(invoke(*words, "--json").stdout)
+    assert 50 < report["perplexity"] < 3000
+    assert f"perplexity {report['perplexity']:.3f} over {report['tokens']} tokens" in result.stdout
+    missing = invoke("perplexity", str(tmp_path / "none.txt"), "--model", str(model_path))
+    assert missing.exit_code == 2

@@ -1,0 +1,142 @@
+"""A model's steps on the device: against float64, and whatever parts a text is read in."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import echo_npu
+from echo_npu import NpuOutOfMemoryError
+from echo_npu.language.network import Network
+from echo_npu.models import reference
+from echo_npu.models.gguf_model import GgufModel
+from echo_npu.models.layer_types import StackCase
+from echo_npu.spec.memory_map import region_of
+from tests.refusals import refuses
+from tests.runtime.language.conftest import MakeNetwork
+from tests.runtime.model_files import CONTEXT, LAYERS, write_model
+
+HALF_BOUND = 4e-3
+"""Largest error of a logit for rows, weights and cache in float16, relative to the largest logit."""
+
+
+def prompt(length: int, vocabulary: int, seed: int) -> NDArray[np.int32]:
+    return np.random.default_rng(seed).integers(0, vocabulary, length, np.int32)
+
+
+def read(network: Network, ids: NDArray[np.int32], parts: list[int]) -> None:
+    """Read a text in parts of the given lengths."""
+    position = 0
+    for count in parts:
+        with network.record_prompt(position, count) as program:
+            program.run(ids=ids[position : position + count])
+        position += count
+
+
+def truth(model: GgufModel, ids: NDArray[np.int32], layers: int = LAYERS) -> NDArray[np.float64]:
+    return reference.stack_logits(
+        StackCase(
+            "small", "small", model.config, layers, model.layer, model.tensor("token_embd.weight"),
+            model.tensor("output_norm.weight"), ids, str, (),
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("length", "layers"), [(1, LAYERS), (2, 1), (9, LAYERS), (40, 2)])
+def test_logits_against_float64(
+    model: GgufModel, make_network: MakeNetwork, length: int, layers: int
+) -> None:
+    network = make_network(layers=layers)
+    ids = prompt(length, network.vocabulary, length)
+    read(network, ids, [length])
+    logits, expected = network.logits.to_numpy()[0], truth(model, ids, layers)
+    assert np.abs(logits - expected).max() < HALF_BOUND * np.abs(expected).max()
+    assert network.next.to_numpy()[0] == np.argmax(logits)
+
+
+@pytest.mark.parametrize("parts", [[1] * 13, [12, 1], [1, 12], [5, 3, 5]])
+def test_the_parts_of_a_text_do_not_matter(make_network: MakeNetwork, parts: list[int]) -> None:
+    whole, split = make_network(), make_network()
+    ids = prompt(13, whole.vocabulary, 5)
+    read(whole, ids, [13])
+    read(split, ids, parts)
+    for name in ("keys", "values", "logits", "next token"):
+        ours, theirs = (each.tensors[name].to_numpy() for each in (whole, split))
+        assert np.array_equal(ours.view(np.uint8), theirs.view(np.uint8)), name
+
+
+def test_the_next_token_is_read_from_the_device(make_network: MakeNetwork) -> None:
+    told, untold = make_network(), make_network()
+    ids = prompt(6, told.vocabulary, 7)
+    for network in (told, untold):
+        read(network, ids, [6])
+    for position in range(6, 9):
+        token = told.next.to_numpy()
+        with told.record_prompt(position, 1) as program:
+            program.run(ids=token)
+        with untold.record_next(position) as program:
+            program.run()
+        assert np.array_equal(told.logits.to_numpy(), untold.logits.to_numpy())
+
+
+def test_an_own_head(make_network: MakeNetwork, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("own") / "head.gguf"
+    original = write_model(path, own_head=True)
+    source = GgufModel(path)
+    network = make_network(source)
+    ids = prompt(4, network.vocabulary, 3)
+    read(network, ids, [4])
+    logits = network.logits.to_numpy()[0]
+    assert np.argmax(logits) == network.next.to_numpy()[0]
+    tied = make_network()
+    read(tied, ids, [4])
+    assert not np.allclose(logits, tied.logits.to_numpy()[0], atol=0.1 * np.abs(logits).max())
+    assert original["output.weight"].shape == (network.vocabulary, source.config.hidden)
+
+
+def test_weights_that_fill_a_region_go_to_the_other(model: GgufModel, make_network: MakeNetwork) -> None:
+    roomy = make_network()
+    with echo_npu.open("cmodel") as device:
+        device.malloc(device.memory_statistics()["weight"].largest_free_block - (1 << 16), region="weight")
+        crowded = Network(device, model, context=CONTEXT)
+        regions = [region_of(each.ptr, each.nbytes) for each in crowded.tensors.values()]
+        assert {region.name for region in regions if region is not None} == {"weight", "activation"}
+        ids = prompt(5, crowded.vocabulary, 1)
+        for network in (roomy, crowded):
+            read(network, ids, [5])
+        assert np.array_equal(roomy.logits.to_numpy(), crowded.logits.to_numpy())
+
+
+def test_a_model_that_does_not_fit_is_refused(model: GgufModel) -> None:
+    with echo_npu.open("cmodel") as device:
+        for region in ("weight", "activation"):
+            device.malloc(device.memory_statistics()[region].largest_free_block - (1 << 14), region=region)
+        refuses(NpuOutOfMemoryError, None, Network, device, model, context=CONTEXT)
+
+
+@pytest.mark.parametrize(("position", "count"), [(0, CONTEXT + 1), (CONTEXT, 1), (-1, 1), (90, 7)])
+def test_positions_beyond_the_context_are_refused(
+    make_network: MakeNetwork, position: int, count: int
+) -> None:
+    network = make_network()
+    refuses(ValueError, ["positions", str(CONTEXT)], network.record_prompt, position, count)
+
+
+def test_what_no_network_can_have_is_refused(make_network: MakeNetwork) -> None:
+    refuses(ValueError, [f"layers is {LAYERS + 1}", f"1 to {LAYERS}"], make_network, layers=LAYERS + 1)
+    refuses(ValueError, ["layers is 0"], make_network, layers=0)
+    refuses(ValueError, [f"context is {CONTEXT + 1}"], make_network, context=CONTEXT + 1)
+    refuses(ValueError, ["context is 1;"], make_network, context=1)
+
+
+def test_the_bound_counts_weights_and_products(make_network: MakeNetwork) -> None:
+    network = make_network()
+    config = network.config
+    per_layer = config.hidden * (config.q_width * 2 + config.kv_width * 2 + 3 * config.ffn)
+    weights = 2 * (LAYERS * per_layer + network.vocabulary * config.hidden)
+    cached = 2 * 2 * LAYERS * 8 * config.kv_width
+    beat = network.device.capabilities.data_width // 8
+    assert network.bound(7, 1) == -(-(weights + cached) // beat)
+    capabilities = network.device.capabilities
+    macs = 64 * LAYERS * per_layer + network.vocabulary * config.hidden
+    macs += 2 * LAYERS * config.q_width * (64 * 65 // 2)
+    assert network.bound(0, 64) == -(-macs // (capabilities.array_rows * capabilities.array_cols))

@@ -60,17 +60,20 @@ def open(  # noqa: A001  (the public name; this module does not use the builtin)
 
     Args:
         backend: a name of `list_backends()`; None: the one of `get_backend_name()`.
-        config: the hardware configuration, a file of rtl/configs without its ending.
+        config: the hardware configuration: a file of rtl/configs without its ending, `random-<seed>`, the
+            path of a TOML file, or `lockstep-` and one of these.
         ring_slots: length of the command ring; None: the default of `Device`.
         options: options of the backend; for rtlmodel see `echo_npu.backends.rtlmodel.Options`.
 
     Raises:
         BackendError: no such backend.
         ValueError: no such configuration (the message lists those that exist), or a wrong option value.
-        TypeError: an option that the backend does not have.
+        TypeError: an option that the backend does not have, or a configuration that is no string.
         SimulatorError: rtlmodel could not be built or started.
     """
     chosen = get_backend_class(backend)
+    if not isinstance(config, str):
+        raise TypeError(f"config must be a name or a path as text, got {config!r} ({type(config).__name__})")
     if options.get("trace") is not None and not chosen.has_cycles:
         raise ValueError(f"the backend {chosen.name} has no cycles, so it has no timeline to trace")
     opened = chosen.open(config, options)

@@ -68,6 +68,7 @@ class Device(OpMethods):
         Args:
             watchdog_cycles: clock cycles that a command may take once it is the oldest under way, 0..2**32-1;
                 0 is any number. One that takes longer ends in an NpuDeviceError with the code TIMEOUT.
+                Programs that the device loads by itself, for an operation or in `reset()`, may take any time.
             protect_ring: refuse commands that would write to the command ring, with the code PROTECTED.
 
         Raises:

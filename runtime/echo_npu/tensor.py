@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 from echo_npu import debug
+from echo_npu.commands.integers import integer
 from echo_npu.commands.strided import overlaps
 
 IndexItem: TypeAlias = int | slice | EllipsisType | None
@@ -106,11 +107,12 @@ class DeviceTensor:
         """Return a new contiguous tensor with undefined content.
 
         Raises:
-            ValueError: a dimension below 1.  TypeError: a dtype without a fixed size, e.g. objects.
+            ValueError: a dimension below 1.
+            TypeError: a dimension that is no integer, or a dtype without a fixed size, e.g. objects.
             NpuOutOfMemoryError: the region has no room.
         """
         dims = (shape,) if isinstance(shape, SupportsIndex) else tuple(shape)
-        sizes = tuple(int(size.__index__()) for size in dims)
+        sizes = tuple(integer("every size in shape", size) for size in dims)
         if any(size < 1 for size in sizes):
             raise ValueError(f"shape is {sizes}; every dimension of a device tensor is at least 1")
         if dtype.hasobject or not dtype.itemsize:

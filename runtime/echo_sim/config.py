@@ -78,8 +78,12 @@ def load_config(config: str) -> NpuConfig:
     if drawn := re.fullmatch(r"random-(\d+)", config):
         return random_config(int(drawn[1]))
     path = Path(config)
-    if path.suffix == ".toml" and path.is_file():
-        read = parse_config(path.stem, path.read_text(encoding="utf-8"), config)
+    try:
+        text = path.read_text(encoding="utf-8") if path.suffix == ".toml" and path.is_file() else None
+    except OSError as error:
+        raise ConfigError(f"configuration {config!r} cannot be read: {error.strerror}") from None
+    if text is not None:
+        read = parse_config(path.stem, text, config)
         values = str(sorted(read.parameters().items())).encode()
         stem = re.sub(r"[^A-Za-z0-9]+", "-", path.stem)
         return dataclasses.replace(read, name=f"{stem}-{hashlib.sha256(values).hexdigest()[:8]}")

@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,31 @@ def test_malloc_gives_aligned_pointers_in_the_region_asked_for(npu: Device) -> N
         npu.free(pointer)
 
 
+@pytest.mark.parametrize("bad", [1.5, "4", None, np.float32(2), [4]], ids=repr)
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("nbytes", lambda npu, bad: npu.malloc(bad)),
+        ("ptr", lambda npu, bad: npu.free(bad)),
+        ("nbytes", lambda npu, bad: npu.memcpy(0x1000, 0x2000, bad)),
+        ("ptr", lambda npu, bad: npu.memset(bad, 0, 4)),
+        ("value", lambda npu, bad: npu.memset(0x1000, bad, 4)),
+        ("nbytes", lambda npu, bad: npu.memset(0x1000, 0, bad)),
+        ("shape", lambda npu, bad: npu.empty((bad, 2))),
+        ("watchdog_cycles", lambda npu, bad: npu.limit(watchdog_cycles=bad)),
+        ("program", lambda npu, bad: npu.load_program(bad)),
+        ("config", lambda _, bad: echo_npu.open("cmodel", config=[bad])),
+    ],
+)
+def test_wrong_types_are_named(npu: Device, name: str, call: Callable[[Device, Any], Any], bad: Any) -> None:
+    refuses(TypeError, name, call, npu, bad)
+
+
 def test_malloc_refuses_what_makes_no_sense(npu: Device) -> None:
     with pytest.raises(ValueError, match="region is 'scratch'; the memory regions are weight, activation"):
         npu.malloc(4, region="scratch")
     refuses(ValueError, "nbytes is 0", npu.malloc, 0)
-    for bad in (1.5, "4", None, True):
-        refuses(TypeError, "nbytes", npu.malloc, bad)
+    refuses(TypeError, "nbytes", npu.malloc, True)
 
 
 def test_out_of_memory_and_what_works_after_it(npu: Device) -> None:

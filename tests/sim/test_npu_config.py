@@ -1,5 +1,7 @@
 """Hardware configurations: complete, validated, and refused with the key and its legal values."""
 
+import errno
+import os
 import re
 from pathlib import Path
 
@@ -85,6 +87,21 @@ def test_only_a_file_that_ends_in_toml_is_a_configuration(tmp_path: Path) -> Non
     for name in ("small.txt", "folder.toml"):
         with pytest.raises(ConfigError, match=r"no configuration.*any TOML file"):
             load_config(str(tmp_path / name))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name longer than any file's, or a file of somebody else, is one message."""
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with pytest.raises(ConfigError, match="cannot be read: File name too long"):
+        load_config("x" * 5000 + ".toml")
+    path = tmp_path / "secret.toml"
+    path.write_text(SMALL, encoding="utf-8")
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(ConfigError, match=r"secret\.toml' cannot be read: Permission denied"):
+        load_config(str(path))
 
 
 def test_random_configurations_are_those_of_their_seed() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from echo_npu import debug
+from echo_npu.commands.integers import integer
 from echo_npu.commands.packets import Command, Submission, as_commands, gather_command, memcpy_command
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.hardware import HardwareDriver
@@ -83,15 +84,16 @@ class CommandDevice(Locked, ABC):
         """
         self._free_dropped()
         name = memory_region(region).name
-        if isinstance(nbytes, bool) or not isinstance(nbytes, SupportsIndex):
-            raise TypeError(f"nbytes must be an integer, got {nbytes!r} ({type(nbytes).__name__})")
-        return self.driver.malloc(name, nbytes.__index__())
+        return self.driver.malloc(name, integer("nbytes", nbytes))
 
     @locked
     def free(self, ptr: SupportsIndex) -> None:
-        """Give a block back; NpuPointerError unless `ptr` came from `malloc` and is not free yet."""
+        """Give a block back; NpuPointerError unless `ptr` came from `malloc` and is not free yet.
+
+        TypeError: `ptr` is no integer.
+        """
         self._free_dropped()
-        self.driver.free(ptr.__index__())
+        self.driver.free(integer("ptr", ptr))
 
     def free_later(self, address: int) -> None:
         """Free a block with the next allocation, for the finalizer of a tensor on any thread."""
@@ -120,11 +122,12 @@ class CommandDevice(Locked, ABC):
         end. Between two device ends the NPU copies.
 
         Raises:
-            TypeError: an end is neither, is written but read-only, or contradicts `kind`.
+            TypeError: an end is neither, is written but read-only, or contradicts `kind`; `nbytes` is no
+                integer.
             ValueError: a host end with fewer bytes.
             NpuPointerError: a device range that is not inside one memory region.
         """
-        count = nbytes.__index__()
+        count = integer("nbytes", nbytes)
         if count < 0:
             raise ValueError(f"nbytes is {count}; it must not be negative")
         found = resolve_kind(dst, src, kind)
@@ -164,22 +167,23 @@ class CommandDevice(Locked, ABC):
         return address
 
     @locked
-    def memset(self, ptr: SupportsIndex, value: int, nbytes: SupportsIndex) -> None:
+    def memset(self, ptr: SupportsIndex, value: SupportsIndex, nbytes: SupportsIndex) -> None:
         """Set `nbytes` bytes to `value`, after everything submitted before.
 
         Raises:
+            TypeError: an argument that is no integer.
             ValueError: a value outside of 0..255, or a negative number of bytes.
             NpuPointerError: a range that is not inside one memory region.
         """
-        count = nbytes.__index__()
-        if not 0 <= value <= 255:
-            raise ValueError(f"value is {value}; a byte lies in 0..255")
+        count, byte = integer("nbytes", nbytes), integer("value", value)
+        if not 0 <= byte <= 255:
+            raise ValueError(f"value is {byte}; a byte lies in 0..255")
         if count < 0:
             raise ValueError(f"nbytes is {count}; it must not be negative")
-        address = self._device_range("ptr", ptr, count)
+        address = self._device_range("ptr", integer("ptr", ptr), count)
         debug.copy(f"memset {count} bytes")
         if count:
-            self.driver.write(address, np.full(count, value, dtype=np.uint8))
+            self.driver.write(address, np.full(count, byte, dtype=np.uint8))
 
     # --- tensors --------------------------------------------------------------------------------------------
 
@@ -273,12 +277,16 @@ class CommandDevice(Locked, ABC):
 
         Raises:
             NpuProgramMemoryError: it does not fit, together with those asked for since the last submission.
+            TypeError: it is no Program.
         """
         return self.load_programs([program])[0]
 
     @locked
     def load_programs(self, programs: Sequence[Program]) -> list[int]:
         """Do as `load_program` for several programs, with as few commands as possible."""
+        for program in programs:
+            if not isinstance(program, Program):
+                raise TypeError(f"program must be a Program, got {program!r} ({type(program).__name__})")
         return self.driver.entries(programs)
 
     @locked

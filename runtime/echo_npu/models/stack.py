@@ -18,6 +18,9 @@ from echo_npu.models.truth import F32, F64
 TOP = 5
 """Number of the likeliest tokens that are shown and compared."""
 
+MOST_LAYERS = 1000
+"""Most layers whose random weights are drawn: all of them are in the host's memory."""
+
 LOGITS_BOUND = 2e-5
 """Largest error of the logits against float64, relative to the largest logit."""
 
@@ -26,8 +29,10 @@ def tiny_stack(layers: int = 2, seed: int = 0, tokens: int = 16, vocabulary: int
     """Return small layers with random weights and input, the same for the same seed.
 
     Raises:
-        ValueError: fewer than one layer or token.
+        ValueError: fewer than one layer or token, or more than MOST_LAYERS layers.
     """
+    if layers > MOST_LAYERS:
+        raise ValueError(f"layers is {layers}; at most {MOST_LAYERS} random layers are drawn")
     random = np.random.default_rng(seed)
     weights = [random_weights(TINY, random) for _ in range(layers)]
     case = StackCase(

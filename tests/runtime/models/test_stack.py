@@ -85,3 +85,8 @@ def test_wrong_ids_in_device_memory_fail(device: Device, twin: Device) -> None:
 def test_impossible_stacks_are_refused(change: dict[str, object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         replace(tiny_stack().case, **change)  # type: ignore[arg-type]
+
+
+def test_more_layers_than_the_host_holds_are_refused_before_they_are_drawn() -> None:
+    with pytest.raises(ValueError, match="layers is 1000000000; at most 1000"):
+        tiny_stack(1_000_000_000)

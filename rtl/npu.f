@@ -14,7 +14,7 @@ cells/sync_fifo.sv
 cells/skid_buffer.sv
 cells/round_robin.sv
 host/axi_slave.sv
-matrix/tile_memory.sv
+cells/tile_memory.sv
 cells/ram_queue.sv
 memory/host_write_buffer.sv
 memory/host_read_buffer.sv

@@ -9,7 +9,8 @@
 // host's window onto device memory (AXI4), m_axi device memory (AXI4 master).
 // rst_n is synchronous.
 //
-// All parameters are powers of two. runtime/echo_sim/config.py applies the same limits before any tool runs.
+// All parameters but ClockGating are powers of two. runtime/echo_sim/parameters.py applies the same limits before any
+// tool runs.
 //
 // Each unit's clock rests while the unit does: a comment beside each clock gate says what wakes it and what holds it.
 //

@@ -35,13 +35,13 @@ Seed = Annotated[
     int, typer.Option(default_factory=_first_seed, help="First seed. Default: $SEED, else random.")
 ]
 Config = Annotated[str, typer.Option(help="Hardware configuration: a name, random-<seed>, or a TOML file.")]
-Count = Annotated[int, typer.Option(min=1, help="How many.")]
+Count = Annotated[int, typer.Option(min=1, help="How many to draw.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Simulators at a time.")]
 Json = Annotated[Path | None, typer.Option(help="Write the result to this file.")]
-Part = Annotated[str, typer.Option("--shard", help="I/N: part I of N, which differ in what they draw.")]
-Replay = Annotated[Path | None, typer.Option(help="Play again what was kept in this file.")]
+Part = Annotated[str, typer.Option("--shard", help="I/N: part I of N; each part draws differently.")]
+Replay = Annotated[Path | None, typer.Option(help="Replay the case or program kept in this file.")]
 Kind = Annotated[Literal["fast", "coverage"], typer.Option(help="Kind of simulator.")]
-Html = Annotated[Path | None, typer.Option(help="Where the page goes.")]
+Html = Annotated[Path | None, typer.Option(help="File or folder for the HTML.")]
 JOBS = os.cpu_count() or 1
 
 app = typer.Typer(
@@ -103,7 +103,7 @@ def _printed(result: CampaignResult) -> CampaignResult:
 def rtl(
     seed: Seed,
     test: Annotated[str, typer.Option(help="A suite, or a test of it: matmul, matmul.test_alpha.")] = "",
-    config: Annotated[str, typer.Option(help="As for others, or all.")] = "default",
+    config: Annotated[str, typer.Option(help="As for the other commands, or all.")] = "default",
     waves: Annotated[bool, typer.Option("--waves", help="Write waves/<test>.vcd.")] = False,
     jobs: Jobs = JOBS,
     json: Json = None,
@@ -117,10 +117,10 @@ def rtl(
 @command
 def uvm(
     seed: Seed,
-    sequence: Annotated[str, typer.Option(help="What kind of programs.")] = "mixed",
+    sequence: Annotated[str, typer.Option(help="Kind of programs, see docs/verification.md.")] = "mixed",
     config: Config = "default",
     count: Count = 50,
-    hours: Annotated[float | None, typer.Option(help="Go on for so long, whatever the count.")] = None,
+    hours: Annotated[float | None, typer.Option(help="Run for this long, whatever the count.")] = None,
     first: Annotated[
         bool, typer.Option("--first", help="End at the first failure, and shorten nothing.")
     ] = False,
@@ -175,7 +175,9 @@ def mutate(
     jobs: Jobs = JOBS,
     shard: Part = str(WHOLE),
     only: Annotated[str, typer.Option(help="Numbers of mutants, separated by commas.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="First trials and block testbenches only.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run first trials and module testbenches only.")
+    ] = False,
     refute: Annotated[
         bool, typer.Option("--refute", help="Run equivalent ones as well: none may be found.")
     ] = False,
@@ -185,7 +187,7 @@ def mutate(
     config: Annotated[str, typer.Option(help="Hardware configuration of the regression.")] = "small",
     json: Json = REPORTS / "mutation.json",
 ) -> CampaignResult:
-    """Draw mutants of the RTL and demand that the regression finds them."""
+    """Draw mutants of the RTL and require that the regression finds them."""
     from tb.mutation import mutant_campaign
 
     part = parse_shard(shard)
@@ -202,14 +204,12 @@ def bugs(
     jobs: Jobs = JOBS,
     only: Annotated[str, typer.Option(help="The name of one bug.")] = "",
     searches: Annotated[
-        bool, typer.Option("--searches", help="By the random campaigns that the patches name.")
+        bool, typer.Option("--searches", help="Use the random campaigns that the patches name.")
     ] = False,
-    named: Annotated[
-        bool, typer.Option("--named", help="By no other tests than those that the patches name.")
-    ] = False,
+    named: Annotated[bool, typer.Option("--named", help="Use only the tests that the patches name.")] = False,
     json: Json = REPORTS / "bugs.json",
 ) -> CampaignResult:
-    """Put each known bug into the RTL and demand that the regression finds it."""
+    """Put each known bug into the RTL and require that the regression finds it."""
     from tb.mutation import bugs as known
 
     result = known.search(seed, only) if searches else known.play(seed, jobs, only, named=named)
@@ -221,7 +221,8 @@ def bugs(
 def coverage(
     seed: Seed,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Add these up, data or folders of *.dat, and run nothing.")
+        list[Path] | None,
+        typer.Argument(help="Add up these files, or *.dat of these folders, and run nothing."),
     ] = None,
     jobs: Jobs = JOBS,
     html: Html = REPORTS / "coverage",
@@ -242,7 +243,7 @@ def coverage(
 def functional(
     seed: Seed,
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="Merge what is in these, and run nothing.")
+        list[Path] | None, typer.Argument(help="Merge the files of these folders, and run nothing.")
     ] = None,
     count: Count = 200,
     jobs: Jobs = JOBS,
@@ -288,14 +289,16 @@ def formal(
 @command
 def regress(
     seed: Seed,
-    level: Annotated[Literal["quick", "full"], typer.Option(help="How much.")] = "quick",
+    level: Annotated[Literal["quick", "full"], typer.Option(help="Level of effort.")] = "quick",
     executor: Annotated[
         str, typer.Option(help="processes, or a Dask scheduler: tcp://host:port.")
     ] = "processes",
     jobs: Jobs = JOBS,
     only: Annotated[str, typer.Option(help="Campaigns to run, a regular expression.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="Show the tasks and run nothing.")] = False,
-    update: Annotated[bool, typer.Option("--update", help="Put the summary into the docs.")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Write the summary to docs/verification.md.")
+    ] = False,
     json: Json = None,
 ) -> bool:
     """Run everything of a level, and write one report."""

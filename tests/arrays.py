@@ -4,12 +4,12 @@ import numpy as np
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    """Normally distributed float32."""
+    """Draw normally distributed float32."""
     return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
 
 
 def elements(name: str, *shape: int, seed: int = 0) -> np.ndarray:
-    """An array of a type, normally distributed or any int8; bfloat16 as its bits in uint16."""
+    """Draw an array of a type: normally distributed, or any int8; bfloat16 as its bits in uint16."""
     if name == "int8":
         return np.random.default_rng([seed, *shape]).integers(-128, 128, shape).astype(np.int8)
     values = normal(*shape, seed=seed)

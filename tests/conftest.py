@@ -22,9 +22,9 @@ USUAL = {
 
 @pytest.fixture
 def usual_signals() -> Iterator[None]:
-    """Give signals the effect that they have in a program on a terminal, here and in processes started here.
+    """Restore the default effect of signals, here and in processes started here.
 
-    A shell ignores SIGINT in what it puts into the background, nohup ignores SIGHUP; children inherit that.
+    A shell ignores SIGINT for background processes, nohup ignores SIGHUP, and children inherit that.
     """
     before = {number: signal.signal(number, does) for number, does in USUAL.items()}
     yield

@@ -7,7 +7,7 @@ import pytest
 
 Error = type[Exception]
 Words = str | list[str] | None
-"""A regular expression that a message matches, texts all of which it has, or None for any message."""
+"""A regular expression that the message matches, texts that it contains, or None for any message."""
 
 
 def refuses(

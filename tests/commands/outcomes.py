@@ -1,4 +1,5 @@
-"""How commands end that are not done: refused, with a bus error, or given up; everything is checked."""
+"""Commands that do not succeed: refused, failed by a bus error, or ended by a soft reset. Everything is
+checked."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench
 async def failed(tb: NpuTestbench, code: ErrorCode, address: int | None = None, name: Any = "") -> None:
     """Expect that what was submitted ends with the error `code`, at `address` if given; clear the error.
 
-    `name` says in a failure which case it was.
+    `name` identifies the case in a failure's message.
     """
     assert await tb.check() == State.ERROR, f"{name}: accepted"
     state = await tb.state()
@@ -30,7 +31,7 @@ async def refused(
     via: Path = "window",
     name: Any = "",
 ) -> None:
-    """Submit packets that end as for `failed`."""
+    """Submit packets, then check the error as `failed` does."""
     await tb.commands.submit(packets, via)
     await failed(tb, code, address, name)
 
@@ -46,8 +47,8 @@ def spoil(
 async def bus_error(
     tb: NpuTestbench, packets: Sequence[Packet], code: ErrorCode, via: Path, index: int | None
 ) -> None:
-    """Submit packets: command number `index` since reset ends with a bus error; None: the fetch of a slot.
-    Clear the error and its cause."""
+    """Submit packets of which command number `index` since reset (None: the fetch of a slot) meets a bus
+    error. Clear the error and its cause."""
     await tb.commands.submit(packets, via)
     assert await tb.commands.wait(1_000_000) == State.ERROR
     await tb.check_bus_error(code, index)
@@ -56,14 +57,14 @@ async def bus_error(
 
 
 async def fail(tb: NpuTestbench, packets: Sequence[Packet], code: ErrorCode, via: Path, before: int) -> None:
-    """Submit commands of which one, behind `before` others, ends with a bus error; check, and begin anew."""
+    """Submit commands of which one, after `before` others, meets a bus error; check, and recover."""
     await bus_error(tb, packets, code, via, (await tb.state()).retired + before)
     await tb.probe()
     await tb.restart()
 
 
 async def give_up(tb: NpuTestbench, *places: tuple[int, int]) -> None:
-    """Soft reset in the middle of commands: no bus traffic is left behind, and nothing is written outside of
+    """Soft-reset the device during commands. No bus traffic may remain, and nothing may be written outside of
     `places`, each (address, bytes)."""
     await tb.commands.soft_reset()
     assert tb.dram.statistic("outstanding") == 0

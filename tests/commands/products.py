@@ -50,7 +50,7 @@ def elements(tb: NpuTestbench, dtype: DataType, *shape: int) -> NDArray[Any]:
 
 
 def outs(dtype: DataType) -> tuple[OutType, ...]:
-    """The types that a product of these operands can have."""
+    """Return the types that a product of these operands can have."""
     return tuple(OutType) if dtype == DataType.INT8 else (OutType.FLOAT32, OutType.OWN)
 
 
@@ -60,8 +60,8 @@ class MatmulTrial:
     Args:
         a, b: elements as stored, [M, K] and [K, N]; None: random.
         row_scale, column_scale, bias: float32 [M], [N], [N]; None: that step is not asked for.
-        gaps: elements between two stored rows of a, b and the result. Beside a gap, the packets give the row
-            strides of operands without one, too, or leave them out.
+        gaps: elements between two stored rows of a, b and the result. With a gap, the packets give the row
+            strides of dense operands too, or leave them out.
     """
 
     def __init__(
@@ -110,12 +110,12 @@ class MatmulTrial:
 
 
 def _offset(tb: NpuTestbench, size: int) -> int:
-    """Any multiple of `size` below 64."""
+    """Draw a multiple of `size` below 64."""
     return size * tb.random.randrange(64 // size)
 
 
 def _stored(tb: NpuTestbench, matrix: NDArray[Any], gap: int, region: str) -> tuple[int, int]:
-    """Address and row stride of a matrix with other elements between its rows."""
+    """Store a matrix with other elements between its rows; return address and row stride."""
     size = matrix.dtype.itemsize
     rows, columns = matrix.shape
     wide = tb.rng.integers(0, 256, (rows, (columns + gap) * size), dtype=np.uint8).view(matrix.dtype)
@@ -128,10 +128,10 @@ def _placed(tb: NpuTestbench, vector: NDArray[np.float32]) -> int:
 
 
 def around(size: int) -> tuple[int, ...]:
-    """1, below, at, above and far above the array."""
+    """Return sizes of 1, and below, at, above and far above the array's."""
     return (1, size - 1, size, size + 1, 2 * size + size // 2 + 1)
 
 
 async def run_all(tb: NpuTestbench, products: Sequence[MatmulTrial], via: Path) -> None:
-    """Back to back."""
+    """Run trials back to back."""
     assert await tb.run([packet for product in products for packet in product.packets], via) == State.DONE

@@ -12,10 +12,10 @@ from tb.testbench import NpuTestbench
 
 
 def encoded(instructions: Sequence[Instruction | int]) -> NDArray[np.uint64]:
-    """The words of instructions; an int is a word that is none."""
+    """Encode instructions; an int is taken as a word that is no instruction."""
     return np.array([each if isinstance(each, int) else each.encode() for each in instructions], np.uint64)
 
 
 async def load(tb: NpuTestbench, code: NDArray[np.uint64]) -> None:
-    """Bring a program to word 0."""
+    """Load a program to word 0."""
     assert await tb.run(load_program_packets(tb.place(code), code.size, 0)) == State.DONE

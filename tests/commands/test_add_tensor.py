@@ -20,7 +20,7 @@ def add(src1: int, src2: int, dst: int, count: int, alpha: float = 1.0) -> NpuCo
 
 @npu_test(via=["window", "ring"])
 async def test_sizes(tb: NpuTestbench, via: Path) -> None:
-    """Around the lane count and the bus width, and far above; every alignment of 4 bytes."""
+    """Sizes around the lane count and the bus width, and far above, at every alignment of 4 bytes."""
     lanes = tb.config.vector_lanes
     packets = []
     for count in (1, 2, lanes - 1, lanes, lanes + 1, 2 * lanes - 1, 5 * lanes + 3, 1023, 1024, 4500):
@@ -66,7 +66,7 @@ async def test_in_place(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_accumulate(tb: NpuTestbench, via: Path) -> None:
-    """Back to back into one place: each command needs the result of the one before."""
+    """Commands back to back into one place: each needs the result of the one before."""
     count = 203
     total = tb.place(np.zeros(count, dtype=np.float32))
     terms = [tb.place(tb.floats(count)) for _ in range(20)]

@@ -21,7 +21,7 @@ from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, NpuTestbench, npu_test
 from tests.commands.outcomes import bus_error, fail, spoil
 
-# Behind what the testbench places for itself, and before its ring.
+# After what the testbench places for itself, and before its ring.
 FIRST, LAST = 0x0080_0000, 0x0FFE_0000
 REGIONS = (WEIGHT, ACTIVATION)
 NOP = NpuCommandPacket(Opcode.NOP)
@@ -29,13 +29,13 @@ EXTENDED = NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, WEIGHT.base, 0, ACTIVATION
 
 
 def anywhere(tb: NpuTestbench, nbytes: int, multiple: int = 1) -> int:
-    """An address for so many bytes in either region."""
+    """Draw an address for `nbytes` bytes in either region."""
     offset = tb.random.randrange(FIRST, LAST - nbytes) // multiple * multiple
     return tb.random.choice(REGIONS).base + offset
 
 
 def apart(tb: NpuTestbench, nbytes: int, multiple: int = 4) -> list[int]:
-    """Places for the operands of one command, which do not meet."""
+    """Draw places for the operands of one command that do not overlap."""
     while True:
         found = sorted(anywhere(tb, nbytes, multiple) for _ in range(4))
         if all(high - low >= nbytes for low, high in pairwise(found)):
@@ -44,8 +44,7 @@ def apart(tb: NpuTestbench, nbytes: int, multiple: int = 4) -> list[int]:
 
 @npu_test()
 async def test_rings(tb: NpuTestbench) -> None:
-    """Rings of any size at any place, gone on with at any slot: clearing an error empties a ring at its
-    tail."""
+    """Rings of any size at any place continue at any slot: clearing an error empties a ring at its tail."""
     for _ in range(16):
         slots = max(2, tb.random.getrandbits(tb.random.randint(2, 16)))
         base = anywhere(tb, slots * PACKET_BYTES, 64)
@@ -88,8 +87,8 @@ async def test_bus_errors(tb: NpuTestbench, op: str) -> None:
 
 @npu_test()
 async def test_fetch_errors(tb: NpuTestbench) -> None:
-    """A slot that memory refuses, of rings anywhere: the first one, one behind some commands, or the
-    extension of a command that has come."""
+    """Memory refuses a slot of a ring anywhere: the first one, one after some commands, or the extension of a
+    command that was fetched."""
     for turn in range(12):
         base = anywhere(tb, 64 * PACKET_BYTES, 64)
         await tb.commands.soft_reset()

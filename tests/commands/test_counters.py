@@ -17,7 +17,7 @@ from tests.commands.products import MatmulTrial
 
 
 def workloads(tb: NpuTestbench) -> dict[str, list[Packet]]:
-    """What the exact cycle numbers are for; each runs alone, through the window."""
+    """Return the commands with exact cycle numbers; each runs alone, through the window."""
 
     def source(count: int, region: str = "activation") -> int:
         return tb.place(tb.floats(count), region)
@@ -54,7 +54,7 @@ async def test_exact_cycles(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_work_is_counted(tb: NpuTestbench) -> None:
-    """MACs, commands and beats are what the commands say and the memory saw."""
+    """MACs and commands are those of the packets; beats are those that the memory counted."""
     m, k, n = 5, 7, 9
     a, b, dst = (tb.place(tb.floats(m * k)), tb.place(tb.floats(k * n)), tb.destination(4 * m * n))
     await tb.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
@@ -78,18 +78,18 @@ async def test_work_is_counted(tb: NpuTestbench) -> None:
 
 @npu_test(dtype=list(DataType))
 async def test_macs_of_every_type(tb: NpuTestbench, dtype: DataType) -> None:
-    """One for each product, however many of them the array takes at once and whatever it pads."""
+    """Each multiply-accumulate counts once, however many the array does in a clock, without padding."""
     for m, k, n in ((1, 1, 1), (5, 7, 9), (3, 2 * tb.config.array_rows + 5, 2), (1, 66, 30)):
         trial = MatmulTrial(tb, m, k, n, dtype=dtype, bias=tb.floats(n))
         assert (await spent(tb, trial.packets))["MACS"] == m * k * n
 
 
 def streams_of_each_engine(tb: NpuTestbench) -> dict[str, list[Packet]]:
-    """Commands that are as long as their operands, or results, take to pass."""
+    """Return commands whose time is that of their operands, or of their results, on the bus."""
     # The array runs ahead of memory by what its accumulators hold.
     size, count = tb.config.array_rows, 2 * tb.config.acc_entries * tb.config.array_cols
     a, b = tb.place(tb.floats(count)), tb.place(tb.floats(count), "weight")
-    # Little to read and much to write: K is 1. What is to wait for operands has it the other way round.
+    # K is 1: little to read and much to write. A command that is to wait for operands has it the other way.
     wide = matmul_packets(a, b, tb.destination(4 * count), size, 1, count // size)
     deep = matmul_packets(a, b, tb.destination(4 * 4), 2, count // 2, 2)
     return {
@@ -102,12 +102,12 @@ def streams_of_each_engine(tb: NpuTestbench) -> dict[str, list[Packet]]:
 
 @npu_test(direction=["read", "write"])
 async def test_stalls_are_those_of_the_slow_side(tb: NpuTestbench, direction: str) -> None:
-    """Where memory takes, or gives, a beat in sixteen clocks, that is what an engine waits for."""
+    """If memory takes, or gives, a beat in sixteen clocks, the engine's stalls are counted on that side."""
     slow, fast = f"STALL_{direction.upper()}", f"STALL_{'WRITE' if direction == 'read' else 'READ'}"
     for name, packets in streams_of_each_engine(tb).items():
         if name.endswith("to write" if direction == "read" else "to read"):
             continue
-        # Nothing else holds back, or the engine waits for that as well.
+        # Nothing else stalls, or the engine would wait for that as well.
         tb.dram.configure({**DEFAULT_TIMING, f"{direction}_bandwidth": tb.config.bus_bytes / 16})
         counted = await spent(tb, packets)
         assert counted[slow] > counted["BUSY_CYCLES"] / 4, f"{name}: {counted}"
@@ -127,7 +127,7 @@ async def test_cycles_run_free(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_clear(tb: NpuTestbench) -> None:
-    """clear_counters sets all to zero and touches nothing else."""
+    """clear_counters sets all counters to zero and changes nothing else."""
     await tb.probe()
     before = await tb.state()
     await tb.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
@@ -150,20 +150,20 @@ async def test_utilisation(tb: NpuTestbench) -> None:
 
 
 def often(rng: random.Random, chance: float) -> Iterator[bool]:
-    """Whether a side holds back, clock by clock."""
+    """Yield whether a side stalls, clock by clock."""
     while True:
         yield rng.random() < chance
 
 
 def beats_of(tb: NpuTestbench, address: int, length: int) -> int:
-    """Data beats of an access of whole words."""
+    """Return the data beats of an access of whole words."""
     bus = tb.config.bus_bytes
     return (address % bus + length + bus - 1) // bus
 
 
 @npu_test()
 async def test_host_beats_are_handshakes(tb: NpuTestbench) -> None:
-    """A beat of the host window counts once, however long either side holds it back, in both directions."""
+    """A beat of the host window counts once in both directions, however long either side stalls."""
     await tb.registers.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_CLEAR_COUNTERS.mask)
     expected = 0
     async with tb.memory.front_door() as master:
@@ -183,8 +183,8 @@ async def test_host_beats_are_handshakes(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_counts_under_mixed_traffic(tb: NpuTestbench) -> None:
-    """Counters that are read and cleared while both engines, and a host that holds back, move data: the board
-    has counted the same (runtime/echo_sim/checkers/counter_checker.sv), in whatever clock they are read."""
+    """Counters are read and cleared while both engines and a stalling host move data. The board must have
+    counted the same (runtime/echo_sim/checkers/counter_checker.sv) in any clock."""
     size = 3 * tb.config.array_rows
     a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size), "weight")
     data = tb.place(tb.rng.integers(0, 256, 5000, dtype="uint8"))

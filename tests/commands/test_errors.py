@@ -1,5 +1,5 @@
-"""Bad input: every class of it, at packet level. The device reports it, memory stays as it was, and the
-device works on."""
+"""Bad packets of every class. The device reports the error, memory stays unchanged, and the device
+recovers."""
 
 import dataclasses
 import enum
@@ -58,18 +58,18 @@ def matmul(
 def typed(
     dtype: DataType, out: int = 0, flags: int = 0, a: int = W, b: int = W + 4096, dst: int = A
 ) -> NpuCommandPacket:
-    """A MATMUL of 4 x 4 x 4; `out` may be the reserved type of results."""
+    """Return a MATMUL of 4 x 4 x 4; `out` may be the reserved type of results."""
     return matmul(a, b, dst, flags=flags | dtype << DTYPE_SHIFT | out << OUT_SHIFT)
 
 
 def full(flags: int = 0, a: int = W, b: int = W + 4096, dst: int = A, **fields: int) -> Slots:
-    """An int8 MATMUL with every step."""
+    """Return an int8 MATMUL with every step."""
     packet = typed(DataType.INT8, OutType.OWN, flags | EPILOGUE_FLAGS, a, b, dst)
     return extended(packet, **({"column_vectors": W + 8192, "row_scales": W + 12288} | fields))
 
 
 def extended(packet: NpuCommandPacket, **fields: object) -> Slots:
-    """The packet with an extension behind it."""
+    """Return the packet with an extension after it."""
     with_flag = NpuCommandPacket(
         packet.opcode,
         packet.flags | Flags.EXT,
@@ -82,7 +82,7 @@ def extended(packet: NpuCommandPacket, **fields: object) -> Slots:
 
 
 def word7(packet: NpuCommandPacket) -> NpuCommandPacket:
-    """The packet with its reserved parameter word set."""
+    """Return the packet with its reserved parameter word set."""
     words = [*packet.param[:7], 1]
     return NpuCommandPacket(
         packet.opcode, packet.flags, packet.src1_addr, packet.src2_addr, packet.dst_addr, words
@@ -246,7 +246,7 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
 
 @npu_test(code=list(CASES), via=["window", "ring"])
 async def test_bad_packets(tb: NpuTestbench, code: ErrorCode, via: Path) -> None:
-    """Every case: the right code; what comes before it is done, what comes behind it is not; and the device
+    """Every case gives the right code. Commands before it are done, those after it are not, and the device
     recovers."""
     for name, slots in CASES[code].items():
         before = copy(tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8)), tb.destination(64))
@@ -257,7 +257,7 @@ async def test_bad_packets(tb: NpuTestbench, code: ErrorCode, via: Path) -> None
 
 @npu_test()
 async def test_errors_and_soft_reset(tb: NpuTestbench) -> None:
-    """A soft reset ends the ERROR state as well, and starts the counts of commands anew."""
+    """A soft reset ends the ERROR state too, and the counts of commands restart."""
     assert await tb.run([copy(), NpuCommandPacket(0x99)]) == State.ERROR
     await tb.restart()
     assert (await tb.state()).retired == 0
@@ -269,7 +269,7 @@ def _random_words(tb: NpuTestbench) -> bytes:
 
 
 def _nearly_right(tb: NpuTestbench) -> Slots:
-    """A legal command in which one word, of packet or extension, has become something else."""
+    """Return a legal command with one word of packet or extension changed."""
     pick = tb.random
     legal: list[Callable[[], Slots]] = [
         lambda: [copy(m=pick.randint(1, 100))],
@@ -296,7 +296,7 @@ def _nearly_right(tb: NpuTestbench) -> Slots:
 
 
 def _is_long(slots: Slots) -> bool:
-    """Whether the device would accept the command and take long over it."""
+    """Return whether the device would accept the command and take long."""
     raw = [slot if isinstance(slot, bytes) else slot.pack() for slot in slots]
     packet = NpuCommandPacket.unpack(raw[0])
     extension = ExtensionPacket.unpack(raw[1]) if len(raw) > 1 else None
@@ -310,7 +310,7 @@ def _is_long(slots: Slots) -> bool:
 
 @npu_test()
 async def test_no_packet_hangs(tb: NpuTestbench) -> None:
-    """Random bytes, and legal commands with one word gone wrong: each ends as the functional model says."""
+    """Random bytes, and legal commands with one wrong word: each ends as the functional model says."""
     for number in range(400):
         slots: Slots = [_random_words(tb)] if number % 4 == 0 else _nearly_right(tb)
         if _is_long(slots):
@@ -318,7 +318,7 @@ async def test_no_packet_hangs(tb: NpuTestbench) -> None:
         raw = slots[0] if isinstance(slots[0], bytes) else slots[0].pack()
         opcode, flags = struct.unpack_from("<II", raw)
         while len(slots) <= extension_count(opcode, flags):
-            slots.append(_random_words(tb))  # it announces an extension: something comes
+            slots.append(_random_words(tb))  # it announces an extension, so another packet follows
         if await tb.run(slots, tb.random.choice(("window", "ring"))) == State.ERROR:
             await tb.commands.clear_error()
     await tb.probe()
@@ -326,8 +326,7 @@ async def test_no_packet_hangs(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_extension_never_comes(tb: NpuTestbench) -> None:
-    """An announced extension that is not submitted is an error in the end: a packet must not hang the
-    device."""
+    """An announced extension that is not submitted becomes an error: a packet must not hang the device."""
     await tb.commands.submit(extended(copy())[:1])
     assert await tb.commands.wait(200_000) == State.ERROR
     state = await tb.state()
@@ -344,14 +343,14 @@ OPERAND_BYTES = 4 * SIZE * SIZE
 
 
 def _operation(tb: NpuTestbench, op: str) -> tuple[int, int, Slots]:
-    """One command over SIZE x SIZE operands: where its last source and its destination are, its packets."""
+    """Return a command over SIZE x SIZE operands: addresses of its last source and destination, packets."""
     a, b = tb.place(tb.floats(SIZE, SIZE)), tb.place(tb.floats(SIZE, SIZE), "weight")
     dst = tb.destination(OPERAND_BYTES)
     packets: Slots = {
         "memcpy": [copy(b, dst, m=OPERAND_BYTES)],
         "add": [add(a, b, dst, m=SIZE * SIZE)],
         "matmul": list(matmul_packets(a, b, dst, SIZE, SIZE, SIZE)),
-        # b holds what the products are scaled by and moved by.
+        # b holds the products' scales and biases.
         "biased": list(
             matmul_packets(
                 a,
@@ -399,8 +398,7 @@ async def test_write_error(tb: NpuTestbench, via: Path, op: str) -> None:
 
 @npu_test()
 async def test_ring_fetch_error(tb: NpuTestbench) -> None:
-    """A slot that cannot be read: what came before it is done, then READ_RESPONSE with an address in the
-    ring."""
+    """A slot cannot be read: earlier commands are done, then READ_RESPONSE gives an address in the ring."""
     good = copy(tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8)), tb.destination(64))
     spoil(tb, await tb.registers.read(regs.RING_BASE), 64)
     assert await tb.run([good]) == State.DONE
@@ -437,7 +435,7 @@ class RingCase(enum.Enum):
 
 @npu_test(case=list(RingCase))
 async def test_ring_doorbell(tb: NpuTestbench, case: RingCase) -> None:
-    """A tail that is out of range, or a ring that is wrong itself, when the doorbell rings."""
+    """The doorbell rings with a tail out of range, or with a wrong ring."""
     setup = case.value
     await tb.registers.run(
         [
@@ -453,8 +451,8 @@ async def test_ring_doorbell(tb: NpuTestbench, case: RingCase) -> None:
 
 
 async def _overflow(tb: NpuTestbench) -> tuple[list[tuple[int, int]], int]:
-    """Ring the doorbell at a full queue behind a long copy; (address, bytes) of the places of all copies, and
-    STATUS."""
+    """Ring the doorbell at a full queue behind a long copy; return the places of all copies, (address,
+    bytes), and STATUS."""
     nbytes = 200_000
     src = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
     copies = [copy(src, tb.destination(nbytes), m=nbytes)]
@@ -479,8 +477,8 @@ async def test_ring_that_is_changed_while_it_is_used(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_queue_full(tb: NpuTestbench) -> None:
-    """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, nothing else is
-    harmed."""
+    """A doorbell on a full queue: the packet is dropped, the device stops with QUEUE_FULL, and nothing else
+    changes."""
     places, status = await _overflow(tb)
     assert regs.STATUS_QUEUE_LEVEL.get(status) == tb.config.queue_depth
     assert regs.STATUS_QUEUE_FULL.get(status) == 1
@@ -506,7 +504,7 @@ async def test_reset_forgets_a_full_queue(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_doorbells_in_error(tb: NpuTestbench) -> None:
-    """In the ERROR state doorbells of both kinds do nothing, and what they announced stays undone after the
+    """In the ERROR state, doorbells of both kinds do nothing, and their packets are not executed after the
     clear."""
     assert await tb.run([NpuCommandPacket(0x42)]) == State.ERROR
     data = tb.place(tb.rng.integers(0, 256, 64, dtype=np.uint8))
@@ -521,8 +519,7 @@ async def test_doorbells_in_error(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_soft_reset_in_the_middle(tb: NpuTestbench) -> None:
-    """A soft reset while engines are at work ends cleanly: no bus traffic is left behind, and the device
-    works."""
+    """A soft reset while engines work ends cleanly: no bus traffic remains, and the device works."""
     size = 64
     for wait in (20, 150, 700, 2500):
         a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size), "weight")
@@ -535,8 +532,8 @@ async def test_soft_reset_in_the_middle(tb: NpuTestbench) -> None:
 
 @npu_test(when=["idle", "busy", "done", "error"])
 async def test_hard_reset(tb: NpuTestbench, when: str) -> None:
-    """The reset pin takes back everything but memory: the device is idle, with no error, nothing retired and
-    no interrupt, and works."""
+    """The reset pin resets everything but memory: the device is idle, without error, retired commands or
+    interrupt, and works."""
     if when == "busy":
         tb.scoreboard.keep_history()
         size = 64

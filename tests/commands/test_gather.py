@@ -10,7 +10,7 @@ from tests.commands.outcomes import refused
 
 
 def gather(tb: NpuTestbench, rows: int, row_bytes: int, table_rows: int) -> list[Packet]:
-    """A gather of random rows; table and destination lie at any byte, the indices at any word."""
+    """Return a gather of random rows: table and destination at any byte, indices at any word."""
     pick = tb.random.randrange
     table = tb.place(
         tb.rng.integers(0, 256, table_rows * row_bytes, dtype=np.uint8), "weight", offset=pick(70)
@@ -33,7 +33,7 @@ async def test_row_sizes(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test()
 async def test_many_rows(tb: NpuTestbench) -> None:
-    """Far more indices than are in flight; each row of the table, in order, backwards, and the same again."""
+    """Far more indices than are in flight: each row of the table in order, backwards, and repeated."""
     height, row_bytes = 700, 20
     table = tb.place(tb.rng.integers(0, 256, (height, row_bytes), dtype=np.uint8))
     packets: list[Packet] = []
@@ -47,7 +47,7 @@ async def test_many_rows(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_indices_of_a_result(tb: NpuTestbench) -> None:
-    """Indices, table and rows that the command before has just written."""
+    """The command before has just written the indices, the table or the rows."""
     table = tb.place(tb.floats(9, 17))
     first = tb.place(tb.rng.integers(0, 9, 30).astype(np.int32))
     here, rows = tb.destination(120), tb.destination(30 * 68)
@@ -63,7 +63,7 @@ async def test_indices_of_a_result(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_a_bad_index_far_down(tb: NpuTestbench) -> None:
-    """Its address is right wherever it lies, also where the low half of an index's address has wrapped."""
+    """The reported address is right wherever the index lies, also after the low half of the address wraps."""
     count = 20_000
     table = tb.place(tb.rng.integers(0, 256, (4, 1), dtype=np.uint8))
     for place in (tb.random.randrange(16_400, count - 1), count - 1):
@@ -76,7 +76,7 @@ async def test_a_bad_index_far_down(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_bad_index(tb: NpuTestbench, via: Path) -> None:
-    """The first index that is not one: BAD_INDEX with its address; what is behind it is not done."""
+    """The first bad index gives BAD_INDEX with its address; later commands are not executed."""
     height, count, row_bytes = 10, 60, 12
     table = tb.place(tb.rng.integers(0, 256, (height, row_bytes), dtype=np.uint8))
     for place in (0, 1, 17, count - 1):

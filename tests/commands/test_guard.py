@@ -30,7 +30,7 @@ async def protect(tb: NpuTestbench, base: int, size: int) -> None:
 
 
 async def _give_free(tb: NpuTestbench) -> None:
-    """Clear the range: the device works as usual."""
+    """Clear the range, and check that the device works as usual."""
     await protect(tb, 0, 0)
     await tb.probe()
 
@@ -40,7 +40,7 @@ def _copy(tb: NpuTestbench, source: int, dst: int, nbytes: int) -> list[Packet]:
 
 
 def _rows(tb: NpuTestbench, source: int, dst: int, nbytes: int) -> list[Packet]:
-    """The same bytes as rows of one, 2 bytes apart in the source."""
+    """Copy the same bytes as rows of one byte, 2 bytes apart in the source."""
     return list(memcpy_packets(source, dst, 1, rows=nbytes, row_strides=(2, 1)))
 
 
@@ -77,8 +77,8 @@ WRITERS: dict[str, Callable[[NpuTestbench, int, int, int], list[Packet]]] = {
 
 @npu_test(op=list(WRITERS))
 async def test_no_command_writes_to_it(tb: NpuTestbench, op: str) -> None:
-    """PROTECTED, with dst, from the first byte of the range to the last; next to it, and with no range, all
-    is well."""
+    """PROTECTED, with dst, from the first byte of the range to the last. Next to the range, and without one,
+    commands succeed."""
     nbytes, size = 64, 4 * BLOCK
     source = tb.place(tb.floats(1024), "weight")
     base = tb.destination(size + 4096) // BLOCK * BLOCK + 1024
@@ -119,7 +119,7 @@ async def test_it_comes_before_the_overlap(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_the_ring_lies_in_it(tb: NpuTestbench, via: Path) -> None:
-    """A ring that is not wholly in the range is RING_CONFIG; one that is works, and is not written."""
+    """A ring that is not wholly in the range is RING_CONFIG; one that is in it works, and is not written."""
     end = RING_BASE + RING_SLOTS * BLOCK
     source = tb.place(tb.floats(16), "weight")
     for base, size, legal in (
@@ -169,7 +169,7 @@ def doubling() -> Program:
 
 @npu_test()
 async def test_a_program_is_held_to_it(tb: NpuTestbench) -> None:
-    """The output stream of a VECTOR command, over all its rows."""
+    """The range also holds for the output stream of a VECTOR command, over all its rows."""
     rows, columns = 5, 16
     source = tb.place(tb.floats(rows, columns))
     dst = tb.destination(BLOCK * rows + BLOCK) // BLOCK * BLOCK + BLOCK

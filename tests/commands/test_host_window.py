@@ -1,5 +1,4 @@
-"""The host window s_axi: the front door to device memory, driven by an AXI4 master that knows nothing of the
-device."""
+"""The host window s_axi, the front door to device memory, driven by a general AXI4 master."""
 
 import cocotb
 import numpy as np
@@ -53,7 +52,8 @@ async def test_region_edges(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_refused(tb: NpuTestbench) -> None:
-    """Registers and reserved addresses are decode errors, change nothing, and the window works on."""
+    """Accesses to registers and reserved addresses are decode errors and change nothing; the window goes on
+    working."""
     async with tb.memory.front_door() as master:
         for address in (0x2000_0000, 0x2000_0100, 0x2001_0000, 0x3FFF_FFC0, 0x4000_0000, 0xFFFF_FF00):
             assert (await master.write(address, random_bytes(tb, 100))).resp == AxiResp.DECERR, hex(address)
@@ -68,7 +68,7 @@ async def test_refused(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_memory_errors_reach_the_host(tb: NpuTestbench) -> None:
-    """SLVERR from memory on a host access is the host's answer, and not an error of the device."""
+    """SLVERR from memory on a host access goes to the host and is no error of the device."""
     address = tb.place(np.zeros(256, dtype=np.uint8))
     tb.dram.add_fault(address, address + 64, read=True, write=True, count=2)
     async with tb.memory.front_door() as master:
@@ -81,7 +81,7 @@ async def test_memory_errors_reach_the_host(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_beside_the_engines(tb: NpuTestbench) -> None:
-    """Host traffic and commands at the same time, in separate places, disturb each other's time only."""
+    """Host traffic and commands at the same time, in separate places, affect only each other's timing."""
     nbytes = 8000
     copies = [
         NpuCommandPacket(
@@ -111,7 +111,7 @@ async def test_beside_the_engines(tb: NpuTestbench) -> None:
 
 @npu_test(burst=[AxiBurstType.FIXED, AxiBurstType.WRAP])
 async def test_other_bursts(tb: NpuTestbench, burst: AxiBurstType) -> None:
-    """FIXED reads one place again and again; WRAP comes round to where it began."""
+    """FIXED reads one place again and again; WRAP returns to where it began."""
     bus = tb.config.bus_bytes
     block = tb.rng.integers(0, 256, 4 * bus, dtype=np.uint8)
     address = tb.place(block, align=4 * bus)
@@ -126,7 +126,7 @@ async def test_other_bursts(tb: NpuTestbench, burst: AxiBurstType) -> None:
 
 @npu_test(burst=[AxiBurstType.INCR, AxiBurstType.FIXED])
 async def test_the_devices_own_bursts_after_the_hosts(tb: NpuTestbench, burst: AxiBurstType) -> None:
-    """The device's bursts count up by whole beats, whatever those of the host were like just before."""
+    """The device's bursts are INCR of whole beats, whatever the host's bursts just before were."""
     place = tb.place(np.zeros(64, dtype=np.uint8))
     data = random_bytes(tb, 4)
     await tb.memory.front_write(place, data, size=0)

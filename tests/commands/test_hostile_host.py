@@ -1,5 +1,5 @@
-"""A host that AXI4 allows and that is of no help: whatever its port leaves undone, commands end, and so
-does a soft reset."""
+"""A host that AXI4 allows but that does not cooperate: whatever it leaves undone at its port, commands and
+soft resets end."""
 
 import cocotb
 import numpy as np
@@ -10,11 +10,11 @@ from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.spec.status import State
 from tb.testbench import NpuTestbench, npu_test
 
-BURSTS = 20  # more than the window lets through
+BURSTS = 20  # more than the window forwards
 
 
 async def copy(tb: NpuTestbench, nbytes: int) -> None:
-    """One copy, checked."""
+    """Run and check one copy."""
     source = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8))
     packet = NpuCommandPacket(Opcode.MEMCPY, src1_addr=source, dst_addr=tb.destination(nbytes), m=nbytes)
     assert await tb.run([packet], timeout_cycles=20_000) == State.DONE
@@ -22,13 +22,13 @@ async def copy(tb: NpuTestbench, nbytes: int) -> None:
 
 @npu_test(held=["w", "b", "r"])
 async def test_commands_and_a_soft_reset_end(tb: NpuTestbench, held: str) -> None:
-    """Write data that never comes, or responses or read data that are never taken, for bursts of every length
-    that a page allows; afterwards the port goes on where it stood."""
+    """Write data never comes, or responses or read data are never taken, for bursts of every length that a
+    page allows. Afterwards the port continues."""
     longest = min(256 * tb.config.bus_bytes, 4096)
-    # All responses have room to come only where the bursts before them are short.
+    # All responses have room only if the bursts before them are short.
     usual = 64 if held == "b" else longest
     sizes = [*(tb.random.randint(1, usual) for _ in range(BURSTS - 1)), longest]
-    # What is written is there already: memory is the same whenever it arrives.
+    # The data is in memory already, so memory is the same whenever the write arrives.
     contents = [tb.rng.integers(0, 256, nbytes, dtype=np.uint8) for nbytes in sizes]
     places = [tb.place(data, align=4096) for data in contents]
     async with tb.memory.front_door() as master:
@@ -53,7 +53,7 @@ async def test_commands_and_a_soft_reset_end(tb: NpuTestbench, held: str) -> Non
             assert answer.resp == AxiResp.OKAY
             if held == "r":
                 assert bytes(answer.data) == data.tobytes()
-    # A soft reset clears the counters; some of what is only not answered has passed before.
+    # A soft reset clears the counters; beats that merely were not answered may have passed before.
     beats = sum(-(-nbytes // tb.config.bus_bytes) for nbytes in sizes)
     assert held == "b" or (await tb.counters())["HOST_BEATS"] == beats
     tb.scoreboard.check_memory(tb.memory.shared)

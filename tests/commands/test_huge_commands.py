@@ -1,8 +1,8 @@
-"""Commands as large as device memory, with steps as wide: begun, and given up by a soft reset; and larger
-ones, which are refused.
+"""Commands as large as device memory, with strides as wide, ended by a soft reset; and larger ones, which are
+refused.
 
-None of the first could be simulated to its end. What is judged is what must hold wherever it was stopped:
-nothing outside of the destination is written, no bus traffic is left behind, and the device works.
+None of the former could be simulated to its end. Wherever one was stopped, nothing outside of its destination
+may be written, no bus traffic may remain, and the device must work.
 """
 
 import random
@@ -40,13 +40,13 @@ COPY = encoded([Instruction(Op.CHUNKS), _MOVE, Instruction(Op.NEXT, imm=1), Inst
 
 
 def wide(rng: random.Random, most: int) -> int:
-    """A number from 1 to `most` of any number of bits."""
+    """Draw a number from 1 to `most` of any number of bits."""
     return min(most, 1 + rng.getrandbits(rng.randint(0, most.bit_length())))
 
 
 def steps(rng: random.Random, room: int, counts: Sequence[int], multiple: int = 1) -> list[int]:
-    """Strides for dimensions of these counts, which together reach no further than `room`; one that nothing
-    depends on may be anything."""
+    """Draw strides for dimensions of these counts that together reach no further than `room`. A stride that
+    is never stepped may be anything."""
     found = []
     for count in counts:
         if count == 1:
@@ -67,7 +67,7 @@ class Maker:
         self.results: Region = ACTIVATION
 
     def draw(self, kind: Callable[["Maker"], list[Packet]]) -> tuple[list[Packet], CheckedCommand]:
-        """The packets of a command that keeps all rules, and what it means."""
+        """Draw a legal command: its packets and its meaning."""
         while True:
             self.sources, self.results = self.rng.sample((WEIGHT, ACTIVATION), 2)
             packets = kind(self)
@@ -90,7 +90,7 @@ class Maker:
         return end <= RING_BASE or command.dst.address >= ACTIVATION.end
 
     def place(self, region: Region, extent: int, multiple: int = 1) -> int:
-        """Where an operand of `extent` bytes may begin; somewhere, if it fits nowhere."""
+        """Draw where an operand of `extent` bytes may begin; anywhere if it fits nowhere."""
         spare = max(0, region.size - extent)
         return region.base + wide(self.rng, spare + 1) // multiple * multiple
 
@@ -195,7 +195,7 @@ def vector(maker: Maker) -> list[Packet]:
         length, pieces = (1, 1) if bcast else (seg_len, segs)
         counts = (rows, *batch, pieces)
         row, first, second, piece = steps(rng, max(0, region.size - length * size), counts, size)
-        if not passes:  # what is written lies apart
+        if not passes:  # destinations do not overlap themselves
             piece = max(piece, length * size) if pieces > 1 else piece
         extent = length * size
         for count, stride in zip(counts, (row, first, second, piece), strict=True):
@@ -218,7 +218,7 @@ KINDS = {"matmul": product, "memcpy": copy, "add_tensor": total, "gather": gathe
 
 
 def undefined(tb: NpuTestbench, command: CheckedCommand) -> list[tuple[int, int]]:
-    """Where the command may have written: its destination, as far as there is anything in memory."""
+    """Return where the command may have written: its destination, where memory is not empty."""
     assert command.dst is not None
     start = command.dst.address
     end = start + command.dst.extent(command.batch)
@@ -228,13 +228,12 @@ def undefined(tb: NpuTestbench, command: CheckedCommand) -> list[tuple[int, int]
 
 @npu_test(name=list(KINDS))
 async def test_huge_commands(tb: NpuTestbench, name: str) -> None:
-    """Two dozen of a kind, each stopped somewhere near its start."""
+    """Two dozen commands of a kind, each stopped near its start."""
     programs = ProgramMemory(tb.config.program_words)
     programs.load(0, COPY)
     await load(tb, COPY)
     maker = Maker(tb.random, programs)
-    # What may be met on the way: words of the program among the indices, and a program that goes through its
-    # streams other than the command says.
+    # A command may meet words of the program among its indices, or a program whose passes are not its own.
     allowed = {"gather": ErrorCode.BAD_INDEX, "vector": ErrorCode.BAD_PROGRAM}.get(name, ErrorCode.NONE)
     for _ in range(24):
         packets, command = maker.draw(KINDS[name])
@@ -252,8 +251,8 @@ async def test_huge_commands(tb: NpuTestbench, name: str) -> None:
 
 @npu_test()
 async def test_too_huge_commands(tb: NpuTestbench) -> None:
-    """VECTOR commands whose operands reach anywhere in 64 bits: refused, for the reason and with the address
-    of the model."""
+    """VECTOR commands whose operands reach anywhere in 64 bits are refused with the model's code and
+    address."""
     programs = ProgramMemory(tb.config.program_words)
     programs.load(0, COPY)
     await load(tb, COPY)

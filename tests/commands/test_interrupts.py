@@ -1,4 +1,4 @@
-"""Interrupts: what raises them, what hides them, what clears them."""
+"""Interrupts: what raises, masks and clears them."""
 
 from cocotb.triggers import Timer
 
@@ -19,7 +19,7 @@ BAD = NpuCommandPacket(0x77)
 
 
 async def settle(tb: NpuTestbench) -> int:
-    """IRQ_STATUS once the device has nothing to do."""
+    """Wait until the device is idle and return IRQ_STATUS."""
     for _ in range(100):
         status, pending = await tb.registers.run([ReadReg(regs.STATUS), ReadReg(regs.IRQ_STATUS)])
         if regs.STATUS_STATE.get(status) != State.BUSY:
@@ -60,7 +60,7 @@ async def test_error(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_command(tb: NpuTestbench, via: Path) -> None:
-    """`command` rises when a command with the flag retires: here before the long copy behind it is done."""
+    """`command` rises when a command with the flag retires: here, before the long copy after it is done."""
     nbytes = 20_000
     copy = NpuCommandPacket(Opcode.MEMCPY, 0, tb.alloc(nbytes), 0, tb.destination(nbytes), m=nbytes)
     await tb.registers.write(regs.IRQ_ENABLE, COMMAND)
@@ -74,7 +74,7 @@ async def test_command(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test(opcode=[Opcode.NOP, Opcode.SYNC, Opcode.MEMCPY, Opcode.ADD_TENSOR, Opcode.MATMUL])
 async def test_flag_of_every_opcode(tb: NpuTestbench, opcode: int) -> None:
-    """Every opcode knows the flag."""
+    """Every opcode accepts the flag."""
     a, b, dst = tb.place(tb.floats(4)), tb.place(tb.floats(4)), tb.destination(16)
     await tb.commands.submit(
         [NpuCommandPacket(opcode, Flags.IRQ, a, b, dst, m=2, k=2, n=2 if opcode == 1 else 0)]
@@ -85,7 +85,7 @@ async def test_flag_of_every_opcode(tb: NpuTestbench, opcode: int) -> None:
 
 @npu_test(enabled=[0, DONE, ERROR, COMMAND, DONE | ERROR])
 async def test_enable(tb: NpuTestbench, enabled: int) -> None:
-    """The output follows the enabled bits only; a bit enabled later shows at once."""
+    """The output follows the enabled bits only; enabling a pending bit raises it at once."""
     await tb.registers.run([WriteReg(regs.IRQ_ENABLE, enabled), WriteReg(regs.IRQ_STATUS, ALL)])
     await tb.commands.submit([NOP_IRQ])
     assert await settle(tb) == DONE | COMMAND

@@ -1,4 +1,4 @@
-"""Counts and strides far beyond any shape of a network: results at every power of two that is cheap."""
+"""Counts and strides far beyond the shapes of networks, at every power of two that is cheap to simulate."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,12 +14,12 @@ from tb.testbench import NpuTestbench, npu_test, stalled
 
 
 def most() -> int:
-    """Beyond 16 bits where memory is steady; one that stalls takes ten times as long."""
+    """Return the largest count: beyond 16 bits, or less if memory stalls, which takes ten times as long."""
     return 1 << (10 if stalled() else 16)
 
 
 async def run(tb: NpuTestbench, maker: LargeMaker, slots: Sequence[Packet]) -> None:
-    """Execute what the maker has drawn, and check it."""
+    """Execute the drawn command, and check it."""
     for address, data in maker.images.items():
         tb.memory.write(address, data)
     assert await tb.run(slots, "ring", timeout_cycles=8_000_000) == State.DONE
@@ -27,14 +27,14 @@ async def run(tb: NpuTestbench, maker: LargeMaker, slots: Sequence[Packet]) -> N
 
 
 def sizes(tb: NpuTestbench) -> Iterator[int]:
-    """One at each power of two from 2**8 up to `most()`: one below it, at it, or above."""
+    """Draw a size at, one below or one above each power of two from 2**8 to `most()`."""
     for bits in range(8, most().bit_length() - 1):
         yield (1 << bits) + tb.random.randint(-1, 1)
 
 
 @npu_test(dtype=list(DataType), count=["m", "k", "n"])
 async def test_matmul(tb: NpuTestbench, dtype: DataType, count: str) -> None:
-    """A long dimension, of each type, in a layout that is drawn; of one type in the opposite one, too."""
+    """One long dimension, in each type, in a random layout; in one type in the opposite layout too."""
     maker = LargeMaker(tb.random)
     flips = [tb.random.random() < 0.5 for _ in range(3)]
     for flip in (False, True)[: 2 if dtype == DataType.FP32 else 1]:
@@ -49,7 +49,7 @@ async def test_matmul(tb: NpuTestbench, dtype: DataType, count: str) -> None:
 
 @npu_test(kind=["matmul", "memcpy"], count=["batch0", "batch1"])
 async def test_batches(tb: NpuTestbench, kind: str, count: str) -> None:
-    """Thousands of batches, of either level; the pyuvm sequence "magnitude" has as many as there can be."""
+    """Thousands of batches of either level; the pyuvm sequence "magnitude" has the most that are legal."""
     maker = LargeMaker(tb.random)
     slots: Slots = []
     for size in sizes(tb):
@@ -75,7 +75,7 @@ async def test_add_tensor(tb: NpuTestbench) -> None:
 
 @npu_test(kind=list(STRIDED), level=list(LEVELS))
 async def test_strides(tb: NpuTestbench, kind: str, level: str) -> None:
-    """Rows and batches as far apart as memory is large, in each operand."""
+    """Rows and batches up to the size of memory apart, in each operand."""
     maker = LargeMaker(tb.random)
     for operand in STRIDED[kind]:
         slots: Slots = []
@@ -88,8 +88,8 @@ async def test_strides(tb: NpuTestbench, kind: str, level: str) -> None:
 async def run_ring(
     tb: NpuTestbench, base: int, slots: int, commands: int, *, fails: int | None = None
 ) -> None:
-    """Play that many commands through a ring of `slots`: empty memory is NOPs, a few copies are among them.
-    Command number `fails`, a copy, gets a bus error."""
+    """Play `count` commands through a ring of `slots`: NOPs, which empty memory is, with a few copies among
+    them. Command number `fails`, a copy, meets a bus error."""
     await tb.restart()
     await tb.commands.setup_ring(base, slots)
     marks = {tb.random.randrange(commands) for _ in range(20)} | {commands - 1}
@@ -97,7 +97,7 @@ async def run_ring(
         marks.add(fails)
     taken = 0
     while taken < commands:
-        # A doorbell reaches up to the whole ring, and ends behind the command that fails.
+        # A doorbell submits up to a full ring, and ends after the failing command.
         step = min(tb.random.randint(1, slots - 1), commands - taken)
         if fails is not None and taken <= fails:
             step = min(step, fails + 1 - taken)
@@ -128,7 +128,7 @@ async def run_ring(
 
 @npu_test()
 async def test_rings(tb: NpuTestbench) -> None:
-    """Rings of every number of bits, gone round more than once; in each of them a command fails."""
+    """Rings of every number of bits wrap more than once; a command fails in each."""
     for bits in range(1, 12):
         slots = max(2, (1 << bits) + tb.random.randint(-1, 1))
         commands = 2 * slots + tb.random.randint(1, slots)
@@ -138,8 +138,7 @@ async def test_rings(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_longest_ring(tb: NpuTestbench) -> None:
-    """A ring that is as large as there can be, gone round; one of the commands beyond those that 16 bits can
-    count fails."""
+    """The largest ring wraps; a command fails whose number has more than 16 bits."""
     slots = (1 << 12) + 1 if stalled() else (1 << 16) - 1
     commands = slots + tb.random.randint(300, 600)
     base = ACTIVATION.end - 64 * slots

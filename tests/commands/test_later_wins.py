@@ -1,7 +1,6 @@
-"""Destinations of which rows or batches overlap: the later one wins, byte by byte (docs/packets.md).
+"""Rows or batches of a destination overlap: the later one wins, byte by byte (docs/packets.md).
 
-Each result is compared with plain loops as well, and played on a memory that answers in any order that AXI
-allows.
+Each result is also compared with plain loops, on a memory that answers in any order that AXI allows.
 """
 
 import itertools
@@ -24,7 +23,7 @@ Loops = Sequence[tuple[int, int]]
 
 
 def expected(before: NDArray[np.uint8], runs: NDArray[np.uint8], loops: Loops) -> NDArray[np.uint8]:
-    """`before` after the runs [outer, inner, row, bytes] were written one after the other."""
+    """Return `before` with the runs [outer, inner, row, bytes] written one after the other."""
     after = before.copy()
     (rows, step), (inner, step0), (outer, step1) = loops
     for b1, b0, row in itertools.product(range(outer), range(inner), range(rows)):
@@ -34,12 +33,13 @@ def expected(before: NDArray[np.uint8], runs: NDArray[np.uint8], loops: Loops) -
 
 
 def span(nbytes: int, loops: Loops) -> int:
-    """Bytes from the first run's first to the last one's last."""
+    """Return the bytes from the first run's first to the last run's last."""
     return nbytes + sum((count - 1) * stride for count, stride in loops)
 
 
 def shapes(tb: NpuTestbench, nbytes: int, unit: int) -> Iterator[Loops]:
-    """Rows, batches, and all three, of `nbytes` bytes each, one `unit` or a little less than a row apart."""
+    """Yield loops over rows, batches and all three, runs of `nbytes` bytes that are one `unit` or almost a
+    row apart."""
     bus = tb.config.bus_bytes
     close = sorted({unit, nbytes - unit, min(nbytes - unit, bus), min(nbytes - unit, bus + unit)})
     for stride in close:
@@ -53,7 +53,7 @@ def shapes(tb: NpuTestbench, nbytes: int, unit: int) -> Iterator[Loops]:
 async def play(
     tb: NpuTestbench, wanted: dict[int, NDArray[np.uint8]], packets: list[Packet], via: Path
 ) -> None:
-    """Run the packets; memory at each address is then as wanted."""
+    """Run the packets and compare memory at each address with what is wanted."""
     tb.dram.configure({"reorder": 1, "write_latency": 20, "stall_b": 0.4})
     assert await tb.run(packets, via) == State.DONE
     for address, after in wanted.items():
@@ -94,7 +94,7 @@ async def test_vector(tb: NpuTestbench, size: int, via: Path) -> None:
 
 @npu_test()
 async def test_vector_segments(tb: NpuTestbench) -> None:
-    """Rows of segments, packed or not, that lie between and on those of the row before."""
+    """Rows of segments, packed or not, that lie between or on those of the row before."""
     program = moved()
     await tb.load_programs(program)
     packets: list[Packet] = []
@@ -149,8 +149,8 @@ async def test_copies(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_products(tb: NpuTestbench, via: Path) -> None:
-    """Batches of products, of one tile and of several, in any type: each is what it is alone, but for what is
-    written later."""
+    """Batches of products of one or several tiles, in any type: each has its own result except where a later
+    one overwrites it."""
     rows, columns = tb.config.array_rows, tb.config.array_cols
     packets: list[Packet] = []
     alone: list[tuple[int, int, int, Loops]] = []

@@ -1,7 +1,7 @@
-"""Every limit of MATMUL, MEMCPY, ADD_TENSOR and the ring, one below it, at it and one above; and sizes about
-the multiples of what the hardware works on at a time.
+"""Every limit of MATMUL, MEMCPY, ADD_TENSOR and the ring: one below, at, and one above it. Also sizes around
+the multiples of tiles, panels and blocks.
 
-What is legal and too large to simulate breaks a later rule, so that the code says which rule it came to.
+A legal command that is too large to simulate breaks a later rule, whose code shows that it passed this one.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from tests.commands.products import MatmulTrial, run_all
 
 AROUND = (-1, 0, 1)
 BEYOND = 0x3000_0000
-"""No memory: what gets there has kept all rules before that of the range."""
+"""No memory: a command that uses this address passes all rules before that of the range."""
 OPERANDS = ("src1", "src2", "dst", "columns", "rows")
 SOURCE, RESULT = WEIGHT.base + 0x1000, ACTIVATION.base + 0x1000
 
@@ -46,7 +46,7 @@ def add(src1: int, src2: int, dst: int, *, m: int = 1, k: int = 0, n: int = 0) -
 
 
 def more(packet: NpuCommandPacket, **fields: int) -> Slots:
-    """The packet with its extension."""
+    """Return the packet with its extension."""
     return [packet, ExtensionPacket(**fields)]
 
 
@@ -84,11 +84,11 @@ COUNTS: dict[str, tuple[int, Draw]] = {
     ),
     "rows": (1 << 24, lambda size: more(memcpy(BEYOND, RESULT, flags=Flags.EXT), rows=size)),
 }
-"""A limit of a count, and what is submitted for a count about it."""
+"""A limit of a count, and what makes the submission for a count near it."""
 
 
 async def judge(tb: NpuTestbench, slots: Sequence[Packet]) -> ErrorCode:
-    """Submit, compare everything with the model; the error, which is cleared."""
+    """Submit, compare everything with the model; return the error, and clear it."""
     if await tb.run(slots) != State.ERROR:
         return ErrorCode.NONE
     code = ErrorCode((await tb.state()).error_code)
@@ -98,7 +98,7 @@ async def judge(tb: NpuTestbench, slots: Sequence[Packet]) -> ErrorCode:
 
 @npu_test()
 async def test_counts(tb: NpuTestbench) -> None:
-    """Of each count both sides of its limit are met."""
+    """Each count is tried on both sides of its limit."""
     for name, (limit, draw) in COUNTS.items():
         codes = {await judge(tb, draw(limit + off)) for off in AROUND}
         assert len(codes) == 2, f"{name}: {codes}"
@@ -107,7 +107,7 @@ async def test_counts(tb: NpuTestbench) -> None:
 
 @npu_test(region=list(MEMORY_REGIONS), level=["dense", "row", "batch0", "batch1"])
 async def test_region_ends(tb: NpuTestbench, region: str, level: str) -> None:
-    """Each operand ends one element before the end of its region, at it, and one behind it."""
+    """Each operand ends one element before the end of its region, at it, and one beyond it."""
     home = MEMORY_REGIONS[region]
     other = ACTIVATION if home is WEIGHT else WEIGHT
     away = other.base + 0x8000
@@ -116,7 +116,7 @@ async def test_region_ends(tb: NpuTestbench, region: str, level: str) -> None:
     batches = {"batch0": 2 if level == "batch0" else 1, "batch1": 2 if level == "batch1" else 1}
     for operand in OPERANDS:
         extent = {"columns": 24, "rows": 8}.get(operand, {"dense": 24, "row": 32}.get(level, 24 + step))
-        # Two rows of three are stored, 24 bytes, of each operand that is looked at.
+        # Each operand under test has two rows of three: 24 bytes.
         m, k, n = (3, 3, 2) if operand == "src2" else (2, 3, 3)
         flags = Flags.EXT | Flags.TRANS_B | Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS
         fields: dict[str, int] = dict(batches)
@@ -136,7 +136,7 @@ async def test_region_ends(tb: NpuTestbench, region: str, level: str) -> None:
 
 @npu_test(dtype=list(DataType))
 async def test_multiples(tb: NpuTestbench, dtype: DataType) -> None:
-    """Sizes about one, two and three of what the array, a panel, and each kind of block hold."""
+    """Sizes around one, two and three times what the array, a panel and each kind of block hold."""
     config, pick = tb.config, tb.random
     tile = config.array_rows
     deep = 4 if dtype == DataType.INT8 else 1
@@ -187,7 +187,7 @@ async def test_ring(tb: NpuTestbench) -> None:
         await tb.commands.clear_error()
         return code
 
-    # What lies there is zero: NOPs.
+    # Memory there is zero: NOPs.
     for region in MEMORY_REGIONS.values():
         for slots in (2, 3, 16, 255, 256, 4096, 65535):
             base = region.end - 64 * slots

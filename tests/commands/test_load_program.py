@@ -1,4 +1,4 @@
-"""LOAD_PROGRAM: words into program memory, seen by the programs that run from there."""
+"""LOAD_PROGRAM: words go into program memory, and programs that run there execute them."""
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from tests.commands.programs import encoded
 
 
 def constant(number: int) -> np.ndarray:
-    """A program of two words that writes `number`."""
+    """Return a program of two words that writes `number`."""
     move = Instruction(Op.MOV, OPERAND_CODES["o"], OPERAND_CODES["imm"], imm=number)
     return encoded([move, Instruction(Op.END)])
 
 
 def run(tb: NpuTestbench, entry: int) -> list[Packet]:
-    """A command that runs the program at `entry` for one element."""
+    """Return a command that runs the program at `entry` for one element."""
     return vector_command(entry, rows=1, cols=1, output=Stream(tb.destination(4))).packets()
 
 
@@ -42,7 +42,7 @@ async def test_places(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test()
 async def test_order(tb: NpuTestbench) -> None:
-    """A program is replaced between the commands that run it; its words may come from a command before."""
+    """A program is replaced between commands that run it; an earlier command may write its words."""
     packets: list[Packet] = []
     staging = tb.alloc(16)
     for number in range(12):
@@ -55,8 +55,8 @@ async def test_order(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_not_loaded(tb: NpuTestbench, via: Path) -> None:
-    """Words that no load has brought are never executed: those above the highest one that was loaded, which
-    are no entry, and those below it. A soft reset keeps it so."""
+    """Words that were never loaded are never executed: those above the highest loaded one, which are no
+    entry, and those below it. A soft reset changes nothing."""
     size = tb.config.program_words
     assert await tb.run(load_program_packets(tb.place(constant(1)), 1, 20), via) == State.DONE
     for entry, address in ((21, 21), (20, 21), (size, size), (0, 0), (19, 19)):
@@ -70,7 +70,7 @@ async def test_not_loaded(tb: NpuTestbench, via: Path) -> None:
 
 
 async def runs(tb: NpuTestbench, entry: int, via: Path) -> bool:
-    """Run what is at `entry`: whether it works. If not, that is the word which the error names."""
+    """Run the program at `entry`; return whether it works. If not, the error must name that word."""
     if await tb.run(run(tb, entry), via) == State.DONE:
         return True
     await failed(tb, ErrorCode.BAD_PROGRAM, entry)
@@ -79,8 +79,8 @@ async def runs(tb: NpuTestbench, entry: int, via: Path) -> bool:
 
 @npu_test(via=["window", "ring"])
 async def test_gaps(tb: NpuTestbench, via: Path) -> None:
-    """Loads anywhere, in any order, after a reset of a device whose program memory was full: what they
-    brought works, and nothing else is executed."""
+    """After a reset of a device with full program memory, loads come anywhere, in any order. Loaded words
+    work, and no others are executed."""
     size = tb.config.program_words
     words = np.concatenate([constant(i) for i in range(size // 2)])
     assert await tb.run(load_program_packets(tb.place(words), size, 0), via) == State.DONE
@@ -99,8 +99,8 @@ async def test_gaps(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_failed_load(tb: NpuTestbench, via: Path) -> None:
-    """A bus error at the first, a middle or the last word of a load: nothing more is loaded than before, and
-    none of its words is executed, not even one that was loaded before."""
+    """A bus error at the first, a middle or the last word of a load: the loaded part does not grow, and none
+    of its words is executed, not even one that was loaded before."""
     assert await tb.run(load_program_packets(tb.place(constant(1)), 2, 0), via) == State.DONE
     code = tb.place(np.concatenate([constant(i) for i in range(101)]))
     for tries, word in enumerate((0, 99, 200, 201)):
@@ -121,7 +121,7 @@ async def test_failed_load(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test()
 async def test_load_beside_a_failure(tb: NpuTestbench) -> None:
-    """A load behind a product that fails has not begun: nothing is loaded, and what was loaded works."""
+    """A load after a failing product has not begun: it loads nothing, and earlier loads keep working."""
     size = 40
     a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size))
     last = b + 4 * size * size - 4

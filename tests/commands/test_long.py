@@ -1,5 +1,4 @@
-"""Commands that go on for long: counters of rows, batches and elements go beyond what shapes of networks
-need."""
+"""Long commands: counters of rows, batches and elements exceed what shapes of networks need."""
 
 from typing import Any
 
@@ -28,7 +27,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @npu_test(shape=list(SHAPES))
 async def test_vector(tb: NpuTestbench, shape: str) -> None:
-    """Every element plus its number in its row."""
+    """Each element plus its index in its row."""
     counts = SHAPES[shape]
     total = counts["rows"] * counts["cols"] * counts["batch"][0] * counts["batch"][1]
     data = tb.rng.integers(-(1 << 31), 1 << 31, total).astype(np.int32)

@@ -1,5 +1,5 @@
-"""Each count of a narrow command far up its specified width: every power of two below is crossed on the way,
-and all that was written is compared."""
+"""Each count of a narrow command is large in its specified width: it crosses every smaller power of two, and
+the whole result is compared."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,7 @@ MOST_BATCHES = 65_535
 TIMEOUT = 8_000_000
 CODE = OPERAND_CODES
 
-_WALK = (  # a segment an iteration
+_WALK = (  # one segment for each iteration
     Instruction(Op.REPEAT),
     Instruction(Op.IADD, CODE["o"], CODE["s0"], CODE["rep"], one=True),
     Instruction(Op.NEXT, imm=1),
@@ -39,18 +39,18 @@ _LOOK = (Instruction(Op.MOV, CODE["o"], CODE["s0"]), Instruction(Op.END))
 
 
 def many() -> int:
-    """A count behind a power of two; a small one where memory stalls as well."""
+    """Draw a count just above a power of two; a small one if memory stalls."""
     return (1 << 10) + 1 if stalled() else (1 << 16) + 3
 
 
 def rows(tb: NpuTestbench) -> VectorCommand:
-    """Many rows of one element, each its own number."""
+    """Return many rows of one element, each its own index."""
     count = many()
     return vector_command(0, rows=count, cols=1, output=Stream(tb.destination(4 * count), row_stride=4))
 
 
 def inner(tb: NpuTestbench) -> VectorCommand:
-    """The most inner batches, each its own number."""
+    """Return the most inner batches, each its own index."""
     count = min(MOST_BATCHES, many())
     return vector_command(
         0, rows=1, cols=1, batch=(count, 1), output=Stream(tb.destination(4 * count), batch_strides=(4, 0))
@@ -58,14 +58,14 @@ def inner(tb: NpuTestbench) -> VectorCommand:
 
 
 def outer(tb: NpuTestbench) -> VectorCommand:
-    """The most outer batches, of two inner ones each."""
+    """Return the most outer batches, of two inner ones each."""
     count = min(MOST_BATCHES, many()) // 2
     output = Stream(tb.destination(8 * count), batch_strides=(4, 8))
     return vector_command(0, rows=1, cols=1, batch=(2, count), output=output)
 
 
 def segments(tb: NpuTestbench) -> VectorCommand:
-    """A row of many segments of one element, read and written."""
+    """Return a row of many segments of one element, read and written."""
     count = many()
     data = tb.rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32)
     source = Stream(tb.place(data, "weight"), seg_len=1, segs=count, seg_stride=4)
@@ -74,7 +74,7 @@ def segments(tb: NpuTestbench) -> VectorCommand:
 
 
 def repeats(tb: NpuTestbench) -> VectorCommand:
-    """A loop of many iterations, whose numbers are added up."""
+    """Return a loop of many iterations that adds up their numbers."""
     return vector_command(0, rows=1, cols=1, repeats=2 * many(), output=Stream(tb.destination(4)))
 
 
@@ -183,8 +183,8 @@ _PRIMES = (3, 5, 17, 257)  # of LARGEST, with 65537
 
 @npu_test()
 async def test_far_rows(tb: NpuTestbench) -> None:
-    """Rows of up to 2^32 - 1 elements, which one segment in memory is all of, and up to 15 passes: the first
-    row shows its elements; the second one, behind more words than can come, is waited for."""
+    """Rows of up to 2^32 - 1 elements, which are one segment in memory, and up to 15 passes. The first row
+    shows its elements; the program waits for the second one, which never comes."""
     await load(tb, encoded(_LOOK))
     rng, cols = tb.random, 16
     data = tb.rng.integers(0, 256, 4 * cols, dtype=np.uint8)

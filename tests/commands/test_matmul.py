@@ -16,7 +16,7 @@ async def test_shapes(tb: NpuTestbench, layout: str, via: Path) -> None:
     """Every combination of sizes around the array, in each dimension, in each layout."""
     rows, columns = tb.config.array_rows, tb.config.array_cols
     sizes = [(m, k, n) for m in around(rows) for k in around(rows) for n in around(columns)]
-    if rows > 8:  # a third of them, so that it stays quick: the random ones below visit the rest
+    if rows > 8:  # a third of them, to be quick; the random shapes below cover the rest
         sizes = tb.random.sample(sizes, len(sizes) // 3)
     products = [MatmulTrial(tb, *size, trans_a=layout[0] == "t", trans_b=layout[1] == "t") for size in sizes]
     await run_all(tb, products, via)
@@ -24,8 +24,7 @@ async def test_shapes(tb: NpuTestbench, layout: str, via: Path) -> None:
 
 @npu_test()
 async def test_blocks(tb: NpuTestbench) -> None:
-    """Around the on-chip block in one dimension at a time: what the device must split and put together
-    again."""
+    """Sizes around the on-chip block in one dimension at a time: the device must split and join."""
     config = tb.config
     block_k = config.block_k_tiles * config.array_rows
     block_n = min(config.block_n_tiles, config.acc_entries // config.block_m) * config.array_cols
@@ -64,7 +63,7 @@ async def test_random_ragged(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_alpha(tb: NpuTestbench) -> None:
-    """alpha multiplies the finished sum once, and counts only under its flag."""
+    """alpha multiplies the finished sum once, and only if its flag is set."""
     size = tb.config.array_rows + 1
     products = [
         MatmulTrial(tb, size, size, size, alpha=alpha) for alpha in (1.0, 0.0, -0.0, 0.1, -3e-39, 1e38)
@@ -107,7 +106,7 @@ async def test_special_values(tb: NpuTestbench) -> None:
 
 @npu_test(layout=["nn", "nt", "tn", "tt"])
 async def test_nothing_stays_on_chip(tb: NpuTestbench, layout: str) -> None:
-    """Ragged products right behind one that left NaN in every on-chip memory."""
+    """Ragged products directly after one that left NaN in every on-chip memory."""
     config = tb.config
     trans_a, trans_b = layout[0] == "t", layout[1] == "t"
     m, k = 2 * config.block_m, 2 * config.block_k_tiles * config.array_rows
@@ -176,7 +175,7 @@ async def test_interleaved_heads(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_many_small_batches(tb: NpuTestbench) -> None:
-    """Products smaller than the array, so many that the overlap of one with the next is never idle."""
+    """Many products smaller than the array, each of which overlaps the next."""
     packets: list[Packet] = []
     for batch in ((1, 9), (9, 1), (5, 4)):
         m, k, n = 3, 2, 2

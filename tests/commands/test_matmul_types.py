@@ -1,4 +1,4 @@
-"""MATMUL of every type: shapes, layouts, values, types of results, and the steps on the way to them."""
+"""MATMUL of every type: shapes, layouts, values, types of results, and steps of the epilogue."""
 
 import itertools
 from typing import Any
@@ -17,7 +17,7 @@ LAYOUTS = ["nn", "nt", "tn", "tt"]
 
 
 def depth(tb: NpuTestbench, dtype: DataType) -> int:
-    """The k that one pass through the array takes."""
+    """Return how much of K one pass through the array takes."""
     return tb.config.array_rows * (4 if dtype == DataType.INT8 else 1)
 
 
@@ -26,12 +26,12 @@ def transposes(layout: str) -> dict[str, bool]:
 
 
 def vectors(tb: NpuTestbench, m: int, n: int) -> dict[str, np.ndarray]:
-    """Scales and biases of ordinary size."""
+    """Draw scales and biases of ordinary size."""
     return {"row_scale": tb.floats(m), "column_scale": tb.floats(n), "bias": tb.floats(n)}
 
 
 def some_steps(tb: NpuTestbench, m: int, n: int) -> dict[str, Any]:
-    """Each step of the epilogue or not."""
+    """Draw which steps of the epilogue are done."""
     steps: dict[str, Any] = {**vectors(tb, m, n), "alpha": 0.3, "relu": True}
     return {name: value for name, value in steps.items() if tb.random.random() < 0.5}
 
@@ -51,7 +51,7 @@ async def test_shapes(tb: NpuTestbench, dtype: DataType, layout: str) -> None:
 
 @npu_test(dtype=NARROW)
 async def test_blocks(tb: NpuTestbench, dtype: DataType) -> None:
-    """Around the on-chip block in one dimension at a time, and several blocks in all."""
+    """Sizes around the on-chip block in one dimension at a time, and several blocks in all dimensions."""
     config = tb.config
     block_k = config.block_k_tiles * depth(tb, dtype)
     block_n = min(config.block_n_tiles, config.acc_entries // config.block_m) * config.array_cols
@@ -86,7 +86,7 @@ async def test_long_epilogue(tb: NpuTestbench, dtype: DataType) -> None:
 
 @npu_test(dtype=list(DataType))
 async def test_vectors(tb: NpuTestbench, dtype: DataType) -> None:
-    """Decoding: one row times a matrix, stored either way; and its transposed relatives."""
+    """One row times a matrix, stored either way, as in decoding; and the transposed products."""
     size = 9 * tb.config.array_cols + 5
     products = []
     for out in outs(dtype):
@@ -181,7 +181,7 @@ async def test_special_steps(tb: NpuTestbench, dtype: DataType, out: OutType) ->
 
 @npu_test(dtype=NARROW)
 async def test_rounding_to_the_own_type(tb: NpuTestbench, dtype: DataType) -> None:
-    """Both sides of every kind of tie: a row of ones times scales that are any float32."""
+    """Values on both sides of every kind of tie: a row of ones times scales that are any float32."""
     m, n = 2 * tb.config.array_rows, 3 * tb.config.array_cols
     one = {DataType.BF16: 0x3F80, DataType.FP16: 1.0, DataType.INT8: 1}[dtype]
     a, b = np.full((m, 1), one, dtype.storage), np.full((1, n), one, dtype.storage)
@@ -257,8 +257,8 @@ async def test_batches(tb: NpuTestbench, dtype: DataType, via: Path) -> None:
 
 @npu_test(layout=LAYOUTS)
 async def test_nothing_stays(tb: NpuTestbench, layout: str) -> None:
-    """A small product behind a large one of another type that left NaN, or -128, everywhere on the chip, in
-    its scales and biases too."""
+    """A small product follows a large one of another type that left NaN, or -128, everywhere on chip, scales
+    and biases included."""
     config = tb.config
     nan32 = np.float32(np.nan)
     for first, second in itertools.permutations(DataType, 2):
@@ -301,7 +301,7 @@ async def test_chain(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test()
 async def test_scales_that_were_just_computed(tb: NpuTestbench) -> None:
-    """Scales, biases and operands that the command before writes, on either engine."""
+    """The command before writes scales, biases and operands, on either engine."""
     m, k, n = tb.config.array_rows + 1, 6, 5
     packets: list[Packet] = []
     scales, columns = tb.place(tb.floats(m)), tb.place(tb.floats(2 * n))

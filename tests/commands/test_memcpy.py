@@ -12,12 +12,12 @@ from tb.testbench import NpuTestbench, npu_test
 
 
 def linear(src: int, dst: int, nbytes: int) -> NpuCommandPacket:
-    """A copy of `nbytes` bytes."""
+    """Return a copy of `nbytes` bytes."""
     return NpuCommandPacket(Opcode.MEMCPY, 0, src, 0, dst, m=nbytes)
 
 
 def strided(src: int, dst: int, nbytes: int, **fields: int) -> Sequence[Packet]:
-    """A copy of rows of `nbytes` bytes, shaped by the extension's `fields`."""
+    """Return a copy of rows of `nbytes` bytes, shaped by the extension's `fields`."""
     packet = NpuCommandPacket(Opcode.MEMCPY, Flags.EXT, src, 0, dst, m=nbytes)
     return [packet, ExtensionPacket(**fields)]
 
@@ -50,7 +50,7 @@ async def test_alignments(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_page_ends(tb: NpuTestbench) -> None:
-    """Transfers that begin just before, and end just behind, a 4 KiB boundary on either side."""
+    """Transfers that begin just before and end just after a 4 KiB boundary, on either side."""
     packets = []
     for before in (1, 3, 31, 32, 33, 64):
         for nbytes in (2, 40, 4096, 4133):
@@ -104,7 +104,7 @@ async def test_neighbours_are_no_overlap(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_strided_rows(tb: NpuTestbench, via: Path) -> None:
-    """Gather, scatter, both, and a source row that is read again and again."""
+    """Rows are gathered, scattered, both, or one source row is repeated."""
     packets: list[Packet] = []
     for rows, nbytes, src_stride, dst_stride in (
         (1, 10, 0, 0),

@@ -1,4 +1,4 @@
-"""NOP: retires, does nothing, by window and by ring."""
+"""NOP retires and does nothing, through window and ring."""
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.spec.status import State
@@ -8,5 +8,5 @@ from tb.testbench import NpuTestbench, npu_test
 
 @npu_test(via=["window", "ring"], count=[1, 2, 40])
 async def test_nop(tb: NpuTestbench, via: Path, count: int) -> None:
-    """One, two, and more than queue and ring hold at once."""
+    """One NOP, two, and more than queue and ring hold at once."""
     assert await tb.run([NpuCommandPacket(Opcode.NOP)] * count, via) == State.DONE

@@ -1,4 +1,4 @@
-"""Products one behind the other: the matrix engine takes the second while it works on the first."""
+"""Products one after another: the matrix engine takes the second while it works on the first."""
 
 import numpy as np
 
@@ -45,8 +45,8 @@ async def test_independent_products_overlap(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_types_back_to_back(tb: NpuTestbench, via: Path) -> None:
-    """High and wide, of one panel and of many, in every type: the operands of one command run ahead of the
-    other's by as much as they like."""
+    """High and wide products, of one panel and of many, in every type: the operands of one command run any
+    distance ahead of the other's."""
     rows, columns = tb.config.array_rows, tb.config.array_cols
     sizes = (1, columns - 1, 2 * columns, 3 * columns + 1)
     chosen = [
@@ -66,7 +66,7 @@ async def test_types_back_to_back(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test(failing=["first", "second"], operand=["a", "b"])
 async def test_read_error_has_an_owner(tb: NpuTestbench, failing: str, operand: str) -> None:
-    """Of two products under way the one that cannot be read is reported; one before it is complete."""
+    """Of two products under way, the one that cannot be read is reported; an earlier one is complete."""
     pair = products(tb, 2)
     victim = pair[failing == "second"]
     source = victim.src1 if operand == "a" else victim.src2
@@ -79,7 +79,7 @@ async def test_read_error_has_an_owner(tb: NpuTestbench, failing: str, operand: 
 
 @npu_test(dtype=list(DataType), operand=["a", "b"])
 async def test_product_after_an_error(tb: NpuTestbench, dtype: DataType, operand: str) -> None:
-    """What has come of a product that could not be read is not in the next one's way, without any reset."""
+    """Operands that arrived for a failed product do not disturb the next one, without any reset."""
     for failed in range(4):
         broken, good = (MatmulTrial(tb, SIZE, SIZE, SIZE, dtype=dtype) for _ in range(2))
         source = broken.src1 if operand == "a" else broken.src2
@@ -92,7 +92,7 @@ async def test_product_after_an_error(tb: NpuTestbench, dtype: DataType, operand
 
 @npu_test()
 async def test_head_behind_the_command_that_failed(tb: NpuTestbench) -> None:
-    """RING_HEAD counts no packet that was only looked at behind it."""
+    """RING_HEAD does not count packets that were only examined after the failing one."""
     broken, *others = products(tb, 4)
     spoil(tb, broken.src1 + 4 * SIZE * SIZE - 4)
     index = (await tb.state()).retired
@@ -117,7 +117,8 @@ async def test_write_error_of_the_first(tb: NpuTestbench) -> None:
 
 @npu_test(of=["operand", "result"], end=["first", "last"], copy=["reads", "writes"])
 async def test_one_byte_in_common(tb: NpuTestbench, of: str, end: str, copy: str) -> None:
-    """A copy behind a product that meets its operand or its result in a single byte waits for it."""
+    """A copy that shares a single byte with an operand or the result of the product before it waits for
+    it."""
     nbytes, around = 4 * SIZE * SIZE, 64
     margin = np.frombuffer(tb.random.randbytes(around), np.uint8)
     places = {}

@@ -1,4 +1,4 @@
-"""What registers hold after a reset: what the register map says, whatever they held before."""
+"""After a reset, registers hold what the register map says, whatever they held before."""
 
 from cocotb.triggers import Timer
 
@@ -8,12 +8,12 @@ from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
 
 COUNTING = ("CYCLES",)
-"""Counts from the reset on, whatever happens."""
+"""Registers that count clocks from the reset on."""
 WRITTEN = ("IRQ_ENABLE", "WATCHDOG", "AXI_PROT", "RING_SIZE", "GUARD_SIZE")
 
 
 async def values(tb: NpuTestbench) -> dict[str, int]:
-    """All readable registers, by name and word."""
+    """Read all readable registers, by name and word."""
     places = {
         f"{name}[{word}]": register.offset + 4 * word
         for name, register in regs.REGISTERS.items()
@@ -25,7 +25,7 @@ async def values(tb: NpuTestbench) -> dict[str, int]:
 
 
 async def reset(tb: NpuTestbench) -> None:
-    """By the pin, without any access behind it."""
+    """Reset by the pin, without any access after it."""
     tb.monitor.sync()
     tb.dut.rst_n.value = 0
     await Timer(5 * CLOCK_NS, "ns")
@@ -36,8 +36,7 @@ async def reset(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_every_register(tb: NpuTestbench) -> None:
-    """First out of the random state in which all begins, then after commands and writes to all that can be
-    written."""
+    """First from the random state at power-up, then after commands and writes to all writable registers."""
     await reset(tb)
     first = await values(tb)
     for name, register in regs.REGISTERS.items():

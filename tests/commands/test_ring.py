@@ -28,26 +28,26 @@ def nop() -> NpuCommandPacket:
 
 
 def copy(tb: NpuTestbench, nbytes: int = 64) -> NpuCommandPacket:
-    """A copy of fresh random bytes to a fresh place."""
+    """Return a copy of fresh random bytes to a fresh place."""
     source = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
     return NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, tb.destination(nbytes), m=nbytes)
 
 
 def overwrite(tb: NpuTestbench, slot: int, packets: Sequence[Packet]) -> NpuCommandPacket:
-    """A copy of packets to the slots of the ring from number `slot` on."""
+    """Return a copy of packets to the slots of the ring from number `slot` on."""
     raw = b"".join(map(packet_bytes, packets))
     source = tb.place(np.frombuffer(raw, dtype=np.uint8), "weight")
     return NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, RING_BASE + slot * PACKET_BYTES, m=len(raw))
 
 
 def extended(packet: NpuCommandPacket) -> list[Packet]:
-    """A MEMCPY with an extension that says nothing new."""
+    """Return a MEMCPY with an extension of zeros and defaults."""
     fields = (packet.src1_addr, packet.src2_addr, packet.dst_addr, packet.param)
     return [NpuCommandPacket(packet.opcode, packet.flags | Flags.EXT, *fields), ExtensionPacket()]
 
 
 async def _move_tail(tb: NpuTestbench, slot: int) -> None:
-    """Bring the ring to where it continues at `slot`."""
+    """Make the ring continue at `slot`."""
     head = await tb.registers.read(regs.RING_HEAD)
     count = (slot - head) % RING_SLOTS
     if count:
@@ -56,7 +56,7 @@ async def _move_tail(tb: NpuTestbench, slot: int) -> None:
 
 @npu_test(between=["nothing", "sync", "copy"])
 async def test_a_command_overwrites_a_later_slot(tb: NpuTestbench, between: str) -> None:
-    """What runs is what the slot holds when all before it have run, fetched ahead or not."""
+    """A slot's content when all commands before it have run is executed, fetched ahead or not."""
     for distance in range(1, 14):
         await _move_tail(tb, tb.random.randrange(RING_SLOTS))
         at = await tb.registers.read(regs.RING_HEAD)
@@ -71,7 +71,7 @@ async def test_a_command_overwrites_a_later_slot(tb: NpuTestbench, between: str)
 
 @npu_test()
 async def test_a_command_of_the_window_overwrites_the_ring(tb: NpuTestbench) -> None:
-    """The window comes first, so the ring runs what it left, however late its write is."""
+    """The window's command comes first, so the ring runs what that command wrote, however late."""
     for delay in (1, 4, 20, 60, 150, 400):
         at = await tb.registers.read(regs.RING_HEAD)
         raw = b"".join(map(packet_bytes, (nop(), NpuCommandPacket(0x42))))
@@ -85,7 +85,7 @@ async def test_a_command_of_the_window_overwrites_the_ring(tb: NpuTestbench) -> 
 
 @npu_test(below=[64, 128, 4096])
 async def test_a_copy_that_begins_below_the_ring(tb: NpuTestbench, below: int) -> None:
-    """It is a write to the ring as well, as far as it reaches into it."""
+    """A destination that begins before the ring and reaches into it counts as a write to the ring."""
     await _move_tail(tb, RING_SLOTS - 2)
     raw = bytes(below) + copy(tb).pack() * 2
     source = tb.place(np.frombuffer(raw, dtype=np.uint8), "weight")
@@ -97,7 +97,7 @@ async def test_a_copy_that_begins_below_the_ring(tb: NpuTestbench, below: int) -
 
 @npu_test()
 async def test_waiting_for_extensions_does_not_add_up(tb: NpuTestbench) -> None:
-    """Each command has the whole time for each of its extensions."""
+    """Each extension of each command gets the whole waiting time."""
     for _ in range(3):
         head, extension = extended(copy(tb))
         await tb.commands.submit([head], "window")
@@ -108,7 +108,7 @@ async def test_waiting_for_extensions_does_not_add_up(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_a_slow_fetch_is_no_missing_extension(tb: NpuTestbench) -> None:
-    """An extension that is submitted comes, however long memory takes: only what the host owes times out."""
+    """A submitted extension arrives, however long memory takes: only one that the host owes times out."""
     await _move_tail(tb, RING_SLOTS - 1)  # so that the extension is a fetch of its own
     packets = extended(copy(tb))
     tb.dram.configure({**DEFAULT_TIMING, "read_latency": EXTENSION_TIMEOUT + 1000})
@@ -120,7 +120,7 @@ async def test_a_slow_fetch_is_no_missing_extension(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_an_extension_that_is_not_submitted(tb: NpuTestbench) -> None:
-    """The time counts from when nothing is submitted, and ends with BAD_EXTENSION."""
+    """The time starts when nothing is submitted any more, and ends with BAD_EXTENSION."""
     await tb.commands.submit(extended(copy(tb))[:1], "ring")
     assert await tb.commands.wait(4 * EXTENSION_TIMEOUT) == State.ERROR
     tb.monitor.sync()
@@ -131,8 +131,8 @@ async def test_an_extension_that_is_not_submitted(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_a_tail_written_in_error_is_dropped(tb: NpuTestbench, via: Path) -> None:
-    """RING_HEAD and RING_TAIL are that tail when the error is cleared, and the next doorbell runs what comes
-    behind it only."""
+    """When the error is cleared, RING_HEAD and RING_TAIL become that tail, and the next doorbell runs only
+    what follows it."""
     assert await tb.run([NpuCommandPacket(0x42)], via) == State.ERROR
     at = await tb.registers.read(regs.RING_HEAD)
     for slot, packet in enumerate((copy(tb), copy(tb))):
@@ -172,7 +172,7 @@ async def test_a_tail_that_is_moved_back_is_refused(tb: NpuTestbench, back: int)
 
 @npu_test()
 async def test_a_full_ring_and_the_same_tail_again(tb: NpuTestbench) -> None:
-    """The tail right behind the head is a full ring, and the old tail written again is nothing new."""
+    """A tail one slot before the head is a full ring, and writing the same tail again submits nothing."""
     for _ in range(3):
         at = await tb.registers.read(regs.RING_HEAD)
         await tb.commands.submit([copy(tb, 3000), *(nop() for _ in range(RING_SLOTS - 2))], "ring")

@@ -12,7 +12,7 @@ from tb.testbench import NpuTestbench, npu_test
 
 @npu_test(via=["window", "ring"], count=[1, 2, 40])
 async def test_sync(tb: NpuTestbench, via: Path, count: int) -> None:
-    """One, two, and more than the queue holds at once."""
+    """One SYNC, two, and more than the queue holds at once."""
     assert await tb.run([NpuCommandPacket(Opcode.SYNC)] * count, via) == State.DONE
 
 
@@ -32,7 +32,7 @@ async def test_sync_between_copies(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_submitted_at_every_clock(tb: NpuTestbench, via: Path) -> None:
-    """A packet that is submitted in whichever clock of the way of the one before it is taken as well."""
+    """A packet is taken in whichever clock of the previous one's execution it is submitted."""
     for delay in range(100):
         await tb.commands.submit([NpuCommandPacket(Opcode.SYNC)], via)
         await Timer((delay + 1) * CLOCK_NS, "ns")

@@ -1,4 +1,4 @@
-"""The testbench itself: on the real device, each of its checks fails when there is something wrong."""
+"""Each check of the testbench fails on the real device when something is wrong."""
 
 import cocotb
 import pytest
@@ -16,14 +16,14 @@ from tests.commands.cycles import busy_cycles
 
 
 def product(tb: NpuTestbench) -> tuple[list[Packet], int]:
-    """A small MATMUL and its destination."""
+    """Return a small MATMUL and its destination."""
     a, b, dst = tb.place(tb.floats(5, 6)), tb.place(tb.floats(6, 7)), tb.destination(4 * 5 * 7)
     return list(matmul_packets(a, b, dst, 5, 6, 7)), dst
 
 
 @npu_test(element=[0, 17, 34])
 async def test_wrong_result_is_seen(tb: NpuTestbench, element: int) -> None:
-    """One bit of one result, flipped behind the device's back."""
+    """One bit of a result is flipped."""
     packets, dst = product(tb)
     await tb.commands.submit(packets)
     await tb.commands.wait(100_000)
@@ -34,7 +34,7 @@ async def test_wrong_result_is_seen(tb: NpuTestbench, element: int) -> None:
 
 @npu_test(where=["before", "behind", "far"])
 async def test_stray_write_is_seen(tb: NpuTestbench, where: str) -> None:
-    """One byte outside of the destination."""
+    """One byte outside of the destination is changed."""
     packets, dst = product(tb)
     await tb.commands.submit(packets)
     await tb.commands.wait(100_000)
@@ -45,7 +45,7 @@ async def test_stray_write_is_seen(tb: NpuTestbench, where: str) -> None:
 
 @npu_test()
 async def test_changed_operand_is_seen(tb: NpuTestbench) -> None:
-    """The device worked on other data than the model."""
+    """The device works on other data than the model."""
     packets, _ = product(tb)
     first = packets[0]
     assert isinstance(first, NpuCommandPacket)
@@ -56,7 +56,7 @@ async def test_changed_operand_is_seen(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_hidden_command_is_seen(tb: NpuTestbench) -> None:
-    """The device did a command that the model was not told of: here its doorbell is lost on the way to the
+    """The device executes a command that the model does not see: its doorbell is lost on the way to the
     monitor."""
     await tb.commands.submit([NpuCommandPacket(Opcode.NOP)])
     await tb.commands.wait(100_000)
@@ -67,7 +67,7 @@ async def test_hidden_command_is_seen(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_unchecked_command_is_seen(tb: NpuTestbench) -> None:
-    """A command that was submitted and never checked; and a test that checks nothing at all."""
+    """A command is submitted and never checked; and a test checks nothing at all."""
     with pytest.raises(UncheckedError, match="checked no command"):
         await tb.finish()
     packets, _ = product(tb)
@@ -80,8 +80,8 @@ async def test_unchecked_command_is_seen(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_external_register_master(tb: NpuTestbench) -> None:
-    """s_axil can be driven by any AXI4-Lite master: here cocotbext-axi submits a command, and the monitor
-    sees it."""
+    """Any AXI4-Lite master can drive s_axil: here cocotbext-axi submits a command, and the monitor sees
+    it."""
     from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
     dut = tb.dut
@@ -102,7 +102,7 @@ async def test_external_register_master(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_capabilities(tb: NpuTestbench) -> None:
-    """The device says what it was built as."""
+    """The capability registers are those of the configuration."""
     config, read = tb.config, tb.registers.read
     assert await read(regs.ID) == 0x4543484F
     assert await read(regs.VERSION) == 0x0001_0000
@@ -117,7 +117,7 @@ async def test_capabilities(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_memory_knobs(tb: NpuTestbench) -> None:
-    """Latency and bandwidth do what they say; a wrong knob or value is refused with the names that exist."""
+    """Latency and bandwidth have their effects; a wrong knob or value is refused with the legal names."""
     nbytes = 16_384
     src, bus = tb.alloc(nbytes, "weight"), tb.config.bus_bytes
     spent = {}
@@ -146,7 +146,7 @@ async def test_memory_knobs(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_time_out_names_the_state(tb: NpuTestbench) -> None:
-    """Waiting is bounded, wakes on time, and says what the device was doing."""
+    """A wait is bounded, ends on time, and its error names the device's state."""
     from cocotb.utils import get_sim_time
 
     from tb.drivers.commands import DeviceHangError
@@ -163,7 +163,7 @@ async def test_time_out_names_the_state(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_nothing_of_a_failed_test_stays(tb: NpuTestbench) -> None:
-    """A test ends while its register accesses wait: those of the next one get their own answers."""
+    """A test ends while its register accesses wait; the next test's accesses get their own answers."""
     left = cocotb.start_soon(tb.registers.run([ReadReg(regs.VERSION)] * 300))
     await Timer(20 * CLOCK_NS, "ns")
     left.cancel()

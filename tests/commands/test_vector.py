@@ -25,7 +25,7 @@ from tb.testbench import NpuTestbench, npu_test
 
 ARITHMETIC = [op for op in Op if form_of(op) == Form.ALU]
 
-# Bit patterns at which one instruction or another changes its rules.
+# Bit patterns that are special cases of some instruction.
 SPECIAL = np.array(
     [
         0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000,
@@ -41,7 +41,7 @@ Maker = Callable[[Builder], None]
 
 
 def words(tb: NpuTestbench, *shape: int) -> NDArray[np.uint32]:
-    """Operands of all kinds mixed: floats, small integers, random and special bit patterns."""
+    """Draw operands of all kinds: floats, small integers, random and special bit patterns."""
     rng = tb.rng
     kinds = np.stack(
         [
@@ -56,13 +56,13 @@ def words(tb: NpuTestbench, *shape: int) -> NDArray[np.uint32]:
 
 
 def lengths(tb: NpuTestbench) -> list[int]:
-    """Row lengths around lanes, accumulators, a chunk and several of them."""
+    """Return row lengths around the lanes, the accumulators, one chunk and several."""
     vlen = tb.config.vector_length
     return [1, 2, 15, 16, 17, vlen - 1, vlen, vlen + 1, 2 * vlen, 2 * vlen + 19]
 
 
 def program(name: str, body: Maker) -> Program:
-    """The program that `body` writes."""
+    """Return the program that `body` writes."""
     builder = Builder(name)
     body(builder)
     return builder.build()
@@ -166,7 +166,7 @@ async def test_operands(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_lengths(tb: NpuTestbench) -> None:
-    """Rows of every length; what a short chunk does not process keeps its value."""
+    """Rows of every length; elements that a short chunk does not process keep their values."""
 
     def copied(b: Builder) -> None:
         with b.chunks(advance=[b.stream(0)]):
@@ -193,7 +193,7 @@ async def test_lengths(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_registers_are_zero_at_a_row(tb: NpuTestbench) -> None:
-    """Nothing of a row, or of a command, is left in the registers of the next one."""
+    """The registers of a row, or of a command, hold nothing of the one before."""
     code = OPERAND_CODES
     names = [f"{bank}{i}" for bank, count in (("v", 16), ("r", 16), ("w", 2)) for i in range(count)]
     body = [Instruction(Op.ADD, code["v0"], code[names[0]], code[names[1]])]
@@ -280,7 +280,7 @@ async def test_accumulators(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test()
 async def test_accumulators_of_special_values(tb: NpuTestbench) -> None:
-    """The order of accumulation and of a fold shows in floats of all sizes, NaN and infinities."""
+    """Floats of all sizes, NaN and infinities show the order of accumulation and of a fold."""
 
     def body(b: Builder) -> None:
         x, y = b.stream(0), b.stream(1)
@@ -342,7 +342,7 @@ async def test_element_sizes(tb: NpuTestbench, size: int) -> None:
 
 @npu_test()
 async def test_segments(tb: NpuTestbench) -> None:
-    """Rows in segments, one after another; a window is zero behind its segment."""
+    """Rows in segments, one after another; a window is zero beyond its segment."""
 
     def body(b: Builder) -> None:
         x, v = b.stream(0), b.vector()
@@ -381,7 +381,7 @@ async def test_segments(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_packed_rows(tb: NpuTestbench) -> None:
-    """A packed row is one segment: columns of a matrix, and pieces that begin and end anywhere."""
+    """A packed row counts as one segment: columns of a matrix, and pieces that begin and end anywhere."""
     copied = elementwise(Op.MOV)
     await tb.load_programs(copied)
     packets: list[Packet] = []
@@ -430,7 +430,7 @@ async def test_transpose(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_broadcast(tb: NpuTestbench) -> None:
-    """A stream of one element a row, read anywhere and as often as one likes; advancing it does nothing."""
+    """A stream of one element a row is read anywhere and any number of times; advancing it does nothing."""
 
     def body(b: Builder) -> None:
         x, factor, bias = b.stream(0), b.stream(1), b.stream(3)
@@ -460,7 +460,7 @@ async def test_broadcast(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_passes(tb: NpuTestbench) -> None:
-    """A row read several times, to its last element each time; each stream on its own."""
+    """A row is read several times, to its last element each time; each stream has its own passes."""
 
     def body(b: Builder) -> None:
         x, y = b.stream(0), b.stream(2)
@@ -609,7 +609,7 @@ async def test_batches(tb: NpuTestbench) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_in_place(tb: NpuTestbench, via: Path) -> None:
-    """The output on an input: what has been read is what was there before, at any length and size."""
+    """The output is an input: the program reads the old values, at any length and element size."""
 
     def body(b: Builder) -> None:
         x, y = b.stream(0), b.stream(1)

@@ -1,4 +1,4 @@
-"""How long vector commands take: against memory bandwidth and lanes, beside products, and in exact cycles."""
+"""Durations of vector commands: against memory bandwidth and lanes, beside products, and in exact cycles."""
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
 from echo_npu.vector.command import Stream, VectorCommand, vector_command
@@ -15,8 +15,8 @@ from tests.commands.cycles import busy_cycles, compare_cycles, timed
 
 
 def lane_cycles(tb: NpuTestbench, program: Program, command: VectorCommand) -> int:
-    """The fewest cycles in which the lanes execute a command: a word of each instruction a cycle, a fold one
-    for each partial result."""
+    """Return the fewest cycles in which the lanes execute a command: one for each word of an instruction, one
+    for each partial result of a fold."""
     config = tb.config
     memory = ProgramMemory(config.program_words)
     memory.load(command.entry, program.words)
@@ -27,7 +27,7 @@ def lane_cycles(tb: NpuTestbench, program: Program, command: VectorCommand) -> i
 
 
 async def measure(tb: NpuTestbench, program: Program, **fields: object) -> tuple[int, int, int]:
-    """(cycles, bound by memory, bound by the lanes) of one command alone."""
+    """Return (cycles, bound by memory, bound by the lanes) of one command alone."""
     await tb.load_programs(program)
     packets = tb.vector_packets(program, **fields)
     tb.dram.clear_statistics()
@@ -64,7 +64,7 @@ async def test_elementwise_bandwidth(tb: NpuTestbench, operation: str) -> None:
 
 @npu_test(kernel=["softmax", "rms_norm"])
 async def test_rows(tb: NpuTestbench, kernel: str) -> None:
-    """Softmax and RMSNorm of [128, 2048]: at most half as long again as memory or lanes alone would take."""
+    """Softmax and RMSNorm of [128, 2048] take at most 1.5 times as long as memory or lanes alone."""
     rows, cols = (32, 512) if tb.config.vector_lanes < 16 else (128, 2048)
     cols = min(cols, tb.config.row_elements)  # programs that keep a row
     program = softmax() if kernel == "softmax" else rms_norm()
@@ -81,7 +81,7 @@ async def test_rows(tb: NpuTestbench, kernel: str) -> None:
 
 
 def workloads(tb: NpuTestbench) -> dict[str, tuple[Program, dict[str, object]]]:
-    """What the exact cycle numbers are for."""
+    """Return the commands with exact cycle numbers."""
 
     def dense(rows: int, cols: int) -> Stream:
         return Stream(tb.place(tb.floats(rows, cols)), row_stride=4 * cols)
@@ -112,7 +112,7 @@ async def test_exact_cycles(tb: NpuTestbench) -> None:
 
 
 def chain(b: Builder) -> None:
-    """Many instructions an element: the lanes work, memory rests."""
+    """Return a program of many instructions an element: the lanes work, memory rests."""
     x, v = b.stream(0), b.vector()
     with b.chunks(advance=[x]):
         b.mov(v, x)
@@ -140,7 +140,7 @@ class EnginePair:
         return list(matmul_packets(a or self.a, self.b, dst or self.product, n, n, n))
 
     def vector(self, *, source: int | None = None, dst: int | None = None) -> list[Packet]:
-        # Rows as long as it takes for the time of the product.
+        # Rows long enough to take the product's time.
         cols = self.count // 4
         return self._tb.vector_packets(
             self.program,
@@ -159,7 +159,7 @@ async def test_side_by_side(tb: NpuTestbench) -> None:
     alone = [await busy_cycles(tb, pair.matmul()), await busy_cycles(tb, pair.vector())]
 
     async def together(*commands: list[Packet]) -> float:
-        """Cycles, the two after one another being 1."""
+        """Return the cycles, relative to both commands one after the other."""
         return await busy_cycles(tb, [packet for packets in commands for packet in packets]) / sum(alone)
 
     apart: dict[str, list[list[Packet]]] = {

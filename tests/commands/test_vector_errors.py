@@ -1,4 +1,4 @@
-"""Commands of the vector engine that the device must refuse, and programs that break a rule as they run."""
+"""Commands of the vector engine that the device must refuse, and running programs that break a rule."""
 
 import dataclasses
 import struct
@@ -61,7 +61,7 @@ OUT = 4
 
 
 def descriptor(stream: int, word: int) -> int:
-    """Where a word of a stream's descriptor is."""
+    """Return the place of a word of a stream's descriptor."""
     place = 6 * stream + word
     return 33 + place if place < 15 else 49 + place - 15
 
@@ -82,7 +82,7 @@ def wide(place: int, value: int) -> Change:
 
 
 def stream(number: int, **fields: object) -> Change:
-    """Replace fields of a stream; s2 and s3 are enabled by it."""
+    """Replace fields of a stream; this enables s2 and s3."""
 
     def change(words: Words) -> None:
         old = OUTPUT if number == OUT else dataclasses.replace(INPUT, address=W + 4096 * number)
@@ -117,12 +117,12 @@ def flip(number: int, mask: int) -> Change:
 
 
 def command_words(command: VectorCommand) -> Words:
-    """The 64 words of a command."""
+    """Return the 64 words of a command."""
     return list(struct.unpack("<64I", b"".join(packet_bytes(packet) for packet in command.packets())))
 
 
 def slots(words: Words) -> list[Packet]:
-    """The packets of 64 words."""
+    """Return the packets of 64 words."""
     return [struct.pack("<16I", *words[first : first + 16]) for first in range(0, 64, 16)]
 
 
@@ -276,13 +276,13 @@ ACCEPTED: dict[str, Change] = {
 
 
 async def load(tb: NpuTestbench, instructions: list[Instruction | int], at: int) -> None:
-    """Bring instructions, or words that are none, into program memory."""
+    """Load instructions, or illegal words, into program memory."""
     code = tb.place(encoded(instructions), "weight", align=0x10000, offset=0x8000)
     assert await tb.run(load_program_packets(code, len(instructions), at)) == State.DONE
 
 
 async def prepare(tb: NpuTestbench) -> None:
-    """Values where the operands are, and a program that adds two streams."""
+    """Fill the operands, and load a program that adds two streams."""
     for start in (W, A):
         tb.memory.write(start - 512, tb.floats(0x3000 // 4))
     await load(tb, [*FILLER, *ADDED], 0)
@@ -290,7 +290,8 @@ async def prepare(tb: NpuTestbench) -> None:
 
 @npu_test(code=list(CASES), via=["window", "ring"])
 async def test_bad_commands(tb: NpuTestbench, code: ErrorCode, via: Path) -> None:
-    """Every case: the right code; what comes before is done, what is behind is not; the device works on."""
+    """Every case gives the right code. Commands before it are done, those after it are not; the device
+    recovers."""
     await prepare(tb)
     good = slots(command_words(LEGAL))
     for name, change in CASES[code].items():
@@ -302,7 +303,7 @@ async def test_bad_commands(tb: NpuTestbench, code: ErrorCode, via: Path) -> Non
 
 @npu_test(via=["window", "ring"])
 async def test_accepted_commands(tb: NpuTestbench, via: Path) -> None:
-    """What the rules allow, at their limits."""
+    """Commands at the limits of the rules are accepted."""
     await prepare(tb)
     for name, change in ACCEPTED.items():
         words = command_words(LEGAL)
@@ -312,7 +313,7 @@ async def test_accepted_commands(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test()
 async def test_missing_extension(tb: NpuTestbench) -> None:
-    """The EXT flag is not set: an error that takes no extension from the queue."""
+    """The EXT flag is not set: the error takes no extension from the queue."""
     await prepare(tb)
     words = command_words(LEGAL)
     words[FLAGS] = 0
@@ -322,7 +323,7 @@ async def test_missing_extension(tb: NpuTestbench) -> None:
 
 @npu_test(present=[1, 2, 3])
 async def test_extension_never_comes(tb: NpuTestbench, present: int) -> None:
-    """One of the announced extensions is not submitted: an error in the end."""
+    """One of the announced extensions is not submitted, which becomes an error."""
     await prepare(tb)
     await tb.commands.submit(slots(command_words(LEGAL))[:present])
     assert await tb.commands.wait(200_000) == State.ERROR
@@ -416,7 +417,7 @@ PROGRAMS: dict[str, tuple[list[Instruction | int], int]] = {
 
 @npu_test(via=["window", "ring"])
 async def test_bad_programs(tb: NpuTestbench, via: Path) -> None:
-    """Every rule of a running program: BAD_PROGRAM with the instruction's number; the device works on.
+    """A broken rule of a running program is BAD_PROGRAM with the instruction's number; the device recovers.
 
     A row is one chunk here, except where it must be longer.
     """
@@ -440,7 +441,7 @@ async def test_bad_programs(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test()
 async def test_bad_programs_of_long_rows(tb: NpuTestbench) -> None:
-    """Rules that only a row of several chunks can break, and the end of what is loaded."""
+    """Rules that only a row of several chunks can break, and the end of the loaded part."""
     await prepare(tb)
     limit, vlen = tb.config.row_elements, tb.config.vector_length
     programs = [
@@ -475,7 +476,7 @@ async def test_bad_programs_of_long_rows(tb: NpuTestbench) -> None:
 
 
 def gather(**fields: int) -> NpuCommandPacket:
-    """A legal gather with fields of the packet replaced."""
+    """Return a legal gather with fields of the packet replaced."""
     (packet,) = gather_packets(W, W + 4096, A, 4, 24, 10)
     assert isinstance(packet, NpuCommandPacket)
     named = {"m": packet.m, "k": packet.k, "n": packet.n}
@@ -484,12 +485,12 @@ def gather(**fields: int) -> NpuCommandPacket:
 
 
 def load_packet(**fields: int) -> NpuCommandPacket:
-    """A legal load of program words with fields of the packet replaced."""
+    """Return a legal load of program words with fields of the packet replaced."""
     return NpuCommandPacket(Opcode.LOAD_PROGRAM, 0, **{"src1_addr": W, "m": 4, "k": 0, **fields})
 
 
 Bad = Callable[[int], NpuCommandPacket] | NpuCommandPacket
-"""A packet, or one that is made for so many words of program memory."""
+"""A packet, or what makes one from the number of words of program memory."""
 
 OTHERS: dict[ErrorCode, dict[str, Bad]] = {
     ErrorCode.BAD_DIMENSION: {
@@ -617,7 +618,7 @@ async def test_bus_errors(tb: NpuTestbench, via: Path, name: str) -> None:
 
 @npu_test(first=["matmul", "vector"], broken=["matmul", "vector"])
 async def test_errors_side_by_side(tb: NpuTestbench, first: str, broken: str) -> None:
-    """A bus error of one of two commands at work: the one before it is done, the one behind it is not."""
+    """One of two commands at work meets a bus error: the earlier one is done, the later one is not."""
     await load(tb, [*TOTAL], 0)
     size = 40
     a, b = tb.place(tb.floats(size, size)), tb.place(tb.floats(size, size), "weight")
@@ -654,7 +655,7 @@ async def test_soft_reset_in_the_middle(tb: NpuTestbench, name: str) -> None:
 
 @npu_test()
 async def test_soft_reset_while_results_leave(tb: NpuTestbench) -> None:
-    """A soft reset at any clock of a stream of results leaves none of them to the next command."""
+    """After a soft reset at any clock of a stream of results, none of them reaches the next command."""
     count = 400
     a, b = tb.place(tb.floats(count)), tb.place(tb.floats(count), "weight")
     for wait in range(16):
@@ -673,7 +674,7 @@ async def test_soft_reset_while_results_leave(tb: NpuTestbench) -> None:
 
 
 def _work(words: Words, programs: ProgramMemory) -> int:
-    """About how many elements the device would process; 0 for a command that it refuses."""
+    """Estimate how many elements the device would process; 0 for a command that it refuses."""
     raw = [packet_bytes(packet) for packet in slots(words)]
     try:
         command = check_command(NpuCommandPacket.unpack(raw[0]), VectorExtension.unpack(raw[1:]), programs)
@@ -688,7 +689,7 @@ def _work(words: Words, programs: ProgramMemory) -> int:
 
 @npu_test()
 async def test_nearly_right_commands(tb: NpuTestbench) -> None:
-    """Legal commands with one word, or two, gone wrong: each ends as the functional model says."""
+    """Legal commands with one or two wrong words: each ends as the functional model says."""
     await prepare(tb)
     loaded = ProgramMemory(tb.config.program_words)
     loaded.load(0, encoded([*FILLER, *ADDED]))

@@ -31,7 +31,7 @@ def move(dst: str, source: str) -> Instruction:
 
 
 def around(*limits: int) -> list[int]:
-    """Each limit, and its neighbours."""
+    """Return each limit and its neighbours."""
     return sorted({limit + beside for limit in limits for beside in (-1, 0, 1)})
 
 
@@ -44,14 +44,14 @@ async def expect(tb: NpuTestbench, command: VectorCommand, fault: int | None = N
 
 
 def integers(tb: NpuTestbench, count: int) -> int:
-    """Random int32 in memory; their address."""
+    """Store random int32 in memory; return their address."""
     return tb.place(tb.rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32), "weight")
 
 
 @npu_test(made=[1, 2, 7, 8, 9, 14, 15])
 async def test_passes(tb: NpuTestbench, made: int) -> None:
-    """A program that makes fewer passes than its command says, as many, and one more, on a row that stays on
-    chip and on a longer one; two rows each."""
+    """A program makes fewer passes than its command says, as many, and one more, on a row that stays on chip
+    and on a longer one; two rows each."""
     last = [CHUNKS, Instruction(Op.IADD, CODE["o"], CODE["s0"], CODE["r1"]), ADVANCE, END]
     program = [CHUNKS, ADDED, ADVANCE] * (made - 1)
     await load(tb, encoded([*program, *last]))
@@ -102,8 +102,8 @@ async def test_rows_on_chip(tb: NpuTestbench) -> None:
 
 @npu_test(inside=[True, False])
 async def test_vector_length(tb: NpuTestbench, inside: bool) -> None:
-    """Rows around the lengths of a word, of a granule and of a vector register, inside a chunk loop and
-    without one; what lies behind them in a register is zero, and a neighbour across the end, too."""
+    """Rows around the lengths of a word, a granule and a vector register, with and without a chunk loop. The
+    rest of a register is zero, and so is a neighbour beyond the end."""
     body = [move("v0", "s0"), Instruction(Op.SWAP, CODE["v1"], CODE["v0"])]
     body.append(Instruction(Op.IADD, CODE["o"], CODE["v1"], CODE["iota"]))
     await load(tb, encoded([CHUNKS, *body, ADVANCE, END] if inside else [*body, END]))

@@ -1,4 +1,4 @@
-"""The watchdog: a command that takes too long ends with TIMEOUT, and the device works on."""
+"""The watchdog: a command that takes too long ends with TIMEOUT, and the device recovers."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tests.commands.outcomes import failed, refused
 
 
 def runaway() -> Program:
-    """Adds an element to an accumulator as often as the command says, and stores the sum."""
+    """Return a program that adds an element `repeats` times and stores the sum."""
     builder = Builder("runaway")
     source = builder.stream(0)
     total = builder.accumulator()
@@ -35,7 +35,7 @@ def runaway() -> Program:
 
 
 def long_commands(tb: NpuTestbench) -> dict[str, list[Packet]]:
-    """Commands of every kind that take more than a thousand cycles on any memory."""
+    """Return commands of every kind that take more than a thousand cycles on any memory."""
     beat = tb.config.data_width // 8
     nbytes = 1500 * beat
     data = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
@@ -61,7 +61,7 @@ async def _watch(tb: NpuTestbench, cycles: int) -> None:
 
 @npu_test(op=["memcpy", "add", "matmul", "gather", "load"], via=["window", "ring"])
 async def test_a_long_command_ends(tb: NpuTestbench, op: str, via: Path) -> None:
-    """TIMEOUT, whenever it comes; behind it the same command does its work without a watchdog."""
+    """TIMEOUT, at any time; afterwards the same command succeeds without a watchdog."""
     packets = long_commands(tb)[op]
     for limit in (1, 2, 30, 100, 800):
         await _watch(tb, limit)
@@ -107,7 +107,7 @@ async def test_long_times_are_counted(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_each_command_has_its_own_time(tb: NpuTestbench) -> None:
-    """The time of a command begins when it is the oldest: many together take longer than one may."""
+    """A command's time starts when it is the oldest: many together may take longer than the limit."""
     for op in ("memcpy", "matmul"):
         packets = long_commands(tb)[op]
         await _watch(tb, 0)
@@ -117,7 +117,7 @@ async def test_each_command_has_its_own_time(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_time_that_suffices(tb: NpuTestbench) -> None:
-    """Below the time that a command takes it ends with TIMEOUT, from there on it is done."""
+    """With a limit below the time that a command takes it ends with TIMEOUT, else it is done."""
     data = tb.place(tb.rng.integers(0, 256, 256, dtype=np.uint8))
     packets = [NpuCommandPacket(Opcode.MEMCPY, 0, data, 0, tb.destination(256), m=256)]
     outcomes = []

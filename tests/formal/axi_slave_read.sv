@@ -2,6 +2,7 @@
 // reaches no memory and gets its beats of zeros with DECERR in its turn; nothing stands still unless a neighbour does.
 `include "formal.svh"
 `include "axi_rules.svh"
+`include "axi_slave.svh"
 `include "axi_types.svh"
 
 module axi_slave_read_formal #(
@@ -43,16 +44,12 @@ module axi_slave_read_formal #(
     return forwarded(payload.addr, payload.len, payload.size, payload.burst);
   endfunction
 
-  logic                 s_arready, s_rvalid, s_rlast;
-  logic [IdWidth-1:0]   s_rid;
-  logic [DataWidth-1:0] s_rdata;
-  logic [1:0]           s_rresp;
-  logic                 m_arvalid, m_rready;
-  axi_address_t         s_ar, m_ar;
-  axi_read_data_t       s_r, m_r;
+  logic           s_arready, s_rvalid;
+  logic           m_arvalid, m_rready;
+  axi_address_t   s_ar, m_ar;
+  axi_read_data_t s_r, m_r;
 
   assign s_ar = {s_arid, s_araddr, s_arlen, s_arsize, s_arburst, s_arprot};
-  assign s_r  = {s_rid, s_rdata, s_rresp, s_rlast};
   assign m_r  = {m_rid, m_rdata, m_rresp, m_rlast};
 
   axi_slave #(
@@ -66,53 +63,9 @@ module axi_slave_read_formal #(
   ) dut (
       .clk_i,
       .rst_ni,
-      .busy_o       (),
-      .s_axi_awid   ('0),
-      .s_axi_awaddr ('0),
-      .s_axi_awlen  ('0),
-      .s_axi_awsize ('0),
-      .s_axi_awburst('0),
-      .s_axi_awprot ('0),
-      .s_axi_awvalid(1'b0),
-      .s_axi_awready(),
-      .s_axi_wdata  ('0),
-      .s_axi_wstrb  ('0),
-      .s_axi_wlast  (1'b0),
-      .s_axi_wvalid (1'b0),
-      .s_axi_wready (),
-      .s_axi_bid    (),
-      .s_axi_bresp  (),
-      .s_axi_bvalid (),
-      .s_axi_bready (1'b0),
-      .s_axi_arid   (s_arid),
-      .s_axi_araddr (s_araddr),
-      .s_axi_arlen  (s_arlen),
-      .s_axi_arsize (s_arsize),
-      .s_axi_arburst(s_arburst),
-      .s_axi_arprot (s_arprot),
-      .s_axi_arvalid(s_arvalid),
-      .s_axi_arready(s_arready),
-      .s_axi_rid    (s_rid),
-      .s_axi_rdata  (s_rdata),
-      .s_axi_rresp  (s_rresp),
-      .s_axi_rlast  (s_rlast),
-      .s_axi_rvalid (s_rvalid),
-      .s_axi_rready (s_rready),
-      .m_aw_o       (),
-      .m_awvalid_o  (),
-      .m_awready_i  (1'b0),
-      .m_w_o        (),
-      .m_wvalid_o   (),
-      .m_wready_i   (1'b0),
-      .m_b_i        ('0),
-      .m_bvalid_i   (1'b0),
-      .m_bready_o   (),
-      .m_ar_o       (m_ar),
-      .m_arvalid_o  (m_arvalid),
-      .m_arready_i  (m_arready),
-      .m_r_i        (m_r),
-      .m_rvalid_i   (m_rvalid),
-      .m_rready_o   (m_rready)
+      .busy_o(),
+      `AXI_SLAVE_NO_WRITES,
+      `AXI_SLAVE_READS
   );
 
   // ---------------------------------------------------------------- assumed
@@ -172,7 +125,7 @@ module axi_slave_read_formal #(
       legal_q <= '0;
       beats_q <= '0;
     end else begin
-      total_q <= total_q + count_t'(s_ar_go) - count_t'(s_r_go && s_rlast);
+      total_q <= total_q + count_t'(s_ar_go) - count_t'(s_r_go && s_r.last);
       legal_q <= legal_q + count_t'(s_ar_go && s_ar_legal) - count_t'(m_ar_go);
       beats_q <= beats_q + count_t'(m_r_go) + count_t'(refused_beat) - count_t'(s_r_go);
     end
@@ -203,14 +156,14 @@ module axi_slave_read_formal #(
         good_ar_q    <= s_ar;
       end
       if (bad_q) begin
-        if (s_r_go && s_rlast) bad_ahead_q <= bad_ahead_q - 1'b1;
+        if (s_r_go && s_r.last) bad_ahead_q <= bad_ahead_q - 1'b1;
         if (s_r_go && bad_ahead_q == '0) begin
           bad_beats_q <= bad_beats_q + 1'b1;
-          if (s_rlast) bad_q <= 1'b0;
+          if (s_r.last) bad_q <= 1'b0;
         end
       end else if (s_ar_go && tag_ar && !s_ar_legal) begin
         bad_q       <= 1'b1;
-        bad_ahead_q <= total_q - count_t'(s_r_go && s_rlast);
+        bad_ahead_q <= total_q - count_t'(s_r_go && s_r.last);
         bad_beats_q <= '0;
         bad_ar_q    <= s_ar;
       end
@@ -309,7 +262,7 @@ module axi_slave_read_formal #(
 `endif
 
       ArLeaves      : cover (good_q && m_ar_go && good_ahead_q == '0);
-      RefusalLeaves : cover (bad_q && s_r_go && s_rlast && bad_ahead_q == '0 && bad_beats_q == 9'd2);
+      RefusalLeaves : cover (bad_q && s_r_go && s_r.last && bad_ahead_q == '0 && bad_beats_q == 9'd2);
       BeatLeaves    : cover (beat_q && s_r_go && beat_ahead_q == '0);
       MostForwarded : cover (owed_q == count_t'(MaxOutstanding));
     end

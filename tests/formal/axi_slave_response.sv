@@ -1,6 +1,7 @@
 // axi_slave, response times: with neighbours that never make it wait, every burst of up to two beats is answered within
 // `WriteLimit` or `ReadLimit` clocks, forwarded or refused, whatever lies before it.
 `include "formal.svh"
+`include "axi_slave.svh"
 `include "axi_types.svh"
 
 module axi_slave_response_formal #(
@@ -27,11 +28,22 @@ module axi_slave_response_formal #(
   typedef logic [3:0] count_t;
 
   `AXI_TYPES(1, DataWidth)
-  axi_write_data_t m_w;
-  logic m_wlast;
-  assign m_wlast = m_w.last;
+  axi_address_t    s_aw, m_aw, s_ar, m_ar;
+  axi_write_data_t s_w, m_w;
+  axi_response_t   s_b, m_b;
+  axi_read_data_t  s_r, m_r;
 
-  logic s_awready, s_wready, s_bvalid, s_arready, s_rvalid, s_rlast;
+  assign s_aw = '{addr: s_awaddr, len: 8'd1, size: 3'd1, burst: s_awburst, default: '0};
+  assign s_w  = '{data: s_wdata, strb: '1, last: s_wlast};
+  assign m_b  = '0;
+  assign s_ar = '{addr: s_araddr, len: {7'd0, s_arlen}, size: 3'd1, burst: s_arburst, default: '0};
+  assign m_r  = '{last: m_rlast, default: '0};
+
+  // Host and memory always take what is offered; the host always offers data.
+  logic s_wvalid, s_bready, m_awready, m_wready, s_rready, m_arready;
+  assign {s_wvalid, s_bready, m_awready, m_wready, s_rready, m_arready} = '1;
+
+  logic s_awready, s_wready, s_bvalid, s_arready, s_rvalid;
   logic m_awvalid, m_wvalid, m_bvalid, m_bready, m_arvalid, m_rvalid, m_rready;
 
   axi_slave #(
@@ -45,59 +57,15 @@ module axi_slave_response_formal #(
   ) dut (
       .clk_i,
       .rst_ni,
-      .busy_o       (),
-      .s_axi_awid   ('0),
-      .s_axi_awaddr (s_awaddr),
-      .s_axi_awlen  (8'd1),
-      .s_axi_awsize (3'd1),
-      .s_axi_awburst(s_awburst),
-      .s_axi_awprot ('0),
-      .s_axi_awvalid(s_awvalid),
-      .s_axi_awready(s_awready),
-      .s_axi_wdata  (s_wdata),
-      .s_axi_wstrb  ('1),
-      .s_axi_wlast  (s_wlast),
-      .s_axi_wvalid (1'b1),
-      .s_axi_wready (s_wready),
-      .s_axi_bid    (),
-      .s_axi_bresp  (),
-      .s_axi_bvalid (s_bvalid),
-      .s_axi_bready (1'b1),
-      .s_axi_arid   ('0),
-      .s_axi_araddr (s_araddr),
-      .s_axi_arlen  ({7'd0, s_arlen}),
-      .s_axi_arsize (3'd1),
-      .s_axi_arburst(s_arburst),
-      .s_axi_arprot ('0),
-      .s_axi_arvalid(s_arvalid),
-      .s_axi_arready(s_arready),
-      .s_axi_rid    (),
-      .s_axi_rdata  (),
-      .s_axi_rresp  (),
-      .s_axi_rlast  (s_rlast),
-      .s_axi_rvalid (s_rvalid),
-      .s_axi_rready (1'b1),
-      .m_aw_o       (),
-      .m_awvalid_o  (m_awvalid),
-      .m_awready_i  (1'b1),
-      .m_w_o        (m_w),
-      .m_wvalid_o   (m_wvalid),
-      .m_wready_i   (1'b1),
-      .m_b_i        ('0),
-      .m_bvalid_i   (m_bvalid),
-      .m_bready_o   (m_bready),
-      .m_ar_o       (),
-      .m_arvalid_o  (m_arvalid),
-      .m_arready_i  (1'b1),
-      .m_r_i        ('{id: '0, data: '0, resp: '0, last: m_rlast}),
-      .m_rvalid_i   (m_rvalid),
-      .m_rready_o   (m_rready)
+      .busy_o(),
+      `AXI_SLAVE_WRITES,
+      `AXI_SLAVE_READS
   );
 
   // ---------------------------------------------------------------- assumed
   `FORMAL_RESET
 
-  // Host and memory always take what is offered; the host always offers data, two beats a burst.
+  // Each burst of the host has two beats.
   logic second_beat_q;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) second_beat_q <= 1'b0;
@@ -121,7 +89,7 @@ module axi_slave_response_formal #(
       second_read_q  <= 1'b0;
     end else begin
       owed_address_q <= owed_address_q + count_t'(m_awvalid) - count_t'(b_go);
-      owed_data_q    <= owed_data_q + count_t'(m_wvalid && m_wlast) - count_t'(b_go);
+      owed_data_q    <= owed_data_q + count_t'(m_wvalid && m_w.last) - count_t'(b_go);
       owed_read_q    <= owed_read_q + count_t'(m_arvalid) - count_t'(r_go && m_rlast);
       if (r_go) second_read_q <= !m_rlast;
     end
@@ -144,7 +112,7 @@ module axi_slave_response_formal #(
       read_clocks_q  <= '0;
     end else begin
       writes_q <= writes_q + count_t'(s_awvalid && s_awready) - count_t'(s_bvalid);
-      reads_q  <= reads_q + count_t'(s_arvalid && s_arready) - count_t'(s_rvalid && s_rlast);
+      reads_q  <= reads_q + count_t'(s_arvalid && s_arready) - count_t'(s_rvalid && s_r.last);
       if (write_q) begin
         write_clocks_q <= write_clocks_q + 1'b1;
         if (s_bvalid) write_ahead_q <= write_ahead_q - 1'b1;
@@ -156,11 +124,11 @@ module axi_slave_response_formal #(
       end
       if (read_q) begin
         read_clocks_q <= read_clocks_q + 1'b1;
-        if (s_rvalid && s_rlast) read_ahead_q <= read_ahead_q - 1'b1;
-        if (s_rvalid && s_rlast && read_ahead_q == '0) read_q <= 1'b0;
+        if (s_rvalid && s_r.last) read_ahead_q <= read_ahead_q - 1'b1;
+        if (s_rvalid && s_r.last && read_ahead_q == '0) read_q <= 1'b0;
       end else if (s_arvalid && s_arready && tag_ar) begin
         read_q        <= 1'b1;
-        read_ahead_q  <= reads_q - count_t'(s_rvalid && s_rlast);
+        read_ahead_q  <= reads_q - count_t'(s_rvalid && s_r.last);
         read_clocks_q <= 5'd1;
       end
     end
@@ -173,7 +141,7 @@ module axi_slave_response_formal #(
       ReadInTime  : assert (!read_q || read_clocks_q <= 5'(ReadLimit));
 
       WriteAnswered : cover (write_q && s_bvalid && write_ahead_q == '0);
-      ReadAnswered  : cover (read_q && s_rvalid && s_rlast && read_ahead_q == '0);
+      ReadAnswered  : cover (read_q && s_rvalid && s_r.last && read_ahead_q == '0);
     end
   end
 endmodule

@@ -2,6 +2,7 @@
 // is not for memory reaches no memory and gets one DECERR in its turn; nothing stands still unless a neighbour does.
 `include "formal.svh"
 `include "axi_rules.svh"
+`include "axi_slave.svh"
 `include "axi_types.svh"
 
 module axi_slave_write_formal #(
@@ -54,17 +55,14 @@ module axi_slave_write_formal #(
     return forwarded(payload.addr, payload.len, payload.size, payload.burst);
   endfunction
 
-  logic               s_awready, s_wready, s_bvalid;
-  logic [IdWidth-1:0] s_bid;
-  logic [1:0]         s_bresp;
-  axi_address_t       s_aw, m_aw;
-  logic               m_awvalid, m_wvalid, m_bready;
-  axi_write_data_t    s_w, m_w;
-  axi_response_t      s_b, m_b;
+  logic            s_awready, s_wready, s_bvalid;
+  logic            m_awvalid, m_wvalid, m_bready;
+  axi_address_t    s_aw, m_aw;
+  axi_write_data_t s_w, m_w;
+  axi_response_t   s_b, m_b;
 
   assign s_aw = {s_awid, s_awaddr, s_awlen, s_awsize, s_awburst, s_awprot};
   assign s_w  = {s_wdata, s_wstrb, s_wlast};
-  assign s_b  = {s_bid, s_bresp};
   assign m_b  = {m_bid, m_bresp};
 
   axi_slave #(
@@ -78,53 +76,9 @@ module axi_slave_write_formal #(
   ) dut (
       .clk_i,
       .rst_ni,
-      .busy_o       (),
-      .s_axi_awid   (s_awid),
-      .s_axi_awaddr (s_awaddr),
-      .s_axi_awlen  (s_awlen),
-      .s_axi_awsize (s_awsize),
-      .s_axi_awburst(s_awburst),
-      .s_axi_awprot (s_awprot),
-      .s_axi_awvalid(s_awvalid),
-      .s_axi_awready(s_awready),
-      .s_axi_wdata  (s_wdata),
-      .s_axi_wstrb  (s_wstrb),
-      .s_axi_wlast  (s_wlast),
-      .s_axi_wvalid (s_wvalid),
-      .s_axi_wready (s_wready),
-      .s_axi_bid    (s_bid),
-      .s_axi_bresp  (s_bresp),
-      .s_axi_bvalid (s_bvalid),
-      .s_axi_bready (s_bready),
-      .s_axi_arid   ('0),
-      .s_axi_araddr ('0),
-      .s_axi_arlen  ('0),
-      .s_axi_arsize ('0),
-      .s_axi_arburst('0),
-      .s_axi_arprot ('0),
-      .s_axi_arvalid(1'b0),
-      .s_axi_arready(),
-      .s_axi_rid    (),
-      .s_axi_rdata  (),
-      .s_axi_rresp  (),
-      .s_axi_rlast  (),
-      .s_axi_rvalid (),
-      .s_axi_rready (1'b0),
-      .m_aw_o       (m_aw),
-      .m_awvalid_o  (m_awvalid),
-      .m_awready_i  (m_awready),
-      .m_w_o        (m_w),
-      .m_wvalid_o   (m_wvalid),
-      .m_wready_i   (m_wready),
-      .m_b_i        (m_b),
-      .m_bvalid_i   (m_bvalid),
-      .m_bready_o   (m_bready),
-      .m_ar_o       (),
-      .m_arvalid_o  (),
-      .m_arready_i  (1'b0),
-      .m_r_i        ('0),
-      .m_rvalid_i   (1'b0),
-      .m_rready_o   ()
+      .busy_o(),
+      `AXI_SLAVE_WRITES,
+      `AXI_SLAVE_NO_READS
   );
 
   // ---------------------------------------------------------------- assumed

@@ -1,4 +1,4 @@
-"""The proofs of tests/formal: the quick ones whole, all others to a few clocks, and each of them can fail.
+"""Run the quick proofs of tests/formal whole and the others for a few clocks; each of them can fail.
 
 `make formal` runs all of them whole.
 """
@@ -126,7 +126,7 @@ def test_bounded(name: str) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.proof}-{fault.name}".replace(" ", "_"))
 def test_fault_is_found(fault: BrokenLine) -> None:
-    """A block with one line wrong has a run that breaks the property which that line is there for."""
+    """A block with one wrong line has a run that breaks the property of that line."""
     text = (ROOT / fault.source).read_text(encoding="utf-8")
     assert text.count(fault.line) == 1, "the line to be broken is not there, or not once"
     name = f"{fault.proof}-fault-{FAULTS.index(fault)}"
@@ -137,7 +137,7 @@ def test_fault_is_found(fault: BrokenLine) -> None:
 
 
 def test_every_wrapper_is_proven_and_broken() -> None:
-    """No wrapper lies unused, and each has a fault that it finds."""
+    """Every wrapper belongs to a proof and finds a fault."""
     assert 3 * len(FAULTS) == len(FAULTS_TEXT.strip().splitlines()), "a fault is not written as the others"
     wrappers = {
         path.stem

@@ -1,4 +1,4 @@
-"""A class's name says what it is, so no two have the same."""
+"""No two classes have the same name."""
 
 import ast
 from collections import defaultdict

@@ -72,7 +72,7 @@ def test_paths_of_an_example(build: Path) -> None:
 
 
 def test_a_path_in_the_npu_is_found(build: Path) -> None:
-    """A ready that looks at the ID beside it: no simulation shows it."""
+    """A ready that depends on the ID beside it is found; no simulation shows it."""
     name = "rtl/memory/memory_controller.sv"
     text = (ROOT / name).read_text(encoding="utf-8")
     right = "assign m_axi_rready  = 1'b1;"

@@ -1,4 +1,4 @@
-"""What the documentation says is there, is there; what it shows, runs."""
+"""What the documentation names exists, and its snippets run."""
 
 import dataclasses
 import itertools
@@ -31,7 +31,7 @@ def _text(name: str) -> str:
 
 
 def _prose(page: Path) -> str:
-    """A page without its fenced code."""
+    """Return a page without its fenced code."""
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
@@ -43,7 +43,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 def _commands(page: Path) -> list[list[str]]:
-    """Every `make ...` and `echo-npu ...` of a page, as words."""
+    """Return every `make ...` and `echo-npu ...` of a page, as words."""
     fenced = FENCE.findall(page.read_text(encoding="utf-8"))
     blocks = [body for language, body in fenced if language in ("", "sh")]
     lines = [line for block in [*blocks, *INDENTED.findall(_prose(page))] for line in block.splitlines()]
@@ -94,7 +94,7 @@ def _snippets() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("page", "code"), _snippets(), ids=[page for page, _ in _snippets()])
 def test_snippets_run(page: str, code: str) -> None:
-    """On the functional model: the same program, in no time."""
+    """Run every snippet on the functional model, which is quick."""
     exec(compile(code.replace('"rtlmodel"', '"cmodel"'), page, "exec"), {"__name__": "snippet"})
 
 
@@ -126,7 +126,7 @@ def test_commands_exist(page: Path) -> None:
 
 
 def _tables(name: str, first: str) -> list[list[list[str]]]:
-    """The rows, as cells, of each table in page `name` whose head begins with the column `first`."""
+    """Return the rows, as cells, of each table in page `name` whose first column is `first`."""
     lines = _text(name).splitlines()
     heads = [at for at, line in enumerate(lines) if line.startswith(f"| {first} |")]
     bodies = [itertools.takewhile(lambda line: line.startswith("|"), lines[at + 2 :]) for at in heads]
@@ -134,7 +134,7 @@ def _tables(name: str, first: str) -> list[list[list[str]]]:
 
 
 def _rows(name: str, first: str) -> list[list[str]]:
-    """The rows of the first of these tables."""
+    """Return the rows of the first of these tables."""
     return _tables(name, first)[0]
 
 
@@ -181,7 +181,7 @@ def test_running_page_names_every_backend() -> None:
 
 
 def test_vector_page_has_the_real_opcodes() -> None:
-    """Numbers, mnemonics, and how many sources each takes."""
+    """The page has each opcode's number, mnemonic and number of sources."""
     rows = [row for table in _tables("docs/vector.md", "opcode") for row in table if not row[1].isupper()]
     assert {row[1].split()[0]: int(row[0], 16) for row in rows} == {op.mnemonic: op.value for op in Op}
     for number, syntax, *_ in rows:

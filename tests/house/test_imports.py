@@ -1,4 +1,4 @@
-"""What imports what: no circles, and nothing by a string past the rules that `make lint` checks."""
+"""Imports form no circles, and no string names a module in order to evade the rules of `make lint`."""
 
 import ast
 import re
@@ -15,7 +15,8 @@ STRANGERS = {"echo_npu": ("tb",), "echo_sim": ("tb", "echo_npu")}
 
 
 def cycle(imports: Mapping[str, Set[str]]) -> list[str]:
-    """Modules each of which imports the next, the last one the first; empty if there is no such circle."""
+    """Return modules of which each imports the next and the last imports the first; empty without such a
+    circle."""
     done: set[str] = set()
 
     def follow(path: list[str]) -> list[str]:
@@ -31,7 +32,7 @@ def cycle(imports: Mapping[str, Set[str]]) -> list[str]:
 
 
 def strings(text: str) -> Iterator[str]:
-    """The strings of a Python file that are no docstrings."""
+    """Return the strings of a Python file that are no docstrings."""
     tree = ast.parse(text)
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -40,7 +41,8 @@ def strings(text: str) -> Iterator[str]:
 
 
 def names_module(text: str, package: str) -> bool:
-    """Whether a string names a package or a module in it, as an import by name or a command line would."""
+    """Return whether a string names a package or a module in it, as an import by name or a command line
+    would."""
     dotted = rf"(?<![\w./-]){package}\.(?:[a-zA-Z_]|$)(?!\w*/)"
     return bool(re.search(rf"{dotted}|^{package}$|(?:\bimport|\bfrom|-m) +{package}\b", text))
 

@@ -21,12 +21,12 @@ ASSERTION = re.compile(r"`NPU_(?:ASSERT|CHECK)\w*\((?:[^`]*?)\)\n", re.DOTALL)
 
 
 def struct_types() -> set[str]:
-    """The names of all structs that the RTL declares."""
+    """Return the names of all structs that the RTL declares."""
     return {name for path in RTL.rglob("*.sv*") for name in STRUCT.findall(path.read_text("utf-8"))}
 
 
 def faults(name: str, text: str, structs: set[str]) -> list[str]:
-    """What the file `name` with this text does against the habits; empty if nothing.
+    """Return how the file `name` with this text breaks the habits; empty if it does not.
 
     Args:
         name: its last suffix says which habits are asked of it.

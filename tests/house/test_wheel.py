@@ -15,7 +15,7 @@ Installed = tuple[Path, dict[str, str], Path]
 
 
 def done(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    """Standard output of a command that must succeed."""
+    """Run a command that must succeed; return its standard output."""
     result = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200, check=False
     )
@@ -25,10 +25,10 @@ def done(command: list[str], folder: Path, environment: dict[str, str] | None = 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The command `echo-npu` where there is only the wheel, the environment, and an empty folder."""
+    """Install only the wheel; return the command `echo-npu`, the environment, and an empty folder."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
-    # Of what git would hand out: nothing that lies about in the tree gets in.
+    # From the files that git tracks: untracked files must not get into the wheel.
     files = done(["git", "ls-files", "--cached", "--others", "--exclude-standard"], ROOT).splitlines()
     source = folder / "source"
     for name in files:

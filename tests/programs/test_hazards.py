@@ -9,7 +9,7 @@ from tb.stimulus.hazards import MEETINGS, PLACES, HazardMaker
 from tb.testbench import DEFAULT_TIMING, NpuTestbench, npu_test, random_timing, stalled
 
 SAME_MEMORY = 3
-"""Pairs that run one behind the other."""
+"""Number of pairs that run one after another."""
 TIMEOUT_CYCLES = 8_000_000
 
 

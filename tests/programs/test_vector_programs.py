@@ -1,6 +1,6 @@
 """Random vector programs on the device: every opcode, operand, loop and stream shape in combination.
 
-Each case has its own seed, drawn from the run's. It is printed, so that the case can be made again alone.
+Each case has its own seed, drawn from the run's and printed, so that the case can be repeated alone.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Bursts as an address channel of AXI4 says them, for the testbenches of what passes them on."""
+"""AXI4 bursts, for the testbenches of modules that forward them."""
 
 import random
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Burst:
     kind: int
 
     def addresses(self) -> list[int]:
-        """Start address of each beat, aligned to the beat's size."""
+        """Return the start address of each beat, aligned to the beat's size."""
         step = 1 << self.size
         first = self.address // step * step
         if self.kind == BurstType.FIXED:
@@ -41,7 +41,7 @@ class Burst:
         return [base + (first - base + step * beat) % total for beat in range(self.length)]
 
     def lanes(self, bus: int) -> list[int]:
-        """The byte lanes of a bus of `bus` bytes that each beat may write, as strobes."""
+        """Return the byte lanes of a bus of `bus` bytes that each beat may write, as strobes."""
         step, lanes = 1 << self.size, []
         for beat, start in enumerate(self.addresses()):
             end = start % bus + step
@@ -51,7 +51,7 @@ class Burst:
 
 
 def draw(page: int, bus: int, ids: int) -> Burst:
-    """A random legal burst that touches `page` alone: every kind, size and alignment, long and short."""
+    """Draw a legal burst within `page`: every kind, size and alignment, long and short."""
     full = bus.bit_length() - 1
     size = random.choice((full, full, random.randint(0, full)))
     step = 1 << size

@@ -1,4 +1,4 @@
-"""Handshakes that a testbench advances clock by clock, beside a model that follows every clock."""
+"""Handshakes that a testbench advances clock by clock, together with a model."""
 
 import random
 from collections import deque
@@ -11,7 +11,7 @@ from tests.rtl.stimulus import CHANCES
 class HandshakeSource:
     """Offer values one after another; what is offered stays until it is taken.
 
-    A value is the bits of the signals `data` side by side, the first one highest.
+    A value is the concatenation of the signals `data`, the first one highest.
 
     Attributes: values (not yet taken), chance (of the next value being there in a clock).
     """
@@ -67,6 +67,6 @@ class Ready:
 
 
 def vary(*sides: HandshakeSource | Ready) -> None:
-    """Give each side of a handshake a pace of its own."""
+    """Draw a pace for each side of a handshake."""
     for side in sides:
         side.chance = random.choice((*CHANCES, 0.02))

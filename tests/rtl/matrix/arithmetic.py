@@ -1,4 +1,5 @@
-"""Operands of the matrix engine's arithmetic, and its definition, for the testbenches of what computes."""
+"""Operands of the matrix engine's arithmetic, and its definition, for the testbenches of arithmetic
+modules."""
 
 import random
 from collections.abc import Sequence
@@ -14,11 +15,11 @@ CORNERS = (
     0x0000_0000, 0x8000_0000, 0x0000_0001, 0x807F_FFFF, 0x0080_0000, 0x3F80_0000, 0xBF80_0000, 0x7F7F_FFFF,
     0xFF7F_FFFF, 0x7F80_0000, 0xFF80_0000, 0x7FC0_0000, 0x7F80_0001, 0xFFFF_FFFF, 0x8080_8080, 0x7F7F_7F7F,
 )  # fmt: skip
-"""float32 with an edge of the format each, and the extremes of int8."""
+"""float32 values at the edges of the format, and the extremes of int8."""
 
 
 def draw_words(count: int) -> Words:
-    """Words as operands: mostly floats whose sums and products are finite, corners, and any bits. [count]"""
+    """Draw operands, uint32 [count]: mostly floats with finite sums and products, corners, and any bits."""
     kind = random.random()
     if kind < 0.5:
         generator = np.random.default_rng(random.getrandbits(32))
@@ -29,7 +30,7 @@ def draw_words(count: int) -> Words:
 
 
 def products(activation: int, weights: Words, *, integer: bool) -> Words:
-    """One activation times the weights of its row: float32, or sums of four products of int8."""
+    """Multiply one activation by the weights of its row: float32, or sums of four products of int8."""
     shared = np.full(weights.size, activation, np.uint32)
     if not integer:
         return alu.mul(shared, weights)
@@ -38,15 +39,15 @@ def products(activation: int, weights: Words, *, integer: bool) -> Words:
 
 
 def sums(terms: Words, more: Words, *, integer: bool) -> Words:
-    """Partial sums plus products: float32, or int32 modulo 2**32."""
+    """Add products to partial sums: float32, or int32 modulo 2**32."""
     return terms + more if integer else alu.add(terms, more)
 
 
 def as_number(words: Sequence[int] | Words) -> int:
-    """Words as the value of a packed port, the first the lowest."""
+    """Return words as the value of a packed port, the first the lowest."""
     return sum(int(word) << 32 * lane for lane, word in enumerate(words))
 
 
 def as_words(number: int, count: int) -> Words:
-    """The words of a packed port."""
+    """Return the words of a packed port."""
     return np.array([number >> 32 * lane & 0xFFFF_FFFF for lane in range(count)], np.uint32)

@@ -8,7 +8,7 @@ from typing import Any
 from tests.rtl.transfers import Transfer, bytes_as_beats
 
 DEPTH = 4
-"""Transfers that a read channel takes ahead of their data."""
+"""Transfers that a read channel accepts ahead of their data."""
 
 LATENCIES = (0, 0, 3, 40)
 """Clocks."""
@@ -23,7 +23,7 @@ class _Beat:
 
 
 class _Channel:
-    """The ports of a channel: of its transfers, and those of its data, which `data` names.
+    """The ports of a channel: those of its transfers, and those of its data, which `data` names.
 
     Attributes: accepting (the chance in a clock).
     """
@@ -48,7 +48,7 @@ class _Channel:
 
 
 class ReadChannel(_Channel):
-    """A read channel. What it brings stays until it is taken.
+    """A read channel. Its data stays until it is taken.
 
     Attributes: bringing (the chance in a clock), owners (of the transfers that are not complete, the oldest
     first), asked (how many transfers were accepted since the last abort).

@@ -1,4 +1,4 @@
-"""clock_gate: enables that change at any time, against what the clock must do."""
+"""clock_gate: enables that change at any time, compared with the pulses that the clock must have."""
 
 import random
 from enum import Enum
@@ -15,7 +15,7 @@ CONFIGURATIONS: list[dict[str, int]] = [{}]
 
 
 class ClockGateSituation(Enum):
-    """What the header of clock_gate speaks of."""
+    """Situations that the header of clock_gate names."""
 
     PULSE = "a pulse"
     REST = "a clock without a pulse"
@@ -26,7 +26,7 @@ class ClockGateSituation(Enum):
 
 @cocotb.test()
 async def random_enables(dut: Any) -> None:
-    """clk_o has a whole pulse or none, as the enables were when clk_i rose."""
+    """clk_o has a whole pulse or none, according to the enables when clk_i rose."""
     situations = Situations(ClockGateSituation)
     dut.clk_i.value = dut.enable_i.value = dut.test_enable_i.value = 0
     await Timer(STEP_NS, "ns")

@@ -15,7 +15,7 @@ WORDS, DEPTH = parameter("Words"), parameter("Depth")
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """A write touches the same bytes of every word and no others; a read gives what was there before."""
+    """A write changes the same bytes of every word and no others; a read gives the old content."""
     await start_clock(dut, "write_i")
     partial: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""ram_queue: order, throughput, and how much it holds."""
+"""ram_queue: order, throughput and capacity."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ DEPTH = parameter("Depth")
 @cocotb.test()
 @cocotb.parametrize(sending=CHANCES, taking=CHANCES)
 async def random_stalls(dut: Any, sending: float, taking: float) -> None:
-    """Nothing is lost, doubled or exchanged, whichever side waits; then it is empty."""
+    """No element is lost, doubled or reordered, whichever side waits; then the queue is empty."""
     await keeps_order(dut, sending, taking)
 
 
@@ -28,7 +28,7 @@ async def throughput(dut: Any) -> None:
 
 @cocotb.test()
 async def holds_all_that_it_promises(dut: Any) -> None:
-    """While nothing is taken, `Depth` elements go in and one more, which stands at the output."""
+    """While nothing is taken, `Depth` elements go in, and one more, which is at the output."""
     await reset(dut)
     source = cocotb.start_soon(offer(dut, "valid_i", "ready_o", "data_i", list(range(DEPTH + 2)), 1.0))
     await ClockCycles(dut.clk_i, DEPTH + 5)

@@ -1,4 +1,4 @@
-"""round_robin: random requests against its rule, and fairness."""
+"""round_robin: random requests compared with its rule, and fairness."""
 
 import random
 from collections import Counter
@@ -13,13 +13,13 @@ CONFIGURATIONS = [{"Requests": 2}, {"Requests": 5}]
 
 
 def winner(requests: int, first: int, count: int) -> int | None:
-    """The first request at or after `first`, around the circle."""
+    """Return the first request at or after `first`, cyclically."""
     return next((i % count for i in range(first, first + count) if requests >> i % count & 1), None)
 
 
 @cocotb.test()
 async def random_requests(dut: Any) -> None:
-    """The grant follows the last one that was used; an unused one moves nothing."""
+    """The search starts after the last used grant; an unused grant changes nothing."""
     await reset(dut, "request_i")
     count = len(dut.request_i)
     first = 0
@@ -40,7 +40,7 @@ async def random_requests(dut: Any) -> None:
 
 @cocotb.test()
 async def fairness(dut: Any) -> None:
-    """Who always asks is served equally often."""
+    """Clients that always request are served equally often."""
     await reset(dut, "request_i")
     count = len(dut.request_i)
     for asking in (range(count), range(0, count, 2), [count - 1]):

@@ -1,4 +1,4 @@
-"""skid_buffer: order, throughput, and that no output depends on an input of the same clock."""
+"""skid_buffer: order, throughput, and no output that depends on an input within a clock."""
 
 import random
 from typing import Any
@@ -15,7 +15,7 @@ CONFIGURATIONS = [{"Width": 16}]
 @cocotb.test()
 @cocotb.parametrize(sending=CHANCES, taking=CHANCES)
 async def random_stalls(dut: Any, sending: float, taking: float) -> None:
-    """Nothing is lost, doubled or exchanged, whichever side waits; then it is empty."""
+    """No element is lost, doubled or reordered, whichever side waits; then the buffer is empty."""
     await keeps_order(dut, sending, taking)
 
 
@@ -27,7 +27,7 @@ async def throughput(dut: Any) -> None:
 
 @cocotb.test()
 async def outputs_are_registers(dut: Any) -> None:
-    """In the midst of a clock, no input moves an output."""
+    """In the middle of a clock, no input changes an output."""
     await reset(dut)
     for _ in range(300):
         await RisingEdge(dut.clk_i)

@@ -15,7 +15,7 @@ DEPTH = parameter("Depth")
 
 
 def check(dut: Any, held: deque[int]) -> None:
-    """What the queue says about itself, and its oldest element, which shows without a pop."""
+    """Compare the queue's status, and its oldest element, which shows without a pop."""
     assert int(dut.count_o.value) == len(held)
     assert bool(dut.empty_o.value) == (not held)
     assert bool(dut.full_o.value) == (len(held) == DEPTH)
@@ -25,7 +25,7 @@ def check(dut: Any, held: deque[int]) -> None:
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """Runs that fill it, empty it and keep it level; a clear drops what is pushed in the same clock, too."""
+    """Runs fill it, empty it and keep it level; a clear also drops what is pushed in the same clock."""
     await reset(dut)
     held: deque[int] = deque()
     reached = set()

@@ -1,4 +1,4 @@
-"""Runs command_processor with native surroundings, and a model of what it must do."""
+"""Run command_processor with native surroundings and a model."""
 
 import dataclasses
 import os
@@ -20,7 +20,7 @@ CLOCKS = 3_000_000
 
 
 def design() -> Design:
-    """The testbench, a program of its own without cocotb."""
+    """Return the testbench, which is a program without cocotb."""
     return dataclasses.replace(
         block_design(
             "command_processor_tb",
@@ -36,8 +36,8 @@ def design() -> Design:
 
 
 def test_command_processor() -> None:
-    """Random traffic, in which any two events meet in one clock: nothing is lost, mixed up or blamed on
-    another."""
+    """Random traffic in which any two events meet in one clock: no command is lost, and no error goes to
+    another command."""
     block = design()
     program = build(block) / block.top
     seed = choose_seed()

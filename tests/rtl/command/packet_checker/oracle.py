@@ -1,4 +1,5 @@
-"""What packet_checker must answer, in exact integers: the checks of the model and the operands it finds."""
+"""Expected answers of packet_checker, in exact integers: the model's checks and the operands that they
+find."""
 
 import struct
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ _PROGRAMS = ProgramMemory(PROGRAM_WORDS)
 
 
 def expected(case: Sequence[int]) -> dict[int, int]:
-    """The words of the answer that are defined."""
+    """Return the words of the answer that are defined."""
     raw = struct.pack(f"<{PACKET_WORDS}I", *case[:PACKET_WORDS])
     packet = NpuCommandPacket.unpack(raw[:64])
     count = extension_count(packet.opcode, packet.flags)
@@ -66,7 +67,7 @@ def expected(case: Sequence[int]) -> dict[int, int]:
         answer |= {K: packet.k, BATCH0: command.batch[0], BATCH1: command.batch[1]}
         if not turned:
             answer |= {M: packet.m, N: packet.n}
-    # Of a product the batches are the matrix engine's.
+    # The matrix engine walks a product's batches itself.
     if packet.opcode == Opcode.MATMUL:
         del answer[BATCH0], answer[BATCH1]
     return answer
@@ -77,7 +78,7 @@ def _at(operand: int, word: int) -> int:
 
 
 def _operands(command: CheckedCommand, answer: dict[int, int]) -> None:
-    """Which operands there are, from their first to their last byte."""
+    """Return the operands that exist, from their first to their last byte."""
     places: dict[int, MemoryOperand] = {}
     sources = list(command.sources)
     if command.vector is not None:

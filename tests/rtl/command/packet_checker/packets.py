@@ -1,4 +1,4 @@
-"""Packets of any magnitude: legal ones as far as the numbers go, and some that are not."""
+"""Packets of any magnitude, most of them with legal fields."""
 
 import random
 import struct
@@ -17,7 +17,7 @@ MATMUL_FLAGS = (0, 1, 2, 4, 5, 8, 9, 10, 11, 12, 13)
 
 
 def number(rng: random.Random, bits: int) -> int:
-    """A number of at most `bits` bits: small, a power of two or a neighbour of it, or of any width."""
+    """Draw a number of at most `bits` bits: small, a power of two or a neighbour of it, or of any width."""
     kind = rng.randrange(6)
     most = (1 << bits) - 1
     if kind == 0:
@@ -31,12 +31,12 @@ def number(rng: random.Random, bits: int) -> int:
 
 
 def count(rng: random.Random, bits: int) -> int:
-    """Like `number`, mostly small: one large factor of a product is enough."""
+    """Draw as `number`, but mostly small: one large factor of a product is enough."""
     return number(rng, bits) if rng.random() < 0.3 else rng.choice((1, 1, 2, 3, rng.randint(1, 40)))
 
 
 def factors(rng: random.Random, bits: int, *most: int) -> list[int]:
-    """Numbers whose product is 2^bits, each at most 2^most, as far as that goes; sometimes one beside."""
+    """Draw numbers whose product is 2^bits, each at most 2^most; sometimes one number is off by one."""
     found = []
     for place, limit in enumerate(most):
         least = max(0, bits - sum(most[place + 1 :]))
@@ -51,7 +51,8 @@ def factors(rng: random.Random, bits: int, *most: int) -> list[int]:
 
 
 def address(rng: random.Random) -> int:
-    """Mostly aligned and in device memory; at its ends, in the registers, or anywhere in 64 bits."""
+    """Draw an address: mostly aligned and in device memory, else at its ends, in the registers, or anywhere
+    in 64 bits."""
     kind = rng.randrange(12)
     if kind == 0:
         return number(rng, 64)
@@ -76,7 +77,7 @@ def _stride(rng: random.Random, least: int = 0) -> int:
 
 
 def _descriptor(rng: random.Random, is_output: bool, extreme: float) -> list[int]:
-    """The six words of a stream, with chance `extreme` of an extreme size."""
+    """Draw the six words of a stream, with chance `extreme` of an extreme size."""
     size = rng.choice((0, 0, 1, 2, 2)) if rng.random() < 0.98 else 3
     length, segs = rng.randint(1, 40), rng.choice((1, 1, 2, 7))
     if rng.random() < extreme:
@@ -106,7 +107,7 @@ def _matmul_flags(rng: random.Random) -> int:
 
 
 def _extension(rng: random.Random, opcode: int, flags: int) -> list[int]:
-    """The words of an extension packet."""
+    """Draw the words of an extension packet."""
     words = [EXTENSION_MAGIC, *(0,) * 15]
     matmul = opcode == Opcode.MATMUL
     for place in (1, 9):
@@ -124,7 +125,8 @@ def _extension(rng: random.Random, opcode: int, flags: int) -> list[int]:
 
 
 def draw(rng: random.Random) -> list[int]:
-    """CASE_WORDS words: a packet, its extensions, how much program memory is loaded, the protected range."""
+    """Draw CASE_WORDS words: a packet, its extensions, the loaded part of program memory, the protected
+    range."""
     opcode = int(rng.choice(OPCODES)) if rng.random() < 0.97 else number(rng, 32)
     flags = rng.getrandbits(1) << 30
     bits = {Opcode.MATMUL: 26, Opcode.GATHER: 33, Opcode.LOAD_PROGRAM: 14}.get(opcode, 33)

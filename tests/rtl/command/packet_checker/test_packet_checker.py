@@ -1,4 +1,5 @@
-"""packet_checker, natively: packets of any magnitude, thousands a second, against the checks of the model."""
+"""packet_checker, natively: packets of any magnitude, thousands a second, compared with the model's
+checks."""
 
 import dataclasses
 import random
@@ -22,19 +23,19 @@ TIMEOUT_S = 300.0
 
 
 def design(checker: Path | str = "rtl/command/packet_checker.sv", suffix: str = "") -> Design:
-    """The testbench around the checker, with its own main program."""
+    """Return the testbench around the checker, with its own main program."""
     block = block_design(
         "packet_checker_tb",
         ("rtl/npu_pkg.sv", "rtl/vector/vector_pkg.sv", checker, f"{HERE}/packet_checker_tb.sv"),
         public=False,
-        verilator_args=("-Wno-UNUSEDPARAM", "-Wno-UNUSEDSIGNAL"),  # the packages are more than it needs
+        verilator_args=("-Wno-UNUSEDPARAM", "-Wno-UNUSEDSIGNAL"),  # it does not use all of the packages
     )
     main = ROOT / HERE / "packet_checker_main.cpp"
     return dataclasses.replace(block, name=f"{block.name}{suffix}", main=main, cocotb=False)
 
 
 def check(block: Design, seed: int, count: int, folder: Path) -> str:
-    """Play `count` packets of the seed; what is wrong with the first wrong answer, or nothing."""
+    """Play `count` packets of the seed; describe the first wrong answer, empty if there is none."""
     rng = random.Random(seed)
     cases = [draw(rng) for _ in range(count)]
     np.array(cases, dtype="<u4").tofile(folder / "cases")
@@ -57,7 +58,7 @@ def check(block: Design, seed: int, count: int, folder: Path) -> str:
 
 
 def test_packet_checker(tmp_path: Path) -> None:
-    """Random and extreme packets of all opcodes: code, address, extents and what the engines get."""
+    """Random and extreme packets of all opcodes: code, address, extents and engine commands are compared."""
     wrong = check(design(), choose_seed(), COUNT, tmp_path)
     assert not wrong, wrong
 
@@ -70,7 +71,7 @@ def test_packet_checker(tmp_path: Path) -> None:
     ],
 )
 def test_a_cut_width_is_found(line: str, broken: str, tmp_path: Path) -> None:
-    """The comparison can fail: a width that some packet overflows is found without a packet made for it."""
+    """The comparison can fail: random packets find a width that some packet overflows."""
     text = (ROOT / "rtl/command/packet_checker.sv").read_text()
     assert text.count(line) == 1
     source = tmp_path / "packet_checker.sv"

@@ -1,4 +1,4 @@
-"""ring_fetcher: a ring that its owner fills, holds, rewrites and aborts; a memory that is slow and errs."""
+"""ring_fetcher: its owner fills, holds, rewrites and aborts the ring; memory is slow and gives errors."""
 
 import random
 from collections import deque
@@ -35,7 +35,7 @@ class RingFetcherSituation(Enum):
 
 
 class RingFetcherTestbench:
-    """The ports, and a model: the ring, what is fetched of it, and the packet that has to come next."""
+    """The ports, and a model: the ring, its fetched slots, and the packet that must come next."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
@@ -47,7 +47,7 @@ class RingFetcherTestbench:
         self.renew()
 
     def renew(self) -> None:
-        """Lay out a ring of another size, empty at its head: the fetcher holds nothing."""
+        """Lay out a ring of another size, empty at its head; the fetcher then holds nothing."""
         dut = self.dut
         self.size = random.choice((2, 3, random.randint(2, 20)))
         self.base = random.randrange(0, 1 << 28, PACKET_BYTES)
@@ -55,7 +55,7 @@ class RingFetcherTestbench:
         self.tail = self.head
         self.fetch = self.head  # next slot to ask for
         self.way: deque[tuple[int, int]] = deque()  # beats asked for: slot, number
-        self.stale = 0  # of them: how many belong to slots that were dropped
+        self.stale = 0  # of them, those that belong to dropped slots
         self.ready: deque[int] = deque()  # packets fetched
         self.lost = False  # the next packet could not be read
         self.error_address = 0
@@ -64,7 +64,7 @@ class RingFetcherTestbench:
         dut.base_i.value, dut.size_i.value, dut.tail_i.value = self.base, self.size, self.tail
 
     def fill(self) -> None:
-        """The owner writes packets into free slots and moves the tail; one slot stays free."""
+        """Write packets into free slots and move the tail; one slot stays free."""
         free = (self.head - self.tail - 1) % self.size
         for _ in range(random.randint(0, free)):
             self.slots[self.tail] = random.getrandbits(8 * PACKET_BYTES)
@@ -79,7 +79,7 @@ class RingFetcherTestbench:
         dut.set_head_i.value, dut.set_head_value_i.value = int(set_head is not None), set_head or 0
         accept = random.random() < self.accepting
         dut.desc_ready_i.value = int(accept)
-        # An error is of data that has not come yet.
+        # An error concerns data that has not come yet.
         fails = bool(self.way) and not abort and random.random() < self.failing
         bring = bool(self.way) and not abort and not fails and random.random() < self.bringing
         beat = 0
@@ -131,7 +131,7 @@ class RingFetcherTestbench:
             self.head = self.fetch = set_head
 
     def look(self, *, hold: bool, shown: bool) -> None:
-        """Compare what the ports say in this clock."""
+        """Compare the outputs of this clock."""
         dut = self.dut
         assert int(dut.head_o.value) == self.head
         assert dut.data_ready_o.value
@@ -144,7 +144,7 @@ class RingFetcherTestbench:
         self.situations.saw(RingFetcherSituation.FULL, len(self.ready) == DEPTH)
 
     def asked(self, *, accept: bool, quiet: bool) -> list[tuple[int, int]]:
-        """Judge the transfer that is asked for; its beats if it was accepted."""
+        """Judge the requested transfer; return its beats if it was accepted."""
         dut = self.dut
         end = self.tail if self.tail >= self.fetch else self.size
         count = min(end - self.fetch, DEPTH - len(self.ready))
@@ -165,7 +165,7 @@ class RingFetcherTestbench:
         await self.clock(hold=True)
         for distance in range((self.tail - self.head) % self.size):
             slot = (self.head + distance) % self.size
-            # Data on its way may be the old or the new one: it is dropped.
+            # Data on its way may be old or new: it is dropped.
             self.slots[slot] = random.getrandbits(8 * PACKET_BYTES)
             self.rewritten.add(slot)
         for _ in range(random.choice((0, 1, random.randrange(10)))):
@@ -184,7 +184,7 @@ class RingFetcherTestbench:
             await self.clock(abort=True)
 
     async def drain(self) -> None:
-        """Let everything pass: the ring is empty, then."""
+        """Let everything pass; the ring is then empty."""
         self.taking = self.accepting = self.bringing = 1.0
         self.failing = 0.0
         if self.lost:
@@ -198,7 +198,7 @@ class RingFetcherTestbench:
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """Packets come in the order of the ring, each as it was when it was last to be read."""
+    """Packets come in the order of the ring, each with its content at the last time it had to be read."""
     situations = Situations(RingFetcherSituation)
     await reset(dut)
     testbench = RingFetcherTestbench(dut, situations)

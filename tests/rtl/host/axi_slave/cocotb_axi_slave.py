@@ -38,7 +38,7 @@ OUTSIDE = (0x2000_0000, 0x2000_F000, 0x2001_0000, 0x3FFF_F000, 0x4000_0000, 0x80
 
 
 def legal(burst: Burst) -> bool:
-    """Whether AXI4 allows it on this bus."""
+    """Return whether AXI4 allows the burst on this bus."""
     if burst.size > FULL_SIZE:
         return False
     step = 1 << burst.size
@@ -50,19 +50,19 @@ def legal(burst: Burst) -> bool:
 
 
 def response(burst: Burst) -> AxiResp:
-    """What the host must be answered."""
+    """Return the response that the host must get."""
     if burst.address >= MEMORY_END or not legal(burst):
         return AxiResp.DECERR
     return AxiResp.SLVERR if burst.address // PAGE * PAGE == FAULTY_PAGE else AxiResp.OKAY
 
 
 def random_good(pages: tuple[int, ...]) -> Burst:
-    """A legal burst within one of the pages."""
+    """Draw a legal burst within one of the pages."""
     return draw(random.choice(pages), LANES, IDS)
 
 
 def random_bad() -> Burst:
-    """A burst that must be refused."""
+    """Draw a burst that must be refused."""
     axi_id = random.randrange(IDS)
     inside = random.choice(WRITE_PAGES)
     choice = random.randrange(6)
@@ -81,12 +81,12 @@ def random_bad() -> Burst:
 
 
 def random_faulty() -> Burst:
-    """A legal burst that the memory answers with an error."""
+    """Draw a legal burst that the memory answers with an error."""
     return random_good((FAULTY_PAGE,))
 
 
 def fields(channel: str, burst: Burst) -> dict[str, int]:
-    """The signals of an address channel, "aw" or "ar", that name a burst."""
+    """Return the signals of a burst on an address channel, "aw" or "ar"."""
     values = zip(("id", "addr", "len", "size", "burst"), dataclasses.astuple(burst), strict=True)
     return {f"{channel}{name}": value - (name == "len") for name, value in values}
 
@@ -98,7 +98,7 @@ class SparseMemory:
         self.bytes: dict[int, int] = {}
 
     async def read(self, address: int, length: int) -> bytes:
-        """Bytes at an address."""
+        """Return the bytes at an address."""
         self._check(address)
         return bytes(self.bytes.get(address + i, 0) for i in range(length))
 
@@ -122,14 +122,14 @@ class AxiSlaveTestbench:
         self.dut = dut
         self.target = SparseMemory()
         self.golden: dict[int, int] = {}
-        self.writes: defaultdict[int, deque[Burst]] = defaultdict(deque)  # by id: what waits for its response
+        self.writes: defaultdict[int, deque[Burst]] = defaultdict(deque)  # by ID: what waits for its response
         self.reads: defaultdict[int, deque[tuple[Burst, list[int]]]] = defaultdict(deque)
         self.waiting = 0
         self.checked = 0
         self.all_done = Event()
 
     async def start(self, idle: float = 0.0, backpressure: float = 0.0, memory_stall: float = 0.0) -> None:
-        """Clock, reset, models on both sides."""
+        """Start the clock, reset, and start the models on both sides."""
         dut = self.dut
         reset = {"reset": dut.rst_ni, "reset_active_level": False}
         dut.rst_ni.value = 0
@@ -154,7 +154,7 @@ class AxiSlaveTestbench:
         cocotb.start_soon(self._check_reads())
 
     def write(self, burst: Burst) -> None:
-        """Queue a write of random data with random strobes; what it must do to memory goes into the model."""
+        """Queue a write of random data with random strobes, and apply its effect to the model."""
         self.aw.send_nowait(AxiAWTransaction(**fields("aw", burst)))
         good = response(burst) == AxiResp.OKAY
         addresses = burst.addresses() if legal(burst) else [burst.address] * burst.length
@@ -163,7 +163,7 @@ class AxiSlaveTestbench:
             word = address // LANES * LANES
             first = max(burst.address, address) if beat == 0 or burst.kind == BurstType.FIXED else address
             lanes = list(range(first - word, min(LANES, address - word + (1 << burst.size))))
-            # The memory model only fails a burst of which it stores something.
+            # The memory model fails a burst only if it stores some of it.
             density = 1.0 if response(burst) == AxiResp.SLVERR else 0.9
             strobe = sum(1 << lane for lane in lanes if random.random() < density)
             self.w.send_nowait(AxiWTransaction(wdata=data, wstrb=strobe, wlast=int(beat == burst.length - 1)))
@@ -174,7 +174,7 @@ class AxiSlaveTestbench:
         self.waiting += 1
 
     def read(self, burst: Burst) -> None:
-        """Queue a read and what each beat must bring."""
+        """Queue a read and the expected content of each beat."""
         self.ar.send_nowait(AxiARTransaction(**fields("ar", burst)))
         expected = [0] * burst.length
         if response(burst) == AxiResp.OKAY:
@@ -185,7 +185,7 @@ class AxiSlaveTestbench:
         self.waiting += 1
 
     def fill(self, pages: tuple[int, ...]) -> None:
-        """Random bytes behind the window's back, known to the model."""
+        """Fill memory and the model with random bytes, past the window."""
         for page in pages:
             for address in range(page, page + PAGE):
                 self.target.bytes[address] = self.golden[address] = random.getrandbits(8)
@@ -235,7 +235,7 @@ class AxiSlaveTestbench:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(idle=[0.0, 0.4], backpressure=[0.0, 0.4], memory_stall=[0.0, 0.4])
 async def random_traffic(dut: SimHandleBase, idle: float, backpressure: float, memory_stall: float) -> None:
-    """Reads and writes of every kind with refused and failing ones in between, all outstanding at once."""
+    """Reads and writes of every kind, refused and failing ones among them, are all outstanding at once."""
     testbench = AxiSlaveTestbench(dut)
     testbench.fill(READ_PAGES)
     await testbench.start(idle, backpressure, memory_stall)
@@ -248,7 +248,8 @@ async def random_traffic(dut: SimHandleBase, idle: float, backpressure: float, m
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def only_refused(dut: SimHandleBase) -> None:
-    """Nothing but refused traffic: all answered, nothing reaches the memory, good traffic works after it."""
+    """Only refused traffic: all of it is answered, none reaches the memory, and good traffic works
+    afterwards."""
     testbench = AxiSlaveTestbench(dut)
     await testbench.start()
     for _ in range(40):
@@ -266,7 +267,7 @@ async def only_refused(dut: SimHandleBase) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def long_stalls(dut: SimHandleBase) -> None:
-    """Each channel on either side stands still for long; nothing is lost and nothing overruns."""
+    """Each channel on either side stalls for long; nothing is lost, and nothing overruns."""
     testbench = AxiSlaveTestbench(dut)
     testbench.fill(READ_PAGES)
     await testbench.start()
@@ -283,7 +284,7 @@ async def long_stalls(dut: SimHandleBase) -> None:
 
 
 async def _gaps(dut: SimHandleBase, valid: str, ready: str, beats: int) -> int:
-    """Cycles without a transfer between the first and the last of `beats` transfers on a channel."""
+    """Count cycles without a transfer between the first and the last of `beats` transfers on a channel."""
     seen, gaps = 0, 0
     while seen < beats:
         await RisingEdge(dut.clk_i)
@@ -312,7 +313,7 @@ async def throughput(dut: SimHandleBase) -> None:
     assert await task == 0, "the write burst had gaps"
     await testbench.drain()
 
-    # Addresses alone: as many as may be outstanding leave back to back, and no more than that.
+    # Addresses alone: as many as may be outstanding leave back to back, and no more.
     testbench.memory.read_if.r_channel.pause = True
     testbench.memory.read_if.ar_channel.queue_occupancy_limit = -1
     task = cocotb.start_soon(_gaps(dut, "m_axi_arvalid", "m_axi_arready", MAX_OUTSTANDING))

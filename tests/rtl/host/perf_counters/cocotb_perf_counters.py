@@ -1,4 +1,4 @@
-"""perf_counters: each event moves its own count, by as much as it says, across every power of two."""
+"""perf_counters: each event adds its own amount to its own count, across every power of two."""
 
 import random
 from typing import Any
@@ -9,7 +9,7 @@ from cocotb.triggers import FallingEdge
 from tests.rtl.stimulus import reset
 
 CONFIGURATIONS: list[dict[str, int]] = [{}]
-# The events and the counts, each from the highest bits of its structure down.
+# The events and the counts, each from the highest bits of its structure.
 EVENTS = {
     "busy": 1,
     "matrix_busy": 1,
@@ -28,7 +28,7 @@ COUNT_BITS = 64
 
 
 def packed(values: list[int], widths: list[int]) -> int:
-    """The members of a structure as one number."""
+    """Return the members of a structure as one number."""
     word = 0
     for value, width in zip(values, widths, strict=True):
         word = word << width | value
@@ -36,30 +36,30 @@ def packed(values: list[int], widths: list[int]) -> int:
 
 
 def unpacked(word: int) -> list[int]:
-    """All counts."""
+    """Return all counts."""
     places = range(COUNT_BITS * (COUNTS - 1), -1, -COUNT_BITS)
     return [word >> place & ((1 << COUNT_BITS) - 1) for place in places]
 
 
 async def clock(dut: Any, events: list[int]) -> None:
-    """One clock with these events."""
+    """Apply these events for one clock."""
     dut.events_i.value = packed(events, list(EVENTS.values()))
     await FallingEdge(dut.clk_i)
 
 
 def after(counts: list[int], events: list[int]) -> list[int]:
-    """The counts one clock later: the first counts the clock itself."""
+    """Return the counts one clock later; the first one counts clocks."""
     return [(count + by) % (1 << COUNT_BITS) for count, by in zip(counts, [1, *events], strict=True)]
 
 
 def random_events() -> list[int]:
-    """An event or none of each kind."""
+    """Draw an event or none of each kind."""
     return [random.choice((0, random.getrandbits(width))) for width in EVENTS.values()]
 
 
 @cocotb.test()
 async def counts_across_all_powers_of_two(dut: Any) -> None:
-    """Each count goes on across each bit of its 64."""
+    """Each count carries into each of its 64 bits."""
     await reset(dut, "events_i")
     await FallingEdge(dut.clk_i)
     for bit in range(COUNT_BITS + 1):
@@ -74,7 +74,7 @@ async def counts_across_all_powers_of_two(dut: Any) -> None:
 
 @cocotb.test()
 async def each_event_alone(dut: Any) -> None:
-    """An event moves its own count only; without one, only the clocks count."""
+    """An event changes only its own count; without events only the clocks are counted."""
     await reset(dut, "events_i")
     await FallingEdge(dut.clk_i)
     counts = unpacked(int(dut.counts_o.value))

@@ -1,4 +1,4 @@
-"""A host that breaks a rule of AXI4-Lite: a test that would pass, if nothing watched."""
+"""A host breaks a rule of AXI4-Lite: the test would pass without the protocol checker."""
 
 from typing import Any
 

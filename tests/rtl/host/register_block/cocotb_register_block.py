@@ -11,7 +11,7 @@ from echo_npu.spec import registers as regs
 from tests.rtl.stimulus import pause, reset
 
 WINDOW_BYTES = 1 << 16
-# As in the pytest file that builds the block.
+# The values of test_register_block.py, which builds the block.
 CAPABILITIES = {
     "CAP_ARRAY": 8 | 4 << 16,
     "CAP_VECTOR": 4 | 128 << 16,
@@ -32,16 +32,16 @@ EVENTS = [(name, {"MACS": 16, "HOST_BEATS": 2}.get(name, 1)) for name in regs.CO
 
 
 class RegisterBlockTestbench:
-    """The block, its AXI4-Lite master, and a record of every pulse that it gives."""
+    """The block, its AXI4-Lite master, and a record of every pulse of its outputs."""
 
     def __init__(self, dut: SimHandleBase) -> None:
         self.dut = dut
         self.master: AxiLiteMaster
-        self.pulses: list[tuple[str, int]] = []  # name, value that goes with it
+        self.pulses: list[tuple[str, int]] = []  # name, accompanying value
         self.cycle = 0
 
     async def start(self, idle: float = 0.0, backpressure: float = 0.0) -> None:
-        """Clock, reset, idle inputs."""
+        """Start the clock, reset, and set the inputs idle."""
         dut = self.dut
         dut.rst_ni.value = 0
         self.master = AxiLiteMaster(
@@ -70,28 +70,28 @@ class RegisterBlockTestbench:
                 self.pulses.append(("tail", dut.ring_tail_o.value.to_unsigned()))
 
     def taken_pulses(self) -> list[tuple[str, int]]:
-        """The pulses since the last call."""
+        """Return the pulses since the last call."""
         taken, self.pulses = self.pulses, []
         return taken
 
     async def read(self, offset: int, response: AxiResp = AxiResp.OKAY) -> int:
-        """One 32-bit read; the response must be as told."""
+        """Read 32 bits and check the response."""
         answer = await self.master.read(offset, 4)
         assert answer.resp == response, f"read of 0x{offset:X}: {answer.resp!r}"
         return int.from_bytes(answer.data, "little")
 
     async def read64(self, offset: int) -> int:
-        """A 64-bit read, low word first."""
+        """Read 64 bits, the low word first."""
         low = await self.read(offset)
         return low | await self.read(offset + 4) << 32
 
     async def write(self, offset: int, value: int, size: int = 4, response: AxiResp = AxiResp.OKAY) -> None:
-        """One write of `size` bytes within a word; the response must be as told."""
+        """Write `size` bytes within a word and check the response."""
         answer = await self.master.write(offset, value.to_bytes(size, "little"))
         assert answer.resp == response, f"write of 0x{offset:X}: {answer.resp!r}"
 
     async def pulse(self, name: str) -> None:
-        """One cycle of 1 on an input; returns when its effect can be seen."""
+        """Hold an input at 1 for one cycle; return when the effect is visible."""
         signal = getattr(self.dut, name)
         signal.value = 1
         await RisingEdge(self.dut.clk_i)
@@ -100,7 +100,7 @@ class RegisterBlockTestbench:
 
 
 def words() -> dict[int, tuple[str, regs.Register]]:
-    """Every 32-bit offset that holds a register, and which."""
+    """Return every 32-bit offset that holds a register, with the register."""
     return {
         register.offset + 4 * index: (name, register)
         for name, register in regs.REGISTERS.items()
@@ -220,7 +220,7 @@ async def doorbell(dut: SimHandleBase, idle: float, backpressure: float) -> None
     await testbench.start(idle, backpressure)
     for size in (1, 2, 4, 1):
         packet = [random.getrandbits(32) for _ in range(16)]
-        # Posted together: the order on the bus alone must make the packet whole before the doorbell.
+        # Posted together: only the order on the bus makes the packet complete before the doorbell.
         tasks = [
             cocotb.start_soon(testbench.write(regs.CMD_WINDOW + 4 * index, word))
             for index, word in enumerate(packet)
@@ -266,7 +266,7 @@ async def control_and_ring(dut: SimHandleBase) -> None:
     assert await testbench.read(regs.RING_TAIL) == 0xFEDC
     assert testbench.taken_pulses() == [("tail", 77)]  # what the device sets is no doorbell
 
-    # Soft reset: configuration stays, everything else of the block goes back.
+    # Soft reset keeps the configuration and resets everything else of the block.
     await testbench.write(regs.RING_BASE, 0x1000_0040)
     await testbench.write(regs.RING_SIZE, 32)
     await testbench.write(regs.IRQ_ENABLE, 7)
@@ -305,7 +305,7 @@ async def interrupts(dut: SimHandleBase) -> None:
         await testbench.write(regs.IRQ_STATUS, 1 << bit)
         assert await testbench.read(regs.IRQ_STATUS) == 0
         assert not dut.irq_o.value
-    # An event in the very cycle of the clear is kept.
+    # An event in the cycle of the clear is kept.
     dut.irq_done_i.value = 1
     await testbench.write(regs.IRQ_STATUS, 7)
     dut.irq_done_i.value = 0
@@ -315,8 +315,8 @@ async def interrupts(dut: SimHandleBase) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(bit=[0, 1, 2])
 async def events_beside_a_clear(dut: SimHandleBase, bit: int) -> None:
-    """One event at each clock around a clear: lost up to a clock, kept from it on, and that does not depend
-    on whether the flag was set before."""
+    """One event at each clock around a clear: it is lost up to some clock and kept from then on, whether or
+    not the flag was set before."""
     testbench = RegisterBlockTestbench(dut)
     await testbench.start()
     name = ("irq_done_i", "irq_error_i", "irq_command_i")[bit]
@@ -340,7 +340,7 @@ async def events_beside_a_clear(dut: SimHandleBase, bit: int) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(name=["irq_done_i", "irq_error_i", "irq_command_i"])
 async def events_at_a_reset(dut: SimHandleBase, name: str) -> None:
-    """An event in the very clock of a soft reset, or of its completion, sets no flag."""
+    """An event in the clock of a soft reset, or of its completion, sets no flag."""
     testbench = RegisterBlockTestbench(dut)
     await testbench.start()
     event = getattr(dut, name)
@@ -389,7 +389,7 @@ async def counters_count(dut: SimHandleBase) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(backpressure=[0.0, 0.5])
 async def counters_are_atomic(dut: SimHandleBase, backpressure: float) -> None:
-    """Around the carry into the high word the two halves of a read belong together."""
+    """Around the carry into the high word, the two halves of a read belong together."""
     testbench = RegisterBlockTestbench(dut)
     await testbench.start(backpressure=backpressure)
     carry = 5 << 32

@@ -1,10 +1,10 @@
-"""Runs the tests of register_block with odd capability values."""
+"""Run the tests of register_block with odd capability values."""
 
 import pytest
 
 from tb.blocks import run_module
 
-# Every value differs from the default, so that a constant in their place would be seen.
+# Every value differs from the default, so a constant in its place would fail.
 PARAMETERS = {
     "ArrayRows": 8,
     "ArrayCols": 4,
@@ -26,7 +26,7 @@ def test_register_block() -> None:
 
 
 def test_a_broken_rule_of_the_bus_fails() -> None:
-    """The report names the rule, who broke it, and what it says."""
+    """The report has the rule's name, the offender and the rule's sentence."""
     with pytest.raises(AssertionError) as caught:
         run_module(__file__, "cocotb_broken_rule", **PARAMETERS)
     assert "AXI4LITE_ERRM_AWVALID_STABLE: the host: VALID must stay high until READY" in str(caught.value)

@@ -1,4 +1,4 @@
-"""activation_feeder: random panels, a loader and an array of any pace, aborts."""
+"""activation_feeder: random panels, a loader and an array at any pace, aborts."""
 
 import random
 from collections import deque
@@ -38,7 +38,7 @@ class ActivationFeederSituation(Enum):
 
 @dataclass(frozen=True)
 class RowPanel(Panel):
-    """A panel of rows, and what the rest of its product makes of it."""
+    """A panel of rows, and what the feeder must know of the rest of the product."""
 
     kind: DataType
     depth: int
@@ -59,7 +59,7 @@ class RowPanel(Panel):
 
 @dataclass(frozen=True)
 class ArrayRow:
-    """What the array gets with a row."""
+    """A row with everything that the array gets with it."""
 
     words: list[int]
     acc_addr: int
@@ -75,7 +75,7 @@ class ArrayRow:
 
 
 def rows_of(panel: RowPanel) -> Iterator[ArrayRow]:
-    """All rows, in the one order."""
+    """Return all rows in their order."""
     for k, n in tiles(panel.kb, panel.nb, n_outer=panel.n_outer):
         words = min(TILE, panel.kb - k)
         elements = min(4 * TILE, panel.depth - 4 * (panel.k0 + k)) if panel.kind == DataType.INT8 else words
@@ -96,7 +96,7 @@ def rows_of(panel: RowPanel) -> Iterator[ArrayRow]:
 
 
 def draw() -> RowPanel:
-    """A random panel that fits."""
+    """Draw a panel that fits."""
     flat = random.randrange(3)
     kb, mb = draw_size(TILE * K_TILES // (2 if flat == 2 else 1)), draw_size(BLOCK_M >> flat)
     nb = draw_size(TILE * min(ACC_ENTRIES // (BLOCK_M >> flat), 16 if flat == 2 else 8))
@@ -113,7 +113,7 @@ def draw() -> RowPanel:
 
 
 def shown(dut: Any) -> ArrayRow:
-    """The row at the ports."""
+    """Return the row at the ports."""
     bits = int(dut.row_o.value)
     flags = ("row_integer_o", "row_first_o", "row_last_o", "row_tile_first_o", "row_tile_last_o")
     return ArrayRow(
@@ -129,14 +129,14 @@ def shown(dut: Any) -> ArrayRow:
 
 @cocotb.test()
 async def random_panels(dut: Any) -> None:
-    """Every row reaches the array in the one order, with all that travels with it."""
+    """Every row reaches the array in order, with everything that belongs to it."""
     situations = Situations(ActivationFeederSituation)
     await reset(dut)
     memory: PanelMemory[RowPanel] = PanelMemory(dut)
     expected: deque[ArrayRow] = deque()
     pace = 1.0
     quiet = waiting = panels = 0
-    inside = 0  # rows of panels that are read to the end, and not taken
+    inside = 0  # rows of completely read panels that were not taken
     begun = False  # a panel is read in part
     for turn in situations.rounds(25_000):
         if turn % 300 == 0:
@@ -155,7 +155,7 @@ async def random_panels(dut: Any) -> None:
         dut.depth_i.value, dut.k0_i.value, dut.kb_i.value = panel.depth, panel.k0, panel.kb
         dut.mb_i.value, dut.nb_i.value = panel.xb, panel.nb
         dut.first_k_i.value, dut.last_k_i.value = panel.first_k, panel.last_k
-        # A row is taken only where one is offered, which does not depend on the taking.
+        # A row is taken only if one is offered; the offer does not depend on the taking.
         dut.row_next_i.value = 0
         await FallingEdge(dut.clk_i)
         offered = bool(dut.row_valid_o.value)

@@ -1,4 +1,4 @@
-"""block_iterator: random products, block by block, against a walk written as nested loops."""
+"""block_iterator: random products, block by block, compared with nested loops."""
 
 import random
 from collections.abc import Iterator
@@ -57,13 +57,14 @@ class WalkStep:
 
 
 def cuts(length: int, step: int) -> Iterator[tuple[int, int]]:
-    """Start and length of each part of a dimension."""
+    """Return start and length of each part of a dimension."""
     for start in range(0, length, step):
         yield start, min(step, length - start)
 
 
 def depths(length: int, most: int, *, opening: bool) -> Iterator[tuple[int, int]]:
-    """The same of K: the first result block begins with one tile, one more, then two at a time."""
+    """Return the parts of K: the first result block begins with one tile, then another, then two at a
+    time."""
     start = 0
     while start < length:
         step = most
@@ -76,7 +77,7 @@ def depths(length: int, most: int, *, opening: bool) -> Iterator[tuple[int, int]
 
 
 def walk(command: MatrixCommand) -> Iterator[WalkStep]:
-    """All blocks, in the one order."""
+    """Return all blocks in their order."""
     flat = 2 if command.m <= BLOCK_M // 4 else 1 if command.m <= BLOCK_M // 2 else 0
     wide = 2 if flat == 2 else 1
     columns = TILE * min(ACC_ENTRIES // (BLOCK_M >> flat), wide * BLOCK_N_TILES)
@@ -94,7 +95,7 @@ def walk(command: MatrixCommand) -> Iterator[WalkStep]:
 
 
 def draw() -> MatrixCommand:
-    """A random product of up to a few blocks in every direction."""
+    """Draw a product of up to a few blocks in every direction."""
     batch0, batch1 = random.choice(((1, 1), (1, 3), (3, 1), (random.randint(1, 3), random.randint(1, 3))))
     quarter = BLOCK_M // 4
     m = random.choice((1, quarter, quarter + 1, BLOCK_M // 2, BLOCK_M, random.randint(1, 3 * BLOCK_M)))
@@ -111,7 +112,7 @@ def draw() -> MatrixCommand:
 
 
 def shown(dut: Any) -> WalkStep:
-    """The block at the ports."""
+    """Return the block at the ports."""
     numbers = ("src1_addr_o", "src2_addr_o", "dst_addr_o", "m0_o", "k0_o", "n0_o", "mb_o", "kb_o", "nb_o")
     values = [int(getattr(dut, name).value) for name in numbers]
     return WalkStep(*values, bool(dut.first_k_o.value), bool(dut.last_k_o.value), int(dut.flat_o.value))
@@ -124,7 +125,7 @@ async def start(dut: Any, command: MatrixCommand) -> None:
 
 
 async def follow(dut: Any, blocks: list[WalkStep], *, whole: bool, chance: float) -> None:
-    """Take these blocks; with `whole` the last one ends the walk."""
+    """Take these blocks; with `whole`, the last one must end the walk."""
     for place, block in enumerate(blocks):
         waiting = True
         while waiting:
@@ -139,7 +140,7 @@ async def follow(dut: Any, blocks: list[WalkStep], *, whole: bool, chance: float
 
 @cocotb.test()
 async def random_walks(dut: Any) -> None:
-    """Every block of every product, then none; aborts."""
+    """Every block of every product comes, then none; aborts end a walk."""
     situations = Situations(BlockIteratorSituation)
     await reset(dut)
     for _ in situations.rounds(250):

@@ -15,7 +15,7 @@ WIDTH, DEPTH = parameter("Width"), parameter("Depth")
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """A read gives what the entry held before the clock's write, and holds."""
+    """A read gives the entry's content before the clock's write, and the output keeps it."""
     await start_clock(dut, "write_i")
 
     def whole(address: int) -> EntryWrite:

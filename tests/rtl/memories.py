@@ -14,7 +14,7 @@ ALL_BYTES = 0xF
 
 
 class Accesses(Enum):
-    """What accesses may have to do with each other."""
+    """Relations between two accesses."""
 
     SAME_CLOCK = "a read of an entry in the clock of its write, which gives what it held before"
     NEXT_CLOCK = "a read of an entry one clock after its write"
@@ -34,7 +34,7 @@ class EntryWrite:
     enabled: int = ALL_BYTES
 
     def over(self, old: bytes) -> bytes:
-        """The entry, then."""
+        """Return the entry after the write."""
         both = zip(old, self.data, strict=True)
         return bytes(new if self.enabled >> i % 4 & 1 else was for i, (was, new) in enumerate(both))
 
@@ -51,7 +51,7 @@ async def random_accesses(
 
     Args:
         fill: the write of a whole entry.
-        draw: what a clock writes, at most what the ports can take.
+        draw: draws the writes of a clock, at most as many as the ports take.
         drive: sets the inputs of the write port.
 
     Raises: AssertionError.

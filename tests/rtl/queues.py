@@ -1,4 +1,4 @@
-"""What any queue between two handshakes keeps: order, nothing lost, one element a clock."""
+"""Properties of any queue between two handshakes: order, no loss, one element a clock."""
 
 import random
 from typing import Any
@@ -10,7 +10,7 @@ from tests.rtl.stimulus import clocks, offer, reset, take
 
 
 async def pass_through(dut: Any, values: list[int], sending: float, taking: float) -> None:
-    """All values come out as they went in."""
+    """Pass all values through and check that they come out in order."""
     source = cocotb.start_soon(offer(dut, "valid_i", "ready_o", "data_i", values, sending))
     sink = cocotb.start_soon(take(dut, "valid_o", "ready_i", ["data_o"], len(values), taking))
     taken = await with_timeout(sink, 1, "ms")
@@ -19,7 +19,8 @@ async def pass_through(dut: Any, values: list[int], sending: float, taking: floa
 
 
 async def keeps_order(dut: Any, sending: float, taking: float) -> None:
-    """Nothing is lost, doubled or exchanged, whichever side waits; then it is empty."""
+    """Check that no element is lost, doubled or reordered, whichever side waits, and that the queue is then
+    empty."""
     await reset(dut)
     await pass_through(dut, [random.getrandbits(16) for _ in range(500)], sending, taking)
     await RisingEdge(dut.clk_i)
@@ -28,7 +29,7 @@ async def keeps_order(dut: Any, sending: float, taking: float) -> None:
 
 
 async def keeps_pace(dut: Any, latency: int) -> None:
-    """One element a clock, each out again after `latency` clocks."""
+    """Check one element a clock, each out again after `latency` clocks."""
     await reset(dut)
     begun = clocks()
     await pass_through(dut, list(range(200)), 1.0, 1.0)

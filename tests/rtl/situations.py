@@ -1,11 +1,12 @@
-"""Functional coverage of the testbenches of single modules: what must occur before a test may pass."""
+"""Functional coverage of the testbenches of single modules: situations that must occur before a test
+passes."""
 
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
 PATIENCE = 10
-"""How many times as long a test may go on to reach what its random choices have missed."""
+"""Factor by which a test may become longer to reach what its random choices have missed."""
 
 
 class Situations:

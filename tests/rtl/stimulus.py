@@ -14,11 +14,11 @@ from cocotb.utils import get_sim_time
 CLOCK_NS = 10
 
 CHANCES = (1.0, 0.7, 0.2)
-"""How often a side of a handshake is ready, from always to seldom."""
+"""Chances in a clock that a side of a handshake is ready."""
 
 
 async def start_clock(dut: Any, *inputs: str) -> None:
-    """Start the clock, with these inputs and all of one bit at zero."""
+    """Start the clock, with these inputs and all one-bit inputs at zero."""
     quiet = [port for port in dut if isinstance(port, LogicObject) and port._name.endswith("_i")]
     for port in (*quiet, *(getattr(dut, name) for name in inputs)):
         port.value = 0
@@ -27,7 +27,7 @@ async def start_clock(dut: Any, *inputs: str) -> None:
 
 
 async def reset(dut: Any, *inputs: str) -> None:
-    """Start the clock and reset, with these inputs and all of one bit at zero."""
+    """Start the clock and reset, with these inputs and all one-bit inputs at zero."""
     dut.rst_ni.value = 0
     await start_clock(dut, *inputs)
     await ClockCycles(dut.clk_i, 3)
@@ -35,7 +35,7 @@ async def reset(dut: Any, *inputs: str) -> None:
 
 
 def clocks() -> int:
-    """Clocks since the start of the simulation: an int, so a difference of two is exact."""
+    """Return the clocks since the start of the simulation, an int, so a difference of two is exact."""
     return round(get_sim_time("ns") / CLOCK_NS)
 
 
@@ -59,7 +59,7 @@ async def until(dut: Any, signal: str) -> None:
 
 
 def pause(probability: float, *channels: Any) -> None:
-    """Let these channels of a model of cocotbext-axi pause in each clock with this probability.
+    """Let these channels of a cocotbext-axi model pause in each clock with this probability.
 
     With 0 nothing runs, so that a test may pause them itself.
     """
@@ -68,8 +68,8 @@ def pause(probability: float, *channels: Any) -> None:
 
 
 async def offer(dut: Any, valid: str, ready: str, data: str, values: Sequence[int], chance: float) -> None:
-    """Hand values over one after another, each with this chance of being there in a clock; what is there
-    stays until it is taken."""
+    """Offer values one after another, each with this chance in a clock; an offered value stays until it is
+    taken."""
     for value in values:
         while random.random() > chance:
             await RisingEdge(dut.clk_i)
@@ -84,8 +84,8 @@ async def offer(dut: Any, valid: str, ready: str, data: str, values: Sequence[in
 async def take(
     dut: Any, valid: str, ready: str, data: Sequence[str], count: int, chance: float
 ) -> list[tuple[int, ...]]:
-    """Take `count` elements with this chance of there being room in a clock: the values of the signals `data`
-    with each."""
+    """Take `count` elements, with this chance of room in a clock; return the values of the signals `data` for
+    each."""
     taken: list[tuple[int, ...]] = []
     while len(taken) < count:
         getattr(dut, ready).value = room = int(random.random() < chance)

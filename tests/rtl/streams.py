@@ -1,4 +1,4 @@
-"""Streams of the vector engine as its parts get them, for their testbenches."""
+"""Streams in the form of stream_t, for the testbenches of the vector engine's parts."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ WIDTHS = {
     "bcast": 1,
     "enable": 1,
 }
-"""The members of stream_t in their order, and their bits."""
+"""The members of stream_t in their order, with their bits."""
 
 
 def set_stream(dut: Any, **members: int) -> None:

@@ -1,4 +1,4 @@
-"""What a synthesis tool makes of one module, for tests of the hardware that a module promises."""
+"""Synthesis of one module, for tests of the hardware that it promises."""
 
 import subprocess
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from tb.repository import ROOT
 
 
 def holds(top: str, sources: Sequence[str], commands: Sequence[str], parameters: str = "") -> str:
-    """Run Yosys commands, assertions of `select` among them, on a module of rtl/; what it complains of, or
-    nothing."""
+    """Run Yosys commands, with assertions by `select`, on a module of rtl/; return the complaints, empty if
+    there are none."""
     read = f"read_slang --threads 1 --single-unit -D SYNTHESIS -I rtl --top {top} {parameters}"
     script = (f"{read} {' '.join(sources)}", f"hierarchy -check -top {top}", "proc", "opt", *commands)
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""Two-dimensional transfers and their bursts, for the testbenches of what executes them."""
+"""Two-dimensional transfers and their bursts, for the testbenches of the modules that execute them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BURST = 16
 
 @dataclass(frozen=True)
 class Transfer:
-    """Rows of bytes: the start of each is `stride` bytes behind that of the row before."""
+    """Rows of bytes; each starts `stride` bytes after the one before."""
 
     addr: int
     row_bytes: int
@@ -29,12 +29,12 @@ class Transfer:
 
     @classmethod
     def from_bits(cls, word: int) -> Transfer:
-        """The transfer of a value of that type."""
+        """Return the transfer in a value of that type."""
         return cls(*(word >> place & 0xFFFF_FFFF for place in (96, 64, 32, 0)))
 
     @property
     def bits(self) -> int:
-        """The value of a port of that type."""
+        """Return the value of a port of that type."""
         return self.addr << 96 | self.row_bytes << 64 | self.rows << 32 | self.stride
 
     def row_starts(self) -> list[int]:
@@ -46,7 +46,7 @@ class Transfer:
 
 
 def draw(space: int, bus: int) -> Transfer:
-    """A random transfer inside the first `space` bytes whose rows do not overlap: dense rows, rows with gaps,
+    """Draw a transfer within the first `space` bytes whose rows do not overlap: dense rows, rows with gaps,
     one row; short and long; aligned and not; near a page's end."""
     while True:
         row_bytes = random.choice(
@@ -61,20 +61,20 @@ def draw(space: int, bus: int) -> Transfer:
 
 
 def check_burst(addr: int, beats: int, bus: int) -> None:
-    """What holds for every burst."""
+    """Check what holds for every burst."""
     assert addr % bus == 0, f"burst at 0x{addr:x} does not start at a beat"
     assert 1 <= beats <= MAX_BURST, f"burst of {beats} beats"
     assert addr // PAGE == (addr + beats * bus - 1) // PAGE, f"burst at 0x{addr:x} crosses a page"
 
 
 def bytes_as_beats(raw: bytes, bus: int) -> list[int]:
-    """Bytes as beats of a bus, the last one filled up with zeros."""
+    """Return bytes as beats of a bus, the last one padded with zeros."""
     raw += bytes(-len(raw) % bus)
     return [int.from_bytes(raw[at : at + bus], "little") for at in range(0, len(raw), bus)]
 
 
 def beats_of(transfer: Transfer, bus: int) -> list[int]:
-    """Addresses of the beats that hold a transfer's rows, row after row."""
+    """Return the addresses of the beats that hold a transfer's rows, row after row."""
     return [
         beat
         for start in transfer.row_starts()
@@ -83,15 +83,15 @@ def beats_of(transfer: Transfer, bus: int) -> list[int]:
 
 
 def rows_as_one(transfer: Transfer, bus: int) -> Transfer:
-    """The same bytes in one row, if the rows are whole beats and lie one behind the other."""
+    """Return the same bytes as one row if the rows are whole beats and adjacent, else the transfer itself."""
     if transfer.stride != transfer.row_bytes or transfer.addr % bus or transfer.row_bytes % bus:
         return transfer
     return Transfer(transfer.addr, transfer.rows * transfer.row_bytes, 1, transfer.stride)
 
 
 def bursts_of(start: int, row_bytes: int, bus: int) -> list[tuple[int, int]]:
-    """First address and beats of the bursts that one row is cut into, each as long as the row, its page and
-    the longest burst let it be."""
+    """Return first address and beats of the bursts of one row, each as long as the row, its page and the
+    longest burst allow."""
     bursts, place, end = [], start - start % bus, start + row_bytes
     while place < end:
         beats = min(-(-(end - place) // bus), (PAGE - place % PAGE) // bus, MAX_BURST)
@@ -101,7 +101,7 @@ def bursts_of(start: int, row_bytes: int, bus: int) -> list[tuple[int, int]]:
 
 
 async def submit(dut: Any, transfer: Transfer) -> None:
-    """Hand a transfer over."""
+    """Submit a transfer."""
     dut.desc_i.value = transfer.bits
     dut.desc_valid_i.value = 1
     await RisingEdge(dut.clk_i)
@@ -111,13 +111,13 @@ async def submit(dut: Any, transfer: Transfer) -> None:
 
 
 async def submit_all(dut: Any, transfers: Sequence[Transfer]) -> None:
-    """Hand transfers over, one after another."""
+    """Submit transfers, one after another."""
     for transfer in transfers:
         await submit(dut, transfer)
 
 
 async def until_idle(dut: Any, most: int = 5000) -> None:
-    """Wait until `idle_o` is high. AssertionError: it is not within `most` clocks."""
+    """Wait until `idle_o` is high. AssertionError: it is not high within `most` clocks."""
     for _ in range(most):
         await RisingEdge(dut.clk_i)
         if dut.idle_o.value:

@@ -14,12 +14,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.device import Device
 from echo_npu.driver.recorded_program import RecordedProgram
-from echo_npu.errors import NpuOutOfMemoryError
+from echo_npu.language.projection import HALF, HalfProjection, place
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.ops.rope import rope_tables
 from echo_npu.tensor import DeviceTensor
-
-HALF: Final = np.dtype(np.float16)
 
 CHUNK: Final = 128
 """Most tokens of a step."""
@@ -27,14 +25,18 @@ CHUNK: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """The weights of a layer; projections that read the same rows are one matrix, [out, in], float16."""
+    """The weights of a layer; projections of the same rows are one."""
 
     attention_norm: DeviceTensor
-    qkv: DeviceTensor
-    output: DeviceTensor
+    qkv: HalfProjection
+    output: HalfProjection
     ffn_norm: DeviceTensor
-    gate_up: DeviceTensor
-    down: DeviceTensor
+    gate_up: HalfProjection
+    down: HalfProjection
+
+    @property
+    def projections(self) -> tuple[HalfProjection, ...]:
+        return self.qkv, self.output, self.gate_up, self.down
 
 
 class Network:
@@ -85,38 +87,31 @@ class Network:
             self._layers.append(self._load(source, index))
         self._final_norm = self._place("final norm", source.tensor("output_norm.weight"))
         self._table = self._place("embedding", source.tensor("token_embd.weight").astype(HALF))
-        self._head = self._table
+        self._head = HalfProjection(device, self._table)
         if source.has_own_head:
-            self._head = self._place("head", source.head().astype(HALF))
+            self._head = self._projection("head", source.head())
         self._every_logit = every_logit
         self._allocate()
 
     def _load(self, source: GgufModel, index: int) -> _Layer:
         weights = source.layer(index)
-
-        def norm(name: str, values: NDArray[np.float32]) -> DeviceTensor:
-            return self._place(f"layer {index}: {name}", values)
-
-        def joined(name: str, *parts: NDArray[np.float32]) -> DeviceTensor:
-            return self._place(f"layer {index}: {name}", np.concatenate(parts).astype(HALF))
-
+        name = f"layer {index}: ".__add__
         return _Layer(
-            attention_norm=norm("attention norm", weights.attn_norm),
-            qkv=joined("q, k, v", weights.wq, weights.wk, weights.wv),
-            output=joined("output", weights.wo),
-            ffn_norm=norm("ffn norm", weights.ffn_norm),
-            gate_up=joined("gate, up", weights.w_gate, weights.w_up),
-            down=joined("down", weights.w_down),
+            attention_norm=self._place(name("attention norm"), weights.attn_norm),
+            qkv=self._projection(name("q, k, v"), weights.wq, weights.wk, weights.wv),
+            output=self._projection(name("output"), weights.wo),
+            ffn_norm=self._place(name("ffn norm"), weights.ffn_norm),
+            gate_up=self._projection(name("gate, up"), weights.w_gate, weights.w_up),
+            down=self._projection(name("down"), weights.w_down),
         )
 
+    def _projection(self, name: str, *parts: NDArray[np.float32]) -> HalfProjection:
+        """Bring weights, [out, in] each, to the device; their outputs will lie side by side."""
+        return HalfProjection(self.device, self._place(name, np.concatenate(parts).astype(HALF)))
+
     def _place(self, name: str, values: NDArray[Any]) -> DeviceTensor:
-        """Bring weights to the weight region, or to the other one when it is full."""
-        try:
-            made = self.device.tensor(values, region="weight")
-        except NpuOutOfMemoryError:
-            made = self.device.tensor(values, region="activation")
-        self.tensors[name] = made
-        return made
+        self.tensors[name] = place(self.device, values)
+        return self.tensors[name]
 
     def _allocate(self) -> None:
         config, context = self.config, self.context
@@ -128,7 +123,8 @@ class Network:
         self._values = self._empty("values", cached, HALF)
         self._stream = self._empty("stream", (rows, config.hidden))
         self._normed = self._empty("normed", (rows, config.hidden))
-        self._half = self._empty("half", (rows, config.hidden), HALF)
+        widest = max(config.hidden, config.q_width, config.ffn)
+        self._rounded = self._empty("rounded rows", (rows * widest,), HALF)
         self._qkv = self._empty("heads", (rows, config.heads + 2 * config.kv_heads, config.head_dim))
         self._turned = self._empty("turned heads", (rows, config.heads + config.kv_heads, config.head_dim))
         self._query = self._empty("query", (rows, config.heads, config.head_dim), HALF)
@@ -138,12 +134,11 @@ class Network:
         self._scores = self._empty("scores", scores)
         self._odds = self._empty("probabilities", scores)
         self._shares = self._empty("rounded probabilities", scores, HALF)
-        self._mixed = self._empty("mixed values", (rows, config.heads, config.head_dim), HALF)
+        self._mixed = self._empty("mixed values", (rows, config.heads, config.head_dim))
         self._delta = self._empty("delta", (rows, config.hidden))
         self._gate_up = self._empty("gate and up", (rows, 2, config.ffn))
         self._swish = self._empty("swish", (rows, config.ffn))
-        self._hidden = self._empty("hidden", (rows, config.ffn), HALF)
-        self.logits = self._empty("logits", (rows if self._every_logit else 1, self._head.shape[0]))
+        self.logits = self._empty("logits", (rows if self._every_logit else 1, self._head.outputs))
         self.next = self._empty("next token", (1,), np.int32)
 
     def _empty(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> DeviceTensor:
@@ -185,8 +180,9 @@ class Network:
                 f"{self.context} positions"
             )
         stream = self._stream[:count]
-        npu.embedding(self._table, ids, out=self._half[:count])
-        npu.cast(self._half[:count], np.float32, out=stream)
+        embedded = self._rounded[: stream.size].reshape(*stream.shape)
+        npu.embedding(self._table, ids, out=embedded)
+        npu.cast(embedded, np.float32, out=stream)
         for index, layer in enumerate(self._layers):
             self._attention(index, layer, stream, position)
             self._feed_forward(layer, stream)
@@ -201,29 +197,24 @@ class Network:
         Every weight and every cached key and value is read once; a multiply-accumulate takes a processing
         element a cycle.
         """
-        config, table = self.config, self._head.shape[0]
-        capabilities = self.device.capabilities
-        matrices = [
-            each for layer in self._layers for each in (layer.qkv, layer.output, layer.gate_up, layer.down)
-        ]
+        config, capabilities = self.config, self.device.capabilities
+        projections = [each for layer in self._layers for each in layer.projections]
         cached = 2 * self.layers * (position + count) * config.kv_width * HALF.itemsize
-        read = sum(each.nbytes for each in matrices) + self._head.nbytes + cached
+        read = sum(each.nbytes for each in projections) + self._head.nbytes + cached
         attended = count * position + count * (count + 1) // 2
         scored = count if self._every_logit else 1
-        macs = count * sum(each.size for each in matrices) + scored * table * config.hidden
+        macs = count * sum(each.size for each in projections) + scored * self._head.size
         macs += 2 * self.layers * attended * config.q_width
         peak = capabilities.array_rows * capabilities.array_cols
         return max(-(-read * 8 // capabilities.data_width), -(-macs // peak))
 
     def _normalise(self, stream: DeviceTensor, weight: DeviceTensor) -> DeviceTensor:
-        count = len(stream)
-        normed, half = self._normed[:count], self._half[:count]
+        normed = self._normed[: len(stream)]
         self.device.rms_norm(stream, weight, self.config.eps, out=normed)
-        self.device.cast(normed, HALF, out=half)
-        return half
+        return normed
 
-    def _project(self, rows: DeviceTensor, weight: DeviceTensor, out: DeviceTensor) -> None:
-        self.device.matmul(rows, weight, trans_b=True, out=out)
+    def _project(self, rows: DeviceTensor, weights: HalfProjection, out: DeviceTensor) -> None:
+        weights.apply(rows, self._rounded, out)
 
     def _attention(self, index: int, layer: _Layer, stream: DeviceTensor, position: int) -> None:
         npu, config, count = self.device, self.config, len(stream)
@@ -241,40 +232,37 @@ class Network:
         npu.cast(turned[:, config.heads :], HALF, out=self._keys[index, position:end])
         npu.cast(heads[:, config.heads + config.kv_heads :], HALF, out=self._values[index, position:end])
         self._mix(query, self._keys[index, :end], self._values[index, :end], count)
-        mixed = self._mixed[:count].reshape(count, -1)
-        self._project(mixed, layer.output, self._delta[:count])
+        self._project(self._mixed[:count].reshape(count, -1), layer.output, self._delta[:count])
         npu.add(stream, self._delta[:count], out=stream)
 
     def _mix(self, query: DeviceTensor, keys: DeviceTensor, values: DeviceTensor, count: int) -> None:
         """Compute the attention of `query`, [count, heads, head_dim], into `_mixed`."""
         npu, config, end = self.device, self.config, len(keys)
         scores, odds, shares = (each[:, :, :count, :end] for each in (self._scores, self._odds, self._shares))
-        target = self._mixed[:count]
 
         # [kv_heads, heads of a group, count, head_dim]; the keys and values are the same for a group.
         def grouped(heads: DeviceTensor) -> DeviceTensor:
             shape = (len(heads), config.kv_heads, -1, config.head_dim)
             return heads.reshape(*shape).transpose(1, 2, 0, 3)
 
-        if count == 1:
-            # The heads of a group are the rows of one product.
-            npu.matmul(grouped(query)[:, :, 0], grouped(keys)[:, 0], trans_b=True, out=scores[:, :, 0])
-        else:
-            npu.matmul(grouped(query), grouped(keys), trans_b=True, out=scores)
+        # For a single token the heads of a group are the rows of one product.
+        def rows(heads: DeviceTensor) -> DeviceTensor:
+            return heads[:, :, 0] if count == 1 else heads
+
+        def shared(heads: DeviceTensor) -> DeviceTensor:
+            return grouped(heads)[:, 0] if count == 1 else grouped(heads)
+
+        npu.matmul(rows(grouped(query)), shared(keys), trans_b=True, out=rows(scores))
         scale = 1.0 / float(np.sqrt(config.head_dim))
         npu.softmax(scores, scale=scale, causal=count > 1, out=odds)
         npu.cast(odds, HALF, out=shares)
-        if count == 1:
-            npu.matmul(shares[:, :, 0], grouped(values)[:, 0], out_dtype=HALF, out=grouped(target)[:, :, 0])
-        else:
-            npu.matmul(shares, grouped(values), out_dtype=HALF, out=grouped(target))
+        npu.matmul(rows(shares), shared(values), out=rows(grouped(self._mixed[:count])))
 
     def _feed_forward(self, layer: _Layer, stream: DeviceTensor) -> None:
         npu, count = self.device, len(stream)
-        both, swish, hidden = self._gate_up[:count], self._swish[:count], self._hidden[:count]
+        both, swish = self._gate_up[:count], self._swish[:count]
         self._project(self._normalise(stream, layer.ffn_norm), layer.gate_up, both.reshape(count, -1))
         npu.silu(both[:, 0], out=swish)
         npu.mul(swish, both[:, 1], out=swish)
-        npu.cast(swish, HALF, out=hidden)
-        self._project(hidden, layer.down, self._delta[:count])
+        self._project(swish, layer.down, self._delta[:count])
         npu.add(stream, self._delta[:count], out=stream)

@@ -1,4 +1,4 @@
-"""Matrix commands as the parts of the matrix engine get them, for their testbenches."""
+"""Matrix commands in the form of matrix_command_t, for the testbenches of the matrix engine's parts."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from echo_npu.spec.data_types import DataType, OutType
 
 @dataclass(frozen=True)
 class MatrixOperand:
-    """A matrix, repeated over two batch dimensions; all in bytes."""
+    """Address and strides, in bytes, of a matrix that repeats over two batch dimensions."""
 
     addr: int = 0
     row_stride: int = 0
@@ -42,17 +42,17 @@ class MatrixCommand:
 
     @property
     def size(self) -> int:
-        """Bytes of a result element."""
+        """Return the bytes of a result element."""
         return self.result.itemsize(self.kind)
 
     @property
     def steps(self) -> dict[str, bool]:
-        """Which steps of the epilogue it asks for, in their order as members."""
+        """Return which steps of the epilogue the command has, in the order of the members."""
         steps = self.use_alpha, self.row_scale, self.col_scale, self.bias, self.relu
         return dict(zip(("ALPHA", "ROW_SCALE", "COL_SCALE", "BIAS", "RELU"), steps, strict=True))
 
     def bits(self, width: int) -> int:
-        """The command as a number. AssertionError: the port is not `width` bits wide."""
+        """Return the command as a number. AssertionError: the port is not `width` bits wide."""
         members: list[tuple[int, int]] = []
         for operand in (self.src1, self.src2, self.dst):
             parts = operand.addr, operand.row_stride, operand.batch0_stride, operand.batch1_stride

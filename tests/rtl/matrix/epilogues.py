@@ -1,4 +1,4 @@
-"""Epilogues of random commands, and what they make of sums, for the testbenches of what executes them."""
+"""Epilogues of random commands and their results, for the testbenches of the modules that execute them."""
 
 import random
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tests.rtl.matrix.commands import MatrixCommand
 
 
 def draw_epilogue(command: MatrixCommand) -> MatrixCommand:
-    """The command with random steps behind its sums; sums of int8 that stay as they are take none."""
+    """Return the command with random steps after its sums; int32 results take none."""
     kind = random.choice(list(DataType))
     results = [OutType.FLOAT32, OutType.OWN, *([OutType.INT32] if kind == DataType.INT8 else [])]
     result = random.choice(results)
@@ -32,7 +32,7 @@ def draw_epilogue(command: MatrixCommand) -> MatrixCommand:
 
 
 def stored(command: MatrixCommand, sums: Words, row_scale: int, column_scales: Words, bias: Words) -> bytes:
-    """The bytes of some sums of one row in memory, after every step that the command asks for."""
+    """Return sums of one row as they are stored, after every step of the command."""
     if command.result == OutType.INT32:
         return sums.tobytes()
     steps = Epilogue(

@@ -1,4 +1,4 @@
-"""An on-chip memory of panels, and the loader that fills it, for the testbenches of the feeders."""
+"""A model of the panel memory and its loader, for the testbenches of the feeders."""
 
 import random
 from collections import deque
@@ -15,7 +15,7 @@ K_TILES = (1 << ADDRESS_BITS - 1) // BLOCK_X
 class Panel:
     """A panel of `kb` words by `xb`, as panel_loader lays it out; `words` [k][x] has whole tiles.
 
-    Words past the ends are noise: who reads them has to mask them.
+    Words beyond the ends are noise, which the reader must mask.
     """
 
     k_rows: bool
@@ -25,12 +25,12 @@ class Panel:
     words: list[list[int]]
 
     def address(self, k: int, x: int) -> int:
-        """The entry, in the panel, of the word [k][x]."""
+        """Return the entry, within the panel, of the word [k][x]."""
         tiles = k // TILE * (BLOCK_X // TILE * (2 if self.wide else 1)) + x // TILE
         return tiles * TILE + (k if self.k_rows else x) % TILE
 
     def entry(self, k: int, x: int) -> int:
-        """The words of that entry."""
+        """Return the words of that entry."""
         if self.k_rows:
             words = self.words[k][x - x % TILE :][:TILE]
         else:
@@ -39,12 +39,12 @@ class Panel:
 
     @property
     def rows(self) -> int:
-        """How many rows come from memory."""
+        """Return how many rows come from memory."""
         return self.kb if self.k_rows else self.xb
 
 
 def tiles(k_length: int, n_length: int, *, n_outer: bool) -> list[tuple[int, int]]:
-    """First k and n of each tile of a product's block, in the order in which feeders walk them."""
+    """Return first k and n of each tile of a product's block, in the order of the feeders."""
     k_starts, n_starts = range(0, k_length, TILE), range(0, n_length, TILE)
     if n_outer:
         return [(k, n) for n in n_starts for k in k_starts]
@@ -52,14 +52,14 @@ def tiles(k_length: int, n_length: int, *, n_outer: bool) -> list[tuple[int, int
 
 
 def draw_words(kb: int, xb: int) -> list[list[int]]:
-    """Random words of whole tiles."""
+    """Draw words of whole tiles."""
     return [
         [random.getrandbits(32) for _ in range(-(-xb // TILE) * TILE)] for _ in range(-(-kb // TILE) * TILE)
     ]
 
 
 def draw_size(most: int) -> int:
-    """A random length of a panel in one direction."""
+    """Draw the length of a panel in one direction."""
     return random.choice((1, TILE, TILE + 1, most, random.randint(1, most)))
 
 
@@ -67,7 +67,7 @@ P = TypeVar("P", bound=Panel)
 
 
 class PanelMemory(Generic[P]):
-    """The loader's progress and the memory's read port. A read of what has not come fails.
+    """The loader's progress and the memory's read port. Reading words that have not come fails.
 
     Attributes: panels (the first is the one that the feeder asks for), pace (of the loader), early (how many
     reads were of a panel that was not complete).
@@ -87,7 +87,7 @@ class PanelMemory(Generic[P]):
         self._data: int | None = None
 
     def vary(self) -> None:
-        """Load at another pace."""
+        """Change the loader's pace."""
         self.pace = random.choice((*CHANCES, 0.02))
 
     def drive(self) -> None:
@@ -97,7 +97,7 @@ class PanelMemory(Generic[P]):
         dut.read_data_i.value = random.getrandbits(32 * TILE) if self._data is None else self._data
 
     def follow(self) -> P | None:
-        """Serve a read; return the panel that the feeder needs no more from now on, if there is one."""
+        """Serve a read; return the panel that the feeder has released, if any."""
         dut = self._dut
         self._data = None
         freed = None

@@ -19,7 +19,7 @@ from tests.rtl.matrix.vectors import Vectors
 
 @dataclass(frozen=True)
 class DrawnProduct:
-    """A command, and all that it reads and writes.
+    """A command with everything that it reads and writes.
 
     Attributes: places (of all operands), special (operands with values at the edges of their type).
     """
@@ -34,13 +34,13 @@ class DrawnProduct:
 
     @property
     def macs(self) -> int:
-        """Useful multiply-adds."""
+        """Return the useful multiply-adds."""
         command = self.command
         return command.m * command.k * command.n * command.batch0 * command.batch1
 
 
 def draw_elements(kind: DataType, count: int, *, special: bool) -> NDArray[np.uint8]:
-    """Operands as stored; with `special` some of them are at the edges of their type."""
+    """Draw operands as stored; with `special`, some are at the edges of their type."""
     generator = np.random.default_rng(random.getrandbits(32))
     if kind == DataType.INT8:
         low, high = (-128, 128) if special else (-20, 20)
@@ -58,7 +58,7 @@ def draw_elements(kind: DataType, count: int, *, special: bool) -> NDArray[np.ui
 
 
 def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
-    """The command with operands anywhere in memory: its addresses and strides are drawn here."""
+    """Draw addresses and strides for the command; its operands may be anywhere in memory."""
     size, batches = command.kind.itemsize, (command.batch0, command.batch1)
     special = random.random() < 0.3
 
@@ -69,7 +69,7 @@ def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
         layout = draw_layout(stored_rows, length * size, size, batches, result=False)
         source = SourceOperand(places.draw(layout.extent, size), layout)
         flat = source.rows.shape
-        # Where batches overlap, the later one's elements stand.
+        # Where batches overlap, the later one wins.
         for index in np.ndindex(flat[:2]):
             elements = draw_elements(command.kind, stored_rows * length, special=special)
             source.rows[index] = elements.reshape(flat[2:])
@@ -91,7 +91,7 @@ def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
 def _with_vectors(
     command: MatrixCommand, places: Places
 ) -> tuple[MatrixCommand, Vectors, tuple[SourceOperand, ...]]:
-    """The command with the addresses of its scales and bias; an address that is not used is noise."""
+    """Return the command with the addresses of its scales and bias; unused addresses are noise."""
     vectors = Vectors(command)
     sources: list[SourceOperand] = []
 
@@ -110,7 +110,7 @@ def _with_vectors(
 
 
 def _result(command: MatrixCommand, a: NDArray[Any], b: NDArray[Any], vectors: Vectors) -> NDArray[np.uint8]:
-    """The rows of one batch's result as they are stored. uint8 [row, byte]."""
+    """Return the rows of one batch's result as stored, uint8 [row, byte]."""
     if command.kind == DataType.INT8:
         sums = matmul_int8(a, b).view(np.uint32)
     else:

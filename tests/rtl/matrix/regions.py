@@ -1,4 +1,4 @@
-"""Operands of matrix commands as bytes of device memory, for the testbenches of what uses them."""
+"""Operands of matrix commands as bytes of device memory, for the testbenches of the modules that use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rtl.transfers import Transfer
 
 MEMORY = 1 << 29
 MOST_BYTES = 1 << 19
-"""From the first byte of an operand to its last."""
+"""Limit of an operand's bytes from first to last."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Layout:
 
     @property
     def extent(self) -> int:
-        """Bytes from the first to the last."""
+        """Return the bytes from the first to the last."""
         steps = [(self.rows, self.row_stride), *zip(self.batches, self.batch_strides, strict=True)]
         return sum((count - 1) * stride for count, stride in steps) + self.row_bytes
 
     def at(self, addr: int) -> MatrixOperand:
-        """The operand that begins at this address."""
+        """Return the operand that begins at this address."""
         return MatrixOperand(addr, self.row_stride, *self.batch_strides)
 
     def view(self, data: NDArray[Any]) -> NDArray[Any]:
-        """Bytes of the whole extent as [outer, inner, row, byte]."""
+        """Return a view of the whole extent as [outer, inner, row, byte]."""
         inner, outer = self.batch_strides
         counts = (self.batches[1], self.batches[0], self.rows, self.row_bytes)
-        # A stride that no other batch uses may lead anywhere.
+        # A stride that no other batch uses may be anything.
         strides = [
             stride if count > 1 else 0
             for count, stride in zip(counts, (outer, inner, self.row_stride), strict=False)
@@ -53,7 +53,7 @@ class Layout:
 
 
 def draw_layout(rows: int, row_bytes: int, size: int, batches: tuple[int, int], *, result: bool) -> Layout:
-    """A random legal layout: dense and with gaps; batches that are apart, interlaced, and that overlap.
+    """Draw a legal layout: dense or with gaps; batches apart, interlaced or overlapping.
 
     Args:
         size: bytes of an element.
@@ -77,14 +77,14 @@ def draw_layout(rows: int, row_bytes: int, size: int, batches: tuple[int, int], 
 
 
 class Places:
-    """Gives every operand of a command a range of memory of its own, which no operand of `others` has."""
+    """Gives every operand of a command its own range of memory, apart from those of `others`."""
 
     def __init__(self, others: Iterable[Places] = ()) -> None:
         self._taken: list[tuple[int, int]] = []
         self._others = [taken for other in others for taken in other._taken]
 
     def draw(self, extent: int, size: int) -> int:
-        """The address of an operand whose elements have `size` bytes."""
+        """Draw the address of an operand whose elements have `size` bytes."""
         while True:
             first = random.randrange(0, MEMORY - extent, size)
             if all(first + extent <= other or end <= first for other, end in (*self._taken, *self._others)):
@@ -93,7 +93,8 @@ class Places:
 
 
 def _rows(transfer: Transfer, addr: int, size: int) -> Iterator[slice]:
-    """The places of a transfer's rows in an operand of `size` bytes. AssertionError: one is not inside."""
+    """Return the places of a transfer's rows in an operand of `size` bytes. AssertionError: one is
+    outside."""
     assert transfer.rows > 0, f"{transfer} is empty"
     assert transfer.row_bytes > 0, f"{transfer} is empty"
     for start in transfer.row_starts():
@@ -104,9 +105,9 @@ def _rows(transfer: Transfer, addr: int, size: int) -> Iterator[slice]:
 
 
 class SourceOperand:
-    """An operand that is read: noise, but for the elements of the matrices, which `rows` shows.
+    """An operand that is read: noise except for the elements of the matrices, which `rows` shows.
 
-    Attributes: rows (uint8 [outer, inner, row, byte], a view: what is written to it is in memory).
+    Attributes: rows (uint8 [outer, inner, row, byte], a view of memory).
     """
 
     def __init__(self, addr: int, layout: Layout) -> None:
@@ -118,11 +119,12 @@ class SourceOperand:
         layout.view(self._wanted)[...] = True
 
     def begins(self, transfer: Transfer) -> bool:
-        """Whether the transfer's first byte is in the operand's range."""
+        """Return whether the transfer's first byte is in the operand's range."""
         return 0 <= transfer.addr - self.addr < self._bytes.size
 
     def read(self, transfer: Transfer) -> list[bytes]:
-        """The rows of a transfer. AssertionError: it reads what is no element of the matrices."""
+        """Return the rows of a transfer. AssertionError: it reads other bytes than elements of the
+        matrices."""
         rows = []
         for place in _rows(transfer, self.addr, self._bytes.size):
             assert self._wanted[place].all(), f"{transfer} reads between the operand's rows"
@@ -131,13 +133,13 @@ class SourceOperand:
 
 
 class Destination:
-    """An operand that is written: what each byte must become, in the order of the batches."""
+    """An operand that is written: the values of each byte, in the order of the batches."""
 
     def __init__(self, addr: int, layout: Layout, results: Sequence[NDArray[np.uint8]]) -> None:
         """Args: results: uint8 [row, byte] of each batch, the inner ones first."""
         self.addr = addr
         places = layout.view(np.arange(layout.extent)).reshape(-1, layout.rows, layout.row_bytes)
-        self._due = np.zeros(layout.extent, np.uint8)  # how many times each byte is written
+        self._due = np.zeros(layout.extent, np.uint8)  # number of writes of each byte
         for place in places:
             self._due[place] += 1
         self._values = np.zeros((int(self._due.max()), layout.extent), np.uint8)
@@ -150,12 +152,12 @@ class Destination:
         self.overlapping = len(self._values) > 1
 
     def check(self, transfer: Transfer) -> None:
-        """AssertionError: the transfer writes what is no element, or one that has been written."""
+        """Raise AssertionError if the transfer writes other bytes than elements, or an element again."""
         for place in _rows(transfer, self.addr, self._due.size):
             assert (self._done[place] < self._due[place]).all(), f"{transfer} writes what is not due"
 
     def write(self, addr: int, data: bytes) -> None:
-        """Write some bytes. AssertionError: they are not what must be written there next."""
+        """Write some bytes. AssertionError: they are not the next ones expected there."""
         place = np.arange(addr - self.addr, addr - self.addr + len(data))
         turns = self._done[place]
         assert (turns < self._due[place]).all(), f"0x{addr:x} is written once too often"

@@ -1,4 +1,4 @@
-"""The memory that holds scales and bias of a matrix command, behind a read channel, for testbenches."""
+"""A memory with scales and bias of a matrix command behind a read channel, for testbenches."""
 
 from collections import deque
 from typing import Any
@@ -10,7 +10,7 @@ from tests.rtl.transfers import Transfer
 
 
 class Vectors:
-    """Scales and bias of one command, where the command says that they are. All float32 as bits."""
+    """Scales and bias of one command at its addresses, float32 as bits."""
 
     def __init__(self, command: MatrixCommand) -> None:
         self.row_scales, self.column_scales, self.bias = (
@@ -19,7 +19,7 @@ class Vectors:
         self._command = command
 
     def transfers(self, m0: int, mb: int, n0: int, nb: int) -> list[tuple[Transfer, Words]]:
-        """The transfers that bring what a block needs, in order, and the words that they bring."""
+        """Return the transfers that bring a block's vectors, in order, with their words."""
         command = self._command
         wanted = []
         if command.col_scale:
@@ -48,16 +48,16 @@ class VectorChannel(ReadChannel):
 
     @property
     def idle(self) -> bool:
-        """Whether all that was expected has come."""
+        """Return whether everything expected has come."""
         return not self.expected and not self.owners
 
     @property
     def on_its_way(self) -> bool:
-        """Whether data has yet to come."""
+        """Return whether data has yet to come."""
         return bool(self.owners)
 
     def follow(self) -> None:
-        """Judge what was asked for at the clock edge just passed, and bring it."""
+        """Judge the request at the last clock edge, and bring its data."""
         self.took()
         transfer = self.wanted()
         if transfer is None:

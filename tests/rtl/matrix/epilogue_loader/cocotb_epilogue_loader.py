@@ -1,4 +1,4 @@
-"""epilogue_loader: blocks of random commands, a memory of any pace, aborts."""
+"""epilogue_loader: blocks of random commands, a memory at any pace, aborts."""
 
 import random
 from dataclasses import replace
@@ -37,7 +37,7 @@ class EpilogueLoaderSituation(Enum):
 
 
 def draw() -> tuple[MatrixCommand, tuple[int, int, int, int]]:
-    """A command, and one of its blocks: m0, mb, n0, nb."""
+    """Draw a command and one of its blocks: m0, mb, n0, nb."""
     mb = random.choice((1, BLOCK_M, random.randint(1, BLOCK_M)))
     nb = random.choice((1, BLOCK_N, random.randint(1, BLOCK_N)))
     m0, n0 = random.choice((0, BLOCK_M)), random.choice((0, BLOCK_N))
@@ -52,7 +52,7 @@ def draw() -> tuple[MatrixCommand, tuple[int, int, int, int]]:
 
 
 def count(situations: Situations, command: MatrixCommand, block: tuple[int, int, int, int]) -> None:
-    """Note what a block needs."""
+    """Count the situations of a block."""
     combinations = {
         (False, False, False): EpilogueLoaderSituation.NOTHING,
         (True, False, False): EpilogueLoaderSituation.SCALES,
@@ -73,7 +73,7 @@ def count(situations: Situations, command: MatrixCommand, block: tuple[int, int,
 async def look(
     dut: Any, channel: VectorChannel, command: MatrixCommand, vectors: Vectors, block: Any
 ) -> None:
-    """Compare all that the block needs; nothing more is asked for meanwhile."""
+    """Compare all vectors that the block needs; the loader must request nothing meanwhile."""
     m0, mb, n0, nb = block
     for index in range(max(mb, -(-nb // TILE))):
         row, tile = index % mb, index % -(-nb // TILE)
@@ -97,7 +97,7 @@ async def look(
 
 @cocotb.test()
 async def random_blocks(dut: Any) -> None:
-    """All that a block needs is asked for once, in order, and is there when the loader says so."""
+    """The loader requests each vector of a block once, in order, and has it when it reports ready."""
     situations = Situations(EpilogueLoaderSituation)
     await reset(dut)
     channel = VectorChannel(dut, "")
@@ -118,7 +118,7 @@ async def random_blocks(dut: Any) -> None:
             was_idle = channel.idle
             channel.drive(abort=abort)
             await RisingEdge(dut.clk_i)
-            # With all data here the loader is ready, a clock later at most.
+            # With all data here, the loader is ready at most one clock later.
             if not valid or not was_idle:
                 assert not dut.ready_o.value
             channel.follow()
@@ -137,5 +137,5 @@ async def random_blocks(dut: Any) -> None:
             situations.saw(EpilogueLoaderSituation.NEXT, gap == 0)
             await RisingEdge(dut.clk_i)
             dut.block_next_i.value = 0
-        # The next block comes at once, or after a gap: then the one that is done is gone.
+        # The next block comes at once, or after a gap in which the finished one is gone.
         dut.block_valid_i.value = dut.abort_i.value = 0

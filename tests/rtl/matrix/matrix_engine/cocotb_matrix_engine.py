@@ -1,7 +1,7 @@
-"""matrix_engine: random products, two at a time, on memory of any pace, and aborted.
+"""matrix_engine: random products, two at a time, on a memory at any pace, and aborts.
 
-The model knows every byte that a command must write and every byte that it may read, and in which order the
-bytes of a destination are written; how the engine cuts a product into blocks it leaves to the engine.
+The model knows every byte that a command must write, every byte that it may read, and the order in which the
+bytes of a destination are written. It does not prescribe how the engine divides a product into blocks.
 """
 
 import random
@@ -31,21 +31,21 @@ TILE, BLOCK_M = parameter("Tile"), parameter("BlockM")
 BLOCK_K = TILE * parameter("BlockKTiles")
 BLOCK_N = TILE * parameter("BlockNTiles")
 MANY_ROWS = TILE + 8
-"""From so many rows on, a sum is out of the array when its turn comes again."""
+"""From this many rows on, a sum has left the array when it is needed again."""
 MOST_WORDS = 8000
-"""Words of K times rows times columns of a command, so that it is done soon."""
+"""Limit of a command's words of K times rows times columns, for a short simulation."""
 PATIENCE = 4000
-"""Clocks in which something must happen where a command is inside."""
+"""Clocks within which something must happen while a command is inside."""
 GAP = 3
-"""Clocks that the array may take from one command to the next."""
+"""Clocks that the array may rest between two commands."""
 SETTLED = 60
-"""Clocks after which what has come to the chip has come to the array."""
+"""Clocks that operands may take from the chip's memories to the array."""
 ENDING = 0.3
-"""The chance that a command starts in a clock in which the only one inside may be done."""
+"""The chance that a command starts in a clock in which the only one inside may end."""
 COUNTED_PANELS = 256
-"""More than a counter of panels can count."""
+"""More panels than a counter of panels can count."""
 CALM, STORMY = 40, 20
-"""Rounds without an abort or a reset, and with, in turn."""
+"""Numbers of consecutive rounds without and with aborts and resets."""
 
 
 class MatrixEngineSituation(Enum):
@@ -123,7 +123,7 @@ def draw(places: Places) -> DrawnProduct:
 
 
 class MatrixEngineTestbench:
-    """The ports, and a model of what the commands inside may do.
+    """The ports, and a model of the allowed behaviour of the commands inside.
 
     Attributes: starting (the chance that a command starts where one may), blocked (results are not taken).
     """
@@ -141,20 +141,21 @@ class MatrixEngineTestbench:
             channel.forget()
         self.inside: deque[DrawnProduct] = deque()
         self.macs = 0  # of the commands inside
-        self.quiet = 0  # clocks in which nothing happened
+        self.quiet = 0  # clocks without any event
         self.idle = 0  # clocks without a multiply-add
-        self.fed = 0  # clocks in which work was left, and no operand asked for or on its way
+        self.fed = 0  # clocks with work left, but no operand requested or on its way
         self.nameless = 0  # clocks in which the array neither worked nor waited, with rows on their way
-        self.first_right: set[int] = set()  # commands whose first panel of B, or of A, has been asked for
+        self.first_right: set[int] = set()  # commands whose first panel of B, or of A, has been requested
         self.first_left: set[int] = set()
 
     @property
     def work(self) -> int:
-        """Multiply-adds of all commands inside."""
+        """Return the multiply-adds of all commands inside."""
         return sum(product.macs for product in self.inside)
 
     async def clock(self, end: str = "") -> None:
-        """One clock: choose inputs, judge the outputs, follow; all ends with `end` "abort" or "reset"."""
+        """Do one clock: choose inputs, judge outputs, update the model. `end` "abort" or "reset" ends all
+        work."""
         dut = self.dut
         abort = bool(end)
         ending = len(self.inside) == 1 and not self.inside[0].result.left
@@ -207,7 +208,7 @@ class MatrixEngineTestbench:
         self.check_stalls(*stalls, working=macs > 0)
 
     def check_stalls(self, read: bool, write: bool, *, working: bool) -> None:
-        """A wait for long enough has the name of what is missing."""
+        """A sufficiently long wait must be reported as a stall of what is missing."""
         channels = self.left, self.right
         self.idle = 0 if working else self.idle + 1
         self.nameless = self.nameless + 1 if self.macs < self.work and not (working or read or write) else 0
@@ -218,7 +219,7 @@ class MatrixEngineTestbench:
             assert write, "an array that waits for room and does not say so"
 
     def follow_done(self) -> bool:
-        """Whether the oldest command has ended: when all of it is in memory, and not before."""
+        """Return whether the oldest command has ended, which must be when all of it is in memory."""
         written = bool(self.inside) and self.inside[0].result.left == 0
         done = bool(self.dut.done_o.value)
         assert done == (written and self.results.idle)
@@ -226,7 +227,7 @@ class MatrixEngineTestbench:
         return done
 
     def follow_reads(self) -> None:
-        """Judge what is asked for, and whose it is said to be; bring it."""
+        """Judge requests and their owner, and bring the data."""
         dut, saw = self.dut, self.situations.saw
         for channel, following in ((self.left, dut.a_next_o), (self.right, dut.b_next_o)):
             if channel.owners:
@@ -235,14 +236,14 @@ class MatrixEngineTestbench:
         saw(MatrixEngineSituation.LEFT_NEXT, self.left.owners and dut.a_next_o.value)
         saw(MatrixEngineSituation.RIGHT_NEXT, self.right.owners and dut.b_next_o.value)
         for channel in (self.left, self.right, self.vectors):
-            # What comes in this clock belongs to the same command still.
+            # Data of this clock still belongs to the same command.
             self.follow_read(channel)
             if channel.took():
                 self.quiet = 0
         saw(MatrixEngineSituation.WRAPPED, min(self.left.asked, self.right.asked) > COUNTED_PANELS)
 
     def follow_read(self, channel: ReadChannel) -> None:
-        """Judge what a channel is asked for."""
+        """Judge the request on a channel."""
         transfer = channel.wanted()
         assert transfer is None or self.inside, f"{transfer} of no command"
         if transfer is None or not channel.accepted:
@@ -266,7 +267,7 @@ class MatrixEngineTestbench:
         channel.bring(product, rows)
 
     def check_order(self, channel: ReadChannel, product: DrawnProduct) -> None:
-        """Of a product that is not wider than high, weights come first."""
+        """If a product is not wider than high, its weights must come first."""
         if product.command.m < product.command.n:
             return
         if channel is self.left:
@@ -278,7 +279,7 @@ class MatrixEngineTestbench:
             self.first_right.add(id(product))
 
     def follow_results(self) -> None:
-        """Judge the bytes that are written and the transfers that are announced."""
+        """Judge the written bytes and the announced transfers."""
         written = self.results.follow()
         if written is not None:
             self.quiet = 0
@@ -292,7 +293,7 @@ class MatrixEngineTestbench:
         self.results.expect(transfer)
 
     def finish(self, product: DrawnProduct) -> None:
-        """The oldest command has ended."""
+        """Remove the oldest command, which has ended."""
         for channel in (self.left, self.right, self.vectors):
             assert all(owner is not product for owner in channel.owners), "operands of no use"
         self.first_left.discard(id(product))
@@ -304,7 +305,7 @@ class MatrixEngineTestbench:
         self.note(product)
 
     def note_abort(self, end: str) -> None:
-        """Note what an abort or a reset has met."""
+        """Count the situations of an abort or a reset."""
         saw = self.situations.saw
         saw(MatrixEngineSituation.RESET, end == "reset" and self.inside)
         if end != "abort":
@@ -315,7 +316,7 @@ class MatrixEngineTestbench:
         saw(MatrixEngineSituation.ABORT_IDLE, not self.inside)
 
     def note(self, product: DrawnProduct) -> None:
-        """Note what a command was that has given its result."""
+        """Count the situations of a finished command."""
         command, saw = product.command, self.situations.saw
         integer = command.kind == DataType.INT8
         depth = -(-command.k // 4) if integer else command.k
@@ -352,8 +353,8 @@ class MatrixEngineTestbench:
 
 @cocotb.test()
 async def random_products(dut: Any) -> None:
-    """Every byte of every result is written in its turn, once; nothing is read but operands, each in the name
-    of its command."""
+    """Every byte of every result is written once, in its turn; only operands are read, each for its
+    command."""
     situations = Situations(MatrixEngineSituation)
     await reset(dut)
     testbench = MatrixEngineTestbench(dut, situations)
@@ -365,6 +366,6 @@ async def random_products(dut: Any) -> None:
         testbench.results.taking = random.choice(CHANCES)
         for _ in range(random.randint(200, 1500)):
             await testbench.clock()
-        # Counters wrap only in a long time without an end.
+        # Counters wrap only in a long run without an abort.
         if number % (CALM + STORMY) >= CALM and random.random() < 0.5:
             await testbench.clock(random.choice(("abort", "abort", "reset")))

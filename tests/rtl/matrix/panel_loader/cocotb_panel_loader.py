@@ -1,4 +1,4 @@
-"""panel_loader: random panels of every type and direction, memory and consumer of any pace, aborts."""
+"""panel_loader: random panels of every type and direction, memory and consumer at any pace, aborts."""
 
 import random
 from collections import deque
@@ -49,7 +49,7 @@ class PanelLoaderSituation(Enum):
 
 @dataclass(frozen=True)
 class LoadedPanel:
-    """A panel: its ports, and what it must be on chip.
+    """A panel: its ports, and its expected content on chip.
 
     Attributes: words (uint32 [k, x]).
     """
@@ -74,14 +74,14 @@ class LoadedPanel:
         return self.words.shape[1]
 
     def transfer(self) -> Transfer:
-        """The rows of memory that hold it."""
+        """Return the rows of memory that hold it."""
         size, per_word = self.kind.itemsize, 4 if self.kind == DataType.INT8 else 1
         k, x = self.k0 * per_word, self.x0
         place = k * self.stride + x * size if self.k_rows else x * self.stride + k * size
         return Transfer(self.base + place & 0xFFFF_FFFF, len(self.rows[0]), len(self.rows), self.stride)
 
     def entries(self, complete: int) -> dict[int, list[int]]:
-        """On-chip address in the panel, and words, of the rows of words that are complete: of k or of x."""
+        """Return on-chip address in the panel and words of each complete row of words, along k or x."""
         entries: dict[int, list[int]] = {}
         x_tiles = BLOCK_X // TILE * (2 if self.wide else 1)
         along, across = (self.words, self.xb) if self.k_rows else (self.words.T, self.kb)
@@ -94,14 +94,14 @@ class LoadedPanel:
 
 
 def draw() -> LoadedPanel:
-    """A random panel that fits."""
+    """Draw a panel that fits."""
     kind, k_rows, wide = random.choice(list(DataType)), random.random() < 0.5, random.random() < 0.4
     most_k, most_x = TILE * K_TILES // (2 if wide else 1), BLOCK_X * (2 if wide else 1)
     kb = random.choice((1, TILE, TILE + 1, most_k, random.randint(1, most_k)))
     xb = random.choice((1, TILE, TILE + 1, most_x, random.randint(1, most_x)))
     k0 = random.randrange(1000)
     size, per_word = kind.itemsize, 4 if kind == DataType.INT8 else 1
-    # Elements [k, x]; K may end inside the last word, or go on behind the panel.
+    # Elements [k, x]; K may end inside the last word, or continue beyond the panel.
     count = kb * per_word - random.choice((0, random.randrange(per_word)))
     depth = k0 * per_word + count
     if count == kb * per_word:
@@ -140,8 +140,8 @@ class PanelLoaderTestbench:
         """Begin as after a reset."""
         self.memory: dict[int, list[int]] = {}
         self.panel: LoadedPanel | None = None  # offered
-        self.coming: deque[LoadedPanel] = deque()  # asked for, not complete
-        self.beats: deque[tuple[int, bool]] = deque()  # data to come, and whether it ends a row
+        self.coming: deque[LoadedPanel] = deque()  # requested, not complete
+        self.beats: deque[tuple[int, bool]] = deque()  # expected data, and whether it ends a row
         self.held: deque[LoadedPanel] = deque()  # complete and not freed
         self.loaded = 0
         self.rows = 0  # of memory, complete
@@ -195,7 +195,7 @@ class PanelLoaderTestbench:
         dut.x0_i.value, dut.xb_i.value = panel.x0, panel.xb
 
     def accepted(self, panel: LoadedPanel) -> None:
-        """Memory brings the panel's rows, each from its first byte, with zeros behind its last."""
+        """Bring the panel's rows from memory, each from its first byte, with zeros after its last."""
         self.coming.append(panel)
         for row in panel.rows:
             padded = row + bytes(-len(row) % BUS)
@@ -204,7 +204,7 @@ class PanelLoaderTestbench:
                 self.beats.append((int.from_bytes(padded[at : at + BUS], "little"), at == starts[-1]))
 
     def follow_writes(self) -> None:
-        """Do to the model of the memory what the ports say."""
+        """Apply the writes at the ports to the model of the memory."""
         dut = self.dut
         which, enabled = int(dut.write_o.value), int(dut.write_bytes_o.value)
         if not which:
@@ -223,7 +223,7 @@ class PanelLoaderTestbench:
                 self.memory[address + place * TILE] = merged
 
     def check_rows(self) -> None:
-        """Rows that are said to be complete are in memory."""
+        """Check that rows reported as complete are in memory."""
         if not self.coming:
             return
         panel, said = self.coming[0], int(self.dut.rows_o.value)
@@ -234,13 +234,13 @@ class PanelLoaderTestbench:
             self.compare(panel, said)
 
     def compare(self, panel: LoadedPanel, rows: int) -> None:
-        """Look for the first rows of the panel that comes, or has just come."""
+        """Compare the first rows of the panel that is being loaded, or has just been."""
         half = self.loaded % 2 << ADDRESS_BITS - 1
         for address, words in panel.entries(rows).items():
             assert self.memory.get(half + address) == words, f"entry {address} of {panel}"
 
     def complete(self) -> None:
-        """The oldest panel is all there."""
+        """Check that the oldest panel is complete."""
         panel = self.coming.popleft()
         self.compare(panel, max(panel.words.shape))
         self.held.append(panel)
@@ -257,9 +257,9 @@ class PanelLoaderTestbench:
 
 @cocotb.test()
 async def random_panels(dut: Any) -> None:
-    """Every word is where the consumer looks for it, before it is said to be there."""
+    """Every word is at its place before it is reported as complete."""
     situations = Situations(PanelLoaderSituation)
-    # A beat makes four beats' worth of words at most.
+    # A beat gives at most four beats of words.
     situations.saw(PanelLoaderSituation.TWO, 4 * TILE > 2 * BUS)
     await reset(dut)
     testbench = PanelLoaderTestbench(dut, situations)

@@ -1,4 +1,4 @@
-"""panel_memory: random reads, and writes of one entry or of two neighbours, against a list."""
+"""panel_memory: random reads, and writes of one entry or two neighbours, compared with a list."""
 
 import random
 from enum import Enum
@@ -27,7 +27,7 @@ class PanelMemorySituation(Enum):
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """A write touches its entries and no others, in both banks; a read gives what was there before."""
+    """A write changes its entries and no others, in both banks; a read gives the old content."""
     situations = Situations(PanelMemorySituation)
     await start_clock(dut, "write_i")
 

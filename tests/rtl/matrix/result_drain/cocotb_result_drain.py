@@ -42,7 +42,7 @@ class ResultDrainSituation(Enum):
 
 @dataclass(frozen=True)
 class ResultBlock:
-    """A result block, and its sums: uint32 [mb, nb rounded up to tiles]."""
+    """A result block and its sums: uint32 [mb, nb rounded up to tiles]."""
 
     command: MatrixCommand
     base: int
@@ -54,7 +54,7 @@ class ResultBlock:
     sums: Words
 
     def entries(self) -> Iterator[Words]:
-        """Sums in the order of the ring: for each tile of columns all rows."""
+        """Return the sums in the order of the ring: for each tile of columns all rows."""
         for n in range(0, self.nb, TILE):
             for m in range(self.mb):
                 yield self.sums[m, n : n + TILE]
@@ -64,7 +64,7 @@ class ResultBlock:
         return self.mb == 1 and TILE * self.command.size % BUS == 0
 
     def parts(self) -> Iterator[tuple[Transfer, list[bytes]]]:
-        """The transfers, in order, with the rows that they write."""
+        """Return the transfers, in order, with the rows that they write."""
         size, stride = self.command.size, self.command.dst.row_stride
         width = BLOCK_N if self.one_transfer else TILE
         for n in range(0, self.nb, width):
@@ -87,7 +87,7 @@ class ResultBlock:
 
 
 def draw() -> ResultBlock:
-    """A random block of a random command."""
+    """Draw a block of a random command."""
     mb = random.choice((1, 1, 5, random.randint(1, BLOCK_M)))
     nb = random.choice((1, TILE, random.randint(1, BLOCK_N)))
     m0, n0 = random.choice((0, BLOCK_M)), random.choice((0, BLOCK_N))
@@ -118,22 +118,22 @@ class ResultDrainTestbench:
         self.channel.forget()
         self.blocks: deque[ResultBlock] = deque()
         self.ring: list[Words] = []  # all sums since reset
-        self.coming: deque[Words] = deque()  # that the array has yet to bring
+        self.coming: deque[Words] = deque()  # sums that the array has yet to bring
         self.written = self.read = 0
         self.data: Words | None = None
-        # Of the block at the ports, not yet asked for.
+        # Of the block at the ports, not yet requested.
         self.parts: deque[tuple[Transfer, list[bytes]]] = deque()
-        self.row: deque[tuple[bytes, bool]] = deque()  # beats to come, and whether they end the block
+        self.row: deque[tuple[bytes, bool]] = deque()  # expected beats, and whether they end the block
         self.fresh = True
 
     def add(self) -> None:
-        """Another block behind those that are there."""
+        """Append a block."""
         block = draw()
         self.blocks.append(block)
         self.coming.extend(block.entries())
 
     def begin(self, block: ResultBlock) -> None:
-        """Show a block at the ports."""
+        """Put a block on the ports."""
         dut = self.dut
         dut.command_i.value, dut.base_i.value = block.command.bits(len(dut.command_i)), block.base
         dut.m0_i.value, dut.mb_i.value = block.m0, block.mb
@@ -143,7 +143,7 @@ class ResultDrainTestbench:
         self.count(block)
 
     def count(self, block: ResultBlock) -> None:
-        """Note what a block is."""
+        """Count the situations of a block."""
         command, saw = block.command, self.situations.saw
         plain = not any(command.steps.values())
         saw(ResultDrainSituation.PLAIN, plain and command.kind != DataType.INT8 and command.size == 4)
@@ -202,7 +202,7 @@ class ResultDrainTestbench:
             saw(ResultDrainSituation.FIRST_SUMS, len(self.coming) < behind)
 
     def follow_result(self, *, accept: bool, take: bool) -> bool:
-        """Judge transfers and their data; whether the block ends."""
+        """Judge transfers and their data; return whether the block ends."""
         dut = self.dut
         if dut.desc_valid_o.value:
             assert self.parts, "a transfer too many"
@@ -225,7 +225,7 @@ class ResultDrainTestbench:
 
 @cocotb.test()
 async def random_blocks(dut: Any) -> None:
-    """Every result is written where it belongs, once, in the bits that its command means."""
+    """Every result is written once, at its place, with the bits that its command defines."""
     situations = Situations(ResultDrainSituation)
     await reset(dut)
     testbench = ResultDrainTestbench(dut, situations)

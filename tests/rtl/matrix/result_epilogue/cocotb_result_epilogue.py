@@ -42,7 +42,7 @@ class ResultEpilogueSituation(Enum):
 
 
 def count(situations: Situations, command: MatrixCommand) -> None:
-    """Note what a command asks for."""
+    """Count the situations of a command."""
     for step, asked in command.steps.items():
         situations.saw(ResultEpilogueSituation[step], asked)
     steps = command.steps.values()
@@ -56,7 +56,7 @@ def count(situations: Situations, command: MatrixCommand) -> None:
 
 @cocotb.test()
 async def random_entries(dut: Any) -> None:
-    """Every entry leaves after so many clocks, in the bits that its command means."""
+    """Every entry leaves after a fixed number of clocks, with the bits that its command defines."""
     situations = Situations(ResultEpilogueSituation)
     await reset(dut)
     for _ in situations.rounds(150):
@@ -69,7 +69,7 @@ async def random_entries(dut: Any) -> None:
         pace = random.choice((1.0, 0.5, 0.1))
         streak = 0
         for clock in range(60 + STAGES):
-            # Numbers of scales come out of registers, early in the clock.
+            # Scale indices come from registers, so they are valid early in the clock.
             dut.valid_i.value = valid = int(clock < 60 and random.random() < pace)
             sums, row, tile = draw_words(TILE), random.randrange(ROWS), random.randrange(TILES)
             dut.sums_i.value, dut.row_i.value, dut.tile_i.value = as_number(sums), row, tile

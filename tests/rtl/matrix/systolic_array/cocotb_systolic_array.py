@@ -1,4 +1,4 @@
-"""systolic_array: rows of any kind in any rhythm, weights that change under way, resets."""
+"""systolic_array: rows of any kind at any pace, weights that change in between, resets."""
 
 import random
 from collections import deque
@@ -35,7 +35,7 @@ class SystolicArraySituation(Enum):
 
 @dataclass(frozen=True)
 class Entered:
-    """A row of activations inside: when it entered, its words, the weights [k, n] it uses."""
+    """A row of activations inside: when it entered, its words, and its weights [k, n]."""
 
     clock: int
     words: Words
@@ -43,7 +43,7 @@ class Entered:
     integer: bool
 
     def result(self, above: Words) -> Words:
-        """The sums below the array."""
+        """Return the sums below the array."""
         total = above
         for word, weights in zip(self.words, self.weights, strict=True):
             total = sums(total, products(int(word), weights, integer=self.integer), integer=self.integer)
@@ -52,15 +52,15 @@ class Entered:
 
 @cocotb.test()
 async def random_rows(dut: Any) -> None:
-    """Every row meets the weights of its time; its sums leave when the header says."""
+    """Every row is multiplied by the weights of its time; its sums leave when the header says."""
     situations = Situations(SystolicArraySituation)
     await reset(dut)
-    successor: list[Words] = []  # the set that is written, or was written last
-    taken = True  # it has gone into the array with a row
-    gapless = False  # its rows come one a clock, so that it may be taken with the second
+    successor: list[Words] = []  # the set that is being written, or was written last
+    taken = True  # it has entered the array with a row
+    gapless = False  # its rows come one a clock, so it may be taken with the second
     weights: list[Words] = []
     inside: deque[tuple[Entered, Words]] = deque()  # with the sums that they add to
-    entered: deque[Entered] = deque()  # of them: those whose sums have not come
+    entered: deque[Entered] = deque()  # of them, those whose sums have not come
     pace, writing = 0.5, 0.5
     last_swap, streak = -10, 0
     for clock in situations.rounds(12_000):

@@ -36,7 +36,7 @@ def show(ports: Any, words: Words) -> None:
 
 @cocotb.test()
 async def random_steps(dut: Any) -> None:
-    """Weights change when they are told to, products meet the sums of their clock, nothing else moves."""
+    """Weights change when enabled, products meet the sums of their clock, and nothing else changes."""
     situations = Situations(SystolicRowSituation)
     await start_clock(dut)
     successor: Words | None = None

@@ -1,4 +1,4 @@
-"""tile_buffer: blocks of any height, read straight or turned round, by a writer and a reader of any pace."""
+"""tile_buffer: blocks of any height, read straight or transposed; writer and reader at any pace."""
 
 import random
 from collections import deque
@@ -20,7 +20,7 @@ CONFIGURATIONS = [
 TILE, TAG_BITS, BLOCKS = (parameter(name) for name in ("Tile", "TagBits", "Blocks"))
 EARLY = bool(parameter("Early"))
 TRANSPOSED = 1 << TAG_BITS - 1
-"""A bit of the tag, as the feeders have it."""
+"""The bit of the tag that the feeders use."""
 
 
 class TileBufferSituation(Enum):
@@ -53,7 +53,7 @@ class BufferedBlock:
         return bool(self.tag & TRANSPOSED)
 
     def line(self, index: int) -> tuple[int, int]:
-        """Row or column `index`, and a mask of what of it was written."""
+        """Return row or column `index`, and a mask of its written parts."""
         if not self.turned:
             return self.rows[index], (1 << 32 * TILE) - 1
         words = [row >> 32 * index & 0xFFFF_FFFF for row in self.rows]
@@ -62,7 +62,7 @@ class BufferedBlock:
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """Blocks come out in order, whole, and not before their time; the buffer says what it holds."""
+    """Blocks come out in order, complete and not too early; the buffer reports what it holds."""
     situations = Situations(TileBufferSituation)
     await reset(dut)
     blocks: deque[BufferedBlock] = deque()
@@ -114,7 +114,7 @@ async def random_traffic(dut: Any) -> None:
             situations.saw(TileBufferSituation.ABORT, blocks)
             blocks.clear()
             index = 0
-            # Whoever writes is aborted, too.
+            # The writer is aborted too.
             may_write = False
             dut.write_i.value = dut.next_i.value = 0
             await RisingEdge(dut.clk_i)

@@ -1,4 +1,4 @@
-"""weight_feeder: random panels, a loader and an array of any pace, aborts."""
+"""weight_feeder: random panels, a loader and an array at any pace, aborts."""
 
 import random
 from collections import deque
@@ -35,7 +35,7 @@ class WeightFeederSituation(Enum):
 
 @dataclass(frozen=True)
 class WeightPanel(Panel):
-    """A panel of weights, and what decides the order of its blocks."""
+    """A panel of weights, and the direction in which its blocks are walked."""
 
     mb: int
     last_k: bool
@@ -47,14 +47,14 @@ class WeightPanel(Panel):
 
 @dataclass(frozen=True)
 class WeightRow:
-    """What the array gets in a clock: the row of the block, and its words of the columns in use."""
+    """What the array gets in a clock: the row of the block, and its words in the used columns."""
 
     row: int
     words: list[int]
 
 
 def rows_of(panel: WeightPanel) -> Iterator[WeightRow]:
-    """All rows of all blocks."""
+    """Return all rows of all blocks."""
     for k, n in tiles(panel.kb, panel.xb, n_outer=panel.n_outer):
         count = min(TILE, panel.xb - n)
         for row in range(TILE):
@@ -63,7 +63,7 @@ def rows_of(panel: WeightPanel) -> Iterator[WeightRow]:
 
 
 def draw() -> WeightPanel:
-    """A random panel that fits."""
+    """Draw a panel that fits."""
     wide = random.random() < 0.4
     kb, nb = draw_size(TILE * K_TILES // (2 if wide else 1)), draw_size(BLOCK_X * (2 if wide else 1))
     mb = random.choice((1, MANY_ROWS - 1, MANY_ROWS, 32))
@@ -72,7 +72,7 @@ def draw() -> WeightPanel:
 
 @cocotb.test()
 async def random_panels(dut: Any) -> None:
-    """Every block reaches the array in the one order, each row once, when the array has room for it."""
+    """Every block reaches the array in order, each row once, when the array has room for it."""
     situations = Situations(WeightFeederSituation)
     await reset(dut)
     memory: PanelMemory[WeightPanel] = PanelMemory(dut)

@@ -16,7 +16,7 @@ SPACE = 1 << 15
 
 
 async def collect(dut: Any, count: int, chance: float) -> list[int]:
-    """Take bursts until they hold `count` beats: the addresses of these."""
+    """Take bursts until they hold `count` beats; return the addresses of the beats."""
     beats: list[int] = []
     while len(beats) < count:
         dut.burst_ready_i.value = int(random.random() < chance)
@@ -30,7 +30,7 @@ async def collect(dut: Any, count: int, chance: float) -> list[int]:
 
 
 async def check(dut: Any, transfer: Transfer) -> None:
-    """Hand a transfer over: its beats come, and nothing behind them."""
+    """Submit a transfer; its beats must come, and nothing after them."""
     await submit(dut, transfer)
     expected = beats_of(transfer, BUS)
     taken = await with_timeout(
@@ -51,7 +51,7 @@ async def random_transfers(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort ends a transfer at once; the next one is not disturbed."""
+    """An abort ends a transfer at once; the next one works."""
     await reset(dut)
     for _ in range(30):
         await submit(dut, Transfer(random.randrange(100), 1000, 4, 1024))

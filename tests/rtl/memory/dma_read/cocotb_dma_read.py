@@ -1,4 +1,4 @@
-"""dma_read: random transfers from a memory that stalls, errs and is slow; aborts."""
+"""dma_read: random transfers from a memory with stalls, errors and latency; aborts."""
 
 import random
 from collections import deque
@@ -19,10 +19,10 @@ OKAY, SLVERR = 0, 2
 
 
 class ReadMemory:
-    """Serves the read channel: bursts are accepted and beats come each with a chance in a clock.
+    """Serves the read channel: it accepts bursts and gives beats with a chance in each clock.
 
-    Attributes: bad (beats that are answered with an error), refused (starts of the bursts in which that
-    happened, a beat each), reported (what the channel said of them), requested (beats).
+    Attributes: bad (beats that are answered with an error), refused (start of the burst, for each such beat),
+    reported (by the channel), requested (beats).
     """
 
     def __init__(self, dut: Any) -> None:
@@ -66,7 +66,7 @@ async def begin(dut: Any) -> ReadMemory:
 
 
 def dense_beats(memory: ReadMemory, transfer: Transfer) -> list[tuple[int, int]]:
-    """Each row as beats from bit 0 on, the last one filled up with zeros; and whether it is the last one."""
+    """Return each row as beats from bit 0 on, the last one padded with zeros, with a mark of the last."""
     beats = []
     for start in transfer.row_starts():
         row = bytes_as_beats(memory.data[start : start + transfer.row_bytes], BUS)
@@ -75,7 +75,7 @@ def dense_beats(memory: ReadMemory, transfer: Transfer) -> list[tuple[int, int]]
 
 
 async def check(dut: Any, memory: ReadMemory, transfers: list[Transfer]) -> None:
-    """Hand transfers over as fast as the channel takes them: their data comes, and then it is idle."""
+    """Submit transfers as fast as the channel takes them; their data must come, and then it is idle."""
     expected = [beat for transfer in transfers for beat in dense_beats(memory, transfer)]
     memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
     submitting = cocotb.start_soon(submit_all(dut, transfers))
@@ -91,7 +91,7 @@ async def check(dut: Any, memory: ReadMemory, transfers: list[Transfer]) -> None
 
 @cocotb.test()
 async def random_transfers(dut: Any) -> None:
-    """Rows of every alignment, with and without gaps, across pages, one transfer behind another."""
+    """Rows of every alignment, with and without gaps, across pages, one transfer after another."""
     memory = await begin(dut)
     for _ in range(40):
         await check(dut, memory, [draw(SPACE, BUS) for _ in range(random.randint(1, 5))])
@@ -111,9 +111,9 @@ async def errors(dut: Any) -> None:
 
 @cocotb.test()
 async def room(dut: Any) -> None:
-    """While nobody takes the data, no more is asked for than the buffer holds; then all of it comes.
+    """While nobody takes the data, the channel requests no more than its buffer holds; then all data comes.
 
-    A short row ahead of the long one lets the last burst begin with any number of places taken.
+    A short row before the long one lets the last burst begin at any fill level.
     """
     memory = await begin(dut)
     for short in range(6):
@@ -121,7 +121,7 @@ async def room(dut: Any) -> None:
         memory.requested = 0
         await submit_all(dut, transfers)
         await ClockCycles(dut.clk_i, 8 * BUFFER_BEATS)
-        assert BUFFER_BEATS // 2 <= memory.requested <= BUFFER_BEATS + 2  # what is being aligned has left it
+        assert BUFFER_BEATS // 2 <= memory.requested <= BUFFER_BEATS + 2  # beats in alignment have left it
         expected = [beat for transfer in transfers for beat in dense_beats(memory, transfer)]
         taking = take(dut, "data_valid_o", "data_ready_i", ("data_o", "data_row_last_o"), len(expected), 1.0)
         assert await with_timeout(cocotb.start_soon(taking), 1, "ms") == expected
@@ -129,7 +129,7 @@ async def room(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort at any moment: what is on its way is swallowed, the channel becomes idle and works on."""
+    """An abort at any moment: data on its way is dropped, the channel becomes idle and goes on working."""
     memory = await begin(dut)
     for _ in range(40):
         memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)

@@ -1,4 +1,4 @@
-"""dma_write: random transfers to a memory that stalls, errs and is slow; aborts."""
+"""dma_write: random transfers to a memory with stalls, errors and latency; aborts."""
 
 import random
 from collections import deque
@@ -18,11 +18,10 @@ OKAY, SLVERR = 0, 2
 
 
 class WriteMemory:
-    """Serves the write channels: bursts and beats are accepted, and responses come, each with a chance in a
-    clock.
+    """Serves the write channels: it accepts bursts and beats and gives responses with a chance in each clock.
 
-    Attributes: data (its bytes), touched (those that were written), failing (the chance that a burst is
-    refused), refused (starts of such bursts), reported (what the channel said of them).
+    Attributes: data (its bytes), touched (the written ones), failing (the chance that a burst is refused),
+    refused (starts of such bursts), reported (by the channel).
     """
 
     def __init__(self, dut: Any) -> None:
@@ -40,7 +39,7 @@ class WriteMemory:
 
     @property
     def quiet(self) -> bool:
-        """Whether every burst has been answered."""
+        """Return whether every burst has been answered."""
         return not self._bursts and not self._written
 
     async def _run(self) -> None:
@@ -92,12 +91,12 @@ async def begin(dut: Any) -> WriteMemory:
 
 
 def places(transfer: Transfer) -> set[int]:
-    """The bytes of a transfer."""
+    """Return the addresses of a transfer's bytes."""
     return {start + i for start in transfer.row_starts() for i in range(transfer.row_bytes)}
 
 
 async def check(dut: Any, memory: WriteMemory, transfers: list[Transfer]) -> None:
-    """Write random rows: they are in memory when the channel is idle, and nothing else was touched."""
+    """Write random rows; when the channel is idle they are in memory, and nothing else has changed."""
     expected, beats, touched = bytearray(memory.data), [], set()
     for transfer in transfers:
         touched |= places(transfer)
@@ -121,7 +120,7 @@ async def check(dut: Any, memory: WriteMemory, transfers: list[Transfer]) -> Non
 
 @cocotb.test()
 async def random_transfers(dut: Any) -> None:
-    """Rows of every alignment, with and without gaps, across pages, one transfer behind another."""
+    """Rows of every alignment, with and without gaps, across pages, one transfer after another."""
     memory = await begin(dut)
     for _ in range(40):
         await check(dut, memory, [draw(SPACE, BUS) for _ in range(random.randint(1, 5))])
@@ -141,7 +140,7 @@ async def errors(dut: Any) -> None:
 
 @cocotb.test()
 async def whole_data_first(dut: Any) -> None:
-    """A burst whose data is not all there is not issued."""
+    """A burst is issued only when all its data is there."""
     memory = await begin(dut)
     await submit(dut, Transfer(0, 16 * BUS, 1, 0))
     await offer(dut, "data_valid_i", "data_ready_o", "data_i", list(range(15)), 1.0)
@@ -156,8 +155,8 @@ async def whole_data_first(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort at any moment: bursts under way are completed, the channel becomes idle and works on; nothing
-    outside the transfer is touched."""
+    """An abort at any moment: bursts under way are completed, the channel becomes idle and goes on working;
+    nothing outside the transfer changes."""
     memory = await begin(dut)
     for _ in range(40):
         memory.accepting, memory.taking, memory.answering = (random.choice(CHANCES) for _ in range(3))

@@ -1,4 +1,4 @@
-"""host_read_buffer: random bursts, a memory and a host of any pace, resets."""
+"""host_read_buffer: random bursts, a memory and a host at any pace, resets."""
 
 import random
 from collections import deque
@@ -42,12 +42,12 @@ class HostReadBufferTestbench:
         """Begin as after a reset."""
         self.addresses.withdraw()
         self.claimed = 0  # beats of the bursts under way that the host has not taken
-        # Beats that memory has to bring: whether they are the last of their burst.
+        # Beats that memory must bring, with whether they are the last of their burst.
         self.asked: deque[bool] = deque()
         self.beats: deque[tuple[int, ...]] = deque()  # that the host has not taken
 
     async def clock(self) -> None:
-        """One clock: choose inputs, then judge what the buffer did."""
+        """Do one clock: choose inputs, then judge the buffer."""
         dut = self.dut
         self.addresses.drive()
         self.data.drive()
@@ -103,7 +103,8 @@ class HostReadBufferTestbench:
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """Data passes in order, an address goes on exactly when all its data has room, whichever side waits."""
+    """Data passes in order, and an address is forwarded exactly when all its data has room, whichever side
+    waits."""
     situations = Situations(HostReadBufferSituation)
     await reset(dut)
     testbench = HostReadBufferTestbench(dut, situations)

@@ -1,4 +1,4 @@
-"""host_write_buffer: random bursts, data ahead of and behind addresses, every side stalling, resets."""
+"""host_write_buffer: random bursts, data before and after addresses, every side stalling, resets."""
 
 import random
 from collections import deque
@@ -47,18 +47,18 @@ class HostWriteBufferTestbench:
         """Begin as after a reset."""
         self.addresses.withdraw()
         self.data.withdraw()
-        self.inside: deque[int] = deque()  # addresses that have not gone on
-        self.beats: deque[int] = deque()  # data that has not gone on
-        # Lengths of the bursts whose address has gone on and whose data has not.
+        self.inside: deque[int] = deque()  # addresses not yet forwarded
+        self.beats: deque[int] = deque()  # data not yet forwarded
+        # Lengths of the bursts whose address is forwarded and whose data is not.
         self.owed: deque[int] = deque()
-        self.lengths: deque[int] = deque()  # of the bursts whose address has not gone on
-        self.whole = 0  # bursts whose data is here and whose address has not gone on
+        self.lengths: deque[int] = deque()  # of the bursts whose address is not forwarded
+        self.whole = 0  # bursts whose data is here and whose address is not forwarded
         self.unanswered = 0
         self.answers: deque[tuple[int, int]] = deque()  # that the host has not taken
-        self.expected = 0  # responses that the host has yet to take, of all bursts taken in
+        self.expected = 0  # responses that the host has yet to take, of all accepted bursts
 
     def burst(self) -> None:
-        """Let the host start a burst, unless the window holds it back."""
+        """Let the host start a burst, unless the window must wait."""
         if self.expected == MAX_OUTSTANDING:
             return
         self.expected += 1
@@ -70,7 +70,7 @@ class HostWriteBufferTestbench:
         self.data.values.extend(random.getrandbits(width) << 1 | (i == length - 1) for i in range(length))
 
     async def clock(self) -> None:
-        """One clock: choose inputs, then judge what the buffer did."""
+        """Do one clock: choose inputs, then judge the buffer."""
         dut = self.dut
         self.addresses.drive()
         self.data.drive()
@@ -106,7 +106,7 @@ class HostWriteBufferTestbench:
             self.answers.append(given)
 
     def _look(self) -> None:
-        """Compare what the ports say in this clock."""
+        """Compare the outputs of this clock."""
         dut, situations = self.dut, self.situations
         assert bool(dut.awvalid_o.value) == bool(self.inside and self.whole)
         assert bool(dut.awready_o.value) == (len(self.inside) < MAX_OUTSTANDING)
@@ -146,7 +146,7 @@ class HostWriteBufferTestbench:
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """Bursts pass whole, in order and with their data at hand, whichever side waits."""
+    """Bursts pass completely, in order and with their data at hand, whichever side waits."""
     situations = Situations(HostWriteBufferSituation)
     await reset(dut)
     testbench = HostWriteBufferTestbench(dut, situations)

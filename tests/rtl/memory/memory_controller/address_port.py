@@ -1,4 +1,4 @@
-"""An address channel of m_axi, and the host's that leads to it: whose turn it is, and what may be said."""
+"""An address channel of m_axi and the host's channel behind it: turns, and legal addresses."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +21,8 @@ class Address:
 class AddressPort:
     """Judges one address channel, clock by clock.
 
-    Attributes: new (what is offered since this clock), taken (what memory took at this clock edge),
-    overtaken_by (clients that came before the host's oldest wish), waited (clocks that an address has waited
+    Attributes: new (the address first offered in this clock), taken (by memory at this clock edge),
+    overtaken_by (clients served before the host's oldest request), waited (clocks that an address has waited
     for memory).
     """
 
@@ -46,7 +46,7 @@ class AddressPort:
         self.waited = 0
         self._kept: int | None = None
         self._from_host: int | None = None
-        self._due = False  # the host asked, and the port was free
+        self._due = False  # the host requested, and the port was free
         self._asked = False
         self._own_prot = 0
 
@@ -72,7 +72,7 @@ class AddressPort:
         self._own_prot = int(self._prot.value)
 
     def expect(self, room: bool) -> None:
-        """Say whether one more burst may go out: if so, a host that asks is not left waiting for nothing."""
+        """Set whether one more burst may go out; if so, a requesting host must not wait without a reason."""
         self._due = self._due and room
 
     def _channels_own(self, value: int) -> Address:
@@ -98,5 +98,5 @@ class AddressPort:
 
 
 def address_of(value: int) -> Address:
-    """The fields of an address channel's value that name a burst."""
+    """Return the fields of a burst in the value of an address channel."""
     return Address(value >> 52, value >> 16 & 0xFFFF_FFFF, (value >> 8 & 0xFF) + 1)

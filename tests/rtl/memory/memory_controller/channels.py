@@ -1,4 +1,4 @@
-"""The DMA channels' clients, each with a model of what its channel owes: bursts, data, responses."""
+"""The clients of the DMA channels, each with a model of its channel's bursts, data and responses."""
 
 import random
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ HIGHEST = (1 << 32) // PAGE - SPACE // PAGE
 
 
 def transfer_anywhere(bus: int) -> Transfer:
-    """A random transfer somewhere in all of memory."""
+    """Draw a transfer anywhere in memory."""
     near = draw(SPACE, bus)
     page = random.choice((0, HIGHEST, random.randint(0, HIGHEST)))
     return Transfer(near.addr + page * PAGE, near.row_bytes, near.rows, near.stride)
@@ -22,7 +22,7 @@ def transfer_anywhere(bus: int) -> Transfer:
 
 @dataclass
 class Asked:
-    """A burst under way. Attributes: dropped (nobody wants its data any more)."""
+    """A burst under way. Attributes: dropped (its data is no longer needed)."""
 
     start: int
     left: int
@@ -31,7 +31,7 @@ class Asked:
 
 @dataclass
 class ReadRow:
-    """A row of a read: what memory has brought of it, and the beats that it made for the client."""
+    """A row of a read: its data so far, and the beats for the client."""
 
     offset: int
     row_bytes: int
@@ -41,10 +41,10 @@ class ReadRow:
 
 
 class Client(ABC):
-    """What reads and writes have in common: the transfers that are handed over.
+    """Base of both kinds of clients: it offers transfers.
 
     Attributes: asking (the chance that a transfer is offered in a clock), moving (the chance that data is
-    taken, or given), offered (the transfer that is).
+    taken, or given), offered (the offered transfer).
     """
 
     def __init__(self, dut: Any, index: int, bus: int, prefix: str) -> None:
@@ -54,7 +54,7 @@ class Client(ABC):
         self._desc = getattr(dut, f"{prefix}_desc_i")[index]
 
     def offer(self) -> bool:
-        """Choose whether a transfer is there; it stays until it is taken."""
+        """Choose whether a transfer is offered; it stays until it is taken."""
         if self.offered is None:
             if random.random() < self.asking:
                 self.prepare(transfer_anywhere(self.bus))
@@ -73,7 +73,7 @@ class Client(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Forget what an abort drops."""
+        """Drop what an abort drops."""
 
     @property
     @abstractmethod
@@ -116,11 +116,11 @@ class ReadClient(Client):
 
     @property
     def held(self) -> int:
-        """Beats that were asked for and that the client has not taken, as far as it will get them."""
+        """Return the requested beats that the client will still get."""
         return sum(burst.left for burst in self.under_way if not burst.dropped) + len(self.owed)
 
     def accept(self) -> bool:
-        """The channel has taken the transfer that was offered; whether its rows are read as one."""
+        """Accept the offered transfer; return whether its rows are read as one."""
         transfer = self.offered
         assert transfer is not None
         self.offered = None
@@ -134,19 +134,19 @@ class ReadClient(Client):
         return one.rows < transfer.rows
 
     def asked(self, start: int, beats: int) -> None:
-        """The channel asks for a burst."""
+        """Judge the burst that the channel requests."""
         assert self.to_ask, f"read channel {self.index} asks for 0x{start:x} and has nothing to read"
         assert (start, beats) == self.to_ask.popleft(), f"read channel {self.index}: not the next burst"
         self.under_way.append(Asked(start, beats, self.aborted))
 
     def settle_abort(self, aborting: bool) -> None:
-        """What was asked for in the clock of an abort was the last."""
+        """End an abort: the request in its clock was the last one."""
         if self.aborted:
             self.to_ask.clear()
         self.aborted = aborting
 
     def shown(self, data: int, last: bool) -> bool:
-        """The channel offers a beat; whether the client takes it."""
+        """Judge the beat that the channel offers; return whether the client takes it."""
         assert self.owed, f"read channel {self.index} gives data that memory has not brought"
         assert (data, last) == self.owed[0], f"read channel {self.index}: not the next beat"
         if self.ready:
@@ -154,7 +154,7 @@ class ReadClient(Client):
         return self.ready
 
     def bring(self, beat: Beat) -> int:
-        """Memory has answered; the start of the burst."""
+        """Memory has answered: return the start of the burst."""
         burst = self.under_way[0]
         burst.left -= 1
         assert beat.last == (burst.left == 0)
@@ -178,7 +178,7 @@ class ReadClient(Client):
             self.rows.popleft()
 
     def abort(self) -> None:
-        """Forget all but what memory has yet to bring."""
+        """Drop everything except data that memory has yet to bring."""
         self.offered = None
         self.rows.clear()
         self.owed.clear()
@@ -212,8 +212,8 @@ class WriteClient(Client):
         self.offered = None
         self.valid = False
         self.given = 0  # beats that the channel has taken
-        self._prepared = 0  # beats that there ever were to take
-        self._bursts: list[WriteBurst] = []  # of the transfer that is offered
+        self._prepared = 0  # all beats that there have been to take
+        self._bursts: list[WriteBurst] = []  # of the offered transfer
         self._beats: deque[int] = deque()  # to be given
         self.to_issue: deque[WriteBurst] = deque()
         self.under_way: deque[int] = deque()  # starts of bursts without a response
@@ -225,11 +225,11 @@ class WriteClient(Client):
 
     @property
     def waits(self) -> bool:
-        """Whether a burst cannot be issued because its data does not come."""
+        """Return whether a burst cannot be issued because its data does not come."""
         return bool(self.to_issue) and self.given < self.to_issue[0].needs
 
     def prepare(self, transfer: Transfer) -> None:
-        """Offer a transfer; draw its data, and what must come of it."""
+        """Offer a transfer; draw its data and derive the expected bursts."""
         super().prepare(transfer)
         bus = self.bus
         self._bursts = []
@@ -244,14 +244,14 @@ class WriteClient(Client):
             self._prepared += len(padded) // bus
 
     def offer_data(self) -> bool:
-        """Choose whether data is there; it stays until it is taken."""
+        """Choose whether data is offered; it stays until it is taken."""
         if not self.valid:
             self.valid = bool(self._beats) and random.random() < self.moving
             self._data.value = self._beats[0] if self.valid else random.getrandbits(8 * self.bus)
         return self.valid
 
     def accept(self) -> None:
-        """The channel has taken the transfer that was offered."""
+        """Accept the offered transfer."""
         self.offered = None
         self.to_issue += self._bursts
         self._bursts = []
@@ -263,7 +263,7 @@ class WriteClient(Client):
         self.valid = False
 
     def issue(self, start: int, beats: int) -> WriteBurst:
-        """The channel has issued a burst: what it must write."""
+        """The channel has issued a burst: return its expected data."""
         assert self.to_issue, f"write channel {self.index} writes at 0x{start:x} and has nothing to write"
         burst = self.to_issue.popleft()
         assert (start, beats) == (burst.start, len(burst.beats)), (
@@ -274,11 +274,11 @@ class WriteClient(Client):
         return burst
 
     def answered(self) -> int:
-        """Memory has answered; the start of the burst."""
+        """Memory has answered: return the start of the burst."""
         return self.under_way.popleft()
 
     def abort(self) -> None:
-        """Forget all that no burst has been issued for."""
+        """Drop everything for which no burst has been issued."""
         self.offered = None
         self.valid = False
         self._beats.clear()
@@ -287,7 +287,7 @@ class WriteClient(Client):
 
 
 def beat_of(row: bytes, start: int, place: int, bus: int) -> tuple[int, int]:
-    """Strobes and data of the beat at `place` of a row that begins at `start`."""
+    """Return strobes and data of the beat at `place` of a row that begins at `start`."""
     first, end = max(start, place), min(start + len(row), place + bus)
     strobes = (1 << end - place) - (1 << first - place)
     return strobes, int.from_bytes(row[first - start : end - start], "little") << 8 * (first - place)

@@ -1,4 +1,4 @@
-"""memory_controller: all clients at once, a memory that stalls, reorders and errs, aborts and resets."""
+"""memory_controller: all clients at once, a memory with stalls, reordering and errors, aborts and resets."""
 
 import random
 from collections import deque
@@ -24,11 +24,11 @@ WRITES_AHEAD = parameter("WritesAhead")
 COMMAND, MATRIX_READS, READS, WRITES = 0, range(1, 4), 8, 2
 ROOM = {COMMAND: 32}
 OTHERS_ROOM = 128
-"""Beats that a read channel may have asked for and not given."""
+"""Beats that a read channel may have requested and not yet given."""
 ON_THEIR_WAY = 2
-"""Beats that are being aligned, and have left the room."""
+"""Beats in alignment, which have left the buffer."""
 SETTLING = 4
-"""Clocks after the end of all work in which a channel may not yet say that it is idle."""
+"""Clocks after the end of all work within which a channel must report that it is idle."""
 ROUNDS = 15
 DRAIN = 60_000
 """Clocks in which all work must end when nobody stalls any more."""
@@ -107,17 +107,17 @@ class MemoryControllerTestbench:
             part.forget()
         self.dram.forget()
         self.host.forget()
-        self.order: deque[tuple[int, deque[tuple[int, int]]]] = deque()  # whose data is to come, and which
-        self.w_expected: tuple[int, int] | None = None  # what W must show: mask and value
+        self.order: deque[tuple[int, deque[tuple[int, int]]]] = deque()  # owner and number
+        self.w_expected: tuple[int, int] | None = None  # expected value of W, with its mask
         self.w_waited = 0
-        self.room = True  # for one more address ahead of its data
+        self.room = True  # room for one more address ahead of its data
         self.idle = True
         self.settled = [0] * (1 + WRITES)
         self.served: set[tuple[str, int]] = set()
         self.aborting = False
 
     async def reset(self) -> None:
-        """Reset, with whatever is under way."""
+        """Reset with anything under way."""
         dut = self.dut
         dut.rst_ni.value = 0
         self.forget()
@@ -145,7 +145,7 @@ class MemoryControllerTestbench:
                 client.abort()
 
     def vary(self) -> None:
-        """Give every side a pace of its own, and most of them work."""
+        """Draw a pace for every side; most of them work."""
         dram, host = self.dram, self.host
         all_at_work = random.random() < 0.4
         paces = CHANCES if all_at_work else (*CHANCES, 1.0, 0.02)
@@ -161,7 +161,7 @@ class MemoryControllerTestbench:
         self.served.clear()
 
     async def drain(self, stuck: Sequence[Client]) -> None:
-        """End all work; first that of all but these clients, which move no data."""
+        """End all work, first that of all clients except these, which move no data."""
         dram, host = self.dram, self.host
         dram.accept_ar = dram.give_r = dram.accept_aw = dram.accept_w = dram.give_b = 1.0
         host.reading = host.writing = 0.0
@@ -186,14 +186,14 @@ class MemoryControllerTestbench:
         raise AssertionError("work does not end although nobody stalls")
 
     async def abort(self) -> None:
-        """Abort until the channels say that they are idle."""
+        """Abort until the channels report that they are idle."""
         situations = self.situations
         situations.saw(MemoryControllerSituation.ABORT_READ, any(client.under_way for client in self.reads))
         situations.saw(MemoryControllerSituation.ABORT_WRITE, any(owner != HOST for owner, _ in self.order))
         situations.saw(MemoryControllerSituation.ABORT_HOST, self.host.unread and self.host.unanswered)
         for client in self.clients:
             client.asking = 0.0
-        # All that is under way at the slowest pace would outlast DRAIN.
+        # Work under way at the slowest pace would take longer than DRAIN.
         for pace in ("accept_ar", "give_r", "accept_aw", "accept_w", "give_b"):
             setattr(self.dram, pace, max(getattr(self.dram, pace), 0.2))
         for _ in range(DRAIN):
@@ -254,7 +254,7 @@ class MemoryControllerTestbench:
                 situations.saw(MemoryControllerSituation.ODD_HOST, port.taken >> 3 & 0x1F != odd)
 
     def _issued(self) -> None:
-        """An address for writes is new: its data follows that of the ones before."""
+        """A write address is new: its data follows that of earlier ones."""
         new = self.aw.new
         assert new is not None
         assert new.client <= WRITES
@@ -289,7 +289,7 @@ class MemoryControllerTestbench:
         return taken and last
 
     def _next_beat(self) -> tuple[int, int]:
-        """The beat of write data that the next clock must show."""
+        """Return the beat of write data that the next clock must show."""
         owner, beats = self.order[0]
         strobes, data = beats.popleft()
         last = not beats
@@ -358,7 +358,7 @@ class MemoryControllerTestbench:
         self._errors(errors, fetch_error)
 
     def _errors(self, errors: dict[Owner, set[tuple[bool, int]]], fetch_error: int | None) -> None:
-        """Compare what is said of errors. Of two of one owner in a clock, either may be named."""
+        """Compare reported errors. Of two errors of one owner in a clock, either may be reported."""
         dut, situations = self.dut, self.situations
         assert bool(dut.fetch_error_o.value) == (fetch_error is not None)
         if fetch_error is not None:
@@ -397,7 +397,7 @@ class MemoryControllerTestbench:
                 writer.accept()
 
     def _idle(self) -> None:
-        """Compare what is said to be idle: at once when work comes, and soon after its end."""
+        """Compare the idle outputs: low at once when work comes, high soon after its end."""
         dut = self.dut
         write_idle = int(dut.write_idle_o.value)
         busy = [any(client.busy for client in self.clients), *(w.busy for w in self.writes)]
@@ -410,12 +410,12 @@ class MemoryControllerTestbench:
 
 
 def bits(values: Iterable[object]) -> int:
-    """Truth values as a number, the first one the lowest bit."""
+    """Return truth values as a number, the first one the lowest bit."""
     return sum(bool(value) << i for i, value in enumerate(values))
 
 
 def read_owner(client: ReadClient) -> Owner:
-    """Whose an error of a channel is, other than the command channel."""
+    """Return the owner of an error of a channel other than the command channel."""
     if client.index not in MATRIX_READS:
         return Owner.VECTOR
     return Owner.NEXT if client.next else Owner.MATRIX
@@ -423,7 +423,7 @@ def read_owner(client: ReadClient) -> Owner:
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """Every byte is read and written for the client that it belongs to, and in its order, whoever waits."""
+    """Every byte is read or written for its own client, in order, whoever waits."""
     situations = Situations(MemoryControllerSituation)
     dut.rst_ni.value = 0
     await start_clock(dut, *INPUTS)

@@ -1,4 +1,5 @@
-"""The memory behind the controller: it answers each ID in order and different ones in any, at any pace."""
+"""The memory behind the controller: it answers each ID in order and different IDs in any order, at any
+pace."""
 
 import random
 from collections import deque
@@ -10,7 +11,7 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 
 
 class AnswerOrder(Enum):
-    """In which order bursts are answered."""
+    """The order in which bursts are answered."""
 
     OLDEST_FIRST = "as they came"
     ANY_BURST = "bursts of different IDs in any order"
@@ -19,7 +20,7 @@ class AnswerOrder(Enum):
 
 @dataclass
 class Read:
-    """A burst whose data is to come."""
+    """A burst whose data has yet to come."""
 
     axi_id: int
     left: int
@@ -51,7 +52,7 @@ class WriteResponse:
 
 
 class BurstMemory:
-    """Both directions of m_axi. What a read brings is random: no two clients can be taken for each other.
+    """Both directions of m_axi. Read data is random, so data of one client in another's place is noticed.
 
     Attributes: accept_ar, give_r, accept_aw, accept_w, give_b (chances in a clock), failing (the chance of an
     error response), order, beat and answer (given in the clock just passed).
@@ -81,7 +82,7 @@ class BurstMemory:
 
     @property
     def early(self) -> bool:
-        """Whether a whole burst of data is here before its address."""
+        """Return whether a whole burst of data is here before its address."""
         return self._ends > 0
 
     def drive(self) -> None:
@@ -98,7 +99,7 @@ class BurstMemory:
         dut.m_axi_b.value = as_b(self.answer) if self.answer else random.getrandbits(10)
 
     def follow(self, read: int | None, write: int | None, last: bool) -> None:
-        """Take what the device handed over at the clock edge just passed.
+        """Take what the device transferred at the last clock edge.
 
         Args:
             read, write: an address channel's value.
@@ -147,10 +148,10 @@ class BurstMemory:
 
 
 def as_r(beat: Beat, bus: int) -> int:
-    """The value of the read data channel."""
+    """Return the value of the read data channel."""
     return ((beat.axi_id << 8 * bus | beat.data) << 2 | beat.response) << 1 | beat.last
 
 
 def as_b(answer: WriteResponse) -> int:
-    """The value of the response channel."""
+    """Return the value of the response channel."""
     return answer.axi_id << 2 | answer.response

@@ -11,7 +11,7 @@ IDS, OUTSTANDING = 16, 16
 
 
 def draw_request(bus: int) -> tuple[Burst, int]:
-    """A burst, and the value of an address channel without its upper bits of ID."""
+    """Draw a burst; return it with the value of its address channel, without the upper bits of the ID."""
     burst = draw(random.randrange(1 << 20) * PAGE, bus, IDS)
     word = burst.axi_id << 32 | burst.address
     for value, width in ((burst.length - 1, 8), (burst.size, 3), (burst.kind, 2), (random.getrandbits(3), 3)):
@@ -22,7 +22,7 @@ def draw_request(bus: int) -> tuple[Burst, int]:
 class HostTraffic:
     """Reads and writes of the host.
 
-    Attributes: reading, writing (the chance that one more begins in a clock), reads, writes (the address
+    Attributes: reading, writing (the chance that another begins in a clock), reads, writes (the address
     channels), data (of the writes), granted (lengths of the bursts whose address was taken and whose data was
     not), unread, unanswered (bursts).
     """
@@ -66,14 +66,14 @@ class HostTraffic:
                 self.data.append((data << bus | strobes) << 1 | (beat == burst.length - 1))
         self.reads.drive()
         self.writes.drive()
-        # Before its address was taken, data may be there or not.
+        # Before its address is taken, data may or may not be there.
         if not self.offering:
             self.offering = bool(self.owed or (self.data and random.random() < 0.5))
         dut.host_wvalid_i.value = int(self.offering)
         dut.host_w_i.value = self.data[0] if self.offering else random.getrandbits(9 * bus + 1)
 
     def address_taken(self) -> None:
-        """A write's data is owed from now on."""
+        """Note that a write's data is owed from now on."""
         self.owed += self.lengths.popleft()
 
     def give(self) -> int:

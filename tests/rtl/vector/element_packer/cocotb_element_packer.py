@@ -1,4 +1,4 @@
-"""element_packer: random segments in beats, against the words that programs must see."""
+"""element_packer: random segments in beats, compared with the words that programs must see."""
 
 import random
 from typing import Any
@@ -19,8 +19,8 @@ SIZES = (4, 2, 1)
 
 
 def as_words(values: np.ndarray, length: int) -> list[tuple[int, bool]]:
-    """Elements in segments of `length` as words of all lanes, the last one of each filled up with zeros; and
-    whether it is the last one."""
+    """Return elements in segments of `length` as words of all lanes, the last one of each padded with zeros,
+    with a mark of the last."""
     words = []
     for segment in values.astype(np.int32).reshape(-1, length):
         filled = np.zeros(-(-length // LANES) * LANES, np.int32)
@@ -31,17 +31,17 @@ def as_words(values: np.ndarray, length: int) -> list[tuple[int, bool]]:
 
 
 async def feed(dut: Any, beats: list[int], chance: float) -> None:
-    """Offer beats, each with a chance of being there in a clock."""
+    """Offer beats, each with a chance in a clock."""
     await offer(dut, "beat_valid_i", "beat_ready_o", "beat_i", beats, chance)
 
 
 async def drain(dut: Any, count: int, chance: float) -> list[tuple[int, ...]]:
-    """Take words and their marks, each with a chance of there being room in a clock."""
+    """Take words and their marks, each with a chance of room in a clock."""
     return await take(dut, "word_valid_o", "word_ready_i", ("word_o", "word_last_o"), count, chance)
 
 
 async def count_rows(dut: Any, counted: list[int]) -> None:
-    """Count the memory rows that are taken."""
+    """Count the accepted memory rows."""
     while True:
         await RisingEdge(dut.clk_i)
         counted[0] += int(dut.row_taken_o.value)

@@ -1,4 +1,4 @@
-"""element_unpacker: words of any number of elements, against the beats that memory must get."""
+"""element_unpacker: words of any number of elements, compared with the beats that memory must get."""
 
 import random
 from typing import Any
@@ -19,7 +19,7 @@ SIZES = (4, 2, 1)
 
 
 def as_words(values: np.ndarray) -> list[tuple[int, int]]:
-    """Elements cut into words of 1 to all lanes: (bits, number of elements). Anything may be behind them."""
+    """Divide elements into words of 1 to all lanes: (bits, number of elements), with noise after them."""
     rng = np.random.default_rng(random.getrandbits(32))
     full = random.random() < 0.5
     words = []
@@ -34,7 +34,7 @@ def as_words(values: np.ndarray) -> list[tuple[int, int]]:
 
 
 async def feed(dut: Any, words: list[tuple[int, int]], chance: float) -> None:
-    """Offer words, each with a chance of being there in a clock."""
+    """Offer words, each with a chance in a clock."""
     for word, count in words:
         while random.random() > chance:
             dut.word_valid_i.value = 0
@@ -48,13 +48,13 @@ async def feed(dut: Any, words: list[tuple[int, int]], chance: float) -> None:
 
 
 async def drain(dut: Any, count: int, chance: float) -> list[int]:
-    """Take beats, each with a chance of there being room in a clock."""
+    """Take beats, each with a chance of room in a clock."""
     return [beat for (beat,) in await take(dut, "beat_valid_o", "beat_ready_i", ["beat_o"], count, chance)]
 
 
 @cocotb.test()
 async def random_words(dut: Any) -> None:
-    """Every element size, words that end anywhere, segments that begin a beat each; idle when all is out."""
+    """Every element size, words that end anywhere, segments that each begin a beat; idle when all is out."""
     await reset(dut)
     for trial in range(400):
         size = random.choice(SIZES)

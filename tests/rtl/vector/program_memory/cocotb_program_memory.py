@@ -1,4 +1,4 @@
-"""program_memory: random loads and reads against the model, what may be executed, the built-in program."""
+"""program_memory: random loads and reads compared with the model, executable words, the built-in program."""
 
 import random
 from typing import Any
@@ -18,7 +18,7 @@ BUILT_IN = 0x8000_0000
 
 
 async def begin(dut: Any, at: int, count: int) -> None:
-    """Begin a load of `count` words from `at` on, when it may."""
+    """Begin a load of `count` words from `at` on as soon as the module is ready."""
     await with_timeout(until(dut, "ready_o"), 10, "us")
     dut.begin_first_i.value, dut.begin_end_i.value = at, at + count
     await pulse(dut, "begin_i")
@@ -33,7 +33,7 @@ async def write(dut: Any, at: int, words: list[int], gaps: tuple[int, ...] = (0,
 
 
 async def load(dut: Any, model: ProgramMemory, at: int, count: int) -> None:
-    """A whole load of random words."""
+    """Do a whole load of random words."""
     words = [random.getrandbits(63) for _ in range(count)]
     await begin(dut, at, count)
     await with_timeout(until(dut, "writable_o"), 10, "us")
@@ -43,7 +43,7 @@ async def load(dut: Any, model: ProgramMemory, at: int, count: int) -> None:
 
 
 async def fail(dut: Any, model: ProgramMemory, at: int, count: int) -> None:
-    """A load that is given up, before or behind any of its words."""
+    """Do a load that is ended before or after any of its words."""
     await begin(dut, at, count)
     if random.random() < 0.3:
         await ClockCycles(dut.clk_i, random.randrange(20))
@@ -55,7 +55,7 @@ async def fail(dut: Any, model: ProgramMemory, at: int, count: int) -> None:
 
 
 async def read(dut: Any, address: int) -> tuple[int, bool]:
-    """The word at `address`, and whether it may be executed; both stay while nothing is read."""
+    """Read the word at `address` and whether it may be executed; both stay while nothing is read."""
     dut.read_address_i.value = address
     await pulse(dut, "read_i")
     dut.read_address_i.value = random.getrandbits(32)
@@ -64,13 +64,13 @@ async def read(dut: Any, address: int) -> tuple[int, bool]:
 
 
 async def executed(dut: Any, address: int) -> int | None:
-    """The word at `address` as a program sees it: None where it ends the program."""
+    """Read the word at `address` as a program sees it: None where it ends the program."""
     word, executable = await read(dut, address)
     return word if executable and word != int(ILLEGAL) else None
 
 
 def defined(model: ProgramMemory, address: int) -> int | None:
-    """The same of the model."""
+    """Return the same of the model."""
     if address >= model.loaded or model.words[address] == ILLEGAL:
         return None
     return int(model.words[address])
@@ -78,8 +78,8 @@ def defined(model: ProgramMemory, address: int) -> int | None:
 
 @cocotb.test()
 async def random_loads(dut: Any) -> None:
-    """What loads that were completed have brought may be executed, and nothing else: not what lies between
-    them, not what a load that failed has written or would have, at any time after."""
+    """Only words of completed loads may ever be executed: none between them, none that a failed load wrote or
+    would have written."""
     await reset(dut)
     for _ in range(8):
         model = ProgramMemory(WORDS)
@@ -100,7 +100,7 @@ async def random_loads(dut: Any) -> None:
 
 
 async def reset_again(dut: Any) -> None:
-    """A reset in the midst of use."""
+    """A reset comes in the middle of use."""
     dut.rst_ni.value = 0
     await RisingEdge(dut.clk_i)
     dut.rst_ni.value = 1

@@ -1,4 +1,4 @@
-"""Shows that program_memory is a RAM."""
+"""program_memory is a RAM in hardware."""
 
 from tests.rtl.synthesis import holds
 

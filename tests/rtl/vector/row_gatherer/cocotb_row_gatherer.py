@@ -18,7 +18,7 @@ PER_BEAT = BUS // 4
 
 
 def as_beats(numbers: list[int]) -> list[int]:
-    """Row numbers as beats; what fills up the last one is no row number."""
+    """Return row numbers as beats; the padding of the last one is no row number."""
     filled = numbers + [0xFFFF_FFFF] * (-len(numbers) % PER_BEAT)
     return bytes_as_beats(b"".join(number.to_bytes(4, "little") for number in filled), BUS)
 
@@ -39,7 +39,7 @@ async def begin(dut: Any, count: int) -> dict[str, int]:
 
 
 def transfer(table: dict[str, int], number: int) -> Transfer:
-    """The transfer of a row of the table."""
+    """Return the transfer of a row of the table."""
     return Transfer(table["table_address"] + number * table["row_bytes"], table["row_bytes"], 1, 0)
 
 
@@ -65,7 +65,7 @@ async def watch(dut: Any, faults: list[int]) -> None:
 
 
 async def gather(dut: Any, count: int) -> None:
-    """A table and row numbers inside it: a transfer for each, in their order, and then no more."""
+    """Gather rows by legal numbers: a transfer for each, in order, and then no more."""
     table = await begin(dut, count)
     last = table["table_rows"] - 1
     numbers = [random.choice((0, last, random.randint(0, last))) for _ in range(count)]
@@ -80,7 +80,7 @@ async def gather(dut: Any, count: int) -> None:
 
 @cocotb.test()
 async def random_rows(dut: Any) -> None:
-    """Any count, whole beats of numbers and not; what lies behind the last number is not looked at."""
+    """Any count, in whole beats or not; what follows the last number is ignored."""
     await reset(dut)
     faults: list[int] = []
     cocotb.start_soon(watch(dut, faults))
@@ -91,7 +91,7 @@ async def random_rows(dut: Any) -> None:
 
 @cocotb.test()
 async def bad_numbers(dut: Any) -> None:
-    """The rows before a bad number are transferred; its place is named, once; then all is idle."""
+    """The rows before a bad number are transferred; its place is reported once; then the module is idle."""
     await reset(dut)
     faults: list[int] = []
     cocotb.start_soon(watch(dut, faults))
@@ -118,7 +118,7 @@ async def bad_numbers(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort ends it at once; the next one is not disturbed."""
+    """An abort ends a gather at once; the next one works."""
     await reset(dut)
     for _ in range(30):
         await begin(dut, 20)

@@ -1,4 +1,4 @@
-"""stream_input: from elements in memory to the words that a program sees, for random streams."""
+"""stream_input: elements in memory become the words that a program sees, for random streams."""
 
 import itertools
 import random
@@ -32,7 +32,7 @@ Stream = dict[str, int]
 
 
 class RowMemory:
-    """Accepts transfers and hands over their rows as dense beats, each with a chance in a clock.
+    """Accepts transfers and gives their rows as dense beats, each with a chance in a clock.
 
     Attributes: data (its bytes), bytes_asked.
     """
@@ -70,7 +70,7 @@ class RowMemory:
 
 
 def draw() -> tuple[Stream, Shape, dict[str, int]]:
-    """A random stream inside the memory, how a program sees it, and the counts of rows and batches."""
+    """Draw a stream within the memory, its shape for a program, and the counts of rows and batches."""
     while True:
         size = random.choice(SIZES)
         bcast = random.random() < 0.15
@@ -104,7 +104,7 @@ def draw() -> tuple[Stream, Shape, dict[str, int]]:
 
 
 def rows_of(memory: RowMemory, stream: Stream, shape: Shape, counts: dict[str, int]) -> list[np.ndarray]:
-    """The rows of a stream as int32 [segments, length], from memory."""
+    """Return the rows of a stream from memory, int32 [segments, length]."""
     dtype = DTYPES[SIZES[stream["size"]]]
     rows = []
     for places in itertools.product(*(range(counts[name]) for name in ("batch1", "batch0", "rows"))):
@@ -127,7 +127,8 @@ async def begin(dut: Any, stream: Stream, counts: dict[str, int], *, program: bo
 
 
 async def run(dut: Any, memory: RowMemory, *, whole: bool) -> None:
-    """A command: a program uses all rows, not all of their passes and words unless `whole`, and ends."""
+    """Run a command: a program uses all rows, but not all of their passes and words unless `whole`, and
+    ends."""
     stream, shape, counts = draw()
     memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
     await begin(dut, stream, counts, program=True)
@@ -150,7 +151,7 @@ async def whole_rows(dut: Any) -> None:
 
 @cocotb.test()
 async def parts_of_rows(dut: Any) -> None:
-    """A program that leaves passes and words out; what still comes is dropped at its end."""
+    """A program skips passes and words; what still comes is dropped at its end."""
     await reset(dut)
     memory = RowMemory(dut)
     for _ in range(60):
@@ -159,8 +160,8 @@ async def parts_of_rows(dut: Any) -> None:
 
 @cocotb.test()
 async def transfers(dut: Any) -> None:
-    """A row that fits on chip is fetched once for all passes, one that is the same throughout once for all
-    rows, a longer one for each pass."""
+    """A row that fits on chip is fetched once for all passes, a constant one once for all rows, a longer one
+    for each pass."""
     await reset(dut)
     memory = RowMemory(dut)
     for _ in range(50):
@@ -180,11 +181,11 @@ async def transfers(dut: Any) -> None:
 
 @cocotb.test()
 async def idle_when_stored(dut: Any) -> None:
-    """What finds no room on chip has not come, even if it is the last word alone, all beats of which have
-    been taken: not idle until a row makes room."""
+    """Data without room on chip counts as not arrived, even if it is only the last word and all its beats are
+    taken: the module is not idle until a row makes room."""
     await reset(dut)
     RowMemory(dut)
-    seg_len, segs = 5, 7  # with sixteen lanes three words, the last of which begins in the last beat
+    seg_len, segs = 5, 7  # with sixteen lanes: three words, the last of which begins in the last beat
     shape = Shape(LANES, VECTOR_LENGTH, seg_len * segs, 1, 1)
     stream = {"addr": 0, "row_stride": 4, "batch0_stride": 0, "batch1_stride": 0, "seg_stride": 40}
     stream |= {"seg_bytes": 4 * seg_len, "seg_len": seg_len, "segs": segs, "bcast": 0, "size": 0, "passes": 1}
@@ -200,7 +201,7 @@ async def idle_when_stored(dut: Any) -> None:
 
 @cocotb.test()
 async def no_program(dut: Any) -> None:
-    """For a command without a program all rows are asked for, and none of their beats is waited for."""
+    """For a command without a program, all rows are requested, and none of their beats is waited for."""
     await reset(dut)
     for _ in range(30):
         stream, _, counts = draw()
@@ -222,7 +223,7 @@ async def no_program(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort at any moment; the next command is not disturbed."""
+    """An abort comes at any moment; the next command works."""
     await reset(dut)
     for _ in range(20):
         stream, _, counts = draw()

@@ -1,4 +1,4 @@
-"""stream_walker: the runs of bytes that its transfers name, in order, for random streams."""
+"""stream_walker: the bytes of its transfers, in order, for random streams."""
 
 import itertools
 import random
@@ -16,12 +16,11 @@ Run = tuple[int, int]
 """Address and bytes."""
 
 PORTS = ("resident", "constant", "rows", "batch0", "batch1")
-"""What the walker is told besides the stream."""
+"""The walker's inputs besides the stream."""
 
 
 def runs(stream: dict[str, int]) -> list[Run]:
-    """What a stream must fetch: the segments of each row, of each pass over it; a row that is the same
-    throughout once."""
+    """Return what a stream must fetch: the segments of each pass of each row; a constant row once."""
     listed = []
     rows = itertools.product(range(stream["batch1"]), range(stream["batch0"]), range(stream["rows"]))
     passes = 1 if stream["resident"] else max(stream["passes"], 1)
@@ -37,17 +36,17 @@ def runs(stream: dict[str, int]) -> list[Run]:
 
 
 def few() -> int:
-    """A count, often 1."""
+    """Draw a count, often 1."""
     return random.choice((1, 1, 2, random.randint(1, 6)))
 
 
 def stride() -> int:
-    """Bytes; 0 is the same place again."""
+    """Draw a stride in bytes; 0 is the same place again."""
     return random.choice((0, 4 * random.randint(1, 5000)))
 
 
 def draw() -> dict[str, int]:
-    """A random stream; an output has no pass, which counts as one."""
+    """Draw a stream; an output has no pass, which counts as one."""
     resident = random.getrandbits(1)
     return {
         "addr": random.randrange(1 << 28),
@@ -67,7 +66,7 @@ def draw() -> dict[str, int]:
 
 
 async def collect(dut: Any, chance: float) -> tuple[list[Run], int]:
-    """Take transfers until none is left: the runs of bytes that they name, and how many there were."""
+    """Take transfers until none is left; return the runs of bytes that they name, and their number."""
     taken: list[Run] = []
     count = 0
     while True:
@@ -106,7 +105,7 @@ async def random_streams(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort ends the walk at once; the next one is not disturbed."""
+    """An abort ends the walk at once; the next one works."""
     await reset(dut)
     for _ in range(20):
         await begin(dut, {**draw(), "rows": 6, "segs": 2, "constant": 0})

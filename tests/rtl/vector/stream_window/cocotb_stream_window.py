@@ -1,4 +1,4 @@
-"""stream_window: rows that fit, rows that do not and one row for all, as programs see them."""
+"""stream_window: rows that fit, longer rows, and one constant row, as programs see them."""
 
 import random
 from typing import Any
@@ -25,7 +25,7 @@ Rows = list[np.ndarray]
 
 
 def draw(kind: str) -> Shape:
-    """A random shape of the kind: a row longer than the memory is a queue."""
+    """Draw a shape of the kind; a row longer than the memory is a queue."""
     while True:
         length = random.choice((1, LANES, LANES + 1, VECTOR_LENGTH, random.randint(1, ROW_ELEMENTS)))
         if kind == "queue":
@@ -53,7 +53,8 @@ async def begin(dut: Any, shape: Shape, kind: str) -> None:
 
 
 def fed(rows: Rows, shape: Shape, kind: str) -> list[int]:
-    """The words that come for these rows: once each, of a queue for every pass, of a constant one once."""
+    """Return the words that come for these rows: once each, those of a queue for every pass, of a constant
+    row once."""
     words = []
     for row in rows[:1] if kind == "constant" else rows:
         for _ in range(shape.passes if kind == "queue" else 1):
@@ -66,7 +67,7 @@ def fed(rows: Rows, shape: Shape, kind: str) -> list[int]:
 
 
 def some_rows(shape: Shape, kind: str) -> Rows:
-    """Random rows; the same one again where it is constant."""
+    """Draw rows; repeat the same one if it is constant."""
     count = random.randint(1, 4)
     size = (count, shape.segments, shape.length)
     rows = list(
@@ -76,7 +77,8 @@ def some_rows(shape: Shape, kind: str) -> Rows:
 
 
 async def run(dut: Any, kind: str, *, whole: bool) -> None:
-    """A command: its words come while a program uses its rows, some of them not to the end unless `whole`."""
+    """Run a command: its words come while a program uses its rows, some of them not to the end unless
+    `whole`."""
     shape = draw(kind)
     rows = some_rows(shape, kind)
     await begin(dut, shape, kind)
@@ -93,7 +95,7 @@ async def run(dut: Any, kind: str, *, whole: bool) -> None:
 @cocotb.test()
 @cocotb.parametrize(kind=KINDS)
 async def whole_rows(dut: Any, kind: str) -> None:
-    """Every word of every pass; behind the elements of a segment there are zeros."""
+    """Every word of every pass is right; zeros follow the elements of a segment."""
     await reset(dut)
     for _ in range(8):
         await run(dut, kind, whole=True)
@@ -102,7 +104,7 @@ async def whole_rows(dut: Any, kind: str) -> None:
 @cocotb.test()
 @cocotb.parametrize(kind=KINDS)
 async def parts_of_rows(dut: Any, kind: str) -> None:
-    """Passes that are not made and words that are not looked at change nothing for the rows behind."""
+    """Skipped passes and unread words do not affect later rows."""
     await reset(dut)
     for _ in range(15):
         await run(dut, kind, whole=False)
@@ -110,7 +112,7 @@ async def parts_of_rows(dut: Any, kind: str) -> None:
 
 @cocotb.test()
 async def room(dut: Any) -> None:
-    """Words come until the memory is full; a row that is done with makes room for as many."""
+    """Words come until the memory is full; a finished row makes room for as many."""
     await reset(dut)
     held = ROW_ELEMENTS // LANES
     shape = Shape(LANES, VECTOR_LENGTH, 16, 1, 1)
@@ -147,7 +149,7 @@ async def drain(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort empties it; the next command is not disturbed."""
+    """An abort empties the window; the next command works."""
     await reset(dut)
     for _ in range(10):
         shape = draw("resident")
@@ -165,7 +167,7 @@ LARGEST = (1 << 32) - 1
 
 
 def long_shape() -> Shape:
-    """A queue of any magnitude, up to the longest segment and row that a command may have."""
+    """Draw a queue of any magnitude, up to the longest legal segment and row."""
     bits = random.randint(12, 32)
     length = random.choice(
         (LARGEST, (1 << bits) - random.randint(1, 40), random.randint(1 << bits - 1, LARGEST))
@@ -176,7 +178,7 @@ def long_shape() -> Shape:
 
 
 def some_words(count: int) -> list[int]:
-    """Random words, none the last of a segment."""
+    """Draw words, none the last of a segment."""
     return [random.getrandbits(32 * LANES) for _ in range(count)]
 
 
@@ -186,15 +188,15 @@ async def give(dut: Any, words: list[int]) -> None:
 
 
 async def shows(dut: Any, words: list[int]) -> None:
-    """The window begins with these words."""
+    """Check that the window begins with these words."""
     for beat, expected in enumerate(words):
         assert await look(dut, beat) == expected, f"word {beat}"
 
 
 @cocotb.test()
 async def far_rows(dut: Any) -> None:
-    """The next row may be behind 2^32 words and more, of all passes: the window waits until exactly those
-    have come."""
+    """More than 2^32 words of all passes may precede the next row: the window waits until exactly those have
+    come."""
     await reset(dut)
     shown = VECTOR_LENGTH // LANES
     for _ in range(40):
@@ -209,7 +211,7 @@ async def far_rows(dut: Any) -> None:
         for _ in range(3):
             await give(dut, some_words(2 * shown))
             assert not dut.window_ready_o.value
-            # As if so many had come.
+            # As if this many had come.
             dut.dut.write_q.value = random.randrange(shown, behind - 8 * shown)
             await RisingEdge(dut.clk_i)
         missing = random.randint(1, 5)

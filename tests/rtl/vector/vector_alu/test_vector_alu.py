@@ -1,4 +1,4 @@
-"""vector_alu as hardware: its arithmetic is compared in vector_alu_pkg, its use in the tests of commands."""
+"""vector_alu as hardware. The tests of vector_alu_pkg compare its arithmetic, those of commands its use."""
 
 from tests.rtl.synthesis import holds
 

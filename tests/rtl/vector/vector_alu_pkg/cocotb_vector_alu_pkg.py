@@ -1,4 +1,4 @@
-"""Starts the native comparison of vector_alu_pkg with the host's arithmetic and reads its verdict."""
+"""Start the native comparison of vector_alu_pkg with the host's arithmetic and read its verdict."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""The arithmetic of the vector engine's lanes against its definitions, in native code."""
+"""The arithmetic of the vector engine's lanes compared with its definitions, in native code."""
 
 import dataclasses
 from pathlib import Path
@@ -32,9 +32,9 @@ def design(package: Path | str = "rtl/vector/vector_alu_pkg.sv", suffix: str = "
 
 @pytest.fixture(scope="module")
 def operations(tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.uint32]:
-    """About 90 million operations, all corner triples and random operands, compared with their definitions.
+    """Compare about 90 million operations, on all corner triples and random operands, with their definitions.
 
-    Some of them are returned, [n, 6]: opcode, a, b, c, exponent, result.
+    Return some of them, [n, 6]: opcode, a, b, c, exponent, result.
     """
     dump = tmp_path_factory.mktemp("vector_alu") / "operations"
     with pytest.MonkeyPatch.context() as patch:

@@ -132,6 +132,14 @@ def current_index() -> int:
     return _current
 
 
+def exchange_current(index: int) -> int:
+    """Make `index` the current device, unless it is negative, and return which was current before."""
+    before = _current
+    if index >= 0:
+        set_current(index)
+    return before
+
+
 def set_current(index: int) -> None:
     """Make `index` the current device; RuntimeError if there is no such device."""
     global _current

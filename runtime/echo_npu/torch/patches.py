@@ -1,5 +1,7 @@
 """The places where PyTorch has no hook for a device written in Python."""
 
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -19,6 +21,8 @@ def apply() -> None:
     for name, function in (
         ("_accelerator_getDeviceIndex", devices.current_index),
         ("_accelerator_setDeviceIndex", devices.set_current),
+        ("_accelerator_exchangeDevice", devices.exchange_current),
+        ("_accelerator_maybeExchangeDevice", devices.exchange_current),
         ("_accelerator_synchronizeDevice", lambda index: devices.opened(_index(index)).synchronize()),
         ("_accelerator_isAllocatorInitialized", lambda: True),
         ("_accelerator_emptyCache", _empty_caches),
@@ -31,6 +35,50 @@ def apply() -> None:
     torch.accelerator.device_count = devices.device_count
     # Without it, Module.to would replace parameters that an optimizer or a tied weight refers to.
     torch.__future__.set_swap_module_params_on_conversion(True)
+    _backward()
+    for place, name in (
+        (torch.Tensor, "to"),
+        (torch.Tensor, "new_tensor"),
+        (torch, "tensor"),
+        (torch, "as_tensor"),
+    ):
+        setattr(place, name, _indexed(getattr(place, name)))
+
+
+def _backward() -> None:
+    """Run backward passes in the calling thread where there are several devices.
+
+    The engine has a thread for device 0 and none for others.
+    """
+    plain = torch.autograd.graph._engine_run_backward
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if devices.device_count() == 1:
+            return plain(*args, **kwargs)
+        with torch.autograd.set_multithreading_enabled(False):
+            return plain(*args, **kwargs)
+
+    torch.autograd.graph._engine_run_backward = run
+    torch.autograd._engine_run_backward = run  # type: ignore[attr-defined]
+
+
+def _indexed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that takes "echo_npu" without an index as the current device, not as device 0."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        index = devices.current_index()
+        if index:
+            args = tuple(_with_index(each, index) for each in args)
+            kwargs = {name: _with_index(each, index) for name, each in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _with_index(value: Any, index: int) -> Any:
+    plain = value == "echo_npu" if isinstance(value, str) else value == torch.device("echo_npu")
+    return torch.device("echo_npu", index) if isinstance(value, (str, torch.device)) and plain else value
 
 
 def host_memory(library: torch.library.Library) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from echo_npu.backends import get_backend_class, get_backend_name
 
+MOST_DEVICES: Final = 16
 FALLBACKS: Final = ("allow", "warn", "error")
 
 
@@ -41,10 +42,8 @@ def checked(settings: Settings) -> Settings:
         raise TypeError(
             f"devices is {settings.devices!r} ({type(settings.devices).__name__}); it is a number"
         )
-    if settings.devices != 1:
-        raise ValueError(
-            f"devices is {settings.devices}; PyTorch has one device written in Python, so it is 1"
-        )
+    if not 1 <= settings.devices <= MOST_DEVICES:
+        raise ValueError(f"devices is {settings.devices}; it is 1 to {MOST_DEVICES}")
     if settings.backend is not None:
         get_backend_class(settings.backend)
     return settings

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import torch
 
+from echo_npu.torch.blanks import blank
 from echo_npu.torch.devices import OpenDevice, opened
 
 KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
 """What metadata kernels are called with."""
 
 _set: Final = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
-_empty: Final[Callable[..., torch.Tensor]] = torch._C._acc.create_empty_tensor
 _construct: Final[Callable[..., Any]] = torch._C._construct_storage_from_data_pointer
 
 
@@ -55,7 +55,7 @@ def tensor_on(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """Return a tensor over a storage; offset and strides count elements."""
-    made: torch.Tensor = _set(KEYS, _empty([0], dtype), storage, offset, size, stride)
+    made: torch.Tensor = _set(KEYS, blank(storage.device.index, dtype), storage, offset, size, stride)
     return made
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -84,7 +85,7 @@ def play(
         raise ValueError(f"another regression of this tree writes to {REPORTS.relative_to(ROOT)}")
     chosen = executor(where, jobs)
     date = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
-    command = f"make regress LEVEL={level.name} SEED={seed}" + (f" ONLY={only}" if only else "")
+    command = again(level, seed, only)
     console.print(f"{len(tasks)} tasks of level {level.name}, seed {seed}", highlight=False)
     started = time.monotonic()
     shutil.rmtree(KEPT_FILES, ignore_errors=True)
@@ -122,9 +123,22 @@ def play(
     return regression.passed
 
 
+def again(level: Level, seed: int, only: str) -> str:
+    """Return the shell's command that repeats a regression."""
+    return shlex.join(
+        ["make", "regress", f"LEVEL={level.name}", f"SEED={seed}", *([f"ONLY={only}"] if only else [])]
+    )
+
+
 def planned(level: Level, seed: int, only: str) -> list[Task]:
-    """Return the tasks of the campaigns that `only` matches, longest first. Raise ValueError if there are
-    none."""
+    """Return the tasks of the campaigns that `only` matches, longest first.
+
+    Raises ValueError: there are none, or `only` is no regular expression.
+    """
+    try:
+        re.compile(only)
+    except re.error as error:
+        raise ValueError(f"ONLY={only}: it is no regular expression: {error}") from None
     tasks = [task for task in level.tasks(seed) if re.search(only, task.campaign)]
     if not tasks:
         raise ValueError(f"ONLY={only}: level {level.name} has no such campaign")

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -146,6 +147,8 @@ def replay(path: Path, config: str, seed: int) -> CampaignResult:
         program = StepProgram.load(path)
     except KeyError as error:
         raise ValueError(f"{path} is not a kept program: it has no {error}") from None
+    except (AttributeError, TypeError, ValueError, zlib.error) as error:
+        raise ValueError(f"{path} is not a kept program: {error}") from None
     started = time.monotonic()
     print(program)
     failure = _campaign(_config_of(path, config), "mixed", seed).programs([program])[0]

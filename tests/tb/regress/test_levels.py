@@ -6,6 +6,7 @@ import pytest
 
 from tb.cli import app
 from tb.regress.levels import LEVELS
+from tb.regress.run import again, planned
 from tb.regress.task import RESULT
 from tb.repository import ROOT
 from tb.suites import suites
@@ -47,3 +48,17 @@ def test_everything_is_in_the_full_level() -> None:
     assert {"tests/runtime", "tests/rtl", "tests/tb"} | set(suites()) <= words
     campaigns = {name: {task.campaign for task in level.tasks(1)} for name, level in LEVELS.items()}
     assert campaigns["quick"] <= campaigns["full"]
+
+
+def test_campaigns_are_chosen_by_a_regular_expression() -> None:
+    quick = LEVELS["quick"]
+    assert {task.campaign for task in planned(quick, 1, "uvm|faults")} == {"uvm", "faults"}
+    for wrong, says in (("[", "no regular expression"), ("nothing", "has no such campaign")):
+        with pytest.raises(ValueError, match=says):
+            planned(quick, 1, wrong)
+
+
+def test_the_command_that_repeats_a_regression_survives_a_shell() -> None:
+    quick = LEVELS["quick"]
+    assert again(quick, 7, "") == "make regress LEVEL=quick SEED=7"
+    assert again(quick, 7, "uvm|faults") == "make regress LEVEL=quick SEED=7 'ONLY=uvm|faults'"

@@ -89,3 +89,19 @@ def test_batches() -> None:
     assert list(batches(5, 3, None)) == [[5, 6, 7]]
     assert [len(batch) for batch in batches(0, BATCH + 1, None)] == [BATCH, 1]
     assert list(batches(0, None, 0.0)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", '"x"', "3",
+        '{"steps": {}, "images": [], "timing": {}, "via": "ring"}',
+        '{"steps": [{"kind": "RegisterRead", "nothing": 1}], "images": {}, "timing": {}, "via": "ring"}',
+        '{"steps": [{"kind": "HostWrite", "data": {"zlib": "abcd"}}]}',
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_program_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match="is not a kept program"):
+        program_campaign.replay(path, "small", 1)

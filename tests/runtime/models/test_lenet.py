@@ -60,7 +60,7 @@ def test_one_wrong_weight_bit_fails(device: Device, twin: Device, trained: Train
 
 
 class _Linear(Operation):
-    """In place of ReLU: nothing."""
+    """Replaces ReLU by the identity."""
 
     op = "relu"
 

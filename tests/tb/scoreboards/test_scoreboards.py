@@ -1,4 +1,4 @@
-"""Every check of the scoreboards fails when the device, the model or the data is wrong, and says which."""
+"""Every check of the scoreboards fails if the device, the model or the data is wrong, and names which."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,14 +59,14 @@ class ReportedWrite:
 
 
 def submission(packet: Packet) -> list[ReportedWrite]:
-    """The register writes that submit a packet through the command window."""
+    """Return the register writes that submit a packet through the command window."""
     words = np.frombuffer(packet_bytes(packet), dtype="<u4")
     writes = [ReportedWrite(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
     return [*writes, ReportedWrite(regs.DOORBELL, 1)]
 
 
 class Setup:
-    """A scoreboard, and a device that is right until a test spoils it. The device is a functional model."""
+    """A scoreboard, and a device, a functional model, which is right until a test corrupts it."""
 
     def __init__(self) -> None:
         self.config = load_config("small")
@@ -80,7 +80,7 @@ class Setup:
         self.memory.write(address, raw)
 
     def submit(self, packets: Sequence[Packet]) -> None:
-        """Submit to the device and, as the monitor would, to the scoreboard."""
+        """Submit to the device and, like the monitor, to the scoreboard."""
         for packet in packets:
             self.write(submission(packet))
 
@@ -101,7 +101,7 @@ class Setup:
         self.memory.bytes[address] ^= bits
 
     def product(self) -> list[Packet]:
-        """A MATMUL of fresh operands."""
+        """Return a MATMUL of fresh operands."""
         rng = np.random.default_rng(1)
         self.host_write(A, rng.standard_normal((M, K), dtype=np.float32))
         self.host_write(B, rng.standard_normal((K, N), dtype=np.float32))
@@ -118,12 +118,12 @@ def setup() -> Iterator[Setup]:
 
 
 def add_packet(alpha: float = 2.0) -> NpuCommandPacket:
-    """dst[6] = a + alpha * b."""
+    """Return an ADD_TENSOR: dst[6] = a + alpha * b."""
     return NpuCommandPacket(Opcode.ADD_TENSOR, 0, A, B, DST, m=6, alpha=alpha)
 
 
 def copy_packet(nbytes: int = 50) -> NpuCommandPacket:
-    """nbytes from A to DST."""
+    """Return a MEMCPY of `nbytes` from A to DST."""
     return NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST, m=nbytes)
 
 

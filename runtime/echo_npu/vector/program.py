@@ -83,9 +83,8 @@ def make_program(name: str, instructions: Sequence[Instruction]) -> Program:
     """Check instructions and make a program of them.
 
     Raises:
-        AssemblyError: an illegal operand, wrongly nested loops, END not at the end, or a register that is
-        read
-            before it is written; it names the instruction and the reason.
+        AssemblyError: an illegal operand, wrongly nested loops, END not at the end, or a register read before
+            it is written; it names the instruction and the reason.
     """
     _check(name, instructions)
     return Program(name, tuple(instructions), _passes(instructions))

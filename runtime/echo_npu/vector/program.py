@@ -50,9 +50,10 @@ class Program:
     """The words of one program. They are position-independent: it runs at any place of program memory.
 
     Attributes:
-        name: for messages and listings. instructions: the last one is END. passes: for each input stream, how
-        many times the program goes through the row; a loop that advances the
-            stream is one pass. 1 for a stream that it does not read.
+        name: for messages and listings.
+        instructions: the last one is END.
+        passes: for each input stream, how many times the program goes through the row; a loop that advances
+            the stream is one pass. 1 for a stream that it does not read.
     """
 
     name: str

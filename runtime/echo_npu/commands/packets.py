@@ -460,7 +460,7 @@ def matmul_command(
         src1, src2, dst: physical byte addresses, multiples of their elements' size.
         m, k, n: 1..2**24.
         dtype: type of both operands, or its label: fp32, bf16, fp16, int8.
-        out: type of the result: float32, that of the operands, or int32 (of int8, without any of these steps).
+        out: type of the result: float32, that of the operands, or int32 (of int8, without any step).
         trans_a: src1 is stored as [K, M].
         trans_b: src2 is stored as [N, K].
         alpha: multiplies the sum (None: no such step).

@@ -71,8 +71,8 @@ def run_model(
 
     Args:
         device: any backend.
-        twin: another device, of the backend cmodel, with the same history of allocations, e.g. just opened. It
-            gives the expected results.
+        twin: another device, of the backend cmodel, with the same history of allocations, e.g. just opened.
+            It gives the expected results.
         on_record: called after each operation.
         on_loaded: called after weights and input are in device memory, before anything is computed.
         title: title of the report; None: model and backend.

@@ -34,8 +34,8 @@ class CommandWatcher:
     Args:
         read: device memory, `read(address, nbytes)`, for the packets in the ring.
         on_command: called for each command that is complete, in order.
-        on_clear: called when the device drops its commands: at a soft reset (True) or when an error is cleared
-            (False).
+        on_clear: called when the device drops its commands: at a soft reset (True) or when an error is
+            cleared (False).
     """
 
     read: Callable[[int, int], bytes]

@@ -81,7 +81,7 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 ##@ Check
 
 .PHONY: test
-test: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch-models ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
+test: setup-all ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
 	@$(PY) scripts/lint.py
 	@$(PY) -m pytest tests --numprocesses "$$JOBS" --dist loadfile
 
@@ -129,7 +129,7 @@ formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and resp
 	@$(PY) -m tb formal $$PROOF
 
 .PHONY: regress
-regress: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch-models ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port
+regress: setup-all ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port
 	@$(PY) -m tb regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
 	    $(if $(filter-out 0,$(UPDATE)),--update)
 
@@ -157,6 +157,9 @@ setup: $(VENV)/.sim $(VENV)/.dev $(VENV)/.torch ## the virtual environment .venv
 
 .PHONY: setup-models
 setup-models: $(VENV)/.models ## what real models need: SmolLM2-135M (93 MB), its tokenizer, scikit-learn's digits
+
+.PHONY: setup-all
+setup-all: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch-models ## all that tests, benchmarks and campaigns need
 
 .PHONY: spec
 spec: $(VENV)/.dev ## what follows from spec/: RTL, Python, C++ and tables of docs/ from contract.toml and npu.rdl

@@ -43,7 +43,7 @@ class TensorDevice(Protocol):
     def tensor(self, values: Any) -> DeviceTensor: ...
 
 
-class _Block:
+class _Allocation:
     """An allocation that several views share; it is freed with the last of them."""
 
     def __init__(self, device: TensorDevice, ptr: int) -> None:
@@ -87,7 +87,7 @@ class DeviceTensor:
     def __init__(
         self,
         device: TensorDevice,
-        block: _Block | _Borrowed,
+        block: _Allocation | _Borrowed,
         ptr: int,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
@@ -119,7 +119,7 @@ class DeviceTensor:
             raise TypeError(f"dtype is {dtype}; a device tensor holds plain numbers")
         strides = tuple(dtype.itemsize * math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
         ptr = device.malloc(dtype.itemsize * math.prod(sizes), region=region)
-        return cls(device, _Block(device, ptr), ptr, sizes, strides, dtype)
+        return cls(device, _Allocation(device, ptr), ptr, sizes, strides, dtype)
 
     @classmethod
     def borrow(

@@ -207,7 +207,8 @@ def run(
 
     Raises:
         SimulationError: a crash, a time-out (the whole process group is ended), or no test was run.
-        Also as `build`.
+
+    Raises also as `build`.
     """
     chosen = choose_seed() if seed is None else seed
     child = launch(

@@ -81,7 +81,7 @@ module axi_slave_read_formal #(
   stream_rule #(.Width(RBits)) u_m_r (.clk_i, .rst_ni, .valid_i(m_rvalid), .ready_i(m_rready), .payload_i(m_r),
                                       .kept_o(m_r_kept));
 
-  // The host keeps an address up until it is taken; the memory its data.
+  // The host holds an address until it is taken, the memory its data.
   always_comb if (rst_ni) assume (s_ar_kept && m_r_kept);
 
   logic s_ar_go, s_r_go, m_ar_go, m_r_go;
@@ -113,7 +113,7 @@ module axi_slave_read_formal #(
   assign refused_beat = refusing && dut.r_push;
 
   // ---------------------------------------------------------------- counts of what came and went
-  count_t total_q;    // bursts of the host whose last beat it has not got
+  count_t total_q;    // bursts of the host whose last beat it has not received
   count_t legal_q;    // of those for memory, the ones whose address the memory has not taken
   count_t beats_q;    // beats of the memory and of refusals on their way to the host
   logic   s_ar_legal;
@@ -202,7 +202,7 @@ module axi_slave_read_formal #(
     if (rst_ni) begin
       ArStable        : assert (m_ar_kept);
       RStable         : assert (s_r_kept);
-      // Nothing comes out that did not go in, and nothing is left inside uncounted.
+      // Only what went in comes out, and everything inside is counted.
       RExpected       : assert (!s_rvalid || (total_q != '0 && beats_q != '0));
       ArExpected      : assert (!m_arvalid || (legal_q != '0 && forwarded_ar(m_ar)));
       OutstandingMost : assert (owed_q <= count_t'(MaxOutstanding));

@@ -1,5 +1,5 @@
 // axi_slave, response times: with neighbours that never make it wait, every burst of up to two beats is answered within
-// `WriteLimit` or `ReadLimit` clocks, forwarded or refused, whatever lies before it.
+// `WriteLimit` or `ReadLimit` clocks, forwarded or refused, whatever precedes it.
 `include "formal.svh"
 `include "axi_slave.svh"
 `include "axi_types.svh"

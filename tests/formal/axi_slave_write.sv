@@ -98,7 +98,7 @@ module axi_slave_write_formal #(
   stream_rule #(.Width(BBits)) u_m_b (.clk_i, .rst_ni, .valid_i(m_bvalid), .ready_i(m_bready), .payload_i(m_b),
                                       .kept_o(m_b_kept));
 
-  // The host keeps addresses and data up until they are taken; the memory its responses.
+  // The host holds addresses and data until they are taken, the memory its responses.
   always_comb if (rst_ni) assume (s_aw_kept && s_w_kept && m_b_kept);
 
   logic s_aw_go, s_w_go, s_b_go, m_aw_go, m_w_go, m_b_go;
@@ -136,7 +136,7 @@ module axi_slave_write_formal #(
   // ---------------------------------------------------------------- counts of what came and went
   count_t total_q;    // bursts of the host without a response
   count_t legal_q;    // of those for memory, the ones whose address the memory has not taken
-  count_t beats_q;    // data beats that came in and were neither passed on nor swallowed
+  count_t beats_q;    // data beats that came in and were neither forwarded nor dropped
   logic   s_aw_legal;
   assign s_aw_legal = forwarded(s_awaddr, s_awlen, s_awsize, s_awburst);
 
@@ -249,7 +249,7 @@ module axi_slave_write_formal #(
       AwStable        : assert (m_aw_kept);
       WStable         : assert (m_w_kept);
       BStable         : assert (s_b_kept);
-      // Nothing comes out that did not go in, and nothing is left inside uncounted.
+      // Only what went in comes out, and everything inside is counted.
       BExpected       : assert (!s_bvalid || total_q != '0);
       AwExpected      : assert (!m_awvalid || (legal_q != '0 && forwarded_aw(m_aw)));
       WPassed         : assert (!m_wvalid || (kinds_q != '0 && kind_q[0]));

@@ -1,5 +1,5 @@
-// The clock gate of a proof, in place of rtl/cells/clock_gate.sv: always open. A proof has one clock, so it shows what a
-// block does that never rests. That a block does the same with rests is compared in simulation (lockstep_checker).
+// The clock gate of a proof, in place of rtl/cells/clock_gate.sv: always open. A proof has one clock, so it covers a block
+// that never rests. Simulation compares a block that rests with one that does not (lockstep_checker).
 module clock_gate (
     input  logic clk_i,
     input  logic enable_i,

@@ -51,14 +51,14 @@ module host_read_buffer_formal #(
   stream_rule #(.Width(8)) u_m_ar (.clk_i, .rst_ni, .valid_i(arvalid), .ready_i(arready_i), .payload_i(arlen_i),
                                    .kept_o(m_ar_kept));
 
-  count_t owed_q;  // beats that the memory has been asked for and has not sent
+  count_t owed_q;  // beats requested from the memory and not yet sent
   always_ff @(posedge clk_i) begin
     if (!rst_ni) owed_q <= '0;
     else owed_q <= owed_q + (arvalid && arready_i ? count_t'(arlen_i) + 1'b1 : '0) - count_t'(rvalid_i);
   end
   always_comb begin
     if (rst_ni) begin
-      // The window keeps an address up; no burst is longer than AXI4 allows; the memory sends what it was asked for.
+      // The window holds an address; no burst is longer than AXI4 allows; the memory sends only requested data.
       assume (ar_kept);
       assume (arlen_i < 8'(MaxBurst));
       assume (!rvalid_i || owed_q != '0);
@@ -73,7 +73,7 @@ module host_read_buffer_formal #(
     if (rst_ni) begin
       RoomForData : assert (!rvalid_i || dut.queue_ready);
       ArStable    : assert (m_ar_kept);
-      // When the host has taken all that it asked for, any burst goes on at once.
+      // When the host has taken all requested data, any burst is forwarded at once.
       NeverStuck  : assert (!(arvalid_i && owed_q == '0 && dut.u_r.stored == '0 && !rvalid) || arvalid);
       PairsUp     : assert (arready == (arready_i && dut.room) && arvalid == (arvalid_i && dut.room));
 `ifndef PROPERTIES_ONLY

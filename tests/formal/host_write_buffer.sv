@@ -1,4 +1,4 @@
-// host_write_buffer: no host, whatever it does or leaves undone, makes the memory controller wait for it.
+// host_write_buffer: the memory controller never waits for a host, whatever that does or leaves undone.
 `include "formal.svh"
 `include "axi_types.svh"
 
@@ -61,10 +61,10 @@ module host_write_buffer_formal #(
   `FORMAL_RESET
 
   logic   aw_go, w_go, b_go, m_aw_go, m_w_go;
-  count_t under_way_q;  // bursts that the window has let through and that have no response
+  count_t under_way_q;  // bursts forwarded by the window, without a response
   count_t part_q;       // beats of the burst that is coming in
   count_t owed_q;       // bursts whose address the controller has taken, and not their last beat
-  count_t answers_q;    // bursts that the memory has whole and has not answered
+  count_t answers_q;    // bursts that the memory has completely and has not answered
   assign aw_go   = awvalid_i && awready;
   assign w_go    = wvalid_i && wready;
   assign b_go    = bvalid && bready_i;
@@ -86,7 +86,7 @@ module host_write_buffer_formal #(
   end
   always_comb begin
     if (rst_ni) begin
-      // The window lets so many bursts through, and none is longer than AXI4 allows.
+      // The window forwards at most this many bursts, and none is longer than AXI4 allows.
       assume (!awvalid_i || under_way_q < count_t'(MaxOutstanding));
       assume (!wvalid_i || wlast_i || part_q < count_t'(MaxBurst - 1));
       // The controller takes the data of the addresses that it has taken, and the memory answers whole bursts.
@@ -117,10 +117,10 @@ module host_write_buffer_formal #(
   // ---------------------------------------------------------------- proven
   always_comb begin
     if (rst_ni) begin
-      // The controller waits neither for data nor with a response.
+      // The controller never waits for data, nor for room for a response.
       DataAtHand      : assert (owed_q == '0 || wvalid);
       RoomForResponse : assert (!bvalid_i || !dut.b_full);
-      // A burst that is whole goes on at once; one that is not finds room.
+      // A complete burst is forwarded at once; an incomplete one has room.
       GoesOnAtOnce    : assert (awvalid || dut.aw_empty || dut.whole_q == '0);
       NeverStuck      : assert (wready || dut.whole_q != '0 || owed_q != '0);
 `ifndef PROPERTIES_ONLY

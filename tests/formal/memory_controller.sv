@@ -1,4 +1,4 @@
-// memory_controller: whoever waits for the bus waits for the memory alone, and for each other client once at most.
+// memory_controller: a client of the bus waits only for the memory, and at most once for each other client.
 //
 // The channels are any that keep their contract: an address that is offered stays, and the data of a write whose
 // address was taken is at hand. Their choices come in with their descriptors.
@@ -224,7 +224,7 @@ module memory_controller_formal
   // ---------------------------------------------------------------- assumed
   `FORMAL_RESET
 
-  // The host's buffers keep an address up. Its data is there, and has an end.
+  // The host's buffers hold an address. Its data is there, and ends.
   logic host_aw_kept, host_ar_kept;
   stream_rule #(.Width(1)) u_aw (.clk_i, .rst_ni, .valid_i(host_awvalid), .ready_i(host_awready), .payload_i(1'b0),
                                  .kept_o(host_aw_kept));
@@ -298,7 +298,7 @@ module memory_controller_formal
   // ---------------------------------------------------------------- proven
   always_comb begin
     if (rst_ni) begin
-      // No channel of the bus stands still unless the memory makes it.
+      // Only the memory makes a channel of the bus wait.
       TakesResponses : assert (m_rready && m_bready);
       ReadMoves      : assert (reads == '0 || !(m_arready || !m_arvalid) || read_grant != '0);
       DataMoves      : assert (dut.order_empty || !(m_wready || !m_wvalid) || dut.w_take);

@@ -108,7 +108,7 @@ module register_block_formal
   always_ff @(posedge clk_i) word_index_q <= word_index;
   always_comb assume (!started_q || word_index == word_index_q);
 
-  // Of the host nothing is assumed: what it withdraws before it is taken was never sent.
+  // Nothing is assumed of the host: what it withdraws before it is taken was never sent.
 
   // ---------------------------------------------------------------- the register map, as documented
   function automatic logic is_word(input logic [15:0] addr, input logic [15:0] first, input logic [15:0] last);
@@ -136,7 +136,7 @@ module register_block_formal
   assign do_read  = dut.u_regs.axil_ar_accept;
   assign bits     = {{8{strb_q[3]}}, {8{strb_q[2]}}, {8{strb_q[1]}}, {8{strb_q[0]}}};
 
-  // Responses on their way, of either kind, and how long an access could have been done and was not.
+  // Responses on their way, of either kind, and how long an access has waited although it could be done.
   logic [1:0] writes_q, reads_q, waiting;
   logic [1:0] write_waits_q, read_waits_q;
   logic       b_go, r_go;
@@ -215,7 +215,7 @@ module register_block_formal
     base_next_q <= do_write && aw_q == 16'h080 ? (ring_base & ~bits) | (data_q & bits) : ring_base;
     if (do_write && aw_q == 16'h0C0 + 16'(4 * word_index)) word_next_q <= (word & ~bits) | (data_q & bits);
     else word_next_q <= soft_reset ? '0 : word;
-    // The host's write wins, one of no byte too; what the device sets wins against its clear.
+    // The host's write wins, also one without bytes; what the device sets wins over its clear.
     if (do_write && aw_q == 16'h08C) tail_from_q <= (ring_tail & ~bits[15:0]) | (data_q[15:0] & bits[15:0]);
     else tail_from_q <= ring_tail_set ? ring_tail_value : (ring_tail_clear ? '0 : ring_tail);
     irq_set_q <= rst_ni && !soft_reset && !ring_enable_clear && irq_done;
@@ -243,7 +243,7 @@ module register_block_formal
       ReadIsSent   : assert (!do_read || (ar_held_q && !dut.u_regs.decoded_req_is_wr &&
                              dut.u_regs.decoded_addr == ar_q));
       NothingElse  : assert (dut.u_regs.decoded_req == (do_write || do_read));
-      // The host is held up only by its own access before, and a stage is free again as soon as that is done.
+      // The host waits only for its own previous access, and a stage is free as soon as that is done.
       TakesAw      : assert (awready == (!aw_held_q || do_write));
       TakesW       : assert (wready == (!w_held_q || do_write));
       TakesAr      : assert (arready == (!ar_held_q || do_read));

@@ -1,4 +1,4 @@
-// round_robin: one winner among those who ask, the same while nothing changes, and none of them overtaken for ever.
+// round_robin: one winner among the requests, the same while nothing changes, and no request overtaken for ever.
 `include "formal.svh"
 
 module round_robin_formal #(

@@ -8,11 +8,11 @@ from tb.repository import ROOT
 FOLDERS = ("benchmarks", "runtime", "spec", "tb", "tests")
 
 
-def test_no_two_public_classes_share_a_name() -> None:
+def test_no_two_classes_share_a_name() -> None:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef):
                 found[node.name].append(str(path.relative_to(ROOT)))
     assert len(found) > 400
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

@@ -10,7 +10,9 @@ import pytest
 import typer.main
 
 import echo_npu
+import tb.cli
 from echo_npu import DataType, ErrorCode, Flags, Opcode, OutType
+from echo_npu.cli import app
 from echo_npu.spec.registers import COUNTERS
 from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Op, form_of
 
@@ -19,6 +21,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?:    .*\n)+")
 CODE = re.compile(r"`([^`\n]+)`")
+TB = "python-m-tb"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -43,14 +46,14 @@ def _anchors(page: Path) -> set[str]:
 
 
 def _commands(page: Path) -> list[list[str]]:
-    """Return every `make ...` and `echo-npu ...` of a page, as words."""
+    """Return every `make ...`, `echo-npu ...` and `python -m tb ...` of a page, as words."""
     fenced = FENCE.findall(page.read_text(encoding="utf-8"))
     blocks = [body for language, body in fenced if language in ("", "sh")]
     lines = [line for block in [*blocks, *INDENTED.findall(_prose(page))] for line in block.splitlines()]
     found = []
     for line in [*lines, *CODE.findall(_prose(page))]:
-        command = line.partition(" # ")[0].strip()
-        if command.split(" ")[0] in ("make", "echo-npu"):
+        command = line.partition(" # ")[0].strip().removeprefix(".venv/bin/").replace("python -m tb", TB)
+        if command.split(" ")[0] in ("make", "echo-npu", TB):
             found.append(shlex.split(command))
     return found
 
@@ -102,9 +105,7 @@ def test_snippets_run(page: str, code: str) -> None:
 def test_commands_exist(page: Path) -> None:
     makefile = _text("Makefile")
     targets = set(re.findall(r"^([\w-]+)\s*:(?!=)", makefile, re.MULTILINE))
-    from echo_npu.cli import app
-
-    group = typer.main.get_group(app)
+    groups = {"echo-npu": typer.main.get_group(app), TB: typer.main.get_group(tb.cli.app)}
     for words in _commands(page):
         said = f"{_name(page)} says {shlex.join(words)}"
         if words[0] == "make":
@@ -115,11 +116,13 @@ def test_commands_exist(page: Path) -> None:
                 else:
                     assert word in targets, f"{said}: no target {word}"
         elif len(words) > 1:
-            command, rest = group, words[1:]
-            while hasattr(command, "commands") and rest:  # a command may be a group of others
+            command, rest = groups[words[0]], [word for word in words[1:] if not word.isupper()]
+            while hasattr(command, "commands") and rest[:1] != [
+                "--help"
+            ]:  # a command may be a group of others
                 assert rest[0] in command.commands, f"{said}: no command {rest[0]}"
                 command, rest = command.commands[rest[0]], rest[1:]
-            options = {option for parameter in command.params for option in parameter.opts}
+            options = {"--help", *(option for parameter in command.params for option in parameter.opts)}
             for word in rest:
                 if word.startswith("--"):
                     assert word.partition("=")[0] in options, f"{said}: no option {word}"

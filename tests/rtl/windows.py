@@ -1,4 +1,4 @@
-"""The window of an input stream as a program uses it, for the testbenches of what makes one."""
+"""The window of an input stream as a program uses it, for the testbenches of the modules that provide one."""
 
 import random
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.rtl.elements import as_number
 from tests.rtl.stimulus import pulse
 
 GRANULE = 16
-"""Elements: what windows advance by, and what every segment begins at a multiple of."""
+"""Elements: windows advance by multiples of this, and every segment begins at one."""
 
 LOOK_TIMEOUT = 20_000
 """Clocks."""
@@ -39,7 +39,7 @@ class Shape:
 
 
 def word(values: NDArray[np.int32], shape: Shape, place: int) -> int:
-    """The word of a segment at the element `place`: behind the last element there are zeros."""
+    """Return the word of a segment at the element `place`, with zeros after the last element."""
     if shape.bcast:
         return as_number(np.full(shape.lanes, values[0], np.int32))
     filled = np.zeros(shape.lanes, np.int32)
@@ -49,7 +49,7 @@ def word(values: NDArray[np.int32], shape: Shape, place: int) -> int:
 
 
 async def look(dut: Any, beat: int) -> int:
-    """The word `beat` of the window, when it is there."""
+    """Wait for the word `beat` of the window and return it."""
     dut.window_beat_i.value = beat
     for _ in range(LOOK_TIMEOUT):
         await RisingEdge(dut.clk_i)
@@ -65,11 +65,11 @@ async def advance(dut: Any, granules: int) -> None:
 
 
 async def use_row(dut: Any, row: NDArray[np.int32], shape: Shape, *, looking: float, passes: int) -> None:
-    """Go over a row as a program does that makes `passes` passes, and on to the next row.
+    """Use a row as a program with `passes` passes does, then go to the next row.
 
     Args:
         row: int32 [segments, length].
-        looking: the chance that a word is looked at; it must be the right one then.
+        looking: the chance that a word is read, which must then be right.
     """
     words = shape.vector_length // shape.lanes
     for _ in range(passes):

@@ -16,7 +16,7 @@ def config() -> str:
 
 @pytest.fixture
 def npu(config: str) -> Iterator[echo_npu.Device]:
-    """A simulated device of its own for each test."""
+    """A new simulated device for each test."""
     with echo_npu.open("rtlmodel", config=config) as device:
         yield device
 

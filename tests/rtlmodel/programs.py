@@ -25,7 +25,7 @@ _SPECIALS = np.array(
 
 
 def image(rng: np.random.Generator, nbytes: int) -> np.ndarray:
-    """Float32 values of many magnitudes with some zeros, subnormals, infinities and NaNs, as bytes."""
+    """Draw float32 values of many magnitudes with some zeros, subnormals, infinities and NaNs, as bytes."""
     count = nbytes // 4
     values = (rng.standard_normal(count) * 10.0 ** rng.integers(-6, 7, count)).astype(np.float32)
     strewn = rng.random(count) < 0.003
@@ -34,7 +34,7 @@ def image(rng: np.random.Generator, nbytes: int) -> np.ndarray:
 
 
 def command(rng: np.random.Generator) -> list[Packet]:
-    """One good command; its sources lie in weight memory, its destination in activation memory."""
+    """Draw a legal command; its sources are in weight memory, its destination in activation memory."""
 
     def pick(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
@@ -71,7 +71,7 @@ def command(rng: np.random.Generator) -> list[Packet]:
 
 
 def product(rng: np.random.Generator, irq: bool) -> list[Packet]:
-    """A good MATMUL of any type, with any steps on the way to its result."""
+    """Draw a legal MATMUL of any type, with any steps of the epilogue."""
 
     def pick(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
@@ -116,7 +116,7 @@ def product(rng: np.random.Generator, irq: bool) -> list[Packet]:
 
 
 def spoiled(rng: np.random.Generator) -> list[Packet]:
-    """A command with something wrong somewhere in its first packet, mostly; none computes for long."""
+    """Draw a command, mostly with an error in its first packet; none takes long."""
     while True:
         first, *rest = command(rng)
         assert isinstance(first, NpuCommandPacket)

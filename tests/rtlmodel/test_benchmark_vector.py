@@ -1,4 +1,4 @@
-"""Vector operations against the bandwidth of memory: figures that follow from what is known."""
+"""Vector operations against the bandwidth of memory: figures that can be derived."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `make bench` measures, in small."""
+"""`make bench` with a few small products."""
 
 import json
 

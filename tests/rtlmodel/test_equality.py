@@ -31,14 +31,14 @@ def opened(request: pytest.FixtureRequest, config: str) -> Iterator[tuple[Device
 
 @pytest.fixture
 def pair(opened: tuple[Device, Device]) -> tuple[Device, Device]:
-    """Both after a reset; what memory holds from the tests before is the same in both."""
+    """Both devices after a reset; memory keeps the content of earlier tests, the same in both."""
     for device in opened:
         device.reset()
     return opened
 
 
 def fill(devices: tuple[Device, Device], rng: np.random.Generator) -> None:
-    """The same random content into both."""
+    """Write the same random content to both."""
     for address, nbytes in ((0, WEIGHT_BYTES), (ACTIVATION, ACTIVATION_BYTES)):
         content = image(rng, nbytes)
         for device in devices:
@@ -46,7 +46,7 @@ def fill(devices: tuple[Device, Device], rng: np.random.Generator) -> None:
 
 
 def assert_same(rtl: Device, model: Device) -> None:
-    """Every byte of both regions, and what the devices say about themselves."""
+    """Compare every byte of both regions, and the devices' states and counts."""
     assert isinstance(rtl.backend, RtlmodelBackend)
     assert isinstance(model.backend, CmodelBackend)
     assert rtl.backend.memory.differences(model.backend.memory) == []

@@ -1,6 +1,6 @@
-"""Cycles of the benchmarks' matrix products: committed, by type, and the same whatever the operands are.
+"""Cycles of the benchmarks' matrix products: the committed ones, whatever the operands are.
 
-`make bench` measures all of them and compares, or with UPDATE=1 commits, what this test has no time for.
+`make bench` measures and compares all of them, or commits them with UPDATE=1.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ from tb.committed_cycles import CommittedCycles
 
 pytestmark = pytest.mark.sim
 
-CONFIG = "default"  # what benchmarks are about
+CONFIG = "default"  # the configuration of the benchmarks
 COMMITTED = CommittedCycles(
     Path(__file__).resolve().parents[2] / "benchmarks" / "gemm_cycles.json", tolerance=0.01
 )
 LONGEST = 1 << 24
-"""MACs of a product that is small enough to be measured here."""
+"""Limit of the MACs of a product that is measured here."""
 CUBE = Product(512, 512, 512)
 
 
 def work(dtypes: list[DataType]) -> list[tuple[Product, DataType]]:
-    """All of the benchmarks' products in these types."""
+    """Return all of the benchmarks' products in these types."""
     return [(product, dtype) for product in choose_products(load_products()) for dtype in dtypes]
 
 
@@ -38,7 +38,7 @@ def device() -> Iterator[echo_npu.Device]:
 
 @pytest.fixture(scope="module")
 def dtypes(device: echo_npu.Device) -> list[DataType]:
-    """Those that the hardware has."""
+    """Return the types that the hardware has."""
     return [DataType.of(label) for label in device.capabilities.data_types]
 
 
@@ -48,7 +48,7 @@ def test_every_product_has_a_committed_number(dtypes: list[DataType]) -> None:
 
 @pytest.mark.slow
 def test_cycles_are_the_committed_ones(dtypes: list[DataType]) -> None:
-    """Within one percent, either way."""
+    """Cycles are within one percent of the committed ones."""
     chosen = [each for each in work(dtypes) if each[0].macs <= LONGEST or each[0] == CUBE]
     measured = Session(config=CONFIG, check_limit=0, jobs=2).run(chosen)
     COMMITTED.compare(CONFIG, {each.name: each.cycles for each in measured if each.cycles})
@@ -60,8 +60,8 @@ def test_cycles_are_the_committed_ones(dtypes: list[DataType]) -> None:
     "product", [Product(100, 150, 16), Product(16, 64, 16, batch=9, trans_b=True)], ids=str
 )
 def test_no_cycle_depends_on_data(device: echo_npu.Device, dtypes: list[DataType], product: Product) -> None:
-    """Neither on the operands, nor on what the device did before; which is why the other test leaves both to
-    chance. Checked to the bit at the same time."""
+    """Cycles depend neither on the operands nor on earlier work, so the other test draws both. Results are
+    compared to the bit."""
     for dtype in dtypes:
         with echo_npu.open("cmodel", config=CONFIG) as twin:
             drawn = [measure_product(device, product, dtype, twin=twin, seed=seed) for seed in (1, 2)]

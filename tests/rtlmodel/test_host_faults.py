@@ -1,4 +1,4 @@
-"""What goes wrong on the host: each fault ends with a named exception, in time, and leaves nothing behind."""
+"""Faults of the host: each ends with a named exception, in time, and leaves nothing behind."""
 
 import contextlib
 import gc
@@ -27,11 +27,11 @@ from echo_sim.run import RUNS
 
 pytestmark = pytest.mark.sim
 
-SECONDS = 20.0  # of wall time, on a loaded machine; what is waited for takes fractions of one
+SECONDS = 20.0  # of wall time, on a loaded machine; the events take fractions of one
 
 
 def children() -> set[int]:
-    """Processes that this one started and that still run, or were not waited for."""
+    """Return the processes started by this one that still run, or were not waited for."""
     found = set()
     for folder in Path("/proc/self/task").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -40,7 +40,7 @@ def children() -> set[int]:
 
 
 def left_behind() -> dict[str, object]:
-    """All that a simulation could leave: processes, files, shared memory, sockets, threads."""
+    """Return everything that a simulation could leave: processes, files, shared memory, sockets, threads."""
     gc.collect()
     links = Path("/proc/self/fd")
     opened = [os.readlink(links / name) for name in os.listdir(links) if (links / name).exists()]
@@ -58,14 +58,14 @@ def left_behind() -> dict[str, object]:
 
 @pytest.fixture(scope="module", autouse=True)
 def built(config: str) -> None:
-    """Whatever is built, imported and opened once, is."""
+    """Build, import and open everything that is made only once."""
     with echo_npu.open("rtlmodel", config=config):
         pass
 
 
 @pytest.fixture(autouse=True)
 def nothing_left(built: None) -> Iterator[None]:
-    """A fault may leave the run's folder with the log that its exception names, and nothing else."""
+    """Check that a fault leaves nothing but the run's folder with the log that its exception names."""
     before = left_behind()
     yield
     after = left_behind()
@@ -80,7 +80,7 @@ def nothing_left(built: None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ends_soon() -> Iterator[None]:
-    """The block takes no longer than SECONDS."""
+    """Check that the block takes no longer than SECONDS."""
     started = time.monotonic()
     yield
     assert time.monotonic() - started < SECONDS
@@ -92,7 +92,7 @@ def rtl(device: Device) -> RtlmodelBackend:
 
 
 def link_of(device: Device) -> socket.socket:
-    """The connection to the simulator."""
+    """Return the connection to the simulator."""
     link = rtl(device).simulator._link
     assert link is not None
     return link
@@ -140,7 +140,7 @@ def test_an_answer_that_is_garbage_is_named(config: str) -> None:
 
 
 def test_a_second_client_is_turned_away(config: str) -> None:
-    """Whoever connects before the simulator does, and whoever tries later."""
+    """A client that connects before the simulator is refused, and so is a later one."""
     answers: list[bytes] = []
     refused: list[str] = []
 
@@ -194,7 +194,7 @@ def test_shared_memory_that_is_missing_or_too_short_is_named(
 
 
 def test_shared_memory_outlives_its_name(npu: Device) -> None:
-    """It has none: closing the host's descriptor changes nothing for the simulator."""
+    """Shared memory has no name: closing the host's descriptor does not affect the simulator."""
     os.close(os.dup(rtl(npu).memory.fd))
     ones = np.eye(3, dtype=np.float32)
     assert np.array_equal(npu.matmul(ones, ones), ones)
@@ -204,7 +204,7 @@ def test_shared_memory_outlives_its_name(npu: Device) -> None:
 
 
 def test_a_log_that_takes_nothing_does_no_harm(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the simulator writes on its way is lost; what it computes is not."""
+    """The simulator's log is lost, but its results are right."""
     number = 900_000_000
     folder = RUNS / f"rtlmodel-{os.getpid()}-{number}"
     folder.mkdir(parents=True)
@@ -279,7 +279,7 @@ both_backends = pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])
 
 @contextlib.contextmanager
 def ringed(backend: str, config: str) -> Iterator[tuple[Device, int]]:
-    """A device whose ring was used, and the ring's address."""
+    """Return a device whose ring was used, and the ring's address."""
     with echo_npu.open(backend, config=config, ring_slots=16) as npu:
         npu.submit_batch([nop_packet()] * 3)
         npu.wait()
@@ -287,7 +287,7 @@ def ringed(backend: str, config: str) -> Iterator[tuple[Device, int]]:
 
 
 def fails(npu: Device, *codes: ErrorCode) -> None:
-    """`wait` names one of these errors; afterwards the device works."""
+    """Check that `wait` reports one of these errors and that the device then works."""
     with ends_soon(), pytest.raises(NpuDeviceError) as caught:
         npu.wait()
     assert caught.value.code in codes, caught.value
@@ -300,13 +300,13 @@ def fails(npu: Device, *codes: ErrorCode) -> None:
 
 @both_backends
 def test_a_corrupted_ring_is_a_device_error(config: str, backend: str) -> None:
-    """Slots that the host program overwrote, indices beyond the ring, a base outside of memory."""
+    """The host overwrites slots, writes indices beyond the ring, and a base outside of memory."""
     with ringed(backend, config) as (npu, base):
         corrupt(npu, base)
 
 
 def corrupt(npu: Device, base: int) -> None:
-    """One corruption after the other."""
+    """Apply one corruption after the other."""
     rng = np.random.default_rng(5)
     for garbage in (np.full(64 * 16, 0xFF, np.uint8), rng.integers(0, 256, 64 * 16, dtype=np.uint8)):
         npu.submit_batch([nop_packet()])
@@ -329,7 +329,7 @@ def corrupt(npu: Device, base: int) -> None:
 
 @both_backends
 def test_packets_overwritten_while_the_device_is_busy(config: str, backend: str) -> None:
-    """A program that scribbles over its ring gets the error of what it wrote, or all was fetched before."""
+    """A program that overwrites its ring gets the error of its data, or everything was fetched before."""
     with ringed(backend, config) as (npu, base):
         npu.submit_batch([*matmul_packets(0x1000, 0x80_0000, 0x1000_0000, 40, 40, 40), *[nop_packet()] * 9])
         npu.backend.write_mem(base, np.full(64 * 16, 0xAB, np.uint8))

@@ -39,7 +39,8 @@ def test_the_device_has_every_type(pair: tuple[Device, Device]) -> None:
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("activation", [None, "relu", "silu", "gelu", "gelu_tanh"])
 def test_layers(pair: tuple[Device, Device], name: str, activation: str | None) -> None:
-    """Ragged, with scales, bias and activation, as float32 and in the own type, weights stored either way."""
+    """Ragged layers with scales, bias and activation, in float32 and their own type, weights stored either
+    way."""
     m, k, n = 21, 75, 37
     a, b = elements(name, m, k), elements(name, k, n, seed=1)
     steps = {"row_scale": normal(m, seed=2) / 50, "col_scale": normal(n, seed=3), "bias": normal(n, seed=4)}

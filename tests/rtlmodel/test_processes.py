@@ -1,4 +1,4 @@
-"""Either side may die at any moment: the other one notices within seconds, and nothing stays behind."""
+"""Either side may die at any moment: the other one notices within seconds, and nothing is left behind."""
 
 import gc
 import os
@@ -28,7 +28,7 @@ MARK = "ECHO_NPU_TEST_MARK"
 
 
 class Marked:
-    """All processes that descend from one test program, found by a variable in their environment."""
+    """All descendants of one test program, found by a variable in their environment."""
 
     def __init__(self) -> None:
         self.value = uuid.uuid4().hex
@@ -48,7 +48,7 @@ class Marked:
         return found
 
     def start(self, code: str, config: str) -> subprocess.Popen[str]:
-        """Run a program that has `npu`-opening helpers at hand; its lines of output can be read."""
+        """Start a program with helpers that open devices; its output can be read line by line."""
         prelude = f"import os, sys, time, echo_npu\nLONG = {LONG}\nconfig = {config!r}\n"
         return subprocess.Popen(
             [sys.executable, "-u", "-c", prelude + textwrap.dedent(code)],
@@ -84,7 +84,7 @@ def alive(pid: int) -> bool:
 
 
 def sockets(pid: int) -> list[str]:
-    """The abstract sockets that a process named after itself."""
+    """Return the abstract sockets that a process named after itself."""
     return [line for line in Path("/proc/net/unix").read_text().splitlines() if f"@echo-npu-{pid}-" in line]
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.sim
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_bits_are_those_of_the_functional_model(pair: tuple[Device, Device], name: str) -> None:
-    """Again: SEED=<seed> python -m pytest tests/rtlmodel/test_random_views.py -k <name>."""
+    """Replay: SEED=<seed> python -m pytest tests/rtlmodel/test_random_views.py -k <name>."""
     trial = EVERY[name](Draw(f"{name} {FIRST}"))
     ours, theirs = (arrays(trial.call(device, *(view.on(device) for view in trial.views))) for device in pair)
     for one, other in zip(ours, theirs, strict=True):

@@ -19,7 +19,8 @@ INPUTS = [RNG.standard_normal((10, 24), dtype=np.float32) for _ in range(3)]
 
 
 def layer(npu: Device, x: DeviceTensor) -> DeviceTensor:
-    """Products, rows, elements, reductions, copies: both engines, with dependences between them."""
+    """Record products, row operations, elementwise operations, reductions and copies: both engines, with
+    dependences."""
     normed = npu.rms_norm(x, FACTORS)
     heads = npu.matmul(normed, WEIGHTS).reshape(10, 2, 12).swapaxes(0, 1)
     mixed = npu.permute(npu.attention(heads, heads, heads, causal=True), (1, 0, 2)).reshape(10, 24)
@@ -76,7 +77,8 @@ def test_a_run_is_one_doorbell_and_uploads_nothing(npu: Device, monkeypatch: pyt
 
 
 def test_a_run_takes_the_same_cycles_every_time(npu: Device) -> None:
-    """And fewer than its commands one by one: the next one is fetched and checked while one works."""
+    """A run takes fewer cycles than its commands one by one: the next one is fetched and checked
+    meanwhile."""
     with npu.record() as program:
         x = program.input("x", (10, 24))
         layer(npu, x)
@@ -87,7 +89,7 @@ def test_a_run_takes_the_same_cycles_every_time(npu: Device) -> None:
         return npu.counters()["busy_cycles"] - before
 
     first, second = busy(), busy()
-    assert abs(first - second) < 0.02 * second  # where in the ring it lies makes a few cycles
+    assert abs(first - second) < 0.02 * second  # its place in the ring makes a difference of a few cycles
     tensor = npu.tensor(INPUTS[0])
     before = npu.counters()["busy_cycles"]
     layer(npu, tensor)

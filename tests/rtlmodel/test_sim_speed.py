@@ -1,6 +1,6 @@
-"""The comparison of `make bench-sim` runs, its simulators agree to the byte, and differences are seen.
+"""The comparison of `make bench-sim` runs, its simulators agree to the byte, and differences are found.
 
-Plain cocotb takes minutes to build: `make bench-sim` itself holds it to the same result.
+Plain cocotb takes minutes to build; `make bench-sim` itself compares its results.
 """
 
 import copy

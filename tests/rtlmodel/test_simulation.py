@@ -1,4 +1,4 @@
-"""A simulated device as its host sees it: time, registers, memory by both doors, time-outs, waves."""
+"""A simulated device as its host sees it: time, registers, memory through both doors, time-outs, waves."""
 
 import time
 from pathlib import Path
@@ -33,7 +33,7 @@ def backend_of(device: Device) -> RtlmodelBackend:
 
 
 def work(device: Device) -> dict[str, int]:
-    """A fixed program; its counters."""
+    """Run a fixed program; return its counters."""
     device.memset(LEFT, 0x3F, 4096)
     device.memset(RIGHT, 0x3E, 4096)
     device.submit([*matmul_packets(LEFT, RIGHT, OUT, 20, 30, 25), *memcpy_packets(OUT, OUT + 0x1000, 999)])
@@ -43,7 +43,7 @@ def work(device: Device) -> dict[str, int]:
 
 @pytest.mark.parametrize("stalls", [0.0, 0.3])
 def test_cycles_are_the_same_every_time(config: str, stalls: float) -> None:
-    """Whatever the host does in between: simulated time passes only while a request is served."""
+    """Cycles do not depend on the host: simulated time passes only while a request is served."""
     seen = []
     for pause in (0.0, 0.3):
         with echo_npu.open("rtlmodel", config=config, stalls=stalls, seed=5) as npu:
@@ -114,7 +114,7 @@ def test_wait_irq_takes_no_more_time_than_it_may(npu: Device) -> None:
 
 
 def test_memory_is_shared_without_copies(npu: Device) -> None:
-    """The simulator reads what was written, and nothing was asked of it."""
+    """The simulator reads what the host wrote, without any request."""
     before = npu.status().cycle_count
     values = np.arange(5000, dtype=np.float32)
     npu.memcpy(OUT, values, values.nbytes)
@@ -251,7 +251,7 @@ def test_two_devices_at_once(config: str) -> None:
 
 
 def test_commands_are_limited(npu: Device) -> None:
-    """A watchdog and a protected ring: errors with their codes, and a device that works on."""
+    """A watchdog and a protected ring: errors have their codes, and the device recovers."""
     npu.limit(watchdog_cycles=400, protect_ring=True)
     npu.execute(memcpy_packets(LEFT, OUT, 64))
     npu.submit_batch(memcpy_packets(LEFT, OUT, 1 << 20))

@@ -30,7 +30,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Device, Device]]:
 
 
 def corners(*shape: int) -> NDArray[np.float32]:
-    """Ordinary numbers, and a row each with NaN, an infinity, nothing but -infinity."""
+    """Draw ordinary numbers, with one row each that holds NaN, an infinity, or only -infinity."""
     values = normal(*shape)
     rows = values.reshape(-1, shape[-1])
     rows[0, shape[-1] // 2] = np.nan
@@ -40,7 +40,7 @@ def corners(*shape: int) -> NDArray[np.float32]:
 
 
 def view(device: Device) -> Any:
-    """A tensor with gaps and exchanged axes."""
+    """Return a tensor with gaps and exchanged axes."""
     return device.tensor(normal(6, 40, 10)).transpose(2, 0, 1)[::2, :, 3:]
 
 
@@ -131,7 +131,7 @@ def test_same_bits(pair: tuple[Device, Device], name: str) -> None:
 
 
 def bits(results: Any) -> list[NDArray[np.uint32]]:
-    """Every result of an operation as words."""
+    """Return every result of an operation as words."""
     each = results if isinstance(results, tuple) else (results,)
     arrays = [one if isinstance(one, (np.ndarray, np.generic)) else one.to_numpy() for one in each]
     return [np.asarray(array).view(np.uint32) for array in arrays]

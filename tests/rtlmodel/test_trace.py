@@ -1,4 +1,4 @@
-"""Timelines, read back: they show what the counters count, and whole or clearly cut whatever happens."""
+"""Timelines, read back: they agree with the counters, and are complete or marked as cut."""
 
 import gzip
 import itertools
@@ -51,17 +51,17 @@ class Reader:
                 self.tracks[names[event["tid"]]].append(event)
 
     def total(self, prefix: str, fact: str | None = None) -> int:
-        """The cycles, or a fact, of all slices of the tracks whose name begins so."""
+        """Return the sum of cycles, or of a fact, over all slices of the tracks with this prefix."""
         found = [slice_ for name, track in self.tracks.items() if name.startswith(prefix) for slice_ in track]
         return sum(slice_["dur"] if fact is None else slice_["args"][fact] for slice_ in found)
 
     def counted(self, prefix: str) -> int:
-        """The sum over all windows of a counter."""
+        """Return the sum of a counter over all windows."""
         found = [event for event in self.events if event["ph"] == "C" and event["name"].startswith(prefix)]
         return sum(next(iter(event["args"].values())) for event in found)
 
     def commands(self) -> list[dict[str, Any]]:
-        """In the order in which they retired."""
+        """Return the commands in the order of retirement."""
         found = [
             slice_
             for name, track in self.tracks.items()
@@ -72,7 +72,7 @@ class Reader:
 
 
 def work(npu: Device) -> list[str]:
-    """Commands of every kind on both engines, by both ways; their names in order."""
+    """Run commands of every kind on both engines, through window and ring; return their names in order."""
     a, b, c = npu.tensor(LEFT), npu.tensor(RIGHT, region="weight"), npu.empty((40, 50))
     with npu.span("products"):
         npu.submit([*matmul_packets(a.ptr, b.ptr, c.ptr, 40, 30, 50), echo_npu.sync_packet()])
@@ -149,7 +149,7 @@ def test_commands_have_their_names_and_order(traced: Traced) -> None:
 
 
 def test_what_lies_inside_what(traced: Traced) -> None:
-    """Commands in the device's busy time, and in the operations that the host names."""
+    """Commands lie within the device's busy time, and within the operations that the host names."""
     reader, _, _ = traced
 
     def inside(inner: dict[str, Any], outer: dict[str, Any]) -> bool:

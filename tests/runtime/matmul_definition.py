@@ -1,4 +1,4 @@
-"""A MATMUL as docs/numerics.md defines it, one number at a time; the runtime's arithmetic is not used.
+"""A MATMUL as docs/numerics.md defines it, one number at a time, without the runtime's arithmetic.
 
 A product or sum of two float32 is taken in float64 and rounded to float32 by `struct`: float64 has more than
 twice the digits, so this rounds as if there had been one rounding.
@@ -15,7 +15,7 @@ CANONICAL = {"fp32": 0x7FC00000, "bf16": 0x7FC0, "fp16": 0x7E00}
 
 
 def to_float32(value: float) -> float:
-    """Nearest even; beyond the largest an infinity."""
+    """Round to float32: nearest even; beyond the largest an infinity."""
     try:
         (result,) = struct.unpack("<f", struct.pack("<f", value))
     except OverflowError:
@@ -34,7 +34,7 @@ def add(a: float, b: float) -> float:
 
 
 def widened(bits: int, dtype: str) -> float:
-    """The number that a stored element is."""
+    """Return the number in a stored element."""
     if dtype == "fp16":
         return float(struct.unpack("<e", struct.pack("<H", bits))[0])
     if dtype == "bf16":
@@ -49,7 +49,7 @@ def float32_bits(value: float) -> int:
 
 
 def stored(value: float, dtype: str) -> int:
-    """The bits of a float32 value as an element of a type."""
+    """Return the bits of a float32 value as an element of a type."""
     if dtype == "int8":
         if math.isnan(value):
             return 0
@@ -67,14 +67,14 @@ def stored(value: float, dtype: str) -> int:
 
 
 def _nearest_bfloat(value: float) -> int:
-    """Of the two bfloat16 around a float32 the nearer one; of two as near the even one."""
+    """Return the nearer of the two bfloat16 around a float32; the even one of a tie."""
     bits = float32_bits(value)
     below = bits >> 16
     if math.isinf(value) or not bits & 0xFFFF:
         return below
     above = below + 1
     low, high = Fraction(widened(below, "bf16")), widened(above, "bf16")
-    # What would come behind the largest one, if there were no infinity.
+    # The number that would follow the largest one without infinities.
     upper = Fraction(high) if math.isfinite(high) else Fraction(int(math.copysign(1, value)) * 2**128)
     down, up = abs(Fraction(value) - low), abs(upper - Fraction(value))
     if down != up:
@@ -94,7 +94,7 @@ def result(
     bias: Sequence[float] | None = None,
     relu: bool = False,
 ) -> np.ndarray:
-    """The bits of a[M, K] @ b[K, N] as they are stored.
+    """Compute the bits of a[M, K] @ b[K, N] as they are stored.
 
     Args:
         a, b: the bits of the operands as unsigned integers; of int8 the numbers.

@@ -20,7 +20,7 @@ NAMES = {
 
 
 def _alphabet() -> list[str]:
-    """The 256 characters that byte-level BPE stands for bytes with, in the order of the bytes."""
+    """Return the 256 characters that stand for bytes in byte-level BPE, in the order of the bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte if byte in plain else next(others)) for byte in range(256)]
@@ -44,7 +44,7 @@ def write_model(
     fields: dict[str, str] | None = None,
     seed: int = 0,
 ) -> dict[str, F32]:
-    """A model file of `LAYERS` random layers; the tensors as they were before they were quantised.
+    """Write a model file of `LAYERS` random layers; return the tensors before quantisation.
 
     Args:
         leave_out, reshape: the name of a tensor that the file lacks, or has in another shape.

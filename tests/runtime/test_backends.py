@@ -1,4 +1,4 @@
-"""Choosing a backend, a configuration and the repository: what is there, and what is said of what is not."""
+"""Choosing a backend, a configuration and the repository, and the messages if there is none."""
 
 import shutil
 import subprocess

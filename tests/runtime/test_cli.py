@@ -21,7 +21,7 @@ KEYS = {
 
 
 def call(*words: str) -> tuple[int, str, str]:
-    """Exit status, standard output, standard error."""
+    """Run `echo-npu`; return exit status, standard output, standard error."""
     result = CliRunner().invoke(app, list(words), env={"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -14,7 +14,7 @@ TAGS = ("NPU", "CPU", "COPY", "VIEW")
 
 
 def work(npu: Device) -> None:
-    """Something of every kind."""
+    """Run operations of every kind."""
     tensor = npu.tensor(np.ones((2, 2), np.float32))
     npu.matmul(tensor.T, tensor)
     npu.add(np.ones(3, np.float32), np.ones(3, np.float32))
@@ -23,7 +23,7 @@ def work(npu: Device) -> None:
 
 @pytest.fixture
 def lines(npu: Device, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Lines:
-    """A function that works at a debug level and gives the lines of standard error."""
+    """Return a function that runs `work` at a debug level and returns the lines of standard error."""
 
     def run(level: str, does: Callable[[Device], object] = work, *, color: bool = False) -> list[str]:
         monkeypatch.setenv("ECHO_NPU_DEBUG_LEVEL", level)

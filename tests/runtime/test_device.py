@@ -84,7 +84,7 @@ def test_free_refuses_foreign_pointers(npu: Device) -> None:
 
 @pytest.mark.parametrize("kind", [None, MemcpyKind.DEFAULT])
 def test_memcpy_of_all_kinds(npu: Device, kind: MemcpyKind | None) -> None:
-    """None: the kind is named; else it is inferred."""
+    """Copies of all kinds, named or inferred."""
     data = np.arange(256, dtype=np.uint8)
     out = np.zeros_like(data)
     first, second = npu.malloc(256), npu.malloc(256, region="weight")
@@ -186,7 +186,7 @@ def test_wait_with_nothing_submitted_returns_at_once(npu: Device) -> None:
 
 
 def chain(block: int, size: int, steps: range, plain: int) -> list[Packet]:
-    """Copies of `size` bytes, each to the place behind; every `plain`-th one has no extension."""
+    """Return copies of `size` bytes, each to the next place; every `plain`-th one has no extension."""
     rows = [1 if step % plain == 0 else 2 for step in steps]
     places = [block + size * step for step in steps]
     copies = [memcpy_packets(at, at + size, size // n, rows=n) for at, n in zip(places, rows, strict=True)]
@@ -231,11 +231,11 @@ def test_hundreds_of_packets_take_one_doorbell(npu: Device, monkeypatch: pytest.
 
 @pytest.mark.parametrize("way", ["submit", "submit_batch"])
 def test_commands_that_fill_a_queue_exactly_do_not_wait(way: str) -> None:
-    """A ring takes one slot less than it has."""
+    """A ring holds one slot less than it has."""
     with echo_npu.open("cmodel", ring_slots=8) as npu:
         room = npu.capabilities.queue_depth if way == "submit" else 7
         getattr(npu, way)([nop_packet()] * (room - 2) + memcpy_packets(0, 0x1000, 4, rows=2))
-        # The model executes a command with each read, so there is room for two slots now.
+        # The model executes a command with each read, so there is now room for two slots.
         assert npu.backend.read_reg(regs.RETIRED) == 0
         getattr(npu, way)(memcpy_packets(0, 0x1000, 4, rows=2))
         assert npu.backend.read_reg(regs.RETIRED) < room - 1
@@ -357,7 +357,7 @@ def test_a_time_out_says_what_the_device_is_doing(npu: Device) -> None:
     assert (late.cycles, late.status.state, late.counters["commands"]) == (100, State.BUSY, 0)
     assert "waves" in late.waves_hint
     assert isinstance(late, TimeoutError)
-    with pytest.raises(NpuDeviceError) as error:  # without a limit the device's own comes first
+    with pytest.raises(NpuDeviceError) as error:  # without a limit, the device's own limit is first
         npu.wait()
     assert error.value.code == ErrorCode.BAD_EXTENSION
     npu.clear_error()
@@ -366,7 +366,7 @@ def test_a_time_out_says_what_the_device_is_doing(npu: Device) -> None:
 
 
 class Stuck(echo_npu.backends.get_backend_class("cmodel")):  # type: ignore[misc]
-    """A device that gets no further once `stuck` is set."""
+    """A device that makes no progress once `stuck` is set."""
 
     stuck = False
 
@@ -531,7 +531,7 @@ def test_threads_share_a_device(npu: Device) -> None:
 
 
 def test_what_does_not_fit_is_refused_before_it_is_copied(npu: Device) -> None:
-    """An array of a terabyte that takes four bytes of the host."""
+    """The array has a terabyte but takes four bytes of the host."""
     huge = np.broadcast_to(np.float32(1), (2**19, 2**19))
     refuses(NpuOutOfMemoryError, f"asked for {2**40} bytes", npu.tensor, huge)
     refuses(NpuOutOfMemoryError, f"asked for {2**40} bytes", npu.matmul, huge, huge)

@@ -1,4 +1,4 @@
-"""The exceptions: what they carry, and that their messages say it."""
+"""The exceptions: their attributes, and messages that contain them."""
 
 from pathlib import Path
 

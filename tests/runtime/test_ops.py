@@ -1,4 +1,4 @@
-"""Operations on numpy arrays and on device tensors: shapes, results, and what is refused."""
+"""Operations on numpy arrays and on device tensors: shapes, results, and refused arguments."""
 
 import gc
 import itertools
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 def product(a: F32, b: F32) -> F32:
-    """`a @ b` with numpy's shapes, in the contract's order."""
+    """Compute `a @ b` with numpy's shapes, in the contract's order of sums."""
     left = a[None, :] if a.ndim == 1 else a
     right = b[:, None] if b.ndim == 1 else b
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
@@ -253,7 +253,7 @@ def test_copy_from_writes_through_any_view(npu: Device) -> None:
 
 
 def test_matmul_of_views_needs_no_copies(npu: Device) -> None:
-    """Heads of an attention layer: interleaved in memory, transposed, shared between query heads."""
+    """Heads of an attention layer are interleaved in memory, transposed, or shared between query heads."""
     tokens, heads, shared, size = 5, 4, 2, 8
     q, k = normal(tokens, heads, size), normal(tokens, shared, size, seed=1)
     query, key = npu.tensor(q), npu.tensor(k)

@@ -1,4 +1,4 @@
-"""What is driven into the AXI checkers: a broken rule each, and legal traffic of every kind."""
+"""Stimulus for the AXI checkers: traffic that breaks one rule each, and legal traffic of every kind."""
 
 import random
 import re
@@ -35,7 +35,7 @@ SIGNALS: tuple[tuple[str, int], ...] = (
 """Names and widths as axi_checkers_tb.sv unpacks them, from the highest bit down."""
 
 Clock = dict[str, int]
-"""The signals that are not 0 in one clock."""
+"""The nonzero signals of one clock."""
 
 Stimulus = list[Clock]
 
@@ -47,7 +47,7 @@ MAX_WRITES, MAX_READS, MAX_EARLY, MAX_WAIT, MAX_RESPONSE, MAX_DATA_WAIT = 4, 2, 
 
 
 def packed(clock: Clock, scenario: int) -> str:
-    """One line of the vector file."""
+    """Return one line of the vector file."""
     value = 0
     known = {**clock, "scenario": scenario}
     for name, width in SIGNALS:
@@ -59,12 +59,12 @@ def packed(clock: Clock, scenario: int) -> str:
 
 
 def aw(**fields: int) -> Clock:
-    """A write address that is taken at once: INCR, whole beats of 8 bytes, one of them, ID 0."""
+    """Return a write address that is taken at once: INCR, one beat of 8 bytes, ID 0."""
     return _address("aw", fields)
 
 
 def ar(**fields: int) -> Clock:
-    """The same for reading."""
+    """Return the same for reading."""
     return _address("ar", fields)
 
 
@@ -74,35 +74,35 @@ def _address(channel: str, fields: dict[str, int]) -> Clock:
 
 
 def w(**fields: int) -> Clock:
-    """A whole last beat of write data that is taken at once."""
+    """Return a full last beat of write data that is taken at once."""
     values = {"valid": 1, "ready": 1, "strb": 0xFF, "last": 1, **fields}
     return {"rst_n": 1, **{"w" + name: value for name, value in values.items()}}
 
 
 def b(**fields: int) -> Clock:
-    """A write response that is taken at once."""
+    """Return a write response that is taken at once."""
     return {"rst_n": 1, **{"b" + name: value for name, value in {"valid": 1, "ready": 1, **fields}.items()}}
 
 
 def r(**fields: int) -> Clock:
-    """A last beat of read data that is taken at once."""
+    """Return a last beat of read data that is taken at once."""
     values = {"valid": 1, "ready": 1, "last": 1, **fields}
     return {"rst_n": 1, **{"r" + name: value for name, value in values.items()}}
 
 
 def lite(*channels: str, **fields: int) -> Clock:
-    """Beats of AXI4-Lite on these channels, taken at once unless `fields` say otherwise."""
+    """Return beats of AXI4-Lite on these channels, taken at once unless `fields` say otherwise."""
     taken = {f"lite_{channel}{wire}": 1 for channel in channels for wire in ("valid", "ready")}
     return {"rst_n": 1, **taken, **{f"lite_{name}": value for name, value in fields.items()}}
 
 
 def both(*clocks: Clock) -> Clock:
-    """What all of them drive, in one clock."""
+    """Merge clocks into one."""
     return {name: value for clock in clocks for name, value in clock.items()}
 
 
 def _handshake(channel: str, before: Stimulus, payload: str, prefix: str = "") -> dict[str, Stimulus]:
-    """Breaches of what every channel keeps. `before` makes a beat on it legal."""
+    """Yield breaches of the rules of every channel. `before` makes a beat on it legal."""
     ready = f"{prefix}{channel}ready"
     beat = {"aw": aw(), "w": w(), "b": b(), "ar": ar(), "r": r()}[channel]
     if prefix:
@@ -120,7 +120,7 @@ def _handshake(channel: str, before: Stimulus, payload: str, prefix: str = "") -
 
 
 def broken_rules() -> dict[str, Stimulus]:
-    """For each rule, traffic that breaks this one and no other."""
+    """Return for each rule traffic that breaks it and no other."""
     found: dict[str, Stimulus] = {}
     for channel, before, payload in (
         ("aw", [], "awqos"),
@@ -180,7 +180,7 @@ def broken_rules() -> dict[str, Stimulus]:
 
 
 def corner_cases() -> dict[str, tuple[str, Stimulus]]:
-    """More ways to break a rule: what it is, the rule, the traffic."""
+    """Return more ways to break a rule: description, rule, traffic."""
     return {
         "VALID in the first clock after reset": ("AXI4_ERRM_AWVALID_RESET", [aw()]),
         "a second response": ("AXI4_ERRS_BRESP_AW", [aw(), w(), b(), b()]),
@@ -223,7 +223,7 @@ def corner_cases() -> dict[str, tuple[str, Stimulus]]:
 
 
 def all_rules() -> set[str]:
-    """The names of all rules, as the checkers' sources have them."""
+    """Return the names of all rules in the checkers' sources."""
     rules = set()
     for path in AXI_CHECKERS:
         protocols = {"axil_checker": ("AXI4LITE",), "axi_channel_checker": ("AXI4", "AXI4LITE")}
@@ -251,11 +251,11 @@ class _Burst:
 
 
 def legal_traffic(seed: int, clocks: int) -> Stimulus:
-    """Random AXI4 traffic without a fault: all kinds of bursts, data before and behind its address,
-    responses in any order of the IDs, interleaved read data, READY at any moment."""
+    """Draw legal AXI4 traffic: all kinds of bursts, data before and after its address, responses in any order
+    of the IDs, interleaved read data, READY at any time."""
     rng = random.Random(seed)
     writes: deque[_Burst] = deque()  # not all sent
-    unanswered: list[_Burst] = []  # all sent; may still be without their address
+    unanswered: list[_Burst] = []  # completely sent; their address may still be missing
     reads: list[_Burst] = []
     offered: dict[str, Clock] = {}
     waited = dict.fromkeys(("aw", "w", "b", "ar", "r"), 0)
@@ -322,7 +322,7 @@ def legal_traffic(seed: int, clocks: int) -> Stimulus:
 
 
 def _random_burst(rng: random.Random) -> _Burst:
-    """A legal burst on a bus of 8 bytes, and the lanes of its beats."""
+    """Draw a legal burst on a bus of 8 bytes, and the lanes of its beats."""
     size = rng.choice((3, 3, rng.randrange(4)))
     step = 1 << size
     kind = rng.choice((1, 1, 0, 2))

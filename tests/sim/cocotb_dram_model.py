@@ -1,4 +1,4 @@
-"""cocotb tests of the memory model behind an AXI4 master, and of its protocol checker behind a rude one."""
+"""cocotb tests of the memory model with an AXI4 master, and of its protocol checker with a faulty one."""
 
 import random
 from typing import Any
@@ -15,7 +15,7 @@ STALLS = ("stall_aw", "stall_w", "stall_b", "stall_ar", "stall_r")
 
 
 async def start(dut: Any, **knobs: float) -> Dram:
-    """Clock, reset, empty statistics, all knobs at their defaults but `knobs`."""
+    """Start the clock, reset, clear the statistics, and set all knobs to their defaults except `knobs`."""
     cocotb.start_soon(Clock(dut.clk, 10, unit="ns").start())
     dram = Dram()
     dram.clear_faults()
@@ -38,7 +38,7 @@ def bus_bytes(dut: Any) -> int:
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.5], reorder=[0, 1])
 async def test_random_traffic(dut: Any, stalls: float, reorder: int) -> None:
-    """Writes and reads of all sizes and alignments, narrow ones too: memory is what a bytearray would be."""
+    """Writes and reads of all sizes and alignments, narrow ones too: memory behaves like a bytearray."""
     dram = await start(dut, **dict.fromkeys(STALLS, stalls), reorder=reorder)
     master = AxiMaster(AxiBus.from_prefix(dut, "m_axi"), dut.clk)
     memory = dram.map()
@@ -60,7 +60,7 @@ async def test_random_traffic(dut: Any, stalls: float, reorder: int) -> None:
 
 @cocotb.test()
 async def test_wrap_and_fixed(dut: Any) -> None:
-    """WRAP comes round, FIXED stays."""
+    """WRAP returns to its start, FIXED stays."""
     dram = await start(dut)
     master = AxiMaster(AxiBus.from_prefix(dut, "m_axi"), dut.clk)
     bus = bus_bytes(dut)
@@ -77,7 +77,7 @@ async def test_wrap_and_fixed(dut: Any) -> None:
 
 @cocotb.test()
 async def test_errors(dut: Any) -> None:
-    """Injected and decode errors: the right response, as often as asked, and no byte written."""
+    """Injected and decode errors give the right response, the set number of times, and no byte is written."""
     dram = await start(dut)
     master = AxiMaster(AxiBus.from_prefix(dut, "m_axi"), dut.clk)
     memory = dram.map()
@@ -134,7 +134,7 @@ async def test_bandwidth(dut: Any, share: int) -> None:
 async def address(
     dut: Any, channel: str, addr: int, *, length: int = 1, burst: int = 1, size: int | None = None
 ) -> None:
-    """One address beat, until it is accepted."""
+    """Offer one address beat until it is accepted."""
     full = bus_bytes(dut).bit_length() - 1
     for name, value in {
         "addr": addr,
@@ -153,7 +153,7 @@ async def address(
 
 
 async def data(dut: Any, *, strb: int, last: int) -> None:
-    """One write-data beat, until it is accepted."""
+    """Offer one beat of write data until it is accepted."""
     dut.m_axi_wdata.value = 0x55
     dut.m_axi_wstrb.value = strb
     dut.m_axi_wlast.value = last
@@ -166,7 +166,7 @@ async def data(dut: Any, *, strb: int, last: int) -> None:
 
 
 def one(dram: Dram, words: str) -> None:
-    """Exactly one kind of violation was seen, and it says these words."""
+    """Check that exactly one kind of violation was reported, with these words."""
     found = dram.violations()
     assert found, f"nothing seen of: {words}"
     assert all(words in text for text in found), found
@@ -223,7 +223,7 @@ async def test_restless_channels_are_seen(dut: Any, channel: str) -> None:
     for change, words in (("valid", "fell before"), ("payload", "changed while waiting")):
         dram = await start(dut, **stall, seed=3)
         ready = getattr(dut, f"m_axi_{channel}ready")
-        while True:  # begin where the channel is not ready
+        while True:  # begin in a clock in which the channel is not ready
             await RisingEdge(dut.clk)
             getattr(dut, f"m_axi_{channel}valid").value = 1
             getattr(dut, payload).value = 0

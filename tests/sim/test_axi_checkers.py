@@ -1,4 +1,4 @@
-"""The protocol checkers: each rule is broken once at least and named then, and legal traffic passes."""
+"""The protocol checkers name each rule when it is broken, and legal traffic passes."""
 
 import dataclasses
 import re
@@ -36,7 +36,7 @@ RULE = re.compile(r"(AXI4(?:LITE)?_(?:ERR|REC|AUX)\w+): the (\w+): ")
 
 
 def said(scenarios: Sequence[Stimulus], folder: Path) -> list[list[tuple[str, str]]]:
-    """(rule, who broke it) in the order of the messages, for each scenario; each begins with a reset."""
+    """Return (rule, offender) in the order of the messages, for each scenario; each begins with a reset."""
     design = dataclasses.replace(
         block_design(
             "axi_checkers_tb", (*AXI_CHECKERS, "tests/sim/axi_checkers_tb.sv"), control=(), public=False
@@ -63,7 +63,7 @@ def said(scenarios: Sequence[Stimulus], folder: Path) -> list[list[tuple[str, st
 
 
 def test_each_rule_is_named_when_it_is_broken(tmp_path: Path) -> None:
-    """Exactly this rule, and its owner, for every rule that the checkers have."""
+    """For every rule of the checkers, exactly this rule is reported, with its offender."""
     rules = broken_rules()
     assert set(rules) == all_rules()
     corners = corner_cases()
@@ -81,7 +81,7 @@ def test_each_rule_is_named_when_it_is_broken(tmp_path: Path) -> None:
 
 
 def test_legal_traffic_passes(tmp_path: Path) -> None:
-    """Random traffic, and what comes close to a border."""
+    """Random traffic and corner cases of legal traffic pass."""
     close = [
         [IDLE, aw(addr=0x1FF8), w(), b()],
         [IDLE, ar(addr=0x1FF1, len=1), r(last=0), r()],
@@ -106,7 +106,7 @@ def test_legal_traffic_passes(tmp_path: Path) -> None:
 
 
 def test_random_traffic_covers_the_corners() -> None:
-    """It has write data before its address, several bursts of one ID, interleaved reads."""
+    """Random traffic has write data before its address, several bursts of one ID, and interleaved reads."""
     stimulus = legal_traffic(1, 4000)
     taken = [
         {ch for ch in ("aw", "w", "b", "ar", "r") if c.get(f"{ch}valid") and c[f"{ch}ready"]}

@@ -1,4 +1,4 @@
-"""A build is made once, and again when something that it depends on changes; no tool runs here."""
+"""A build is made once, and again when a dependency changes; no tool runs here."""
 
 import dataclasses
 import threading
@@ -15,7 +15,7 @@ from echo_sim.tools import Verilator
 
 
 class Tools:
-    """Stands for Verilator and the compiler: counts their steps, and fails when `status` is not 0.
+    """Replaces Verilator and the compiler: counts their steps, and fails if `status` is not 0.
 
     A step takes `seconds`.
     """
@@ -97,7 +97,7 @@ def test_a_tool_that_changes_builds_again(
 
 
 def test_builders_take_turns(tools: Tools, design: Design) -> None:
-    """The second one waits, and finds what the first one made."""
+    """The second builder waits, and finds what the first one built."""
     tools.seconds = 0.1
     threads = [threading.Thread(target=build, args=(design,), kwargs={"quiet": True}) for _ in range(2)]
     for thread in threads:
@@ -114,7 +114,7 @@ def test_a_simulator_that_is_gone_is_built_again(tools: Tools, design: Design) -
 
 
 def test_a_build_that_failed_is_made_again(tools: Tools, design: Design, tmp_path: Path) -> None:
-    """Even if the sources are again those of the build before."""
+    """A failed build is repeated even if the sources are again those of an earlier build."""
     build(design, quiet=True)
     (tmp_path / "a.sv").write_text("wrong")
     tools.status = 1

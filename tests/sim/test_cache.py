@@ -1,4 +1,4 @@
-"""The builds that are kept: what is listed, and that nothing else is removed."""
+"""The kept builds: they are listed, and nothing else is removed."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from echo_sim import cache, doctor, places
 
 @pytest.fixture
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with a simulator of 100 bytes and a folder of 7, which are in a folder of its own."""
+    """Make a cache with a simulator of 100 bytes and a folder of 7."""
     folder = tmp_path / "builds"
     for path, size in (("small-fast/fingerprint", 100), ("runs/first/log", 7)):
         (folder / path).parent.mkdir(parents=True)

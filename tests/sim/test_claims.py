@@ -1,4 +1,4 @@
-"""A folder belongs to one process at a time, and is free again when that one has ended."""
+"""A folder belongs to one process at a time, and is free again when that process has ended."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ sys.stdin.read()
 
 
 def holder(folder: Path) -> subprocess.Popen[str]:
-    """A process that holds a folder until its standard input ends, and has printed which."""
+    """Start a process that holds a folder, prints which, and ends with its standard input."""
     return subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

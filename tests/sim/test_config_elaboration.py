@@ -1,4 +1,4 @@
-"""The validator accepts exactly what the RTL elaborates with, by slang."""
+"""The validator accepts exactly the configurations with which the RTL elaborates in slang."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ SEED = int(os.environ.get("SEED") or 1)
 
 
 def elaborates(config: NpuConfig) -> bool:
-    """Whether slang elaborates npu_top with these parameters; it prints why not."""
+    """Return whether slang elaborates npu_top with these parameters; it prints why not."""
     compiler = slang.Driver()
     compiler.addStandardArgs()
     sources, includes = read_file_list(ROOT / "rtl" / "npu.f")
@@ -42,7 +42,7 @@ def test_what_is_accepted_elaborates(seed: int) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.key} {rule.text.split(':')[0]}")
 def test_what_a_rule_refuses_does_not_elaborate(rule: object) -> None:
-    """One rule broken, the nearest to legal, from a configuration that keeps all of them."""
+    """Take a legal configuration and break one rule by as little as possible."""
     small = load_config("small")
     broken = [
         changed
@@ -59,7 +59,7 @@ def test_what_a_rule_refuses_does_not_elaborate(rule: object) -> None:
 
 @pytest.mark.parametrize("key", LEGAL)
 def test_what_is_not_legal_alone_does_not_elaborate(key: str) -> None:
-    """The nearest below and above what is legal, and a value between that is no power of two."""
+    """The nearest values below and above the legal ones, and one in between that is no power of two."""
     least, most = LEGAL[key][0], LEGAL[key][-1]
     keys = ("array_rows", "array_cols") if key.startswith("array") else (key,)  # the array stays square
     illegal = {least // 2, 2 * most, most - 1} - set(LEGAL[key])

@@ -1,4 +1,4 @@
-"""A simulator of the kind "coverage" runs the same tests, and the report says what they reached."""
+"""A simulator of the kind "coverage" runs the same tests, and the report shows what they reached."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tb.suites import select
 
 @pytest.mark.sim
 def test_from_the_simulator_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few NOPs: the arms of the queue are reached, those of the matrix engine's blocks are not."""
+    """NOPs reach the arms of the queue, but not those of the matrix engine's blocks."""
     monkeypatch.setenv(COVERAGE_VARIABLE, str(tmp_path / "data"))
     done = select("nop", "small")[0].run("fast", seed=1)
     assert done.passed, done.failures()
@@ -30,6 +30,6 @@ def test_from_the_simulator_to_the_report(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.sim
 def test_a_run_of_its_kind_keeps_its_points() -> None:
-    """Asked for by name, without a folder for all: they are beside the run's log."""
+    """A run of this kind without a common folder leaves its points beside its log."""
     done = select("nop", "small")[0].run("coverage", seed=1)
     assert (done.log.parent / "coverage.dat").exists()

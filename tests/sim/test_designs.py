@@ -1,4 +1,4 @@
-"""Designs have folders of their own: by configuration, kind of build and tree of sources."""
+"""Each design has its own folder, by configuration, kind of build and tree of sources."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The memory model by itself: its data, its timing, and that its protocol checker sees every broken rule."""
+"""The memory model alone: its data, its timing, and its protocol checker, which finds every broken rule."""
 
 import pytest
 

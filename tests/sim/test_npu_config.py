@@ -1,4 +1,4 @@
-"""Hardware configurations: complete, validated, and refused with the key and its legal values."""
+"""Hardware configurations are complete and validated; a refusal names the key and its legal values."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ SMALL = (CONFIGS / "small.toml").read_text(encoding="utf-8")
 
 
 def changed(key: str, value: str) -> str:
-    """small.toml with another value for one key."""
+    """Return small.toml with another value for one key."""
     lines = [f"{key} = {value}" if line.startswith(f"{key} ") else line for line in SMALL.splitlines()]
     return "\n".join(lines)
 
@@ -61,7 +61,7 @@ def test_what_names_no_configuration(name: str) -> None:
 
 
 def test_a_file_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name goes into the names of files, and files of the same name differ by their values."""
+    """Its name is part of file names, and configurations of the same name differ by their values."""
     names = set()
     for words in ("1024", "2048"):
         path = tmp_path / words / "my own.toml"
@@ -160,7 +160,7 @@ def test_illegal_value_or_combination(key: str, value: str, words: str) -> None:
 
 
 def combined(**values: int) -> str:
-    """small.toml with other values for some keys."""
+    """Return small.toml with other values for some keys."""
     text = SMALL
     for key, value in values.items():
         text = re.sub(rf"^{key} = \d+", f"{key} = {value}", text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A build belongs to its builder: it ends with it, however that goes."""
+"""A build ends with the process that started it, however that process ends."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def _until(condition: object, seconds: float = 10.0) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_builder_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
-    """The command and what it started in the background are gone within seconds."""
+    """The command and its background processes are gone within seconds."""
     pids = tmp_path / "pids"
     builder = subprocess.Popen(
         [sys.executable, "-c", BUILDER, str(tmp_path)],
@@ -107,7 +107,7 @@ def test_a_group_ends_whatever_it_does(tmp_path: Path, script: str, status: int)
 
 
 def test_threads_may_stop_a_child_at_once(tmp_path: Path) -> None:
-    """Each file descriptor is closed once: a second close fails, or hits whatever has the number by then."""
+    """Each file descriptor is closed once: a second close fails, or closes another file with that number."""
     closed: list[int] = []
     with ThreadPoolExecutor(8) as pool, pytest.MonkeyPatch.context() as patch:
         child = ChildProcess(["sleep", "60"], env=dict(os.environ), cwd=tmp_path, log=tmp_path / "log")

@@ -1,4 +1,4 @@
-"""Messages between rtlmodel and the simulator: what arrives whole, and what does not."""
+"""Messages between rtlmodel and the simulator, complete and broken."""
 
 import socket
 import struct
@@ -14,7 +14,7 @@ Pair = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """Two ends of a connection, on which nobody waits for longer than a second."""
+    """Connect two ends with a time-out of a second."""
     ends = socket.socketpair()
     for end in ends:
         end.settimeout(1.0)

@@ -1,4 +1,4 @@
-"""The runner's promises: missing tools are named, nothing is green without tests, nothing stays behind."""
+"""The runner: it names missing tools, fails without tests, and leaves nothing behind."""
 
 import os
 import resource
@@ -28,7 +28,7 @@ from tb.repository import ROOT
 
 @pytest.fixture
 def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with nothing on it but what the test links there."""
+    """Make a PATH with nothing on it except what the test links there."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     tools.find_verilator.cache_clear()
@@ -37,7 +37,7 @@ def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stand_in(folder: Path, name: str, text: str = "#!/bin/sh\nexit 0\n") -> None:
-    """An executable script."""
+    """Write an executable script."""
     path = folder / name
     path.write_text(text)
     path.chmod(0o755)
@@ -84,7 +84,7 @@ def test_missing_libpython(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("version", [(5, 36), (5, 40), (6, 0)])
 def test_users_verilator_comes_first(bare_path: Path, version: tuple[int, int]) -> None:
-    """The oldest that is good enough is 5.036."""
+    """The oldest accepted Verilator is 5.036."""
     for name in ("g++", "make", "perl"):
         stand_in(bare_path, name)
     shown = f"{version[0]}.{version[1]:03d}"
@@ -148,7 +148,7 @@ def test_selection() -> None:
     ],
 )
 def test_make_refuses_with_a_sentence(arguments: list[str], words: str) -> None:
-    """Through make, in this environment instead of .venv."""
+    """The refusal passes through make, here in this environment instead of .venv."""
     command = ["make", *arguments, f"PY={sys.executable}", "-o", ".venv/.sim", "-o", ".venv/.base"]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
@@ -211,7 +211,7 @@ def test_results_are_read(tmp_path: Path) -> None:
 
 
 def test_a_relative_folder_of_runs_is_the_same_from_everywhere(tmp_path: Path) -> None:
-    """Simulators run in directories of their own, and what they start looks the folder up again."""
+    """Simulators run in their own directories, and their child processes look the folder up again."""
     look = "from echo_sim.run import RUNS; print(RUNS, flush=True)"
     again = f"import os, subprocess, sys; os.chdir('/'); subprocess.run([sys.executable, '-c', {look!r}])"
     done = subprocess.run(
@@ -233,7 +233,7 @@ def test_torn_results_are_an_error(tmp_path: Path) -> None:
 
 
 class _Stub:
-    """Stands for `launch`: a child that ends at once and leaves the given results."""
+    """Replaces `launch`: a child that ends at once and leaves the given results."""
 
     def __init__(self, folder: Path, results: str | None, script: str = "pass") -> None:
         self._folder, self._results, self._script = folder, results, script
@@ -287,7 +287,7 @@ def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not), within a second."""
+    """Return whether a process runs after at most a second; a zombie does not."""
     for _ in range(20):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -346,7 +346,7 @@ def test_file_list(tmp_path: Path) -> None:
 
 
 def test_a_disk_without_room_for_a_build_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The folder cannot be made; then, nothing of any size can be written. No build counts as done."""
+    """First the folder cannot be made, then nothing can be written. No build counts as done."""
     design = block_design("sync_fifo", ["rtl/cells/sync_fifo.sv"], parameters={"Width": 3, "Depth": 3})
     occupied = tmp_path / "occupied"
     occupied.touch()

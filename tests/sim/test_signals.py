@@ -1,4 +1,4 @@
-"""Tests and tools do not rely on what signals did in the shell that they were started from."""
+"""Tests and tools do not depend on the signal settings of the shell that started them."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ SENT = {"SIGINT", "SIGTERM", "SIGHUP"}
 
 
 def users(tree: ast.Module) -> set[str]:
-    """The tests of a module that name a signal which a shell may have ignored."""
+    """Return the tests of a module that name a signal which a shell may ignore."""
     return {
         node.name
         for node in tree.body
@@ -39,7 +39,8 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 
 def ignoring(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process that ignores what nohup, the background and some supervisors ignore."""
+    """Run Python in a process that ignores the signals that nohup, background shells and supervisors
+    ignore."""
     return subprocess.run(
         [sys.executable, "-c", IGNORING, *words],
         cwd=ROOT,
@@ -52,13 +53,13 @@ def ignoring(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_processes_are_ended_and_judged_where_signals_are_ignored() -> None:
-    """The tests of child processes pass: statuses are known, what is told to stop stops."""
+    """The tests of child processes pass: statuses are known, and stopped processes end."""
     done = ignoring("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/sim/test_processes.py")
     assert done.returncode == 0, done.stdout
 
 
 def test_the_fixture_is_what_makes_a_signal_work(tmp_path: Path) -> None:
-    """Without it the same test fails: an interrupt that is ignored interrupts nothing."""
+    """Without the fixture the same test fails, because an ignored interrupt has no effect."""
     (tmp_path / "test_interrupt.py").write_text(
         "import os, signal, pytest\n"
         "from tests.conftest import usual_signals\n"

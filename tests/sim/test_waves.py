@@ -1,4 +1,4 @@
-"""WAVES=1: a VCD named after the test, which the saved view fits."""
+"""WAVES=1 writes a VCD named after the test, which fits the saved view."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ VIEW = PACKAGE / "waves" / "npu.gtkw"
 
 
 def vcd_names(path: Path) -> set[str]:
-    """Full names of all signals in a VCD file, with their ranges."""
+    """Return the full names of all signals in a VCD file, with their ranges."""
     scopes: list[str] = []
     names = set()
     with open(path, encoding="ascii") as file:

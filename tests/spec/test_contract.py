@@ -1,4 +1,4 @@
-"""A contract that contradicts itself is refused, with a message that names the place."""
+"""A contract that contradicts itself is refused; the message names the place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is generated is up to date, and says in every language what the contract says."""
+"""The generated files are up to date, and agree with the contract in every language."""
 
 import shutil
 import subprocess
@@ -46,7 +46,7 @@ GENERATED = (
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """The sources and everything that is generated, in a folder of their own."""
+    """Copy the sources and all generated files to a new folder."""
     for path in (SOURCE, REGISTER_MAP, *GENERATED):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
@@ -155,7 +155,7 @@ def test_every_word_of_an_extension_lies_at_its_offset() -> None:
 
 @pytest.fixture(scope="module")
 def constants() -> dict[str, int]:
-    """The parameters and enumerators of npu_pkg and vector_pkg, as elaborated."""
+    """Return the elaborated parameters and enumerators of npu_pkg and vector_pkg."""
     manager = pyslang.SourceManager()
     manager.addUserDirectories(str(ROOT / "rtl"))
     compilation = ast.Compilation()
@@ -173,7 +173,7 @@ def constants() -> dict[str, int]:
 
 
 def _expected(contract: Contract) -> dict[str, int]:
-    """The constants that the packages must have."""
+    """Return the constants that the packages must have."""
     wanted = {f"Flag{camel(flag.name)}": flag.bit for flag in contract.flags}
     for prefix, entries in (
         ("Op", contract.opcodes),

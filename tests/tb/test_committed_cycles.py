@@ -1,4 +1,4 @@
-"""Committed cycle numbers: what has moved is seen, and only an explicit wish moves the file."""
+"""Committed cycle numbers: changes are found, and the file changes only on request."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Random configurations: what is drawn, what fails, and how it is replayed. No simulator runs."""
+"""Random configurations: drawing, failures and their replay, without a simulator."""
 
 import dataclasses
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_lint_says_what_does_not_elaborate() -> None:
 
 
 def test_what_is_linted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Lint takes the configurations that are played on and some of any size; a failure names its seed."""
+    """Lint draws the configurations that are played on, and some of any size; a failure names its seed."""
     assert linted(17) == load_config("random-17")
     assert linted(2 * LARGE).name == f"large-{2 * LARGE}"
     assert max(linted(LARGE * number).array_rows for number in range(40)) == 64
@@ -40,7 +40,7 @@ def test_suites_are_drawn() -> None:
 
 @pytest.mark.parametrize("bad", [False, True])
 def test_play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bad: bool) -> None:
-    """A simulator that found nothing is removed; what a part found is an item with its own replay."""
+    """A simulator that found nothing is removed; each finding is an item with its own replay."""
     directory = tmp_path / "simulator"
     directory.mkdir()
 

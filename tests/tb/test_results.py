@@ -14,7 +14,7 @@ def part(number: int, **figures: int) -> CampaignResult:
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    """What is read is what was saved."""
+    """A saved result is read back unchanged."""
     items = (Item("a", "fail", 1.0, "why", "make uvm"),)
     result = CampaignResult("uvm", 3, 2.0, {"programs": 5}, items, ("x.html",))
     result.save(tmp_path / "deep" / "uvm.json")
@@ -25,7 +25,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_something_else_is_refused(tmp_path: Path) -> None:
-    """A file that is no result is named."""
+    """The error names a file that is no result."""
     for text in ("", "[]", '{"name": "x"}', '{"items": [{"name": "a", "status": "maybe"}]}'):
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(ValueError, match=r"x\.json is not the result of a campaign"):
@@ -41,7 +41,7 @@ def test_parts_add_up() -> None:
 
 
 def test_what_is_no_part_is_refused() -> None:
-    """Nothing, another campaign, or the same item twice."""
+    """No part, another campaign, and the same item twice are refused."""
     refuses(ValueError, "none", merged, [])
     refuses(ValueError, "faults, uvm", merged, [part(1), CampaignResult("uvm", 0, 0.0)])
     refuses(ValueError, "'item 1' is there twice", merged, [part(1), part(1)])

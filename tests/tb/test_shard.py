@@ -1,4 +1,4 @@
-"""Parts of a campaign, as they are named on command lines."""
+"""Parts of a campaign, in the form of the command line."""
 
 import pytest
 

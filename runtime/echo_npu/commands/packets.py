@@ -457,12 +457,15 @@ def matmul_command(
     and relu is taken. Only the steps that are asked for are done, in this order, each rounded to float32.
 
     Args:
-        src1, src2, dst: physical byte addresses, multiples of their elements' size. m, k, n: 1..2**24. dtype:
-        type of both operands, or its label: fp32, bf16, fp16, int8. out: type of the result: float32, that of
-        the operands, or int32 (of int8, without any of these steps). trans_a: src1 is stored as [K, M].
-        trans_b: src2 is stored as [N, K]. alpha: multiplies the sum (None: no such step). row_scales: address
-        of M float32, a multiple of 4; the same for every batch. column_vectors: address of N float32 for
-        `column_scale` or for `bias`, or of 2 * N for both in this
+        src1, src2, dst: physical byte addresses, multiples of their elements' size.
+        m, k, n: 1..2**24.
+        dtype: type of both operands, or its label: fp32, bf16, fp16, int8.
+        out: type of the result: float32, that of the operands, or int32 (of int8, without any step).
+        trans_a: src1 is stored as [K, M].
+        trans_b: src2 is stored as [N, K].
+        alpha: multiplies the sum (None: no such step).
+        row_scales: address of M float32, a multiple of 4; the same for every batch.
+        column_vectors: address of N float32 for `column_scale` or for `bias`, or of 2 * N for both in this
             order; a multiple of 4; the same for every batch.
         column_scale, bias: which column vectors there are.
         relu: values below zero become zero.

@@ -9,7 +9,7 @@ from echo_npu.spec.memory_map import region_of
 
 
 @dataclass(slots=True)
-class _Block:
+class _RecordedBlock:
     """A block allocated inside the recording.
 
     Attributes:
@@ -36,7 +36,7 @@ class RecordedMemory:
     def __init__(self, allocators: Mapping[str, RegionAllocator]) -> None:
         self.fresh = False
         self._allocators = allocators
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _RecordedBlock] = {}
         self._retained: set[int] = set()
         self._free: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
 
@@ -55,7 +55,7 @@ class RecordedMemory:
             allocator.adopt(address)
             return address
         address = allocator.malloc(nbytes)
-        self._blocks[address] = _Block(size)
+        self._blocks[address] = _RecordedBlock(size)
         self._retain(region, address)
         return address
 

@@ -168,8 +168,7 @@ def train(
     """Train weights with Adam (Kingma and Ba 2015), with a rate that falls linearly to zero.
 
     Args:
-        seed: of the initial weights and of the order of the images. The same seed gives the same weights
-        where
+        seed: of the initial weights and of the order of the images. The same seed gives the same weights if
             numpy's matrix products round alike.
         on_epoch: called after each epoch with the number of epochs done.
 

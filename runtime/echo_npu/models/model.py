@@ -70,9 +70,9 @@ def run_model(
     """Run `model` on `device`, and check every operation and the whole.
 
     Args:
-        device: any backend. twin: another device, of the backend cmodel, with the same history of
-        allocations, e.g. just opened. It
-            gives the expected results.
+        device: any backend.
+        twin: another device, of the backend cmodel, with the same history of allocations, e.g. just opened.
+            It gives the expected results.
         on_record: called after each operation.
         on_loaded: called after weights and input are in device memory, before anything is computed.
         title: title of the report; None: model and backend.

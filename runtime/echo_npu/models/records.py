@@ -18,9 +18,8 @@ class OpRecord:
         utilisation: macs / (cycles * array rows * array columns); None without cycles or macs.
         bus: beats / cycles of the busier of the read and the write channel of the memory bus; None without
             cycles.
-        exact: whether device memory equals, bit for bit, the functional model's after the same call on the
-        same
-            memory.
+        exact: whether device memory equals the functional model's, bit for bit, after the same call on the
+            same memory.
         error: largest error against float64, relative to the magnitude of the terms that were summed.
         bound: the largest error allowed.
     """

@@ -29,8 +29,7 @@ def attention(
 
     Args:
         q: float32 [..., heads, T, D]; a DeviceTensor's last axis is contiguous, its other axes have any
-        strides:
-            heads may lie side by side, [tokens, heads, D] with two axes swapped.
+            strides, so heads may lie side by side.
         k: float32 [..., kv_heads, S, D], likewise.
         v: float32 [..., kv_heads, S, E], likewise.
         causal: query t sees the keys 0 .. t + S - T.

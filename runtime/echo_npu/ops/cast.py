@@ -29,8 +29,8 @@ def cast(device: CommandDevice, x: Any, dtype: DTypeLike | str, *, out: DeviceTe
     Returns: x's shape, that dtype; a DeviceTensor if `x` or `out` is one.
 
     Raises:
-        TypeError: a type that is not listed, or no array.  ValueError: an empty array, or `out` of another
-        shape.
+        TypeError: a type that is not listed, or no array.
+        ValueError: an empty array, or `out` of another shape.
     """
     if not isinstance(x, (np.ndarray, DeviceTensor)):
         raise TypeError(f"cast takes a numpy array or a DeviceTensor, got {kind(x)}")

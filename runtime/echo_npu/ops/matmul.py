@@ -76,12 +76,11 @@ def matmul(
         a: [..., M, K], or [..., K, M] with `trans_a`, or [K].
         b: [..., K, N], or [..., N, K] with `trans_b`, or [K]. Both float32, float16, bfloat16 (or its bits in
             uint16) or int8.
-        alpha: rounded to float32 (None: no such step). out_dtype: float32; the operands' type; or int32 for
-        int8 operands without any step. None: that of `out`,
-            or float32.
-        bias, col_scale: float32 [N] ([1] if b is a vector). If both are given, they must be adjacent: the
-        device
-            copies them, unless they are the rows of one tensor [2, N], scales first.
+        alpha: rounded to float32 (None: no such step).
+        out_dtype: float32; the operands' type; or int32 for int8 operands without any step. None: that of
+            `out`, or float32.
+        bias, col_scale: float32 [N] ([1] if b is a vector). If both are given, the device copies them to
+            adjacent places, unless they are the rows of one tensor [2, N], scales first.
         row_scale: float32 [M] ([1] if a is a vector), the same for every batch.
         activation: "relu", "silu", "gelu" or "gelu_tanh".
         out: a DeviceTensor of the result's shape to write to; it may be a view whose last axis is contiguous.

@@ -222,9 +222,8 @@ def target_for(
     """Return what the commands write: `out`, or a new tensor if there is none or it overlaps an operand.
 
     Args:
-        in_place: write directly to an `out` that is an operand, if the command has a single loop of rows: if
-        all
-            operands are dense.
+        in_place: write directly to an `out` that is an operand if all operands are dense, so the command has
+            a single loop of rows.
         contiguous: never write directly to an `out` with gaps.
     """
     if out is None or (contiguous and not out.is_contiguous):

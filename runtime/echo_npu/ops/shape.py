@@ -20,9 +20,8 @@ def cat(
     """Join arrays along an axis, in one submission with one or a few MEMCPYs for each.
 
     Args:
-        arrays: of one dtype, which may be any; DeviceTensors with any strides. The shapes differ only along
-        the
-            axis.
+        arrays: of one dtype, which may be any; DeviceTensors with any strides. Only the axis may differ in
+            length.
         out: a DeviceTensor of the result's shape and dtype to write to.
 
     Raises:

@@ -32,10 +32,10 @@ class CommandWatcher:
     """Follows the command window, the doorbell and the ring.
 
     Args:
-        read: device memory, `read(address, nbytes)`, for the packets in the ring. on_command: called for each
-        command that is complete, in order. on_clear: called when the device drops its commands: at a soft
-        reset (True) or when an error is cleared
-            (False).
+        read: device memory, `read(address, nbytes)`, for the packets in the ring.
+        on_command: called for each command that is complete, in order.
+        on_clear: called when the device drops its commands: at a soft reset (True) or when an error is
+            cleared (False).
     """
 
     read: Callable[[int, int], bytes]

@@ -87,10 +87,12 @@ class Sequencer:
     """Goes through the program of a command once, as each row does.
 
     Args:
-        programs: program memory. command: the command that runs the program. vector_length: elements of a
-        chunk. row_elements: elements of a row register. widest: the most elements of a chunk in loops with
-        independent iterations, a multiple of `vector_length`.
-            Wider chunks give the same results in fewer steps.
+        programs: program memory.
+        command: the command that runs the program.
+        vector_length: elements of a chunk.
+        row_elements: elements of a row register.
+        widest: the most elements of a chunk in loops with independent iterations, a multiple of
+            `vector_length`. Wider chunks give the same results in fewer steps.
         limit: clocks that the command may take; 0: any number.
 
     Attributes, valid at each step: windows (by stream, None where there is none), place (of the output), base

@@ -50,9 +50,10 @@ class Program:
     """The words of one program. They are position-independent: it runs at any place of program memory.
 
     Attributes:
-        name: for messages and listings. instructions: the last one is END. passes: for each input stream, how
-        many times the program goes through the row; a loop that advances the
-            stream is one pass. 1 for a stream that it does not read.
+        name: for messages and listings.
+        instructions: the last one is END.
+        passes: for each input stream, how many times the program goes through the row; a loop that advances
+            the stream is one pass. 1 for a stream that it does not read.
     """
 
     name: str
@@ -83,9 +84,8 @@ def make_program(name: str, instructions: Sequence[Instruction]) -> Program:
     """Check instructions and make a program of them.
 
     Raises:
-        AssemblyError: an illegal operand, wrongly nested loops, END not at the end, or a register that is
-        read
-            before it is written; it names the instruction and the reason.
+        AssemblyError: an illegal operand, wrongly nested loops, END not at the end, or a register read before
+            it is written; it names the instruction and the reason.
     """
     _check(name, instructions)
     return Program(name, tuple(instructions), _passes(instructions))

@@ -13,7 +13,7 @@ from tests.runtime.test_cli import call as run_command
 
 
 def call(*words: str) -> tuple[int, str, str]:
-    """Exit status, standard output, standard error of `echo-npu bench gemm`."""
+    """Run `echo-npu bench gemm`; return exit status, standard output, standard error."""
     return run_command("bench", "gemm", "--backend", "cmodel", *words)
 
 

@@ -1,4 +1,4 @@
-"""What the docs show of the benchmarks is what the committed cycles say."""
+"""The docs' tables of the benchmarks agree with the committed cycles."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_every_committed_number_is_of_a_product() -> None:
 
 
 def test_goals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goals count every product but those measured again in another layout."""
+    """Goals cover every product except those repeated in another layout."""
     products = {**dict.fromkeys(SINGLE, "networks"), **dict.fromkeys(TRANSPOSED, "transposed")}
     monkeypatch.setattr(committed, "all_products", lambda: products)
     judged = committed.judged_products(measured((*SINGLE, *TRANSPOSED)))

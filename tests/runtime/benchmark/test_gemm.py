@@ -1,4 +1,4 @@
-"""Measuring products, on the functional model: what is compared, in which order, and what a fault does."""
+"""Measuring products on the functional model: comparison, order, and the effect of faults."""
 
 import dataclasses
 import json

@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Page(HTMLParser):
-    """What a page consists of."""
+    """The parts of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Page(HTMLParser):
 
 
 def pictures(page: Page) -> dict[str, ET.Element]:
-    """The page's pictures, parsed, by their titles."""
+    """Return the page's pictures, parsed, by their titles."""
     encoded = {alt: source.removeprefix("data:image/svg+xml;base64,") for alt, source in page.images.items()}
     return {alt: ET.fromstring(base64.b64decode(text)) for alt, text in encoded.items()}
 
@@ -55,7 +55,7 @@ def texts(picture: ET.Element) -> str:
 
 @pytest.fixture
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures that take no time."""
+    """Replace pictures by blank ones, which take no time."""
     monkeypatch.setattr("tb.report.pictures.svg", lambda figure: "<svg/>")
 
 

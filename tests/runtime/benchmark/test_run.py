@@ -1,4 +1,4 @@
-"""What `make bench` does with its measurements: files, comparison, update, exit status."""
+"""`make bench` with made-up measurements: files, comparison, update, exit status."""
 
 import json
 from pathlib import Path

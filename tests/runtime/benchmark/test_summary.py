@@ -12,7 +12,7 @@ from echo_npu.spec.data_types import DataType
 def measured(
     product: Product, roofline: float | None, dtype: DataType = DataType.FP32, exact: bool | None = True
 ) -> Measured:
-    """A product of 1000 cycles, with the bound that makes `roofline` of them."""
+    """Return a product of 1000 cycles with the bound that gives this `roofline`."""
     bound = Bound(compute=1000 * (roofline or 1), read=4, write=8)
     return Measured(product, dtype, None if roofline is None else 1000, 256, 32, bound, exact)
 

@@ -1,4 +1,4 @@
-"""What the device refuses: each rule alone, each pair of rules in order, and the edges of the address map."""
+"""Refused commands: each rule alone, each pair of rules in order, and the edges of the address map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OK = ErrorCode.NONE, 0
 
 
 def verdict_on(*command: Any) -> tuple[ErrorCode, int]:
-    """What `check_command` finds in a command: error code and address; OK if the device takes it."""
+    """Return what `check_command` finds in a command: error code and address; OK if the device accepts it."""
     try:
         check_command(*command)
     except PacketFault as fault:
@@ -46,7 +46,7 @@ class CommandCase:
     ext: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def verdict(self) -> tuple[ErrorCode, int]:
-        """Error code and address; (NONE, 0) if the device takes it."""
+        """Return error code and address; (NONE, 0) if the device accepts it."""
         words = (0, 0, 0, 0, 0, 0, 0, self.reserved_word)
         packet = NpuCommandPacket(
             self.opcode, self.flags, self.src1, self.src2, self.dst, words, m=self.m, k=self.k, n=self.n
@@ -55,7 +55,7 @@ class CommandCase:
         return verdict_on(packet, extension)
 
     def having(self, **fields: int) -> CommandCase:
-        """The command with other fields; a name that is none of the packet's is one of the extension's."""
+        """Return the command with other fields, of the packet or else of the extension."""
         own = {name: value for name, value in fields.items() if name in PACKET_FIELDS}
         rest = {name: value for name, value in fields.items() if name not in PACKET_FIELDS}
         return dataclasses.replace(self, **own, ext=self.ext | rest)
@@ -200,7 +200,7 @@ def test_alignment_and_strides_follow_the_types(dtype: DataType, out: int) -> No
 
 @pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
 def test_extents_follow_the_types(dtype: DataType) -> None:
-    """The last element of each operand may be the last of its region, and not one byte behind it."""
+    """The last element of each operand may be the last of its region, but not one byte beyond."""
     end, operand = 0x1000_0000, 64 * dtype.itemsize
     base = CommandCase(flags=DTYPES[dtype] | OUTS[1])
     for name in ("src1", "src2", "dst"):

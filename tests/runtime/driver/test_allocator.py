@@ -1,4 +1,4 @@
-"""The allocator, against a map of every unit that it handed out."""
+"""The allocator compared with a map of every allocated unit."""
 
 import itertools
 import random

@@ -182,7 +182,7 @@ def test_a_constant_that_fills_its_block_needs_no_command(npu: Device) -> None:
 
 
 def test_the_place_of_a_constant_is_not_used_again_inside(npu: Device) -> None:
-    """Every run would have to restore it first."""
+    """Otherwise every run would have to restore the constant first."""
     with npu.record() as program:
         x = npu.tensor(SQUARE)
         y = npu.neg(x)
@@ -195,7 +195,7 @@ def test_the_place_of_a_constant_is_not_used_again_inside(npu: Device) -> None:
 
 
 def test_copies_from_the_host_keep_their_place(npu: Device) -> None:
-    """The same tensor is written between two commands, and by memset."""
+    """The host writes the same tensor between two commands, and by memset."""
     with npu.record() as program:
         x = npu.tensor(np.full(4, 1, np.float32))
         first = npu.neg(x)
@@ -276,7 +276,7 @@ def test_submit_does_not_wait(npu: Device) -> None:
 
 
 def filler(number: int, words: int) -> Program:
-    """A program of `words` instructions that writes `number`."""
+    """Return a program of `words` instructions that writes `number`."""
     b = Builder(f"fill{number}")
     register = b.vector()
     with b.chunks():

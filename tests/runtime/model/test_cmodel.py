@@ -36,7 +36,7 @@ RING = ACT + 0x10_0000
 
 
 class BareHost:
-    """The registers as a bare host drives them, without the runtime's Device."""
+    """Drives the registers as a bare host, without the runtime's Device."""
 
     def __init__(self, config: str = "default") -> None:
         self.backend = CmodelBackend(load_config(config))
@@ -59,7 +59,7 @@ class BareHost:
             self.write(regs.DOORBELL, 0)
 
     def run(self, *packets: Packet) -> State:
-        """Submit packets through the command window; the state when they have ended."""
+        """Submit packets through the command window; return the state when they have ended."""
         self.doorbell(*packets)
         return self.finish()
 
@@ -89,7 +89,7 @@ class BareHost:
         return self.state
 
     def error(self) -> tuple[ErrorCode, int, int]:
-        """Code, command and address of the error state."""
+        """Return code, command and address of the error state."""
         code = ErrorCode(self.read(regs.ERROR_CODE))
         return code, self.read(regs.ERROR_INDEX), self.read64(regs.ERROR_ADDR)
 
@@ -97,7 +97,7 @@ class BareHost:
         self.write(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)
 
     def expect_error(self, code: ErrorCode, index: int = 0, address: int = 0) -> None:
-        """What runs must end in the error state, with this code, command and address."""
+        """Check that the execution ends in the error state, with this code, command and address."""
         assert (self.finish(), self.error()) == (State.ERROR, (code, index, address))
 
 
@@ -194,7 +194,7 @@ def test_queue_level_and_overflow(host: BareHost) -> None:
     status = host.read(regs.STATUS)
     assert regs.STATUS_QUEUE_LEVEL.get(status) == depth
     assert regs.STATUS_QUEUE_FULL.get(status) == 1
-    host.doorbell(nop_packet(), nop_packet())  # the read above took one out
+    host.doorbell(nop_packet(), nop_packet())  # the read above executed one
     host.expect_error(ErrorCode.QUEUE_FULL, 1)
     host.doorbell(nop_packet())  # ignored
     host.clear_error()
@@ -217,7 +217,7 @@ def test_interrupts(host: BareHost) -> None:
     host.doorbell(nop_packet(), NpuCommandPacket(0x99))
     host.write(regs.IRQ_ENABLE, regs.IRQ_ENABLE_ERROR.mask)
     assert host.backend.wait_irq(1000)
-    assert host.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_ERROR.mask  # never done: the second one failed
+    assert host.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_ERROR.mask  # no done: the second one failed
 
 
 def test_wait_irq_stops_at_the_first_interrupt(host: BareHost) -> None:
@@ -252,7 +252,7 @@ def test_error_index_counts_commands_not_slots(host: BareHost) -> None:
     host.expect_error(ErrorCode.BAD_OPCODE, 2)
     host.clear_error()
     host.run(NpuCommandPacket(0x55))
-    assert host.error()[1] == 3  # the failed one was taken too
+    assert host.error()[1] == 3  # the failed one counts too
 
 
 def test_soft_reset(host: BareHost) -> None:
@@ -327,7 +327,7 @@ def test_a_vector_command_waits_for_three_extensions(host: BareHost) -> None:
 
 @pytest.mark.parametrize("came", [1, 2, 3])
 def test_each_extension_has_its_own_time(host: BareHost, came: int) -> None:
-    """One that comes in time starts the time of the next one anew."""
+    """An extension that comes in time restarts the time for the next one."""
     loaded(host)
     for packet in vector_packets()[:came]:
         host.doorbell(packet)
@@ -356,7 +356,7 @@ def test_a_vector_command_through_the_ring_wraps(host: BareHost) -> None:
 
 
 def test_program_memory_and_its_end(host: BareHost) -> None:
-    """What was never loaded is no entry; a soft reset keeps what was."""
+    """Words that were never loaded are no entry; a soft reset keeps loaded ones."""
     command = vector_command(7, rows=1, cols=1, output=Stream(ACT + 4096))
     loaded(host)
     host.doorbell(*command.packets())
@@ -435,7 +435,7 @@ def test_ring_configuration(
     host.write(regs.RING_TAIL, tail)
     assert host.finish() == (State.ERROR if code else State.DONE)
     assert host.error() == (code, 0, 0)
-    if code:  # and it works on
+    if code:  # and it goes on working
         host.clear_error()
         host.enable_ring()
         assert host.read(regs.RING_HEAD) == 0
@@ -487,7 +487,7 @@ def test_a_tail_is_not_moved_back(host: BareHost, tail: int) -> None:
 
 
 def test_a_command_overwrites_a_later_slot(host: BareHost) -> None:
-    """The model reads a slot when all before it have run."""
+    """The model reads a slot when all commands before it have run."""
     host.enable_ring()
     host.poke(ACT, np.frombuffer(memcpy_packets(ACT, ACT + 256, 4)[0].pack(), np.uint8))
     host.put(0, *memcpy_packets(ACT, RING + 128, 64), nop_packet(), NpuCommandPacket(0x42))
@@ -528,7 +528,7 @@ def test_a_command_that_no_hardware_could_finish_in_time(host: BareHost, limit: 
 
 
 def reference(memory: np.ndarray, packet: NpuCommandPacket, ext: ExtensionPacket) -> None:
-    """Execute one command on a copy of memory, an element at a time, as the specification says."""
+    """Execute one command on a copy of memory, one element at a time, by the specification."""
 
     def load(address: int) -> np.float32:
         return memory[address : address + 4].view(np.float32)[0]
@@ -570,7 +570,7 @@ def reference(memory: np.ndarray, packet: NpuCommandPacket, ext: ExtensionPacket
 
 
 def random_command(rng: np.random.Generator) -> list[NpuCommandPacket | ExtensionPacket]:
-    """A good command on the first 64 KiB of either region."""
+    """Draw a legal command on the first 64 KiB of either region."""
 
     def pick(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
@@ -605,7 +605,7 @@ def random_command(rng: np.random.Generator) -> list[NpuCommandPacket | Extensio
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_commands_change_memory_as_the_words_say(host: BareHost, seed: int) -> None:
-    """All of both windows is compared, so a byte written beside the destination is found too."""
+    """Both windows are compared completely, so a stray write is found too."""
     rng = np.random.default_rng(seed)
     size = 0x8000
     image = rng.standard_normal(2 * size // 4, dtype=np.float32)
@@ -673,7 +673,7 @@ def test_a_failing_command_touches_nothing(host: BareHost) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_64_bytes_hang_or_break_the_model(host: BareHost, seed: int) -> None:
-    """Random bytes, and good packets with one field spoiled."""
+    """Random bytes, and legal packets with one wrong field."""
     rng = np.random.default_rng(seed)
     for _ in range(200):
         raw = bytearray(packet_bytes(random_command(rng)[0]))
@@ -681,7 +681,7 @@ def test_no_64_bytes_hang_or_break_the_model(host: BareHost, seed: int) -> None:
             raw = bytearray(rng.bytes(64))
         for _ in range(rng.integers(0, 3)):
             raw[rng.integers(0, 64)] = rng.integers(0, 256)
-        raw[7] &= 0x7F  # no extension: that it is waited for has its own test
+        raw[7] &= 0x7F  # no extension: waiting for one has its own test
         host.doorbell(bytes(raw))
         if host.finish() == State.ERROR:
             assert host.read(regs.ERROR_CODE) != 0

@@ -1,4 +1,4 @@
-"""Types and epilogue of a product, against the definition one number at a time."""
+"""Types and epilogue of a product, compared with the definition, one number at a time."""
 
 import itertools
 import struct
@@ -31,7 +31,7 @@ def float32(bits: int) -> np.float32:
 
 
 def operands(rng: np.random.Generator, dtype: DataType, shape: tuple[int, int], strewn: float) -> np.ndarray:
-    """Bits of ordinary numbers, with specials strewn in."""
+    """Draw bits of ordinary numbers with special values among them."""
     if dtype == DataType.INT8:
         numbers = rng.integers(-128, 128, shape).astype(np.int8)
         return np.where(rng.random(shape) < strewn, rng.choice(np.array([-128, 127, 0]), shape), numbers)
@@ -46,7 +46,7 @@ def operands(rng: np.random.Generator, dtype: DataType, shape: tuple[int, int], 
 
 
 def computed(a: np.ndarray, b: np.ndarray, dtype: DataType, out: OutType, epilogue: Epilogue) -> np.ndarray:
-    """The functional model's result, as the definition gives it: bits, or integers."""
+    """Compute the functional model's result in the definition's form: bits, or integers."""
     if dtype == DataType.INT8:
         sums: Any = matmul_int8(a.astype(np.int8), b.astype(np.int8))
     else:
@@ -61,7 +61,7 @@ def computed(a: np.ndarray, b: np.ndarray, dtype: DataType, out: OutType, epilog
 
 
 def check(a: np.ndarray, b: np.ndarray, dtype: DataType, out: OutType, **steps: Any) -> None:
-    """The model's result must have the bits of the definition's. `steps` are the fields of Epilogue."""
+    """Compare the bits of the model and of the definition. `steps` are the fields of Epilogue."""
     plain = {name: np.asarray(value).tolist() for name, value in steps.items() if value is not None}
     expected = definition.result(a, b, dtype.label, OUTS[out], **plain)
     found = computed(a, b, dtype, out, Epilogue(**steps))
@@ -82,7 +82,7 @@ def test_products(dtype: DataType, strewn: float, k: int) -> None:
 @pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
 @pytest.mark.parametrize("out", [OutType.FLOAT32, OutType.OWN])
 def test_every_combination_of_steps(dtype: DataType, out: OutType) -> None:
-    """With ordinary values, and with zeros, infinities, NaN and subnormals among the scales and biases."""
+    """Scales and biases have ordinary values, zeros, infinities, NaN and subnormals."""
     rng = np.random.default_rng(2000 + dtype)
     size = 0.02 if dtype == DataType.INT8 else 1.0  # so that not all saturate
     for special, steps in itertools.product((False, True), itertools.product((False, True), repeat=5)):
@@ -99,7 +99,7 @@ def test_every_combination_of_steps(dtype: DataType, out: OutType) -> None:
 
 @pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)
 def test_rounding_to_the_own_type(dtype: DataType) -> None:
-    """Any bit pattern, and both sides of every place between two numbers."""
+    """Any bit pattern, and both sides of the middle between two numbers."""
     rng = np.random.default_rng(3)
     bits = rng.integers(0, 1 << 32, 3000, dtype=np.uint32)
     ties = (rng.integers(0, 1 << 16, 3000, dtype=np.uint32) << 16) + 0x8000
@@ -111,7 +111,7 @@ def test_rounding_to_the_own_type(dtype: DataType) -> None:
     for pattern, got in zip(patterns.tolist(), found, strict=True):
         value = float(struct.unpack("<f", struct.pack("<I", pattern))[0])
         if dtype == DataType.FP32:
-            assert got == pattern  # steps have made NaN canonical before
+            assert got == pattern  # earlier steps make NaN canonical
         else:
             assert got == definition.stored(value, dtype.label), hex(pattern)
 

@@ -1,4 +1,4 @@
-"""Device memory: what the host may refuse, and what nobody may do to it."""
+"""Device memory: refusals of the host, and operations that nobody may do to it."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from echo_npu.model.memory import DeviceMemory
 
 @pytest.fixture
 def small_files() -> Iterator[None]:
-    """This process may make no file of more than a MiB."""
+    """Limit this process to files of a MiB."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     yield

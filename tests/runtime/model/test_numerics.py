@@ -1,4 +1,4 @@
-"""The arithmetic of the functional model, against scalar float32 in the order that the contract states."""
+"""The arithmetic of the functional model, compared with scalar float32 in the order of the contract."""
 
 import numpy as np
 import pytest
@@ -15,17 +15,17 @@ SPECIALS = SPECIAL32.view(np.float32)
 
 
 def bits(values: F32) -> NDArray[np.uint32]:
-    """Bit patterns, so that NaNs and zeros compare as what they are."""
+    """Return bit patterns, so that NaNs and signs of zeros compare exactly."""
     return np.ascontiguousarray(values).view(np.uint32)
 
 
 def canonical(values: F32) -> F32:
-    """The same values; every NaN has the bits of the canonical one."""
+    """Return the same values with canonical NaNs."""
     return np.where(np.isnan(values), np.uint32(CANONICAL_NAN).view(np.float32), values)
 
 
 def matmul_by_hand(a: F32, b: F32) -> F32:
-    """One output at a time, one float32 operation at a time."""
+    """Compute one output at a time, one float32 operation at a time."""
     result = np.empty((a.shape[0], b.shape[1]), np.float32)
     with np.errstate(all="ignore"):
         for row in range(a.shape[0]):
@@ -38,7 +38,7 @@ def matmul_by_hand(a: F32, b: F32) -> F32:
 
 
 def mixed(rng: np.random.Generator, shape: tuple[int, ...]) -> F32:
-    """Ordinary values of many magnitudes, with specials strewn in."""
+    """Draw ordinary values of many magnitudes with special ones among them."""
     values = (rng.standard_normal(shape) * 10.0 ** rng.integers(-20, 20, shape)).astype(np.float32)
     strewn = rng.random(shape) < 0.02
     values[strewn] = rng.choice(SPECIALS, int(strewn.sum()))
@@ -95,7 +95,7 @@ def test_subnormals_are_kept() -> None:
 
 
 def integers_by_hand(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Python integers, which have no width, then modulo 2**32."""
+    """Compute with Python integers, then modulo 2**32."""
     rows, columns = a.tolist(), b.T.tolist()
     exact = [[sum(x * y for x, y in zip(row, column, strict=True)) for column in columns] for row in rows]
     return np.array([[value % 2**32 for value in row] for row in exact], np.uint32).view(np.int32)

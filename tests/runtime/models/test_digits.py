@@ -1,4 +1,4 @@
-"""The digits as LeNet-5 takes them."""
+"""The digits in the form of LeNet-5's input."""
 
 import numpy as np
 import pytest

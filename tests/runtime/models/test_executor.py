@@ -1,4 +1,4 @@
-"""The executor notices whatever the device does differently from its twin."""
+"""The executor notices every difference between the device and its twin."""
 
 import numpy as np
 

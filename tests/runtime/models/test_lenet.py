@@ -59,8 +59,8 @@ def test_one_wrong_weight_bit_fails(device: Device, twin: Device, trained: Train
     assert not run.weights_exact
 
 
-class _Linear(Operation):
-    """In place of ReLU: nothing."""
+class _Identity(Operation):
+    """Replaces ReLU by the identity."""
 
     op = "relu"
 
@@ -75,7 +75,7 @@ def test_a_wrong_network_of_right_operations_fails(
     device: Device, twin: Device, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lenet.Relu is Relu
-    monkeypatch.setattr(lenet, "Relu", _Linear)
+    monkeypatch.setattr(lenet, "Relu", _Identity)
     weights, held_out = trained
     run = run_model(LeNet(weights, held_out.take(slice(4))), device, twin)
     assert all(record.passed for record in run.records)

@@ -1,4 +1,4 @@
-"""Training: gradients against central differences, and what it learns."""
+"""Training: gradients compared with central differences, and the accuracy reached."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_gradients() -> None:
     """The derivative along a random direction of each parameter, against the reference's loss."""
     random = np.random.default_rng(0)
     parameters = training._initial(random)
-    # Not of plain squares, so that no two elements of a pool are equal, where there is no derivative.
+    # No images of plain squares: equal elements of a pool have no derivative.
     digits = Digits(random.standard_normal((8, 1, 32, 32)).astype(np.float32), np.arange(8))
     network = training._network(parameters)
     x = digits.images

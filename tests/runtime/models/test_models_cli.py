@@ -1,4 +1,4 @@
-"""`echo-npu layer`, `model` and `lenet`: what they print, how they exit, what they refuse."""
+"""`echo-npu layer`, `model` and `lenet`: output, exit status, refused arguments."""
 
 import json
 from importlib import metadata

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 
 def random_lenet() -> LeNet:
-    """LeNet-5 with random weights and two random images."""
+    """Return LeNet-5 with random weights and two random images."""
     random = np.random.default_rng(0)
     weights = {
         name: (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)

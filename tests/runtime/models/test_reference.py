@@ -1,4 +1,4 @@
-"""The float64 reference, against what can be said without it."""
+"""The float64 reference, compared with properties that hold without it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The table of a run: a line an operation, or a line for all layers."""
+"""The table of a run: a line for each operation, or for each operation of all layers."""
 
 from dataclasses import replace
 

@@ -21,7 +21,7 @@ def model() -> GgufModel:
 
 @pytest.mark.slow
 def test_the_capital_of_france(model: GgufModel) -> None:
-    """All 30 layers of the reference, so that reader, tokenizer and reference are right together."""
+    """All 30 layers of the reference give the right token, so reader, tokenizer and reference are right."""
     stack = smollm2_stack(model.layers, "The capital of France is", model)
     logits = reference.stack_logits(stack.case)
     odds = np.exp(logits - logits.max())

@@ -85,7 +85,7 @@ def test_one_wrong_weight_bit_fails(device: Device, twin: Device, weight: str, b
     assert not run.passed
     assert not run.weights_exact
     wrong = [record for record in run.records if not record.exact]
-    if bit:  # the last bit of a weight can vanish in the rounding of its products
+    if bit:  # rounding of the products can hide the last bit of a weight
         assert [record.op for record in wrong] == ["rms_norm" if weight.endswith("norm") else "matmul"]
     if bit == 30:
         assert not all(record.accurate for record in run.records)
@@ -112,7 +112,7 @@ def test_not_a_number_fails(device: Device, twin: Device) -> None:
 
 
 class _Unturned(Operation):
-    """In place of RoPE: nothing."""
+    """Replaces RoPE by the identity."""
 
     op = "rope"
 

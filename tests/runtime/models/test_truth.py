@@ -1,4 +1,4 @@
-"""What a result is held to."""
+"""Truth and bound of a result."""
 
 import numpy as np
 import pytest

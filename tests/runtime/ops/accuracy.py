@@ -1,4 +1,4 @@
-"""Comparing results with float64, within a stated bound."""
+"""Compare results with float64, within a stated bound."""
 
 from typing import Any
 
@@ -14,17 +14,17 @@ TINY = 2.0**-149
 
 
 def normal(*shape: int, seed: int = 0) -> F32:
-    """The same normally distributed numbers for the same arguments."""
+    """Draw normally distributed numbers, the same for the same arguments."""
     return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
 
 
 def total_units(count: int, *, row: bool = True) -> float:
-    """Roundings on one element's way into a sum. A row has 16 partial sums, a column has one."""
+    """Return the roundings of one element in a sum. A row has 16 partial sums, a column has one."""
     return -(-count // 16) + 15 if row else count
 
 
 def assert_within(result: Any, expected: Any, bound: Any) -> None:
-    """Infinities and NaN where they are expected, everything else within `bound` (absolute) of it."""
+    """Check that infinities and NaN are the expected ones, and all else is within `bound` (absolute)."""
     wide, truth = np.asarray(result, np.float64), np.asarray(expected, np.float64)
     assert wide.shape == truth.shape
     assert np.asarray(result).dtype == np.float32

@@ -10,6 +10,6 @@ from echo_npu import Device
 
 @pytest.fixture(scope="session", params=["default", "small"])
 def npu(request: pytest.FixtureRequest) -> Iterator[Device]:
-    """`small` has short vector and row registers: a few hundred elements reach past them."""
+    """Return a functional model; `small` has short registers, which a few hundred elements exceed."""
     with echo_npu.open("cmodel", config=request.param) as device:
         yield device

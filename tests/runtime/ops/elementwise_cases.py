@@ -1,6 +1,6 @@
 """Calls of elementwise operations.
 
-The functional model's results are checked; every other backend must give the same bits.
+Tests check the functional model's results; every other backend must give the same bits.
 """
 
 from collections.abc import Callable
@@ -33,11 +33,11 @@ BINARY: dict[str, Callable[..., Any]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal,
 }  # fmt: skip
-"""numpy's function by the name of the method; only `div` has other bits."""
+"""numpy's function by the name of the method; only `div` may differ in bits."""
 
 
 def arguments(count: int = 640, seed: int = 0) -> F32:
-    """The corners with both signs, moderate numbers, and numbers of all exponents."""
+    """Return the corners with both signs, moderate numbers, and numbers of all exponents."""
     rng = np.random.default_rng(seed)
     rest = count - 2 * CORNERS.size
     moderate = rng.uniform(-10, 10, rest // 2).astype(np.float32)
@@ -46,7 +46,7 @@ def arguments(count: int = 640, seed: int = 0) -> F32:
 
 
 def pairs() -> tuple[F32, F32]:
-    """Every pair of corners, and random ones."""
+    """Return every pair of corners, and random pairs."""
     corners = np.concatenate([CORNERS, -CORNERS])
     a, b = (each.ravel() for each in np.meshgrid(corners, corners))
     more = arguments(400, seed=1), np.roll(arguments(400, seed=2), 77)
@@ -54,7 +54,7 @@ def pairs() -> tuple[F32, F32]:
 
 
 def call_unary(name: str, npu: Device, x: Any, **options: Any) -> Any:
-    """One of UNARY."""
+    """Call one of UNARY."""
     if name == "gelu_tanh":
         return npu.gelu(x, approximate="tanh", **options)
     return getattr(npu, name)(x, **options)
@@ -73,7 +73,7 @@ def _power(exponent: float) -> Case:
 
 
 def _views(npu: Device) -> NDArray[Any]:
-    """Operands with gaps, transposed, broadcast, over more axes than a command has."""
+    """Return operands with gaps, transposed, broadcast, with more axes than a command has."""
     x = npu.tensor(normal(3, 4, 5, 6, 7))
     y = npu.tensor(normal(5, 8, 3))
     left = x.transpose(3, 1, 4, 0, 2)[:, ::2, 1:6]
@@ -98,7 +98,7 @@ def _quantized(npu: Device) -> NDArray[Any]:
 
 
 def quantizable() -> F32:
-    """Rows of all sizes, of zeros, with infinities and NaN, subnormal."""
+    """Return rows of all sizes, zero rows, rows with infinities and NaN, and subnormal ones."""
     x = normal(9, 333)
     x[1] = 0
     x[2, 5], x[3, 7] = np.inf, np.nan
@@ -140,4 +140,4 @@ CASES: dict[str, Case] = {
     "to bfloat16": _cast("bfloat16"),
     **{f"from {dtype}": _back(dtype) for dtype in ("float16", "bfloat16", "int16", "int8", "uint8")},
 }
-"""Each gives a numpy array."""
+"""Calls by name; each returns a numpy array."""

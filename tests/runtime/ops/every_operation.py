@@ -15,7 +15,7 @@ from tests.runtime.ops.random_views import Draw, View
 
 Array = NDArray[Any]
 ROUNDINGS = 2.0**-20
-"""Error allowed, relative to the sum of magnitudes, where roundings depend on a formula or an order."""
+"""Allowed error, relative to the sum of magnitudes, of operations that are not exact."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _unary(name: str) -> Callable[[Draw], OperationTrial]:
 
 
 def _rounded(name: str, truth: Callable[[Array], Array], *words: Any) -> Callable[[Draw], OperationTrial]:
-    """An operation of one array, whose error is relative to its result."""
+    """Make a trial of an operation of one array whose error is relative to its result."""
     return lambda draw: _elementwise(draw, _method(name, *words), truth, 1, lambda x: np.abs(truth(x)) + 1)
 
 
@@ -470,7 +470,7 @@ def _adamw_step(draw: Draw) -> OperationTrial:
     shape = draw.shape(budget=300)
     arrays = [draw.view(shape, values=_positive, dense=len(shape)).numpy() for _ in range(4)]
     return OperationTrial(
-        [],  # what it is given on the device it overwrites
+        [],  # it overwrites its operands on the device
         lambda d: d.adamw_step(*arrays, step=3),
         lambda: training.adamw_step(*arrays, step=3),
         _ones,
@@ -534,4 +534,4 @@ EVERY: dict[str, Callable[[Draw], OperationTrial]] = {
     "adamw_step": _adamw_step,
     "QuantizedLinear": _linear,
 }
-"""By the name of the method of `Device`, or of the class."""
+"""Trials by the name of the method of `Device`, or of the class."""

@@ -14,18 +14,18 @@ from echo_npu import Device, DeviceTensor
 
 Values = Callable[[np.random.Generator, int], NDArray[Any]]
 SPARE = 7
-"""Elements of a buffer on either side of what a view of it spans."""
+"""Elements of a buffer on either side of a view's span."""
 
 
 class Buffer:
-    """Numbers that views are made of; on a device, an allocation of the same bytes."""
+    """Numbers that views share; on a device, an allocation of the same bytes."""
 
     def __init__(self) -> None:
         self.values: NDArray[Any] = np.zeros(0)
         self._tensors: dict[int, tuple[Device, DeviceTensor]] = {}
 
     def on(self, device: Device) -> DeviceTensor:
-        """The whole of it, copied to the device once."""
+        """Return the whole buffer on the device, copied once."""
         if id(device) not in self._tensors:
             self._tensors[id(device)] = device, device.tensor(self.values)
         return self._tensors[id(device)][1]
@@ -42,21 +42,21 @@ class View:
 
     @property
     def extent(self) -> int:
-        """Elements from the first to the last."""
+        """Return the elements from the first to the last."""
         return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The same elements of another copy of the buffer."""
+        """Return the same elements of another copy of the buffer."""
         return as_strided(
             values[self.offset :], self.shape, [step * values.itemsize for step in self.strides]
         )
 
     def numpy(self) -> NDArray[Any]:
-        """The elements as a dense array of their own."""
+        """Return the elements as a new dense array."""
         return np.array(self.of(self.buffer.values), order="C")
 
     def on(self, device: Device) -> DeviceTensor:
-        """The elements as a view on the device."""
+        """Return the elements as a view on the device."""
         whole = self.buffer.on(device)[self.offset :]
         size = whole.dtype.itemsize
         return whole._view(
@@ -66,12 +66,13 @@ class View:
 
 
 def normal(rng: np.random.Generator, count: int) -> NDArray[Any]:
-    """Normally distributed float32."""
+    """Draw normally distributed float32."""
     return rng.standard_normal(count, dtype=np.float32)
 
 
 class Draw:
-    """Shapes, views and numbers of one trial. All views of one dtype lie in one buffer, and may overlap."""
+    """Draws shapes, views and numbers of one trial. All views of one dtype are in one buffer and may
+    overlap."""
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)
@@ -79,7 +80,7 @@ class Draw:
         self._made: dict[tuple[np.dtype[Any], Values], tuple[Buffer, list[int]]] = {}
 
     def shape(self, least: int = 1, most: int = 5, *, budget: int = 1500) -> tuple[int, ...]:
-        """Up to `most` dimensions, of at most `budget` elements together; one is sometimes long."""
+        """Draw up to `most` dimensions of at most `budget` elements in all; one is sometimes long."""
         ndim = self.random.randint(least, most)
         sizes = [self.random.choice((1, 2, 3, 4, 5, self.random.randint(1, 12))) for _ in range(ndim)]
         if sizes and self.random.random() < 0.3:
@@ -97,7 +98,7 @@ class Draw:
         own: bool = False,
         dense: int = 0,
     ) -> View:
-        """A view of any strides.
+        """Draw a view of any strides.
 
         Args:
             values: what the buffer holds.
@@ -118,7 +119,7 @@ class Draw:
         return view
 
     def among(self, buffer: Buffer, shape: Sequence[int], *, dense: int = 0) -> View:
-        """A view to write to, somewhere in a buffer that other views lie in; the buffer grows if it must."""
+        """Draw a view to write to, anywhere in a buffer with other views; the buffer grows if necessary."""
         view = View(
             buffer, self.random.randrange(SPARE), tuple(shape), self._strides(tuple(shape), True, dense)
         )
@@ -142,6 +143,6 @@ class Draw:
         return tuple(strides)
 
     def broadcast(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """A shape that broadcasts to `shape`."""
+        """Draw a shape that broadcasts to `shape`."""
         kept = tuple(1 if self.random.random() < 0.3 else size for size in shape)
         return kept[self.random.choice((0, 0, self.random.randint(0, len(kept)))) :]

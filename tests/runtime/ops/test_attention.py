@@ -27,7 +27,8 @@ def operands(q_shape: tuple[int, ...], kv_heads: int, keys: int) -> tuple[Any, A
 
 
 def attention_bound(q: Any, k: Any, v: Any) -> float:
-    """Bound of rounding: a score's error is relative to its terms and shifts the shares; then come sums."""
+    """Bound the rounding error: a score's error is relative to its terms and shifts the shares; then come
+    sums."""
     width, keys = q.shape[-1], k.shape[-2]
     largest = np.abs(q).max() * np.abs(k).max() * np.sqrt(width)
     return float(UNIT * np.abs(v).max() * (2 * (width + 6) * largest + 2 * keys + 30))

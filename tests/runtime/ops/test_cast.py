@@ -12,7 +12,7 @@ from tests.runtime.ops.elementwise_cases import arguments, quantizable
 
 
 def bfloat16_bits(x: F32) -> Any:
-    """Nearest, ties to even, by the definition: the nearer of the two neighbours."""
+    """Round to the nearest, ties to even, by the definition: the nearer of the two neighbours."""
     bits = x.view(np.uint32).astype(np.uint64)
     low, rest = bits >> np.uint64(16), bits & np.uint64(0xFFFF)
     up = (rest > 0x8000) | ((rest == 0x8000) & (low & np.uint64(1) == 1))

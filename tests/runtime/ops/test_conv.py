@@ -40,7 +40,7 @@ def test_convolution(
 
 
 def test_a_batch_is_few_commands(npu: Device) -> None:
-    """A command for each row of the kernel, the product, the bias."""
+    """There is a command for each row of the kernel, one for the product, and one for the bias."""
     x, weight, bias = npu.tensor(normal(20, 2, 8, 8)), npu.tensor(normal(4, 2, 3, 3)), npu.tensor(normal(4))
     npu.conv2d(x, weight, bias)
     commands = npu.counters()["commands"]

@@ -1,4 +1,4 @@
-"""Elementwise operations: values, corners, broadcasting, views, in place, what is refused."""
+"""Elementwise operations: values, corners, broadcasting, views, in place, refused arguments."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.runtime.ops.elementwise_cases import (
 
 
 def assert_equal(result: Any, expected: Any) -> None:
-    """The same float32 values; any NaN equals any NaN, and -0 is not 0."""
+    """Check for the same float32 values; any NaN equals any NaN, and -0 is not 0."""
     assert isinstance(result, np.ndarray)
     assert result.dtype == np.float32
     wanted = np.asarray(expected, dtype=np.float32)
@@ -60,7 +60,7 @@ def test_two_operands_are_numpys_to_the_bit(npu: Device, name: str) -> None:
     with np.errstate(all="ignore"):
         expected = BINARY[name](a, b)
     if name in ("minimum", "maximum"):
-        # numpy leaves open which of two zeros it gives
+        # numpy does not define which of two zeros it gives
         zeros = (a == 0) & (b == 0)
         expected[zeros] = np.where(np.signbit(a[zeros]), a[zeros], b[zeros])
         if name == "maximum":

@@ -1,4 +1,4 @@
-"""Products of every type with scales, bias and activation, against the definition one number at a time."""
+"""Products of every type with scales, bias and activation, compared with the definition."""
 
 import dataclasses
 import itertools
@@ -20,13 +20,13 @@ M, K, N = 5, 7, 6
 
 
 def bits(values: np.ndarray) -> np.ndarray:
-    """What `definition.result` gives: unsigned bits; integers as they are."""
+    """Return elements in the form of `definition.result`: unsigned bits, or integers."""
     signed = {1: np.int8, 2: np.uint16, 4: np.int32 if values.dtype == np.int32 else np.uint32}
     return np.ascontiguousarray(values).view(signed[values.dtype.itemsize]).astype(np.int64)
 
 
 def stored(values: np.ndarray) -> np.ndarray:
-    """The operand as `definition.result` takes it."""
+    """Return the operand in the form that `definition.result` takes."""
     return values if values.dtype == np.int8 else bits(values)
 
 
@@ -36,7 +36,7 @@ def expected(a: np.ndarray, b: np.ndarray, name: str, out: str = "fp32", **steps
 
 
 def commands(npu: Device, monkeypatch: pytest.MonkeyPatch) -> list[NpuCommandPacket]:
-    """What is executed from now on, as it comes."""
+    """Collect the commands that are executed from now on."""
     seen: list[NpuCommandPacket] = []
     execute = npu.execute
 
@@ -111,7 +111,7 @@ def test_every_combination_of_steps(npu: Device, name: str, on_device: bool) -> 
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("activation", ["silu", "gelu", "gelu_tanh"])
 def test_activations_of_the_vector_engine(npu: Device, name: str, activation: str) -> None:
-    """The product in float32, the program on it, then one rounding to the own type."""
+    """The product is in float32; the program works on it; then it is rounded once to the operands' type."""
     a, b, bias = elements(name, M, K), elements(name, K, N, seed=1), normal(N, seed=2)
     scale = np.full(M, 0.003 if name == "int8" else 1.0, np.float32)
     options: dict[str, Any] = {"bias": bias, "row_scale": scale}
@@ -127,7 +127,8 @@ def test_activations_of_the_vector_engine(npu: Device, name: str, activation: st
 
 
 def test_saturated_results_of_a_program(npu: Device) -> None:
-    """int8 from float32 in the program's way is as the product's: nearest even, saturating, NaN is 0."""
+    """The program's conversion of float32 to int8 equals the product's: nearest even, saturating, NaN is
+    0."""
     a = np.ones((1, 1), np.int8)
     values = np.array([0.5, 1.5, 2.5, 127.4, 127.5, 300, np.inf, np.nan, 1e30, -0.2], np.float32)
     b = np.ones((1, len(values)), np.int8)
@@ -191,7 +192,7 @@ def test_views_batches_and_transposes(npu: Device, name: str) -> None:
     npu.matmul(left[:, 0], right[0][:width], trans_b=True, out=wide[:, width:])
     wanted = expected(packed[:, 0], other[0][:width].T, name, "own")
     assert np.array_equal(bits(wide.to_numpy()[:, width:]), wanted)
-    # and a function's result into a window, which is made elsewhere
+    # and a function's result into a window, which is computed elsewhere
     whole = npu.empty((tokens, 2 * width))
     npu.matmul(left[:, 0], right[0][:width], trans_b=True, activation="silu", out=whole[:, :width])
     direct = npu.matmul(left[:, 0], right[0][:width], trans_b=True, activation="silu")

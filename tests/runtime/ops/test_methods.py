@@ -1,4 +1,4 @@
-"""What the operations are as methods: signatures, documentation, the lock."""
+"""The operations as methods: signatures, documentation, the lock."""
 
 import inspect
 import pydoc

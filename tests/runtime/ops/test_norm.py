@@ -15,7 +15,7 @@ SHAPES = [(1,), (1, 1), (3, 2), (2, 16), (2, 17), (3, 33), (2, 3, 100), (2, 512)
 
 
 def layer_bound(x: Any, weight: Any, bias: Any, eps: float) -> NDArray[np.float64]:
-    """Bound of rounding. The mean's error is relative to the mean magnitude, not to the difference."""
+    """Bound the rounding error. The mean's error is relative to the mean magnitude, not to the difference."""
     wide = x.astype(np.float64)
     count = x.shape[-1]
     units = total_units(count)
@@ -31,7 +31,7 @@ def layer_bound(x: Any, weight: Any, bias: Any, eps: float) -> NDArray[np.float6
 
 
 def rms_bound(expected: Any, count: int) -> NDArray[np.float64]:
-    """Half the relative error of the sum of squares; rsqrt, and five roundings."""
+    """Bound the rounding error: half the relative error of the sum of squares, rsqrt, and five roundings."""
     return np.asarray(np.abs(expected) * (total_units(count) / 2 + 8) * UNIT)
 
 

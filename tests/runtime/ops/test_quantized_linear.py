@@ -15,7 +15,7 @@ N, K = 24, 40
 def by_hand(
     npu: Device, x: np.ndarray, weight: np.ndarray, scales: np.ndarray, bias: np.ndarray | None
 ) -> np.ndarray:
-    """In numpy, float32, step by step."""
+    """Compute the layer in numpy, float32, step by step."""
     q, rows = npu.quantize(x)
     value = (q.astype(np.int32) @ weight.T.astype(np.int32)).astype(np.float32)
     value = value * rows[..., None] * scales

@@ -1,4 +1,4 @@
-"""Every operation against numpy on random views: any strides and 0, offsets, operands that overlap."""
+"""Every operation compared with numpy on random views: any strides, offsets, overlapping operands."""
 
 import importlib
 import inspect
@@ -24,14 +24,14 @@ SEEDS = range(FIRST, FIRST + TRIALS)
 
 @pytest.fixture(autouse=True)
 def _works_again(npu: Device) -> Iterator[None]:
-    """A device that a trial left in state ERROR works for the next one."""
+    """Clear the error of a device that a trial left in state ERROR."""
     yield
     if npu.status().state == State.ERROR:
         npu.clear_error()
 
 
 def arrays(results: Any) -> list[Any]:
-    """Every result as a numpy array."""
+    """Return every result as a numpy array."""
     listed = results if isinstance(results, tuple) else (results,)
     return [each.to_numpy() if isinstance(each, DeviceTensor) else np.asarray(each) for each in listed]
 
@@ -61,7 +61,7 @@ def judge(trial: OperationTrial, results: list[Any]) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", EVERY)
 def test_against_numpy(npu: Device, name: str, seed: int) -> None:
-    """Again: SEED=<seed> python -m pytest tests/runtime/ops/test_random_views.py -k "<name>-<seed>"."""
+    """Replay: SEED=<seed> python -m pytest tests/runtime/ops/test_random_views.py -k "<name>-<seed>"."""
     draw = Draw(f"{name} {seed}")
     trial = EVERY[name](draw)
     out = None if trial.out is None else _out(draw, trial)
@@ -83,7 +83,7 @@ def test_against_numpy(npu: Device, name: str, seed: int) -> None:
 
 
 def _out(draw: Draw, trial: OperationTrial) -> View:
-    """Where the result is to go: among the operands, or where it may not meet them in a buffer of its own."""
+    """Draw the place of the result: among the operands, or in its own buffer if it may not overlap them."""
     assert trial.out is not None
     shape, dtype = trial.out
 
@@ -98,7 +98,7 @@ def _out(draw: Draw, trial: OperationTrial) -> View:
 
 
 def test_every_operation_has_its_trial() -> None:
-    """The operations are what the package has: methods of Device, and classes that are called."""
+    """Every operation of the package has a trial: methods of Device, and classes that are called."""
     methods = {name for name in vars(OpMethods) if not name.startswith("_")}
     classes = {
         name

@@ -15,7 +15,7 @@ SHAPES += [(2, 3, 4, 5)]
 
 
 def axes_of(rank: int) -> list[Any]:
-    """None, every axis, the last one as -1, and every set of axes."""
+    """Return None, every axis, the last one as -1, and every set of axes."""
     several = [each for count in range(2, rank + 1) for each in itertools.combinations(range(rank), count)]
     return [None, (), *range(rank), -1, *several]
 
@@ -75,7 +75,8 @@ def test_long_rows_and_columns(npu: Device, count: int) -> None:
 
 
 def test_the_order_of_a_sum(npu: Device) -> None:
-    """Row: element i to partial sum i mod 16, which are added in their order. Column: ascending."""
+    """Along a row, element i goes to partial sum i mod 16, and these are added in order. A column is summed
+    in ascending order."""
     x = normal(3, 45)
     partial = np.zeros((3, 16), np.float32)
     for i in range(45):
@@ -148,7 +149,7 @@ def test_out(npu: Device) -> None:
     expected = np.zeros((40, 3), np.float32)
     expected[:, 1] = values.max(axis=0)
     assert np.array_equal(whole.to_numpy(), expected)
-    # into a part of what is read
+    # into a part of the operand
     npu.max(tensor, 1, out=tensor[:, 0])
     assert np.array_equal(tensor.to_numpy()[:, 0], values.max(axis=1))
     assert np.array_equal(tensor.to_numpy()[:, 1:], values[:, 1:])

@@ -1,4 +1,4 @@
-"""Rotary position embedding, both conventions, against float64."""
+"""Rotary position embedding, both conventions, compared with float64."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_rope(npu: Device, shape: tuple[int, ...], interleaved: bool, token_axis
 
 
 def partner(x: np.ndarray, interleaved: bool) -> np.ndarray:
-    """The other one of each pair."""
+    """Return the other element of each pair."""
     if interleaved:
         return x.reshape(*x.shape[:-1], -1, 2)[..., ::-1].reshape(x.shape)
     return np.roll(x, x.shape[-1] // 2, axis=-1)
@@ -74,7 +74,7 @@ def test_corners(npu: Device, interleaved: bool) -> None:
 
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_views_and_out(npu: Device, interleaved: bool) -> None:
-    """Query and key heads side by side, into a cache with gaps."""
+    """Query and key heads lie side by side; the result goes into a cache with gaps."""
     values = normal(6, 5, 16)
     tensor, cache = npu.tensor(values), npu.tensor(np.zeros((6, 2, 3, 16), np.float32))
     tables = npu.rope_tables(6, 16)

@@ -114,13 +114,13 @@ def test_a_broadcast_is_copied(npu: Device, shape: tuple[int, ...]) -> None:
 
 
 def test_a_broadcast_is_one_command(npu: Device) -> None:
-    """What repeats is a batch, what does not is the rows of it."""
+    """The repeated axis is a batch, the others are its rows."""
     view = npu.tensor(normal(6, 1, 9)).broadcast_to(6, 8, 9)
     assert len(copy_commands(view, npu.empty((6, 8, 9)))) == 1
 
 
 def test_out_must_not_overlap_itself(npu: Device) -> None:
-    """Which of several results would stay is not defined."""
+    """It is not defined which of several results would stay."""
     tensor = npu.tensor(normal(9))
     for out in (tensor.broadcast_to(3, 9), tensor.unfold(0, 3)):
         assert out.overlaps_itself

@@ -15,9 +15,9 @@ LENGTHS = [1, 2, 15, 16, 17, 33, 100, 512, 513, 700]
 
 
 def softmax_bound(x: Any, axis: int = -1, *, row: bool = True, **options: Any) -> NDArray[np.float64]:
-    """Bound of the rounding error of each share.
+    """Bound the rounding error of each share.
 
-    The exponent's error is absolute, so the share's is relative. Scores that are computed first add theirs.
+    The exponent's error is absolute, so the share's is relative. Scores computed before add their errors.
     """
     wide = scores(x, **options)
     expected = softmax(x, axis, **options)

@@ -1,4 +1,4 @@
-"""Gradients, loss and optimiser: against float64, whose formulas central differences confirm."""
+"""Gradients, loss and optimiser, compared with float64, whose formulas central differences confirm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ LENGTHS = [1, 2, 17, 100, 513]
 
 
 def slope(function: Callable[[F64], Any], x: Any, dy: Any) -> F64:
-    """The gradient of `sum(dy * function(x))` by central differences."""
+    """Compute the gradient of `sum(dy * function(x))` by central differences."""
     wide = np.asarray(x, np.float64)
     result = np.zeros_like(wide)
     for index in np.ndindex(*wide.shape):
@@ -94,7 +94,7 @@ def test_softmax_backward_in_place(npu: Device) -> None:
 
 
 def arguments() -> NDArray[np.float32]:
-    """Both signs, every size, and the corners."""
+    """Return arguments of both signs and every size, and the corners."""
     sizes = np.float32(2.0) ** np.arange(-140, 128, 3, dtype=np.float32)
     near = np.linspace(-20, 20, 401, dtype=np.float32)
     corners = np.array([0.0, np.inf], np.float32)
@@ -197,7 +197,7 @@ def test_norm_gradients_stay_on_the_device(npu: Device) -> None:
 @pytest.mark.parametrize("name", ["rms_norm_backward", "layer_norm_backward"])
 @pytest.mark.parametrize("ends", ["new", "with gaps", "operands"])
 def test_norm_gradients_into_tensors(npu: Device, name: str, ends: str) -> None:
-    """Results in tensors of the caller: fresh ones, columns of a wider one, or the operands themselves."""
+    """Results go to tensors of the caller: fresh ones, columns of a wider one, or the operands themselves."""
     op = getattr(npu, name)
     arrays = normal(4, 6, 50), normal(4, 6, 50, seed=1), normal(50, seed=2)
     expected = op(*arrays)
@@ -222,7 +222,7 @@ def test_norm_gradients_into_tensors(npu: Device, name: str, ends: str) -> None:
 
 @pytest.mark.parametrize("name", ["rms_norm_backward", "layer_norm_backward"])
 def test_some_norm_gradients_into_tensors(npu: Device, name: str) -> None:
-    """One result goes to a tensor: the others stay on the device too."""
+    """One result goes to a tensor; the others stay on the device too."""
     op = getattr(npu, name)
     arrays = normal(3, 5), normal(3, 5, seed=1), normal(5, seed=2)
     expected = op(*arrays)

@@ -1,4 +1,4 @@
-"""A timeline is made from register writes and recorded events, here without a simulator."""
+"""Timelines made from register writes and recorded events, without a simulator."""
 
 import gzip
 import json
@@ -71,7 +71,7 @@ def board(tmp_path: Path) -> Board:
 
 
 def run(first: int, *engines: int | None) -> list[tuple[int, ...]]:
-    """The events of commands one after another, ten cycles each; engine None is a fence."""
+    """Add the events of commands one after another, ten cycles each; engine None is a fence."""
     found: list[tuple[int, ...]] = []
     for number, engine in enumerate(engines):
         start = first + 10 * number
@@ -252,7 +252,7 @@ def test_a_full_record_is_cut(board: Board) -> None:
 
 
 def test_a_timeline_is_cut_at_its_limit(tmp_path: Path) -> None:
-    """The title counts; the notice of the cut comes on top."""
+    """The title counts towards the limit; the notice of the cut does not."""
     board = Board(tmp_path / "timeline.json", limit=4)
     queue = [(200 + number, TraceEventKind.QUEUE, 0, number) for number in range(9)]
     board.events(*queue[:2], cycle=202)

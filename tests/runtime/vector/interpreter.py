@@ -1,4 +1,4 @@
-"""A second, slow execution of VECTOR commands: row by row, element by element, straight from docs/vector.md.
+"""A second, slow model of VECTOR commands: row by row, element by element, directly from docs/vector.md.
 
 It shares the arithmetic of single elements and the decoding of instructions with the functional model, and
 nothing else: no blocks of rows, no chunks put together, no strided views.
@@ -176,7 +176,7 @@ class RowState:
                 other = i ^ 1
                 results.append(self.read(number, instruction, instruction.a, other) if other < count else 0)
                 if other >= count:
-                    self.read(number, instruction, instruction.a, i)  # the window must be there all the same
+                    self.read(number, instruction, instruction.a, i)  # the window must exist all the same
                 continue
             values = [self.read(number, instruction, code, i) for code in instruction.sources]
             if kind == Kind.ACCUMULATOR:

@@ -1,4 +1,4 @@
-"""The vector engine's arithmetic against independent definitions: fractions and Python integers."""
+"""The vector engine's arithmetic compared with independent definitions: fractions and Python integers."""
 
 import itertools
 import math
@@ -39,7 +39,7 @@ def sign(bits: int) -> int:
 
 
 def exact(bits: int) -> Fraction:
-    """The value of a finite float32."""
+    """Return the exact value of a finite float32."""
     size, power = bits & 0x7FFFFF, bits >> 23 & 0xFF
     value = (
         Fraction(size, 2**149)
@@ -50,14 +50,14 @@ def exact(bits: int) -> Fraction:
 
 
 def nearest_even(value: Fraction) -> int:
-    """The nearest integer."""
+    """Round to the nearest integer."""
     low = math.floor(value)
     rest = value - low
     return low + int(rest > Fraction(1, 2) or (rest == Fraction(1, 2) and low % 2 == 1))
 
 
 def rounded(value: Fraction, zero_sign: int = 0, *, fraction_bits: int = 23, bias: int = 127) -> int:
-    """A nonzero value in a binary format of IEEE-754; `zero_sign` is the sign of an exact zero."""
+    """Round a value to a binary format of IEEE-754; `zero_sign` is the sign of an exact zero."""
     width = fraction_bits + bias.bit_length() + 1
     if value == 0:
         return zero_sign << width
@@ -94,7 +94,7 @@ def flip(bits: int) -> int:
 
 
 def key(bits: int) -> tuple[float, int]:
-    """Sorts float32 with -0 below +0."""
+    """Return a sort key of float32, with -0 below +0."""
     return float_of(bits), -sign(bits)
 
 
@@ -220,7 +220,7 @@ SOURCES = {op: definition.__code__.co_argcount for op, definition in DEFINITIONS
 
 
 def near(rng: random.Random, exponent: int) -> int:
-    """A float32 near 2**exponent, often with few bits."""
+    """Draw a float32 near 2**exponent, often with few bits."""
     power = max(0, min(254, exponent + 127 + rng.randint(-2, 2)))
     fraction = rng.choice(
         (rng.getrandbits(23), 1 << rng.randrange(23), 0, 0x7FFFFF, rng.getrandbits(4) << 19)
@@ -229,7 +229,7 @@ def near(rng: random.Random, exponent: int) -> int:
 
 
 def random_operands(op: Op, rng: random.Random) -> tuple[int, ...]:
-    """Operands whose exponents meet, so that products and sums cancel, round and underflow."""
+    """Draw operands with close exponents, so that products and sums cancel, round and underflow."""
     exponents = [rng.randint(-149, 127) for _ in range(2)]
     together = exponents[0] + exponents[1] if rng.random() < 0.5 else exponents[0]
     drawn = [near(rng, exponents[0]), near(rng, exponents[1]), near(rng, together + rng.randint(-50, 30))]
@@ -265,7 +265,7 @@ def test_definitions_are_complete() -> None:
 
 @pytest.mark.parametrize("op", DEFINITIONS, ids=lambda op: op.mnemonic)
 def test_opcode(op: Op) -> None:
-    """All pairs of corner classes and operands under stress give the bits of the definition."""
+    """All pairs of corner classes, and operands with close exponents, give the bits of the definition."""
     cases = operands(op)
     columns = [np.array(column, dtype=np.uint32) for column in zip(*cases, strict=True)]
     result = alu.ALU[op](*columns)
@@ -280,7 +280,7 @@ def test_opcode(op: Op) -> None:
 
 
 def test_fma_rounds_once() -> None:
-    """Sums that lie just beside a border of two float32 results, by less than float64 can hold."""
+    """Sums lie closer to a border of two float32 results than float64 can represent."""
     # (1 + 2^-23) * (1 + 2^-23) = 1 + 2^-22 + 2^-46; 2^60 times it, plus and minus half an ulp and a little
     one_ulp = 0x3F800001
     big = 0x5D800000  # 2^60

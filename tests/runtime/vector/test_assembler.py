@@ -1,4 +1,4 @@
-"""Assembly text: what it says, what is refused, and that a listing assembles to the program it is of."""
+"""Assembly text: its meaning, refused text, and listings that assemble to their program."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The checks of VECTOR, GATHER and LOAD_PROGRAM: which rule is hit, and which one first."""
+"""The checks of VECTOR, GATHER and LOAD_PROGRAM: each rule, and their order."""
 
 import dataclasses
 import itertools
@@ -26,7 +26,7 @@ def last_word(segs: int = 1, passes: int = 1, size: int = 0, flags: int = ENABLE
 
 @dataclasses.dataclass
 class SpoiledCommand:
-    """A VECTOR command whose words a test spoils one after another."""
+    """A VECTOR command whose words a test changes one after another."""
 
     flags: int = int(Flags.EXT)
     addresses: list[int] = dataclasses.field(default_factory=lambda: [S0, S1, S2, S3, DST])

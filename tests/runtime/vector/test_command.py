@@ -52,7 +52,7 @@ def test_every_field_has_its_place() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_packets_are_read_back(seed: int) -> None:
-    """What the device reads out of the packets is the command."""
+    """Unpacking the packets gives the command."""
     case = generate(seed, vector_length=32, row_elements=512, base=A, entry=9)
     programs = ProgramMemory(256)
     programs.load(9, case.words)

@@ -16,7 +16,7 @@ COUNTERS = ["row", "batch0", "batch1", "cols", "rep"]
 
 
 def legal(op: Op, field: str, rest: dict[str, int]) -> set[str]:
-    """The operands that are legal in one field; a code without a name is called ?."""
+    """Return the operands that are legal in one field; a code without a name is called ?."""
     codes = (code for code in range(64) if Instruction(op, **{**rest, field: code}).illegal() is None)
     return {OPERAND_NAMES.get(code, "?") for code in codes}
 
@@ -56,7 +56,7 @@ def test_operands_of_accumulators() -> None:
 
 
 def test_fields_that_do_not_count() -> None:
-    """Of a control instruction none; of an accumulation the ones behind its sources."""
+    """A control instruction uses no operand field, an accumulation only those of its sources."""
     for op in (Op.CHUNKS, Op.REPEAT, Op.NEXT, Op.ADVANCE, Op.END):
         assert Instruction(op, 55, 55, 55, 55).illegal() is None
     acc = OPERAND_CODES["a0"]

@@ -13,7 +13,7 @@ PROGRAMS = kernel_library()
 
 
 def cost(program: Program) -> str:
-    """The program's row of the table. A loop works on every element, so nothing scalar may be in it."""
+    """Return the program's row of the table. Loops work on every element, so they may hold nothing scalar."""
     element = row = depth = 0
     streams: set[int] = set()
     for each in program.instructions:

@@ -1,4 +1,4 @@
-"""Program memory: the first fit is taken, the least recently used leaves, what is needed stays."""
+"""Program memory: placement is first fit, the least recently used is evicted, needed programs stay."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.refusals import refuses
 
 
 def program(name: str, length: int) -> Program:
-    """A program of `length` words that writes a number made of its name."""
+    """Return a program of `length` words that writes a number derived from its name."""
     b = Builder(name)
     v = b.vector()
     for i in range(length - 2):
@@ -25,7 +25,7 @@ def program(name: str, length: int) -> Program:
 
 
 class Loads:
-    """A library, and what it had loaded."""
+    """A library, and the programs that it loaded."""
 
     def __init__(self, size: int = 100) -> None:
         self.runs: list[tuple[int, list[str]]] = []
@@ -60,7 +60,7 @@ def test_the_least_recently_used_leaves() -> None:
         loads.library.submitted()
     loads.entries(A)
     loads.library.submitted()
-    assert loads.entries(D) == [40]  # b has left, and c, which lies behind it
+    assert loads.entries(D) == [40]  # b and c, which follows it, are evicted
     loads.library.submitted()
     assert loads.entries(A) == [0]
     assert [names for _, names in loads.runs] == [["a"], ["b"], ["c"], ["d"]]
@@ -118,7 +118,7 @@ def test_forgotten_programs_are_loaded_again() -> None:
 
 
 def value_of(npu: Device, which: Program) -> int:
-    """The number that a program writes."""
+    """Return the number that a program writes."""
     out = npu.empty(1, np.int32)
     npu.vector(which, rows=1, cols=1, output=Stream(out.ptr))
     return int(out.to_numpy()[0])

@@ -1,4 +1,4 @@
-"""The macros of elementary functions keep what they promise to a program that uses them."""
+"""The macros of elementary functions obey their conventions in a program."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ Macro = Callable[[Builder, Operand, Operand], None]
 
 
 def square_quotient(b: Builder, dst: Operand, x: Operand) -> None:
-    """`div` as a macro of one operand, x / (x * x)."""
+    """Use `div` as a macro of one operand, x / (x * x)."""
     y = b.like(x)
     b.mul(y, x, x)
     math.div(b, dst, x, y)
@@ -60,7 +60,7 @@ def on_scalars(macro: Macro) -> Program:
 
 
 def run(npu: Device, program: Program, values: F32, *, rows: bool = False) -> list[int]:
-    """The bits of a program's results: on one row, or on rows of one element."""
+    """Return the bits of a program's results: on one row, or on rows of one element."""
     x, y = npu.tensor(values), npu.empty(values.shape)
     step = 4 if rows else 0
     npu.vector(

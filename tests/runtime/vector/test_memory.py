@@ -1,4 +1,4 @@
-"""Program memory: what is executed after loads anywhere, and after some that failed."""
+"""Program memory: executable words after loads anywhere, some of which fail."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ END = np.full(2, Instruction(Op.END).encode(), dtype=np.uint64)
 
 
 def executable(memory: ProgramMemory) -> set[int]:
-    """Numbers of the words that are not refused."""
+    """Return the numbers of the executable words."""
     return {number for number in range(-1, memory.size + 2) if memory[number] is not None}
 
 

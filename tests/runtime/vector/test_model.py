@@ -1,4 +1,4 @@
-"""The functional model of the vector engine against a slow interpreter, in blocks of any size."""
+"""The functional model of the vector engine compared with a slow interpreter, in blocks of any size."""
 
 import dataclasses
 from collections import Counter
@@ -57,7 +57,7 @@ def interpreted(case: VectorCase) -> np.ndarray:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 25))
 def test_random_programs(first: int) -> None:
-    """Every byte of memory is what the interpreter leaves, however rows and chunks are put together."""
+    """Every byte of memory is the interpreter's, however rows and chunks are grouped."""
     for seed in range(first, first + 25):
         case = case_of(seed)
         expected = interpreted(case)
@@ -84,7 +84,7 @@ def test_broken_programs(first: int) -> None:
 
 
 def test_generator_covers_the_instruction_set() -> None:
-    """Opcodes, operand kinds, loop nests, stream shapes: all occur among the seeds that are tested."""
+    """Opcodes, operand kinds, loop nests and stream shapes all occur among the tested seeds."""
     ops: Counter[Op] = Counter()
     kinds: Counter[str] = Counter()
     features: Counter[str] = Counter()
@@ -158,7 +158,7 @@ def test_the_end_of_the_loaded_program() -> None:
 
 
 def test_unused_fields_are_not_looked_at() -> None:
-    """An opcode decides which fields count; programs have zeros in the others."""
+    """An opcode decides which fields count; the others, zero in programs, are ignored."""
     case = next(case for case in map(case_of, range(50)) if case.command.output.length > 1)
     changed = []
     for each in case.instructions:

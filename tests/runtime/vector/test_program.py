@@ -12,7 +12,7 @@ from tests.refusals import refuses
 
 
 def test_every_mnemonic_is_a_method() -> None:
-    """And writes its opcode."""
+    """Every mnemonic is a method that appends its opcode."""
     for op in Op:
         if form_of(op) not in (Form.ALU, Form.ASET, Form.FOLD):
             continue
@@ -140,7 +140,7 @@ def test_make_program_refuses(ops: list[Op], reason: str) -> None:
 
 
 def test_passes() -> None:
-    """A loop that advances is a pass; reading after it begins another one."""
+    """A loop that advances is a pass; a read after it begins another one."""
     b = Builder("x")
     s = [b.stream(i) for i in range(4)]
     v = b.vector()

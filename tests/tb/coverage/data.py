@@ -1,4 +1,4 @@
-"""Coverage data as Verilator writes it, made up for tests."""
+"""Made-up coverage data in Verilator's format."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def record(
     file: str = SOURCE,
     column: int = 3,
 ) -> bytes:
-    """One point's line. `lines` are those that run with it ("3,5-7")."""
+    """Return one point's line. `lines` are those that run with it ("3,5-7")."""
     fields = {
         "f": f"/somewhere/else/{file}",
         "l": str(line),
@@ -32,7 +32,7 @@ def record(
 
 
 def write(path: Path, *records: bytes) -> Path:
-    """A file of these points."""
+    """Write a file of these points."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"# SystemC::Coverage-3\n" + b"".join(records))
     return path

@@ -1,4 +1,4 @@
-"""The command line on files that are there: sum, report, goals."""
+"""The command line on existing files: sum, report, goals."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from tests.tb.coverage.data import SOURCE, record, write
 
 
 def merge(tmp_path: Path, *options: str) -> int:
-    """The command on the folder `data`."""
+    """Run the command on the folder `data`."""
     out = {"--html": "html", "--json": "x.json", "--write": "sum.dat"}
     words = [word for option, name in out.items() for word in (option, str(tmp_path / name))]
     return main(["coverage", str(tmp_path / "data"), *words, *options])
 
 
 def test_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two files, of which each has what the other lacks; the sum can be read again."""
+    """Two files complement each other; their sum can be read again."""
     arms = [("if", 3), ("else", 4)]
     for number in range(2):
         records = [
@@ -40,7 +40,7 @@ def test_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_is_no_coverage_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Status 2, and the file's name."""
+    """Status 2, with the file's name."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "bad.dat").write_text("hello")
     assert merge(tmp_path) == 2

@@ -1,4 +1,4 @@
-"""Exclusions: what they describe, and that none of them is idle."""
+"""Exclusions: the points that they describe; each must describe some."""
 
 import pytest
 
@@ -21,12 +21,12 @@ def both_edges(name: str) -> set[str]:
 
 
 def toggles(*names: str) -> dict[Point, int]:
-    """Both edges of these bits, not reached."""
+    """Return both edges of these bits, not reached."""
     return {Point(SOURCE, 20, 3, "toggle", text): 0 for name in names for text in both_edges(name)}
 
 
 def described(text: str, points: dict[Point, int], kind: str = "toggle") -> set[str]:
-    """What one text takes out of points that were not reached."""
+    """Return the points that one text excludes."""
     excluded = apply_exclusions([Exclusion(SOURCE, kind, (text,), REASON)], points)  # type: ignore[arg-type]
     return {point.text for point in excluded.reasons}
 
@@ -63,7 +63,8 @@ def test_source_text() -> None:
 
 
 def test_a_wrong_entry_is_a_fault() -> None:
-    """One that describes nothing, and one of which a part is reached, so that its reason is not true."""
+    """An entry is wrong if it describes nothing, or if a part of it is reached, so that its reason is not
+    true."""
     points = toggles("a") | toggles("b")
     points[Point(SOURCE, 20, 3, "toggle", "a:1->0")] = 5
     excluded = apply_exclusions([Exclusion(SOURCE, "toggle", ("b", "c", "a"), REASON)], points)
@@ -89,6 +90,6 @@ def test_a_wrong_entry_is_a_fault() -> None:
     ],
 )
 def test_refused(text: str, message: str) -> None:
-    """Entries that are not understood, each with its number."""
+    """Malformed entries are refused with their numbers."""
     with pytest.raises(ExclusionError, match=message):
         parse_exclusions(text)

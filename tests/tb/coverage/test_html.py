@@ -1,4 +1,4 @@
-"""The pages: every module, every line of its source, and what is missed or excluded there."""
+"""The pages: every module, every line of its source, and its missed and excluded points."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.tb.coverage.data import SOURCE
 
 
 def test_pages(tmp_path: Path) -> None:
-    """An index that leads to the page of each module; neither needs another file."""
+    """An index links to the page of each module; none needs another file."""
     points = {
         Point(SOURCE, 30, 0, "line", ""): 41,
         Point(SOURCE, 30, 3, "branch", "if"): 41,

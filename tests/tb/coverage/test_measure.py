@@ -1,4 +1,4 @@
-"""Tallies, goals, and the names of what is missed."""
+"""Tallies, goals, and the names of missed points."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def toggle(text: str) -> Point:
 
 
 def some() -> MeasuredCoverage:
-    """Lines 1 of 2, arms 1 of 1 and one excluded, toggles 0 of 2."""
+    """Return points: lines 1 of 2, arms 1 of 1 and one excluded, toggles 0 of 2."""
     points = {
         Point(SOURCE, 30, 0, "line", ""): 4,
         Point(SOURCE, 31, 0, "line", ""): 0,
@@ -27,7 +27,7 @@ def some() -> MeasuredCoverage:
 
 
 def test_tallies() -> None:
-    """Excluded points are in no percentage, but counted."""
+    """Excluded points are counted, but are part of no percentage."""
     measured = some()
     assert measured.tallies == {"line": Tally(2, 1), "branch": Tally(1, 1, 1), "toggle": Tally(2, 0)}
     assert measured.tallies["line"].percent == 50.0
@@ -36,7 +36,7 @@ def test_tallies() -> None:
 
 
 def test_ranges() -> None:
-    """Bits side by side are one range; a bit that misses one edge says which."""
+    """Adjacent bits are one range; a bit that misses one edge is shown with it."""
     names = [f"a[{bit}]:{edge}" for bit in (2, 3, 10) for edge in ("0->1", "1->0")]
     names += ["a[4]:0->1", "b:1->0", "m[1][0]:0->1", "m[1][1]:0->1"]
     assert bit_ranges(map(toggle, names)) == ["a[3:2]", "a[4]:0->1", "a[10]", "b:1->0", "m[1][1:0]:0->1"]
@@ -52,7 +52,7 @@ def test_missed() -> None:
 
 
 def test_result() -> None:
-    """Goals and idle exclusions are judged, unless the runs are not all there."""
+    """Goals and unused exclusions are judged, unless runs are missing."""
     whole = result(some(), 2.0, [Path("x.html")], partial=False)
     assert whole.figures == {
         **{"line_points": 2, "line_covered": 1, "line_excluded": 0},

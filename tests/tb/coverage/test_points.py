@@ -1,4 +1,4 @@
-"""Coverage data: read, added up, and made into points of the RTL."""
+"""Coverage data: read, added up, and converted to points of the RTL."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def points_of(tmp_path: Path, *records: bytes) -> dict[Point, int]:
 
 
 def test_kinds(tmp_path: Path) -> None:
-    """A toggle, an arm and the lines that run with it, and a block, which is lines only."""
+    """Points are toggles, arms with the lines that run with them, and blocks, which are lines only."""
     found = points_of(
         tmp_path,
         record("toggle", "data_q[3]:0->1", 20, 7),
@@ -45,7 +45,7 @@ def test_kinds(tmp_path: Path) -> None:
 
 
 def test_instances_and_runs_add_up(tmp_path: Path) -> None:
-    """A point that one instance reaches, in one run, is reached."""
+    """A point is reached if one instance reaches it in one run."""
     total: Counts = {}
     for number, counts in enumerate(((0, 4), (3, 0))):
         first, second = (
@@ -57,7 +57,7 @@ def test_instances_and_runs_add_up(tmp_path: Path) -> None:
 
 
 def test_the_whole_npu_says_what_there_is(tmp_path: Path) -> None:
-    """A wider testbench of the module adds to the points that the NPU has, and has none of its own."""
+    """A wider testbench of the module adds to the NPU's points and gives no points of its own."""
     narrow = record("toggle", "a[0]:0->1", 20, 0)
     wide = [record("toggle", f"a[{bit}]:0->1", 20, 5, top="skid_buffer_tb") for bit in range(2)]
     assert points_of(tmp_path, narrow, *wide) == {Point(SOURCE, 20, 3, "toggle", "a[0]:0->1"): 5}
@@ -75,21 +75,21 @@ def test_testbenches_are_left_out(tmp_path: Path) -> None:
 
 
 def test_other_sources_are_refused(tmp_path: Path) -> None:
-    """A point behind the end of the source: it is not the one that was simulated."""
+    """A point beyond the end of the source: another source was simulated."""
     with pytest.raises(CoverageError, match=r"line 4000 of rtl/cells/skid_buffer\.sv, which is shorter"):
         points_of(tmp_path, record("line", "block", 4000, 1, lines="4000"))
 
 
 @pytest.mark.parametrize("damage", ["", "hello\n", "# SystemC::Coverage-3\nC '\x01f\x02x"])
 def test_something_else_is_refused(tmp_path: Path, damage: str) -> None:
-    """Not coverage data, or the half of it that a stopped simulator leaves."""
+    """The file is not coverage data, or was cut off by a stopped simulator."""
     (tmp_path / "x.dat").write_text(damage)
     with pytest.raises(CoverageError, match=r"x\.dat"):
         read_counts(tmp_path / "x.dat")
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    """What is written is what was read; folders stand for the files below them."""
+    """Written counts equal those read; folders stand for the files below them."""
     edges = record("toggle", "a:0->1", 20, 3), record("toggle", "a:1->0", 20, 0)
     path = write(tmp_path / "a" / "b.dat", *edges)
     write_counts(read_counts(path), tmp_path / "a" / "again" / "c.dat")

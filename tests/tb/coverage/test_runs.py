@@ -1,4 +1,4 @@
-"""The runs of `make coverage`, and how what they reach is added up."""
+"""The runs of `make coverage`, and the sum of what they reach."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ WRITES = (
 
 
 def script(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> CoverageRun:
-    """A run that is a piece of Python."""
+    """Return a run that executes some Python."""
     monkeypatch.setattr(CoverageRun, "command", property(lambda self: ["python3", "-c", *self.arguments]))
     return CoverageRun(name, (WRITES + text,))
 
@@ -29,7 +29,7 @@ def test_what_is_run_exists() -> None:
 
 
 def test_runs_add_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each run has a folder of its own, and says how much of it is new; one without any data has failed."""
+    """Each run has its own folder and reports how many points are new; one without data has failed."""
     monkeypatch.setattr(runs, "RUNS", tmp_path)
     folder = "f = Path(os.environ['ECHO_NPU_COVERAGE']);"
     point = "write(f / 'x.dat', record('toggle', 'a:0->1', 20, 2), record('toggle', 'a:1->0', 20, {}))"
@@ -46,6 +46,6 @@ def test_runs_add_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_jobs() -> None:
-    """At least one."""
+    """There must be at least one job."""
     with pytest.raises(ValueError, match="JOBS=0"):
         CoverageRunner(1, 0)

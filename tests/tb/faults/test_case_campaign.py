@@ -1,4 +1,4 @@
-"""Both campaigns run small on the RTL and must find each planted error."""
+"""Small runs of both campaigns on the RTL must find each planted error."""
 
 import json
 import random
@@ -23,7 +23,7 @@ from tb.faults.stage import RING, FaultStage
 from tb.shard import Shard
 
 CONFIG = "small"
-HERE, THERE = 0x0030_0000, 0x1030_0000  # where no drawn command works
+HERE, THERE = 0x0030_0000, 0x1030_0000  # memory that no drawn command uses
 
 pytestmark = pytest.mark.sim
 
@@ -39,7 +39,7 @@ def stage() -> Iterator[FaultStage]:
 
 
 def played(runner: CaseRunner, stage: FaultStage, *cases: Script) -> list[list[str]]:
-    """The faults that are found in each case."""
+    """Return the faults found in each case."""
     records = runner.run(stage.images, stage.routines, stage.first, cases, seed=1)
     return [judge(case, record) for case, record in zip(cases, records, strict=True)]
 
@@ -87,7 +87,7 @@ def test_a_wrong_byte_is_found(runner: CaseRunner, stage: FaultStage) -> None:
 
 
 def test_a_write_after_the_reset_is_found(runner: CaseRunner, stage: FaultStage) -> None:
-    """The case forbids writes too early, so those under way are found."""
+    """The case forbids writes too early, so writes under way are found."""
     script = begun(stage)
     script.knob("write_latency", 50)
     script.allow([(THERE, THERE + 512)])
@@ -111,7 +111,7 @@ def test_a_hang_is_found_and_the_next_case_is_played(runner: CaseRunner, stage: 
 
 
 def test_a_crash_of_the_player_is_told(runner: CaseRunner, stage: FaultStage) -> None:
-    """An assertion of the RTL ends the simulator; here the player refuses a case half way."""
+    """An assertion of the RTL would end the simulator; here the player refuses a case in the middle."""
     script = begun(stage)
     script.words += (250).to_bytes(4, "little")
     with pytest.raises(RuntimeError, match="unknown operation: 250"):
@@ -138,7 +138,7 @@ def test_one_beat_of_a_burst_fails(runner: CaseRunner, stage: FaultStage) -> Non
 
 
 def test_another_device_has_another_initial_state(runner: CaseRunner, stage: FaultStage) -> None:
-    """Its program memory is random, and its registers are as after any reset."""
+    """The new device's program memory is random, and its registers have their reset values."""
     script = Script()
     script.power(5)
     script.state((State.IDLE, 0, 0, 0, 0, 0))
@@ -152,7 +152,7 @@ def test_another_device_has_another_initial_state(runner: CaseRunner, stage: Fau
 def test_what_was_reached_is_written(
     stage: FaultStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With $ECHO_NPU_COVERAGE, and of a device that was replaced by another one, too."""
+    """Coverage is written if $ECHO_NPU_COVERAGE is set, also that of a device that was replaced."""
     monkeypatch.setenv(COVERAGE_VARIABLE, str(tmp_path))
     script = Script()
     script.power(5)
@@ -184,7 +184,7 @@ def test_products_have_the_model_s_bits(runner: CaseRunner, stage: FaultStage) -
 
 @pytest.mark.parametrize("offset", [regs.RING_BASE, regs.RING_SIZE])
 def test_a_ring_that_holds_packets_is_not_moved(runner: CaseRunner, stage: FaultStage, offset: int) -> None:
-    """Neither does the change lead the device astray, nor is a doorbell accepted before the ring is empty."""
+    """The device ignores the change, and accepts no doorbell before the ring is empty."""
     keeps, refuses = begun(stage), begun(stage)
     loads = stage.device.taken
     for script in (keeps, refuses):
@@ -235,7 +235,7 @@ def test_parts_of_a_campaign_draw_different_cases(runner: CaseRunner) -> None:
 
 
 class Mistaken(PredictedDevice):
-    """A model that reports another code than the device for one of the rules."""
+    """A model that reports another code than the device for one rule."""
 
     def registers(self) -> tuple[int, int, int, int, int, int]:
         state, code, *rest = super().registers()

@@ -1,4 +1,4 @@
-"""The functional model of the campaigns takes byte strobes, runs on demand, and takes its writes back."""
+"""The functional model of the campaigns has byte strobes, runs on demand, and can undo its writes."""
 
 import random
 import struct
@@ -148,7 +148,7 @@ def test_mutations_change_what_they_say() -> None:
 
 
 def test_rows_are_products_near_powers_of_two(device: PredictedDevice) -> None:
-    """The two counts of one stream change, and nothing else; the longest rows that fit are among them."""
+    """Only the two counts of one stream change; the longest legal rows are among the results."""
     stage, rng = FaultStage("small", random.Random(5), 200, device), random.Random(6)
     vectors = [slots for slots in stage.pool if len(slots) == 4]
     longest = 0
@@ -157,7 +157,7 @@ def test_rows_are_products_near_powers_of_two(device: PredictedDevice) -> None:
         before, after = (struct.unpack("<64I", b"".join(each)) for each in (slots, multiplied(rng, slots)))
         changed = [word for word in range(64) if before[word] != after[word]]
         assert 1 <= len(changed) <= 2
-        assert max(changed) - min(changed) <= 2  # the list of descriptors has a magic word in its middle
+        assert max(changed) - min(changed) <= 2  # the list of descriptors has a magic word in the middle
         if len(changed) == 2:
             elements = after[changed[0]] * (after[changed[1]] & 0xF_FFFF)
             assert min(abs(elements - (1 << exponent)) for exponent in range(30, 51)) < 1 << 20
@@ -166,7 +166,7 @@ def test_rows_are_products_near_powers_of_two(device: PredictedDevice) -> None:
 
 
 def test_destinations_overlap_themselves(device: PredictedDevice) -> None:
-    """Often enough, in copies, products and vector commands alike."""
+    """Destinations overlap themselves often enough, in copies, products and vector commands."""
     stage, rng = FaultStage("small", random.Random(5), 200, device), random.Random(6)
     met: Counter[int] = Counter()
     for _ in range(400):

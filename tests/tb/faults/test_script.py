@@ -24,7 +24,7 @@ def state_script() -> Script:
 
 
 def answers(*values: int) -> list[int]:
-    """Data and response OKAY of each read."""
+    """Return data and response OKAY of each read."""
     return [word for value in values for word in (value, 0)]
 
 

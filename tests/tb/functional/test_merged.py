@@ -39,13 +39,13 @@ GROUP = CoverGroup(
 
 
 def sampled(path: Path, *words: str, plan: str = "toys") -> Path:
-    """Sample in a process of its own, as a simulator does: the library has one tree in each."""
+    """Sample in a new process, as a simulator does: the library has one tree in each."""
     subprocess.run([sys.executable, "-c", SAMPLER, plan, str(path), *words], check=True, cwd=ROOT)
     return path
 
 
 def test_merge(tmp_path: Path) -> None:
-    """Hits add up over files; several labels at once count each; an axis that is left out does not."""
+    """Hits add up over files; each of several labels counts; an omitted axis does not."""
     one = sampled(tmp_path / "one.xml", "red-round", "blue-", "blue-round+square")
     two = sampled(tmp_path / "two.xml", "red-round")
     assert coverage_files([tmp_path]) == [one, two]
@@ -62,7 +62,7 @@ def test_merge(tmp_path: Path) -> None:
 
 
 def test_missed_and_impossible_bins_fail(tmp_path: Path) -> None:
-    """A missed bin is an item, one that was hit although it is excluded another; the page shows both."""
+    """A missed bin is an item, and so is a hit bin that is excluded; the page shows both."""
     rows = merged_rows([sampled(tmp_path / "one.xml", "red-square")], tmp_path / "merged.xml", [GROUP])
     outcome = result(rows)
     assert not outcome.passed

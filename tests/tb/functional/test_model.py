@@ -1,4 +1,4 @@
-"""The parts of a plan: their names, their bins, and what is excluded."""
+"""The parts of a plan: names, bins, exclusions."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_what_an_axis_excludes_no_cross_can_reach() -> None:
     ("axis", "crossed", "excluded"),
     [
         ("colour", "shape", {}),
-        ("combined", "combined", {}),  # the library would take it for a bin
+        ("combined", "combined", {}),  # the library would treat it as a bin
         ("colour", "colour", {"colour": ("green",)}),
         ("colour", "colour", {"shape": ("odd",)}),
     ],
@@ -50,8 +50,8 @@ def test_wrong_groups(axis: str, crossed: str, excluded: dict[str, tuple[str, ..
 
 
 def test_the_plan_is_readable() -> None:
-    """Every counter says why, no bin is there twice, every exclusion has a reason; something can be reached
-    in each counter."""
+    """Every counter has its reason, no bin occurs twice, every exclusion has a reason, and each counter has a
+    reachable bin."""
     names = [counter.name for group in PLAN for counter in group.counters()]
     assert len(names) == len(set(names))
     for group in PLAN:

@@ -162,7 +162,7 @@ def test_neighbours() -> None:
 
 
 def test_the_plan_has_all_labels() -> None:
-    """Nothing that random programs do is unknown to the plan."""
+    """The plan has a label for everything that random programs do."""
     groups = {group.name: group for group in PLAN}
     maker = ProgramMaker(random.Random(3), CONFIG)
     commands = [command(*maker.draw([*maker.kinds, maker.vector_case], irq=0.2)) for _ in range(200)]

@@ -1,4 +1,4 @@
-"""Words that the board counts become samples of the plan."""
+"""Words counted by the board become samples of the plan."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tb.functional.states import SEEN, samples
 
 
 def word(**fields: int) -> int:
-    """A state or a set of events, of fields of tb.functional.states by their names in small letters."""
+    """Pack a state or a set of events from fields of tb.functional.states, by their names in lower case."""
     value = 0
     for name, number in fields.items():
         low, width = getattr(states, name.upper())
@@ -26,7 +26,7 @@ def seen(*pairs: tuple[int, int]) -> Any:
 
 
 def of(group: str, *pairs: tuple[int, int]) -> list[Any]:
-    """The values of the samples of a group."""
+    """Return the values of a group's samples."""
     return [dict(sample.values) for sample in samples(seen(*pairs)) if sample.group == group]
 
 
@@ -134,7 +134,7 @@ def test_host() -> None:
 
 
 def test_the_plan_has_all_labels() -> None:
-    """Whatever the board may count, the plan knows it, but for what cannot be."""
+    """The plan has a label for everything that the board can count."""
     groups = {group.name: group for group in PLAN}
     rng = np.random.default_rng(7)
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Known bugs, each put into the RTL: the regression has to find it."""
+"""Known bugs, each put into the RTL: the regression must find it."""
 
 import os
 
@@ -13,7 +13,7 @@ SEED = 1
 
 
 def test_the_regression_finds_every_known_bug() -> None:
-    """One simulator carries them all; with none of them selected it passes the tests that find them."""
+    """One simulator holds all bugs; with none selected it passes the tests that find them."""
     result = bugs.play(SEED, os.cpu_count() or 1, named=True)
     assert result.passed, bugs.report(result)
     goals = [goal for goal in LEVELS["full"].goals if goal.campaign == "bugs"]

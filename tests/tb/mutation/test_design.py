@@ -1,4 +1,4 @@
-"""The mistakes of a designer: each class by an example, and what is no mistake."""
+"""Design mistakes: an example of each class, and changes that are no mistake."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def of_class(source: RtlSource, name: str) -> list[Mutant]:
 
 
 def changes(source: RtlSource, name: str, context: str) -> set[str]:
-    """What becomes of the places in a context."""
+    """Return the changed texts of the places in a context."""
     return {mutant.mutated for mutant in of_class(source, name) if mutant.context.startswith(context)}
 
 
@@ -94,7 +94,7 @@ FIRST, SECOND, THIRD = "addr_q == base_i", "addr_q == stride_i", "step_q == 8'd1
                 "if ((!rst_ni) || (valid_i)) begin rows_q <= '0; end",
             },
         ),
-        # The order of two conditions that exclude one another does not matter.
+        # The order of two mutually exclusive conditions does not matter.
         ("priority", f"if ({THIRD})", {f"if (({THIRD}) || (step_q == 8'd2)) begin batch0_q <= base_i; end"}),
         (
             "priority",
@@ -104,7 +104,7 @@ FIRST, SECOND, THIRD = "addr_q == base_i", "addr_q == stride_i", "step_q == 8'd1
                 "((beat_o) || (hazard_o)) ? (rows_q) : (16'd4)",
             },
         ),
-        # Nothing takes the place of a whole array.
+        # Nothing replaces a whole array.
         ("sibling", ".table_i", set()),
         ("sibling", ".wide_i", set()),
         ("sibling", ".first_i", {"src1[0]"}),

@@ -1,4 +1,4 @@
-"""The mistakes that are made, and how they are drawn."""
+"""The mutation operators, and the draw of mutants."""
 
 from collections import Counter
 from pathlib import Path
@@ -19,7 +19,7 @@ def changes(tmp_path: Path, expression: str) -> set[str]:
 
 
 def slip(mutant: Mutant) -> bool:
-    """Whether it is a typist's mistake."""
+    """Return whether it is a typing slip."""
     return mutant.operator not in design.CLASSES
 
 

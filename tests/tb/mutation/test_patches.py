@@ -21,7 +21,8 @@ endmodule
 
 
 def changed(tmp_path: Path, *pairs: tuple[str, str], old: str = OLD) -> list[tuple[str, str, str]]:
-    """The edits, each with the text in its place, that exchange the first of each pair for the second."""
+    """Return the edits, each with the text in its place, that replace the first of each pair by the
+    second."""
     text = old
     for before, after in pairs:
         assert text.count(before) == 1
@@ -69,7 +70,7 @@ endmodule
 @pytest.mark.parametrize(
     ("old", "new", "edits"),
     [
-        # In a concatenation a wider side would shift what is beside it.
+        # In a concatenation, a wider side would shift its neighbours.
         ("{a, b}", "{a, b[3:0], 4'd0}", [("expression", "{a, b}", "{a, b[3:0], 4'd0}")]),
         ("{a, b}", "{a, ~b}", [("expression", "b", "~b")]),
         # A sum of 8 bits drops its carry; one of 9 bits would keep it in the original too.
@@ -88,7 +89,7 @@ def test_both_sides_keep_their_width_and_sign(
     ("old", "new", "reason"),
     [
         ("{a, b}", "{a, b, 1'b0}", "`{a, b}` is 16 bits and `{a, b, 1'b0}` 17 bits"),
-        # With an unsigned other side the shift would not copy the sign any more.
+        # With an unsigned other side, the shift would no longer copy the sign.
         ("s >>> 1", "a >> 1", "`s >>> 1` is 8 bits signed and `a >> 1` 8 bits"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Many changes in one source: the text that carries them."""
+"""Many changes in one source text."""
 
 from tb.mutation.schemata import CrossingError, Edit, Mutant, render
 from tests.refusals import refuses
@@ -12,7 +12,7 @@ def edit(part: str, mutated: str, kind: str = "expression", text: str = TEXT) ->
 
 
 def body(rendered: str) -> str:
-    """Without what silences the compiler."""
+    """Return the text without the lines that silence the compiler."""
     return "\n".join(line for line in rendered.splitlines() if not line.startswith(("//", "`include")))
 
 

@@ -1,4 +1,4 @@
-"""Random campaigns that look for known bugs: what a patch may name, and that one of them finds its bug."""
+"""Random campaigns that search for known bugs: the forms in patches, and one that finds its bug."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_a_campaign_that_breaks_down_has_found_nothing(
 
 
 def writer(text: str) -> Callable[..., int]:
-    """Replace `run_python` by a campaign that writes this and finds something."""
+    """Replace `run_python` by a campaign that writes this text and finds something."""
 
     def run(_: object, log: Path, *__: object) -> int:
         log.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What may be changed in a source, and what may not."""
+"""Places of a source that may be changed, and places that may not."""
 
 from pathlib import Path
 

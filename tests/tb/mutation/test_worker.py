@@ -1,4 +1,4 @@
-"""What a fork left behind, and what that says about the change."""
+"""Verdicts on changes from the files that a fork left."""
 
 from pathlib import Path
 

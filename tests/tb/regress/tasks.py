@@ -12,18 +12,18 @@ time.sleep(float(seconds))
 item = {"name": name, "status": status, "message": "" if status == "pass" else "it broke"}
 json.dump({"name": "x", "seed": 3, "seconds": 0.1, "figures": {"tried": 1}, "items": [item]}, open(path, "w"))
 """
-"""Notes in a file that it began, sleeps, and writes a result of one item."""
+"""Records in a file that it began, sleeps, and writes a result of one item."""
 
 
 def writer(
     marks: object, name: str, status: str = "pass", seconds: float = 0.0, campaign: str = "try"
 ) -> Task:
-    """A task that WRITES."""
+    """Return a task that executes WRITES."""
     return Task(name, campaign, ("-c", WRITES, RESULT, str(marks), name, status, str(seconds)), timeout=60)
 
 
 def result(name: str, *statuses: str, **figures: int) -> CampaignResult:
-    """A result with an item for each status."""
+    """Return a result with an item for each status."""
     items = [
         Item(f"{name} {i}", status, float(i), "" if status == "pass" else "wrong <b>bits</b>", f"make {name}")  # type: ignore[arg-type]
         for i, status in enumerate(statuses)

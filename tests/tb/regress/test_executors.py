@@ -1,4 +1,4 @@
-"""Every task gives one outcome, wherever it runs and whatever dies meanwhile."""
+"""Every task has one outcome, wherever it runs and whatever dies meanwhile."""
 
 import collections
 import os
@@ -20,7 +20,7 @@ from tests.tb.regress.tasks import writer
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A scheduler on this machine with two workers, each a process."""
+    """Start a scheduler on this machine with two workers, each a process."""
     make: Any = distributed.LocalCluster
     with make(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, protocol="tcp://"
@@ -37,7 +37,7 @@ def test_pool(tmp_path: Path) -> None:
 
 
 def test_pool_that_is_given_up(tmp_path: Path) -> None:
-    """What runs is stopped, what waits never starts."""
+    """Running tasks are stopped, waiting ones never start."""
     marks = tmp_path / "marks"
     tasks = [writer(marks, "quick"), *(writer(marks, f"slow {i}", seconds=300) for i in range(6))]
     started = time.monotonic()
@@ -49,8 +49,8 @@ def test_pool_that_is_given_up(tmp_path: Path) -> None:
 
 
 def test_cluster_loses_a_worker(cluster: Any, tmp_path: Path) -> None:
-    """One of two workers is killed in the midst of its task: the task is done again elsewhere, every task is
-    in the report, and none is there twice."""
+    """One of two workers is killed during its task: the task is repeated elsewhere, and every task is in the
+    report once."""
     marks = tmp_path / "marks"
     tasks = [writer(marks, f"task {i}", seconds=1.0) for i in range(8)]
     killed: list[str] = []
@@ -80,6 +80,6 @@ def test_cluster_loses_a_worker(cluster: Any, tmp_path: Path) -> None:
 
 
 def test_nobody_answers() -> None:
-    """No scheduler, or a word that names nothing."""
+    """No scheduler answers, or the name is no executor."""
     refuses(ExecutorError, "no Dask scheduler answers", list, executor("tcp://127.0.0.1:9", 1).run([]))
     refuses(ValueError, "EXECUTOR='dask'", executor, "dask", 1)

@@ -29,7 +29,7 @@ def test_judged(goal: CampaignGoal, met: bool, shown: str) -> None:
 
 
 def test_what_is_missed_does_not_look_met() -> None:
-    """A value just below its bound is not rounded up to it."""
+    """A value just below its bound is not shown rounded up to it."""
     results = {"x": result("x", covered=97999, points=100000)}
     verdict = judge(CampaignGoal("c", "x", ("covered",), 0.98, of=("points",)), results)
     assert not verdict.met

@@ -1,4 +1,4 @@
-"""The levels: what they run exists, and has the seed that was asked for."""
+"""The levels: their tasks exist, and have the requested seed."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_goals_have_their_campaign(name: str) -> None:
 
 
 def test_seeds_do_not_meet() -> None:
-    """No two tasks of a campaign draw the same."""
+    """No two tasks of a campaign draw with the same seed."""
     for task in (tasks := LEVELS["full"].tasks(1000)):
         assert re.fullmatch(r"\d+|", task.environment.get("SEED", ""))
     seeded = [(task.arguments, task.environment.get("SEED")) for task in tasks]
@@ -43,7 +43,7 @@ def test_seeds_do_not_meet() -> None:
 
 
 def test_everything_is_in_the_full_level() -> None:
-    """All suites, all folders of tests, and each campaign of the quick level."""
+    """The full level has all suites, all folders of tests, and each campaign of the quick level."""
     words = {word for task in LEVELS["full"].tasks(1) for word in task.arguments}
     assert {"tests/runtime", "tests/rtl", "tests/tb"} | set(suites()) <= words
     campaigns = {name: {task.campaign for task in level.tasks(1)} for name, level in LEVELS.items()}

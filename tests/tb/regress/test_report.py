@@ -25,7 +25,7 @@ BAD = regression(result("mutation", "pass", killed=1, survived=19), result("rtl"
 
 
 def test_passed() -> None:
-    """Every item and every goal has to be right; the goal alone says how many mutants may survive."""
+    """Every item and every goal must be met; a goal decides how many mutants may survive."""
     assert GOOD.passed
     assert not BAD.passed
     assert not regression(result("mutation", "pass", killed=1, survived=19)).passed
@@ -47,14 +47,15 @@ def test_page() -> None:
 
 
 def test_links_lead_from_the_page(tmp_path: Path) -> None:
-    """Pages of campaigns are named from the root of the tree, and linked from where the report is."""
+    """Pages of campaigns have paths from the root of the tree, and the report links them from its own
+    folder."""
     shown = CampaignResult("coverage", 0, 0.0, {}, (), ("reports/coverage/index.html",))
     page = render(regression(shown), [GOOD.record()], ROOT / "reports" / "regress")
     assert 'href="../coverage/index.html"' in page
 
 
 def test_junit_counts(tmp_path: Path) -> None:
-    """A suite for each campaign, one for the goals; read back as others would."""
+    """A suite for each campaign and one for the goals, read back with a JUnit parser."""
     junit(BAD).write(str(tmp_path / "junit.xml"))
     suites = {suite.name: suite for suite in JUnitXml.fromfile(str(tmp_path / "junit.xml"))}
     assert (suites["rtl"].tests, suites["rtl"].failures, suites["rtl"].errors) == (3, 1, 1)
@@ -63,7 +64,7 @@ def test_junit_counts(tmp_path: Path) -> None:
 
 
 def test_history_is_of_the_level(tmp_path: Path) -> None:
-    """Runs are appended; those of another level make no trend."""
+    """Runs are appended; those of another level are not part of a trend."""
     path = tmp_path / "reports" / "history.jsonl"
     assert len(append_history(path, GOOD)) == 1
     assert len(append_history(path, regression(result("mutation", killed=1, survived=0), level="quick"))) == 1

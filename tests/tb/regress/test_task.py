@@ -1,4 +1,4 @@
-"""One task: what it writes is its result, and whatever goes wrong is in the result too."""
+"""One task: its result is what it writes, or the failure."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ def test_result_of_the_campaign(tmp_path: Path) -> None:
     ],
 )
 def test_no_result(code: str, message: str) -> None:
-    """A command that breaks off is an error with what it said, and how to run it again."""
+    """A command that breaks off is an error with its output and its replay command."""
     outcome = run_task(Task("t", "c", ("-c", code, RESULT), {"A": "b c"}))
     (item,) = outcome.result.items
     assert item.status == "error"
@@ -38,7 +38,7 @@ def test_no_result(code: str, message: str) -> None:
 
 
 def test_status_against_the_items(tmp_path: Path) -> None:
-    """A command that fails while all its items passed has not passed."""
+    """A command that fails although all its items passed has not passed."""
     good = writer(tmp_path / "marks", "one")
     code = good.arguments[1] + "\nsys.exit(1)"
     outcome = run_task(Task("t", "c", ("-c", code, *good.arguments[2:])))
@@ -47,7 +47,7 @@ def test_status_against_the_items(tmp_path: Path) -> None:
 
 
 def test_files_are_kept(tmp_path: Path) -> None:
-    """What a command leaves in the folder that its variable names comes with the outcome."""
+    """Files that a command leaves in the folder of its variable come with the outcome."""
     good = writer(tmp_path / "marks", "one")
     code = good.arguments[1] + "\nimport os; open(os.environ['WHERE'] + '/bins.xml', 'w').write('<x/>')"
     outcome = run_task(Task("t", "c", ("-c", code, *good.arguments[2:]), keeps="WHERE"))
@@ -64,7 +64,7 @@ def test_time_out() -> None:
 
 
 def test_junit(tmp_path: Path) -> None:
-    """pytest's file: one item for each test; one that was skipped has not passed."""
+    """pytest's file gives one item for each test; a skipped one has not passed."""
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"
         "def test_good(): pass\n"

@@ -1,4 +1,4 @@
-"""The interrupt at rest: what it must be, what it may be, what it cannot be."""
+"""The interrupt of an idle device: required, allowed and wrong values."""
 
 import pytest
 

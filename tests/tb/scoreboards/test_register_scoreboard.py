@@ -1,4 +1,4 @@
-"""Reads of registers are judged as far as a model without a clock can say what they are."""
+"""Register reads are judged as far as a model without a clock can predict them."""
 
 import pytest
 

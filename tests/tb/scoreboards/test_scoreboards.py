@@ -1,4 +1,4 @@
-"""Every check of the scoreboards fails when the device, the model or the data is wrong, and says which."""
+"""Every check of the scoreboards fails if the device, the model or the data is wrong, and names which."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,14 +59,14 @@ class ReportedWrite:
 
 
 def submission(packet: Packet) -> list[ReportedWrite]:
-    """The register writes that submit a packet through the command window."""
+    """Return the register writes that submit a packet through the command window."""
     words = np.frombuffer(packet_bytes(packet), dtype="<u4")
     writes = [ReportedWrite(regs.CMD_WINDOW + 4 * i, int(word)) for i, word in enumerate(words)]
     return [*writes, ReportedWrite(regs.DOORBELL, 1)]
 
 
 class Setup:
-    """A scoreboard, and a device that is right until a test spoils it. The device is a functional model."""
+    """A scoreboard, and a device, a functional model, which is right until a test corrupts it."""
 
     def __init__(self) -> None:
         self.config = load_config("small")
@@ -80,7 +80,7 @@ class Setup:
         self.memory.write(address, raw)
 
     def submit(self, packets: Sequence[Packet]) -> None:
-        """Submit to the device and, as the monitor would, to the scoreboard."""
+        """Submit to the device and, like the monitor, to the scoreboard."""
         for packet in packets:
             self.write(submission(packet))
 
@@ -101,7 +101,7 @@ class Setup:
         self.memory.bytes[address] ^= bits
 
     def product(self) -> list[Packet]:
-        """A MATMUL of fresh operands."""
+        """Return a MATMUL of fresh operands."""
         rng = np.random.default_rng(1)
         self.host_write(A, rng.standard_normal((M, K), dtype=np.float32))
         self.host_write(B, rng.standard_normal((K, N), dtype=np.float32))
@@ -118,12 +118,12 @@ def setup() -> Iterator[Setup]:
 
 
 def add_packet(alpha: float = 2.0) -> NpuCommandPacket:
-    """dst[6] = a + alpha * b."""
+    """Return an ADD_TENSOR: dst[6] = a + alpha * b."""
     return NpuCommandPacket(Opcode.ADD_TENSOR, 0, A, B, DST, m=6, alpha=alpha)
 
 
 def copy_packet(nbytes: int = 50) -> NpuCommandPacket:
-    """nbytes from A to DST."""
+    """Return a MEMCPY of `nbytes` from A to DST."""
     return NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST, m=nbytes)
 
 
@@ -205,7 +205,7 @@ def test_bus_error_that_the_device_hides(setup: Setup) -> None:
 
 
 def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that adds from the other end is accurate enough, and still wrong."""
+    """A device that adds in the opposite order is accurate enough, and still wrong."""
     packets = setup.product()
     monkeypatch.setattr(cmodel, "matmul_fp32", lambda a, b: matmul_fp32(a[:, ::-1], b[::-1]))
     writes = [write for packet in packets for write in submission(packet)]
@@ -245,7 +245,8 @@ COLUMNS, ROWS = 0x8000, 0x9000
 
 
 def full_product(setup: Setup, dtype: DataType, out: OutType, **steps: Any) -> list[Packet]:
-    """A MATMUL of fresh operands of a type, with scales and biases in place for those that ask for them."""
+    """Return a MATMUL of fresh operands of a type, with scales and biases placed for the flags that use
+    them."""
     rng = np.random.default_rng(1)
     for address, shape in ((A, (M, K)), (B, (K, N))):
         values = 40 * rng.standard_normal(shape, dtype=np.float32)
@@ -300,7 +301,7 @@ def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.
 
 @pytest.mark.parametrize("out", [OutType.FLOAT32, OutType.INT32])
 def test_one_wrong_sum_of_int8(setup: Setup, monkeypatch: pytest.MonkeyPatch, out: OutType) -> None:
-    """Sums are exact: one off by one is wrong."""
+    """Sums are exact: a sum that is off by one is wrong."""
     packets = full_product(setup, DataType.INT8, out)
     monkeypatch.setattr(cmodel, "matmul_int8", lambda a, b: matmul_int8(a, b) + 1)
     refuses(AccuracyError, "MATMUL", setup.submit, packets)
@@ -347,7 +348,7 @@ def test_wrong_copy_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def overlapping(opcode: Opcode) -> list[Packet]:
-    """A copy or a product of 3 batches, each of which begins 4 bytes behind the one before."""
+    """Return a copy or a product of 3 batches, each of which begins 4 bytes after the one before."""
     fields = {"batch0": 3, "src1_batch0_stride": 200, "dst_batch0_stride": 4}
     packet = NpuCommandPacket(opcode, Flags.EXT, A, B if opcode == Opcode.MATMUL else 0, DST, m=4, k=3, n=2)
     return [packet, ExtensionPacket(**fields)]
@@ -355,7 +356,7 @@ def overlapping(opcode: Opcode) -> list[Packet]:
 
 @pytest.mark.parametrize("opcode", [Opcode.MEMCPY, Opcode.MATMUL])
 def test_the_later_batch_wins(setup: Setup, opcode: Opcode) -> None:
-    """The second check knows which bytes are left, and looks at all of those."""
+    """The second check knows which bytes remain from each batch, and compares all of them."""
     setup.host_write(A, np.random.default_rng(3).standard_normal(200, dtype=np.float32))
     setup.host_write(B, np.random.default_rng(4).standard_normal(200, dtype=np.float32))
     packet, extension = overlapping(opcode)
@@ -382,7 +383,7 @@ def test_the_later_batch_wins(setup: Setup, opcode: Opcode) -> None:
     ],
 )
 def test_accuracy_of_special_values(setup: Setup, a: float, b: float, result: float) -> None:
-    """A model that gets the class of a value wrong, or flushes a subnormal, is not accurate."""
+    """A model that gives a value of the wrong class, or flushes a subnormal, is not accurate."""
     setup.host_write(A, np.full(6, a, dtype=np.float32))
     setup.host_write(B, np.full(6, b, dtype=np.float32))
     command = cmodel.check_command(add_packet(1.0))
@@ -433,7 +434,7 @@ def test_what_is_left_unchecked(setup: Setup, packets: list[Packet], left: str) 
 
 
 def test_a_failure_is_reported_once(setup: Setup) -> None:
-    """`finish` does not cover up, with a complaint of its own, what `check` found."""
+    """`finish` does not hide what `check` found behind another error."""
     setup.submit(setup.product())
     setup.spoil(DST)
     refuses(ExactMismatchError, None, setup.check)
@@ -441,7 +442,8 @@ def test_a_failure_is_reported_once(setup: Setup) -> None:
 
 
 def vector_packets(setup: Setup, *, seg_len: int = 8) -> list[Packet]:
-    """Load a program that doubles eight numbers; the command that runs it, wrong for another `seg_len`."""
+    """Load a program that doubles eight numbers; return the command that runs it, wrong for another
+    `seg_len`."""
     b = Builder("double")
     with b.chunks(advance=[b.stream(0)]):
         b.add(b.out, b.stream(0), b.stream(0))
@@ -478,7 +480,7 @@ def test_destination_of_a_broken_program_is_undefined(setup: Setup) -> None:
 
 @pytest.fixture
 def gather(setup: Setup) -> list[Packet]:
-    """A GATHER of two rows of ten bytes."""
+    """Return a GATHER of two rows of ten bytes."""
     setup.host_write(A, np.arange(40, dtype=np.uint8))
     setup.host_write(B, np.array([3, 0], np.int32))
     return list(gather_packets(A, B, DST, 2, 10, 4))
@@ -552,7 +554,7 @@ def test_commands_behind_that_can_be_under_way_are_undefined_too(
 
 
 def test_the_device_stops_before_a_command(setup: Setup) -> None:
-    """Of three copies one was done when the queue overflowed; the others have no effect."""
+    """When the queue overflows, one of three copies is done; the others have no effect."""
     copies = [NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, DST + 64 * i, m=64) for i in range(3)]
     setup.host_write(A, np.arange(64, dtype=np.uint8))
     setup.scoreboard.expect_fault(ErrorCode.QUEUE_FULL, 0, command=1, before=True)
@@ -564,7 +566,8 @@ def test_the_device_stops_before_a_command(setup: Setup) -> None:
 
 
 def test_the_ring_goes_on_at_the_last_good_tail(setup: Setup) -> None:
-    """The model is in error at once, the device later: tails behind it count for both, bad ones do not."""
+    """The model enters the error state at once, the device later: later good tails count for both, bad ones
+    do not."""
     base = 0x1FFF_0000
     setup.host_write(base, np.frombuffer(NpuCommandPacket(0x77).pack(), dtype=np.uint8))
     setup.write(
@@ -595,7 +598,8 @@ def reset_in_two_copies(setup: Setup) -> None:
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_reset_leaves_what_commands_made(setup: Setup, hard: bool) -> None:
-    """Any byte may be as before, or as either copy makes it; the next command works on what is there."""
+    """Any byte may be as before, or as either copy leaves it; the next command works on the actual
+    content."""
     reset_in_two_copies(setup)
     setup.memory.bytes[DST : DST + 4] = [0, 1, 2, 1]
     setup.scoreboard.after_reset(setup.memory, hard=hard)
@@ -620,7 +624,7 @@ def test_a_reset_that_leaves_something_else(
 
 @pytest.mark.parametrize("place", [0, 2, 5])
 def test_a_reset_between_batches_that_overlap(setup: Setup, place: int) -> None:
-    """A byte of two batches may be as the first one makes it, a byte of one only as before or after."""
+    """A byte of two batches may be as the first one leaves it; a byte of one batch is as before or after."""
     setup.host_write(A, np.arange(1, 9, dtype=np.uint8))
     setup.scoreboard.keep_history()
     setup.submit(memcpy_packets(A, DST, 4, batch=(2, 1), src_batch_strides=(4, 0), dst_batch_strides=(2, 0)))
@@ -633,7 +637,7 @@ def test_a_reset_between_batches_that_overlap(setup: Setup, place: int) -> None:
 
 
 def test_the_interrupt_of_the_model(setup: Setup) -> None:
-    """Causes that came since the last time all were cleared."""
+    """The model's causes are those raised since all were last cleared."""
     setup.scoreboard.restart_interrupts()
     setup.submit([NpuCommandPacket(Opcode.NOP, Flags.IRQ)])
     setup.scoreboard.check_interrupt(0b101, 0b100, True)

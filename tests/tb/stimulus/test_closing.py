@@ -1,4 +1,4 @@
-"""Commands that are drawn for a bin of the coverage plan reach it, and are legal."""
+"""Commands drawn for a bin of the coverage plan reach it and are legal."""
 
 import random
 

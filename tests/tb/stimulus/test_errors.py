@@ -1,4 +1,4 @@
-"""Commands that fail, each in the way that it is drawn for."""
+"""Failing commands: each fails as drawn."""
 
 import contextlib
 import random
@@ -26,7 +26,7 @@ def maker(seed: int) -> tuple[ProgramMaker, ErrorMaker]:
 
 
 def outcome(images: Mapping[int, bytes], packets: Iterable[Packet]) -> tuple[State, ErrorCode]:
-    """Where the functional model ends after these commands, with these images in memory."""
+    """Return the functional model after these commands, with these images in memory."""
     with contextlib.closing(DeviceMemory()) as memory:
         model = FunctionalModel(CONFIG, memory)
         for address, data in images.items():
@@ -40,7 +40,7 @@ def outcome(images: Mapping[int, bytes], packets: Iterable[Packet]) -> tuple[Sta
 
 
 def reported(legal: ProgramMaker, packets: list[Packet]) -> ErrorCode:
-    """The error of these commands, with all of program memory loaded."""
+    """Return the error of these commands, with all of program memory loaded."""
     zeros = load_program_packets(0x0300_0000, CONFIG.program_words, 0)
     state, code = outcome(legal.images, [*zeros, *packets])
     assert state == State.ERROR
@@ -49,7 +49,7 @@ def reported(legal: ProgramMaker, packets: list[Packet]) -> ErrorCode:
 
 @pytest.mark.parametrize("code", CHECKED)
 def test_refused_commands(code: ErrorCode) -> None:
-    """Different ones for each code, and the functional model refuses each with it."""
+    """Each code has different commands, and the functional model refuses each with that code."""
     legal, errors = maker(5)
     drawn = [errors.refused(code) for _ in range(4)]
     assert len({packet_bytes(packets[0]) for packets in drawn}) == 4

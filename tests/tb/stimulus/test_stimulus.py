@@ -1,4 +1,4 @@
-"""Programs are determined by their seed, legal, and the same after they were saved."""
+"""Programs are determined by their seed, legal, and unchanged by saving and loading."""
 
 import random
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_saved_programs_are_the_same(name: str, tmp_path: Path) -> None:
 
 
 def test_sequences_reach_everything() -> None:
-    """Every opcode, interrupts, and every kind of step come in a few programs."""
+    """A few programs have every opcode, interrupts, and every kind of step."""
     drawn = [SEQUENCES["mixed"]("test").program(seed, CONFIG) for seed in range(200)]
     steps = [step for program in drawn for step in program.steps]
     assert {type(step) for step in steps} == {*get_args(Step)}
@@ -39,7 +39,7 @@ def test_sequences_reach_everything() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_commands_are_legal(seed: int) -> None:
-    """The functional model executes every one of them."""
+    """The functional model executes every command."""
     maker = ProgramMaker(random.Random(seed), CONFIG)
     packets = [packet for command in maker.loads() for packet in command]
     for _ in range(30):

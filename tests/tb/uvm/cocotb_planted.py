@@ -1,6 +1,6 @@
-"""Components that spoil what the device did, so that the environment sees a bug.
+"""Components that corrupt what the device did, so that the environment sees a bug.
 
-The factory puts one in the place of the right component. $PLANTED_BUG says which bug:
+The factory replaces a component by one of these; $PLANTED_BUG names the bug:
 
 - gather: a GATHER behind an ADD_TENSOR leaves the first byte of its destination wrong.
 - host: a bit of what the host window answers is wrong.
@@ -38,7 +38,7 @@ from tb.uvm.env import Scoreboard
 from tb.uvm.suite import REQUESTS_VARIABLE, ProgramTest, program_tests
 
 SOURCE, DESTINATION = 0x1000_2000, 0x1000_3000
-"""What the programs of the tests copy 64 bytes from, and where to."""
+"""Source and destination of the 64 bytes that the tests' programs copy."""
 
 
 class Neighbours(uvm_subscriber):
@@ -58,7 +58,7 @@ class Neighbours(uvm_subscriber):
 
 
 class BuggyScoreboard(Scoreboard):
-    """Spoils what it compares."""
+    """Corrupts what it compares."""
 
     def build_phase(self) -> None:
         super().build_phase()
@@ -73,21 +73,21 @@ class BuggyScoreboard(Scoreboard):
 
 
 class InterruptScoreboard(Scoreboard):
-    """Sees the interrupt the wrong way round."""
+    """Sees the interrupt inverted."""
 
     def interrupt(self) -> bool:
         return not super().interrupt()
 
 
 class AddressScoreboard(Scoreboard):
-    """Sees errors a page behind where they are."""
+    """Sees errors a page above their address."""
 
     def tell(self, steps: Sequence[Step], state: State, reported: DeviceState) -> None:
         super().tell(steps, state, reported._replace(error_address=reported.error_address + 4096))
 
 
 class AcceptedScoreboard(Scoreboard):
-    """Has no memory that refuses anything."""
+    """Ignores memory errors."""
 
     def tell(self, steps: Sequence[Step], state: State, reported: DeviceState) -> None:
         assert state == State.DONE, "no command of the program touches the range"
@@ -100,7 +100,7 @@ class AcceptedScoreboard(Scoreboard):
 
 
 class ResetScoreboard(Scoreboard):
-    """Spoils a byte before the reset: beside the destination of the commands, or the first of it."""
+    """Corrupts a byte before the reset: next to the commands' destination, or its first byte."""
 
     async def reset(self, step: Reset, *, host: bool) -> None:
         await self.tb.commands.settle(10_000)

@@ -47,23 +47,23 @@ JUDGED: dict[str, tuple[tuple[Step, ...], str]] = {
     "stray": ((COPY, Reset(hard=False, after=10)), "StrayWriteError"),
     "half": ((COPY, Reset(hard=True, after=10)), "ExactMismatchError"),
 }
-"""By the planted bug: a program, and what is found in it. Without the bug it passes."""
+"""Program and expected finding by the planted bug. Without the bug the program passes."""
 
 
 def judged(bug: str) -> StepProgram:
-    """The program of a planted bug."""
+    """Return the program of a planted bug."""
     return StepProgram(JUDGED[bug][0], {0x1000_2000: bytes(range(64))}, {})
 
 
 def pairs(program: StepProgram) -> set[tuple[int, int]]:
-    """The opcodes of each two commands that follow one another."""
+    """Return the opcodes of each pair of consecutive commands."""
     packets = [step.packets[0] for step in program.steps if isinstance(step, CommandStep)]
     return set(itertools.pairwise(NpuCommandPacket.unpack(packet).opcode for packet in packets))
 
 
 @pytest.mark.sim
 def test_programs_pass() -> None:
-    """A few programs of each sequence, always the same, and those in which other tests plant bugs."""
+    """A few fixed programs of each sequence pass, and those in which other tests plant bugs."""
     programs = [ProgramCampaign(CONFIG, name).drawn(seed) for name in SEQUENCES for seed in range(1, 3)]
     programs += [READS, *map(judged, JUDGED)]
     assert ProgramCampaign(CONFIG, name="uvm-test").programs(programs) == [None] * len(programs)
@@ -71,7 +71,7 @@ def test_programs_pass() -> None:
 
 @pytest.mark.sim
 def test_planted_bug_is_found_and_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some long programs meet the bug. The shortest one shrinks to the two commands that cause it."""
+    """Some long programs trigger the bug. The shortest one shrinks to the two commands that cause it."""
     monkeypatch.setenv("PLANTED_BUG", "gather")
     campaign = ProgramCampaign(CONFIG, "long", PLANTED, "uvm-test-planted", tmp_path)
     meets = {seed: (Opcode.ADD_TENSOR, Opcode.GATHER) in pairs(campaign.drawn(seed)) for seed in range(300)}
@@ -99,7 +99,7 @@ def test_planted_bug_is_found_and_shrunk(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.sim
 @pytest.mark.parametrize(("bug", "kind"), [("host", "HostReadError"), ("register", "RegisterMismatchError")])
 def test_every_port_is_judged(monkeypatch: pytest.MonkeyPatch, bug: str, kind: str) -> None:
-    """What the host reads is compared, from memory and from registers of both sorts."""
+    """The host's reads are compared: of memory, and of both kinds of registers."""
     monkeypatch.setenv("PLANTED_BUG", bug)
     wanted = HostRead if bug == "host" else RegisterRead
     write, *reads = READS.steps
@@ -111,7 +111,7 @@ def test_every_port_is_judged(monkeypatch: pytest.MonkeyPatch, bug: str, kind: s
 @pytest.mark.sim
 @pytest.mark.parametrize("bug", JUDGED)
 def test_errors_resets_and_interrupts_are_judged(monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
-    """What errors, resets and interrupts leave is compared."""
+    """The effects of errors, resets and interrupts are compared."""
     monkeypatch.setenv("PLANTED_BUG", bug)
     (found,) = ProgramCampaign(CONFIG, suite=PLANTED, name="uvm-test-judged").programs([judged(bug)])
     assert found is not None, "it was not found"
@@ -120,7 +120,7 @@ def test_errors_resets_and_interrupts_are_judged(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.sim
 def test_an_error_without_a_recover_fails() -> None:
-    """A program must say where it expects errors."""
+    """A program must state where it expects errors."""
     program = StepProgram((CommandStep((NpuCommandPacket(0x77).pack(),)),), {}, {})
     recovered = StepProgram((*program.steps, Recover(), COPY), {}, {})
     bad, good = ProgramCampaign(CONFIG, name="uvm-test-recover").programs([program, recovered])

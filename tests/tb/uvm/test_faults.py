@@ -47,7 +47,7 @@ def test_the_first_that_must_fail() -> None:
 
 @pytest.mark.parametrize(("low", "hit"), [(A + 23, False), (A + 15, True), (A + 16, False), (A - 1, False)])
 def test_beats_fail_as_a_whole(low: int, hit: bool) -> None:
-    """Bytes A..A+15, in two beats; byte A+12 of another copy is in a beat of it."""
+    """Bytes A..A+15 fail, which are two beats; byte A+12, of another copy, is in one of them."""
     assert of(Fault(low, low + 1), copy(A, C)).explain(0 if hit else None)
     assert of(Fault(A + 12, A + 13), [NpuCommandPacket(Opcode.MEMCPY, 0, A, 0, C, m=9)]).certain == 0
 
@@ -59,7 +59,7 @@ def test_reads_and_writes_apart() -> None:
 
 
 def test_who_may_and_need_not() -> None:
-    """A table's rows and a program's streams may be left alone, indices and results not."""
+    """A command may leave rows of a table and streams unread, but not indices and results."""
     gather = list(gather_packets(A, B, C, 4, 16, 8))
     assert of(Fault(A, A + 8), gather) == ({0}, None)
     assert of(Fault(B, B + 8), gather) == ({0}, 0)

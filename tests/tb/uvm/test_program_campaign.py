@@ -1,4 +1,4 @@
-"""What the campaign's command line does with programs that pass and that fail, without a simulator."""
+"""The campaign's command line with passing and failing programs, without a simulator."""
 
 from collections.abc import Sequence
 from pathlib import Path

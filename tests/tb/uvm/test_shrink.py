@@ -1,4 +1,4 @@
-"""Shrinking leaves what the failure takes, in few rounds."""
+"""Shrinking keeps what the failure needs, in few rounds."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def program(length: int) -> StepProgram:
 
 @pytest.mark.parametrize("needed", [(0,), (59,), (3, 4), (0, 59), (7, 30, 31, 50)])
 def test_only_the_needed_steps_stay(needed: tuple[int, ...]) -> None:
-    """In their order, with the usual timing and only the image that matters."""
+    """The needed steps stay in order, with the default timing and only the needed image."""
     wanted = tuple(RegisterRead(4 * number) for number in needed)
     rounds = 0
 

@@ -1,4 +1,4 @@
-"""Two campaigns with one configuration and one seed, at the same time in one tree, do not meet."""
+"""Two simultaneous campaigns in one tree, with one configuration and seed, do not interfere."""
 
 import os
 import subprocess

@@ -53,7 +53,7 @@ uint64_t met[kApart + 1][kEvents][kEvents];    // [clocks later][earlier][later]
 struct Command {
     uint32_t words[16] = {};
     bool matrix = false, vector = false, fence = false, extended = false, irq = false;
-    uint32_t bad = 0, bad_addr = 0;            // what it is refused for
+    uint32_t bad = 0, bad_addr = 0;            // the error for which it is refused
     std::vector<std::pair<uint32_t, uint32_t>> reads;
     std::pair<uint32_t, uint32_t> writes{1, 0};
     // its life
@@ -207,7 +207,7 @@ void drive_host() {
         const uint32_t kind = draw(6);
         window_rate = rates[kind][0], ring_rate = rates[kind][1], rates_for = draw(600);
     }
-    // What is rare alone falls together with what is rare, too.
+    // Rare events also meet other rare events.
     if (mode == mRun && in.errors && chance(2)) {
         in.soft_reset = true;
         return;
@@ -280,7 +280,7 @@ void drive_engines() {
     in.desc_ready = chance(80);
     bool ends = false;
     if (!matrix_work.empty() && --matrix_work.front().left <= 0) in.done |= 1, ends = true;
-    // Ends often fall into one clock.
+    // Ends often meet in one clock.
     if (!vector_work.empty() && (--vector_work.front().left <= 0 || (ends && chance(40)))) in.done |= 2, ends = true;
     if (!matrix_work.empty() && !(in.done & 1) && (in.done & 2) && chance(40)) in.done |= 1;
     const uint32_t often = ends ? 8 : 1;
@@ -419,7 +419,7 @@ void ends() {
         vector_work.front().command->error = in.fault_index ? echo::kErrBadIndex : echo::kErrBadProgram;
         vector_work.front().command->error_addr = in.fault_addr;
     }
-    if (in.fault && !vector_work.empty()) vector_work.front().left = 1 << 30;  // it stands still until it is stopped
+    if (in.fault && !vector_work.empty()) vector_work.front().left = 1 << 30;  // it waits until it is stopped
     for (auto* work : {&matrix_work, &vector_work}) {
         if (!(in.done >> (work == &vector_work) & 1)) continue;
         Command& command = *work->front().command;
@@ -493,7 +493,7 @@ extern "C" void cp_drive(svBitVecVal* inputs, svBitVecVal* packet, svBitVecVal* 
         clocks = length ? strtoull(length, nullptr, 10) : 1000000;
         most_clocks = 10 * clocks;
     }
-    // Longer, if a rare pair of events has yet to meet.
+    // More clocks if a rare pair of events has yet to meet.
     if (clock_no >= clocks && clocks < most_clocks && missing(false)) clocks += 500000;
     in = Inputs{};
     in.rst_n = reset_clocks == 0;
@@ -539,7 +539,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     }
     auto happens = [&](Event event, bool does = true) { events |= uint32_t(does) << event; };
 
-    // What the clock before has left behind.
+    // Effects of the clock before.
     if (mode == mRun && abort) fails();
     if (mode == mFail && !abort) {
         mode = mError;
@@ -589,7 +589,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     const bool running = mode == mRun;
     count();  // the clock before
 
-    // What happens in this clock.
+    // Events of this clock.
     level_before = level;
     if (vector_start) starts(false, uint32_t(vector_dst)), happens(eVectorStart);
     age = (was_oldest && !retired_before) ? age + 1 : 0;

@@ -43,7 +43,7 @@ module command_processor_tb
     assign error_addr[i] = in[12+i];
   end
 
-  // The unit's clock rests when the unit says so.
+  // The unit's clock rests while awake_o is low.
   logic awake, unit_clk;
   clock_gate gate (
       .clk_i        (clk),
@@ -113,7 +113,7 @@ module command_processor_tb
       .program_ready_i     (1'b1)
   );
 
-  // The phase in which a bad packet is found is nowhere else to be seen.
+  // Only this signal shows the phase in which a bad packet is found.
   logic refuses;
   assign refuses = dut.fault != ErrNone;
 

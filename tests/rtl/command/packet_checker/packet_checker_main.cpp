@@ -1,8 +1,8 @@
 // Plays packets against packet_checker as the command processor does, in a native loop.
 //
 // Usage: packet_checker_tb CASES ANSWERS. A case is 67 words of 32 bits: a packet and its extensions, zeros where there
-// are none, how many words of program memory are loaded, base and size of the protected range. An answer is kAnswer words; after the error code and the
-// two of its address they are zero where the packet is refused.
+// are none, the number of loaded words of program memory, base and size of the protected range. An answer is kAnswer
+// words; those after the error code and the two of its address are zero if the packet is refused.
 
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What it asks for, and what it is sent.
+// The AXI rules of its requests and their data.
 bind dma_read axi_burst_checker #(
     .Channel  ("AR"),
     .Manager  ("channel"),

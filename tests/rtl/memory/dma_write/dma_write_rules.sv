@@ -1,4 +1,4 @@
-// What it writes, with its data behind the address, and how it is answered.
+// The AXI rules of its writes, whose data follows the address, and of their responses.
 bind dma_write axi_burst_checker #(
     .Channel  ("AW"),
     .Manager  ("channel"),

@@ -129,7 +129,7 @@ module memory_controller_tb
       .*
   );
 
-  // What the whole NPU promises of its port to memory (npu_tb).
+  // The same bounds as for the whole NPU's port to memory (npu_tb).
   axi4_checker #(
       .Manager       ("device"),
       .Subordinate   ("memory"),
@@ -146,7 +146,7 @@ module memory_controller_tb
       `AXI4_NO_ATTRIBUTES
   );
 
-  // A channel's wish for an address cannot be seen at the ports.
+  // The ports do not show a channel's request for an address.
   turn_checker #(
       .Clients(NumReads + 1),
       .Name   ("read addresses")

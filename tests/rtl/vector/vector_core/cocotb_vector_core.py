@@ -1,4 +1,4 @@
-"""vector_core: random programs, legal and not, clock by clock; windows and output of any pace; aborts."""
+"""vector_core: random programs, legal and not, clock by clock; windows and output at any pace; aborts."""
 
 import random
 from enum import Enum, auto
@@ -42,7 +42,7 @@ CONFIGURATIONS = [
 BEATS = VECTOR_LENGTH // LANES
 WORD_BITS = 32 * LANES
 MARGIN = 3
-"""Words for which there must be room when one is issued."""
+"""Words of room that the output must have when one is issued."""
 PACES = (1.0, 1.0, 0.6, 0.15)
 
 Executed = Enum("Executed", {op.name: f"{op.mnemonic} executed" for op in Op})
@@ -101,7 +101,7 @@ class VectorCoreSituation(Enum):
 
 
 class CommandState(Enum):
-    """Where a command is."""
+    """The progress of a command."""
 
     IDLE = auto()
     BEGIN = auto()
@@ -110,7 +110,7 @@ class CommandState(Enum):
 
 
 class Windows:
-    """The environment's side of the input streams: the words of each window come one after another."""
+    """The environment of the input streams: the words of each window come one after another."""
 
     def __init__(self) -> None:
         self.chance = 1.0
@@ -123,18 +123,18 @@ class Windows:
                 self._come[stream] += 1
 
     def move(self, streams: int) -> None:
-        """The windows of these streams, bit by bit, are others now."""
+        """Start new windows for these streams, a bit for each."""
         for stream in range(INPUTS):
             if streams >> stream & 1:
                 self._come[stream] = random.choice((0, self._come[stream])) if self.chance < 1 else BEATS
 
     def ready(self, beat: int) -> int:
-        """Which windows have this word."""
+        """Return which windows have this word."""
         return sum((self._come[stream] > beat) << stream for stream in range(INPUTS))
 
 
 class Output:
-    """The environment's side of the output: a queue, which takes words as long as it has room."""
+    """The environment of the output: a queue, which takes words as long as it has room."""
 
     def __init__(self) -> None:
         self.chance, self.depth = 1.0, MARGIN
@@ -145,7 +145,7 @@ class Output:
         return self.depth - self.level >= MARGIN
 
     def clock(self, *, valid: bool) -> None:
-        """One word comes, perhaps, and one goes, perhaps."""
+        """Perhaps take a word, and perhaps drop one."""
         if self.level and random.random() < self.chance:
             self.level -= 1
         self.level += valid
@@ -153,7 +153,7 @@ class Output:
 
 
 class VectorCoreTestbench:
-    """The ports, and a model of every clock: what the command does, what the stages hold."""
+    """The ports, and a model of every clock: the command's progress, and the contents of the stages."""
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
@@ -169,13 +169,13 @@ class VectorCoreTestbench:
         self.before: set[Place] = set()
         self.loops: list[Op] = []
         self.chunk_loops = 0
-        self.failed = False  # a rule has just been broken
+        self.failed = False  # a rule was broken in the last clock
 
     # --- the command ----------------------------------------------------------------------------------------
 
     @property
     def step(self) -> ReachedInstruction | None:
-        """The instruction at issue."""
+        """Return the instruction at issue."""
         return self.job.steps[self.at] if self.job and self.state == CommandState.RUN else None
 
     def begin(self, job: CommandCourse) -> None:
@@ -191,12 +191,12 @@ class VectorCoreTestbench:
         dut.out_length_i.value, dut.out_segments_i.value = command.output.length, command.output.segments
         self.row = 0
         self.windows.chance, self.output.chance = random.choice(PACES), random.choice(PACES)
-        # What the command before has left is still in the queue, and what is on its way.
+        # The results of the previous command are still in the queue or on their way.
         self.output.depth = max(random.choice((MARGIN, MARGIN + 1, 8)), self.output.level + 2)
         self.before = set()
 
     def begin_row(self) -> None:
-        """The first instruction comes in the next clock."""
+        """Begin a row: its first instruction comes in the next clock."""
         self.state, self.at = CommandState.RUN, 0
         self.before |= self.now
         self.now = set()
@@ -206,7 +206,7 @@ class VectorCoreTestbench:
         self.prepare()
 
     def prepare(self) -> None:
-        """Lay out the words of the instruction that is next."""
+        """Lay out the words of the next instruction."""
         step = self.step
         self.words = []
         if step and self.job and not step.control and not step.broken:
@@ -214,7 +214,7 @@ class VectorCoreTestbench:
             self.words = words_of(step, None if outputs is None else outputs[self.row])
 
     def counters(self) -> tuple[int, int, int]:
-        """The row, and its batches."""
+        """Return the indices of the row and its batches."""
         assert self.job is not None
         rows, (batch0, _) = self.job.command.rows, self.job.command.batch
         return self.row % rows, self.row // rows % batch0, self.row // rows // batch0
@@ -261,7 +261,7 @@ class VectorCoreTestbench:
             self.follow(issued, start=start is not None)
 
     def drive_instruction(self) -> None:
-        """What was fetched last, from one clock after that on; behind the program there is something else."""
+        """Drive the last fetched instruction, one clock after its fetch; noise follows the program."""
         dut = self.dut
         if self.fetched is None or self.job is None:
             return
@@ -273,7 +273,7 @@ class VectorCoreTestbench:
         dut.instruction_i.value = int(programs.words[place])
 
     def used_up(self) -> int:
-        """Which windows have no pass left; of a stream that is not there it may be anything."""
+        """Return which windows have no pass left; noise for streams that do not exist."""
         step = self.step
         if step is None or self.job is None:
             return random.getrandbits(INPUTS)
@@ -285,7 +285,7 @@ class VectorCoreTestbench:
         return bits
 
     def shown(self, word: IssuedWord | None, ready: int) -> int:
-        """The words of all windows: noise where none is read or it is not there."""
+        """Return the words of all windows, with noise where none is read or none exists."""
         words = random.getrandbits(WORD_BITS * INPUTS) if random.random() < 0.3 else 0
         if word is None or self.job is None:
             return words
@@ -303,7 +303,7 @@ class VectorCoreTestbench:
     def judge(
         self, word: IssuedWord | None, issued: IssuedWord | None, *, starved: bool, blocked: bool
     ) -> None:
-        """Compare what the ports say in this clock."""
+        """Compare the outputs of this clock."""
         dut, step = self.dut, self.step
         broken = step is not None and step.broken is not None
         assert bool(dut.busy_o.value) == (self.state != CommandState.IDLE)
@@ -311,7 +311,7 @@ class VectorCoreTestbench:
         if broken and step:
             assert int(dut.fault_address_o.value) == self.base + step.number
         else:
-            # What an instruction that is not executed waits for nobody counts.
+            # A wait of an instruction that is not executed is not counted.
             assert bool(dut.stall_read_o.value) == starved, step
             assert bool(dut.stall_write_o.value) == (blocked and not starved), step
         if word is not None and word.streams:
@@ -327,7 +327,7 @@ class VectorCoreTestbench:
         self.judge_output()
 
     def judge_fetch(self, issued: IssuedWord | None) -> None:
-        """The instruction that is next is fetched one clock ahead, and nothing else while one waits."""
+        """The next instruction must be fetched one clock ahead, and nothing else while one waits."""
         dut, step, job = self.dut, self.step, self.job
         wanted = None
         if job and (
@@ -337,7 +337,7 @@ class VectorCoreTestbench:
             wanted = job.command.entry
         elif job and step and not step.broken and (step.control or (issued and issued.last)):
             if self.at == len(job.steps) - 1:
-                return  # END: what comes behind it does not matter
+                return  # END: what follows it does not matter
             wanted = job.steps[self.at + 1].number
         elif step and step.broken:
             return
@@ -350,7 +350,7 @@ class VectorCoreTestbench:
         return self.job is not None and self.row == self.job.rows - 1
 
     def judge_output(self) -> None:
-        """What leaves the lanes goes to the output in the same clock."""
+        """Check that results of the lanes go to the output in the same clock."""
         dut, word = self.dut, self.pipeline.write
         assert bool(dut.out_valid_o.value) == (word is not None and word.out)
         if word is None or not word.out:
@@ -389,7 +389,7 @@ class VectorCoreTestbench:
                 self.prepare()
 
     def control(self, step: ReachedInstruction) -> None:
-        """A control instruction is done."""
+        """Execute a control instruction."""
         assert step.decoded is not None
         if step.decoded.form == Form.END:
             self.state = CommandState.END
@@ -412,7 +412,7 @@ class VectorCoreTestbench:
         abort: bool,
         reset: bool,
     ) -> None:
-        """Note what this clock was an example of."""
+        """Count the situations of this clock."""
         saw, step, pipeline = self.situations.saw, self.step, self.pipeline
         busy = any(each is not None and each.out for each in (pipeline.execute, pipeline.write))
         saw(VectorCoreSituation.ABORT_BUSY, abort and pipeline.execute is not None and busy)
@@ -455,7 +455,7 @@ class VectorCoreTestbench:
             self.cover_word(issued, instruction)
 
     def cover_loop(self, op: Op, number: int) -> None:
-        """Loops that begin and end."""
+        """Count situations of loops."""
         saw = self.situations.saw
         if op == Op.CHUNKS:
             saw(VectorCoreSituation.CHUNKS_INSIDE, self.loops)
@@ -465,12 +465,12 @@ class VectorCoreTestbench:
         elif op == Op.REPEAT:
             saw(VectorCoreSituation.REPEAT_INSIDE, self.loops)
             self.loops.append(op)
-        # Whether it was the last iteration can be seen from what comes next.
+        # The next step shows whether it was the last iteration.
         elif op == Op.NEXT and self.job and self.job.steps[self.at + 1].number == number + 1:
             self.loops.pop()
 
     def cover_word(self, word: IssuedWord, instruction: Instruction) -> None:
-        """A word that is issued."""
+        """Count situations of an issued word."""
         saw, pipeline, step = self.situations.saw, self.pipeline, word.step
         saw(Executed[instruction.op.name])
         for code in instruction.sources:
@@ -515,7 +515,7 @@ class VectorCoreTestbench:
             saw(VectorCoreSituation.SHORT_OUT, word.count < LANES)
 
     def cover_counters(self, word: IssuedWord, instruction: Instruction) -> None:
-        """What only counters tell."""
+        """Count situations that only the counters show."""
         saw, step = self.situations.saw, word.step
         row, batch0, batch1 = self.counters()
         sources = instruction.sources
@@ -527,7 +527,7 @@ class VectorCoreTestbench:
 
 
 async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int) -> None:
-    """A command from start to end, or to an abort or reset after so many clocks, if that is before."""
+    """Run a command to its end, or to an abort or reset after this many clocks, whichever is first."""
     await testbench.clock(start=job)
     while testbench.state != CommandState.IDLE:
         if stop == 0:
@@ -541,8 +541,8 @@ async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int) -> 
 
 @cocotb.test()
 async def random_programs(dut: Any) -> None:
-    """What comes out, and when, is what the functional model says; a broken rule is told at once, with the
-    number of the instruction."""
+    """Results are those of the functional model and come in the right clocks; a broken rule is reported at
+    once, with the instruction's number."""
     situations = Situations(VectorCoreSituation, Executed, Read, ProgramRule)
     await reset(dut)
     testbench = VectorCoreTestbench(dut, situations)

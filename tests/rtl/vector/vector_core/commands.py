@@ -1,4 +1,4 @@
-"""Random commands of the vector engine with their programs, and what the functional model makes of them."""
+"""Random commands of the vector engine with their programs, and their results by the functional model."""
 
 import random
 from collections import deque
@@ -33,7 +33,7 @@ from tests.rtl.windows import Shape
 LANES, VECTOR_LENGTH, ROW_ELEMENTS = (parameter(name) for name in ("Lanes", "VectorLength", "RowElements"))
 PROGRAM_WORDS = 128
 MOST_WORDS = 400
-"""Words that a row may issue."""
+"""Limit of the words that a row issues."""
 ANY_PASSES = 1 << 20
 MOST_PASSES = 15
 MEMORY_BYTES = 1 << 18
@@ -45,7 +45,7 @@ _COUNTERS = [OPERAND_CODES[name] for name in ("row", "batch0", "batch1", "cols",
 _PARAMETERS = [OPERAND_CODES[f"p{i}"] for i in range(8)]
 _LANE_OPS = [op for op in Op if form_of(op) == Form.ALU]
 _FOLDS = [op for op in Op if form_of(op) == Form.FOLD]
-# Values stay apart under these, where float32 soon has nothing but NaN.
+# Values stay distinct under these; float32 operations would soon give only NaN.
 _BITS = [Op.MOV, Op.SWAP, Op.IADD, Op.ISUB, Op.XOR, Op.SEL]
 _SPECIAL_FLOATS = (0, 1, 0x8000_0000, 0x7F80_0000, 0xFF80_0000, 0x7FC0_0000, 0x3F80_0000, 0x80_0000)
 _SPECIAL = (*_SPECIAL_FLOATS, 0xFFFF_FFFF, 0x7FFF_FFFF)
@@ -72,9 +72,9 @@ class ProgramRule(Enum):
 
 @dataclass(frozen=True)
 class ReachedInstruction:
-    """An instruction as a row reaches it.
+    """An instruction in the course of a row.
 
-    Attributes: number (in program memory), decoded (None if it is not one to execute), elements (of the
+    Attributes: number (in program memory), decoded (None if it is illegal), elements (of the
     chunk), base (first element of the chunk), rep, windows ((segment, offset, passes made) of each stream
     that is there), done (elements of the output's row written before), broken (the rule it breaks).
     """
@@ -95,7 +95,7 @@ class ReachedInstruction:
 
     @property
     def words(self) -> int:
-        """About how many words it issues, or clocks it takes."""
+        """Estimate how many words it issues, or clocks it takes."""
         if self.decoded is None or self.control:
             return 1
         if self.decoded.form == Form.FOLD:
@@ -105,7 +105,7 @@ class ReachedInstruction:
 
 @dataclass(frozen=True)
 class CommandCourse:
-    """A command, what each of its rows does, and what has to come of it.
+    """A command, the steps of each of its rows, and the expected results.
 
     Attributes: steps (the same in each row; the last one is END or breaks a rule), inputs (of each stream
     that is there int32 [rows, segments, length]), outputs (uint32 [rows, elements]; None if a rule is
@@ -124,7 +124,7 @@ class CommandCourse:
         return self.command.rows * self.command.batch[0] * self.command.batch[1]
 
     def shape(self, stream: int) -> Shape:
-        """How its programs see a stream that is there."""
+        """Return how programs see an enabled stream."""
         descriptor = self.command.inputs[stream]
         assert descriptor is not None
         return Shape(
@@ -133,11 +133,11 @@ class CommandCourse:
 
 
 class _UnfitError(Exception):
-    """A choice that leads to no command."""
+    """A random choice that gives no usable command."""
 
 
 class _Watched(ProgramMemory):
-    """Tells which word is fetched."""
+    """Program memory that records the last fetched word."""
 
     def __init__(self, programs: ProgramMemory, fetched: Callable[[int], None]) -> None:
         super().__init__(programs.size)
@@ -150,7 +150,7 @@ class _Watched(ProgramMemory):
 
 
 class _AnyPlace(OutputPlace):
-    """An output that takes everything, to learn what a program writes.
+    """An output that takes everything, to record what a program writes.
 
     Attributes: sizes (of the writes).
     """
@@ -173,7 +173,7 @@ class _AnyPlace(OutputPlace):
 def walk(
     programs: ProgramMemory, command: VectorCommand, place: OutputPlace | None = None
 ) -> list[ReachedInstruction]:
-    """What the functional model executes in a row. _UnfitError: it is too long."""
+    """Return what the functional model executes in a row. _UnfitError: it is too long."""
     steps: list[ReachedInstruction] = []
     words = 0
 
@@ -204,7 +204,7 @@ def walk(
 def _broken(
     programs: ProgramMemory, step: ReachedInstruction, command: VectorCommand, place: OutputPlace
 ) -> ProgramRule:
-    """Which rule an instruction breaks that breaks one."""
+    """Return the rule that a faulting instruction breaks."""
     decoded = step.decoded
     if decoded is None:
         if step.number >= programs.loaded:
@@ -233,7 +233,7 @@ def _broken(
 
 
 class _Style(Enum):
-    """Where a program writes its output, so that the writes fill segments."""
+    """The way in which a program writes its output so that the writes fill segments."""
 
     ANYWHERE = 0
     IN_CHUNKS = 1
@@ -242,7 +242,7 @@ class _Style(Enum):
 
 
 class _Writer:
-    """Writes a random program, most likely a legal one, for so many columns and these streams."""
+    """Writes a random program, mostly a legal one, for a number of columns and these streams."""
 
     def __init__(self, cols: int, streams: list[int]) -> None:
         self._cols, self._streams = cols, streams
@@ -315,7 +315,7 @@ class _Writer:
         else:
             dst = self._destination()
         one = random.random() < self._ones_share if dst != _OUT else self._style == _Style.SINGLE
-        # What goes to the output shows what has just been computed.
+        # Writes to the output show the latest results.
         near = 0.8 if dst == _OUT else 0.5
         sources = [self._source(op, near) for _ in range(source_count(op, dst))]
         self._note(dst)
@@ -366,7 +366,7 @@ def _instruction(op: Op, dst: int, sources: list[int], one: bool) -> Instruction
 
 
 def _number() -> int:
-    """32 bits that mean something as an integer or as a float32."""
+    """Draw 32 bits that are meaningful as an integer or as a float32."""
     small = random.randint(-9, 40)
     as_float = int(np.float32(small / 8).view(np.uint32))
     return random.choice((small & 0xFFFF_FFFF, as_float, random.getrandbits(32), random.choice(_SPECIAL)))
@@ -390,7 +390,7 @@ def _numbers(count: int) -> NDArray[np.uint32]:
 
 
 def draw() -> CommandCourse:
-    """A random command: most of them are legal."""
+    """Draw a command, mostly a legal one."""
     while True:
         try:
             return _draw()
@@ -489,7 +489,7 @@ def _fitted(programs: ProgramMemory, command: VectorCommand) -> VectorCommand:
 
 
 def _fills(sizes: list[int], length: int, total: int) -> bool:
-    """Whether the writes fill segments of `length` elements."""
+    """Return whether the writes fill segments of `length` elements."""
     place = OutputPlace(length, total // length)
     for size in sizes:
         if not place.takes(size):
@@ -499,7 +499,7 @@ def _fills(sizes: list[int], length: int, total: int) -> bool:
 
 
 def _changed(programs: ProgramMemory, command: VectorCommand) -> tuple[ProgramMemory, VectorCommand]:
-    """Something about the command is another, which may be against a rule."""
+    """Return the command with one change, which may break a rule."""
     words = [int(word) for word in programs.words[command.entry :]]
     at = random.randrange(len(words))
     word = words[at]

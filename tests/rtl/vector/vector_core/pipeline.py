@@ -1,4 +1,4 @@
-"""The words that the instructions of a row issue, and which of them wait for which."""
+"""The words that the instructions of a row issue, and their dependences."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class IssuedWord:
-    """What an instruction issues in one clock.
+    """The part of an instruction that is issued in one clock.
 
     Attributes: beat (its number), last (of the instruction), count (elements), reads (words of registers, by
     operand), streams (whose windows it reads), writes (word of a register), ready (its result is there when
@@ -46,7 +46,7 @@ def _place(code: int, step: ReachedInstruction, beat: int) -> Place | None:
 
 
 def words_of(step: ReachedInstruction, output: NDArray[np.uint32] | None) -> list[IssuedWord]:
-    """The words of an instruction with a destination.
+    """Return the words of an instruction with a destination.
 
     Args:
         output: the elements that its row must write; None if they do not matter.
@@ -84,7 +84,7 @@ def words_of(step: ReachedInstruction, output: NDArray[np.uint32] | None) -> lis
 
 @dataclass
 class Pipeline:
-    """The stages behind issue, and what of them a word at issue waits for or is given."""
+    """The stages after issue: which of their words a word at issue waits for, or gets forwarded."""
 
     execute: IssuedWord | None = None
     write: IssuedWord | None = None
@@ -94,19 +94,19 @@ class Pipeline:
         return self.execute is None and self.write is None
 
     def waits(self, word: IssuedWord) -> list[Place]:
-        """Words that this one reads and that are still being computed."""
+        """Return the words that this one reads and that are still being computed."""
         coming = {self.execute.writes} if self.execute else set()
         if self.write and not self.write.ready:
             coming.add(self.write.writes)
         return [place for place in word.reads if place is not None and place in coming]
 
     def forwarded(self, word: IssuedWord) -> list[bool]:
-        """Of each operand, whether it is just being written."""
+        """Return for each operand whether it is being written in this clock."""
         done = self.write.writes if self.write and self.write.ready else None
         return [place is not None and place == done for place in word.reads]
 
     def others(self, word: IssuedWord) -> bool:
-        """Whether another word of a register that this one reads is being computed."""
+        """Return whether another word of a register that this one reads is being computed."""
         return self.execute is not None and self._near(word.reads, self.execute.writes)
 
     @staticmethod
@@ -117,7 +117,7 @@ class Pipeline:
         )
 
     def step(self, issued: IssuedWord | None) -> None:
-        """A clock."""
+        """Advance by a clock."""
         self.write, self.execute = self.execute, issued
 
     def clear(self) -> None:

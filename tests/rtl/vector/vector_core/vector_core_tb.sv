@@ -1,4 +1,4 @@
-// vector_core with the fields of its command that it reads, and of its windows the words, as ports.
+// vector_core with ports for the command's fields that it reads and for the words of its windows.
 module vector_core_tb
   import vector_pkg::*;
 #(

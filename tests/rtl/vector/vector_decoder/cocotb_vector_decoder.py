@@ -1,4 +1,4 @@
-"""vector_decoder against the instruction set of the functional model: every opcode, every operand code."""
+"""vector_decoder compared with the functional model's instruction set: every opcode and operand code."""
 
 import random
 from typing import Any
@@ -17,7 +17,7 @@ ALL = (1 << 4096) - 1
 
 
 async def decode(dut: Any, opcode: int, dst: int, a: int, b: int, c: int) -> None:
-    """Have an opcode decoded with all pairs of operands; the other two are the given ones."""
+    """Decode an opcode with all pairs of two operands and the given other two."""
     one, imm = random.getrandbits(1), random.getrandbits(32)
     dut.given.value = imm << 32 | c << 26 | b << 20 | a << 14 | dst << 8 | one << 7 | opcode
     await Timer(1, "ns")
@@ -29,7 +29,8 @@ async def decode(dut: Any, opcode: int, dst: int, a: int, b: int, c: int) -> Non
 
 @cocotb.test()
 async def every_instruction(dut: Any) -> None:
-    """Legal is exactly what the functional model calls legal, whatever the fields that are not used."""
+    """Exactly the instructions that the functional model calls legal are legal, whatever the unused fields
+    hold."""
     for opcode in range(128):
         dst = random.choice((random.choice(LEGAL), OPERAND_CODES["a2"], OPERAND_CODES["o"]))
         a, b, c = (random.choice(LEGAL) for _ in range(3))
@@ -50,7 +51,7 @@ async def every_instruction(dut: Any) -> None:
 
 @cocotb.test()
 async def what_is_used(dut: Any) -> None:
-    """Which operands an instruction reads, and what kind of instruction it is."""
+    """The decoder reports the operands that an instruction reads, and its kind."""
     for op in Op:
         for dst in (OPERAND_CODES["v1"], OPERAND_CODES["a1"]):
             await decode(dut, op, dst, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""vector_engine: LOAD_PROGRAM on a bus of any width, with stalls, and aborted; the end of a copy."""
+"""vector_engine: LOAD_PROGRAM on a bus of any width, with stalls and aborts; the end of a copy."""
 
 import random
 from typing import Any
@@ -17,7 +17,7 @@ ILLEGAL = (1 << 64) - 1
 
 
 async def take_transfer(dut: Any) -> tuple[int, int]:
-    """Accept the command's transfer some time; its address and bytes."""
+    """Accept the command's transfer after a while; return its address and bytes."""
     while True:
         dut.desc_ready_i.value = int(random.random() < 0.5)
         await RisingEdge(dut.clk_i)
@@ -28,7 +28,7 @@ async def take_transfer(dut: Any) -> tuple[int, int]:
 
 
 async def bring(dut: Any, words: list[int], chance: float) -> None:
-    """The words in beats; what is no word of the program, or no beat, is noise."""
+    """Bring the words in beats, with noise outside of the program's words and of the beats."""
     for first in range(0, len(words), BEAT_WORDS):
         part = words[first : first + BEAT_WORDS]
         noise = [random.getrandbits(64) for _ in range(BEAT_WORDS - len(part))]
@@ -47,7 +47,7 @@ async def bring(dut: Any, words: list[int], chance: float) -> None:
 
 
 async def look(dut: Any) -> list[int]:
-    """All of program memory."""
+    """Return all of program memory."""
     words = []
     for address in range(PROGRAM_WORDS):
         dut.look_i.value = address
@@ -58,7 +58,7 @@ async def look(dut: Any) -> list[int]:
 
 @cocotb.test()
 async def random_loads(dut: Any) -> None:
-    """Words go where they belong, others stay, those between become illegal; they count as loaded when the
+    """Words go to their places, others stay, those in between become illegal; the loaded part grows when the
     command retires."""
     await reset(dut)
     memory, loaded = await look(dut), 0
@@ -88,8 +88,8 @@ async def random_loads(dut: Any) -> None:
 
 @cocotb.test()
 async def aborted_loads(dut: Any) -> None:
-    """After an abort the words of the load become illegal, as far as they are loaded, nothing more counts as
-    loaded, and the next load is whole."""
+    """After an abort, words of the load in the loaded part become illegal, the loaded part does not grow, and
+    the next load works."""
     await reset(dut)
     for _ in range(20):
         words = [random.getrandbits(64) for _ in range(PROGRAM_WORDS)]
@@ -116,8 +116,8 @@ async def aborted_loads(dut: Any) -> None:
 
 
 async def take_results(dut: Any, beats: int, chance: float) -> list[int]:
-    """What a write DMA does: it takes the transfer after a while, its data then, and is idle when all of it
-    is in memory."""
+    """Act as a write DMA: take the transfer after a while, then its data, and become idle when all of it is
+    in memory."""
     await ClockCycles(dut.clk_i, random.randrange(60))
     dut.dst_desc_ready_i.value = 1
     await RisingEdge(dut.clk_i)

@@ -1,0 +1,38 @@
+"""The same program of PyTorch leaves the same bits on cmodel and on rtlmodel."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tb.repository import ROOT
+
+pytestmark = pytest.mark.sim
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def test_a_training_step(tmp_path: Path) -> None:
+    """Gradients, parameters and optimizer state of a LeNet and of a language model's layer."""
+    left = []
+    for backend in ("cmodel", "rtlmodel"):
+        file = tmp_path / backend
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.rtlmodel.torch_step", backend, "small", str(file)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "runtime")])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        left.append(torch.load(file))
+    assert len(left[0]) == len(left[1]) > 60
+    for number, (model, rtl) in enumerate(zip(*left, strict=True)):
+        assert (model.dtype, model.shape) == (rtl.dtype, rtl.shape)
+        assert torch.equal(bits(model), bits(rtl)), f"tensor {number}"

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +19,12 @@ from typing import Literal
 import cocotb_tools.runner
 
 from echo_sim.cocotb_commands import Planned, plan
+from echo_sim.compilers import Compiler, find_compiler
 from echo_sim.designs import Design, npu_design
 from echo_sim.places import PACKAGE, SIM_BUILD
 from echo_sim.processes import run_bounded
 from echo_sim.progress import Progress
-from echo_sim.tools import Verilator, compiler_version, find_libpython, find_verilator
+from echo_sim.tools import Verilator, find_libpython, find_verilator
 
 Kind = Literal["fast", "waves", "coverage"]
 KINDS: tuple[Kind, ...] = ("fast", "waves", "coverage")
@@ -66,6 +68,9 @@ COVERAGE_VARIABLE = "ECHO_NPU_COVERAGE"
 """Names a folder. While it is set, the kind "coverage" is built and run in place of "fast", and every
 simulator writes the points that it reached to a file of its own in that folder."""
 
+ZIG_VARIABLES = ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")
+"""Name folders in which the clang of the package ziglang keeps what it compiled, its C++ library among it."""
+
 BUILD_TIMEOUT_S = 1200.0
 
 
@@ -100,7 +105,13 @@ def _inputs(design: Design, kind: Kind) -> list[Path]:
     return sorted({*design.sources, *design.control, *KIND_CONTROL[kind], *cpp, *headers})
 
 
-def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
+def _compilation(compiler: Compiler) -> str:
+    """Return one hash of what an object file depends on besides its source."""
+    facts = [compiler.command, compiler.version, sorted(MAKE_FLAGS.items()), _cpu_model()]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _fingerprint(design: Design, kind: Kind, verilator: Verilator, compilation: str) -> str:
     """Return one hash of everything that the simulator depends on."""
     digest = hashlib.sha256()
     facts = [
@@ -114,13 +125,11 @@ def _fingerprint(design: Design, kind: Kind, verilator: Verilator) -> str:
         kind,
         VERILATOR_ARGS,
         KIND_ARGS[kind],
-        sorted(MAKE_FLAGS.items()),
         str(verilator.program),
         verilator.version,
-        compiler_version(),
+        compilation,
         importlib.metadata.version("cocotb"),
         sys.version,
-        _cpu_model(),
     ]
     digest.update(json.dumps(facts).encode())
     for path in _inputs(design, kind):
@@ -180,37 +189,52 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
     directory = build_directory(target, kind)
     if any(character.isspace() for character in str(directory)):
         raise BuildError(f"GNU make cannot build in a path with a space in it: {directory}")
+    compiler = find_compiler()
     verilator = find_verilator()
     find_libpython()
-    stamp = directory / "fingerprint"
+    compilation = _compilation(compiler)
+    stamp, objects = directory / "fingerprint", directory / "compilation"
     with _host_refusals(directory.name), _exclusive(SIM_BUILD / f".{directory.name}.lock"):
-        fingerprint = _fingerprint(target, kind, verilator)
+        fingerprint = _fingerprint(target, kind, verilator, compilation)
         if (directory / target.top).exists() and stamp.exists() and stamp.read_text() == fingerprint:
             return directory
         directory.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
         for header in directory.glob("*.gch"):
             header.unlink()  # a killed compiler leaves an incomplete one that is newer than its source
+        if not objects.exists() or objects.read_text() != compilation:
+            for old in (*directory.glob("*.o"), *directory.glob("*.a")):
+                old.unlink()  # Verilator leaves sources that did not change, so make would keep their objects
+            objects.write_text(compilation)
         progress = Progress(directory.name, directory, quiet)
-        _compile(target, kind, verilator, directory, progress.tick)
+        _compile(target, kind, verilator, compiler, directory, progress.tick)
         stamp.write_text(fingerprint)
         progress.finish()
     return directory
 
 
 def _compile(
-    design: Design, kind: Kind, verilator: Verilator, directory: Path, tick: Callable[[float], None]
+    design: Design,
+    kind: Kind,
+    verilator: Verilator,
+    compiler: Compiler,
+    directory: Path,
+    tick: Callable[[float], None],
 ) -> None:
     environment = {
+        **{name: os.environ.get(name, str(SIM_BUILD / "zig")) for name in ZIG_VARIABLES},
         "PATH": f"{verilator.program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
         **verilator.environment,
     }
     planned = (_plan_cocotb if design.cocotb else _plan_plain)(design, kind, directory, environment)
     translate, compile_ = planned.commands
-    variables = {**MAKE_FLAGS, **verilator.make_variables}
+    variables = {**MAKE_FLAGS, **verilator.make_variables, **compiler.make_variables}
     if "OBJCACHE" not in os.environ:  # a user's ccache does the same and more
         tool = Path(__file__).with_name("object_cache.py")
-        variables["OBJCACHE"] = f"{sys.executable} {tool} {SIM_BUILD / 'objects'} $(VERILATOR_ROOT)/include"
+        variables["OBJCACHE"] = shlex.join(
+            [sys.executable, str(tool), str(SIM_BUILD / "objects"), _compilation(compiler)]
+        )
+        variables["OBJCACHE"] += " $(VERILATOR_ROOT)/include"
     compile_ += [f"{name}={value}" for name, value in variables.items()]
     log = directory / "build.log"
     for step, command in enumerate((translate, compile_)):

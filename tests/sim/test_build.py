@@ -10,6 +10,7 @@ import pytest
 
 from echo_sim import build as builder
 from echo_sim.build import BuildError, build
+from echo_sim.compilers import Compiler
 from echo_sim.designs import Design
 from echo_sim.tools import Verilator
 
@@ -21,11 +22,13 @@ class Tools:
     """
 
     def __init__(self) -> None:
+        self.commands: list[list[str]] = []
         self.steps = 0
         self.status = 0
         self.seconds = 0.0
 
     def __call__(self, command: list[str], *, cwd: Path, log: Path, **_: object) -> int:
+        self.commands.append(command)
         self.steps += 1
         time.sleep(self.seconds)
         log.write_text("%Error: a.sv:1: no\n")
@@ -39,7 +42,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
     monkeypatch.setattr(builder, "SIM_BUILD", tmp_path / "builds")
     monkeypatch.setattr(builder, "find_verilator", lambda: Verilator(Path("verilator"), (5, 40), {}, {}))
     monkeypatch.setattr(builder, "find_libpython", lambda: "")
-    monkeypatch.setattr(builder, "compiler_version", lambda: "g++")
+    monkeypatch.setattr(builder, "find_compiler", lambda: Compiler(("g++",), "g++ 12"))
     monkeypatch.setattr(builder, "run_bounded", made)
     monkeypatch.delenv(builder.COVERAGE_VARIABLE, raising=False)
     return made
@@ -82,18 +85,43 @@ def test_a_design_that_changes_is_built_again(tools: Tools, design: Design, chan
     assert tools.steps == 4
 
 
-@pytest.mark.parametrize("tool", ["find_verilator", "compiler_version"])
+@pytest.mark.parametrize(
+    ("tool", "other"),
+    [
+        ("find_verilator", Verilator(Path("verilator"), (5, 41), {}, {})),
+        ("find_compiler", Compiler(("g++",), "g++ 99")),
+        ("find_compiler", Compiler(("clang++",), "g++ 12")),
+    ],
+)
 def test_a_tool_that_changes_builds_again(
-    tools: Tools, design: Design, monkeypatch: pytest.MonkeyPatch, tool: str
+    tools: Tools, design: Design, monkeypatch: pytest.MonkeyPatch, tool: str, other: object
 ) -> None:
     build(design, quiet=True)
-    newer: Any = {
-        "find_verilator": Verilator(Path("verilator"), (5, 41), {}, {}),
-        "compiler_version": "g++ 99",
-    }
-    monkeypatch.setattr(builder, tool, lambda: newer[tool])
+    monkeypatch.setattr(builder, tool, lambda: other)
+    build(design, quiet=True)
     build(design, quiet=True)
     assert tools.steps == 4
+
+
+def test_objects_of_another_compiler_are_not_linked(
+    tools: Tools, design: Design, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Verilator leaves a source as it is that would not change, and make an object that is newer."""
+    directory = build(design, quiet=True)
+    (directory / "a.o").touch()
+    (tmp_path / "a.sv").write_text("// more")
+    build(design, quiet=True)
+    assert (directory / "a.o").exists()
+    monkeypatch.setattr(builder, "find_compiler", lambda: Compiler(("clang++",), "clang version 19"))
+    build(design, quiet=True)
+    assert not (directory / "a.o").exists()
+
+
+def test_make_gets_the_compiler(tools: Tools, design: Design) -> None:
+    build(design, quiet=True)
+    assert {"CXX=g++", "LINK=g++"} <= set(tools.commands[1])
+    (cache,) = (word for word in tools.commands[1] if word.startswith("OBJCACHE="))
+    assert "object_cache.py" in cache
 
 
 def test_builders_take_turns(tools: Tools, design: Design) -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 import echo_npu
 from echo_npu.cli.chat import RING_SLOTS
-from echo_npu.language.generator import GenerationStep, Generator
+from echo_npu.language.generator import GenerationStep, TextGenerator
 from echo_npu.language.network import CHUNK, Network
 from echo_npu.language.perplexity import perplexity
 from echo_npu.language.reference import ReferenceModel
@@ -80,7 +80,7 @@ def measure_steps(model: GgufModel, *, quick: bool) -> list[tuple[str, Generatio
         steps: list[GenerationStep] = []
         for count in prompts:
             bar.say(f"prompt of {count} tokens")
-            generator = Generator(device, twin=twin, on_step=steps.append)
+            generator = TextGenerator(device, twin=twin, on_step=steps.append)
             list(generator.generate(text[:count], 1))
             measured(f"prompt of {count} tokens")
         for context in contexts:
@@ -91,7 +91,7 @@ def measure_steps(model: GgufModel, *, quick: bool) -> list[tuple[str, Generatio
             for name, tensor in device.tensors.items():
                 if not name.startswith("layer") and name not in ("keys", "values"):
                     tensor.copy_from(twin.tensors[name].to_numpy())
-            generator = Generator(device, twin=twin, on_step=steps.append, cached=text[: context - 1])
+            generator = TextGenerator(device, twin=twin, on_step=steps.append, cached=text[: context - 1])
             list(generator.generate(text[:context], 1))
             measured(f"token at context {context}")
     return found
@@ -118,7 +118,7 @@ def measure_tokens(model: GgufModel, *, quick: bool) -> tuple[int, int, float]:
             reference.forget()
             logits = reference.read(ids)
             start = time.process_time()
-            tokens = list(Generator(made).generate(ids, length))
+            tokens = list(TextGenerator(made).generate(ids, length))
             spent += time.process_time() - start
             for token in tokens:
                 # Each token is judged after the same text, so that one difference counts once.

@@ -117,9 +117,8 @@ def test_commands_exist(page: Path) -> None:
                     assert word in targets, f"{said}: no target {word}"
         elif len(words) > 1:
             command, rest = groups[words[0]], [word for word in words[1:] if not word.isupper()]
-            while hasattr(command, "commands") and rest[:1] != [
-                "--help"
-            ]:  # a command may be a group of others
+            # A command may be a group of others; a page may say COMMAND for any of them.
+            while hasattr(command, "commands") and rest and rest[0] != "--help":
                 assert rest[0] in command.commands, f"{said}: no command {rest[0]}"
                 command, rest = command.commands[rest[0]], rest[1:]
             options = {"--help", *(option for parameter in command.params for option in parameter.opts)}

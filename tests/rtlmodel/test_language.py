@@ -7,7 +7,7 @@ import pytest
 
 import echo_npu
 from echo_npu.cli.chat import RING_SLOTS
-from echo_npu.language.generator import GenerationStep, Generator
+from echo_npu.language.generator import GenerationStep, TextGenerator
 from echo_npu.language.network import Network
 from echo_npu.language.sampling import Sampling
 from echo_npu.models.extras import MissingExtraError, smollm2_file
@@ -29,7 +29,7 @@ def generate(
         for backend, options in (("rtlmodel", {"stalls": stalls}), ("cmodel", {})):
             device = echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options)
             networks.append(Network(stack.enter_context(device), model, context=context))
-        generator = Generator(
+        generator = TextGenerator(
             networks[0], twin=networks[1], sampling=Sampling(1.0, top_k=3), on_step=steps.append
         )
         tokens = list(generator.generate(text, count))

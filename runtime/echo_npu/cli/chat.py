@@ -14,7 +14,7 @@ from rich.markup import escape
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
 from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
-from echo_npu.language.generator import GenerationStep, Generator
+from echo_npu.language.generator import GenerationStep, TextGenerator
 from echo_npu.language.network import Network
 from echo_npu.language.sampling import Sampling
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
@@ -106,7 +106,7 @@ def chat_command(
             ]
             bar.stop()
             twin = networks[1] if check else None
-            generator = Generator(networks[0], sampling=sampling, seed=seed, twin=twin, on_step=talk.show)
+            generator = TextGenerator(networks[0], sampling=sampling, seed=seed, twin=twin, on_step=talk.show)
             if prompt is None:
                 talk.converse(generator, messages)
             else:
@@ -157,7 +157,7 @@ class _Talk:
         self._most = tokens
         self._screen = Screen(enabled=not quiet)
 
-    def converse(self, generator: Generator, messages: list[Message]) -> None:
+    def converse(self, generator: TextGenerator, messages: list[Message]) -> None:
         """Read prompts from standard input until it ends, and answer each."""
         self._screen.say("an empty line or Ctrl-D ends the conversation")
         while True:
@@ -171,7 +171,7 @@ class _Talk:
             text = self.answer(generator, chat_prompt(self._source, messages))
             messages.append({"role": "assistant", "content": text})
 
-    def answer(self, generator: Generator, tokens: list[int]) -> str:
+    def answer(self, generator: TextGenerator, tokens: list[int]) -> str:
         """Print the answer as it grows, and return it."""
         grown = GrowingText(self._source.tokenizer)
         with self._screen.answer(f"reading {len(tokens)} tokens"):

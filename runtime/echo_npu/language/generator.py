@@ -45,7 +45,7 @@ class ContextFullError(ValueError):
     """A text has more tokens than the cache has positions."""
 
 
-class Generator:
+class TextGenerator:
     """Generates text, and remembers what is in the cache.
 
     Args:

@@ -24,7 +24,7 @@ CHUNK: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
+class _NetworkLayer:
     """The weights of a layer; projections of the same rows are one."""
 
     attention_norm: DeviceTensor
@@ -81,7 +81,7 @@ class Network:
             raise ValueError(f"context is {context}; this model has 2 to {source.context} positions")
         self.context = context
         self.tensors: dict[str, DeviceTensor] = {}
-        self._layers: list[_Layer] = []
+        self._layers: list[_NetworkLayer] = []
         for index in range(self.layers):
             on_layer(index)
             self._layers.append(self._load(source, index))
@@ -93,10 +93,10 @@ class Network:
         self._every_logit = every_logit
         self._allocate()
 
-    def _load(self, source: GgufModel, index: int) -> _Layer:
+    def _load(self, source: GgufModel, index: int) -> _NetworkLayer:
         weights = source.layer(index)
         name = f"layer {index}: ".__add__
-        return _Layer(
+        return _NetworkLayer(
             attention_norm=self._place(name("attention norm"), weights.attn_norm),
             qkv=self._projection(name("q, k, v"), weights.wq, weights.wk, weights.wv),
             output=self._projection(name("output"), weights.wo),
@@ -216,7 +216,7 @@ class Network:
     def _project(self, rows: DeviceTensor, weights: HalfProjection, out: DeviceTensor) -> None:
         weights.apply(rows, self._rounded, out)
 
-    def _attention(self, index: int, layer: _Layer, stream: DeviceTensor, position: int) -> None:
+    def _attention(self, index: int, layer: _NetworkLayer, stream: DeviceTensor, position: int) -> None:
         npu, config, count = self.device, self.config, len(stream)
         end = position + count
         heads, turned = self._qkv[:count], self._turned[:count]
@@ -258,7 +258,7 @@ class Network:
         npu.cast(odds, HALF, out=shares)
         npu.matmul(rows(shares), shared(values), out=rows(grouped(self._mixed[:count])))
 
-    def _feed_forward(self, layer: _Layer, stream: DeviceTensor) -> None:
+    def _feed_forward(self, layer: _NetworkLayer, stream: DeviceTensor) -> None:
         npu, count = self.device, len(stream)
         both, swish = self._gate_up[:count], self._swish[:count]
         self._project(self._normalise(stream, layer.ffn_norm), layer.gate_up, both.reshape(count, -1))

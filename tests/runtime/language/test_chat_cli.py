@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import echo_npu
 from echo_npu.cli import app
-from echo_npu.language.generator import Generator
+from echo_npu.language.generator import TextGenerator
 from echo_npu.language.network import Network
 from echo_npu.models.gguf_model import GgufModel
 from tests.runtime.model_files import write_model
@@ -29,7 +29,7 @@ def expected(model: GgufModel, prompt: str, count: int) -> str:
     with echo_npu.open("cmodel") as device:
         network = Network(device, model, context=64)
         ids = model.tokenizer.encode(prompt).ids
-        tokens = list(Generator(network).generate(ids, count, stops=(0,)))
+        tokens = list(TextGenerator(network).generate(ids, count, stops=(0,)))
     return str(model.tokenizer.decode(tokens, skip_special_tokens=False))
 
 

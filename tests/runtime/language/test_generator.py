@@ -5,7 +5,7 @@ import pytest
 
 from echo_npu.language import generator as generator_module
 from echo_npu.language.check import MemoryDiffersError
-from echo_npu.language.generator import ContextFullError, GenerationStep, Generator
+from echo_npu.language.generator import ContextFullError, GenerationStep, TextGenerator
 from echo_npu.language.sampling import Sampling
 from tests.refusals import refuses
 from tests.runtime.language.conftest import MakeNetwork
@@ -16,10 +16,10 @@ TEXT = [5, 200, 31, 7, 7, 96]
 
 def test_each_token_follows_from_all_before(make_network: MakeNetwork) -> None:
     steps: list[GenerationStep] = []
-    tokens = list(Generator(make_network(), on_step=steps.append).generate(TEXT, 5))
+    tokens = list(TextGenerator(make_network(), on_step=steps.append).generate(TEXT, 5))
     assert len(tokens) == 5
     for count in range(5):
-        (alone,) = Generator(make_network()).generate([*TEXT, *tokens[:count]], 1)
+        (alone,) = TextGenerator(make_network()).generate([*TEXT, *tokens[:count]], 1)
         assert alone == tokens[count]
     assert [(step.position, step.count) for step in steps] == [(0, 6), (6, 1), (7, 1), (8, 1), (9, 1)]
     assert [step.token for step in steps] == tokens
@@ -28,20 +28,20 @@ def test_each_token_follows_from_all_before(make_network: MakeNetwork) -> None:
 
 def test_what_is_cached_is_not_read_again(make_network: MakeNetwork) -> None:
     steps: list[GenerationStep] = []
-    generator = Generator(make_network(), on_step=steps.append)
+    generator = TextGenerator(make_network(), on_step=steps.append)
     first = list(generator.generate(TEXT, 3))
     steps.clear()
     longer = [*TEXT, *first, 40, 41]
     again = list(generator.generate(longer, 2))
     # The last token of the first answer was yielded but never read.
     assert (steps[0].position, steps[0].count) == (len(TEXT) + 2, 3)
-    assert again == list(Generator(make_network()).generate(longer, 2))
+    assert again == list(TextGenerator(make_network()).generate(longer, 2))
     steps.clear()
     other = [*TEXT[:3], 99, 98]
-    assert list(generator.generate(other, 2)) == list(Generator(make_network()).generate(other, 2))
+    assert list(generator.generate(other, 2)) == list(TextGenerator(make_network()).generate(other, 2))
     assert (steps[0].position, steps[0].count) == (3, 2)
     steps.clear()
-    assert list(generator.generate(other, 2)) == list(Generator(make_network()).generate(other, 2))
+    assert list(generator.generate(other, 2)) == list(TextGenerator(make_network()).generate(other, 2))
     assert (steps[0].position, steps[0].count) == (4, 1)
 
 
@@ -49,43 +49,45 @@ def test_a_text_longer_than_a_step_is_read_in_parts(
     make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = list(np.random.default_rng(3).integers(0, 259, 20))
-    expected = list(Generator(make_network()).generate(text, 2))
+    expected = list(TextGenerator(make_network()).generate(text, 2))
     monkeypatch.setattr(generator_module, "CHUNK", 8)
     steps: list[GenerationStep] = []
-    assert list(Generator(make_network(), on_step=steps.append).generate(text, 2)) == expected
+    assert list(TextGenerator(make_network(), on_step=steps.append).generate(text, 2)) == expected
     assert [step.count for step in steps] == [8, 8, 4, 1]
 
 
 def test_a_stop_ends_the_answer(make_network: MakeNetwork) -> None:
-    tokens = list(Generator(make_network()).generate(TEXT, 6))
+    tokens = list(TextGenerator(make_network()).generate(TEXT, 6))
     stop = tokens[3]
     before = tokens[: tokens.index(stop)]
-    assert list(Generator(make_network()).generate(TEXT, 6, stops=(stop,))) == before
+    assert list(TextGenerator(make_network()).generate(TEXT, 6, stops=(stop,))) == before
 
 
 def test_the_answer_ends_with_the_context(make_network: MakeNetwork) -> None:
     network = make_network(context=8)
-    assert len(list(Generator(network).generate(TEXT, 50))) == 3
-    assert len(list(Generator(make_network(context=6)).generate(TEXT, 50))) == 1
+    assert len(list(TextGenerator(network).generate(TEXT, 50))) == 3
+    assert len(list(TextGenerator(make_network(context=6)).generate(TEXT, 50))) == 1
 
 
 def test_draws_are_what_the_next_step_reads(make_network: MakeNetwork) -> None:
     sampling = Sampling(1.5, top_k=40)
-    tokens = list(Generator(make_network(), sampling=sampling, seed=9).generate(TEXT, 4))
-    assert tokens == list(Generator(make_network(), sampling=sampling, seed=9).generate(TEXT, 4))
-    others = [list(Generator(make_network(), sampling=sampling, seed=s).generate(TEXT, 4)) for s in (1, 2)]
+    tokens = list(TextGenerator(make_network(), sampling=sampling, seed=9).generate(TEXT, 4))
+    assert tokens == list(TextGenerator(make_network(), sampling=sampling, seed=9).generate(TEXT, 4))
+    others = [
+        list(TextGenerator(make_network(), sampling=sampling, seed=s).generate(TEXT, 4)) for s in (1, 2)
+    ]
     assert others != [tokens, tokens]
     network = make_network()
-    Generator(network).generate([*TEXT, *tokens], 1)
+    TextGenerator(network).generate([*TEXT, *tokens], 1)
     steps: list[GenerationStep] = []
-    generator = Generator(network, on_step=steps.append)
+    generator = TextGenerator(network, on_step=steps.append)
     assert next(iter(generator.generate([*TEXT, *tokens[:3]], 1))) == steps[0].token
 
 
 def test_a_twin_is_compared_after_each_step(make_network: MakeNetwork) -> None:
     network, twin = make_network(), make_network()
     steps: list[GenerationStep] = []
-    generator = Generator(network, twin=twin, on_step=steps.append)
+    generator = TextGenerator(network, twin=twin, on_step=steps.append)
     answer = generator.generate(TEXT, 4)
     next(answer)
     size = sum(tensor.nbytes for tensor in network.tensors.values())
@@ -96,18 +98,18 @@ def test_a_twin_is_compared_after_each_step(make_network: MakeNetwork) -> None:
         at = tensor.ptr + tensor.nbytes - 1
         byte = int(twin.device.backend.read_mem(at, 1)[0])
         twin.device.memset(at, byte ^ 1, 1)
-        again = Generator(network, twin=twin)
+        again = TextGenerator(network, twin=twin)
         refuses(MemoryDiffersError, [name, f"0x{at:08x}"], next, again.generate([3], 1))
         twin.device.memset(at, byte, 1)
 
 
 def test_draws_reach_the_twin(make_network: MakeNetwork) -> None:
-    generator = Generator(make_network(), twin=make_network(), sampling=Sampling(2.0))
+    generator = TextGenerator(make_network(), twin=make_network(), sampling=Sampling(2.0))
     assert len(list(generator.generate(TEXT, 4))) == 4
 
 
 def test_what_is_refused(make_network: MakeNetwork) -> None:
-    generator = Generator(make_network())
+    generator = TextGenerator(make_network())
 
     def generate(*arguments: object) -> None:
         list(generator.generate(*arguments))  # type: ignore[arg-type]

@@ -19,6 +19,9 @@ MODEL  ?=
 CHECK  ?=
 PROMPT ?=
 IMAGES ?= 50
+BACKEND ?= rtlmodel
+SHAPE  ?= tiny
+STEPS  ?= 5
 TRACE  ?=
 WAVE   ?=
 N      ?= 50
@@ -38,7 +41,7 @@ SINCE  ?=
 SEARCH ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE
+export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -73,6 +76,14 @@ chat: $(VENV)/.models ## SmolLM2 answers on the RTL, token by token; PROMPT="...
 lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, classifies IMAGES=50 held-out ones; SEED=0
 	@$(VENV)/bin/echo-npu lenet --images "$$IMAGES" --config "$$CONFIG" \
 	    $(if $(SEED),--seed "$$SEED") $(if $(TRACE),--trace "$$TRACE")
+
+.PHONY: torch-lenet qwen2 lora
+torch-lenet: $(VENV)/.models $(VENV)/.torch ## PyTorch on the RTL: STEPS=5 of training a LeNet on handwritten digits; BACKEND=cmodel
+	@$(PY) examples/torch/lenet.py --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS"
+qwen2: $(VENV)/.torch-models ## Qwen2 of transformers on the RTL: forward, backward, generate; SHAPE=0.5b: a layer of Qwen2-0.5B, forward
+	@$(PY) examples/torch/qwen2.py --backend "$$BACKEND" --config "$$CONFIG" --shape "$$SHAPE"
+lora: $(VENV)/.torch-models ## a LoRA of peft on the RTL: STEPS=5 of training it in a tiny Qwen2; BACKEND=cmodel
+	@$(PY) examples/torch/lora.py --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS"
 
 .PHONY: waves
 waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else the newest

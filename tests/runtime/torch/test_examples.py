@@ -1,0 +1,49 @@
+"""The examples of examples/torch on the functional model."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tb.repository import ROOT
+
+
+def run(name: str, *arguments: str) -> dict[str, Any]:
+    program = ROOT / "examples" / "torch" / name
+    words = [sys.executable, str(program), "--backend", "cmodel", "--json", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.mark.slow
+def test_lenet_learns_digits() -> None:
+    pytest.importorskip("sklearn")
+    result = run("lenet.py")
+    tenth = len(result["losses"]) // 10
+    assert sum(result["losses"][-tenth:]) < sum(result["losses"][:tenth]) / 4
+    assert result["right"] >= 0.95 * result["tested"]
+    assert not result["operators on the CPU"]
+
+
+@pytest.mark.parametrize("shape", ["tiny", "0.5b"])
+def test_qwen2(shape: str) -> None:
+    pytest.importorskip("transformers")
+    result = run("qwen2.py", "--shape", shape)
+    assert result["logits error"] < max(2 * result["logits error of the CPU"], 1e-6)
+    assert not result["operators on the CPU"]
+    if shape == "tiny":
+        assert result["gradient error"] < 1e-5
+        assert result["tokens"] == result["tokens of the CPU"]
+        assert len(result["tokens"]) == 4
+
+
+def test_an_adapter_is_trained() -> None:
+    pytest.importorskip("peft")
+    result = run("lora.py")
+    assert len(result["losses"]) == 20
+    assert result["losses"][-1] < result["losses"][0] - 0.3
+    assert not result["operators on the CPU"]

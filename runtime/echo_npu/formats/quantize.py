@@ -74,14 +74,19 @@ def dequantize(blocks: Bytes, name: str) -> F32:
 
 def _scales(blocks: F32, f: BlockFormat) -> tuple[F32, F32]:
     """Return the scale and the minimum of each block, float32 [blocks, 1], before they are rounded."""
-    least = blocks.min(axis=1, keepdims=True)
+    least: F32 = blocks.min(axis=1, keepdims=True)
+    step: F32
     if f.minimum:
-        return (blocks.max(axis=1, keepdims=True) - least) / np.float32(15), least
+        step = (blocks.max(axis=1, keepdims=True) - least) / np.float32(15)
+        return step, least
     at = np.abs(blocks).argmax(axis=1, keepdims=True)
-    extreme = np.take_along_axis(blocks, at, axis=1)
-    if f.bits == 4:  # the extreme value becomes -8, which is one step farther from 0 than 7
-        return extreme / np.float32(-8), least
-    return np.abs(extreme) / np.float32(127), least
+    extreme: F32 = np.take_along_axis(blocks, at, axis=1)
+    # In four bits the extreme value becomes -8, which is one step farther from 0 than 7.
+    if f.bits == 4:
+        step = extreme / np.float32(-8)
+    else:
+        step = (np.abs(extreme) / np.float32(127)).astype(np.float32)
+    return step, least
 
 
 def _stored(blocks: F32, inverse: F32, least: F32, f: BlockFormat) -> Bytes:
@@ -91,7 +96,9 @@ def _stored(blocks: F32, inverse: F32, least: F32, f: BlockFormat) -> Bytes:
         # Half away from zero, as C's roundf.
         floor = np.floor(np.abs(scaled))
         rounded = np.sign(scaled) * (floor + np.floor(2 * (np.abs(scaled) - floor)))
-        return rounded.astype(np.int8).view(np.uint8)
+        stored: Bytes = rounded.astype(np.int8).view(np.uint8)
+        return stored
     scaled = (blocks - least) * inverse + _HALF if f.minimum else blocks * inverse + (_HALF + f.offset)
     quants = np.minimum(np.trunc(scaled).astype(np.uint8), np.uint8(15))
-    return quants[:, : BLOCK // 2] | quants[:, BLOCK // 2 :] << np.uint8(4)
+    halves: Bytes = quants[:, : BLOCK // 2] | quants[:, BLOCK // 2 :] << np.uint8(4)
+    return halves

@@ -82,10 +82,8 @@ def _scales(blocks: F32, f: BlockFormat) -> tuple[F32, F32]:
     at = np.abs(blocks).argmax(axis=1, keepdims=True)
     extreme: F32 = np.take_along_axis(blocks, at, axis=1)
     # In four bits the extreme value becomes -8, which is one step farther from 0 than 7.
-    if f.bits == 4:
-        step = extreme / np.float32(-8)
-    else:
-        step = (np.abs(extreme) / np.float32(127)).astype(np.float32)
+    size: F32 = np.abs(extreme)
+    step = extreme / np.float32(-8) if f.bits == 4 else size / np.float32(127)
     return step, least
 
 

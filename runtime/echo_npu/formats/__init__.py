@@ -1,0 +1,29 @@
+"""Weights in blocks of 32 values, as ggml stores them, and packed into the tiles that the device multiplies.
+
+    packed = formats.pack(weights, "q4_1")      float32, the blocks of a file, or a tensor of a GGUF reader
+    blocks = formats.unpack(packed)             the bytes of the file again
+
+Packing moves bytes and changes none: the tiles are as large as the file's blocks, up to padding to whole
+tiles.
+"""
+
+from echo_npu.formats.block_format import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH, BlockFormat, named_format
+from echo_npu.formats.packed import BlockParts, PackedMatrix, block_parts, pack, tile_parts, unpack
+from echo_npu.formats.quantize import dequantize, quantize
+
+__all__ = [
+    "BLOCK",
+    "FORMATS",
+    "TILE_COLUMNS",
+    "TILE_DEPTH",
+    "BlockFormat",
+    "BlockParts",
+    "PackedMatrix",
+    "block_parts",
+    "dequantize",
+    "named_format",
+    "pack",
+    "quantize",
+    "tile_parts",
+    "unpack",
+]

@@ -1,5 +1,6 @@
 """Each design has its own folder, by configuration, kind of build and tree of sources."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from echo_sim import designs
 from echo_sim.build import KINDS, build_directory
 from echo_sim.designs import bare_design, npu_design, public_design
-from echo_sim.places import OWN_RTL
+from echo_sim.places import CHECKERS, OWN_RTL
 
 
 def test_each_configuration_kind_and_tree_is_built_in_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -26,3 +27,19 @@ def test_the_other_tops_of_another_tree_too(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(designs, "tree_tag", lambda _: "-other")
     other = {bare_design("small", Path("main.cpp")).name, public_design("small").name}
     assert other == {"small-other-bare", "small-other-public"}
+
+
+def test_the_lockstep_checker_names_every_port() -> None:
+    """All inputs are connected and all outputs compared; Verilator does not check this there."""
+    ports = re.findall(
+        r"^ +(input|output) +logic +(?:\[.*?\] +)?(\w+)",
+        (OWN_RTL / "npu_top.sv").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    checker = (CHECKERS / "lockstep_checker.sv").read_text(encoding="utf-8")
+    inputs = {name for direction, name in ports if direction == "input"} - {"clk", "rst_n", "test_enable"}
+    outputs = {name for direction, name in ports if direction == "output"}
+    assert len(inputs) > 40
+    assert len(outputs) > 40
+    assert sorted(re.findall(r"^ +`SAME\((\w+)\)", checker, re.MULTILINE)) == sorted(inputs)
+    assert sorted(re.findall(r"^ +`AGREE\((\w+)", checker, re.MULTILINE)) == sorted(outputs)

@@ -237,7 +237,7 @@ module npu_top
   logic wr_idle [NumWrites];
   dma_desc_t wr_desc [NumWrites];
   logic [DataWidth-1:0] wr_data [NumWrites];
-  logic abort, memory_idle, fetch_error;
+  logic abort_all, memory_idle, fetch_error;
   logic [ErrorOwners-1:0] memory_error, memory_error_write;
   logic [31:0] memory_error_addr [ErrorOwners];
   logic matrix_ready, rd_next [NumReads];
@@ -265,7 +265,7 @@ module npu_top
   logic matrix_awake, matrix_clk;
   clock_gate u_matrix_gate (
       .clk_i        (clk),
-      .enable_i     (start[EngineMatrix] || matrix_awake || abort || !rst_n),
+      .enable_i     (start[EngineMatrix] || matrix_awake || abort_all || !rst_n),
       .test_enable_i(clocks_open),
       .clk_o        (matrix_clk)
   );
@@ -284,7 +284,7 @@ module npu_top
   logic vector_clk;
   clock_gate u_vector_gate (
       .clk_i        (clk),
-      .enable_i     (start[EngineVector] || vector_busy || !program_ready || abort || !rst_n),
+      .enable_i     (start[EngineVector] || vector_busy || !program_ready || abort_all || !rst_n),
       .test_enable_i(clocks_open),
       .clk_o        (vector_clk)
   );
@@ -326,7 +326,7 @@ module npu_top
       .irq_command_o       (irq_command),
       .retire_o            (retire),
       .vector_retire_o     (vector_retire),
-      .abort_o             (abort),
+      .abort_o             (abort_all),
       .memory_idle_i       (memory_idle),
       .memory_error_i      (memory_error),
       .memory_error_write_i(memory_error_write),
@@ -367,7 +367,7 @@ module npu_top
       .rst_ni        (rst_n),
       .test_enable_i (clocks_open),
       .awake_o       (matrix_awake),
-      .abort_i       (abort),
+      .abort_i       (abort_all),
       .ready_o       (matrix_ready),
       .start_i       (start[EngineMatrix]),
       .command_i     (matrix_command),
@@ -438,7 +438,7 @@ module npu_top
       .clk_i           (vector_clk),
       .rst_ni          (rst_n),
       .test_enable_i   (clocks_open),
-      .abort_i         (abort),
+      .abort_i         (abort_all),
       .start_i         (start[EngineVector]),
       .retire_i        (vector_retire),
       .command_i       (vector_command),
@@ -595,7 +595,7 @@ module npu_top
       .rst_ni            (rst_n),
       .test_enable_i     (clocks_open),
       .prot_i            (axi_prot),
-      .abort_i           (abort),
+      .abort_i           (abort_all),
       .idle_o            (memory_idle),
       .write_idle_o      (wr_idle),
       .rd_next_i         (rd_next),

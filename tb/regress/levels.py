@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from echo_sim.config import config_names
+from echo_sim.config import LOCKSTEP, config_names
 from tb.formal import PROOFS
 from tb.functional import FOLDER_VARIABLE as FUNCTIONAL
 from tb.functional_runs import STATES_ROUNDS
@@ -95,6 +95,19 @@ def uvm(seed: int, programs: int, config: str, sequence: str, shard: int, keeps:
         yield _command("uvm", name, *words, seed=seed + first, cost=0.4 * count, keeps=keeps)
 
 
+def lockstep(seed: int, programs: int, faults: int, packets: int) -> Iterator[Task]:
+    """Yield every suite, random programs, faults and packets on every configuration, each device beside one
+    without clock gates."""
+    counts = {"uvm": programs, "faults": faults, "fuzz": packets}
+    for config in (f"{LOCKSTEP}{name}" for name in config_names()):
+        parts: dict[str, tuple[str, ...]]
+        parts = {name: ("rtl", "--test", name, "--jobs", "1") for name in suites()}
+        parts |= {name: (name, "--count", str(count)) for name, count in counts.items()}
+        for name, words in parts.items():
+            arguments = (*words, "--config", config)
+            yield _command("lockstep", f"{name} {config}", *arguments, seed=seed, cost=40)
+
+
 def native(campaign: str, seed: int, total: int, shards: int, per_second: float) -> Iterator[Task]:
     """Yield faults or packets, `total` of them in `shards` tasks."""
     for number in range(1, shards + 1):
@@ -143,6 +156,7 @@ def _full(seed: int) -> list[Task]:
         _command("coverage", "all", "coverage", "--jobs", "1", seed=seed, cost=1500),
         *mutation(seed, 300, 2),
         *rtl(seed, FUNCTIONAL),
+        *lockstep(seed, 20, 5_000, 50_000),
         *tests(*test_folders()),
         *formal(),
         *uvm(seed, 400, "small", "mixed", 100, FUNCTIONAL),

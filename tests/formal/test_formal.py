@@ -99,6 +99,15 @@ doorbell of another register: register_block, rtl/host/register_block.sv, Doorbe
 event lost beside another: register_block, rtl/host/register_block.sv, EventKept, 6
 - = irq_done_i && !return_to_reset;
 + = irq_done_i && !irq_error_i && !return_to_reset;
+asleep in reset: gated_register_block, rtl/host/register_block.sv, SameOutputs, 4
+- .enable_i(awake),
++ .enable_i(left_q != '0),
+asleep while data is to come: gated_memory_controller, rtl/memory/memory_controller.sv, SameOutputs, 9
+- = ar_request != '0 || aw_request != '0 || !order_empty
++ = ar_request != '0 || aw_request != '0
+address asked for asleep: gated_memory_controller, rtl/memory/memory_controller.sv, SameOutputs, 6
+- = ar_request != '0 || aw_request != '0 || !order_empty
++ = ar_request != '0 || !order_empty
 """
 """Name: proof, source, property, steps; then the line and what it becomes."""
 

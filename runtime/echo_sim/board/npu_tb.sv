@@ -392,7 +392,7 @@ module npu_tb #(
       .clear_i         (dut.u_registers.hwif_out.CONTROL.clear_counters.value || dut.soft_reset || dut.reset_done),
       .state_i         (dut.state),
       .retired_i       (dut.retired),
-      .abort_i         (dut.abort),
+      .abort_i         (dut.abort_all),
       .start_i         (dut.start),
       .done_i          (dut.done),
       .matrix_i        (dut.matrix_command),

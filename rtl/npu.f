@@ -29,6 +29,7 @@ cells/masked_memory.sv
 matrix/panel_memory.sv
 matrix/tile_buffer.sv
 matrix/block_iterator.sv
+matrix/block_converter.sv
 matrix/panel_loader.sv
 matrix/weight_feeder.sv
 matrix/activation_feeder.sv
@@ -37,6 +38,7 @@ matrix/systolic_array.sv
 matrix/epilogue_loader.sv
 matrix/result_epilogue.sv
 matrix/result_drain.sv
+matrix/block_scaler.sv
 matrix/matrix_engine.sv
 vector/stream_walker.sv
 vector/element_packer.sv

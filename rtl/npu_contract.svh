@@ -85,6 +85,7 @@
   localparam int unsigned FlagColScale = 11;  // column n is multiplied by the first column vector's element n
   localparam int unsigned FlagBias = 12;  // the last column vector's element n is added to column n
   localparam int unsigned FlagRelu = 13;  // what is below zero becomes zero
+  localparam int unsigned FlagBlocks = 16;  // 2 bits: format of `src2` in packed blocks
   localparam int unsigned FlagIrq = 30;  // raise the command interrupt on retirement
   // an extension packet follows in the next slot, or with the next doorbell; three for VECTOR
   localparam int unsigned FlagExt = 31;
@@ -93,7 +94,7 @@
   function automatic logic [31:0] legal_flags(input logic [31:0] opcode);
     unique case (opcode_e'(opcode))
       OpNop: legal_flags = 32'h4000_0000;
-      OpMatmul: legal_flags = 32'hC000_3F37;
+      OpMatmul: legal_flags = 32'hC003_3F37;
       OpAddTensor: legal_flags = 32'h4000_0000;
       OpMemcpy: legal_flags = 32'hC000_0000;
       OpVector: legal_flags = 32'hC000_0000;
@@ -162,6 +163,24 @@
     OutOwn = 2'h1,
     OutInt32 = 2'h2
   } result_type_e;
+
+  // ---- formats of a right operand in packed blocks
+  typedef enum logic [1:0] {
+    BlocksNone = 2'h0,
+    BlocksQ80 = 2'h1,
+    BlocksQ40 = 2'h2,
+    BlocksQ41 = 2'h3
+  } blocks_e;
+
+  // Bytes of a packed tile.
+  function automatic logic [10:0] tile_bytes(input blocks_e format);
+    unique case (format)
+      BlocksQ80: tile_bytes = 11'd1088;
+      BlocksQ40: tile_bytes = 11'd576;
+      BlocksQ41: tile_bytes = 11'd640;
+      default: tile_bytes = '0;
+    endcase
+  endfunction
 
   // ---- limits
   // each dimension of MATMUL; rows and repeats of the other commands

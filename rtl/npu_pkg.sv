@@ -42,7 +42,8 @@ package npu_pkg;
     dim_t        n;
     logic        trans_a;
     logic        trans_b;
-    matrix_type_e kind;           // of both operands
+    matrix_type_e kind;           // of both operands, or of src1 alone
+    blocks_e     blocks;          // format of src2 in packed blocks
     result_type_e result;
     logic        use_alpha;
     logic        row_scale;
@@ -53,6 +54,20 @@ package npu_pkg;
     logic [31:0] row_scales;      // address: M float32
     logic [31:0] columns;         // address: N float32 of scales if used, then N of bias if used
   } matrix_command_t;
+
+  // ---- weights in blocks -------------------------------------------------------
+  // A packed tile has a row of blocks for each of TileColumns columns.
+  localparam int unsigned BlockValues = 32;
+  localparam int unsigned TileColumns = 16;
+  localparam int unsigned TileDepth   = 64;
+
+  // A block of the left operand in block floating point.
+  typedef struct packed {
+    logic [20:0] sum;      // of its integers, signed
+    logic [8:0]  power;    // of the unit of its integers, signed
+    logic        zero;     // all values are zero
+    logic        special;  // with an infinity or a NaN
+  } block_info_t;
 
   // The range of bytes of each operand of a command: the sources first, the
   // destination last.

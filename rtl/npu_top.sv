@@ -141,6 +141,8 @@ module npu_top
   localparam int unsigned ScratchABytes   = BlockM * BlockKTiles * ArrayRows * 4;
   localparam int unsigned ScratchBBytes   = BlockKTiles * ArrayRows * BlockNTiles * ArrayCols * 4;
   localparam int unsigned ScratchAccBytes = AccEntries * ArrayCols * 4;
+  // Tiles of weights in blocks are made for an array of 16 by 16, and two planes of the left operand for a panel.
+  localparam bit          Blocks          = ArrayRows == 16 && DataWidth >= 128 && BlockKTiles >= 2;
   localparam int unsigned HostOutstanding = 16;  // bursts of the host under way, each direction
 
   // Opens every clock gate.
@@ -172,7 +174,8 @@ module npu_top
       .ScratchAccBytes(ScratchAccBytes),
       .VectorLength   (VectorLength),
       .RowElements    (RowElements),
-      .ProgramWords   (ProgramWords)
+      .ProgramWords   (ProgramWords),
+      .Blocks         (Blocks)
   ) u_registers (
       .clk_i              (clk),
       .rst_ni             (rst_n),
@@ -292,7 +295,8 @@ module npu_top
   command_processor #(
       .DataWidth   (DataWidth),
       .QueueDepth  (QueueDepth),
-      .ProgramWords(ProgramWords)
+      .ProgramWords(ProgramWords),
+      .Blocks      (Blocks)
   ) u_commands (
       .clk_i               (command_clk),
       .rst_ni              (rst_n),
@@ -361,7 +365,8 @@ module npu_top
       .BlockM     (BlockM),
       .BlockKTiles(BlockKTiles),
       .BlockNTiles(BlockNTiles),
-      .AccEntries (AccEntries)
+      .AccEntries (AccEntries),
+      .Blocks     (Blocks)
   ) u_matrix (
       .clk_i         (matrix_clk),
       .rst_ni        (rst_n),

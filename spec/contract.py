@@ -18,7 +18,16 @@ TYPE_BYTES: Final = {"u32": 4, "u64": 8, "i64": 8, "f32": 4}
 SCALARS: Final = ("int", "str", "bool")
 SIZES: Final = ("m", "k", "n", "count")
 """What `shape` of an opcode may name in braces."""
-CODE_BITS: Final = {"opcodes": 32, "data_types": 2, "out_types": 2, "states": 2, "errors": 8}
+CODE_BITS: Final = {
+    "opcodes": 32,
+    "data_types": 2,
+    "out_types": 2,
+    "block_formats": 2,
+    "states": 2,
+    "errors": 8,
+}
+VALUES: Final = ("data_types", "out_types", "block_formats")
+"""The tables that a flag of several bits may name."""
 ENGINES: Final = ("none", "matrix", "vector")
 STAGES: Final = ("check", "submit", "engine")
 FORMS: Final = ("alu", "aset", "fold", "loop", "step", "end")
@@ -81,6 +90,16 @@ class ElementTypeEntry:
     name: str
     code: int
     storage: str
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockFormatEntry:
+    """A format of a right operand in packed blocks; code 0 stands for an operand that is not."""
+
+    name: str
+    code: int
+    tile_bytes: int
     meaning: str
 
 
@@ -227,6 +246,7 @@ class Contract:
     flags: tuple[FlagEntry, ...]
     data_types: tuple[ElementTypeEntry, ...]
     out_types: tuple[ElementTypeEntry, ...]
+    block_formats: tuple[BlockFormatEntry, ...]
     states: tuple[StateEntry, ...]
     errors: tuple[ErrorEntry, ...]
     limits: tuple[LimitEntry, ...]
@@ -250,9 +270,10 @@ class Contract:
         """The word called `name`."""
         return next(each for each in self.words if each.name == name)
 
-    def codes(self, table: str) -> tuple[ElementTypeEntry, ...]:
-        """The types that a flag's `values` names."""
-        return self.data_types if table == "data_types" else self.out_types
+    def codes(self, table: str) -> tuple[ElementTypeEntry, ...] | tuple[BlockFormatEntry, ...]:
+        """The types or formats that a flag's `values` names."""
+        tables = {"data_types": self.data_types, "out_types": self.out_types}
+        return tables.get(table, self.block_formats)
 
     def flag(self, name: str) -> FlagEntry:
         """The flag called `name`."""
@@ -289,8 +310,20 @@ def parse(text: str) -> Contract:
     except tomllib.TOMLDecodeError as error:
         raise ContractError(str(error)) from error
     top = {
-        *("regions", "opcodes", "flags", "data_types", "out_types", "states", "errors", "limits", "packets"),
-        *("words", "vector", "operands", "instructions", "model", "knobs", "statistics", "trace", "player"),
+        *("regions", "opcodes", "flags", "data_types", "out_types", "block_formats", "states", "errors"),
+        *(
+            "limits",
+            "packets",
+            "words",
+            "vector",
+            "operands",
+            "instructions",
+            "model",
+            "knobs",
+            "statistics",
+            "trace",
+            "player",
+        ),
     }
     _keys("contract", read, top, top)
     for table, keys in (
@@ -306,6 +339,7 @@ def parse(text: str) -> Contract:
         flags=_entries("flags", read["flags"], FlagEntry),
         data_types=_entries("data_types", read["data_types"], ElementTypeEntry),
         out_types=_entries("out_types", read["out_types"], ElementTypeEntry),
+        block_formats=_entries("block_formats", read["block_formats"], BlockFormatEntry),
         states=_entries("states", read["states"], StateEntry),
         errors=_entries("errors", read["errors"], ErrorEntry),
         limits=_entries("limits", read["limits"], LimitEntry),
@@ -382,7 +416,7 @@ def _word(name: str, table: Mapping[str, Any]) -> Word:
 
 
 def _check(contract: Contract) -> None:
-    for table in ("opcodes", "data_types", "out_types", "states", "errors"):
+    for table in CODE_BITS:
         _check_codes(table, getattr(contract, table), CODE_BITS[table])
     _check_regions(contract)
     _check_flags(contract)
@@ -449,7 +483,7 @@ def _check_flags(contract: Contract) -> None:
                 f"flags.{flag.name}: a flag of several bits, and no other one, names its values"
             )
         if flag.values:
-            _one_of(f"flags.{flag.name}", "values", flag.values, ("data_types", "out_types"))
+            _one_of(f"flags.{flag.name}", "values", flag.values, VALUES)
     names = [flag.name for flag in contract.flags]
     for opcode in contract.opcodes:
         where = f"opcodes.{opcode.name}"

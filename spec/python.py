@@ -58,7 +58,7 @@ def npu_text(contract: Contract, notice: str) -> str:
         "from types import MappingProxyType",
         "from typing import Final",
         "",
-        "from echo_npu.spec.entries import Field, OpcodeFacts, OperandType, ResultType",
+        "from echo_npu.spec.entries import BlockCode, Field, OpcodeFacts, OperandType, ResultType",
     ]
     out += _class(
         "Opcode",
@@ -85,6 +85,15 @@ def npu_text(contract: Contract, notice: str) -> str:
             "    def _storage_names(cls) -> tuple[str, ...]:",
             f"        return {stored}",
         ]
+    formats = (_member(e.name, str(e.code), f"{e.tile_bytes} bytes a tile.") for e in contract.block_formats)
+    out += _class("Blocks", "BlockCode", _BLOCKS, formats)
+    out += [
+        "",
+        "    @property",
+        "    def tile_bytes(self) -> int:",
+        '        """Bytes of a packed tile; 0 for NONE."""',
+        f"        return {tuple(each.tile_bytes for each in contract.block_formats)}[self]",
+    ]
 
     out += ["", "", "OPCODES: Final[Mapping[int, OpcodeFacts]] = MappingProxyType({"]
     for opcode in contract.opcodes:
@@ -117,6 +126,7 @@ def npu_text(contract: Contract, notice: str) -> str:
 _FLAGS: Final = "Modifiers of a command; the device refuses a flag that its opcode does not know."
 _DATA_TYPE: Final = "Type of both operands of a MATMUL; the number is that of its DTYPE flags."
 _OUT_TYPE: Final = "Type of the result of a MATMUL; the number is that of its OUT flags."
+_BLOCKS: Final = "Format of src2 of a MATMUL in packed blocks; the number is that of its BLOCKS flags."
 _STAGES: Final = 'Where each error is found: the "check" of a packet, its "submit", or its "engine".'
 
 

@@ -116,6 +116,22 @@ def npu_text(contract: Contract, notice: str) -> str:
     out += ["", "  // ---- data types of a matrix product"]
     out += _enum("matrix_type_e", 2, "Type", ((each.name, each.code) for each in contract.data_types))[1:]
     out += _enum("result_type_e", 2, "Out", ((each.name, each.code) for each in contract.out_types))
+    formats = [(each.name, each.code) for each in contract.block_formats]
+    out += [
+        "",
+        "  // ---- formats of a right operand in packed blocks",
+        *_enum("blocks_e", 2, "Blocks", formats)[1:],
+    ]
+    out += [
+        "",
+        "  // Bytes of a packed tile.",
+        "  function automatic logic [10:0] tile_bytes(input blocks_e format);",
+        "    unique case (format)",
+    ]
+    for each in contract.block_formats:
+        if each.code:
+            out.append(f"      Blocks{camel(each.name)}: tile_bytes = 11'd{each.tile_bytes};")
+    out += ["      default: tile_bytes = '0;", "    endcase", "  endfunction"]
     out += ["", "  // ---- limits"]
     for each in contract.limits:
         line = f"  localparam logic [63:0] {camel(each.name)} = {_hex(each.value, 64)};"

@@ -21,7 +21,8 @@ module command_processor
 #(
     parameter int unsigned DataWidth    = 256,  // bits of a memory beat: 64, 128, 256 or 512
     parameter int unsigned QueueDepth   = 16,   // packets in the window queue, a power of two from 16 to 128
-    parameter int unsigned ProgramWords = 4096  // words of program memory, a power of two from 1024 to 65536
+    parameter int unsigned ProgramWords = 4096, // words of program memory, a power of two from 1024 to 65536
+    parameter bit          Blocks       = 1'b1  // the matrix engine takes weights in blocks
 ) (
     input  logic                  clk_i,
     input  logic                  rst_ni,
@@ -235,7 +236,8 @@ module command_processor
   logic issues;  // the checked command starts
 
   packet_checker #(
-      .ProgramWords(ProgramWords)
+      .ProgramWords(ProgramWords),
+      .Blocks      (Blocks)
   ) u_checker (
       .clk_i,
       .rst_ni,

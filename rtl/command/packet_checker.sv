@@ -13,7 +13,8 @@ module packet_checker
   import npu_pkg::*;
   import vector_pkg::*;
 #(
-    parameter int unsigned ProgramWords = 4096  // words of program memory, a power of two from 1024 to 65536
+    parameter int unsigned ProgramWords = 4096, // words of program memory, a power of two from 1024 to 65536
+    parameter bit          Blocks       = 1'b1  // the matrix engine takes weights in blocks
 ) (
     input  logic        clk_i,
     input  logic        rst_ni,
@@ -53,9 +54,11 @@ module packet_checker
   // ---- types and epilogue of a MATMUL ----------------------------------------------------
   matrix_type_e kind;
   result_type_e result;
-  logic row_scale, col_scale, bias, relu, columns_used, result_bad;
+  blocks_e blocks;
+  logic row_scale, col_scale, bias, relu, columns_used, result_bad, blocks_bad;
   logic [1:0] source_shift, result_shift;  // log2 of an element's bytes
   assign kind         = matrix_type_e'(packet_i.flags[FlagDtype+:2]);
+  assign blocks       = blocks_e'(packet_i.flags[FlagBlocks+:2]);
   assign result       = result_type_e'(packet_i.flags[FlagOut+:2]);
   assign row_scale    = packet_i.flags[FlagRowScale];
   assign col_scale    = packet_i.flags[FlagColScale];
@@ -69,9 +72,13 @@ module packet_checker
                         || (result == OutInt32 && (kind != TypeInt8 || packet_i.flags[FlagUseAlpha] || row_scale
                                                    || columns_used || relu));
 
+  // Weights in blocks have a type and a layout of their own, beside float32.
+  assign blocks_bad   = blocks != BlocksNone && (!Blocks || kind != TypeFp32 || packet_i.flags[FlagOut+:2] != 2'd0
+                                                 || trans_a || trans_b);
+
   // Address bits that must be zero.
-  function automatic logic [2:0] below(input logic [1:0] shift);
-    below = {1'b0, shift == 2'd2, shift != 2'd0};
+  function automatic logic [5:0] below(input logic [1:0] shift);
+    below = {4'd0, shift == 2'd2, shift != 2'd0};
   endfunction
 
   // ---- stream descriptors of a VECTOR command ------------------------------------------
@@ -104,7 +111,7 @@ module packet_checker
     if (!is_opcode(packet_i.opcode)) begin
       head_error_o = ErrBadOpcode;
     end else if ((packet_i.flags & ~legal_flags(packet_i.opcode)) != '0 || packet_i.reserved != '0
-                 || (is_matmul && result_bad)) begin
+                 || (is_matmul && (result_bad || blocks_bad))) begin
       head_error_o = ErrBadFlags;
     end else if ((is_vector_op || (is_matmul && (columns_used || row_scale))) && !packet_i.flags[FlagExt]) begin
       head_error_o = ErrBadExtension;
@@ -129,13 +136,18 @@ module packet_checker
     end
   end
 
+  // How many tiles of 2^bits cover a dimension.
+  function automatic logic [31:0] tiles(input logic [31:0] size, input int unsigned bits);
+    tiles = (size + (32'd1 << bits) - 32'd1) >> bits;
+  endfunction
+
   // ---- operands, once the dimensions are known to be good -------------------------------
   // An operand consists of segments of seg_bytes, repeated over rows and batches.
   // Index of count and stride: [0] segments, [1] rows, [2] batch0, [3] batch1.
   typedef struct packed {
     logic            used;
     logic [63:0]     addr;
-    logic [2:0]      unaligned;  // address or stride bits that must be zero
+    logic [5:0]      unaligned;  // address or stride bits that must be zero
     logic [35:0]     seg_bytes;
     logic [3:0][31:0] count;
     logic [3:0][31:0] stride;
@@ -189,7 +201,7 @@ module packet_checker
         for (int unsigned i = 0; i < Operands; i++) begin
           shapes[i].used      = descriptors[i].enable;
           shapes[i].seg_bytes = {4'd0, descriptors[i].seg_len} << (2'd2 - descriptors[i].size);
-          shapes[i].unaligned = {1'b0, descriptors[i].size == 2'd0, descriptors[i].size != 2'd2};
+          shapes[i].unaligned = {4'd0, descriptors[i].size == 2'd0, descriptors[i].size != 2'd2};
           shapes[i].count[0]  = 32'(descriptors[i].segs);
           shapes[i].count[1]  = packet_i.m[31:0];
           shapes[i].stride    = {descriptors[i].batch1_stride, descriptors[i].batch0_stride,
@@ -207,13 +219,18 @@ module packet_checker
           shapes[Src2].count[0]  = 32'(trans_b ? packet_i.n : packet_i.k);
           shapes[Src2].seg_bytes = 36'(trans_b ? packet_i.k : packet_i.n) << source_shift;
           shapes[Src2].unaligned = below(source_shift);
+          if (blocks != BlocksNone) begin
+            shapes[Src2].count[0]  = tiles(packet_i.n[31:0], $clog2(TileColumns));
+            shapes[Src2].seg_bytes = 36'(tiles(packet_i.k[31:0], $clog2(TileDepth))) * 36'(tile_bytes(blocks));
+            shapes[Src2].unaligned = '1;
+          end
           shapes[Dst].count[0]   = 32'(packet_i.m);
           shapes[Dst].seg_bytes  = 36'(packet_i.n) << result_shift;
           shapes[Dst].unaligned  = below(result_shift);
           // The epilogue's vectors are the same for all batches.
           for (int unsigned i = Columns; i <= RowScales; i++) begin
             shapes[i].count     = {32'd1, 32'd1, 32'd1, 32'd1};
-            shapes[i].unaligned = 3'b011;
+            shapes[i].unaligned = 6'd3;
           end
           shapes[Columns].used        = columns_used;
           shapes[Columns].addr        = 64'(extension.column_vectors);
@@ -235,20 +252,20 @@ module packet_checker
       end else if (is_add) begin
         for (int unsigned i = 0; i < Operands; i++) begin
           shapes[i].seg_bytes = {2'd0, count_q, 2'b00};
-          shapes[i].unaligned = 3'b011;
+          shapes[i].unaligned = 6'd3;
         end
       end else if (is_gather) begin
         shapes[Src1].count[0]  = packet_i.k[31:0];
         shapes[Src1].seg_bytes = 36'(packet_i.n);
         shapes[Src1].stride[0] = packet_i.n[31:0];
         shapes[Src2].seg_bytes = 36'(packet_i.m) << 2;
-        shapes[Src2].unaligned = 3'b011;
+        shapes[Src2].unaligned = 6'd3;
         shapes[Dst].count[0]   = packet_i.m[31:0];
         shapes[Dst].seg_bytes  = 36'(packet_i.n);
         shapes[Dst].stride[0]  = packet_i.n[31:0];
       end else begin
         shapes[Src1].seg_bytes = 36'(packet_i.m) << 3;
-        shapes[Src1].unaligned = 3'b111;
+        shapes[Src1].unaligned = 6'd7;
       end
       if (!is_vector_op && !is_matmul) begin
         shapes[2].used = 1'b0;
@@ -266,10 +283,10 @@ module packet_checker
     stride_bad = 1'b0;
     if (state_q == CheckDims || state_q == CheckPlace) begin
       for (int unsigned i = 0; i < Operands; i++) begin
-        misaligned[i] = shapes[i].used && (shapes[i].addr[2:0] & shapes[i].unaligned) != '0;
+        misaligned[i] = shapes[i].used && (shapes[i].addr[5:0] & shapes[i].unaligned) != '0;
         for (int unsigned t = 0; t < 4; t++) begin
           if (shapes[i].used && (!is_vector_op || shapes[i].count[t] > 32'd1)
-              && (shapes[i].stride[t][2:0] & shapes[i].unaligned) != '0) begin
+              && (shapes[i].stride[t][5:0] & shapes[i].unaligned) != '0) begin
             // Only a VECTOR and a MATMUL command have strides of their own and aligned elements.
             stride_bad |= is_vector_op || is_matmul;
           end
@@ -326,7 +343,8 @@ module packet_checker
 
   logic dims_bad;
   always_comb begin
-    if (is_matmul) dims_bad = dim_bad(packet_i.m) || dim_bad(packet_i.k) || dim_bad(packet_i.n);
+    if (is_matmul) dims_bad = dim_bad(packet_i.m) || dim_bad(packet_i.k) || dim_bad(packet_i.n)
+                             || (blocks != BlocksNone && packet_i.k[$clog2(BlockValues)-1:0] != '0);
     else if (is_vector_op)
       dims_bad = dim_bad(packet_i.m) || packet_i.k > MaxDim || packet_i.n == '0 || packet_i.n > MaxCount;
     else if (is_gather)
@@ -480,7 +498,7 @@ module packet_checker
   // A product with one column is computed as its transpose, a single row, so the other operand streams through as
   // weights. The sums and their order are the same. Both vectors must be dense, and the epilogue must have no vectors.
   logic turned;
-  assign turned = packet_i.n == 64'd1 && packet_i.m != 64'd1 && !row_scale && !columns_used
+  assign turned = packet_i.n == 64'd1 && packet_i.m != 64'd1 && blocks == BlocksNone && !row_scale && !columns_used
                   && (trans_b || matrices[Src2].row_stride == 32'd1 << source_shift)
                   && matrices[Dst].row_stride == 32'd1 << result_shift;
 
@@ -497,8 +515,9 @@ module packet_checker
           k: packet_i.k[DimBits-1:0],
           n: packet_i.n[DimBits-1:0],
           trans_a: trans_a,
-          trans_b: trans_b,
+          trans_b: trans_b || blocks != BlocksNone,  // a row of a tile runs along K
           kind: kind,
+          blocks: blocks,
           result: result,
           use_alpha: packet_i.flags[FlagUseAlpha],
           row_scale: row_scale,

@@ -20,7 +20,8 @@ module register_block
     parameter int unsigned ScratchAccBytes = 0,     // on-chip bytes of accumulators
     parameter int unsigned VectorLength    = 256,   // elements of a vector register
     parameter int unsigned RowElements     = 8192,  // elements of a row register
-    parameter int unsigned ProgramWords    = 4096   // words of program memory
+    parameter int unsigned ProgramWords    = 4096,  // words of program memory
+    parameter bit          Blocks          = 1'b1   // the matrix engine takes weights in blocks
 ) (
     input  logic         clk_i,
     input  logic         rst_ni,
@@ -176,6 +177,9 @@ module register_block
     hwif_in.CAP_ARRAY.cols.next             = 16'(ArrayCols);
     hwif_in.CAP_VECTOR.lanes.next           = 16'(VectorLanes);
     hwif_in.CAP_VECTOR.data_width.next      = 16'(DataWidth);
+    hwif_in.CAP_TYPES.q8_0.next             = Blocks;
+    hwif_in.CAP_TYPES.q4_0.next             = Blocks;
+    hwif_in.CAP_TYPES.q4_1.next             = Blocks;
     hwif_in.CAP_QUEUE.depth.next            = 16'(QueueDepth);
     hwif_in.CAP_SCRATCH_A.bytes.next        = ScratchABytes;
     hwif_in.CAP_SCRATCH_B.bytes.next        = ScratchBBytes;

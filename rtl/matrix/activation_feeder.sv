@@ -9,6 +9,8 @@
 // In the last K block of a result block the N tiles are the outer loop, so the
 // results of one N tile leave while the next is computed. This needs ManyRows
 // rows: a sum must have left the array before the next K tile adds to it.
+// With weights in blocks, a row is two planes of int8, high bytes first, which
+// enter the array one after another, without a gap if the array takes both.
 // Reset and abort state: nothing read.
 module activation_feeder
   import npu_pkg::*;
@@ -27,6 +29,7 @@ module activation_feeder
     input  logic                    panel_valid_i,
     output logic                    panel_next_o,
     input  matrix_type_e            kind_i,
+    input  logic                    blocks_i,       // weights in blocks; not with k_rows_i
     input  logic                    k_rows_i,       // memory rows run along M
     input  dim_t                    depth_i,        // K, elements
     input  dim_t                    k0_i,           // words
@@ -50,6 +53,8 @@ module activation_feeder
     output logic [Tile*32-1:0]      row_o,
     output logic [AccAddrBits-1:0]  row_acc_addr_o,
     output logic                    row_integer_o,    // four int8 a lane
+    output logic                    row_blocks_o,     // a plane of a row for weights in blocks
+    output logic                    row_low_o,        // with row_blocks_o: the low one
     output logic                    row_first_o,      // its sums start at zero
     output logic                    row_last_o,       // its sums are results
     output logic                    row_tile_first_o, // first row with these weights
@@ -67,12 +72,13 @@ module activation_feeder
   typedef struct packed {
     logic [AccAddrBits-1:0] acc_addr;
     logic                   integer_product;
+    logic                   blocks;
     logic                   first;
     logic                   last;
     logic                   tile_first;
     logic                   tile_last;
     logic                   transpose;
-    logic [LaneBits:0]      m_count;
+    logic [LaneBits:0]      entries;
     logic [LaneBits:0]      k_count;
     logic [LaneBits+2:0]    k_elements;
     logic [LaneBits:0]      n_count;
@@ -86,6 +92,10 @@ module activation_feeder
   logic flight_q, flight_last_q;
   tag_t tag, flight_tag_q, out_tag;
 
+  logic fours;  // four elements of K a word
+  assign fours = kind_i == TypeInt8 || blocks_i;
+
+  dim_t m_step, m_row;
   dim_t k_left, n_left, m_left, needed, n_rounded, elements_left;
   logic [LaneBits:0] k_count, n_count, m_count, entries;
   logic available, last_row, last_m, last_n, last_k, many, n_outer, buffer_ready;
@@ -97,18 +107,23 @@ module activation_feeder
   assign m_left  = mb_i - m_q;
   assign last_k  = k_left <= dim_t'(Tile);
   assign last_n  = n_left <= dim_t'(Tile);
-  assign last_m  = m_left <= dim_t'(Tile);
+  assign m_step  = blocks_i ? dim_t'(Tile / 2) : dim_t'(Tile);
+  assign last_m  = m_left <= m_step;
   assign k_count = last_k ? k_left[LaneBits:0] : (LaneBits + 1)'(Tile);
   assign n_count = last_n ? n_left[LaneBits:0] : (LaneBits + 1)'(Tile);
-  assign m_count = last_m ? m_left[LaneBits:0] : (LaneBits + 1)'(Tile);
-  assign entries = k_rows_i ? k_count : m_count;
-  assign needed  = (k_rows_i ? k_q : m_q) + dim_t'(row_q) + dim_t'(1);
+  assign m_count = last_m ? m_left[LaneBits:0] : m_step[LaneBits:0];
+  assign entries = k_rows_i ? k_count : m_count << blocks_i;
+  assign m_row   = m_q + (dim_t'(row_q) >> blocks_i);
+  assign needed  = (k_rows_i ? k_q + dim_t'(row_q) : m_row) + dim_t'(1);
   assign available = loaded_i != panel_q || rows_i >= needed;
   assign last_row  = {1'b0, row_q} + 1'b1 == entries;
 
   assign read_o       = panel_valid_i && available && buffer_ready;
   assign read_addr_o  = {
-    panel_q[0], TileBits'((k_q >> LaneBits) << (MBits - LaneBits)) | TileBits'(m_q >> LaneBits), row_q
+    panel_q[0],
+    blocks_i ? TileBits'((k_q >> LaneBits) << (MBits - LaneBits + 1)) | TileBits'({m_q >> LaneBits, row_q[0]})
+             : TileBits'((k_q >> LaneBits) << (MBits - LaneBits)) | TileBits'(m_q >> LaneBits),
+    blocks_i ? m_row[LaneBits-1:0] : row_q
   };
   assign panel_next_o = read_o && last_row && last_m && last_n && last_k;
   assign free_o       = panel_next_o;
@@ -119,16 +134,17 @@ module activation_feeder
     tag = '0;
     // N tile index times the accumulator rows it takes
     tag.acc_addr    = (AccAddrBits'(n_q >> LaneBits) << (2'd2 - flat_i) << (MBits - 2)) | AccAddrBits'(m_q);
-    tag.integer_product = kind_i == TypeInt8;
+    tag.integer_product = fours;
+    tag.blocks      = blocks_i;
     tag.first       = first_k_i && k_q == '0;
     tag.last        = last_k_i && last_k;
     tag.tile_first  = m_q == '0;
     tag.tile_last   = last_m;
     tag.transpose   = k_rows_i;
-    tag.m_count     = m_count;
+    tag.entries     = k_rows_i ? m_count : entries;
     tag.k_count     = k_count;
     tag.k_elements  = (LaneBits + 3)'(k_count);
-    if (kind_i == TypeInt8) begin
+    if (fours) begin
       tag.k_elements = (elements_left < dim_t'(4 * Tile)) ? elements_left[LaneBits+2:0] : (LaneBits + 3)'(4 * Tile);
     end
     tag.n_count     = n_count;
@@ -145,7 +161,7 @@ module activation_feeder
     end else if (read_o) begin
       row_q <= last_row ? '0 : row_q + 1'b1;
       if (last_row) begin
-        m_q <= last_m ? '0 : m_q + dim_t'(Tile);
+        m_q <= last_m ? '0 : m_q + m_step;
         if (last_m && (last_k || !n_outer)) n_q <= last_n ? '0 : n_q + dim_t'(Tile);
         if (last_m && (last_n || n_outer)) k_q <= last_k ? '0 : k_q + dim_t'(Tile);
       end
@@ -193,14 +209,16 @@ module activation_feeder
       .release_i  (last_index)
   );
 
-  assign last_index = {1'b0, index} + 1'b1 == out_tag.m_count;
+  assign last_index = {1'b0, index} + 1'b1 == out_tag.entries;
 
   for (genvar lane = 0; lane < Tile; lane++) begin : g_mask
     assign row_o[lane*32+:32] = ((LaneBits + 1)'(lane) < out_tag.k_count) ? row[lane*32+:32] : 32'd0;
   end
 
-  assign row_acc_addr_o    = out_tag.acc_addr + AccAddrBits'(index);
+  assign row_acc_addr_o    = out_tag.acc_addr + AccAddrBits'(index >> out_tag.blocks);
   assign row_integer_o     = out_tag.integer_product;
+  assign row_blocks_o      = out_tag.blocks;
+  assign row_low_o         = out_tag.blocks && index[0];
   assign row_first_o       = out_tag.first;
   assign row_last_o        = out_tag.last;
   assign row_tile_first_o  = out_tag.tile_first && index == '0;
@@ -217,7 +235,7 @@ module activation_feeder
                     k_q[LaneBits-1:0], n_rounded[LaneBits-1:0]};
 
   `NPU_ASSERT_HANDSHAKE(RowHolds, row_valid_o, row_next_i,
-                        {row_acc_addr_o, row_integer_o, row_first_o, row_last_o, row_tile_first_o, row_tile_last_o,
-                         row_k_o, row_n_o, row_many_o, row_n_tiles_o},
+                        {row_acc_addr_o, row_integer_o, row_blocks_o, row_low_o, row_first_o, row_last_o,
+                         row_tile_first_o, row_tile_last_o, row_k_o, row_n_o, row_many_o, row_n_tiles_o},
                         "a row changed or was withdrawn before the array took it", abort_i)
 endmodule

@@ -8,13 +8,14 @@
 //   for each outer batch, inner batch, N block, M block, K block
 //
 // The parts run at their own pace, so each has a walker of its own. K is
-// counted in 32-bit words: four elements of int8, or one of another type.
+// counted in 32-bit words: four elements of int8 or of blocks, or one of another type.
 //
 // A tile of columns takes BlockM accumulator rows, or half or a quarter of them
 // if the product has so few rows: the flatter it is, the more columns an N
 // block has. At a quarter, panels are wide: up to twice the columns and half the K
-// tiles. The first K blocks of a command are small, because the array waits for
-// the first of them.
+// tiles. With weights in blocks every panel has half the K tiles, because the
+// left operand's planes take two entries. The first K blocks of a command are
+// small, because the array waits for the first of them.
 // Reset and abort state: no block.
 module block_iterator
   import npu_pkg::*;
@@ -67,10 +68,11 @@ module block_iterator
 
   dim_t depth, n_step, k_most, k_step, m_left, k_left, n_left;
   logic [1:0] flat;
-  logic last_m, last_k, last_n, last_b0, last_b1;
+  logic last_m, last_k, last_n, last_b0, last_b1, fours;
 
   assign valid_o = valid_q;
-  assign depth   = (command_i.kind == TypeInt8) ? (command_i.k + dim_t'(3)) >> 2 : command_i.k;
+  assign fours   = command_i.kind == TypeInt8 || command_i.blocks != BlocksNone;
+  assign depth   = fours ? (command_i.k + dim_t'(3)) >> 2 : command_i.k;
 
   always_comb begin
     flat   = 2'd0;
@@ -84,6 +86,7 @@ module block_iterator
       flat   = 2'd1;
       n_step = dim_t'(block_tiles(1) * Tile);
     end
+    if (command_i.blocks != BlocksNone) k_most = dim_t'(BlockK / 2);
     // K blocks of the first result block have one tile, one tile, then two tiles each.
     k_step = k_most;
     if (first_block_q && k_most > dim_t'(Tile)) k_step = (k_q < dim_t'(2 * Tile)) ? dim_t'(Tile) : dim_t'(2 * Tile);

@@ -142,7 +142,7 @@ module epilogue_loader
 
   logic unused;
   assign unused = &{1'b0, command_i.src1, command_i.src2, command_i.dst, command_i.batch0, command_i.batch1,
-                    command_i.m, command_i.k, command_i.trans_a, command_i.trans_b, command_i.kind, command_i.result,
+                    command_i.m, command_i.k, command_i.trans_a, command_i.trans_b, command_i.blocks, command_i.kind, command_i.result,
                     command_i.use_alpha, command_i.relu, command_i.alpha, row_i[DimBits-1:RowBits],
                     column_tile_i[DimBits-1:TileBits], bias_tile_i[DimBits-1:TileBits]};
 

@@ -4,7 +4,7 @@
 // IEEE-754 binary32 arithmetic: round to nearest even, subnormals kept, every
 // NaN result canonical (0x7FC00000).
 //
-// Both functions have no branches: every step is a shift, a compare or a
+// The functions have no branches: every step is a shift, a compare or a
 // select, as in the hardware. A simulator can then evaluate a whole row of
 // processing elements with vector instructions.
 package fp32_pkg;
@@ -147,6 +147,27 @@ package fp32_pkg;
     result   = (result > PlusInfinity || greater >= PlusInfinity) ? PlusInfinity : result;
     nan      = (greater > PlusInfinity) || (greater == PlusInfinity && lesser == PlusInfinity && subtract);
     return nan ? CanonicalNan : (result | sign);
+  endfunction
+
+  // a * 2^power, rounded once. a is no subnormal number; power is signed, of at most 9 bits.
+  function automatic fp32_t fp32_scale(input fp32_t a, input logic [31:0] power);
+    localparam logic [31:0] Offset = 32'd512;
+    logic [31:0] abs_a, exponent, significand, shift, below, kept, round, result;
+    abs_a       = a & 32'h7FFF_FFFF;
+    exponent    = (abs_a >> 23) + power + Offset;
+    significand = ((a & 32'h007F_FFFF) | 32'h0080_0000) << 1;  // a guard bit below
+    // Below the normal range the significand moves right; 25 places leave nothing that rounds up.
+    shift    = (exponent <= Offset) ? (Offset + 32'd1 - exponent) : 32'd0;
+    shift    = (shift > 32'd25) ? 32'd25 : shift;
+    below     = significand & ((32'd1 << shift) - 32'd1);
+    kept     = significand >> shift;
+    round    = kept & (((below != 0) ? 32'd1 : 32'd0) | (kept >> 1)) & 32'd1;
+    // The hidden bit, or a carry into it, adds 1 to the exponent.
+    exponent = (exponent <= Offset) ? 32'd0 : (exponent - (Offset + 32'd1));
+    result   = (exponent << 23) + (kept >> 1) + round;
+    result   = (exponent > 32'd253 || result > PlusInfinity || abs_a == PlusInfinity) ? PlusInfinity : result;
+    result   = (abs_a == 0) ? 32'd0 : result;
+    return (abs_a > PlusInfinity) ? CanonicalNan : (result | (a & 32'h8000_0000));
   endfunction
 
 endpackage

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
+`include "npu_assert.svh"
 
 // Batched matrix product dst = op(src1) @ op(src2) of any size in one command:
-// float32, bfloat16, float16 or int8, with an epilogue.
+// float32, bfloat16, float16 or int8, or float32 by weights in blocks, with an
+// epilogue.
 //
 // Two loaders prefetch panels of the operands into on-chip memories. Two feeders
 // bring weights and activations to the systolic array. Sums circulate between
 // the array and the accumulator memory; those of the last K tile go into a ring,
 // from which they drain to memory. All parts walk the same blocks
 // (block_iterator), each at its own pace: only missing data or room stops one.
+//
+// With weights in blocks the array has two planes of int8 a row and block_scaler
+// adds to the accumulators, instead of the array.
 //
 // Two commands may be under way: while the results of one drain, the operands of
 // the next are fetched and multiplied. Its results wait until the first one's
@@ -22,7 +27,8 @@ module matrix_engine
     parameter int unsigned BlockM      = 128,  // rows of an M block, a power of two from 2 * Tile
     parameter int unsigned BlockKTiles = 4,    // tiles of a K block, a power of two
     parameter int unsigned BlockNTiles = 16,   // tiles of an N block, a power of two; 2 or more beside BlockKTiles 1
-    parameter int unsigned AccEntries  = 1024  // accumulator rows: one to BlockNTiles times BlockM, a power of two
+    parameter int unsigned AccEntries  = 1024, // accumulator rows: one to BlockNTiles times BlockM, a power of two
+    parameter bit          Blocks      = 1'b1  // weights in blocks; needs Tile 16, DataWidth 128 or 256, BlockKTiles 2
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -181,6 +187,12 @@ module matrix_engine
   end
 
   // A loader works for the command that it walks. Between two commands it works for the older one.
+  // Commands with weights in blocks are refused where the engine has none.
+  blocks_e w_blocks [Walks];
+  for (genvar i = 0; i < Walks; i++) begin : g_blocks
+    assign w_blocks[i] = Blocks ? w_command[i].blocks : BlocksNone;
+  end
+
   assign a_next_o = 2'(w_ended_q[WalkA] - 2'(!w_valid[WalkA])) != done_q;
   assign b_next_o = 2'(w_ended_q[WalkB] - 2'(!w_valid[WalkB])) != done_q;
 
@@ -238,6 +250,9 @@ module matrix_engine
   logic [AAddrBits-1:0] a_write_addr, a_read_addr;
   logic [BAddrBits-1:0] b_write_addr, b_read_addr;
   logic [EntryBits-1:0] a_write_data [2], b_write_data [2], a_read_data, b_read_data;
+  block_info_t [1:0] a_info, b_info;
+  logic a_info_write, b_info_write;
+  logic [1:0] a_scales, b_scales;
   logic [7:0] a_loaded, b_loaded;
   dim_t a_rows, b_rows;
 
@@ -245,7 +260,9 @@ module matrix_engine
       .DataWidth  (DataWidth),
       .Tile       (Tile),
       .BlockX     (BlockM),
-      .AddrBits   (AAddrBits)
+      .AddrBits   (AAddrBits),
+      .Blocks     (Blocks),
+      .Left       (1'b1)
   ) u_loader_a (
       .clk_i          (loader_a_clk),
       .rst_ni,
@@ -254,6 +271,7 @@ module matrix_engine
       .panel_valid_i  (w_valid[WalkA] && a_go),
       .panel_next_o   (w_next[WalkA]),
       .kind_i         (w_command[WalkA].kind),
+      .blocks_i       (w_blocks[WalkA]),
       .k_rows_i       (w_command[WalkA].trans_a),
       .wide_i         (1'b0),
       .base_i         (w_src1[WalkA]),
@@ -274,6 +292,9 @@ module matrix_engine
       .write_addr_o   (a_write_addr),
       .write_data_o   (a_write_data),
       .write_bytes_o  (a_write_bytes),
+      .info_write_o   (a_info_write),
+      .info_o         (a_info),
+      .scales_o       (a_scales),
       .idle_o         (a_idle),
       .loaded_o       (a_loaded),
       .rows_o         (a_rows),
@@ -284,7 +305,8 @@ module matrix_engine
       .DataWidth  (DataWidth),
       .Tile       (Tile),
       .BlockX     (BlockN),
-      .AddrBits   (BAddrBits)
+      .AddrBits   (BAddrBits),
+      .Blocks     (Blocks)
   ) u_loader_b (
       .clk_i          (loader_b_clk),
       .rst_ni,
@@ -293,6 +315,7 @@ module matrix_engine
       .panel_valid_i  (w_valid[WalkB] && b_go),
       .panel_next_o   (w_next[WalkB]),
       .kind_i         (w_command[WalkB].kind),
+      .blocks_i       (w_blocks[WalkB]),
       .k_rows_i       (!w_command[WalkB].trans_b),
       .wide_i         (w_wide[WalkB]),
       .base_i         (w_src2[WalkB]),
@@ -313,6 +336,9 @@ module matrix_engine
       .write_addr_o   (b_write_addr),
       .write_data_o   (b_write_data),
       .write_bytes_o  (b_write_bytes),
+      .info_write_o   (b_info_write),
+      .info_o         (b_info),
+      .scales_o       (b_scales),
       .idle_o         (b_idle),
       .loaded_o       (b_loaded),
       .rows_o         (b_rows),
@@ -401,13 +427,14 @@ module matrix_engine
   // The attributes of a row on its way through the array.
   typedef struct packed {
     logic                 valid;
+    logic                 blocks;
     logic [CAddrBits-1:0] acc_addr;
     logic                 first;
     logic                 last;
     logic                 tile_last;
   } token_t;
 
-  logic row_valid, row_issue, row_integer, row_first, row_last, row_tile_first, row_tile_last, row_many;
+  logic row_valid, row_issue, row_integer, row_blocks, row_low, row_first, row_last, row_tile_first, row_tile_last, row_many;
   logic [EntryBits-1:0] row;
   logic [CAddrBits-1:0] row_acc_addr;
   logic [LaneBits+2:0] row_k;
@@ -429,6 +456,7 @@ module matrix_engine
       .panel_valid_i    (w_valid[WalkRow]),
       .panel_next_o     (w_next[WalkRow]),
       .kind_i           (w_command[WalkRow].kind),
+      .blocks_i         (w_blocks[WalkRow] != BlocksNone),
       .k_rows_i         (w_command[WalkRow].trans_a),
       .depth_i          (w_command[WalkRow].k),
       .k0_i             (w_k0[WalkRow]),
@@ -449,6 +477,8 @@ module matrix_engine
       .row_o            (row),
       .row_acc_addr_o   (row_acc_addr),
       .row_integer_o    (row_integer),
+      .row_blocks_o     (row_blocks),
+      .row_low_o        (row_low),
       .row_first_o      (row_first),
       .row_last_o       (row_last),
       .row_tile_first_o (row_tile_first),
@@ -465,11 +495,20 @@ module matrix_engine
   // have left the array, and when there is room for its results. With fewer than
   // ManyRows rows, a tile of columns returns to its accumulators after n_tiles
   // tiles; fewer tiles than that may be inside.
-  localparam int unsigned Last = Tile + 2;  // token stage at which sums leave the array
+  //
+  // Of two planes the low one has the token. Rows for weights in blocks add to the accumulators later than others and
+  // so do not mix with them. The scaler takes the sums of one tap a clock: those of the middle come Tile/2 - 1 clocks
+  // before those of the bottom (middle sums wait a clock), so a row does not follow another by that many. Between the
+  // taps a row's sums are in its accumulators, so the first row of a tile, which may have the same ones, waits five
+  // clocks behind a tile of one or two rows.
+  localparam int unsigned Middle = Tile / 2 + 2;  // token stage at which the sums of the upper half leave the array
+  localparam int unsigned Clash  = (Tile < 8) ? 0 : Tile / 2 - 3;  // of a row so far ahead; the next is half a row on
+  localparam int unsigned Last = Tile + 2;        // token stage at which sums leave the array
   token_t [Last:0] pipe_q;
   token_t issued;
   assign issued = '{
-          valid: row_issue,
+          valid: row_issue && (!row_blocks || row_low),
+          blocks: row_blocks,
           acc_addr: row_acc_addr,
           first: row_first,
           last: row_last,
@@ -477,13 +516,36 @@ module matrix_engine
       };
   logic [7:0] tiles_started_q, tiles_done_q, tiles_inside;
   logic [CAddrBits:0] results_q, written_q, read_count;  // issued, written to the ring, read from it
-  logic weights_ok, sums_ok, room_ok;
+  logic weights_ok, sums_ok, room_ok, order_ok;
+  logic blocks_q;           // of the rows under way
+  logic [1:0] tile_rows_q;  // rows with planes of the last tile, 3 stands for more
+  logic tokens, scaling;
 
   assign tiles_inside = tiles_started_q - tiles_done_q;
   assign weights_ok   = !row_tile_first || shadow_pending_q;
   assign sums_ok      = !row_tile_first || row_many || dim_t'(tiles_inside) < row_n_tiles;
   assign room_ok      = !row_last || (CAddrBits + 1)'(results_q - read_count) != (CAddrBits + 1)'(AccEntries);
-  assign row_issue    = row_valid && weights_ok && sums_ok && room_ok;
+  assign order_ok     = (row_blocks == blocks_q || !(tokens || scaling))
+                        && !(row_blocks && !row_low && pipe_q[Clash].valid)
+                        && !(row_blocks && row_tile_first && tile_rows_q != 2'd3
+                             && (pipe_q[0].valid || pipe_q[1].valid || pipe_q[2].valid));
+  assign row_issue    = row_valid && weights_ok && sums_ok && room_ok && order_ok;
+
+  `NPU_ASSERT(PlanesTogether, (row_issue && row_blocks && !row_low && !abort_i) |=> (row_issue && row_low),
+              "a row's low plane did not follow its high one")
+
+  always_comb begin
+    tokens = 1'b0;
+    for (int unsigned s = 0; s <= Last; s++) tokens |= pipe_q[s].valid;
+  end
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) blocks_q <= 1'b0;
+    else if (row_issue) blocks_q <= row_blocks;
+  end
+  always_ff @(posedge clk_i) begin
+    if (row_issue && row_tile_first) tile_rows_q <= '0;
+    else if (issued.valid && tile_rows_q != 2'd3) tile_rows_q <= tile_rows_q + 2'd1;
+  end
   // Row 0 takes its new weights one clock after the issue. The next weights may
   // be written from then on.
   assign shadow_free  = !shadow_pending_q;
@@ -494,8 +556,12 @@ module matrix_engine
     else if (row_issue && row_tile_first) shadow_pending_q <= 1'b0;
   end
 
+  logic scaled_valid, scaled_result, scaled_tile_done, scaled_read;
+  logic [CAddrBits-1:0] scaled_addr, scaled_read_addr;
+  logic [EntryBits-1:0] scaled;
   logic result_write;
-  assign result_write = pipe_q[Last].valid && pipe_q[Last].last;
+  assign result_write = (pipe_q[Last].valid && !pipe_q[Last].blocks && pipe_q[Last].last)
+                        || (scaled_valid && scaled_result);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin
@@ -507,15 +573,16 @@ module matrix_engine
     end else begin
       pipe_q <= {pipe_q[Last-1:0], issued};
       if (row_issue && row_tile_first) tiles_started_q <= tiles_started_q + 8'd1;
-      if (pipe_q[Last].valid && pipe_q[Last].tile_last) tiles_done_q <= tiles_done_q + 8'd1;
-      results_q <= results_q + (CAddrBits + 1)'(row_issue && row_last);
+      if ((pipe_q[Last].valid && !pipe_q[Last].blocks && pipe_q[Last].tile_last) || (scaled_valid && scaled_tile_done))
+        tiles_done_q <= tiles_done_q + 8'd1;
+      results_q <= results_q + (CAddrBits + 1)'(issued.valid && row_last);
       written_q <= written_q + (CAddrBits + 1)'(result_write);
     end
   end
 
-  logic [EntryBits-1:0] sum_in, sum_out, acc_data, result_data;
+  logic [EntryBits-1:0] sum_in, sum_middle, sum_out, finished, acc_data, result_data;
   logic array_busy;
-  assign sum_in = pipe_q[2].first ? '0 : acc_data;
+  assign sum_in = (pipe_q[2].first || pipe_q[2].blocks) ? '0 : acc_data;
 
   systolic_array #(
       .Tile(Tile)
@@ -527,10 +594,13 @@ module matrix_engine
       .weight_i      (weight),
       .valid_i       (row_issue),
       .integer_i     (row_integer),
+      .unsigned_i    (row_low),
+      .halves_i      (row_blocks),
       .swap_i        (row_tile_first),
       .data_i        (row),
       .sum_i         (sum_in),
       .sum_o         (sum_out),
+      .middle_o      (sum_middle),
       .busy_o        (array_busy)
   );
 
@@ -548,11 +618,12 @@ module matrix_engine
       .Depth(AccEntries)
   ) u_accumulators (
       .clk_i,
-      .write_i     (pipe_q[Last].valid && !pipe_q[Last].last),
-      .write_addr_i(pipe_q[Last].acc_addr),
-      .write_data_i(sum_out),
-      .read_i      (pipe_q[1].valid && !pipe_q[1].first),
-      .read_addr_i (pipe_q[1].acc_addr),
+      .write_i     ((pipe_q[Last].valid && !pipe_q[Last].blocks && !pipe_q[Last].last)
+                    || (scaled_valid && !scaled_result)),
+      .write_addr_i(scaled_valid ? scaled_addr : pipe_q[Last].acc_addr),
+      .write_data_i(finished),
+      .read_i      ((pipe_q[1].valid && !pipe_q[1].blocks && !pipe_q[1].first) || scaled_read),
+      .read_addr_i (scaled_read ? scaled_read_addr : pipe_q[1].acc_addr),
       .read_data_o (acc_data)
   );
 
@@ -563,11 +634,133 @@ module matrix_engine
       .clk_i,
       .write_i     (result_write),
       .write_addr_i(written_q[CAddrBits-1:0]),
-      .write_data_i(sum_out),
+      .write_data_i(finished),
       .read_i      (drain_read),
       .read_addr_i (read_count[CAddrBits-1:0]),
       .read_data_o (result_data)
   );
+
+  assign finished = scaled_valid ? scaled : sum_out;
+
+  // ---- weights in blocks ----------------------------------------------------------------------------
+  if (Blocks) begin : g_scaler
+    // Facts of a block of the left operand are beside its panel, one entry for both planes. They are read with the
+    // low plane, and scales and minima with a tile's first row, for the scaler to keep until the sums come.
+    localparam int unsigned InfoBits = 2 * $bits(block_info_t);
+    logic info_read, tile_read, info_here_q, tile_here_q, minima_q;
+    block_info_t [1:0] info;
+    logic [EntryBits-1:0] scales, minima;
+
+    assign info_read = a_read && w_blocks[WalkRow] != BlocksNone && a_read_addr[LaneBits];
+    assign tile_read = b_read && w_blocks[WalkWeight] != BlocksNone && b_read_addr[LaneBits-1:0] == '0;
+
+    tile_memory #(
+        .Width(InfoBits),
+        .Depth(1 << (AAddrBits - 1))
+    ) u_infos (
+        .clk_i,
+        .write_i     (a_info_write),
+        .write_addr_i({a_write_addr[AAddrBits-1:LaneBits+1], a_write_addr[LaneBits-1:0]}),
+        .write_data_i(a_info),
+        .read_i      (info_read),
+        .read_addr_i ({a_read_addr[AAddrBits-1:LaneBits+1], a_read_addr[LaneBits-1:0]}),
+        .read_data_o (info)
+    );
+
+    tile_memory #(
+        .Width(EntryBits),
+        .Depth(1 << (BAddrBits - LaneBits))
+    ) u_scales (
+        .clk_i,
+        .write_i     (b_scales[0]),
+        .write_addr_i(b_write_addr[BAddrBits-1:LaneBits]),
+        .write_data_i(b_write_data[0]),
+        .read_i      (tile_read),
+        .read_addr_i (b_read_addr[BAddrBits-1:LaneBits]),
+        .read_data_o (scales)
+    );
+
+    tile_memory #(
+        .Width(EntryBits),
+        .Depth(1 << (BAddrBits - LaneBits))
+    ) u_minima (
+        .clk_i,
+        .write_i     (b_scales[1]),
+        .write_addr_i(b_write_addr[BAddrBits-1:LaneBits]),
+        .write_data_i(b_write_data[0]),
+        .read_i      (tile_read && w_blocks[WalkWeight] == BlocksQ41),
+        .read_addr_i (b_read_addr[BAddrBits-1:LaneBits]),
+        .read_data_o (minima)
+    );
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_i) begin
+        info_here_q <= 1'b0;
+        tile_here_q <= 1'b0;
+      end else begin
+        info_here_q <= info_read;
+        tile_here_q <= tile_read;
+      end
+    end
+    always_ff @(posedge clk_i) begin
+      minima_q <= w_blocks[WalkWeight] == BlocksQ41;
+    end
+
+    logic scaler_clk;
+    logic [1:0] tap_high, tap_valid;
+    assign tap_high  = {pipe_q[Last-1].valid && pipe_q[Last-1].blocks, pipe_q[Middle-1].valid && pipe_q[Middle-1].blocks};
+    assign tap_valid = {pipe_q[Last].valid && pipe_q[Last].blocks, pipe_q[Middle].valid && pipe_q[Middle].blocks};
+    clock_gate u_scaler_gate (
+        .clk_i,
+        .enable_i(info_here_q || tile_here_q || tap_high != '0 || tap_valid != '0 || scaling || stops),
+        .test_enable_i,
+        .clk_o   (scaler_clk)
+    );
+
+    block_scaler #(
+        .Tile    (Tile),
+        .AddrBits(CAddrBits)
+    ) u_scaler (
+        .clk_i        (scaler_clk),
+        .rst_ni,
+        .abort_i,
+        .busy_o       (scaling),
+        .row_push_i   (info_here_q),
+        .row_info_i   (info),
+        .tile_push_i  (tile_here_q),
+        .tile_minima_i(minima_q),
+        .tile_scales_i(scales),
+        .tile_mins_i  (minima),
+        .high_i       (tap_high),
+        .valid_i      (tap_valid),
+        .sums_i       ('{sum_middle, sum_out}),
+        .addr_i       ('{pipe_q[Middle].acc_addr, pipe_q[Last].acc_addr}),
+        .first_i      ({pipe_q[Last].first, pipe_q[Middle].first}),
+        .last_i       ({pipe_q[Last].last, pipe_q[Middle].last}),
+        .tile_last_i  ({pipe_q[Last].tile_last, pipe_q[Middle].tile_last}),
+        .read_o       (scaled_read),
+        .read_addr_o  (scaled_read_addr),
+        .read_data_i  (acc_data),
+        .valid_o      (scaled_valid),
+        .result_o     (scaled_result),
+        .tile_done_o  (scaled_tile_done),
+        .addr_o       (scaled_addr),
+        .data_o       (scaled)
+    );
+  end else begin : g_no_scaler
+    assign scaling          = 1'b0;
+    assign scaled_valid     = 1'b0;
+    assign scaled_result    = 1'b0;
+    assign scaled_tile_done = 1'b0;
+    assign scaled_read      = 1'b0;
+    assign scaled_addr      = '0;
+    assign scaled_read_addr = '0;
+    assign scaled           = '0;
+
+    logic unused_blocks;
+    assign unused_blocks = &{1'b0, sum_middle, a_info_write, a_info[0].sum, a_info[0].power, a_info[0].zero, a_info[0].special,
+                             a_info[1].sum, a_info[1].power, a_info[1].zero, a_info[1].special, b_scales};
+  end
 
   result_drain #(
       .DataWidth(DataWidth),
@@ -610,12 +803,17 @@ module matrix_engine
   assign done_o  = w_ended_q[WalkDrain] != done_q && c_idle_i;
   assign awake_o = busy_o || array_busy;
 
-  assign macs_o        = row_issue ? 16'(row_k) * 16'(row_n) : 16'd0;
-  assign stall_write_o = row_valid && weights_ok && !(sums_ok && room_ok);
+  assign macs_o        = issued.valid ? 16'(row_k) * 16'(row_n) : 16'd0;
+  assign stall_write_o = row_valid && weights_ok && !(sums_ok && room_ok && order_ok);
   assign stall_read_o  = rows_left && !row_issue && !stall_write_o;
 
   logic unused;
   assign unused = &{1'b0, w_first_k[WalkA], w_first_k[WalkB], w_first_k[WalkWeight], w_first_k[WalkDrain],
                     w_last_k[WalkA], w_last_k[WalkB], w_last_k[WalkDrain], w_wide[WalkA], w_wide[WalkRow],
-                    w_wide[WalkDrain]};
+                    w_wide[WalkDrain], a_scales, b_info_write, b_info[0].sum, b_info[0].power, b_info[0].zero,
+                    b_info[0].special, b_info[1].sum, b_info[1].power, b_info[1].zero, b_info[1].special};
+
+  if (Blocks && BlockKTiles < 2) begin : g_bad_blocks
+    $fatal(1, "matrix_engine: with weights in blocks a K block has at least two tiles");
+  end
 endmodule

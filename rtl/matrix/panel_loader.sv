@@ -15,6 +15,14 @@
 //
 //   entry address = {panel parity, K tile, X tile, row in the block}
 //
+// With weights in blocks, the left operand's float32 become two planes of int8,
+// entries of two neighbouring X tiles:
+//
+//   entry address = {panel parity, K tile, X tile, plane: high or low, row in the block}
+//
+// The right operand's packed tiles are unpacked to int8, and their scales and
+// minima are passed on, one entry each a tile before its rows.
+//
 // A wide panel has twice the X tiles and half the K tiles. Words past the end of
 // a row in memory are zero, and so are the bytes of a word past the end of K:
 // dma_read zeroes the bytes behind the end of a row in its last beat.
@@ -26,7 +34,9 @@ module panel_loader
     parameter int unsigned DataWidth   = 256,  // bits of a memory beat: 64, 128, 256 or 512; two to eight beats an entry
     parameter int unsigned Tile        = 16,   // rows and columns of the array, a power of two from 4 to 64
     parameter int unsigned BlockX      = 128,  // most elements in X of a panel that is not wide, a power of two
-    parameter int unsigned AddrBits    = 10    // of an entry of the on-chip memory, at least $clog2(Tile) + 2
+    parameter int unsigned AddrBits    = 10,   // of an entry of the on-chip memory, at least $clog2(Tile) + 2
+    parameter bit          Blocks      = 1'b0, // takes weights in blocks; Tile is 16 then, DataWidth 128 or 256
+    parameter bit          Left        = 1'b0  // of the left operand
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -37,6 +47,7 @@ module panel_loader
     input  logic                 panel_valid_i,
     output logic                 panel_next_o,
     input  matrix_type_e         kind_i,
+    input  blocks_e              blocks_i,      // of the right operand; not with k_rows_i
     input  logic                 k_rows_i,      // memory rows run along X
     input  logic                 wide_i,
     input  logic [31:0]          base_i,        // of the batch
@@ -61,6 +72,10 @@ module panel_loader
     output logic [AddrBits-1:0]  write_addr_o,
     output logic [Tile*32-1:0]   write_data_o [2],
     output logic [3:0]           write_bytes_o,
+    // with weights in blocks
+    output logic                 info_write_o,  // left: info_o is of the planes that are written
+    output block_info_t [1:0]    info_o,
+    output logic [1:0]           scales_o,      // right: write_data_o[0] is [0] the scales, [1] the minima of a tile
 
     // progress
     output logic                 idle_o,        // all requested data has arrived
@@ -82,6 +97,7 @@ module panel_loader
     logic         k_rows;
     logic         wide;
     matrix_type_e kind;
+    blocks_e      blocks;
     dim_t         rows;   // of memory
   } pending_t;
 
@@ -90,15 +106,22 @@ module panel_loader
   pending_t asked, pending;
   logic [1:0] pending_count;
 
+  logic converting;  // float32 is on its way to the planes
+
+  // Tiles that hold so many words, or so many columns.
+  function automatic logic [31:0] tiles(input dim_t count);
+    tiles = (32'(count) + 32'(Tile - 1)) >> LaneBits;
+  endfunction
+
   assign desc_valid_o = panel_valid_i && held_q != 2'd2 && !pending_full;
   assign panel_next_o = desc_valid_o && desc_ready_i;
-  assign awake_o      = panel_next_o || data_valid_i || free_i;
+  assign awake_o      = panel_next_o || data_valid_i || free_i || converting;
 
   logic [31:0] k_first, k_count;  // elements
   logic [1:0] k_shift, x_shift;   // log2: elements of a word, bytes of an element
   always_comb begin
     x_shift = type_shift(kind_i);
-    k_shift = (kind_i == TypeInt8) ? 2'd2 : 2'd0;
+    k_shift = (kind_i == TypeInt8 || (Blocks && blocks_i != BlocksNone)) ? 2'd2 : 2'd0;
     k_first = 32'(k0_i) << k_shift;
     k_count = 32'(kb_i) << k_shift;
     if (k_count > 32'(depth_i) - k_first) k_count = 32'(depth_i) - k_first;
@@ -113,7 +136,13 @@ module panel_loader
       desc_o.rows      = 32'(xb_i);
       desc_o.row_bytes = k_count << x_shift;
     end
-    asked = '{k_rows: k_rows_i, wide: wide_i, kind: kind_i, rows: desc_o.rows[DimBits-1:0]};
+    if (Blocks && !Left && blocks_i != BlocksNone) begin
+      // A row of tiles for each X tile.
+      desc_o.addr      = base_i + (32'(x0_i) >> LaneBits) * stride_i + (32'(k0_i) >> LaneBits) * 32'(tile_bytes(blocks_i));
+      desc_o.rows      = tiles(xb_i);
+      desc_o.row_bytes = tiles(kb_i) * 32'(tile_bytes(blocks_i));
+    end
+    asked = '{k_rows: k_rows_i, wide: wide_i, kind: kind_i, blocks: blocks_i, rows: desc_o.rows[DimBits-1:0]};
   end
 
   always_ff @(posedge clk_i) begin
@@ -148,11 +177,55 @@ module panel_loader
   logic [TileBits-1:0] index_q;  // entry in the memory row
   dim_t row_q;
   logic [7:0] loaded_q;
-  logic parity_q, row_done, take, bytes, entry_done;
+  logic parity_q, row_last, row_done, beat, take, bytes, entry_done, planes, packed_tiles;
   logic [1:0] byte_lane;
 
+  // Float32 that becomes planes passes a converter; what is taken then is an entry for each plane.
+  logic converted_valid, converted_last;
+  logic [EntryBits-1:0] converted [2];
+  assign planes       = Blocks && Left && pending.blocks != BlocksNone;
+  assign packed_tiles = Blocks && !Left && pending.blocks != BlocksNone;
   assign data_ready_o = !pending_empty;
-  assign take         = data_valid_i && data_ready_o;
+  assign beat         = data_valid_i && data_ready_o;
+  assign take         = planes ? converted_valid : beat;
+  assign row_last     = planes ? converted_last : data_row_last_i;
+
+  if (Blocks && Left) begin : g_converter
+    block_converter #(
+        .DataWidth(DataWidth)
+    ) u_converter (
+        .clk_i,
+        .rst_ni,
+        .abort_i,
+        .busy_o    (converting),
+        .valid_i   (beat && planes),
+        .data_i,
+        .row_last_i(data_row_last_i),
+        .valid_o   (converted_valid),
+        .high_o    (converted[0]),
+        .low_o     (converted[1]),
+        .info_o,
+        .row_last_o(converted_last)
+    );
+  end else begin : g_no_converter
+    assign converting      = 1'b0;
+    assign converted_valid = 1'b0;
+    assign converted_last  = 1'b0;
+    assign converted[0]    = '0;
+    assign converted[1]    = '0;
+    assign info_o          = '0;
+  end
+
+  // A tile begins with an entry of scales, and one of minima if it has them. Its rows follow.
+  logic [LaneBits:0] part_q;  // entry in the tile
+  logic [LaneBits:0] heads;
+  logic [LaneBits-1:0] tile_row;
+  logic head, tile_done, nibbles;
+  assign heads     = (LaneBits + 1)'(pending.blocks == BlocksQ41) + 1'b1;
+  assign head      = packed_tiles && part_q < heads;
+  assign tile_row  = LaneBits'(part_q - heads);
+  assign nibbles   = packed_tiles && !head && pending.blocks != BlocksQ80;
+  assign tile_done = packed_tiles && entry_done && tile_row == '1 && !head;
   assign bytes        = pending.kind == TypeInt8 && pending.k_rows;
   assign byte_lane    = row_q[1:0];
 
@@ -161,11 +234,38 @@ module panel_loader
     assign spread[i*32+:32] = bytes ? {24'd0, data_i[i*8+:8]} : 32'd0;
   end
 
+  // A block of quants of four bits as bytes: the low halves come first.
+  function automatic logic [255:0] unpacked(input logic [127:0] quants, input logic [7:0] offset);
+    for (int unsigned i = 0; i < 16; i++) begin
+      unpacked[i*8+:8]     = {4'd0, quants[i*8+:4]} - offset;
+      unpacked[128+i*8+:8] = {4'd0, quants[i*8+4+:4]} - offset;
+    end
+  endfunction
+
+  logic [2*EntryBits-1:0] nibble_words;
+  if (Blocks && !Left) begin : g_unpack
+    always_comb begin
+      nibble_words = '0;
+      if (beat && nibbles) begin
+        for (int unsigned b = 0; b < DataWidth / 128; b++) begin
+          nibble_words[b*256+:256] = unpacked(data_i[b*128+:128], (pending.blocks == BlocksQ40) ? 8'd8 : 8'd0);
+        end
+      end
+    end
+  end else begin : g_no_unpack
+    assign nibble_words = '0;
+  end
+
   always_comb begin
     words = '0;
     units = UnitBits'(1);
     if (take) begin
-      if (bytes) begin
+      if (packed_tiles) begin
+        if (nibbles) units = UnitBits'(2);
+        words = nibbles ? nibble_words : (2 * EntryBits)'(data_i);
+      end else if (planes) begin
+        words = {converted[1], converted[0]};
+      end else if (bytes) begin
         units = UnitBits'(4);
         words = (2 * EntryBits)'(spread) << {byte_lane, 3'd0};
       end else if (pending.kind == TypeBf16) begin
@@ -190,11 +290,13 @@ module panel_loader
 
   assign filled     = unit_q + units;
   assign entry_done = filled >= UnitBits'(EntryBeats);
-  assign row_done   = take && data_row_last_i;
+  assign row_done   = take && row_last;
   assign panel_done = row_done && row_q + dim_t'(1) == pending.rows;
 
-  assign write_o[0] = take && (data_row_last_i || entry_done);
-  assign write_o[1] = take && filled > UnitBits'(EntryBeats);
+  assign write_o[0] = take && (row_last || entry_done || planes) && !head;
+  assign write_o[1] = take && (filled > UnitBits'(EntryBeats) || planes);
+  assign info_write_o = take && planes;
+  assign scales_o   = {part_q != '0, part_q == '0} & {2{take && entry_done && head}};
   assign write_data_o[0] = entries[EntryBits-1:0];
   assign write_data_o[1] = entries[2*EntryBits-1:EntryBits];
   // The first byte of a word clears the other three, because K may end before them.
@@ -207,14 +309,19 @@ module panel_loader
     if (pending.k_rows) begin
       k_tile = TileBits'(entry_row >> LaneBits);
       x_tile = index_q;
+    end else if (packed_tiles) begin
+      k_tile = index_q;
+      x_tile = TileBits'(row_q);
     end else begin
       k_tile = index_q;
       x_tile = TileBits'(entry_row >> LaneBits);
     end
+    // The planes are side by side.
+    if (planes) x_tile = x_tile << 1;
     write_addr_o = {
       parity_q,
-      (k_tile << (pending.wide ? XTileBits + 1 : XTileBits)) | x_tile,
-      entry_row[LaneBits-1:0]
+      (k_tile << ((pending.wide || planes) ? XTileBits + 1 : XTileBits)) | x_tile,
+      packed_tiles ? tile_row : entry_row[LaneBits-1:0]
     };
   end
 
@@ -226,12 +333,16 @@ module panel_loader
     if (!rst_ni || abort_i) begin
       unit_q   <= '0;
       index_q  <= '0;
+      part_q   <= '0;
       row_q    <= '0;
       loaded_q <= '0;
       parity_q <= 1'b0;
     end else if (take) begin
-      unit_q  <= write_o[0] ? '0 : filled;
-      index_q <= row_done ? '0 : index_q + TileBits'(write_o[0]) + TileBits'(write_o[1]);
+      unit_q  <= (write_o[0] || entry_done) ? '0 : filled;
+      if (row_done) index_q <= '0;
+      else if (packed_tiles || planes) index_q <= index_q + TileBits'(tile_done || planes);
+      else index_q <= index_q + TileBits'(write_o[0]) + TileBits'(write_o[1]);
+      if (packed_tiles && entry_done) part_q <= tile_done ? '0 : part_q + 1'b1;
       if (row_done) row_q <= panel_done ? '0 : row_q + dim_t'(1);
       if (panel_done) begin
         loaded_q <= loaded_q + 8'd1;
@@ -241,13 +352,16 @@ module panel_loader
   end
 
   assign loaded_o = loaded_q;
-  assign rows_o   = entry_row;
+  assign rows_o   = packed_tiles ? row_q << LaneBits : entry_row;
 
   logic unused;
   assign unused = &{1'b0, pending_count};
 
   if (EntryBits % DataWidth != 0 || EntryBeats < 2 || EntryBeats > 8) begin : g_bad_width
     $fatal(1, "panel_loader: a row of the array must be two to eight memory beats wide");
+  end
+  if (Blocks && (Tile != TileColumns || DataWidth < 128)) begin : g_bad_blocks
+    $fatal(1, "panel_loader: blocks need an array of 16 by 16 and beats of at least 128 bits");
   end
   if (AddrBits < LaneBits + 2) begin : g_bad_panel
     $fatal(1, "panel_loader: a panel must hold two tiles, one for each bank of its memory");

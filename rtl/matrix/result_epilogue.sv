@@ -150,6 +150,6 @@ module result_epilogue
 
   logic unused;
   assign unused = &{1'b0, command_i.src1, command_i.src2, command_i.dst, command_i.batch0, command_i.batch1,
-                    command_i.m, command_i.k, command_i.n, command_i.trans_a, command_i.trans_b, command_i.row_scales,
+                    command_i.m, command_i.k, command_i.n, command_i.trans_a, command_i.trans_b, command_i.blocks, command_i.row_scales,
                     command_i.columns};
 endmodule

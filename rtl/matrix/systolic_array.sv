@@ -14,6 +14,11 @@
 //          1: row 0 weights    3 + r: row r adds
 //          2: row 0 multiplies 3 + Tile: sum_o
 //
+// Of a row of int8 in halves, the sums of the upper half of the array leave in its
+// middle, and those of the lower half start from zero:
+//
+//   clock  3 + Tile/2: middle_o
+//
 // A second set of weights is written while the first one works. An activation
 // with swap_i makes each row that it reaches take the new set.
 // Reset state: nothing under way.
@@ -31,25 +36,32 @@ module systolic_array
 
     input  logic                    valid_i,
     input  logic                    integer_i, // with valid_i: each word is four int8 of consecutive k
+    input  logic                    unsigned_i, // with integer_i: the bytes of data_i have no sign
+    input  logic                    halves_i, // with integer_i: a sum for each half of the array
     input  logic                    swap_i,   // this and the following rows use the new weights
     input  logic [Tile*32-1:0]      data_i,
     input  logic [Tile*32-1:0]      sum_i,    // three clocks after the row's data_i
     output logic [Tile*32-1:0]      sum_o,    // Tile clocks after sum_i
+    output logic [Tile*32-1:0]      middle_o, // of the upper half
     output logic                    busy_o    // rows are inside
 );
+  localparam int unsigned Half = Tile / 2;
+
   typedef fp32_t row_t [Tile];
 
   row_t data, weight;
   row_t sum [Tile+1];                 // [r]: into row r
   logic [Tile:0] valid_q;             // bit d: a row came in d + 1 clocks ago
   logic [Tile-1:0] swap_q, add_q, add_integer_q;
-  logic [Tile:0] integer_q;
+  logic [Tile:0] integer_q, unsigned_q;
+  logic [Half+2:0] halves_q;          // likewise, as far as it is used
 
   for (genvar c = 0; c < Tile; c++) begin : g_lanes
     assign data[c]         = data_i[c*32+:32];
     assign weight[c]       = weight_i[c*32+:32];
     assign sum[0][c]       = sum_i[c*32+:32];
     assign sum_o[c*32+:32] = sum[Tile][c];
+    assign middle_o[c*32+:32] = sum[Half][c];
   end
 
   always_ff @(posedge clk_i) begin
@@ -58,12 +70,16 @@ module systolic_array
       swap_q  <= '0;
       add_q   <= '0;
       integer_q     <= '0;
+      unsigned_q    <= '0;
+      halves_q      <= '0;
       add_integer_q <= '0;
     end else begin
       valid_q <= {valid_q[Tile-1:0], valid_i};
       swap_q  <= {swap_q[Tile-2:0], valid_i && swap_i};
       add_q   <= valid_q[Tile:1];
       integer_q     <= {integer_q[Tile-1:0], integer_i};
+      unsigned_q    <= {unsigned_q[Tile-1:0], unsigned_i};
+      halves_q      <= {halves_q[Half+1:0], halves_i};
       add_integer_q <= integer_q[Tile:1];
     end
   end
@@ -91,6 +107,14 @@ module systolic_array
   assign busy_o = valid_q != '0 || add_q != '0;
 
   for (genvar r = 0; r < Tile; r++) begin : g_rows
+    row_t above;
+    if (r == Half) begin : g_middle
+      for (genvar c = 0; c < Tile; c++) begin : g_above
+        assign above[c] = halves_q[Half+2] ? '0 : sum[r][c];
+      end
+    end else begin : g_other
+      assign above = sum[r];
+    end
     systolic_row #(
         .Cols(Tile)
     ) u_row (
@@ -100,10 +124,11 @@ module systolic_array
         .swap_i      (swap_q[r]),
         .multiply_i  (valid_q[r+1]),
         .multiply_integer_i(integer_q[r+1]),
+        .multiply_unsigned_i(unsigned_q[r+1]),
         .activation_i(activation_q[r]),
         .add_i       (add_q[r]),
         .add_integer_i(add_integer_q[r]),
-        .sum_i       (sum[r]),
+        .sum_i       (above),
         .sum_o       (sum[r+1])
     );
   end

@@ -21,6 +21,7 @@ module systolic_row
     input  logic  swap_i,         // the next weights become the weights
     input  logic  multiply_i,
     input  logic  multiply_integer_i,  // with multiply_i: int8
+    input  logic  multiply_unsigned_i, // with multiply_integer_i: the activation's bytes have no sign
     input  fp32_t activation_i,
     input  logic  add_i,          // one clock after multiply_i
     input  logic  add_integer_i,
@@ -46,12 +47,14 @@ module systolic_row
     widen = {{24{value[7]}}, value};
   endfunction
 
-  function automatic row_t multiply_integer(input logic [31:0] activation, input row_t weight);
+  function automatic row_t multiply_integer(input logic [31:0] activation, input logic without_sign, input row_t weight);
+    logic [31:0] sign;
+    sign = without_sign ? 32'h0000_00FF : 32'hFFFF_FFFF;
     for (int unsigned c = 0; c < Cols; c++) begin
       logic [31:0] sum;
       sum = '0;
       for (int unsigned i = 0; i < 4; i++) begin
-        sum = sum + widen(activation[i*8+:8]) * widen(weight[c][i*8+:8]);
+        sum = sum + (widen(activation[i*8+:8]) & sign) * widen(weight[c][i*8+:8]);
       end
       multiply_integer[c] = sum;
     end
@@ -65,7 +68,7 @@ module systolic_row
     if (write_i) next_q <= write_data_i;
     if (swap_i) weight_q <= next_q;
     if (multiply_i) begin
-      if (multiply_integer_i) product_q <= multiply_integer(activation_i, weight_q);
+      if (multiply_integer_i) product_q <= multiply_integer(activation_i, multiply_unsigned_i, weight_q);
       else product_q <= multiply(activation_i, weight_q);
     end
     if (add_i) begin

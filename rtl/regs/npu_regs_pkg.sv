@@ -35,6 +35,24 @@ package npu_regs_pkg;
     } npu_regs__CAP_VECTOR__in_t;
 
     typedef struct {
+        logic next;
+    } npu_regs__CAP_TYPES__q8_0__in_t;
+
+    typedef struct {
+        logic next;
+    } npu_regs__CAP_TYPES__q4_0__in_t;
+
+    typedef struct {
+        logic next;
+    } npu_regs__CAP_TYPES__q4_1__in_t;
+
+    typedef struct {
+        npu_regs__CAP_TYPES__q8_0__in_t q8_0;
+        npu_regs__CAP_TYPES__q4_0__in_t q4_0;
+        npu_regs__CAP_TYPES__q4_1__in_t q4_1;
+    } npu_regs__CAP_TYPES__in_t;
+
+    typedef struct {
         logic [15:0] next;
     } npu_regs__CAP_QUEUE__depth__in_t;
 
@@ -294,6 +312,7 @@ package npu_regs_pkg;
     typedef struct {
         npu_regs__CAP_ARRAY__in_t CAP_ARRAY;
         npu_regs__CAP_VECTOR__in_t CAP_VECTOR;
+        npu_regs__CAP_TYPES__in_t CAP_TYPES;
         npu_regs__CAP_QUEUE__in_t CAP_QUEUE;
         npu_regs__CAP_SCRATCH_A__in_t CAP_SCRATCH_A;
         npu_regs__CAP_SCRATCH_B__in_t CAP_SCRATCH_B;

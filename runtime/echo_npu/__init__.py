@@ -45,8 +45,10 @@ from echo_npu.errors import (
     NpuTimeoutError,
     SimulatorError,
 )
+from echo_npu.ops.block_linear import BlockLinear
+from echo_npu.ops.packed import PackedTensor
 from echo_npu.ops.quantized_linear import QuantizedLinear
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.status import ErrorCode, NpuStatus, State
 from echo_npu.tensor import DeviceTensor
 
@@ -86,6 +88,8 @@ def open(  # noqa: A001  (the public name; this module does not use the builtin)
 
 __all__ = [
     "BackendError",
+    "BlockLinear",
+    "Blocks",
     "DataType",
     "Device",
     "DeviceClosedError",
@@ -107,6 +111,7 @@ __all__ = [
     "NpuTimeoutError",
     "Opcode",
     "OutType",
+    "PackedTensor",
     "Packet",
     "QuantizedLinear",
     "RecordedProgram",

@@ -33,6 +33,11 @@ class NpuConfig:
         """Bytes of one beat on the AXI4 data buses."""
         return self.data_width // 8
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the matrix engine takes weights in blocks: tiles that fit its array, bus and panels."""
+        return self.array_rows == 16 and self.data_width >= 128 and self.block_k_tiles >= 2
+
     def parameters(self) -> dict[str, int]:
         """Return the parameters of `npu_top`: UpperCamelCase names and their values."""
         return {

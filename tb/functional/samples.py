@@ -54,6 +54,8 @@ def command_samples(
         irq = "irq" if command.packet.flags & Flags.IRQ else "quiet"
         yield Sample("commands", {"kind": _kind(command), "irq": irq, "memory": memory})
         if command.packet.opcode == Opcode.MATMUL:
+            if command.packet.blocks:
+                continue
             yield _product(command, config)
         elif command.packet.opcode in (Opcode.MEMCPY, Opcode.ADD_TENSOR, Opcode.GATHER):
             yield _move(command, config)

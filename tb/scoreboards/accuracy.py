@@ -6,6 +6,7 @@ smallest subnormal, which bounds the loss of an underflowing product):
 
     add      |alpha*b| * u + |a + alpha*b| * u (1 + u) + eta
     matmul   gamma(K + 1) * sum |a||b| + K * eta,   gamma(n) = n u / (1 - n u);   exact for int8
+    matmul with weights in blocks   as `echo_npu.reference.blocks` says
     memcpy   exact
     gather   exact
 
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
+from echo_npu.formats import FORMATS, tile_parts
+from echo_npu.reference.blocks import truth
 from echo_npu.spec.data_types import DataType, OutType
 from tb.scoreboards.errors import AccuracyError
 
@@ -154,6 +157,10 @@ class _Value:
 def _product(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
     """Return the elements of a MATMUL in float64, before rounding to a narrow type."""
     packet, batch = command.packet, command.batch
+    if packet.blocks:
+        value = _blocks(command, memory)
+        _epilogue(value, command, memory)
+        return value
     dtype = packet.data_type
     a, b = (_elements(gather(memory, each, batch), dtype) for each in command.sources[:2])
     if packet.flags & Flags.TRANS_A:
@@ -175,6 +182,31 @@ def _product(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
         bound[size >= FLOAT32_MAX * (1 - U)] = np.nan  # a partial sum may overflow, so there is no bound
         value = _Value(true, bound)
     _epilogue(value, command, memory)
+    return value
+
+
+def _blocks(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
+    """Return the sums of a product with weights in blocks; those that meet no finite number are unknown."""
+    packet = command.packet
+    left, right = (gather(memory, each, command.batch) for each in command.sources[:2])
+    block_format = FORMATS[packet.blocks.label]
+    shape = (*left.shape[:2], packet.m, packet.n)
+    value = _Value(np.zeros(shape), np.zeros(shape))
+    for index in np.ndindex(shape[:2]):
+        x = np.ascontiguousarray(left[index]).view(np.float32)
+        tiles = right[index].reshape(right.shape[2], -1, block_format.tile_bytes)
+        parts = tile_parts(tiles, block_format, packet.n, packet.k)
+        heads = [parts.d] if parts.m is None else [parts.d, parts.m]
+        with np.errstate(all="ignore"):
+            value.true[index], value.bound[index] = truth(x, parts.q, parts.d, parts.m)
+            signless = [np.abs(x), np.abs(parts.q.astype(np.int16)), *(np.abs(each) for each in heads)]
+            size, _ = truth(*signless)
+            unknown: NDArray[np.bool_] = ~np.isfinite(x).all(axis=1, keepdims=True) | ~(
+                size < FLOAT32_MAX / 2
+            )
+        for each in heads:
+            unknown |= ~np.isfinite(each).all(axis=1)
+        value.true[index][unknown], value.bound[index][unknown] = 0.0, np.nan
     return value
 
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from echo_npu.commands.packets import (
+    BLOCKS_SHIFT,
     DTYPE_SHIFT,
     OUT_SHIFT,
+    TILE_ALIGNMENT,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -24,9 +26,10 @@ from echo_npu.commands.packets import (
     gather_packets,
     load_program_packets,
     memcpy_packets,
+    packed_rows,
     stride_fields,
 )
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
@@ -169,6 +172,8 @@ class ProgramMaker:
     def matmul(self) -> Slots:
         """Draw a MATMUL of any type, layout, strides, batches and steps."""
         pick = self._random
+        if self._config.has_blocks and pick.random() < 0.2:
+            return self._blocks()
         m, k, n = self._size(), self._size(), self._size()
         dtype = pick.choice((DataType.FP32, *DataType))
         out = pick.choice((OutType.FLOAT32, OutType.OWN))
@@ -202,6 +207,27 @@ class ProgramMaker:
                 **stride_fields("dst", dst_stride, (dst_batch, self._apart(batch * dst_batch, out_size))),
             }
         if fields:
+            flags |= Flags.EXT
+        packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=0.5)
+        return [packet, ExtensionPacket(**fields)] if fields else [packet]
+
+    def _blocks(self) -> Slots:
+        """Draw a MATMUL with weights in blocks, of any bits, and steps that need no vectors."""
+        pick = self._random
+        m, n, k = self._size(), self._size(), 32 * pick.choice((1, 2, 3, 5))
+        blocks = pick.choice([each for each in Blocks if each])
+        flags = blocks << BLOCKS_SHIFT | pick.choice((0, Flags.USE_ALPHA)) | pick.choice((0, Flags.RELU))
+        src1, src2, dst = self._place(), self._place() & -TILE_ALIGNMENT, self._place()
+        fields: dict[str, int] = {}
+        if pick.random() < 0.4:
+            row_stride = pick.choice((0, packed_rows(blocks, k, n)[1] + TILE_ALIGNMENT * pick.randint(0, 3)))
+            batch, apart = pick.choice((1, 2, 3)), self._apart(4 * m * n, 4)
+            fields = {
+                "batch0": batch,
+                **stride_fields("src1", self._stride(4 * k, 4), (pick.choice((0, 64, 260)), 0)),
+                **stride_fields("src2", row_stride, (pick.choice((0, blocks.tile_bytes)), 0)),
+                **stride_fields("dst", 0, (apart, 0)),
+            }
             flags |= Flags.EXT
         packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=0.5)
         return [packet, ExtensionPacket(**fields)] if fields else [packet]

@@ -11,7 +11,7 @@ import typer.main
 
 import echo_npu
 import tb.cli
-from echo_npu import DataType, ErrorCode, Flags, Opcode, OutType
+from echo_npu import Blocks, DataType, ErrorCode, Flags, Opcode, OutType
 from echo_npu.cli import app
 from echo_npu.spec.registers import COUNTERS
 from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Op, form_of
@@ -145,10 +145,11 @@ def test_packet_page_has_the_real_numbers() -> None:
     assert opcodes == {opcode.name: opcode.value for opcode in Opcode}
     flags = {row[0]: 1 << int(row[1]) for row in _rows("docs/packets.md", "flag")}
     assert flags == {flag.name: flag.value for flag in Flags if flag}
-    types, outs = _rows("docs/packets.md", "field")
+    types, outs, blocks = _rows("docs/packets.md", "field")
     assert types[2:] == [dtype.label for dtype in DataType]
     assert outs[2:].index("reserved") == len(OutType)
-    for row, field in ((types, Flags.DTYPE), (outs, Flags.OUT)):
+    assert blocks[2:] == [each.label for each in Blocks]
+    for row, field in ((types, Flags.DTYPE), (outs, Flags.OUT), (blocks, Flags.BLOCKS)):
         high, low = (int(bit) for bit in row[1].split(":"))
         assert field == (2 << high) - (1 << low)
     codes = {row[1].partition(":")[0]: int(row[0]) for row in _rows("docs/packets.md", "code")}

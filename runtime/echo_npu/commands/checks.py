@@ -22,12 +22,15 @@ from echo_npu.commands.packets import (
     MAX_ROWS,
     MAX_TABLE,
     OUT_SHIFT,
+    TILE_ALIGNMENT,
     VECTOR_OPERAND_FLAGS,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
     Opcode,
+    packed_rows,
 )
+from echo_npu.formats import BLOCK
 from echo_npu.spec.contract import PARAM_RESERVED
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import REGISTERS, Region, region_of
@@ -46,22 +49,32 @@ def unpack_extension(slots: Sequence[bytes]) -> Extension | None:
     return ExtensionPacket.unpack(slots[0]) if len(slots) == 1 else VectorExtension.unpack(slots)
 
 
-def check_head(packet: NpuCommandPacket) -> None:
-    """Check what needs no extension packet: opcode and flags. PacketFault."""
+def check_head(packet: NpuCommandPacket, *, blocks: bool = True) -> None:
+    """Check what needs no extension packet: opcode and flags. PacketFault.
+
+    Args:
+        blocks: the device takes weights in blocks.
+    """
     legal = LEGAL_FLAGS.get(packet.opcode)
     if legal is None:
         raise PacketFault(ErrorCode.BAD_OPCODE)
     is_matmul = packet.opcode == Opcode.MATMUL
-    if packet.flags & ~legal or packet.param[PARAM_RESERVED] or (is_matmul and not _out_fits(packet)):
+    if (
+        packet.flags & ~legal
+        or packet.param[PARAM_RESERVED]
+        or (is_matmul and not _types_fit(packet, blocks))
+    ):
         raise PacketFault(ErrorCode.BAD_FLAGS)
     needs_extension = packet.opcode == Opcode.VECTOR or (is_matmul and packet.flags & VECTOR_OPERAND_FLAGS)
     if needs_extension and not packet.flags & Flags.EXT:
         raise PacketFault(ErrorCode.BAD_EXTENSION)
 
 
-def _out_fits(packet: NpuCommandPacket) -> bool:
-    """Return whether the OUT flags of a MATMUL name a type that its operands and its other flags allow."""
+def _types_fit(packet: NpuCommandPacket, blocks: bool) -> bool:
+    """Return whether the OUT and BLOCKS flags of a MATMUL name what its other flags and the device allow."""
     out = (packet.flags & Flags.OUT) >> OUT_SHIFT
+    if packet.flags & Flags.BLOCKS:
+        return blocks and not packet.flags & (Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
     if out == OutType.INT32:
         return packet.data_type == DataType.INT8 and not packet.flags & EPILOGUE_FLAGS
     return out in (OutType.FLOAT32, OutType.OWN)
@@ -72,6 +85,8 @@ def check_command(
     extension: Extension | None = None,
     programs: ProgramMemory | None = None,
     guard: Region | None = None,
+    *,
+    blocks: bool = True,
 ) -> CheckedCommand:
     """Check a packet and the extension that its EXT flag announced; return the command.
 
@@ -79,10 +94,11 @@ def check_command(
         extension: a VectorExtension for a VECTOR command, an ExtensionPacket for others.
         programs: program memory (None: there is none).
         guard: the range that no command may write to (None: there is none).
+        blocks: the device takes weights in blocks.
 
     Raises: PacketFault with what the device reports.
     """
-    check_head(packet)
+    check_head(packet, blocks=blocks)
     if packet.opcode in FENCES:
         return CheckedCommand(packet)
     if packet.opcode == Opcode.VECTOR:
@@ -131,7 +147,7 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
     batch = (e.batch0 or 1, e.batch1 or 1)
 
     if packet.opcode == Opcode.MATMUL:
-        if not all(1 <= size <= MAX_MATMUL_DIM for size in (m, k, n)):
+        if not all(1 <= size <= MAX_MATMUL_DIM for size in (m, k, n)) or (packet.blocks and k % BLOCK):
             raise PacketFault(ErrorCode.BAD_DIMENSION)
         return _product(packet, e, batch)
 
@@ -164,6 +180,8 @@ def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int
     size = packet.data_type.itemsize
     rows1, bytes1 = (k, size * m) if flags & Flags.TRANS_A else (m, size * k)
     rows2, bytes2 = (n, size * k) if flags & Flags.TRANS_B else (k, size * n)
+    if packet.blocks:
+        rows2, bytes2 = packed_rows(packet.blocks, k, n)
     bytes_dst = packet.out_type.itemsize(packet.data_type) * n
     src1 = _operand("src1", packet, e, rows1, bytes1)
     src2 = _operand("src2", packet, e, rows2, bytes2)
@@ -202,13 +220,18 @@ def _check_alignment(command: CheckedCommand) -> None:
         addresses = [(packet.src1_addr, 8)]
     elif packet.opcode == Opcode.MATMUL:
         assert dst is not None
-        size = packet.data_type.itemsize
-        addresses = [(source.address, size) for source in command.sources[:2]]
+        sizes = (packet.data_type.itemsize, _right_alignment(packet))
+        addresses = [(source.address, size) for source, size in zip(command.sources, sizes, strict=False)]
         addresses += [(vector.address, 4) for vector in command.sources[2:]]
         addresses.append((dst.address, packet.out_type.itemsize(packet.data_type)))
     for address, multiple in addresses:
         if address % multiple:
             raise PacketFault(ErrorCode.MISALIGNED, address)
+
+
+def _right_alignment(packet: NpuCommandPacket) -> int:
+    """Return the bytes that address and strides of a MATMUL's right operand are multiples of."""
+    return TILE_ALIGNMENT if packet.blocks else packet.data_type.itemsize
 
 
 def _check_strides(command: CheckedCommand, extension: Extension | None) -> None:
@@ -224,10 +247,9 @@ def _check_strides(command: CheckedCommand, extension: Extension | None) -> None
     )
     if command.packet.opcode == Opcode.MATMUL:
         src1, src2 = command.sources[:2]
-        size = command.packet.data_type.itemsize
         for operand, row_stride, multiple in (
-            (src1, extension.src1_row_stride, size),
-            (src2, extension.src2_row_stride, size),
+            (src1, extension.src1_row_stride, command.packet.data_type.itemsize),
+            (src2, extension.src2_row_stride, _right_alignment(command.packet)),
             (dst, extension.dst_row_stride, command.packet.out_type.itemsize(command.packet.data_type)),
         ):
             bad |= any(stride % multiple for stride in (row_stride, *operand.batch_strides))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echo_npu.commands.packets import (
+    BLOCKS_SHIFT,
     DTYPE_SHIFT,
     FENCES,
     OPCODES,
@@ -15,12 +16,12 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
 )
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.entries import OpcodeFacts
 from echo_npu.vector.command import VectorExtension
 
 _UNKNOWN = OpcodeFacts("vector", 0, 0, ("src1", "dst"), "{m}x{k}x{n}")
-_MODIFIERS = ~int(Flags.EXT | Flags.IRQ | Flags.DTYPE | Flags.OUT)
+_MODIFIERS = ~int(Flags.EXT | Flags.IRQ | Flags.DTYPE | Flags.OUT | Flags.BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ def _vector(
 
 def _types(flags: int) -> str:
     """Return the type of a product's operands, and that of its result if it differs."""
+    if flags & Flags.BLOCKS:
+        return f" fp32 by {Blocks((flags & Flags.BLOCKS) >> BLOCKS_SHIFT).label}"
     operands = DataType((flags & Flags.DTYPE) >> DTYPE_SHIFT)
     result = (flags & Flags.OUT) >> OUT_SHIFT
     if result == OutType.OWN or operands == DataType.FP32:

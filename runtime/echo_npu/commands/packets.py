@@ -15,7 +15,9 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, SupportsIndex, TypeAlias, TypeVar
 
 from echo_npu.commands.integers import checked_integer
+from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH
 from echo_npu.spec.contract import (
+    BLOCKS_SHIFT,
     COMMAND_STRUCT,
     DTYPE_SHIFT,
     EXTENSION_MAGIC,
@@ -32,6 +34,7 @@ from echo_npu.spec.contract import (
     PARAM_M,
     PARAM_N,
     VECTOR_EXTENSIONS,
+    Blocks,
     DataType,
     ExtensionFields,
     Flags,
@@ -40,6 +43,7 @@ from echo_npu.spec.contract import (
 )
 
 __all__ = [
+    "BLOCKS_SHIFT",
     "DTYPE_SHIFT",
     "EPILOGUE_FLAGS",
     "EXTENSION_MAGIC",
@@ -89,6 +93,9 @@ VECTOR_OPERAND_FLAGS: Final = Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS
 EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
 """The flags of MATMUL for the steps between an element's sum and dst."""
 
+TILE_ALIGNMENT: Final = 64
+"""Packed tiles, and the strides between their rows and matrices, are multiples of so many bytes."""
+
 _EXTENSIONS: Final[dict[int, int]] = {opcode: facts.extensions for opcode, facts in OPCODES.items()}
 _EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster
 
@@ -96,6 +103,11 @@ _EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster
 def extension_count(opcode: int, flags: int) -> int:
     """Return the number of extension packets that a command announces: 0 if the flag is not set or legal."""
     return _EXTENSIONS.get(opcode, 0) if flags & _EXT else 0
+
+
+def packed_rows(blocks: Blocks, k: int, n: int) -> tuple[int, int]:
+    """Return how many rows of tiles packed weights [N, K] have, and the bytes of one."""
+    return -(-n // TILE_COLUMNS), -(-k // TILE_DEPTH) * FORMATS[blocks.label].tile_bytes
 
 
 def _u32(name: str, value: SupportsIndex) -> int:
@@ -196,6 +208,11 @@ class NpuCommandPacket:
     def data_type(self) -> DataType:
         """Type of the operands of a MATMUL."""
         return DataType((self.flags & Flags.DTYPE) >> DTYPE_SHIFT)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Format of src2 of a MATMUL in packed blocks."""
+        return Blocks((self.flags & Flags.BLOCKS) >> BLOCKS_SHIFT)
 
     @property
     def out_type(self) -> OutType:
@@ -435,6 +452,7 @@ def matmul_command(
     n: int,
     *,
     dtype: DataType | str = DataType.FP32,
+    blocks: Blocks | str = Blocks.NONE,
     out: OutType = OutType.FLOAT32,
     trans_a: bool = False,
     trans_b: bool = False,
@@ -460,6 +478,8 @@ def matmul_command(
         src1, src2, dst: physical byte addresses, multiples of their elements' size.
         m, k, n: 1..2**24.
         dtype: type of both operands, or its label: fp32, bf16, fp16, int8.
+        blocks: format of src2, which is then packed weights [N, K] (`echo_npu.formats`), or its label: q8_0,
+            q4_0, q4_1; K is a multiple of 32, dtype and out are float32, and nothing is transposed.
         out: type of the result: float32, that of the operands, or int32 (of int8, without any step).
         trans_a: src1 is stored as [K, M].
         trans_b: src2 is stored as [N, K].
@@ -483,10 +503,18 @@ def matmul_command(
     dtype = DataType.of(dtype)
     if not isinstance(out, OutType):
         raise TypeError(f"out must be an OutType, got {out!r} ({type(out).__name__})")
+    packed = Blocks.of(blocks)
+    if packed and (k % BLOCK or dtype != DataType.FP32 or out != OutType.FLOAT32 or trans_a or trans_b):
+        raise ValueError(
+            f"blocks is {packed.label}, k is {k}, dtype is {dtype.label}, out is {out.name.lower()}, "
+            f"trans_a is {trans_a}, trans_b is {trans_b}: k must be a multiple of {BLOCK}, both types "
+            "float32, and nothing transposed"
+        )
     size, out_size = dtype.itemsize, out.itemsize(dtype)
-    src1, src2 = _aligned("src1", src1, size), _aligned("src2", src2, size)
+    size2 = TILE_ALIGNMENT if packed else size
+    src1, src2 = _aligned("src1", src1, size), _aligned("src2", src2, size2)
     dst = _aligned("dst", dst, out_size)
-    flags = Flags(dtype << DTYPE_SHIFT | out << OUT_SHIFT)
+    flags = Flags(dtype << DTYPE_SHIFT | out << OUT_SHIFT | packed << BLOCKS_SHIFT)
     for flag, given in (
         (Flags.TRANS_A, trans_a),
         (Flags.TRANS_B, trans_b),
@@ -513,14 +541,15 @@ def matmul_command(
     scales = 0 if row_scales is None else _aligned32("row_scales", row_scales)
     if len(row_strides) != 3:
         raise ValueError(f"row_strides has {len(row_strides)} entries; it is (src1, src2, dst) in bytes")
-    row_bytes = (size * (m if trans_a else k), size * (k if trans_b else n), out_size * n)
+    row_bytes2 = packed_rows(packed, k, n)[1] if packed else size * (k if trans_b else n)
+    row_bytes = (size * (m if trans_a else k), row_bytes2, out_size * n)
     rows = [
         _stride(f"row_strides[{i}]", row_strides[i], multiple=multiple, least=row_bytes[i])
-        for i, multiple in enumerate((size, size, out_size))
+        for i, multiple in enumerate((size, size2, out_size))
     ]
     counts = _batch_counts(batch)
     strides1 = _batch_strides("src1_batch_strides", src1_batch_strides, multiple=size)
-    strides2 = _batch_strides("src2_batch_strides", src2_batch_strides, multiple=size)
+    strides2 = _batch_strides("src2_batch_strides", src2_batch_strides, multiple=size2)
     strides_dst = _batch_strides("dst_batch_strides", dst_batch_strides, multiple=out_size)
     _written_batches("dst_batch_strides", strides_dst, counts)
     extended = any(rows) or counts != (1, 1) or bool(flags & VECTOR_OPERAND_FLAGS)

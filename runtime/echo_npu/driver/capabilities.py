@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from echo_npu.backends.base import Backend, ReadReg
 from echo_npu.errors import NpuError
 from echo_npu.spec import registers as regs
-from echo_npu.spec.data_types import DataType
+from echo_npu.spec.data_types import Blocks, DataType
 
 _SUPPORTED_MAJOR = 1
 
@@ -15,8 +15,9 @@ class Capabilities:
     """The values of the capability registers.
 
     `data_width` is bits, `scratch_*` are bytes. `data_types` are the labels of the `DataType`s that operands
-    of a matrix product can have. `vector_length` and `row_elements` are elements of a vector register and of
-    a row register, `program_words` are instructions of program memory.
+    of a matrix product can have, `block_formats` those of the `Blocks` that its right operand can have.
+    `vector_length` and `row_elements` are elements of a vector register and of a row register,
+    `program_words` are instructions of program memory.
     """
 
     version: tuple[int, int]
@@ -25,6 +26,7 @@ class Capabilities:
     vector_lanes: int
     data_width: int
     data_types: tuple[str, ...]
+    block_formats: tuple[str, ...]
     queue_depth: int
     ring_max_slots: int
     scratch_a: int
@@ -58,6 +60,9 @@ def read_capabilities(backend: Backend) -> Capabilities:
         vector_lanes=regs.CAP_VECTOR_LANES.get(vector),
         data_width=regs.CAP_VECTOR_DATA_WIDTH.get(vector),
         data_types=tuple(dtype.label for dtype in DataType if types >> dtype & 1),
+        block_formats=tuple(
+            each.label for each in Blocks if each and types >> (regs.CAP_TYPES_Q8_0.shift - 1 + each) & 1
+        ),
         queue_depth=regs.CAP_QUEUE_DEPTH.get(queue),
         ring_max_slots=(1 << regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.get(queue)) - 1,
         scratch_a=sizes[0],

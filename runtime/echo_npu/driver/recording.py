@@ -73,6 +73,7 @@ class RecordingDriver(DeviceDriver):
         self._programs: list[Program] = []
         self._numbers: dict[bytes, int] = {}  # of the programs, by their code
         self._inputs: list[DeviceTensor] = []
+        self._blocks = bool(hardware.capabilities.block_formats)
         self._model = ProgramMemory(hardware.capabilities.program_words)
         self._model.loaded = self._model.size
 
@@ -200,7 +201,9 @@ class RecordingDriver(DeviceDriver):
             program = self._program_of(entry)
             command = placed(command, 0)
         try:
-            checked = check_command(packet, unpack_extension(command.slots[1:]), self._model)
+            checked = check_command(
+                packet, unpack_extension(command.slots[1:]), self._model, blocks=self._blocks
+            )
         except PacketFault as fault:
             raise NpuDeviceError(fault.code, len(self._commands), fault.address) from None
         for source in checked.sources:

@@ -74,6 +74,10 @@ class PackedMatrix:
         return self.columns, self.depth
 
     @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
     def nbytes(self) -> int:
         return self.data.nbytes
 

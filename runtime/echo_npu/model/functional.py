@@ -20,6 +20,8 @@ from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, check_head, unpack_extension
 from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import NpuBusError
+from echo_npu.formats import FORMATS
+from echo_npu.model.blocks import matmul_blocks
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
@@ -44,6 +46,7 @@ _STORED: Final = {
     regs.GUARD_SIZE: regs.GUARD_SIZE_BLOCKS.mask,
 }
 """Plain configuration registers, and their bits."""
+_BLOCK_FIELDS: Final = (regs.CAP_TYPES_Q8_0, regs.CAP_TYPES_Q4_0, regs.CAP_TYPES_Q4_1)
 _WIDE: Final = {r.offset for r in regs.REGISTERS.values() if r.width == 64}
 _READABLE: Final = {
     r.offset + i * r.stride + half
@@ -83,7 +86,8 @@ class FunctionalModel:
             | regs.CAP_ARRAY_COLS.put(config.array_cols),
             regs.CAP_VECTOR: regs.CAP_VECTOR_LANES.put(config.vector_lanes)
             | regs.CAP_VECTOR_DATA_WIDTH.put(config.data_width),
-            regs.CAP_TYPES: sum(1 << dtype for dtype in DataType),
+            regs.CAP_TYPES: sum(1 << dtype for dtype in DataType)
+            | sum(field.put(int(config.has_blocks)) for field in _BLOCK_FIELDS),
             regs.CAP_QUEUE: regs.CAP_QUEUE_DEPTH.put(config.queue_depth)
             | regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.put(16),
             regs.CAP_SCRATCH_A: 4 * config.block_m * config.block_k_tiles * config.array_rows,
@@ -282,7 +286,7 @@ class FunctionalModel:
         packet = command.packet
         try:
             if packet.flags & Flags.EXT:
-                check_head(packet)
+                check_head(packet, blocks=self._config.has_blocks)
             while not command.complete:
                 slot = self._take(from_ring)
                 if slot is None:
@@ -290,7 +294,8 @@ class FunctionalModel:
                 command = Command((*command.slots, slot))
             self._held = None
             extension = unpack_extension(command.slots[1:])
-            self._execute(check_command(packet, extension, self.programs, self._guard))
+            blocks = self._config.has_blocks
+            self._execute(check_command(packet, extension, self.programs, self._guard, blocks=blocks))
         except ExecutionFault as fault:
             self._fail(fault.code, fault.address, self._taken - 1)
             return True
@@ -368,7 +373,9 @@ class FunctionalModel:
         packet, batch, dst = command.packet, command.batch, command.dst
         assert dst is not None
         dtype, out = packet.data_type, packet.out_type
-        a, b = (self._elements(each, batch, dtype.storage) for each in command.sources[:2])
+        left, right = command.sources[:2]
+        a = self._elements(left, batch, dtype.storage)
+        b = self._elements(right, batch, np.uint8 if packet.blocks else dtype.storage)
         c = self._elements(dst, batch, out.storage(dtype))
         if packet.flags & Flags.TRANS_A:
             a = a.swapaxes(-1, -2)
@@ -376,8 +383,12 @@ class FunctionalModel:
             b = b.swapaxes(-1, -2)
         epilogue = self._epilogue(command)
         for index in np.ndindex(c.shape[:2]):
-            if dtype == DataType.INT8:
-                sums: NDArray[Any] = matmul_int8(a[index], b[index])
+            if packet.blocks:
+                block_format = FORMATS[packet.blocks.label]
+                tiles = b[index].reshape(right.rows, -1, block_format.tile_bytes)
+                sums: NDArray[Any] = matmul_blocks(a[index], tiles, block_format, packet.n)
+            elif dtype == DataType.INT8:
+                sums = matmul_int8(a[index], b[index])
             else:
                 sums = matmul_fp32(widen(a[index], dtype), widen(b[index], dtype))
             c[index] = sums if out == OutType.INT32 else store(epilogue.apply(sums), dtype, out)

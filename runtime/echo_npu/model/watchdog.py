@@ -8,6 +8,9 @@ from echo_sim.config import NpuConfig
 _MACS_OF_INT8 = 4
 """Products that a processing element adds in a clock if the operands are int8; one for other types."""
 
+_MACS_OF_BLOCKS = 2
+"""Likewise with weights in blocks: each row of the left operand enters as two planes of int8."""
+
 
 def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
     """Return the least clocks of a command with any memory.
@@ -23,4 +26,6 @@ def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
     size = moved.segments * moved.rows * moved.row_bytes * inner * outer
     beats = -(-size // (config.data_width // 8))
     each = _MACS_OF_INT8 if packet.opcode == Opcode.MATMUL and packet.data_type == DataType.INT8 else 1
+    if packet.opcode == Opcode.MATMUL and packet.blocks:
+        each = _MACS_OF_BLOCKS
     return max(beats, command.macs // (config.array_rows * config.array_cols * each))

@@ -9,9 +9,11 @@ from numpy.typing import DTypeLike
 from echo_npu.commands.packets import Command, matmul_command
 from echo_npu.commands.strided import chunks, collapse
 from echo_npu.driver.command_device import CommandDevice
+from echo_npu.formats import PackedMatrix
 from echo_npu.ops.broadcast import elementwise_commands
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.operands import FLOAT32, check_out, kind, upload
+from echo_npu.ops.packed import PackedTensor
 from echo_npu.ops.rows import run
 from echo_npu.ops.types import named_type, operand_type, type_name
 from echo_npu.spec.data_types import DataType, OutType
@@ -75,7 +77,8 @@ def matmul(
     Args:
         a: [..., M, K], or [..., K, M] with `trans_a`, or [K].
         b: [..., K, N], or [..., N, K] with `trans_b`, or [K]. Both float32, float16, bfloat16 (or its bits in
-            uint16) or int8.
+            uint16) or int8. Or weights [N, K] in blocks, `formats.PackedMatrix` or `PackedTensor`, with a
+            float32 `a`; then `trans_a` and `trans_b` are not given.
         alpha: rounded to float32 (None: no such step).
         out_dtype: float32; the operands' type; or int32 for int8 operands without any step. None: that of
             `out`, or float32.
@@ -93,8 +96,9 @@ def matmul(
         ValueError: shapes that do not fit one another, strides that a command cannot express, or an unknown
             activation.
     """
-    dtype = _operands_type(device, a, b)
-    shapes = _shapes(a, b, trans_a=trans_a, trans_b=trans_b)
+    in_blocks = isinstance(b, (PackedMatrix, PackedTensor))
+    dtype = _check_blocks(device, a, b, trans_a or trans_b) if in_blocks else _operands_type(device, a, b)
+    shapes = _shapes(a, b, trans_a=trans_a, trans_b=trans_b or in_blocks)
     if activation is not None and activation not in ACTIVATIONS:
         raise ValueError(f"matmul: activation is {activation!r}; it must be one of {', '.join(ACTIVATIONS)}")
     _check_vector("bias", bias, shapes.columns, shapes)
@@ -105,7 +109,6 @@ def matmul(
     check_out("matmul", out, shapes.result, made)
 
     left = upload(device, a, "activation")
-    right = upload(device, b, "weight")
     target = device.empty(shapes.result, made) if out is None else out
     function = None if activation == "relu" else activation
     # silu and gelu work in float32, in place if the result is contiguous float32.
@@ -113,9 +116,7 @@ def matmul(
     product = target if direct else device.empty(shapes.result)
     scales = None if row_scale is None else upload(device, row_scale, "activation").contiguous()
     columns, commands = _column_vectors(device, col_scale, bias)
-    commands += matmul_commands(
-        *_as_matrices(left, right, product, trans_a=trans_a, trans_b=trans_b),
-        shapes.batch,
+    steps = Steps(
         alpha=alpha,
         row_scales=None if scales is None else scales.ptr,
         column_vectors=None if columns is None else columns.ptr,
@@ -123,6 +124,12 @@ def matmul(
         bias=bias is not None,
         relu=activation == "relu",
     )
+    if in_blocks:
+        right = b if isinstance(b, PackedTensor) else PackedTensor.upload(device, b)
+        commands += packed_commands(left, right, product, **steps)
+    else:
+        matrices = _as_matrices(left, upload(device, b, "weight"), product, trans_a=trans_a, trans_b=trans_b)
+        commands += matmul_commands(*matrices, shapes.batch, **steps)
     if function is not None:
         commands += _function_commands(device, function, product, target)
     what = f"MATMUL {a.shape} x {b.shape}{shapes.flags} -> {shapes.result} {made}"
@@ -175,6 +182,44 @@ def matmul_commands(
     ]
 
 
+def packed_commands(
+    a: DeviceTensor, b: PackedTensor, c: DeviceTensor, **steps: Unpack[Steps]
+) -> list[Command]:
+    """Make the MATMULs of `c = a @ b.T`: a [..., M, K] or [K], b weights [N, K] in blocks, c [..., M, N] or
+    [N]."""
+    if a.ndim == 1:
+        a, c = a[None, :], c[None, :]
+    size = a.dtype.itemsize
+    if a.strides[-1] != size and a.shape[-1] > 1:
+        a = a.contiguous()
+    if c.strides[-1] != size and c.shape[-1] > 1:
+        raise ValueError(f"out has shape {c.shape} and strides {c.strides}: its last axis must be contiguous")
+    if a.is_contiguous and c.is_contiguous and steps.get("row_scales") is None:
+        a, c = a.reshape(-1, a.shape[-1]), c.reshape(-1, c.shape[-1])
+    (row_a, trans_a), (row_c, trans_c) = _matrix_layout("a", a), _matrix_layout("out", c)
+    if trans_a or trans_c:
+        raise ValueError(f"a has strides {a.strides}, out has strides {c.strides}: rows overlap")
+    batch = a.shape[:-2]
+    loops = collapse(batch, *(_batch_strides(tensor, batch) for tensor in (a, c)))
+    return [
+        matmul_command(
+            a.ptr + chunk.offsets[0],
+            b.tiles.ptr,
+            c.ptr + chunk.offsets[1],
+            a.shape[-2],
+            b.shape[1],
+            b.shape[0],
+            blocks=b.format.name,
+            row_strides=(row_a, 0, row_c),
+            batch=chunk.batch,
+            src1_batch_strides=chunk.strides[0],
+            dst_batch_strides=chunk.strides[1],
+            **steps,
+        )
+        for chunk in chunks(loops, 2)
+    ]
+
+
 # --- what was given -----------------------------------------------------------------------------------------
 
 
@@ -191,6 +236,24 @@ def _operands_type(device: CommandDevice, a: Any, b: Any) -> DataType:
     if types[0].label not in device.capabilities.data_types:
         raise TypeError(f"matmul: {named}; the device multiplies {', '.join(device.capabilities.data_types)}")
     return types[0]
+
+
+def _check_blocks(
+    device: CommandDevice, a: Any, b: PackedMatrix | PackedTensor, transposed: bool
+) -> DataType:
+    """Refuse a product with weights in blocks that no command computes; return the type of `a`."""
+    if not isinstance(a, (np.ndarray, DeviceTensor)) or a.dtype != FLOAT32:
+        raise TypeError(f"matmul with weights in blocks takes a float32 a, it is {kind(a)}")
+    if b.format.name not in device.capabilities.block_formats:
+        raise TypeError(
+            f"matmul: b is in {b.format.name}; the block formats of the device: "
+            f"{', '.join(device.capabilities.block_formats) or 'none'}"
+        )
+    if transposed:
+        raise ValueError("matmul with weights in blocks [N, K] has no trans_a and trans_b")
+    if isinstance(b, PackedTensor) and b.device is not device:
+        raise ValueError(f"weights of shape {b.shape} belong to another device")
+    return DataType.FP32
 
 
 def _shapes(a: Any, b: Any, *, trans_a: bool, trans_b: bool) -> _Shapes:

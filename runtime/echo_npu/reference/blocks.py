@@ -5,6 +5,7 @@ model. `truth` is what the result approximates, in float64.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def block_product(
 
 
 def truth(
-    x: F32, q: NDArray[np.int8], d: NDArray[np.float16], m: NDArray[np.float16] | None = None
+    x: F32, q: NDArray[np.integer[Any]], d: NDArray[np.float16], m: NDArray[np.float16] | None = None
 ) -> tuple[F64, F64]:
     """Return `x @ weights.T` in float64, and the bound on the error of `block_product`.
 

@@ -10,7 +10,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
-from echo_npu.spec.entries import Field, OpcodeFacts, OperandType, ResultType
+from echo_npu.spec.entries import BlockCode, Field, OpcodeFacts, OperandType, ResultType
 
 
 class Opcode(IntEnum):
@@ -48,6 +48,8 @@ class Flags(IntFlag):
     """MATMUL: the last column vector's element n is added to column n."""
     RELU = 1 << 13
     """MATMUL: what is below zero becomes zero."""
+    BLOCKS = 0x30000
+    """MATMUL: format of `src2` in packed blocks."""
     IRQ = 1 << 30
     """Raise the command interrupt on retirement."""
     EXT = 1 << 31
@@ -141,6 +143,24 @@ class OutType(ResultType):
         return ("float32", "", "int32")
 
 
+class Blocks(BlockCode):
+    """Format of src2 of a MATMUL in packed blocks; the number is that of its BLOCKS flags."""
+
+    NONE = 0
+    """0 bytes a tile."""
+    Q8_0 = 1
+    """1088 bytes a tile."""
+    Q4_0 = 2
+    """576 bytes a tile."""
+    Q4_1 = 3
+    """640 bytes a tile."""
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a packed tile; 0 for NONE."""
+        return (0, 1088, 576, 640)[self]
+
+
 OPCODES: Final[Mapping[int, OpcodeFacts]] = MappingProxyType(
     {
         Opcode.NOP: OpcodeFacts("none", int(Flags.IRQ), 0, (), ""),
@@ -156,6 +176,7 @@ OPCODES: Final[Mapping[int, OpcodeFacts]] = MappingProxyType(
                 | Flags.COL_SCALE
                 | Flags.BIAS
                 | Flags.RELU
+                | Flags.BLOCKS
                 | Flags.IRQ
                 | Flags.EXT
             ),
@@ -203,6 +224,7 @@ ERROR_STAGES: Final = MappingProxyType(
 
 DTYPE_SHIFT: Final = 4
 OUT_SHIFT: Final = 8
+BLOCKS_SHIFT: Final = 16
 MAX_DIM: Final = 0x1000000
 """The greatest legal value of each dimension of MATMUL; rows and repeats of the other commands."""
 MAX_COUNT: Final = 0xFFFFFFFF

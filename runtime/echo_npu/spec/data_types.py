@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from echo_npu.spec.contract import DataType, OutType
+from echo_npu.spec.contract import Blocks, DataType, OutType
 
-__all__ = ["CANONICAL_NAN", "DataType", "OutType"]
+__all__ = ["CANONICAL_NAN", "Blocks", "DataType", "OutType"]
 
 CANONICAL_NAN: Final = 0x7FC00000
 """The float32 that every NaN result is."""

@@ -134,3 +134,24 @@ class ResultType(IntEnum):
     def _storage_names(cls) -> tuple[str, ...]:
         """The numpy dtypes, by number; "" is that of the operands."""
         raise NotImplementedError
+
+
+class BlockCode(IntEnum):
+    """Base of the enumeration of the formats of a matrix product's right operand in packed blocks."""
+
+    @property
+    def label(self) -> str:
+        """q8_0, q4_0 or q4_1, as `echo_npu.formats` and the capabilities call it; none."""
+        return self.name.lower()
+
+    @classmethod
+    def of(cls, value: Self | str) -> Self:
+        """A format, or the one of that label. TypeError, ValueError: `value` is neither."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str):
+            raise TypeError(f"blocks must be a Blocks or a name, got {value!r} ({type(value).__name__})")
+        for each in cls:
+            if each.label == value:
+                return each
+        raise ValueError(f"blocks is {value!r}; it must be one of {', '.join(each.label for each in cls)}")

@@ -22,11 +22,14 @@ CAP_VECTOR = 0x00C
 CAP_VECTOR_LANES = Field(0, 16)
 CAP_VECTOR_DATA_WIDTH = Field(16, 16)
 CAP_TYPES = 0x010
-"""One bit for each type that the operands of a matrix product can have."""
+"""One bit for each type that the operands of a matrix product can have, and each block format."""
 CAP_TYPES_FP32 = Field(0, 1)
 CAP_TYPES_BF16 = Field(1, 1)
 CAP_TYPES_FP16 = Field(2, 1)
 CAP_TYPES_INT8 = Field(3, 1)
+CAP_TYPES_Q8_0 = Field(17, 1)
+CAP_TYPES_Q4_0 = Field(18, 1)
+CAP_TYPES_Q4_1 = Field(19, 1)
 CAP_QUEUE = 0x014
 """Depth of the on-chip command queue and limit of the ring."""
 CAP_QUEUE_DEPTH = Field(0, 16)

@@ -70,6 +70,7 @@ constexpr uint32_t kFlagRowScale = 10;
 constexpr uint32_t kFlagColScale = 11;
 constexpr uint32_t kFlagBias = 12;
 constexpr uint32_t kFlagRelu = 13;
+constexpr uint32_t kFlagBlocks = 16;
 constexpr uint32_t kFlagIrq = 30;
 constexpr uint32_t kFlagExt = 31;
 

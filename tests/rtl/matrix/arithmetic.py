@@ -29,12 +29,17 @@ def draw_words(count: int) -> Words:
     return np.array([random.choice(CORNERS) for _ in range(count)], np.uint32)
 
 
-def products(activation: int, weights: Words, *, integer: bool) -> Words:
-    """Multiply one activation by the weights of its row: float32, or sums of four products of int8."""
+def products(activation: int, weights: Words, *, integer: bool, unsigned: bool = False) -> Words:
+    """Multiply one activation by the weights of its row: float32, or sums of four products of int8.
+
+    With `unsigned` the activation's bytes are uint8.
+    """
     shared = np.full(weights.size, activation, np.uint32)
     if not integer:
         return alu.mul(shared, weights)
-    pairs = shared.view(np.int8).astype(np.int32) * weights.view(np.int8).astype(np.int32)
+    pairs = shared.view(np.uint8 if unsigned else np.int8).astype(np.int32) * weights.view(np.int8).astype(
+        np.int32
+    )
     return pairs.reshape(-1, 4).sum(axis=1, dtype=np.int32).view(np.uint32)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class MatrixCommand:
     trans_a: bool = False
     trans_b: bool = False
     kind: DataType = DataType.FP32
+    blocks: Blocks = Blocks.NONE
     result: OutType = OutType.FLOAT32
     use_alpha: bool = False
     row_scale: bool = False
@@ -58,7 +59,7 @@ class MatrixCommand:
             parts = operand.addr, operand.row_stride, operand.batch0_stride, operand.batch1_stride
             members += [(part, 32) for part in parts]
         members += [(self.batch0, 16), (self.batch1, 16), (self.m, 25), (self.k, 25), (self.n, 25)]
-        members += [(self.trans_a, 1), (self.trans_b, 1), (self.kind, 2), (self.result, 2)]
+        members += [(self.trans_a, 1), (self.trans_b, 1), (self.kind, 2), (self.blocks, 2), (self.result, 2)]
         members += [(step, 1) for step in self.steps.values()]
         members += [(self.alpha, 32), (self.row_scales, 32), (self.columns, 32)]
         assert sum(bits for _, bits in members) == width, "matrix_command_t has other members"

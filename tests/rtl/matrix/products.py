@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.formats import FORMATS
+from echo_npu.model.blocks import matmul_blocks
 from echo_npu.model.epilogue import widen
 from echo_npu.model.numerics import matmul_fp32, matmul_int8
 from echo_npu.spec.data_types import DataType
@@ -57,6 +59,30 @@ def draw_elements(kind: DataType, count: int, *, special: bool) -> NDArray[np.ui
     return values.view(np.uint8)
 
 
+def draw_blocks(rows: int, depth: int, *, special: bool) -> NDArray[np.uint8]:
+    """float32 [rows, depth] that meet weights in blocks: blocks of any magnitude, of zeros, with a NaN."""
+    generator = np.random.default_rng(random.getrandbits(32))
+    blocks = generator.normal(0, 2, (rows, depth // 32, 32)).astype(np.float32)
+    if special:
+        reach = generator.integers(-150, 120, (rows, depth // 32, 1))
+        blocks = np.ldexp(blocks, reach + generator.integers(-20, 1, blocks.shape)).astype(np.float32)
+        blocks[generator.random((rows, depth // 32)) < 0.2] = 0
+        edges = generator.choice(np.array(CORNERS, np.uint32), blocks.shape).view(np.float32)
+        blocks = np.where(generator.random(blocks.shape) < 0.002, edges, blocks)
+    return np.ascontiguousarray(blocks).view(np.uint8).reshape(-1)
+
+
+def draw_tiles(tiles: int, head_bytes: int, tile_bytes: int, *, special: bool) -> NDArray[np.uint8]:
+    """Packed tiles of any quants [tiles, bytes], also past the ends of the matrix; with `special` of any
+    scales."""
+    generator = np.random.default_rng(random.getrandbits(32))
+    packed = generator.integers(0, 256, (tiles, tile_bytes), np.uint8)
+    if not special:
+        heads = generator.normal(0, 1, (tiles, head_bytes // 2)).astype(np.float16)
+        packed[:, :head_bytes] = heads.view(np.uint8)
+    return packed
+
+
 def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
     """Draw addresses and strides for the command; its operands may be anywhere in memory."""
     size, batches = command.kind.itemsize, (command.batch0, command.batch1)
@@ -71,13 +97,19 @@ def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
         flat = source.rows.shape
         # Where batches overlap, the later one wins.
         for index in np.ndindex(flat[:2]):
-            elements = draw_elements(command.kind, stored_rows * length, special=special)
+            if command.blocks:
+                elements = draw_blocks(stored_rows, length, special=special)
+            else:
+                elements = draw_elements(command.kind, stored_rows * length, special=special)
             source.rows[index] = elements.reshape(flat[2:])
         matrices = np.ascontiguousarray(source.rows).view(command.kind.storage)
         return source, layout.at(source.addr), matrices.swapaxes(-1, -2) if transposed else matrices
 
     left, src1, a = operand(command.m, command.k, transposed=command.trans_a)
-    right, src2, b = operand(command.k, command.n, transposed=command.trans_b)
+    if command.blocks:
+        right, src2, b = _packed(command, places, special=special)
+    else:
+        right, src2, b = operand(command.k, command.n, transposed=command.trans_b)
     out = draw_layout(command.m, command.n * command.size, command.size, batches, result=True)
     dst = out.at(places.draw(out.extent, command.size))
     command = replace(command, src1=src1, src2=src2, dst=dst)
@@ -86,6 +118,22 @@ def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
         _result(command, a[index], b[index], vectors) for index in np.ndindex(command.batch1, command.batch0)
     ]
     return DrawnProduct(command, places, left, right, sources, Destination(dst.addr, out, results), special)
+
+
+def _packed(
+    command: MatrixCommand, places: Places, *, special: bool
+) -> tuple[SourceOperand, MatrixOperand, NDArray[Any]]:
+    """The right operand in packed tiles [outer, inner, row of tiles, tile, byte]."""
+    f = FORMATS[command.blocks.label]
+    down, along = f.tiles(command.n, command.k)
+    batches = command.batch0, command.batch1
+    layout = draw_layout(down, along * f.tile_bytes, 64, batches, result=False)
+    source = SourceOperand(places.draw(layout.extent, 64), layout)
+    for index in np.ndindex(source.rows.shape[:2]):
+        tiles = draw_tiles(down * along, f.quants_at, f.tile_bytes, special=special)
+        source.rows[index] = tiles.reshape(down, -1)
+    tiles = np.ascontiguousarray(source.rows).reshape(*source.rows.shape[:3], along, f.tile_bytes)
+    return source, layout.at(source.addr), tiles
 
 
 def _with_vectors(
@@ -111,7 +159,9 @@ def _with_vectors(
 
 def _result(command: MatrixCommand, a: NDArray[Any], b: NDArray[Any], vectors: Vectors) -> NDArray[np.uint8]:
     """Return the rows of one batch's result as stored, uint8 [row, byte]."""
-    if command.kind == DataType.INT8:
+    if command.blocks:
+        sums = matmul_blocks(a, b, FORMATS[command.blocks.label], command.n).view(np.uint32)
+    elif command.kind == DataType.INT8:
         sums = matmul_int8(a, b).view(np.uint32)
     else:
         sums = matmul_fp32(widen(a, command.kind), widen(b, command.kind)).view(np.uint32)

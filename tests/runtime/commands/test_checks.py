@@ -10,9 +10,10 @@ import pytest
 
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_command
-from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode
-from echo_npu.spec.data_types import DataType
+from echo_npu.commands.packets import BLOCKS_SHIFT, ExtensionPacket, Flags, NpuCommandPacket, Opcode
+from echo_npu.spec.data_types import Blocks, DataType
 from echo_npu.spec.status import ErrorCode
+from tests.refusals import refuses
 
 OK = ErrorCode.NONE, 0
 
@@ -95,7 +96,7 @@ def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
         Opcode.SYNC: {30},
         Opcode.ADD_TENSOR: {30},
         Opcode.MEMCPY: {30, 31},
-        Opcode.MATMUL: {0, 1, 2, 4, 5, 8, 10, 11, 12, 13, 30, 31},
+        Opcode.MATMUL: {0, 1, 2, 4, 5, 8, 10, 11, 12, 13, 16, 17, 30, 31},
         Opcode.VECTOR: {30, 31},
         Opcode.GATHER: {30},
         Opcode.LOAD_PROGRAM: {30},
@@ -105,6 +106,8 @@ def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
     expected = accepted.get(opcode, ErrorCode.NONE) if bit in legal else ErrorCode.BAD_FLAGS
     if opcode == Opcode.MATMUL and 1 << bit in (Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS):
         expected = ErrorCode.BAD_EXTENSION  # which is missing
+    if opcode == Opcode.MATMUL and 1 << bit & Flags.BLOCKS:
+        expected = ErrorCode.BAD_DIMENSION  # K is no multiple of 32
     assert CommandCase(opcode=opcode, flags=1 << bit).verdict()[0] == expected
     assert CommandCase(opcode=opcode, flags=1 << bit, reserved_word=1).verdict()[0] == ErrorCode.BAD_FLAGS
 
@@ -196,6 +199,54 @@ def test_alignment_and_strides_follow_the_types(dtype: DataType, out: int) -> No
                 assert base.having(**{field: stride}).verdict() == (code, 0)
         short = base.having(**{f"{name}_row_stride": 7 * size[name]})
         assert short.verdict() == (ErrorCode.BAD_EXTENSION, 0)
+
+
+BLOCKS = {each: each << BLOCKS_SHIFT for each in Blocks if each}
+each_format = pytest.mark.parametrize("blocks", BLOCKS, ids=lambda blocks: blocks.label)
+
+
+@each_format
+def test_flags_beside_weights_in_blocks(blocks: Blocks) -> None:
+    base = CommandCase(flags=BLOCKS[blocks], k=32)
+    assert base.verdict() == OK
+    for flags in (*list(DTYPES.values())[1:], *list(OUTS.values())[1:], Flags.TRANS_A, Flags.TRANS_B):
+        assert CommandCase(flags=BLOCKS[blocks] | flags, k=32).verdict() == (ErrorCode.BAD_FLAGS, 0)
+    for flags in (Flags.USE_ALPHA, Flags.RELU, Flags.IRQ):
+        assert CommandCase(flags=BLOCKS[blocks] | flags, k=32).verdict() == OK
+    for k in (1, 16, 31, 33, 48, 63):
+        assert CommandCase(flags=BLOCKS[blocks], k=k).verdict() == (ErrorCode.BAD_DIMENSION, 0)
+    packet = NpuCommandPacket(Opcode.MATMUL, BLOCKS[blocks], A, B, C, m=1, k=32, n=1)
+    refuses(PacketFault, "BAD_FLAGS", check_command, packet, blocks=False)
+
+
+@each_format
+def test_tiles_have_their_places(blocks: Blocks) -> None:
+    """Alignment, strides and the extent of packed weights, in whole tiles of 16 by 64."""
+    full = CommandCase(flags=BLOCKS[blocks] | Flags.EXT, m=2, k=96, n=17)
+    row = 2 * blocks.tile_bytes
+    for offset in range(0, 65, 4):
+        wrong = offset % 64
+        expected = (ErrorCode.MISALIGNED, B + offset) if wrong else OK
+        assert full.having(src2=B + offset).verdict() == expected
+        code = ErrorCode.BAD_EXTENSION if wrong else ErrorCode.NONE
+        for field, least in (("src2_row_stride", row), ("src2_batch0_stride", 0), ("src2_batch1_stride", 0)):
+            assert full.having(**{field: least + offset}).verdict() == (code, 0)
+        assert full.having(src1=A + offset, src1_batch0_stride=offset).verdict() == OK
+    assert full.having(src2_row_stride=row - 64).verdict() == (ErrorCode.BAD_EXTENSION, 0)
+    end = 0x1000_0000
+    for stride, last in ((0, end - 2 * row), (3 * row, end - 4 * row)):
+        assert full.having(src2=last, src2_row_stride=stride).verdict() == OK
+        behind = full.having(src2=last + 64, src2_row_stride=stride)
+        assert behind.verdict() == (ErrorCode.OUT_OF_RANGE, last + 64)
+    # dst may touch either end of the tiles.
+    size = 2 * 17 * 4
+    for dst, code in (
+        (B + 2 * row, 0),
+        (B + 2 * row - 4, ErrorCode.OVERLAP),
+        (B - size, 0),
+        (B - size + 4, 7),
+    ):
+        assert full.having(dst=dst).verdict() == (code, dst if code else 0)
 
 
 @pytest.mark.parametrize("dtype", DataType, ids=lambda dtype: dtype.label)

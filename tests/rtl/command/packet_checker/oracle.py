@@ -17,8 +17,8 @@ CASE_WORDS = PACKET_WORDS + 3
 OPERANDS, DST = 5, 4
 
 # Words of an answer, as packet_checker_main.cpp has them.
-ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N = range(12)
-HEAD_WORDS = 12
+ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N, BLOCKS = range(13)
+HEAD_WORDS = 13
 USED, FIRST, LAST, ADDR, ROW_STRIDE, STRIDE0, STRIDE1 = range(7)
 SEG_STRIDE, SEG_BYTES, SEG_LEN, SEGS, LENGTH, SEGMENTS, GRANULES = range(7, 14)
 OPERAND_WORDS = 14
@@ -63,10 +63,12 @@ def expected(case: Sequence[int]) -> dict[int, int]:
     elif packet.opcode == Opcode.GATHER:
         answer |= {COLS: packet.k, _at(DST, SEGS): packet.m, _at(0, SEG_BYTES): packet.n}
     else:
-        turned = packet.n == 1 and packet.m != 1
+        turned = packet.n == 1 and packet.m != 1 and not packet.blocks
         answer |= {K: packet.k, BATCH0: command.batch[0], BATCH1: command.batch[1]}
         if not turned:
             answer |= {M: packet.m, N: packet.n}
+        if packet.blocks:
+            answer[BLOCKS] = packet.blocks
     # The matrix engine walks a product's batches itself.
     if packet.opcode == Opcode.MATMUL:
         del answer[BATCH0], answer[BATCH1]

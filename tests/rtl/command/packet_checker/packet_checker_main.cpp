@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr int kPacketWords = 64, kCase = 67, kOperands = 5, kOperandWords = 14, kHead = 12;
+constexpr int kPacketWords = 64, kCase = 67, kOperands = 5, kOperandWords = 14, kHead = 13;
 constexpr int kAnswer = kHead + kOperands * kOperandWords;
 constexpr int kMostClocks = 64;
 constexpr uint32_t kNop = 0, kVector = 4, kSync = 0xFF, kExt = 1u << 31;

@@ -4,7 +4,7 @@ module packet_checker_tb
   import vector_pkg::*;
 #(
     parameter int unsigned ProgramWords = 4096,
-    localparam int unsigned HeadWords    = 9,
+    localparam int unsigned HeadWords    = 10,
     localparam int unsigned OperandWords = 14
 ) (
     input  logic          clk_i,
@@ -52,7 +52,7 @@ module packet_checker_tb
   assign error_o           = error;
 
   // The first word is the lowest.
-  assign results_o[HeadWords-1:0] = {32'(matrix.n), 32'(matrix.k), 32'(matrix.m), 32'(command.batch1),
+  assign results_o[HeadWords-1:0] = {32'(matrix.blocks), 32'(matrix.n), 32'(matrix.k), 32'(matrix.m), 32'(command.batch1),
                                      32'(command.batch0), command.entry, 32'(command.repeats), command.cols,
                                      32'(command.rows)};
   for (genvar i = 0; i < Operands; i++) begin : g_operands

@@ -3,7 +3,7 @@
 import random
 import struct
 
-from echo_npu.commands.packets import EXTENSION_MAGIC, Flags, Opcode
+from echo_npu.commands.packets import BLOCKS_SHIFT, EXTENSION_MAGIC, Flags, Opcode
 from echo_npu.vector.command import MAGICS
 from tests.rtl.command.packet_checker.oracle import CASE_WORDS, PROGRAM_WORDS
 
@@ -136,8 +136,14 @@ def draw(rng: random.Random) -> list[int]:
     if opcode in (Opcode.ADD_TENSOR, Opcode.MEMCPY) and rng.random() < 0.3:
         m, k, n = factors(rng, rng.choice((28, 31, 32, 33, 63, 64, rng.randint(0, 95))), 32, 32, 32)
     extensions = [0] * 48
+    blocks = opcode == Opcode.MATMUL and rng.random() < 0.3
     if opcode == Opcode.MATMUL:
         flags |= _matmul_flags(rng)
+    if blocks:
+        flags |= rng.randint(1, 3) << BLOCKS_SHIFT
+        if rng.random() < 0.9:
+            flags &= ~int(Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
+            k = k + 31 & -32
     if opcode == Opcode.VECTOR:
         flags |= EXT
         m, k = min(m, number(rng, 26)), min(k, number(rng, 26))
@@ -150,9 +156,13 @@ def draw(rng: random.Random) -> list[int]:
     elif opcode in (Opcode.MATMUL, Opcode.MEMCPY) and rng.random() < 0.6:
         flags |= EXT
         extensions[:16] = _extension(rng, opcode, flags)
+        for place in (3, 7, 11) if blocks and rng.random() < 0.9 else ():
+            extensions[place] &= -64
     places = [address(rng) for _ in range(3)]
     if rng.random() < 0.1:
         places[2] = places[0]
+    if blocks and rng.random() < 0.9:
+        places[1] &= -64
     words = [opcode, flags, *(half for each in (*places, m, k, n) for half in _wide(each))]
     words += [struct.unpack("<I", struct.pack("<f", 1.5))[0], 0, *extensions]
     if rng.random() < 0.1:  # any bit of any word

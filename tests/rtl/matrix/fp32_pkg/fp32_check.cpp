@@ -113,13 +113,19 @@ extern "C" void fp32_pair(int* a, int* b) {
     }
 }
 
-extern "C" int fp32_check(int a, int b, int sum, int product) {
+// `scaled`: a times a power of two whose exponent is in the low nine bits of b.
+extern "C" int fp32_check(int a, int b, int sum, int product, int scaled) {
     volatile float x = as_float(static_cast<uint32_t>(a)), y = as_float(static_cast<uint32_t>(b));
     uint32_t want_sum = expected(x + y), want_product = expected(x * y);
-    int failures = (want_sum != static_cast<uint32_t>(sum)) + (want_product != static_cast<uint32_t>(product));
+    int power = ((b & 0x1FF) ^ 0x100) - 0x100;
+    // float64 holds the scaled number exactly. Subnormal numbers are not scaled.
+    bool subnormal = !(a & 0x7F800000) && (a & 0x7FFFFF);
+    uint32_t want_scaled = expected(static_cast<float>(std::ldexp(static_cast<double>(x), power)));
+    bool bad_scaled = !subnormal && want_scaled != static_cast<uint32_t>(scaled);
+    int failures = bad_scaled + (want_sum != static_cast<uint32_t>(sum)) + (want_product != static_cast<uint32_t>(product));
     if (failures && reported++ < 10) {
-        std::fprintf(stderr, "%08x, %08x: sum %08x, must be %08x; product %08x, must be %08x\n", a, b, sum, want_sum,
-                     product, want_product);
+        std::fprintf(stderr, "%08x, %08x: sum %08x, must be %08x; product %08x, must be %08x; scaled %08x, must be %08x\n",
+                     a, b, sum, want_sum, product, want_product, scaled, want_scaled);
     }
     return failures;
 }

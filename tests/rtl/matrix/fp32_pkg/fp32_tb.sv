@@ -9,7 +9,8 @@ module fp32_tb
 );
   import "DPI-C" function int fp32_begin(input int random_pairs, input int first_seed);
   import "DPI-C" function void fp32_pair(output int a, output int b);
-  import "DPI-C" function int fp32_check(input int a, input int b, input int sum, input int product);
+  import "DPI-C" function int fp32_check(input int a, input int b, input int sum, input int product,
+                                             input int scaled);
 
   // Set by the test. Not ports: those begin with random bits, and one of them would be a start.
   logic start = 1'b0;
@@ -27,10 +28,10 @@ module fp32_tb
     total = fp32_begin(int'(pairs), int'(seed));
     for (int i = 0; i < total; i++) begin
       fp32_pair(a, b);
-      bad = bad + fp32_check(a, b, int'(fp32_add(a, b)), int'(fp32_mul(a, b)));
+      bad = bad + fp32_check(a, b, int'(fp32_add(a, b)), int'(fp32_mul(a, b)), int'(fp32_scale(a, {{23{b[8]}}, b[8:0]})));
     end
     failures <= bad;
-    checked  <= 2 * total;
+    checked  <= 3 * total;
     done     <= 1'b1;
   end
 endmodule

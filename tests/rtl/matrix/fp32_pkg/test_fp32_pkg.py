@@ -1,4 +1,4 @@
-"""The float32 adder and multiplier against the host's own arithmetic, in native code."""
+"""The float32 adder, multiplier and scaler against the host's own arithmetic, in native code."""
 
 import dataclasses
 import shutil
@@ -27,7 +27,7 @@ def design(package: Path | str = "rtl/matrix/fp32_pkg.sv", suffix: str = "") -> 
 
 
 def test_fp32_pkg() -> None:
-    """24 million random operations and all corner pairs."""
+    """36 million random operations and all corner pairs."""
     run_block(design(), TESTS)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 from tb.blocks import parameter
 from tests.rtl.matrix.channels import ReadChannel, WriteChannel
 from tests.rtl.matrix.commands import MatrixCommand
@@ -24,15 +24,30 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 
 CONFIGURATIONS = [
-    {"DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 4, "BlockNTiles": 4, "AccEntries": 32},
-    {"DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 2, "BlockNTiles": 4, "AccEntries": 32},
-]
+    {
+        "DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 4, "BlockNTiles": 4,
+        "AccEntries": 32, "Blocks": 0,
+    },
+    {
+        "DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 2, "BlockNTiles": 4,
+        "AccEntries": 32, "Blocks": 0,
+    },
+    {
+        "DataWidth": 256, "Tile": 16, "BlockM": 32, "BlockKTiles": 4, "BlockNTiles": 4,
+        "AccEntries": 64, "Blocks": 1,
+    },
+    {
+        "DataWidth": 128, "Tile": 16, "BlockM": 32, "BlockKTiles": 2, "BlockNTiles": 4,
+        "AccEntries": 64, "Blocks": 1,
+    },
+]  # fmt: skip
 TILE, BLOCK_M = parameter("Tile"), parameter("BlockM")
 BLOCK_K = TILE * parameter("BlockKTiles")
 BLOCK_N = TILE * parameter("BlockNTiles")
 MANY_ROWS = TILE + 8
 """From this many rows on, a sum has left the array when it is needed again."""
-MOST_WORDS = 8000
+WITH_BLOCKS = bool(parameter("Blocks"))
+MOST_WORDS = 500 * TILE * TILE
 """Limit of a command's words of K times rows times columns, for a short simulation."""
 PATIENCE = 4000
 """Clocks within which something must happen while a command is inside."""
@@ -64,6 +79,10 @@ class MatrixEngineSituation(Enum):
     RIGHT = "the right operand transposed"
     BOTH = "both operands transposed"
     PART_WORD = "a depth of int8 that is no whole number of words"
+    Q8_0 = "weights in blocks of q8_0"
+    Q4_0 = "weights in blocks of q4_0"
+    Q4_1 = "weights in blocks of q4_1"
+    HALF_TILE = "several K blocks of weights in blocks, the last tile of a single block"
     SPECIAL = "operands at the edges of their type"
     INNER = "inner batches alone"
     OUTER = "outer batches alone"
@@ -119,6 +138,10 @@ def draw(places: Places) -> DrawnProduct:
         m = k = n = 1
     trans_a, trans_b = (random.random() < 0.5 for _ in range(2))
     command = replace(command, batch0=batch0, batch1=batch1, m=m, k=k, n=n, trans_a=trans_a, trans_b=trans_b)
+    if WITH_BLOCKS and random.random() < 0.6:
+        blocks, k = random.choice([each for each in Blocks if each]), 4 * depth + 31 & -32
+        command = replace(command, kind=DataType.FP32, result=OutType.FLOAT32, blocks=blocks, k=k)
+        command = replace(command, trans_a=False, trans_b=True)
     return draw_product(command, places)
 
 
@@ -216,7 +239,8 @@ class MatrixEngineTestbench:
         fed = self.macs < self.work and not any(channel.owners or channel.wanted() for channel in channels)
         self.fed = self.fed + 1 if fed else 0
         if min(self.fed, self.idle) > SETTLED:
-            assert write, "an array that waits for room and does not say so"
+            # The first of two planes is no multiply-add, and no wait.
+            assert write or self.nameless, "an array that waits for room and does not say so"
 
     def follow_done(self) -> bool:
         """Return whether the oldest command has ended, which must be when all of it is in memory."""
@@ -319,8 +343,12 @@ class MatrixEngineTestbench:
         """Count the situations of a finished command."""
         command, saw = product.command, self.situations.saw
         integer = command.kind == DataType.INT8
-        depth = -(-command.k // 4) if integer else command.k
-        saw(MatrixEngineSituation[command.kind.name])
+        depth = -(-command.k // 4) if integer or command.blocks else command.k
+        if command.blocks:
+            saw(MatrixEngineSituation[command.blocks.name])
+            saw(MatrixEngineSituation.HALF_TILE, depth > BLOCK_K and command.k % 64)
+        else:
+            saw(MatrixEngineSituation[command.kind.name])
         if command.result == OutType.OWN and command.kind != DataType.FP32:
             saw(MatrixEngineSituation[f"OWN_{command.kind.name}"])
         saw(MatrixEngineSituation.INT32, command.result == OutType.INT32)
@@ -356,6 +384,10 @@ async def random_products(dut: Any) -> None:
     """Every byte of every result is written once, in its turn; only operands are read, each for its
     command."""
     situations = Situations(MatrixEngineSituation)
+    for each in ("Q8_0", "Q4_0", "Q4_1", "HALF_TILE"):
+        situations.saw(MatrixEngineSituation[each], not WITH_BLOCKS)
+    # Products that are large beside a large array have few panels; the counters are those of the others.
+    situations.saw(MatrixEngineSituation.WRAPPED, WITH_BLOCKS)
     await reset(dut)
     testbench = MatrixEngineTestbench(dut, situations)
     for number in situations.rounds(120):

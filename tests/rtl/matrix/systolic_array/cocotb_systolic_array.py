@@ -18,6 +18,8 @@ from tests.rtl.stimulus import reset
 CONFIGURATIONS = [{"Tile": 4}]
 TILE = parameter("Tile")
 SUM_IN = 3  # clocks behind a row's data
+HALF = TILE // 2
+MIDDLE_OUT = SUM_IN + HALF
 SUM_OUT = SUM_IN + TILE
 
 
@@ -26,6 +28,7 @@ class SystolicArraySituation(Enum):
 
     FULL = "a row in every clock for as long as a row stays inside"
     MIXED = "rows of both kinds inside"
+    HALVES = "a row in halves between rows that are not"
     OVERLAP = "rows inside that use old and new weights"
     AT_ONCE = "new weights that are taken over while their last rows are still written"
     SOON = "the next weights written in the clock in which row 0 takes its own over"
@@ -41,12 +44,15 @@ class Entered:
     words: Words
     weights: list[Words]
     integer: bool
+    unsigned: bool
+    halves: bool
 
-    def result(self, above: Words) -> Words:
-        """Return the sums below the array."""
+    def result(self, above: Words, first: int, last: int) -> Words:
+        """Return the sums below some of the array's rows, from `first` to before `last`."""
         total = above
-        for word, weights in zip(self.words, self.weights, strict=True):
-            total = sums(total, products(int(word), weights, integer=self.integer), integer=self.integer)
+        for word, weights in zip(self.words[first:last], self.weights[first:last], strict=True):
+            product = products(int(word), weights, integer=self.integer, unsigned=self.unsigned)
+            total = sums(total, product, integer=self.integer)
         return total
 
 
@@ -72,13 +78,15 @@ async def random_rows(dut: Any) -> None:
         row, words, above = draw_words(TILE), draw_words(TILE), draw_words(TILE)
         swap = not taken and (gapless or not unfinished) and random.random() < 0.5
         valid = bool(weights or swap) and random.random() < pace
-        swap, integer = swap and valid, random.random() < 0.5
+        swap, integer, unsigned = swap and valid, random.random() < 0.5, random.random() < 0.5
+        halves = integer and random.random() < 0.5
         if begin:
             successor, gapless = [], random.random() < 0.7
             situations.saw(SystolicArraySituation.SOON, clock == last_swap + 1)
         dut.weight_write_i.value = int(fill)
         dut.weight_row_i.value = len(successor) if fill else random.randrange(TILE)
         dut.valid_i.value, dut.swap_i.value, dut.integer_i.value = int(valid), int(swap), int(integer)
+        dut.unsigned_i.value, dut.halves_i.value = int(unsigned), int(halves)
         dut.weight_i.value, dut.data_i.value, dut.sum_i.value = map(as_number, (row, words, above))
         await RisingEdge(dut.clk_i)
         if swap:
@@ -92,14 +100,21 @@ async def random_rows(dut: Any) -> None:
             taken = False
         if valid:
             situations.saw(SystolicArraySituation.MIXED, entered and entered[-1].integer != integer)
-            entered.append(Entered(clock, words, weights, integer))
+            cut = entered and inside and halves != entered[-1].halves
+            situations.saw(SystolicArraySituation.HALVES, cut and halves != inside[-1][0].halves)
+            entered.append(Entered(clock, words, weights, integer, unsigned, halves))
         streak = streak + 1 if valid else 0
         situations.saw(SystolicArraySituation.FULL, streak >= SUM_OUT)
         if entered and entered[0].clock == clock - SUM_IN:
             inside.append((entered.popleft(), above))
+        for passing, terms in inside:
+            if passing.clock == clock - MIDDLE_OUT:
+                expected, shown = passing.result(terms, 0, HALF), as_words(int(dut.middle_o.value), TILE)
+                assert np.array_equal(shown, expected), f"{shown} instead of {expected} in the middle"
         if inside and inside[0][0].clock == clock - SUM_OUT:
             leaving, terms = inside.popleft()
-            expected, shown = leaving.result(terms), as_words(int(dut.sum_o.value), TILE)
+            upper = np.zeros(TILE, np.uint32) if leaving.halves else leaving.result(terms, 0, HALF)
+            expected, shown = leaving.result(upper, HALF, TILE), as_words(int(dut.sum_o.value), TILE)
             assert np.array_equal(shown, expected), f"{shown} instead of {expected}"
         if random.random() < 0.002:
             situations.saw(SystolicArraySituation.RESET, inside and entered)

@@ -22,6 +22,7 @@ class SystolicRowSituation(Enum):
 
     FLOAT = "a float32 product added"
     INTEGER = "products of int8 added"
+    UNSIGNED = "products of bytes without a sign"
     CHANGE = "a product of one kind right behind one of the other"
     SUCCESSOR = "new weights written while the old ones work"
     SAME_CLOCK = "a swap in the clock of the next weights' write"
@@ -52,11 +53,12 @@ async def random_steps(dut: Any) -> None:
             busy = random.choice((1.0, 0.5, 0.1))
         write, swap = random.random() < 0.2, successor is not None and random.random() < 0.2
         multiply = weights is not None and random.random() < busy
-        integer, add = random.random() < 0.5, multiplied
+        integer, unsigned, add = random.random() < 0.5, random.random() < 0.5, multiplied
         activation = int(draw_words(1)[0])
         written, above = draw_words(COLS), draw_words(COLS)
         dut.write_i.value, dut.swap_i.value = int(write), int(swap)
         dut.multiply_i.value, dut.multiply_integer_i.value = multiply, integer
+        dut.multiply_unsigned_i.value = unsigned
         dut.activation_i.value = activation
         dut.add_i.value, dut.add_integer_i.value = int(add), int(was_integer)
         show(dut.write_data_i, written)
@@ -73,7 +75,9 @@ async def random_steps(dut: Any) -> None:
             situations.saw(SystolicRowSituation.CHANGE, multiply and integer != was_integer)
         if multiply:
             assert weights is not None
-            product = products(activation, weights, integer=integer)
+            product = products(activation, weights, integer=integer, unsigned=unsigned)
+            negative = any(activation >> 8 * byte & 0x80 for byte in range(4))
+            situations.saw(SystolicRowSituation.UNSIGNED, integer and unsigned and negative)
             situations.saw(SystolicRowSituation.SUCCESSOR, not used_since_write)
             used_since_write = True
         multiplied, was_integer = multiply, integer

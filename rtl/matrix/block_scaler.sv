@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+`default_nettype none
+`include "npu_assert.svh"
+
+// Turns the integer sums of blocks into float32 and adds them to the
+// accumulators:
+//
+//   v = float32(S) * d;  with minima v = v + float32(sum of i) * m;  acc = acc + v * 2^power
+//
+// Sums leave the array at two places, taps: those of a tile's first block in the
+// middle, those of its second one at the bottom. A row of the left operand
+// enters the array as two planes, high bytes first; the low one carries its
+// token. The tap combines them. A tap has a row at most every second clock, and
+// the middle one's wait a clock, so the caller sees to it that both never arrive
+// in one clock (see the engine): one pipeline serves both.
+//
+// What a row and a tile need comes ahead, in their order, and waits in rings: the
+// integers' sums and powers of each row's two blocks, and scales and minima of
+// each tile's columns.
+// Reset and abort state: nothing under way, the rings empty.
+module block_scaler
+  import npu_pkg::*;
+  import fp32_pkg::*;
+  import vector_alu_pkg::alu_h2f;
+  import vector_alu_pkg::alu_i2f;
+#(
+    parameter int unsigned Tile     = 16,  // columns of the array
+    parameter int unsigned AddrBits = 10,  // of an accumulator row
+    parameter int unsigned Rows     = 64,  // rows that wait at most, a power of two
+    parameter int unsigned Tiles    = 8    // tiles that wait at most, a power of two
+) (
+    input  logic                 clk_i,
+    input  logic                 rst_ni,
+    input  logic                 abort_i,
+    output logic                 busy_o,         // sums are under way
+
+    // ahead of the sums
+    input  logic                 row_push_i,
+    input  block_info_t [1:0]    row_info_i,     // of its two blocks
+    input  logic                 tile_push_i,
+    input  logic                 tile_minima_i,  // the tile has minima
+    input  logic [Tile*32-1:0]   tile_scales_i,  // float16 of the columns, of block 0, then of block 1
+    input  logic [Tile*32-1:0]   tile_mins_i,    // likewise
+
+    // sums of the middle [0] and of the bottom [1]
+    input  logic [1:0]           high_i,         // the high plane's are here; its token comes with the low one's
+    input  logic [1:0]           valid_i,        // the low plane's are here, with their token
+    input  logic [Tile*32-1:0]   sums_i [2],
+    input  logic [AddrBits-1:0]  addr_i [2],
+    input  logic [1:0]           first_i,        // the accumulation begins with this tile
+    input  logic [1:0]           last_i,         // it ends with this tile
+    input  logic [1:0]           tile_last_i,    // the last row of the tile
+
+    // accumulators: data follows a read by one clock
+    output logic                 read_o,
+    output logic [AddrBits-1:0]  read_addr_o,
+    input  logic [Tile*32-1:0]   read_data_i,
+
+    output logic                 valid_o,
+    output logic                 result_o,       // with valid_o: a result, not an accumulator
+    output logic                 tile_done_o,    // with valid_o: the last row of a tile, done with
+    output logic [AddrBits-1:0]  addr_o,
+    output logic [Tile*32-1:0]   data_o
+);
+  localparam int unsigned RowBits  = $clog2(Rows);
+  localparam int unsigned TileBits = $clog2(Tiles);
+
+  typedef fp32_t row_t [Tile];
+
+  // ---- rings ----------------------------------------------------------------------------
+  block_info_t [1:0] info_q [Rows];
+  logic [RowBits:0] rows_in_q, rows_out_q [2];
+  logic [Tile*32-1:0] scales_q [Tiles], mins_q [Tiles];
+  logic [Tiles-1:0] minima_q;
+  logic [TileBits:0] tiles_in_q, tiles_out_q [2];
+
+  always_ff @(posedge clk_i) begin
+    if (row_push_i) info_q[rows_in_q[RowBits-1:0]] <= row_info_i;
+    if (tile_push_i) begin
+      scales_q[tiles_in_q[TileBits-1:0]] <= tile_scales_i;
+      minima_q[tiles_in_q[TileBits-1:0]] <= tile_minima_i;
+      if (tile_minima_i) mins_q[tiles_in_q[TileBits-1:0]] <= tile_mins_i;
+    end
+  end
+
+  // ---- taps --------------------------------------------------------------------------------
+  typedef struct packed {
+    logic                valid;
+    logic                tap;
+    logic [AddrBits-1:0] addr;
+    logic                first;
+    logic                last;
+    logic                tile_last;
+  } token_t;
+
+  logic [Tile*32-1:0] high_q [2], middle_q;
+  token_t middle_token_q;
+
+  function automatic logic [Tile*32-1:0] combined(input logic [Tile*32-1:0] high, input logic [Tile*32-1:0] low);
+    for (int unsigned c = 0; c < Tile; c++) combined[c*32+:32] = (high[c*32+:32] << 8) + low[c*32+:32];
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    for (int unsigned t = 0; t < 2; t++) if (high_i[t]) high_q[t] <= sums_i[t];
+    if (valid_i[0]) middle_q <= combined(high_q[0], sums_i[0]);
+  end
+
+  // ---- pipeline ------------------------------------------------------------------------------
+  // A stage is named after what its registers hold.
+  localparam int unsigned Summed = 0, Floated = 1, Multiplied = 2, Offset = 3, Scaled = 4, Added = 5, Stages = 6;
+  token_t entering;
+  token_t token_q [Stages];
+  block_info_t entering_info;
+  block_info_t stage_info_q [Scaled];
+  logic [TileBits-1:0] entering_tile;
+  logic [Stages-1:0] stage_minima_q;
+  row_t float_q, product_q, term_q, offset_q, scaled_q, total_q;
+  row_t factor_q [2], minimum_q [2];
+  logic [Tile*32-1:0] sums_q;
+  logic [1:0] known_q;  // the factors of the tap are those of its tile
+  fp32_t row_sum_q;
+
+  always_comb begin
+    entering = '0;
+    if (middle_token_q.valid) entering = middle_token_q;
+    else if (valid_i[1])
+      entering = '{
+          valid: 1'b1,
+          tap: 1'b1,
+          addr: addr_i[1],
+          first: first_i[1],
+          last: last_i[1],
+          tile_last: tile_last_i[1]
+      };
+    entering_info = info_q[rows_out_q[entering.tap][RowBits-1:0]][entering.tap];
+    entering_tile = tiles_out_q[entering.tap][TileBits-1:0];
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) begin
+      middle_token_q <= '0;
+      rows_in_q      <= '0;
+      tiles_in_q     <= '0;
+      known_q        <= '0;
+      for (int unsigned t = 0; t < 2; t++) begin
+        rows_out_q[t]  <= '0;
+        tiles_out_q[t] <= '0;
+      end
+      for (int unsigned s = 0; s < Stages; s++) token_q[s] <= '0;
+    end else begin
+      middle_token_q <= '{
+          valid: valid_i[0],
+          tap: 1'b0,
+          addr: addr_i[0],
+          first: first_i[0],
+          last: last_i[0],
+          tile_last: tile_last_i[0]
+      };
+      if (row_push_i) rows_in_q <= rows_in_q + 1'b1;
+      if (tile_push_i) tiles_in_q <= tiles_in_q + 1'b1;
+      if (entering.valid) begin
+        rows_out_q[entering.tap] <= rows_out_q[entering.tap] + 1'b1;
+        known_q[entering.tap]    <= !entering.tile_last;
+        if (entering.tile_last) tiles_out_q[entering.tap] <= tiles_out_q[entering.tap] + 1'b1;
+      end
+      token_q[Summed] <= entering;
+      for (int unsigned s = 1; s < Stages; s++) token_q[s] <= token_q[s-1];
+    end
+  end
+
+  function automatic row_t to_float(input logic [Tile*32-1:0] sums);
+    for (int unsigned c = 0; c < Tile; c++) to_float[c] = alu_i2f(sums[c*32+:32]);
+  endfunction
+  function automatic row_t widened(input logic [Tile*16-1:0] halves);
+    for (int unsigned c = 0; c < Tile; c++) widened[c] = alu_h2f({16'd0, halves[c*16+:16]});
+  endfunction
+  function automatic row_t multiply(input row_t values, input row_t factors);
+    for (int unsigned c = 0; c < Tile; c++) multiply[c] = fp32_mul(values[c], factors[c]);
+  endfunction
+  function automatic row_t multiply_all(input row_t values, input fp32_t factor);
+    for (int unsigned c = 0; c < Tile; c++) multiply_all[c] = fp32_mul(values[c], factor);
+  endfunction
+  function automatic row_t add(input row_t values, input row_t terms);
+    for (int unsigned c = 0; c < Tile; c++) add[c] = fp32_add(values[c], terms[c]);
+  endfunction
+  function automatic row_t scale(input row_t values, input logic [8:0] power);
+    for (int unsigned c = 0; c < Tile; c++) scale[c] = fp32_scale(values[c], {{23{power[8]}}, power});
+  endfunction
+  function automatic row_t all(input fp32_t value);
+    for (int unsigned c = 0; c < Tile; c++) all[c] = value;
+  endfunction
+
+  row_t accumulated;
+  for (genvar c = 0; c < Tile; c++) begin : g_lanes
+    assign accumulated[c]    = (token_q[Scaled].first && !token_q[Scaled].tap) ? 32'd0 : read_data_i[c*32+:32];
+    assign data_o[c*32+:32]  = total_q[c];
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (entering.valid) begin
+      sums_q                 <= entering.tap ? combined(high_q[1], sums_i[1]) : middle_q;
+      stage_info_q[Summed]   <= entering_info;
+      stage_minima_q[Summed] <= minima_q[entering_tile];
+      if (!known_q[entering.tap]) begin
+        factor_q[entering.tap] <= widened(scales_q[entering_tile][32'(entering.tap)*Tile*16+:Tile*16]);
+        if (minima_q[entering_tile]) begin
+          minimum_q[entering.tap] <= widened(mins_q[entering_tile][32'(entering.tap)*Tile*16+:Tile*16]);
+        end
+      end
+    end
+    if (token_q[Summed].valid) begin
+      float_q                 <= to_float(sums_q);
+      row_sum_q               <= alu_i2f({{11{stage_info_q[Summed].sum[20]}}, stage_info_q[Summed].sum});
+      stage_info_q[Floated]   <= stage_info_q[Summed];
+      stage_minima_q[Floated] <= stage_minima_q[Summed];
+    end
+    if (token_q[Floated].valid) begin
+      product_q                  <= multiply(float_q, factor_q[token_q[Floated].tap]);
+      stage_info_q[Multiplied]   <= stage_info_q[Floated];
+      stage_minima_q[Multiplied] <= stage_minima_q[Floated];
+      if (stage_minima_q[Floated]) term_q <= multiply_all(minimum_q[token_q[Floated].tap], row_sum_q);
+    end
+    if (token_q[Multiplied].valid) begin
+      stage_info_q[Offset] <= stage_info_q[Multiplied];
+      if (stage_minima_q[Multiplied]) offset_q <= add(product_q, term_q);
+      else offset_q <= product_q;
+    end
+    if (token_q[Offset].valid) begin
+      // A block of zeros counts as zero whatever its factors are.
+      if (stage_info_q[Offset].zero) scaled_q <= all('0);
+      else if (stage_info_q[Offset].special) scaled_q <= all(CanonicalNan);
+      else scaled_q <= scale(offset_q, stage_info_q[Offset].power);
+    end
+    if (token_q[Scaled].valid) total_q <= add(accumulated, scaled_q);
+  end
+
+  assign read_o      = token_q[Offset].valid && !(token_q[Offset].first && !token_q[Offset].tap);
+  assign read_addr_o = token_q[Offset].addr;
+  assign valid_o     = token_q[Added].valid;
+  assign result_o    = token_q[Added].last && token_q[Added].tap;
+  assign tile_done_o = token_q[Added].tile_last && token_q[Added].tap;
+  assign addr_o      = token_q[Added].addr;
+
+  always_comb begin
+    busy_o = middle_token_q.valid;
+    for (int unsigned s = 0; s < Stages; s++) busy_o |= token_q[s].valid;
+  end
+
+  `NPU_ASSERT(OneRow, !(middle_token_q.valid && valid_i[1]), "sums of both taps arrived in one clock")
+  `NPU_ASSERT(RowsKnown, !entering.valid || rows_out_q[entering.tap] != rows_in_q, "sums came before their row's facts")
+  `NPU_ASSERT(TilesKnown, !entering.valid || tiles_out_q[entering.tap] != tiles_in_q, "sums came before their scales")
+  `NPU_ASSERT(RoomForRow, !row_push_i || (RowBits + 1)'(rows_in_q - rows_out_q[1]) != (RowBits + 1)'(Rows),
+              "the ring of rows overflows")
+  `NPU_ASSERT(RoomForTile, !tile_push_i || (TileBits + 1)'(tiles_in_q - tiles_out_q[1]) != (TileBits + 1)'(Tiles),
+              "the ring of tiles overflows")
+endmodule

@@ -31,6 +31,7 @@ INTERRUPTED = 130
 ModelName = Annotated[str, typer.Argument(help="smollm2 (SmolLM2-135M), unless --model is given.")]
 ModelFile = Annotated[Path | None, typer.Option(help="A GGUF file of the llama architecture.")]
 Layers = Annotated[int | None, typer.Option(min=1, help="Only the first layers. Default: all.")]
+Half = Annotated[bool, typer.Option("--half", help="Round all weights to float16, blocks included.")]
 
 
 @dataclass
@@ -63,6 +64,7 @@ def chat_command(
     system: Annotated[str | None, typer.Option(help="The conversation's system message.")] = None,
     context: Annotated[int, typer.Option(min=2, help="Positions of the key and value cache.")] = 512,
     layers: Layers = None,
+    half: Half = False,
     temperature: Annotated[float, typer.Option(help="0: always the likeliest token.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Draw among so many likeliest tokens; 0: all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Draw among the likeliest, up to this sum.")] = 1.0,
@@ -98,7 +100,9 @@ def chat_command(
             bar = ProgressBar(f"{source.name} on {chosen}, configuration {config}", 1, enabled=not as_json)
             loaded = stack.enter_context(bar)
             networks = [
-                stack.enter_context(network(source, which, config, context, layers, loaded, **options))
+                stack.enter_context(
+                    network(source, which, config, context, layers, loaded, half=half, **options)
+                )
                 for which, options in (
                     (chosen, given(trace=trace)),
                     *([("cmodel", {})] if check else []),
@@ -135,6 +139,7 @@ def network(
     layers: int | None,
     bar: ProgressBar,
     *,
+    half: bool,
     every_logit: bool = False,
     **options: Any,
 ) -> Iterator[Network]:

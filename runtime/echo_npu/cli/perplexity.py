@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from echo_npu.cli.chat import Layers, ModelFile, network, open_model
+from echo_npu.cli.chat import Half, Layers, ModelFile, network, open_model
 from echo_npu.cli.support import AsJson, Config, reported
 from echo_npu.language.perplexity import perplexity
 from echo_npu.models.report import ProgressBar
@@ -19,6 +19,7 @@ def perplexity_command(
     context: Annotated[int, typer.Option(min=2, help="Tokens of a window.")] = 512,
     tokens: Annotated[int | None, typer.Option(min=2, help="Most tokens of the text. Default: all.")] = None,
     layers: Layers = None,
+    half: Half = False,
     backend: Annotated[str, typer.Option(help="cmodel or rtlmodel.")] = "cmodel",
     config: Config = "default",
     as_json: AsJson = False,
@@ -33,7 +34,7 @@ def perplexity_command(
         title = f"{source.name} on {backend}, configuration {config}"
         with (
             ProgressBar(title, len(text), enabled=not as_json) as bar,
-            network(source, backend, config, context, layers, bar, every_logit=True) as made,
+            network(source, backend, config, context, layers, bar, half=half, every_logit=True) as made,
         ):
             found = perplexity(made, text, lambda count: bar.advance("tokens", count))
     if as_json:

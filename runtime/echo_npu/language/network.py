@@ -1,23 +1,26 @@
 """A llama-architecture model in device memory, with its key and value cache, and the commands of a step.
 
 A step takes some tokens at consecutive positions and finds the likeliest token after them. It is one recorded
-program. Weights, keys and values are float16, the residual stream is float32; every product adds up in
-float32.
+program. Keys and values are float16, weights are in their file's blocks or float16, the residual stream is
+float32; every product adds up in float32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.device import Device
 from echo_npu.driver.recorded_program import RecordedProgram
-from echo_npu.language.projection import HALF, HalfProjection, place
+from echo_npu.language.projection import HALF, BlockProjection, HalfProjection, Projection, joined, place
 from echo_npu.models.gguf_model import GgufModel
+from echo_npu.ops.packed import PackedTensor
 from echo_npu.ops.rope import rope_tables
 from echo_npu.tensor import DeviceTensor
+
+Weights: TypeAlias = Literal["file", "half"]
 
 CHUNK: Final = 128
 """Most tokens of a step."""
@@ -28,14 +31,14 @@ class _NetworkLayer:
     """The weights of a layer; projections of the same rows are one."""
 
     attention_norm: DeviceTensor
-    qkv: HalfProjection
-    output: HalfProjection
+    qkv: Projection
+    output: Projection
     ffn_norm: DeviceTensor
-    gate_up: HalfProjection
-    down: HalfProjection
+    gate_up: Projection
+    down: Projection
 
     @property
-    def projections(self) -> tuple[HalfProjection, ...]:
+    def projections(self) -> tuple[Projection, ...]:
         return self.qkv, self.output, self.gate_up, self.down
 
 
@@ -48,6 +51,8 @@ class Network:
         context: positions of the cache; prompt and answer together have at most so many tokens.
         layers: how many layers, from the first; None: all.
         every_logit: find the logits of every token of a step, not of the last one alone.
+        weights: "file" keeps the file's blocks where the device multiplies them, and rounds other weights to
+            float16; "half" rounds all.
         on_layer: called before each layer's weights are brought to the device, with its number.
 
     Attributes:
@@ -70,6 +75,7 @@ class Network:
         context: int,
         layers: int | None = None,
         every_logit: bool = False,
+        weights: Weights = "file",
         on_layer: Callable[[int], None] = lambda index: None,
     ) -> None:
         self.device = device
@@ -80,6 +86,7 @@ class Network:
         if not 2 <= context <= source.context:
             raise ValueError(f"context is {context}; this model has 2 to {source.context} positions")
         self.context = context
+        self._blocks = device.capabilities.block_formats if weights == "file" else ()
         self.tensors: dict[str, DeviceTensor] = {}
         self._layers: list[_NetworkLayer] = []
         for index in range(self.layers):
@@ -87,27 +94,44 @@ class Network:
             self._layers.append(self._load(source, index))
         self._final_norm = self._place("final norm", source.tensor("output_norm.weight"))
         self._table = self._place("embedding", source.tensor("token_embd.weight").astype(HALF))
-        self._head = HalfProjection(device, self._table)
-        if source.has_own_head:
-            self._head = self._projection("head", source.head())
+        self._head = self._projection("head", source, [source.head_name])
         self._every_logit = every_logit
         self._allocate()
 
     def _load(self, source: GgufModel, index: int) -> _NetworkLayer:
-        weights = source.layer(index)
-        name = f"layer {index}: ".__add__
+        vectors = source.layer_vectors(index)
+
+        def projection(name: str, *weights: str) -> Projection:
+            names = [source.layer_tensor(index, weight) for weight in weights]
+            return self._projection(f"layer {index}: {name}", source, names)
+
         return _NetworkLayer(
-            attention_norm=self._place(name("attention norm"), weights.attn_norm),
-            qkv=self._projection(name("q, k, v"), weights.wq, weights.wk, weights.wv),
-            output=self._projection(name("output"), weights.wo),
-            ffn_norm=self._place(name("ffn norm"), weights.ffn_norm),
-            gate_up=self._projection(name("gate, up"), weights.w_gate, weights.w_up),
-            down=self._projection(name("down"), weights.w_down),
+            attention_norm=self._place(f"layer {index}: attention norm", vectors["attn_norm"]),
+            qkv=projection("q, k, v", "wq", "wk", "wv"),
+            output=projection("output", "wo"),
+            ffn_norm=self._place(f"layer {index}: ffn norm", vectors["ffn_norm"]),
+            gate_up=projection("gate, up", "w_gate", "w_up"),
+            down=projection("down", "w_down"),
         )
 
-    def _projection(self, name: str, *parts: NDArray[np.float32]) -> HalfProjection:
+    def _projection(self, name: str, source: GgufModel, tensors: Sequence[str]) -> Projection:
         """Bring weights, [out, in] each, to the device; their outputs will lie side by side."""
-        return HalfProjection(self.device, self._place(name, np.concatenate(parts).astype(HALF)))
+        packed = [source.packed(each) for each in tensors]
+        kept = [each for each in packed if each is not None and each.format.name in self._blocks]
+        if len(kept) < len(packed):
+            if list(tensors) == ["token_embd.weight"]:
+                return HalfProjection(self.device, self._table)
+            values = np.concatenate([source.tensor(each) for each in tensors]).astype(HALF)
+            return HalfProjection(self.device, self._place(name, values))
+        parts = joined(kept)
+        names = [name] if len(parts) == 1 else [f"{name}, part {number}" for number in range(len(parts))]
+        return BlockProjection(
+            self.device,
+            [
+                PackedTensor(self._place(each, part.data), part.format, part.shape)
+                for each, part in zip(names, parts, strict=True)
+            ],
+        )
 
     def _place(self, name: str, values: NDArray[Any]) -> DeviceTensor:
         self.tensors[name] = place(self.device, values)
@@ -194,8 +218,8 @@ class Network:
     def bound(self, position: int, count: int) -> int:
         """Return the least cycles of a step: what memory's bandwidth or the array's products take.
 
-        Every weight and every cached key and value is read once; a multiply-accumulate takes a processing
-        element a cycle.
+        Every weight and every cached key and value is read once, and all processing elements work at their
+        rate.
         """
         config, capabilities = self.config, self.device.capabilities
         projections = [each for layer in self._layers for each in layer.projections]
@@ -203,17 +227,19 @@ class Network:
         read = sum(each.nbytes for each in projections) + self._head.nbytes + cached
         attended = count * position + count * (count + 1) // 2
         scored = count if self._every_logit else 1
-        macs = count * sum(each.size for each in projections) + scored * self._head.size
-        macs += 2 * self.layers * attended * config.q_width
-        peak = capabilities.array_rows * capabilities.array_cols
-        return max(-(-read * 8 // capabilities.data_width), -(-macs // peak))
+        # In halves of the cycles that one processing element would take.
+        work = 2 * 2 * self.layers * attended * config.q_width
+        work += sum(2 * count * each.size // each.rate for each in projections)
+        work += 2 * scored * self._head.size // self._head.rate
+        elements = capabilities.array_rows * capabilities.array_cols
+        return max(-(-read * 8 // capabilities.data_width), -(-work // (2 * elements)))
 
     def _normalise(self, stream: DeviceTensor, weight: DeviceTensor) -> DeviceTensor:
         normed = self._normed[: len(stream)]
         self.device.rms_norm(stream, weight, self.config.eps, out=normed)
         return normed
 
-    def _project(self, rows: DeviceTensor, weights: HalfProjection, out: DeviceTensor) -> None:
+    def _project(self, rows: DeviceTensor, weights: Projection, out: DeviceTensor) -> None:
         weights.apply(rows, self._rounded, out)
 
     def _attention(self, index: int, layer: _NetworkLayer, stream: DeviceTensor, position: int) -> None:

@@ -1,12 +1,15 @@
 """Weights of a linear projection on the device, in the form in which the matrix engine takes them."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.errors import NpuOutOfMemoryError
+from echo_npu.formats import TILE_COLUMNS, PackedMatrix
+from echo_npu.ops.packed import PackedTensor
 from echo_npu.tensor import DeviceTensor
 
 HALF: Final = np.dtype(np.float16)
@@ -24,6 +27,34 @@ def place(device: Device, values: NDArray[Any]) -> DeviceTensor:
         return device.tensor(values, region="activation")
 
 
+class Projection(Protocol):
+    """What a layer asks of its weights, [out, in] together.
+
+    Attributes:
+        outputs: columns of the result.  size: number of weights.  nbytes: their bytes in device memory.
+        rate: multiply-accumulates that a processing element does in a cycle, at most.
+    """
+
+    @property
+    def outputs(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def rate(self) -> int: ...
+
+    def apply(self, rows: DeviceTensor, rounded: DeviceTensor, out: DeviceTensor) -> None:
+        """Multiply rows, float32 [n, in], into `out`, float32 [n, outputs].
+
+        Args:
+            rounded: float16, at least as many elements as the rows: may hold them rounded.
+        """
+
+
 class HalfProjection:
     """Weights in float16; the rows that they multiply are rounded to float16.
 
@@ -31,6 +62,8 @@ class HalfProjection:
         device: holds them.
         weight: float16 [out, in].
     """
+
+    rate: Final = 1
 
     def __init__(self, device: Device, weight: DeviceTensor) -> None:
         self._device = device
@@ -52,11 +85,56 @@ class HalfProjection:
         return self._weight.nbytes
 
     def apply(self, rows: DeviceTensor, rounded: DeviceTensor, out: DeviceTensor) -> None:
-        """Multiply rows, float32 [n, in], into `out`, float32 [n, outputs].
-
-        Args:
-            rounded: float16, at least as many elements as the rows: holds them rounded.
-        """
         half = rounded[: rows.size].reshape(*rows.shape)
         self._device.cast(rows, HALF, out=half)
         self._device.matmul(half, self._weight, trans_b=True, out=out)
+
+
+class BlockProjection:
+    """Weights in the blocks of their file; the rows that they multiply are float32.
+
+    Args:
+        device: holds them.
+        parts: [out, in] each; their outputs lie side by side.
+    """
+
+    rate: Final = 2
+    """Four products of int8, for two planes of each row."""
+
+    def __init__(self, device: Device, parts: Sequence[PackedTensor]) -> None:
+        self._device = device
+        self._parts = tuple(parts)
+
+    @property
+    def outputs(self) -> int:
+        """Columns of the result."""
+        return sum(part.shape[0] for part in self._parts)
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum(part.shape[0] * part.shape[1] for part in self._parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tiles."""
+        return sum(part.tiles.nbytes for part in self._parts)
+
+    def apply(self, rows: DeviceTensor, rounded: DeviceTensor, out: DeviceTensor) -> None:
+        first = 0
+        for part in self._parts:
+            self._device.matmul(rows, part, out=out[:, first : first + part.shape[0]])
+            first += part.shape[0]
+
+
+def joined(parts: Sequence[PackedMatrix]) -> list[PackedMatrix]:
+    """Join neighbours of one format to one matrix where their tiles allow it: fewer, larger products."""
+    made: list[PackedMatrix] = []
+    for part in parts:
+        last = made[-1] if made else None
+        if last is None or last.format != part.format or last.columns % TILE_COLUMNS:
+            made.append(part)
+        else:
+            tiles = np.concatenate([last.data, part.data])
+            made[-1] = PackedMatrix(part.format, last.columns + part.columns, part.depth, tiles)
+    return made

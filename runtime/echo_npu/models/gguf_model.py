@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from echo_npu.formats import FORMATS, PackedMatrix, pack
 from echo_npu.models.extras import require
 from echo_npu.models.layer_types import LayerConfig, LayerWeights
 from echo_npu.models.truth import F32
@@ -91,7 +92,7 @@ class GgufModel:
         shapes: dict[str, tuple[int, ...]] = {"output_norm.weight": (config.hidden,)}
         for index in range(self.layers):
             for name, shape in config.weight_shapes().items():
-                shapes[f"blk.{index}.{_TENSORS[name]}.weight"] = shape
+                shapes[self.layer_tensor(index, name)] = shape
         vocabulary = len(self.metadata("tokenizer.ggml.tokens"))
         for name in ("token_embd.weight", *(["output.weight"] if self.has_own_head else [])):
             shapes[name] = (vocabulary, config.hidden)
@@ -128,10 +129,25 @@ class GgufModel:
         tensor = self._tensor(name)
         return np.ascontiguousarray(self._dequantize(tensor.data, tensor.tensor_type), np.float32)
 
+    def packed(self, name: str) -> PackedMatrix | None:
+        """Return a tensor, [out, in], in the packed blocks of its type; None for a type without blocks."""
+        tensor = self._tensor(name)
+        return pack(tensor) if tensor.tensor_type.name.lower() in FORMATS else None
+
+    @property
+    def head_name(self) -> str:
+        """Name of the tensor that gives the logits: the embedding where the file has no own head."""
+        return "output.weight" if self.has_own_head else "token_embd.weight"
+
+    @staticmethod
+    def layer_tensor(index: int, weight: str) -> str:
+        """Return the name of the tensor of a layer's weight, named as in `LayerWeights`."""
+        return f"blk.{index}.{_TENSORS[weight]}.weight"
+
     def head(self) -> F32:
         """Return the matrix of the logits, float32 [vocabulary, hidden]: the embedding where the file has no
         own."""
-        return self.tensor("output.weight" if self.has_own_head else "token_embd.weight")
+        return self.tensor(self.head_name)
 
     def layer(self, index: int) -> LayerWeights:
         """Return the weights of layer `index`.
@@ -140,11 +156,23 @@ class GgufModel:
             IndexError: no such layer; the message gives the range.
         """
         self.check_index(index)
-        weights = LayerWeights(
-            **{name: self.tensor(f"blk.{index}.{stem}.weight") for name, stem in _TENSORS.items()}
-        )
+        weights = LayerWeights(**{name: self.tensor(self.layer_tensor(index, name)) for name in _TENSORS})
         weights.check(self.config)
         return weights
+
+    def layer_vectors(self, index: int) -> dict[str, F32]:
+        """Return the weights of layer `index` that are no matrices, by their names in `LayerWeights`.
+
+        Raises:
+            IndexError: no such layer; the message gives the range.
+        """
+        self.check_index(index)
+        shapes = self.config.weight_shapes()
+        return {
+            name: self.tensor(self.layer_tensor(index, name))
+            for name, shape in shapes.items()
+            if len(shape) == 1
+        }
 
     def check_index(self, index: int) -> None:
         """Raise IndexError unless the model has a layer `index`."""

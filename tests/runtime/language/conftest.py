@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def make_network(model: GgufModel) -> Iterator[MakeNetwork]:
     with ExitStack() as stack:
 
         def make(
-            source: GgufModel = model, *, backend: str = "cmodel", config: str = "default", **options: int
+            source: GgufModel = model, *, backend: str = "cmodel", config: str = "default", **options: Any
         ) -> Network:
             device = stack.enter_context(echo_npu.open(backend, config=config))
             return Network(device, source, **{"context": CONTEXT, **options})

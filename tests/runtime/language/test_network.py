@@ -1,12 +1,15 @@
 """A model's steps on the device: against float64, and whatever parts a text is read in."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import echo_npu
 from echo_npu import NpuOutOfMemoryError
-from echo_npu.language.network import Network
+from echo_npu.formats import named_format
+from echo_npu.language.network import Network, Weights
 from echo_npu.models import reference
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.layer_types import StackCase
@@ -128,15 +131,44 @@ def test_what_no_network_can_have_is_refused(make_network: MakeNetwork) -> None:
     refuses(ValueError, ["context is 1;"], make_network, context=1)
 
 
-def test_the_bound_counts_weights_and_products(make_network: MakeNetwork) -> None:
-    network = make_network()
-    config = network.config
-    per_layer = config.hidden * (config.q_width * 2 + config.kv_width * 2 + 3 * config.ffn)
-    weights = 2 * (LAYERS * per_layer + network.vocabulary * config.hidden)
+@pytest.mark.parametrize("weights", ["half", "file"])
+def test_the_bound_counts_weights_and_products(make_network: MakeNetwork, weights: Weights) -> None:
+    network = make_network(weights=weights)
+    config, capabilities = network.config, network.device.capabilities
+    shapes = [shape for shape in config.weight_shapes().values() if len(shape) == 2]
+    table = (network.vocabulary, config.hidden)
+    if weights == "half":
+        read = 2 * (LAYERS * sum(math.prod(shape) for shape in shapes) + math.prod(table))
+    else:
+        # q, k and v are one matrix, and so are gate and up: whole tiles all of them.
+        read = LAYERS * sum(named_format("q4_1").packed_bytes(*shape) for shape in shapes)
+        read += named_format("q8_0").packed_bytes(*table)
     cached = 2 * 2 * LAYERS * 8 * config.kv_width
-    beat = network.device.capabilities.data_width // 8
-    assert network.bound(7, 1) == -(-(weights + cached) // beat)
-    capabilities = network.device.capabilities
-    macs = 64 * LAYERS * per_layer + network.vocabulary * config.hidden
-    macs += 2 * LAYERS * config.q_width * (64 * 65 // 2)
-    assert network.bound(0, 64) == -(-macs // (capabilities.array_rows * capabilities.array_cols))
+    assert network.bound(7, 1) == -(-(read + cached) // (capabilities.data_width // 8))
+    products = 64 * LAYERS * sum(math.prod(shape) for shape in shapes) + math.prod(table)
+    cycles = products / (1 if weights == "half" else 2) + 2 * LAYERS * config.q_width * (64 * 65 // 2)
+    elements = capabilities.array_rows * capabilities.array_cols
+    assert network.bound(0, 64) == math.ceil(cycles / elements)
+
+
+@pytest.mark.parametrize("matrix_type", ["Q8_0", "Q4_0", "Q4_1", "F16"])
+def test_blocks_stay_blocks(
+    make_network: MakeNetwork, tmp_path_factory: pytest.TempPathFactory, matrix_type: str
+) -> None:
+    path = tmp_path_factory.mktemp("types") / "types.gguf"
+    write_model(path, matrix_type=matrix_type)
+    source = GgufModel(path)
+    network, rounded = make_network(source), make_network(source, weights="half")
+    ids = prompt(9, network.vocabulary, 4)
+    for each in (network, rounded):
+        read(each, ids, [9])
+    expected = truth(source, ids)
+    errors = [np.abs(each.logits.to_numpy()[0] - expected).max() for each in (network, rounded)]
+    assert max(errors) < HALF_BOUND * np.abs(expected).max()
+    down = network.tensors["layer 0: down"]
+    assert down.dtype == (np.float16 if matrix_type == "F16" else np.uint8)
+    assert rounded.tensors["layer 0: down"].dtype == np.float16
+    if matrix_type != "F16":
+        packed = source.packed("blk.0.ffn_down.weight")
+        assert packed is not None
+        assert np.array_equal(down.to_numpy(), packed.data)

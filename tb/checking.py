@@ -8,18 +8,27 @@ from echo_npu.vector.memory import ProgramMemory
 
 
 def check(
-    command: Command, programs: ProgramMemory | None = None, guard: Region | None = None
+    command: Command,
+    programs: ProgramMemory | None = None,
+    guard: Region | None = None,
+    *,
+    blocks: bool = True,
 ) -> CheckedCommand:
-    """Check a command. Raises PacketFault if the device refuses it, e.g. for writing to `guard`."""
-    return check_command(command.packet, unpack_extension(command.slots[1:]), programs, guard)
+    """Check a command. Raises PacketFault if the device refuses it, e.g. for writing to `guard`, or for
+    weights in blocks where it has no `blocks`."""
+    return check_command(command.packet, unpack_extension(command.slots[1:]), programs, guard, blocks=blocks)
 
 
 def accepted(
-    command: Command, programs: ProgramMemory | None = None, guard: Region | None = None
+    command: Command,
+    programs: ProgramMemory | None = None,
+    guard: Region | None = None,
+    *,
+    blocks: bool = True,
 ) -> CheckedCommand | None:
-    """Check a command; None if the device refuses it."""
+    """Check a command as `check`; None if the device refuses it."""
     try:
-        return check(command, programs, guard)
+        return check(command, programs, guard, blocks=blocks)
     except PacketFault:
         return None
 
@@ -43,7 +52,7 @@ class Behind:
         self._slots: list[bytes] = []
         self.complete = False
 
-    def take(self, slot: bytes, programs: ProgramMemory) -> CheckedCommand | None:
+    def take(self, slot: bytes, programs: ProgramMemory, *, blocks: bool = True) -> CheckedCommand | None:
         """Take the next packet; return the command that it completes if that may have been running."""
         self._slots.append(slot)
         command = Command(tuple(self._slots))
@@ -54,6 +63,6 @@ class Behind:
         self._room[on_matrix] -= 1
         found = None
         if self._room[on_matrix] >= 0 and command.packet.opcode not in FENCES:
-            found = accepted(command, programs)
+            found = accepted(command, programs, blocks=blocks)
         self.complete = found is None
         return found

@@ -96,6 +96,7 @@ module activation_feeder
   assign fours = kind_i == TypeInt8 || blocks_i;
 
   dim_t m_step, m_row;
+  logic [AddrBits-1:0] rows_addr, planes_addr;
   dim_t k_left, n_left, m_left, needed, n_rounded, elements_left;
   logic [LaneBits:0] k_count, n_count, m_count, entries;
   logic available, last_row, last_m, last_n, last_k, many, n_outer, buffer_ready;
@@ -119,12 +120,15 @@ module activation_feeder
   assign last_row  = {1'b0, row_q} + 1'b1 == entries;
 
   assign read_o       = panel_valid_i && available && buffer_ready;
-  assign read_addr_o  = {
-    panel_q[0],
-    blocks_i ? TileBits'((k_q >> LaneBits) << (MBits - LaneBits + 1)) | TileBits'({m_q >> LaneBits, row_q[0]})
-             : TileBits'((k_q >> LaneBits) << (MBits - LaneBits)) | TileBits'(m_q >> LaneBits),
-    blocks_i ? m_row[LaneBits-1:0] : row_q
+  assign rows_addr    = {
+    panel_q[0], TileBits'((k_q >> LaneBits) << (MBits - LaneBits)) | TileBits'(m_q >> LaneBits), row_q
   };
+  assign planes_addr  = {
+    panel_q[0],
+    TileBits'((k_q >> LaneBits) << (MBits - LaneBits + 1)) | TileBits'({m_q >> LaneBits, row_q[0]}),
+    m_row[LaneBits-1:0]
+  };
+  assign read_addr_o  = blocks_i ? planes_addr : rows_addr;
   assign panel_next_o = read_o && last_row && last_m && last_n && last_k;
   assign free_o       = panel_next_o;
   assign n_rounded    = nb_i + dim_t'(Tile - 1);

@@ -100,7 +100,7 @@ def draw_program(stage: FaultStage, rng: random.Random, routine: int) -> FaultPr
     wanted, work = rng.randint(2, 5), 0.0
     for _ in range(100):
         slots = rng.choice(stage.pool)
-        ((_, command),) = commands(slots, device.programs)
+        ((_, command),) = commands(slots, device.programs, blocks=device.has_blocks)
         assert command is not None
         mine = written_ranges(command)
         if work + effort(command) > PROGRAM_EFFORT or _meet(mine, spans):
@@ -312,7 +312,9 @@ class FaultCase(PredictedCase):
         if not by_fetch:
             following = [slot for step in steps[number + 1 :] for slot in step.slots]
             on_matrix = failed.packet.opcode == Opcode.MATMUL
-            under_way = 1 + len(behind(on_matrix, following, self._device.programs))
+            under_way = 1 + len(
+                behind(on_matrix, following, self._device.programs, blocks=self._device.has_blocks)
+            )
         wrong = []
         for position, (differ, first, touched, first_touched) in enumerate(results):
             if position < number and differ:

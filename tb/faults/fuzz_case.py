@@ -128,7 +128,7 @@ class FuzzCase(PredictedCase):
         """Submit a command whose destination touches or overlaps the protected range."""
         rng = self._rng
         slots = rng.choice(self._stage.pool)
-        ((_, command),) = commands(slots, self._device.programs)
+        ((_, command),) = commands(slots, self._device.programs, blocks=self._device.has_blocks)
         spans = written_ranges(command) if command is not None else []
         if not spans:
             return
@@ -159,7 +159,7 @@ class FuzzCase(PredictedCase):
         """Submit a command that takes longer than the watchdog allows."""
         rng, device = self._rng, self._device
         slots = rng.choice(self._stage.pool)
-        ((_, command),) = commands(slots, device.programs)
+        ((_, command),) = commands(slots, device.programs, blocks=device.has_blocks)
         assert command is not None
         least = least_clocks(command, self._stage.hardware)
         if least < 2 or command.dst is None:
@@ -190,7 +190,7 @@ class FuzzCase(PredictedCase):
         """Submit commands whose progress is not predicted; return their packets."""
         device, script = self._device, self.script
         slots = self._whole_slots()
-        for _, command in commands(slots, device.programs, device.guard):
+        for _, command in commands(slots, device.programs, device.guard, blocks=device.has_blocks):
             if command is None:
                 continue
             script.allow(written_ranges(command))
@@ -278,7 +278,9 @@ class FuzzCase(PredictedCase):
         """
         found: list[tuple[int, int]] = []
         for first in range(len(slots)):
-            for _, command in commands(slots[first : first + 4], self._device.programs):
+            for _, command in commands(
+                slots[first : first + 4], self._device.programs, blocks=self._device.has_blocks
+            ):
                 if command is None:
                     break
                 spans = written_ranges(command)

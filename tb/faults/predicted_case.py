@@ -42,7 +42,9 @@ class PredictedCase:
         stage.ready(self.script)
 
     def _is_short(self, slots: Sequence[bytes]) -> bool:
-        for _, command in commands(slots, self._device.programs, self._device.guard):
+        for _, command in commands(
+            slots, self._device.programs, self._device.guard, blocks=self._device.has_blocks
+        ):
             if command is None:
                 return True  # nothing after it is executed
             if effort(command) > EFFORT:
@@ -52,7 +54,9 @@ class PredictedCase:
     def _is_whole(self, slots: Sequence[bytes]) -> bool:
         """Return whether no command at the end lacks extensions."""
         used = 0
-        for part, command in commands(slots, self._device.programs, self._device.guard):
+        for part, command in commands(
+            slots, self._device.programs, self._device.guard, blocks=self._device.has_blocks
+        ):
             used += len(part)
             if command is None:
                 return True
@@ -133,7 +137,9 @@ class PredictedCase:
         allowed = [span for each in written for span in each.ranges]
         open_ranges = [span for each in vague for span in each.ranges]
         if device.error and device.stopped is not None:
-            for command in behind(device.stopped.packet.opcode == Opcode.MATMUL, left, device.programs):
+            for command in behind(
+                device.stopped.packet.opcode == Opcode.MATMUL, left, device.programs, blocks=device.has_blocks
+            ):
                 open_ranges += written_ranges(command)
         allowed += open_ranges
         if allowed:

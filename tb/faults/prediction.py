@@ -87,6 +87,11 @@ class PredictedDevice(FunctionalModel):
         self._high_known = False  # no reset clears the high word that a read of a low word latched
         super().__init__(load_config(config), DeviceMemory())
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the device takes weights in blocks."""
+        return self._config.has_blocks
+
     # --- between cases ---
 
     def power(self) -> None:
@@ -245,27 +250,29 @@ class PredictedDevice(FunctionalModel):
 
 
 def commands(
-    slots: Sequence[bytes], programs: ProgramMemory, guard: Region | None = None
+    slots: Sequence[bytes], programs: ProgramMemory, guard: Region | None = None, *, blocks: bool = True
 ) -> Iterator[tuple[list[bytes], CheckedCommand | None]]:
     """Yield the packets of each command with the checked command; None if it is refused, e.g. for writing to
-    `guard`.
+    `guard`, or for weights in blocks where the device has no `blocks`.
 
     An incomplete last command is omitted.
     """
     for command in as_commands(slots):
         if not command.complete:
             return
-        yield list(command.slots), accepted(command, programs, guard)
+        yield list(command.slots), accepted(command, programs, guard, blocks=blocks)
 
 
-def behind(failed: bool, slots: Sequence[bytes], programs: ProgramMemory) -> list[CheckedCommand]:
+def behind(
+    failed: bool, slots: Sequence[bytes], programs: ProgramMemory, *, blocks: bool = True
+) -> list[CheckedCommand]:
     """Return the commands in `slots` that may be running when the one before them fails in its engine.
 
-    `failed` says whether the failing command is on the matrix engine.
+    `failed` says whether the failing command is on the matrix engine, `blocks` as in `commands`.
     """
     watch, found = Behind(failed), []
     for slot in slots:
-        command = watch.take(slot, programs)
+        command = watch.take(slot, programs, blocks=blocks)
         if command is not None:
             found.append(command)
         if watch.complete:

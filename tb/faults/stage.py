@@ -62,7 +62,7 @@ class FaultStage:
         device.programs.loaded = self.hardware.program_words
         while len(self.pool) < pool:
             slots = [packet_bytes(packet) for packet in self.maker.draw(kinds)]
-            (_, command), *_ = commands(slots, device.programs)
+            (_, command), *_ = commands(slots, device.programs, blocks=device.has_blocks)
             if command is not None and effort(command) < EFFORT:
                 self.pool.append(slots)
         self.pool += [[load] for load in self._loads]

@@ -171,7 +171,7 @@ class _Reference(FunctionalModel):
 
     def _came_behind(self, slot: bytes) -> None:
         assert self._behind is not None
-        command = self._behind.take(slot, self.programs)
+        command = self._behind.take(slot, self.programs, blocks=self._config.has_blocks)
         if self._behind.complete:
             self._behind = None
         if command is not None:

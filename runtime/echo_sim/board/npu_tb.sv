@@ -398,7 +398,7 @@ module npu_tb #(
       .matrix_i        (dut.matrix_command),
       .matrix_walks_i  (dut.u_matrix.rows_left),
       .matrix_fed_i    (dut.u_matrix.row_valid && dut.u_matrix.weights_ok),
-      .matrix_room_i   (dut.u_matrix.sums_ok && dut.u_matrix.room_ok),
+      .matrix_room_i   (dut.u_matrix.sums_ok && dut.u_matrix.room_ok && dut.u_matrix.order_ok),
       // Instructions of a row count, but none of a program that ended with a fault.
       .vector_starved_i((dut.u_vector.core_busy && dut.u_vector.u_core.valid_q && !dut.u_vector.u_core.control
                          && dut.u_vector.u_core.starved)

@@ -196,7 +196,9 @@ def loss_kernels() -> Iterator[Kernel]:
         yield Kernel(program, ("index", "scale", "scale", *weight), "row", (0,))
     yield Kernel(losses.one_hot(), ("index",), "row", (0,))
     yield Kernel(losses.rate(), ("row", "scale"), "one", (1e-5, 1 / 40))
-    yield Kernel(losses.normalised_backward(), ("row", "row", "shared", "scale"), "row", (1 / 40,))
+    for centred in (False, True):
+        program = losses.normalised_backward(centred=centred)
+        yield Kernel(program, ("row", "row", "shared", "scale"), "row", (1 / 40,))
     yield Kernel(losses.running_sum(), ("row",), "column all")
     yield Kernel(losses.running_sum(wide=True), ("word",), "column all")
     yield Kernel(losses.running_sum(wide=True, high=True), ("word", "word"), "column all")
@@ -211,6 +213,7 @@ def other_kernels() -> Iterator[Kernel]:
     for taps, chained in itertools.product((1, 2), (False, True)):
         words = ("row",) * (1 + taps) + ("word",) * chained
         yield Kernel(places.place_of(taps, chained=chained), words, "row", (30, 2, 7, 8))
+    yield Kernel(places.last_place(), ("word", "index"), "one")
     yield Kernel(places.kept_at(), ("row", "word"), "row", (0, 1, -3))
     yield Kernel(rope.rope_pairs(), ("row", "shared", "shared"))
     yield Kernel(rope.rope_halves(), ("row", "row", "shared", "shared"), "halves", kept=True)

@@ -170,6 +170,53 @@ def test_indexing() -> None:
         x.to("echo_npu").gather(1, torch.tensor([[9]], device="echo_npu"))
 
 
+def put(
+    x: torch.Tensor, indices: tuple[torch.Tensor, ...], values: torch.Tensor, accumulate: bool = False
+) -> torch.Tensor:
+    given = tuple(each.to(x.device) for each in indices)
+    return x.clone().index_put_(given, values, accumulate=accumulate)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int16, torch.bool, torch.float64], ids=str)
+def test_scattering_moves_elements_of_every_type(dtype: torch.dtype) -> None:
+    x, values = ((torch.randn(shape) * 9).to(dtype) for shape in ((4, 6), (3, 5)))
+    columns = torch.stack([torch.randperm(6)[:5] for _ in range(3)])
+    rows = torch.stack([torch.randperm(4)[:3] for _ in range(5)], 1)
+    check(lambda x, i, v: x.scatter(1, i, v), x, columns, values)
+    check(lambda x, i, v: x.scatter(0, i, v), x, rows, values)
+    check(lambda x, v: x.index_copy(1, torch.tensor([5, 0, 2], device=x.device), v[:, :3]), x[:3], values)
+    check(lambda x, v: put(x, (torch.tensor([2, -1, 0]),), v), x[:, :5], values)
+    check(lambda x, v: put(x, (torch.tensor([0, 3, 1]), torch.tensor([5, -2, 1])), v[:, 0]), x, values)
+
+
+def test_scattered_sums() -> None:
+    for dtype in FLOATS:
+        x, values = torch.randn(4, 6).to(dtype), torch.randn(3, 5).to(dtype)
+        ids, bound = torch.randint(0, 4, (3, 5)), 2 * TOLERANCE[dtype]
+        check(lambda x, i, v: x.scatter_add(1, i, v), x, ids, values, tolerance=bound)
+        check(lambda x, i, v: x.scatter_add(0, i, v), x, ids, values, tolerance=bound)
+        check(lambda x, i, v: x.index_add(1, i[0], v[:, :5]), x[:3], ids, values, tolerance=bound)
+        check(lambda x, v: put(x, (torch.tensor([2, 2, 0]),), v, True), x[:, :5], values, tolerance=bound)
+    x = torch.randn(5, 6)
+    check_gradients(lambda x: x[torch.tensor([0, 2, 2], device=x.device)], x)
+    check_gradients(lambda x: x.gather(1, torch.tensor([[0, 2, 2]], device=x.device)), x)
+    check_gradients(lambda x: x.index_select(1, torch.tensor([0, 2, 2], device=x.device)), x)
+
+
+def test_writing_by_masks_and_wrong_indices() -> None:
+    x = torch.randn(4, 6)
+    number = torch.tensor(3.0)
+    check(lambda x: put(x, (x > 0,), number.to(x.device)), x)
+    check(lambda x: put(x, (x[:, 0] > 0,), number.to(x.device)), x)
+    y = x.to("echo_npu")
+    for wrong in (6, -1):
+        with pytest.raises(IndexError):
+            y.scatter(1, torch.tensor([[wrong]], device="echo_npu"), 1.0)
+    with pytest.raises(IndexError):
+        put(y, (torch.tensor([-5]),), y[:1])
+    assert torch.equal(y.cpu(), x)
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cross_entropy(reduction: str, weighted: bool) -> None:
@@ -189,6 +236,9 @@ def test_norms() -> None:
     check_gradients(lambda x, w, b: functional.layer_norm(x, (16,), w, b), x, weight, bias)
     check_gradients(lambda x: functional.layer_norm(x, (3, 16)), x)
     check_gradients(lambda x, w: functional.rms_norm(x, (16,), w), x, weight)
+    check_gradients(lambda x: functional.rms_norm(x, (3, 16), eps=1e-3), x)
+    low = (x.bfloat16(), weight.bfloat16())
+    check_gradients(lambda x, w: functional.rms_norm(x, (16,), w), *low, tolerance=5e-2)
 
 
 CONVOLUTIONS: dict[str, dict[str, Any]] = {

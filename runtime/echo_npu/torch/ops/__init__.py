@@ -19,6 +19,7 @@ def load() -> None:
         "pool",
         "recurrent",
         "reductions",
+        "scattering",
         "softmax",
     ):
         import_module(f"{__name__}.{name}")

@@ -1,4 +1,4 @@
-"""Layer normalisation and its gradient."""
+"""Layer and RMS normalisation, and their gradients."""
 
 import math
 from collections.abc import Sequence
@@ -118,3 +118,76 @@ def native_layer_norm_backward(
     static = (math.prod(shape), weight is not None)
     launch("aten::native_layer_norm_backward", _backward, outs, (grad, x, mean, rstd, *given), static)
     return tuple(each if wanted else None for each, wanted in zip(outs, mask, strict=True))
+
+
+# --- RMS norm -----------------------------------------------------------------------------------------------
+
+
+def _rms_forward(
+    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], cols: int, eps: float
+) -> None:
+    out, rstd = outputs
+    x = _rows(npu, inputs[0], cols)
+    weight = _rows(npu, inputs[1], cols).reshape(cols) if len(inputs) == 2 else None
+    target = float_target(npu, out).reshape(-1, cols)
+    npu.rms_norm(x, weight, eps, out=target)
+    if out.dtype != np.float32:
+        narrowed(npu, target.reshape(*out.shape), out)
+    rates, zero = rstd.reshape(-1), npu.full((1,), 0.0)
+    given = [line(x, rates.shape, cols), single(zero, rates.shape, bcast=True)]
+    figures = (np.float32(eps), np.float32(1 / cols))
+    npu.execute(
+        row_commands(npu, rate(), rates.shape, given, single(rates, rates.shape), cols=cols, params=figures)
+    )
+
+
+@native("_fused_rms_norm")
+def rms_norm(x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, eps: float | None) -> Any:
+    given = [x] if weight is None else [x, weight]
+    if any(each.dtype not in FLOATS for each in given) or not x.numel():
+        return NotImplemented
+    leading = [*x.shape[: x.dim() - len(shape)], *(1 for _ in shape)]
+    out, rstd = like(x, x.shape), like(x, leading, torch.float32)
+    smallest = torch.finfo(torch.float32).eps if eps is None else float(eps)
+    launch("aten::_fused_rms_norm", _rms_forward, (out, rstd), given, (math.prod(shape), smallest))
+    return out, rstd
+
+
+def _rms_backward(
+    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], cols: int, weighted: bool
+) -> None:
+    dx, *others = outputs
+    grad, x = (_rows(npu, each, cols) for each in inputs[:2])
+    rstd = inputs[2].reshape(-1, 1)
+    unit = npu.mul(x, rstd)
+    weight = _rows(npu, inputs[3], cols).reshape(cols) if weighted else npu.full((cols,), 1.0)
+    target = float_target(npu, dx).reshape(-1, cols)
+    given, figures = [grad, unit, weight, rstd], (np.float32(1 / cols),)
+    npu.execute(last_axis_commands(npu, normalised_backward(centred=False), given, target, params=figures))
+    if dx.dtype != np.float32:
+        narrowed(npu, target.reshape(*dx.shape), dx)
+    for each in others:
+        sums = float_target(npu, each).reshape(1, cols)
+        npu.execute(column_commands(npu, reduce.dot_column(), [grad, unit], sums))
+        if each.dtype != np.float32:
+            narrowed(npu, sums.reshape(*each.shape), each)
+
+
+@native("_fused_rms_norm_backward")
+def rms_norm_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    shape: Sequence[int],
+    rstd: torch.Tensor,
+    weight: torch.Tensor | None,
+    mask: Sequence[bool],
+) -> Any:
+    given = [] if weight is None else [weight]
+    if any(each.dtype not in FLOATS for each in (grad, x, *given)) or rstd.dtype != torch.float32:
+        return NotImplemented
+    if not x.numel():
+        return NotImplemented
+    outs = [like(x, x.shape), *(like(each, each.shape) for each in given)]
+    static = (math.prod(shape), bool(given))
+    launch("aten::_fused_rms_norm_backward", _rms_backward, outs, (grad, x, rstd, *given), static)
+    return outs[0], outs[1] if given and mask[1] else None

@@ -3,7 +3,7 @@
 from functools import cache
 from math import inf
 
-from echo_npu.vector.kernels.axes import Axis
+from echo_npu.vector.kernels.axes import Axis, variant
 from echo_npu.vector.kernels.math import div, exp, log, rsqrt
 from echo_npu.vector.program import Builder, Program
 
@@ -142,26 +142,32 @@ def rate() -> Program:
 
 
 @cache
-def normalised_backward() -> Program:
+def normalised_backward(*, centred: bool = True) -> Program:
     """s0 = dy, s1 = y, s2 = weight, s3 = rate -> rate * (g - mean(g) - y * mean(g * y)), g = dy * weight.
 
-    y is the normalised x, before the weight; p0 is 1 / cols.
+    y is the normalised x, before the weight; p0 is 1 / cols. Without `centred`, as for an RMS norm, mean(g)
+    counts as 0.
     """
-    b = Builder("normalised_backward")
+    b = Builder(variant("normalised_backward", centred=centred))
     axis = Axis(b)
     dy, y, weight = b.stream(0), b.stream(1), b.stream(2)
-    grad, value = b.vector(), b.vector()
-    total, dots = axis.start("add", 0.0), axis.start("add", 0.0)
+    grad, value, mean = b.vector(), b.vector(), b.scalar()
+    dots = axis.start("add", 0.0)
+    if centred:
+        total = axis.start("add", 0.0)
     with axis.loop(advance=[dy, y, weight]):
         b.mul(grad, dy, weight)
-        total.take(grad)
+        if centred:
+            total.take(grad)
         dots.take_product(grad, y)
-    mean, share = total.result(), dots.result()
-    b.mul(mean, mean, b.param(0))
+    share = dots.result()
     b.mul(share, share, b.param(0))
+    if centred:
+        b.mul(mean, total.result(), b.param(0))
     with axis.loop(advance=[dy, y, weight]):
         b.mul(grad, dy, weight)
-        b.sub(grad, grad, mean)
+        if centred:
+            b.sub(grad, grad, mean)
         b.fnma(value, y, share, grad)
         b.mul(b.out, value, b.stream(3))
     return b.build()

@@ -1,4 +1,4 @@
-"""Programs of the places in windows of images. `row` is the row of a window, an element's index its column.
+"""Programs of places. In windows of images, `row` is the row of a window, an element's index its column.
 
 The place of a window's element in the image is row * p0 + column * p1 + its own number.
 """
@@ -6,6 +6,7 @@ The place of a window's element in the image is row * p0 + column * p1 + its own
 from functools import cache
 
 from echo_npu.vector.isa import Operand
+from echo_npu.vector.kernels.axes import Axis
 from echo_npu.vector.kernels.pointwise import INTEGER_BODIES
 from echo_npu.vector.program import Builder, Program
 
@@ -45,6 +46,21 @@ def place_of(taps: int, *, chained: bool) -> Program:
             b.iadd(number, base, b.param(2 + tap))
             b.sel(found, mask, number, found)
         b.mov(b.out, found)
+    return b.build()
+
+
+@cache
+def last_place() -> Program:
+    """s0 = int32 elements, s1 = a number -> int32 place of the last element that is the number, else -1."""
+    b = Builder("last_place")
+    axis = Axis(b)
+    x, place = b.stream(0), b.vector()
+    greatest = axis.start("imax", -1)
+    with axis.loop(advance=[x]):
+        b.icmpeq(place, x, b.stream(1))
+        b.sel(place, place, b.iota, -1)
+        greatest.take(place)
+    axis.store(greatest.result())
     return b.build()
 
 

@@ -67,7 +67,7 @@ _capsule: Final = ctypes.pythonapi.PyCapsule_New
 _capsule.restype = ctypes.py_object
 _capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _on_first: Final[Callable[..., torch.Tensor]] = torch._C._acc.create_empty_tensor
-_from_capsule: Final[Callable[[Any], torch.Tensor]] = torch._C._from_dlpack  # type: ignore[attr-defined]
+_from_capsule: Final[Callable[[Any], torch.Tensor]] = torch._C._from_dlpack
 
 
 def blank(index: int, dtype: torch.dtype) -> torch.Tensor:

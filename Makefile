@@ -157,6 +157,10 @@ bench-lm: $(VENV)/.models ## a language model on the RTL: cycles of a token, per
 bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator alone, plain cocotb; QUICK=1 CONFIG=small SINCE=commit
 	@$(PY) -m benchmarks.sim_speed --config "$$CONFIG" $(if $(filter-out 0,$(QUICK)),--quick) --since "$$SINCE"
 
+.PHONY: bench-torch
+bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the device: wrong results, share without the CPU; host time; QUICK=1
+	@$(PY) -m benchmarks.torch_ops $(if $(filter-out 0,$(QUICK)),--quick)
+
 .PHONY: numerics
 numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes
 	@$(PY) -m benchmarks.numerics

@@ -20,6 +20,7 @@ from typing import Any
 from pyslang import parsing
 
 from tb.mutation.syntax import RtlSource, Site, children, kind_of
+from tb.mutation.unchanged import exclusive
 from tb.mutation.widths import Span, widths_of
 
 CLASSES = ("width", "handshake", "term", "extent", "stale", "priority", "sibling", "exchange")
@@ -171,7 +172,7 @@ class ChangedDesign:
         rest = (
             f" else begin {self._text(second.elseClause.clause)} end" if second.elseClause is not None else ""
         )
-        if not _exclusive(first_if, second_if):
+        if not exclusive(first_if, second_if):
             swapped = f"if ({second_if}) begin {then} end else if ({first_if}) begin {first} end"
             yield Change("priority", f"{swapped}{rest}")
         yield Change("priority", f"if (({first_if}) || ({second_if})) begin {first} end{rest}")
@@ -184,7 +185,7 @@ class ChangedDesign:
             return
         first_if, first = self._text(node.predicate), self._text(node.left)
         second_if, then, rest = (self._text(each) for each in (second.predicate, second.left, second.right))
-        if not _exclusive(first_if, second_if):
+        if not exclusive(first_if, second_if):
             yield Change("priority", f"({second_if}) ? ({then}) : (({first_if}) ? ({first}) : ({rest}))")
         yield Change("priority", f"(({first_if}) || ({second_if})) ? ({first}) : ({rest})")
 
@@ -241,16 +242,6 @@ def _flat(node: Any, kind: str) -> list[Any]:
     if kind_of(node) != kind:
         return [node]
     return [*_flat(node.left, kind), *_flat(node.right, kind)]
-
-
-def _exclusive(first: str, second: str) -> bool:
-    """Return whether two conditions compare the same with two constants, so that their order does not
-    matter."""
-    sides = [
-        re.fullmatch(r"\(?([\w.\[\]]+) == ([A-Z]\w*|\d\S*?)\)?", text.strip()) for text in (first, second)
-    ]
-    left, right = sides
-    return left is not None and right is not None and left[1] == right[1] and left[2] != right[2]
 
 
 def _like(name: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from tb.mutation import design
 from tb.mutation.design import ChangedDesign
 from tb.mutation.schemata import Edit, Mutant
 from tb.mutation.syntax import RtlSource, Site, children, kind_of, one_line
+from tb.mutation.unchanged import same_literal, same_operator
 
 # Class and replacements of each binary operator; comparisons move a bound by one.
 REPLACED: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
@@ -77,6 +78,8 @@ def _expression(source: RtlSource, site: Site) -> Iterator[tuple[str, str]]:
         name, table = REPLACED[kind]
         left, right = source.text_of(node.left), source.text_of(node.right)
         for operator in table[str(node.operatorToken.valueText)]:
+            if same_operator(source, node, operator):
+                continue
             # Brackets, since the precedence may differ.
             yield name, f"({left}) {operator} ({right})"
     elif kind in NEGATIONS:
@@ -91,7 +94,8 @@ def _expression(source: RtlSource, site: Site) -> Iterator[tuple[str, str]]:
         yield "ternary", right
     elif kind in ("IntegerVectorExpression", "IntegerLiteralExpression", "UnbasedUnsizedLiteralExpression"):
         for literal in changed_literals(text):
-            yield "reset" if site.reset else "constant", literal
+            if not same_literal(source, node, literal):
+                yield "reset" if site.reset else "constant", literal
 
 
 def mutants_of(source: RtlSource) -> list[Mutant]:

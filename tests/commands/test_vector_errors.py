@@ -19,6 +19,7 @@ from echo_npu.commands.packets import (
     matmul_packets,
     packet_bytes,
 )
+from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.command import Descriptor, VectorCommand, VectorExtension
 from echo_npu.vector.isa import ACCUMULATING, OPERAND_CODES, OPERAND_NAMES, Instruction, Op
@@ -333,6 +334,18 @@ async def test_extension_never_comes(tb: NpuTestbench, present: int) -> None:
     tb.scoreboard.check(tb.memory.shared, await tb.state())
     await tb.commands.clear_error()
     assert await tb.run(slots(command_words(LEGAL))) == State.DONE
+
+
+@npu_test()
+async def test_each_extension_has_its_own_time(tb: NpuTestbench) -> None:
+    """Each comes in time, though all three together take longer than the device waits for one."""
+    await prepare(tb)
+    head, *extensions = slots(command_words(LEGAL))
+    await tb.commands.submit([head], "window")
+    for extension in extensions:
+        await Timer((MAX_EXTENSION_WAIT // 2 + 3000) * CLOCK_NS, "ns")
+        await tb.commands.submit([extension], "window")
+    assert await tb.check() == State.DONE
 
 
 # ---- programs --------------------------------------------------------------------------------------

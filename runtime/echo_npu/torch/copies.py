@@ -14,7 +14,7 @@ from echo_npu.tensor import DeviceTensor
 from echo_npu.torch import counting
 from echo_npu.torch.devices import opened
 from echo_npu.torch.launch import launch
-from echo_npu.torch.ops.common import integers, store_int64, words
+from echo_npu.torch.ops.common import integers, store_int64, widened, words
 from echo_npu.torch.types import CAST_FROM, CAST_TO, FLOATS, SMALL_INTEGERS
 
 
@@ -87,14 +87,21 @@ def _through_words(source: torch.Tensor, target: torch.Tensor) -> bool:
     """Return whether an int64 on one side is exactly made of, or becomes, what its words give."""
     if source.dtype == torch.int64:
         return target.dtype in FLOATS or target.dtype in SMALL_INTEGERS
-    return source.dtype in SMALL_INTEGERS
+    return source.dtype in SMALL_INTEGERS or source.dtype in FLOATS
 
 
 def _cast_words(
     npu: OpMethods, outputs: list[DeviceTensor], inputs: list[DeviceTensor], params: list[Any]
 ) -> None:
     (target,), (source,) = outputs, inputs
-    if target.dtype == np.int64:
+    if source.dtype == np.uint16:
+        source = widened(npu, source)
+    if target.dtype == np.int64 and source.dtype.kind == "f":
+        value = widened(npu, source)
+        low, high = words(target)
+        integers(npu, "long_low", [value], low)
+        integers(npu, "long_high", [value], high)
+    elif target.dtype == np.int64:
         whole = npu.cast(source, np.int32) if source.dtype != np.int32 else source
         store_int64(npu, whole, target)
     elif target.dtype == np.bool_:

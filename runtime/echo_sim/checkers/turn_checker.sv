@@ -8,16 +8,16 @@ module turn_checker #(
     input logic [Clients-1:0] request_i,
     input logic [Clients-1:0] served_i   // the client that is served in this clock, if any
 );
-  int unsigned overtaken[Clients];
+  logic [Clients-1:0] overtakers[Clients];  // served since the client began to wait
 
   always @(posedge clk_i) begin
     if (!rst_ni) begin
-      overtaken <= '{default: 0};
+      overtakers <= '{default: '0};
     end else if (served_i != '0) begin
       for (int unsigned i = 0; i < Clients; i++) begin
-        overtaken[i] <= request_i[i] && !served_i[i] ? overtaken[i] + 1 : 0;
+        overtakers[i] <= request_i[i] && !served_i[i] ? overtakers[i] | served_i : '0;
         // The condition is tested first, because Verilator tests at each assertion whether assertions are on.
-        if (request_i[i] && !served_i[i] && overtaken[i] + 1 >= Clients) begin
+        if (request_i[i] && !served_i[i] && (overtakers[i] & served_i) != '0) begin
           ServedInTurn : assert (1'b0)
           else $error("%m: client %0d of %s is overtaken more than once by another one", i, Name);
         end

@@ -100,6 +100,7 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
     assert chat(path, "--prompt", "a", "--raw", "--tokens", "1").exit_code == 0
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_ctrl_c(model_path: Path) -> None:
     words = ["chat", "--model", str(model_path), "--context", "64", "--backend", "cmodel"]
     process = subprocess.Popen(
@@ -108,7 +109,6 @@ def test_ctrl_c(model_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None
     assert process.stdout.read(2) == "> "

@@ -21,6 +21,9 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sqrt": lambda x: x.abs().sqrt(),
     "rsqrt": lambda x: (x.abs() + 1).rsqrt(),
     "log": lambda x: (x.abs() + 1).log(),
+    "log1p": lambda x: torch.cat([x.abs(), x.abs() * 1e-3, x.abs() * -0.25]).log1p(),
+    "softplus": functional.softplus,
+    "logsigmoid": functional.logsigmoid,
     "silu": functional.silu,
     "gelu": functional.gelu,
     "gelu, tanh": lambda x: functional.gelu(x, approximate="tanh"),
@@ -43,6 +46,12 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "pad": lambda x: functional.pad(x, (1, 2), value=3.0),
     "cat": lambda x: torch.cat([x, x.t().contiguous().t()], 1),
     "stack": lambda x: torch.stack([x, x], 1),
+    "flip": lambda x: x.flip(0, 1),
+    "roll": lambda x: x.roll((1, -2), (0, 1)) + x.roll(3),
+    "var": lambda x: x.var(0),
+    "std": lambda x: x.std(1, correction=0),
+    "eye": lambda x: torch.eye(3, 4, device=x.device),
+    "batch_norm": lambda x: functional.batch_norm(x, None, None, training=True),
 }
 
 
@@ -98,6 +107,11 @@ INTEGER: dict[str, Callable[..., Any]] = {
     "fill": lambda x, y: x.masked_fill(x > y, 7),
     "full": lambda x, y: torch.full_like(x, 9),
     "cat": lambda x, y: torch.cat([x, y]),
+    "clamp": lambda x, y: (x.clamp(-3, 2**30), x.clamp(min=y)),
+    "minimum": lambda x, y: (torch.minimum(x, y), torch.maximum(x, y)),
+    "any and all": lambda x, y: (x.any(), x.all(), (x * 0 if x.dtype == torch.int32 else x & 0).any()),
+    "isin": lambda x, y: torch.isin(x, y[:30]),
+    "flip and roll": lambda x, y: (x.flip(0), x.roll(7)),
     "to float": lambda x, y: x.float(),
     "to bool": lambda x, y: x.bool(),
     "to int32": lambda x, y: (x + 1).int(),
@@ -128,10 +142,21 @@ def test_small_integers() -> None:
     check(lambda x: (x.cumsum(0), x.long().cumsum(0)), x * 2**40)
 
 
+def test_floats_become_int64() -> None:
+    """Toward zero; the corners that other types do not have."""
+    corners = [0.0, -0.0, 0.9, -0.9, 65535.0, 65536.5, -65536.5, 2.0**31, -(2.0**31), 2.0**32, -(2.0**32)]
+    corners += [2.0**40 + 2**20, -(2.0**40) - 2**17, 2.0**62, -(2.0**62), -(2.0**63), 16777217.0, 1e-30]
+    x = torch.cat([torch.tensor(corners), torch.randn(200) * torch.exp(torch.randn(200) * 10)])
+    x = x.clamp(-(2.0**63), 2.0**62)
+    for dtype in FLOATS:
+        check(lambda x: x.long(), x.to(dtype).nan_to_num(posinf=1.0, neginf=1.0))
+
+
 def test_positions() -> None:
     x = torch.randn(7, 30)
     x[2, 5] = x[2, 9] = 9.0
     check(lambda x: (x.argmax(1), x.argmax(), x.argmax(0, keepdim=True), *x.max(0)), x)
+    check(lambda x: (x.argmin(1), x.argmin(), x.argmin(0, keepdim=True)), x)
     check(lambda x: torch.arange(3, 40, 4, device=x.device), x)
     check(lambda x: torch.arange(-3.0, 1.0, 0.25, device=x.device), x)
     for steps in (0, 1, 2, 7):

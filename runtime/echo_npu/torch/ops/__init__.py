@@ -7,6 +7,7 @@ def load() -> None:
     """Import all modules."""
     for name in (
         "attention",
+        "composed",
         "convolution",
         "elementwise",
         "filling",

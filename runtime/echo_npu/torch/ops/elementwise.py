@@ -178,6 +178,7 @@ for _op, _program in {
     "rsqrt": "rsqrt",
     "exp": "exp",
     "log": "log",
+    "log1p": "log1p",
     "sin": "sin",
     "cos": "cos",
     "tanh": "tanh",
@@ -277,8 +278,6 @@ def _scaled(label: str, out: torch.Tensor, x: Any, y: Any, alpha: Any) -> Any:
 for _op, _program in {
     "mul": "mul",
     "div": "div",
-    "minimum": "minimum",
-    "maximum": "maximum",
     "bitwise_and": "and",
     "bitwise_or": "or",
     "bitwise_xor": "xor",
@@ -319,11 +318,31 @@ for _op, _program in {"logical_and": "and", "logical_or": "or", "logical_xor": "
     native(f"{_op}.out")(_logical(_program, f"aten::{_op}"))
 
 
+for _op, _test in {"minimum": torch.lt, "maximum": torch.gt}.items():
+
+    def _either(program: str, first: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+        def kernel(x: Any, y: Any, *, out: torch.Tensor) -> Any:
+            if out.dtype == torch.int64 and x.dtype == y.dtype == out.dtype:
+                return out.copy_(torch.where(first(x, y), x, y))
+            return apply(f"aten::{program}", program, out, x, y)
+
+        return kernel
+
+    native(f"{_op}.out")(_either(_op, _test))
+
+
 # --- three operands -----------------------------------------------------------------------------------------
 
 
 @native("clamp.out", "clamp.Tensor_out")
 def clamp(x: torch.Tensor, low: Any = None, high: Any = None, *, out: torch.Tensor) -> Any:
+    if out.dtype == torch.int64:
+        result = x
+        for bound, compare in ((low, torch.lt), (high, torch.gt)):
+            if bound is not None:
+                limit = torch.as_tensor(bound, dtype=out.dtype, device=out.device)
+                result = torch.where(compare(result, limit), limit, result)
+        return out.copy_(result)
     if out.dtype not in FLOATS:
         return NotImplemented
     if low is None:

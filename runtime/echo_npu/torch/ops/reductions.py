@@ -27,6 +27,8 @@ from echo_npu.vector.kernels.wide import extreme
 _EXACT = SMALL_INTEGERS - {torch.int32}
 """Integers that float32 holds."""
 
+_COMPARED = SMALL_INTEGERS | {torch.int64}
+
 
 def axes_of(x: torch.Tensor, dim: Any) -> tuple[int, ...]:
     """Return the reduced axes, ascending; none given are all."""
@@ -134,16 +136,18 @@ def min_all(x: torch.Tensor) -> Any:
 
 @native("any.out", "any.dims_out")
 def any_(x: torch.Tensor, dim: Any = None, keepdim: bool = False, *, out: torch.Tensor) -> Any:
-    if x.dtype != torch.bool or out.dtype != torch.bool:
+    if (x.dtype not in FLOATS and x.dtype not in _COMPARED) or out.dtype != torch.bool:
         return NotImplemented
-    return _reduced("max", "aten::any", x, dim, keepdim, out)
+    truth = x if x.dtype == torch.bool else x != 0
+    return _reduced("max", "aten::any", truth, dim, keepdim, out)
 
 
 @native("all.out", "all.dims_out")
 def all_(x: torch.Tensor, dim: Any = None, keepdim: bool = False, *, out: torch.Tensor) -> Any:
-    if x.dtype != torch.bool or out.dtype != torch.bool:
+    if (x.dtype not in FLOATS and x.dtype not in _COMPARED) or out.dtype != torch.bool:
         return NotImplemented
-    return _reduced("min", "aten::all", x, dim, keepdim, out)
+    truth = x if x.dtype == torch.bool else x != 0
+    return _reduced("min", "aten::all", truth, dim, keepdim, out)
 
 
 @native("any.all_out")

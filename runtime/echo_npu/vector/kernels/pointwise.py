@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.cast import FROM, INTEGERS, TO, load_integer
 from echo_npu.vector.kernels.elementwise import BODIES, elementwise
-from echo_npu.vector.kernels.math import exp
+from echo_npu.vector.kernels.math import div, exp, log
 from echo_npu.vector.kernels.math.common import temporaries
 from echo_npu.vector.program import Builder, Program
 
@@ -168,7 +168,22 @@ def _centred(b: Builder, dst: Operand, x: Operand, mean: Operand, rate: Operand)
         b.mul(dst, t, rate)
 
 
+def _log1p(b: Builder, dst: Operand, x: Operand) -> None:
+    """log(1 + x) = log(u) * x / (u - 1) with u the rounded 1 + x: the error of u cancels."""
+    with temporaries(b, dst, 4) as (u, rest, whole, m):
+        b.add(u, x, 1.0)
+        b.sub(rest, u, 1.0)
+        log(b, whole, u)
+        div(b, m, x, rest)
+        b.mul(m, m, whole)
+        b.cmpeq(u, u, x)  # so large that 1 is lost, or infinite
+        b.sel(m, u, whole, m)
+        b.cmpeq(u, rest, 0.0)
+        b.sel(dst, u, x, m)
+
+
 MORE: Final[dict[str, Body]] = {
+    "log1p": _log1p,
     "lerp": _lerp,
     "lerp_from_end": _lerp_from_end,
     "threshold_backward": _threshold_backward,
@@ -370,6 +385,39 @@ def _float_of(b: Builder, dst: Operand, low: Operand, high: Operand) -> None:
         b.or_(dst, rest, sign)
 
 
+def _long(*, high: bool) -> Body:
+    """The low or the high word of the int64 of a float32, toward zero; -2^63 for what int64 does not hold."""
+
+    def body(b: Builder, dst: Operand, x: Operand) -> None:
+        with temporaries(b, dst, 4) as (rest, upper, lower, t):
+            b.and_(rest, x, 0x7FFF_FFFF)
+            # Every step is exact: the parts have at most the bits of x.
+            b.mul(t, rest, 2.0**-32)
+            b.f2iz(upper, t)
+            b.i2f(t, upper)
+            b.fnma(rest, t, 2.0**32, rest)
+            b.mul(t, rest, 2.0**-16)
+            b.f2iz(lower, t)
+            b.i2f(t, lower)
+            b.fnma(rest, t, 2.0**16, rest)
+            b.f2iz(rest, rest)
+            b.shl(lower, lower, 16)
+            b.or_(lower, lower, rest)
+            b.sar(t, x, 31)
+            b.xor(lower, lower, t)
+            b.isub(lower, lower, t)
+            if high:
+                b.xor(upper, upper, t)
+                b.icmpeq(rest, lower, 0)
+                b.and_(rest, rest, t)
+                b.isub(upper, upper, rest)  # the carry of the negation
+            b.and_(t, x, 0x7FFF_FFFF)
+            b.cmplt(t, t, 2.0**63)
+            b.sel(dst, t, upper if high else lower, 0x8000_0000 if high else 0)
+
+    return body
+
+
 INTEGER_BODIES: Final[dict[str, Body]] = {
     "mov": Builder.mov,
     "add": Builder.iadd,
@@ -406,5 +454,7 @@ INTEGER_BODIES: Final[dict[str, Body]] = {
     "ge64": _inverse(_lt64),
     "any_word": _any_word,
     "float_of": _float_of,
+    "long_low": _long(high=False),
+    "long_high": _long(high=True),
 }
 """Functions of int32 words. Those whose name ends in 64 or high take the low and high words of int64."""

@@ -11,6 +11,8 @@ from echo_npu.spec import registers as regs
 from tests.rtl.stimulus import pause, reset
 
 WINDOW_BYTES = 1 << 16
+REST = 20
+"""Clocks without traffic, more than the registers stay awake for."""
 # The values of test_register_block.py, which builds the block.
 CAPABILITIES = {
     "CAP_ARRAY": 8 | 4 << 16,
@@ -311,6 +313,39 @@ async def interrupts(dut: SimHandleBase) -> None:
     await testbench.write(regs.IRQ_STATUS, 7)
     dut.irq_done_i.value = 0
     assert await testbench.read(regs.IRQ_STATUS) == regs.IRQ_STATUS_DONE.mask
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def events_at_rest(dut: SimHandleBase) -> None:
+    """The registers' clock stops behind an access or an event; each event alone takes effect, however long
+    the clock has rested."""
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
+    await testbench.write(regs.IRQ_ENABLE, 7)
+    dut.ring_tail_value_i.value = 0xFEDC
+
+    async def at_rest(name: str) -> None:
+        await ClockCycles(dut.clk_i, REST)
+        for _ in range(REST):
+            await RisingEdge(dut.clk_i)
+            await ReadOnly()
+            assert not dut.regs_clk.value, "the clock runs without traffic"
+        await RisingEdge(dut.clk_i)
+        await testbench.pulse(name)
+
+    await testbench.write(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask)
+    await at_rest("ring_enable_clear_i")
+    assert not dut.ring_enable_o.value
+    await testbench.write(regs.RING_TAIL, 77)
+    await at_rest("ring_tail_clear_i")
+    assert dut.ring_tail_o.value.to_unsigned() == 0
+    await at_rest("ring_tail_set_i")
+    assert dut.ring_tail_o.value.to_unsigned() == 0xFEDC
+    for name in ("irq_done_i", "irq_error_i", "irq_command_i"):
+        await testbench.write(regs.IRQ_STATUS, 7)
+        assert not dut.irq_o.value
+        await at_rest(name)
+        assert dut.irq_o.value, name
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

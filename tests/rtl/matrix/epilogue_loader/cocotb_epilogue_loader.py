@@ -82,6 +82,7 @@ async def look(
         await RisingEdge(dut.clk_i)
         channel.follow()
         assert dut.ready_o.value
+        assert not dut.awake_o.value, "the clock runs although nothing changes"
         first = n0 + tile * TILE
         columns = slice(first, min(first + TILE, n0 + nb))
         used = columns.stop - first
@@ -115,12 +116,14 @@ async def random_blocks(dut: Any) -> None:
             valid = clock >= gap
             abort = clock == aborting
             dut.block_valid_i.value, dut.abort_i.value = int(valid), int(abort)
-            was_idle = channel.idle
+            was_idle, waiting = channel.idle, channel.on_its_way
             channel.drive(abort=abort)
             await RisingEdge(dut.clk_i)
             # With all data here, the loader is ready at most one clock later.
             if not valid or not was_idle:
                 assert not dut.ready_o.value
+            if waiting and not dut.data_valid_i.value and not dut.desc_valid_o.value:
+                assert not dut.awake_o.value, "the clock runs while no data comes"
             channel.follow()
             if abort:
                 situations.saw(EpilogueLoaderSituation.ABORT, channel.on_its_way)

@@ -127,6 +127,7 @@ def draw(places: Places) -> DrawnProduct:
         )
         if random.random() < 0.1:
             m = MANY_ROWS
+            depth, n = random.choice(((depth, n), (4 * TILE, 2 * TILE)))
         batch0, batch1 = random.choice(((1, 1), (1, 1), (1, 3), (2, 1), (2, 2), (3, 2)))
         if random.random() < 0.3:
             m = random.randint(1, BLOCK_M // 4)

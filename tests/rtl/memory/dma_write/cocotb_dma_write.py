@@ -5,7 +5,7 @@ from collections import deque
 from typing import Any
 
 import cocotb
-from cocotb.triggers import RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES, offer, reset
@@ -172,4 +172,17 @@ async def abort(dut: Any) -> None:
         dut.abort_i.value = 0
         assert memory.quiet
         assert memory.touched <= places(transfer)
+        await check(dut, memory, [draw(SPACE, BUS)])
+
+
+@cocotb.test()
+async def offered_in_reset(dut: Any) -> None:
+    """A transfer that is offered in a reset, of one clock or more, is not taken."""
+    memory = await begin(dut)
+    for _ in range(10):
+        dut.desc_i.value, dut.desc_valid_i.value, dut.rst_ni.value = draw(SPACE, BUS).bits, 1, 0
+        await ClockCycles(dut.clk_i, random.choice((1, 1, 3)))
+        dut.desc_valid_i.value, dut.rst_ni.value = 0, 1
+        await ClockCycles(dut.clk_i, 2)
+        assert dut.idle_o.value, "it works on a transfer after a reset"
         await check(dut, memory, [draw(SPACE, BUS)])

@@ -57,7 +57,9 @@ async def random_segments(dut: Any) -> None:
         size = random.choice(SIZES)
         seg_len = random.choice((1, 2, LANES, LANES + 1, random.randint(1, 8 * LANES)))
         segments = random.randint(1, 12)
-        length = seg_len * segments if random.random() < 0.5 else seg_len
+        packed = random.choice((1, segments, random.randint(1, segments)))  # rows of a segment
+        segments -= segments % packed
+        length = seg_len * packed
         values = np.random.default_rng(random.getrandbits(32)).integers(
             -(1 << 8 * size - 1), 1 << 8 * size - 1, segments * seg_len
         )

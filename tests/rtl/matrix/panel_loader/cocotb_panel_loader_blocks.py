@@ -1,0 +1,278 @@
+"""panel_loader with weights in blocks: planes of the left operand, tiles of the right one, their facts."""
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from echo_npu import formats
+from echo_npu.formats import FORMATS
+from echo_npu.reference.blocks import block_floating_point
+from echo_npu.spec.data_types import Blocks, DataType
+from tb.blocks import parameter
+from tests.rtl.situations import Situations
+from tests.rtl.stimulus import reset
+from tests.rtl.transfers import Transfer
+
+CONFIGURATIONS = [
+    {"DataWidth": 256, "Tile": 16, "BlockX": 32, "AddrBits": 8, "Blocks": 1, "Left": 1},
+    {"DataWidth": 128, "Tile": 16, "BlockX": 32, "AddrBits": 8, "Blocks": 1, "Left": 1},
+    {"DataWidth": 256, "Tile": 16, "BlockX": 32, "AddrBits": 8, "Blocks": 1, "Left": 0},
+    {"DataWidth": 128, "Tile": 16, "BlockX": 32, "AddrBits": 8, "Blocks": 1, "Left": 0},
+]
+BUS, LEFT = parameter("DataWidth") // 8, bool(parameter("Left"))
+TILE, BLOCK_X = 16, 32
+HALF = 1 << parameter("AddrBits") - 1
+"""Entries of a panel."""
+
+
+class BlockPanelSituation(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    Q8_0 = "a panel of q8_0"
+    Q4_0 = "a panel of q4_0"
+    Q4_1 = "a panel of q4_1"
+    WIDE = "a wide panel with more columns than another may have"
+    HALF_TILE = "a K that ends with one block of a tile"
+    AHEAD = "two panels held, and none asked for"
+    PARTLY = "rows of a panel that are complete before the panel"
+    ABORT = "an abort with a panel on its way"
+
+
+@dataclass
+class BlockPanel:
+    """A panel, and what it must be on chip.
+
+    Attributes:
+        entries: bytes by address in the panel.
+        heads: of the right operand, scales [0] and minima [1] by tile; of the left one, facts by entry.
+        rows: of memory.
+        row_of: the row of words that an entry is of, by address.
+    """
+
+    blocks: Blocks
+    wide: bool
+    base: int
+    stride: int
+    k0: int
+    kb: int
+    x0: int
+    xb: int
+    entries: dict[int, bytes] = field(default_factory=dict)
+    heads: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    rows: list[bytes] = field(default_factory=list)
+    row_of: dict[int, int] = field(default_factory=dict)
+
+    def transfer(self) -> Transfer:
+        """The rows of memory that hold it."""
+        if LEFT:
+            place = self.x0 * self.stride + 16 * self.k0
+        else:
+            place = self.x0 // TILE * self.stride + self.k0 // TILE * self.blocks.tile_bytes
+        return Transfer(self.base + place & 0xFFFF_FFFF, len(self.rows[0]), len(self.rows), self.stride)
+
+
+def draw() -> BlockPanel:
+    """A random panel that fits."""
+    blocks, wide = random.choice([each for each in Blocks if each]), not LEFT and random.random() < 0.4
+    kb, xb = 8 * random.randint(1, 4), random.choice((1, 16, 17, 32, random.randint(1, 32)))
+    if wide:
+        xb = random.randint(33, 64)
+    base, stride = (random.randrange(1 << 22) * 64 for _ in range(2))
+    panel = BlockPanel(
+        blocks, wide, base, stride, TILE * random.randrange(100), kb, TILE * random.randrange(100), xb
+    )
+    (_left if LEFT else _right)(panel)
+    return panel
+
+
+def _left(panel: BlockPanel) -> None:
+    generator = np.random.default_rng(random.getrandbits(32))
+    values = generator.normal(0, 1, (panel.xb, 4 * panel.kb))
+    x = np.ldexp(values, random.randint(-140, 100)).astype(np.float32)
+    x[generator.random(panel.xb) < 0.2, :32] = 0
+    panel.rows = [row.tobytes() for row in x]
+    for row in range(panel.xb):
+        for tile in range(-(-panel.kb // TILE)):
+            at = tile * (2 * BLOCK_X) + row // TILE * 2 * TILE + row % TILE
+            planes: tuple[list[bytes], list[bytes]] = ([], [])
+            for block in range(2 * tile, 2 * tile + 2):
+                part = x[row, 32 * block : 32 * block + 32]
+                if not part.any():
+                    panel.heads[at, block % 2] = b"zero"
+                    for plane in planes:
+                        plane.append(b"")
+                    continue
+                integers, e = block_floating_point(part)
+                bits = integers.astype(np.int16).view(np.uint16)
+                planes[0].append((bits >> 8).astype(np.uint8).tobytes())
+                planes[1].append((bits & 255).astype(np.uint8).tobytes())
+                word = (int(integers.sum()) & 0x1F_FFFF) << 11 | (e - 15 & 0x1FF) << 2
+                panel.heads[at, block % 2] = word.to_bytes(4, "little")
+            for place, plane in enumerate(planes):
+                for half, part_bytes in enumerate(plane):
+                    if part_bytes:  # the planes of zeros may be anything
+                        panel.entries[2 * (at + place * TILE) + half] = part_bytes
+                        panel.row_of[2 * (at + place * TILE) + half] = row
+
+
+def _right(panel: BlockPanel) -> None:
+    f = FORMATS[panel.blocks.label]
+    generator = np.random.default_rng(random.getrandbits(32))
+    down, along = f.tiles(panel.xb, 4 * panel.kb)
+    tiles = generator.integers(0, 256, (down, along, f.tile_bytes), np.uint8)
+    panel.rows = [row.tobytes() for row in tiles]
+    parts = formats.tile_parts(tiles, f, TILE * down, 64 * along)
+    x_tiles = BLOCK_X // TILE * (2 if panel.wide else 1)
+    for n in range(TILE * down):
+        for tile in range(along):
+            at = (tile * x_tiles + n // TILE) * TILE + n % TILE
+            stored = parts.q[n, 64 * tile : 64 * tile + 64].tobytes()
+            for half in range(2):
+                panel.entries[2 * at + half] = stored[32 * half : 32 * half + 32]
+                panel.row_of[2 * at + half] = n
+            for which in range(2 if f.minimum else 1):
+                panel.heads[at // TILE, which] = tiles[
+                    n // TILE, tile, 64 * which : 64 * which + 64
+                ].tobytes()
+
+
+class BlockLoader:
+    """The ports, and a model of the on-chip memories."""
+
+    def __init__(self, dut: Any, situations: Situations) -> None:
+        self.dut, self.saw = dut, situations.saw
+        self.accepting = self.bringing = self.freeing = 1.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin as after a reset."""
+        self.memory: dict[int, bytes] = {}
+        self.heads: dict[tuple[int, int], bytes] = {}
+        self.panel: BlockPanel | None = None  # offered
+        self.coming: deque[BlockPanel] = deque()  # asked for, not complete
+        self.beats: deque[tuple[int, bool]] = deque()
+        self.held = 0  # complete and not freed
+        self.loaded = 0
+
+    async def clock(self, *, abort: bool = False) -> None:
+        """One clock: choose inputs, judge the outputs, follow."""
+        dut = self.dut
+        if self.panel is None and random.random() < 0.8:
+            self.panel = draw()
+            self.offer(self.panel)
+        dut.panel_valid_i.value, dut.abort_i.value = int(self.panel is not None), int(abort)
+        accept = random.random() < self.accepting and not abort
+        bring = bool(self.beats) and random.random() < self.bringing and not abort
+        free = self.held > 0 and random.random() < self.freeing and not abort
+        dut.desc_ready_i.value, dut.free_i.value, dut.data_valid_i.value = int(accept), int(free), int(bring)
+        data, last = self.beats[0] if bring else (random.getrandbits(8 * BUS), False)
+        dut.data_i.value, dut.data_row_last_i.value = data, int(last)
+        await RisingEdge(dut.clk_i)
+        room = len(self.coming) + self.held < 2
+        self.saw(BlockPanelSituation.AHEAD, not room)
+        if int(dut.loaded_o.value) != self.loaded % 256:
+            self.complete()
+        assert bool(dut.idle_o.value) == (not self.coming)
+        self.check_rows()
+        if self.panel is not None and dut.desc_valid_o.value:
+            assert Transfer.of(dut.desc_o) == self.panel.transfer(), self.panel
+        self.follow_writes()
+        if bring:
+            assert dut.data_ready_o.value
+            self.beats.popleft()
+        if dut.panel_next_o.value:
+            assert self.panel is not None
+            self.coming.append(self.panel)
+            for row in self.panel.rows:
+                pieces = [row[at : at + BUS] for at in range(0, len(row), BUS)]
+                for number, piece in enumerate(pieces, 1):
+                    self.beats.append((int.from_bytes(piece, "little"), number == len(pieces)))
+            self.panel = None
+        self.held -= free
+        if abort:
+            self.saw(BlockPanelSituation.ABORT, self.beats)
+            self.forget()
+
+    def offer(self, panel: BlockPanel) -> None:
+        """Show a panel at the ports."""
+        dut = self.dut
+        dut.kind_i.value, dut.blocks_i.value = DataType.FP32, panel.blocks
+        dut.k_rows_i.value, dut.wide_i.value = 0, panel.wide
+        dut.base_i.value, dut.stride_i.value = panel.base, panel.stride
+        dut.depth_i.value = 4 * (panel.k0 + panel.kb)
+        dut.k0_i.value, dut.kb_i.value, dut.x0_i.value, dut.xb_i.value = (
+            panel.k0,
+            panel.kb,
+            panel.x0,
+            panel.xb,
+        )
+
+    def follow_writes(self) -> None:
+        """Do to the model of the memories what the ports say."""
+        dut = self.dut
+        address, which = int(dut.write_addr_o.value), int(dut.write_o.value)
+        for place in range(2):
+            if which >> place & 1:
+                entry = int(dut.write_data_o[place].value).to_bytes(64, "little")
+                for half in range(2):
+                    self.memory[2 * (address + place * TILE) + half] = entry[32 * half : 32 * half + 32]
+        scales = int(dut.scales_o.value)
+        for place in range(2):
+            if scales >> place & 1:
+                self.heads[address // TILE, place] = int(dut.write_data_o[0].value).to_bytes(64, "little")
+        if dut.info_write_o.value:
+            word = int(dut.info_o.value)
+            for block in range(2):
+                bits = word >> 32 * block & 0xFFFF_FFFF
+                self.heads[address, block] = b"zero" if bits >> 1 & 1 else bits.to_bytes(4, "little")
+
+    def check_rows(self) -> None:
+        """Rows that are said to be complete are in memory."""
+        said = int(self.dut.rows_o.value)
+        if self.coming and said:
+            self.saw(BlockPanelSituation.PARTLY)
+            if random.random() < 0.05:
+                self.compare(self.coming[0], said)
+
+    def compare(self, panel: BlockPanel, rows: int) -> None:
+        """Look for the entries of the panel's first rows."""
+        half = 2 * HALF * (self.loaded % 2)
+        for address, wanted in panel.entries.items():
+            if panel.row_of[address] < rows:
+                assert self.memory.get(half + address) == wanted, f"entry {address} of {panel}"
+
+    def complete(self) -> None:
+        """The oldest panel is all there."""
+        panel = self.coming.popleft()
+        self.compare(panel, 1 << 20)
+        first = HALF * (self.loaded % 2) // (1 if LEFT else TILE)
+        for (place, which), wanted in panel.heads.items():
+            assert self.heads.get((first + place, which)) == wanted, f"facts {place}, {which} of {panel}"
+        self.held += 1
+        self.loaded += 1
+        self.saw(BlockPanelSituation[panel.blocks.name])
+        self.saw(BlockPanelSituation.WIDE, panel.wide)
+        self.saw(BlockPanelSituation.HALF_TILE, panel.kb % TILE)
+
+
+@cocotb.test()
+async def random_panels(dut: Any) -> None:
+    """Every plane, row of a tile and scale is where the engine looks for it."""
+    situations = Situations(BlockPanelSituation)
+    situations.saw(BlockPanelSituation.WIDE, LEFT)
+    await reset(dut, "blocks_i")
+    loader = BlockLoader(dut, situations)
+    for _ in situations.rounds(25):
+        loader.accepting = random.choice((1.0, 0.3))
+        loader.bringing = random.choice((1.0, 1.0, 0.5))
+        loader.freeing = random.choice((1.0, 0.1, 0.01))
+        for _ in range(random.randint(50, 600)):
+            await loader.clock()
+        if random.random() < 0.3:
+            await loader.clock(abort=True)

@@ -122,21 +122,31 @@ def npu_text(contract: Contract, notice: str) -> str:
         "  // ---- formats of a right operand in packed blocks",
         *_enum("blocks_e", 2, "Blocks", formats)[1:],
     ]
-    out += [
-        "",
-        "  // Bytes of a packed tile.",
-        "  function automatic logic [10:0] tile_bytes(input blocks_e format);",
-        "    unique case (format)",
-    ]
-    for each in contract.block_formats:
-        if each.code:
-            out.append(f"      Blocks{camel(each.name)}: tile_bytes = 11'd{each.tile_bytes};")
-    out += ["      default: tile_bytes = '0;", "    endcase", "  endfunction"]
+    out += _tile_bytes(contract)
     out += ["", "  // ---- limits"]
     for each in contract.limits:
         line = f"  localparam logic [63:0] {camel(each.name)} = {_hex(each.value, 64)};"
         out += _commented(line, each.meaning)
     return "\n".join([*out, *_tail()]) + "\n"
+
+
+def _tile_bytes(contract: Contract) -> list[str]:
+    """The bytes of a packed tile, by its format."""
+    cases = [
+        f"      Blocks{camel(each.name)}: tile_bytes = 11'd{each.tile_bytes};"
+        for each in contract.block_formats
+        if each.code
+    ]
+    return [
+        "",
+        "  // Bytes of a packed tile.",
+        "  function automatic logic [10:0] tile_bytes(input blocks_e format);",
+        "    unique case (format)",
+        *cases,
+        "      default: tile_bytes = '0;",
+        "    endcase",
+        "  endfunction",
+    ]
 
 
 def _functions(contract: Contract) -> list[str]:

@@ -55,10 +55,10 @@ SCORED: Final = 2048
 
 
 @contextmanager
-def network(backend: str, model: GgufModel, context: int, **options: bool) -> Iterator[Network]:
+def network(backend: str, model: GgufModel, context: int, *, every_logit: bool = False) -> Iterator[Network]:
     """Open a device and bring the model to it."""
     with echo_npu.open(backend, ring_slots=RING_SLOTS) as device:
-        yield Network(device, model, context=context, **options)
+        yield Network(device, model, context=context, every_logit=every_logit)
 
 
 def measure_steps(model: GgufModel, *, quick: bool) -> list[tuple[str, GenerationStep]]:

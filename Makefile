@@ -132,7 +132,7 @@ bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RT
 	@$(PY) -m tb bugs --jobs "$$JOBS" $(if $(BUG),--only "$$BUG") $(if $(filter-out 0,$(SEARCH)),--searches)
 
 .PHONY: lint
-lint: $(VENV)/.dev $(VENV)/.torch ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys; silent when there is nothing to say
+lint: setup-all ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys; silent when there is nothing to say
 	@$(PY) scripts/lint.py
 
 .PHONY: formal

@@ -21,7 +21,7 @@ import echo_npu
 from echo_npu.cli.chat import RING_SLOTS
 from echo_npu.language.generator import GenerationStep, TextGenerator
 from echo_npu.language.network import CHUNK, Network
-from echo_npu.language.perplexity import perplexity
+from echo_npu.language.perplexity import nats, perplexity
 from echo_npu.language.reference import ReferenceModel
 from echo_npu.models.extras import smollm2_file
 from echo_npu.models.gguf_model import GgufModel
@@ -55,10 +55,10 @@ SCORED: Final = 2048
 
 
 @contextmanager
-def network(backend: str, model: GgufModel, context: int, **options: bool) -> Iterator[Network]:
+def network(backend: str, model: GgufModel, context: int, *, every_logit: bool = False) -> Iterator[Network]:
     """Open a device and bring the model to it."""
     with echo_npu.open(backend, ring_slots=RING_SLOTS) as device:
-        yield Network(device, model, context=context, **options)
+        yield Network(device, model, context=context, every_logit=every_logit)
 
 
 def measure_steps(model: GgufModel, *, quick: bool) -> list[tuple[str, GenerationStep]]:
@@ -143,10 +143,7 @@ def measure_perplexity(model: GgufModel, *, quick: bool) -> tuple[int, float, fl
         for start in range(0, len(text) - 1, window):
             part = text[start : start + window]
             reference.forget()
-            logits = reference.read(part)[:-1]
-            peak = logits.max(axis=1)
-            total = peak + np.log(np.exp(logits - peak[:, None]).sum(axis=1))
-            losses += list(total - logits[np.arange(len(part) - 1), part[1:]])
+            losses += list(nats(reference.read(part)[:-1], np.array(part[1:])))
     return found.tokens, found.value, float(np.exp(np.mean(losses)))
 
 

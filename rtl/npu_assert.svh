@@ -17,8 +17,10 @@
 // reset.
 `ifdef NPU_TESTBENCH
 `define NPU_RESET !rst_ni || $time == 0
+`define NPU_START $time == 0
 `else
 `define NPU_RESET !rst_ni
+`define NPU_START 1'b0
 `endif
 
 // Condition holds at every clock edge outside reset.
@@ -28,7 +30,7 @@
 
 // The same as a statement: it costs simulation time only where it is reached.
 `define NPU_CHECK(Name, Condition, Message) \
-  Name : assert (Condition) \
+  Name : assert ((`NPU_START) || (Condition)) \
   else $error("%m: %s", Message);
 
 // Outside reset no bit is X or Z. A two-state simulator has neither. There, registers start with random bits, and the

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from echo_npu.language.network import CHUNK, Network
 
@@ -27,6 +29,20 @@ class Perplexity:
     def value(self) -> float:
         """The perplexity, e to the power of `nats`."""
         return math.exp(self.nats)
+
+
+def nats(logits: NDArray[np.floating[Any]], following: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+    """Return the negative logarithm of each token's probability, float64 [tokens].
+
+    Args:
+        logits: [tokens, vocabulary], before each token.
+        following: [tokens], the tokens.
+    """
+    rows = logits.astype(np.float64)
+    peak = rows.max(axis=1)
+    total = peak + np.log(np.exp(rows - peak[:, None]).sum(axis=1))
+    found: NDArray[np.float64] = total - rows[np.arange(len(rows)), following]
+    return found
 
 
 def perplexity(
@@ -54,12 +70,9 @@ def perplexity(
             part = window[position : position + CHUNK]
             with network.record_prompt(position, len(part)) as program:
                 program.run(ids=part)
-            logits = network.logits[: len(part)].to_numpy().astype(np.float64)
+            logits = network.logits[: len(part)].to_numpy()
             following = window[position + 1 : position + 1 + len(part)]
-            rows = logits[: len(following)]
-            peak = rows.max(axis=1)
-            total = peak + np.log(np.exp(rows - peak[:, None]).sum(axis=1))
-            losses += list(total - rows[np.arange(len(following)), following])
+            losses += list(nats(logits[: len(following)], following))
             on_step(len(part))
     spread = float(np.std(losses)) / math.sqrt(len(losses))
     return Perplexity(len(losses), float(np.mean(losses)), spread)

@@ -200,17 +200,25 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
             return directory
         directory.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
-        for header in directory.glob("*.gch"):
-            header.unlink()  # a killed compiler leaves an incomplete one that is newer than its source
+        _remove_precompiled(directory)  # a killed compiler leaves an incomplete one, newer than its source
         if not objects.exists() or objects.read_text() != compilation:
             for old in (*directory.glob("*.o"), *directory.glob("*.a")):
                 old.unlink()  # Verilator leaves sources that did not change, so make would keep their objects
             objects.write_text(compilation)
         progress = Progress(directory.name, directory, quiet)
-        _compile(target, kind, verilator, compiler, directory, progress.tick)
+        try:
+            _compile(target, kind, verilator, compiler, directory, progress.tick)
+        finally:
+            _remove_precompiled(directory)
         stamp.write_text(fingerprint)
         progress.finish()
     return directory
+
+
+def _remove_precompiled(directory: Path) -> None:
+    """Delete the precompiled headers: they are hundreds of megabytes, and every build makes them anew."""
+    for header in directory.glob("*.gch"):
+        header.unlink()
 
 
 def _compile(

@@ -1,5 +1,6 @@
 """A build is made once, and again when a dependency changes; no tool runs here."""
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -115,6 +116,24 @@ def test_objects_of_another_compiler_are_not_linked(
     monkeypatch.setattr(builder, "find_compiler", lambda: Compiler(("clang++",), "clang version 19"))
     build(design, quiet=True)
     assert not (directory / "a.o").exists()
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_precompiled_headers_are_not_kept(
+    tools: Tools, design: Design, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """They would be nearly all that a build takes of the disk."""
+
+    def compile_(command: list[str], *, cwd: Path, log: Path, **words: object) -> int:
+        (cwd / "top.h.fast.gch").touch()
+        return tools(command, cwd=cwd, log=log, **words)
+
+    monkeypatch.setattr(builder, "run_bounded", compile_)
+    tools.status = status
+    with contextlib.suppress(BuildError):
+        build(design, quiet=True)
+    assert tools.steps == 2 - status
+    assert not list(builder.SIM_BUILD.rglob("*.gch"))
 
 
 def test_make_gets_the_compiler(tools: Tools, design: Design) -> None:

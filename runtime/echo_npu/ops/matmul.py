@@ -189,16 +189,16 @@ def packed_commands(
     [N]."""
     if a.ndim == 1:
         a, c = a[None, :], c[None, :]
-    size = a.dtype.itemsize
-    if a.strides[-1] != size and a.shape[-1] > 1:
+    if not _has_rows(a):
         a = a.contiguous()
-    if c.strides[-1] != size and c.shape[-1] > 1:
-        raise ValueError(f"out has shape {c.shape} and strides {c.strides}: its last axis must be contiguous")
+    if not _has_rows(c):
+        raise ValueError(
+            f"out has shape {c.shape} and strides {c.strides}: its last axis must be contiguous, and no two "
+            "rows may overlap"
+        )
     if a.is_contiguous and c.is_contiguous and steps.get("row_scales") is None:
         a, c = a.reshape(-1, a.shape[-1]), c.reshape(-1, c.shape[-1])
-    (row_a, trans_a), (row_c, trans_c) = _matrix_layout("a", a), _matrix_layout("out", c)
-    if trans_a or trans_c:
-        raise ValueError(f"a has strides {a.strides}, out has strides {c.strides}: rows overlap")
+    (row_a, _), (row_c, _) = _matrix_layout("a", a), _matrix_layout("out", c)
     batch = a.shape[:-2]
     loops = collapse(batch, *(_batch_strides(tensor, batch) for tensor in (a, c)))
     return [
@@ -365,11 +365,17 @@ def _function_commands(
     ]
 
 
+def _has_rows(tensor: DeviceTensor) -> bool:
+    """Return whether the last axis is dense and the rows of the last two axes lie one after the other."""
+    (rows, columns), (down, right), size = tensor.shape[-2:], tensor.strides[-2:], tensor.dtype.itemsize
+    return (columns == 1 or right == size) and (rows == 1 or down >= size * columns)
+
+
 def _matrix_layout(name: str, tensor: DeviceTensor) -> tuple[int, bool]:
     """Return how the last two axes are stored: bytes between rows (0: dense), and whether transposed."""
     (rows, columns), (down, right) = tensor.shape[-2:], tensor.strides[-2:]
     size = tensor.dtype.itemsize
-    if (columns == 1 or right == size) and (rows == 1 or down >= size * columns):
+    if _has_rows(tensor):
         return (down if rows > 1 and down != size * columns else 0), False
     if (rows == 1 or down == size) and (columns == 1 or right >= size * rows):
         return (right if columns > 1 and right != size * rows else 0), True

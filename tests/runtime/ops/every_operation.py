@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu import BlockLinear, Device, formats
 from echo_npu.ops.quantized_linear import QuantizedLinear
-from echo_npu.reference import attention, elementwise, norm, pool, rope, softmax, training
+from echo_npu.reference import attention, blocks, elementwise, norm, pool, rope, softmax, training
 from tests.runtime.ops.elementwise_cases import BINARY, EXACT_UNARY, UNARY
 from tests.runtime.ops.random_views import Draw, View
 
@@ -31,6 +32,7 @@ class OperationTrial:
         out: shape and dtype of `out`; None: the operation has none.
         out_dense: how many axes of `out` must be dense.
         meets: whether `out` may overlap the operands.
+        offered: whether a device has the operation; one that does not refuses it with TypeError.
     """
 
     views: Sequence[View]
@@ -41,6 +43,7 @@ class OperationTrial:
     out: tuple[tuple[int, ...], Any] | None = None
     out_dense: int = 0
     meets: bool = True
+    offered: Callable[[Device], bool] = lambda device: True
 
 
 def _ones(*arrays: Array) -> float:
@@ -497,6 +500,31 @@ def _linear(draw: Draw) -> OperationTrial:
     )
 
 
+def _block_linear(draw: Draw) -> OperationTrial:
+    name = draw.random.choice(tuple(formats.FORMATS))
+    outputs, inputs = draw.random.randint(1, 40), formats.BLOCK * draw.random.randint(1, 4)
+    weights = draw.view((outputs, inputs), dense=2).numpy()
+    packed = formats.pack(weights, name)
+    shape = (*draw.shape(0, 3, budget=20), inputs)
+    biased = draw.random.random() < 0.5
+    views = [draw.view(shape)] + [draw.view((outputs,))] * biased
+
+    def truth(x: Array, bias: Array | None = None) -> Array:
+        parts = packed.parts()
+        product = blocks.block_product(x.reshape(-1, inputs), parts.q, parts.d, parts.m)
+        return (product if bias is None else product + bias).reshape(*shape[:-1], outputs)
+
+    return OperationTrial(
+        views,
+        lambda d, x, b=None, **out: BlockLinear(d, packed, bias=b)(x, **out),
+        truth,
+        out=((*shape[:-1], outputs), np.float32),
+        out_dense=min(2, len(shape)),
+        meets=False,
+        offered=lambda device: name in device.capabilities.block_formats,
+    )
+
+
 EVERY: dict[str, Callable[[Draw], OperationTrial]] = {
     **{name: _unary(name) for name in UNARY if not name.startswith("gelu")},
     "gelu": _gelu,
@@ -533,5 +561,6 @@ EVERY: dict[str, Callable[[Draw], OperationTrial]] = {
     "cross_entropy_backward": _cross_entropy_backward,
     "adamw_step": _adamw_step,
     "QuantizedLinear": _linear,
+    "BlockLinear": _block_linear,
 }
 """Trials by the name of the method of `Device`, or of the class."""

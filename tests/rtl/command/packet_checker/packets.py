@@ -143,7 +143,7 @@ def draw(rng: random.Random) -> list[int]:
         flags |= rng.randint(1, 3) << BLOCKS_SHIFT
         if rng.random() < 0.9:
             flags &= ~int(Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
-            k = k + 31 & -32
+            k = min(k + 31, (1 << 64) - 1) & -32
     if opcode == Opcode.VECTOR:
         flags |= EXT
         m, k = min(m, number(rng, 26)), min(k, number(rng, 26))

@@ -69,9 +69,10 @@ package npu_pkg;
     logic        special;  // with an infinity or a NaN
   } block_info_t;
 
-  // The range of bytes of each operand of a command: the sources first, the
-  // destination last.
+  // The range of bytes of each operand of a command: the sources first, of them
+  // the right one of a product second, the destination last.
   localparam int unsigned Operands = 5;
+  localparam int unsigned OperandRight = 1;
   localparam int unsigned OperandDst = Operands - 1;
   typedef struct packed {
     logic        used;

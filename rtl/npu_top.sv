@@ -248,6 +248,7 @@ module npu_top
 
   // ---- commands --------------------------------------------------------------------------
   matrix_command_t matrix_command;
+  logic [1:0] matrix_held;
   vector_command_t vector_command;
   logic [Engines-1:0] start, done;
   logic matrix_busy, vector_busy, vector_fault, vector_fault_index, retire, vector_retire;
@@ -346,6 +347,7 @@ module npu_top
       .start_o             (start),
       .matrix_ready_i      (matrix_ready),
       .matrix_command_o    (matrix_command),
+      .matrix_held_o       (matrix_held),
       .vector_command_o    (vector_command),
       .done_i              (done),
       .vector_fault_i      (vector_fault),
@@ -376,6 +378,7 @@ module npu_top
       .ready_o       (matrix_ready),
       .start_i       (start[EngineMatrix]),
       .command_i     (matrix_command),
+      .held_i        (matrix_held),
       .busy_o        (matrix_busy),
       .done_o        (done[EngineMatrix]),
       .a_next_o      (rd_next[ReadMatrixA]),

@@ -6,8 +6,10 @@
 // has the engines execute them.
 //
 // Commands start and retire in order. A command starts when its engine can take
-// it and it has no RAW, WAR or WAW hazard with a command under way. The matrix
-// engine takes a second command while it works on one. The window queue is
+// it and it has no RAW, WAR or WAW hazard with a command under way. A MATMUL
+// starts when its right operand has none, and is held until the rest of it has
+// none, so that its weights are fetched meanwhile. The matrix engine takes a
+// second command while it works on one. The window queue is
 // served before the ring; a packet and its extensions come from the same
 // source. After an error the commands before the failing one still retire. Then
 // all bus traffic ends, and the state is ERROR until clear_error_i, which drops
@@ -78,6 +80,7 @@ module command_processor
     output logic [Engines-1:0]    start_o,           // pulses
     input  logic                  matrix_ready_i,    // a command may start
     output matrix_command_t       matrix_command_o,  // valid with its start
+    output logic [1:0]            matrix_held_o,     // of each second command: only its right operand may be read
     output vector_command_t       vector_command_o,  // stable from its start to its end
     input  logic [Engines-1:0]    done_i,            // pulses
     input  logic                  vector_fault_i,    // pulse: the program or the data is bad
@@ -264,6 +267,7 @@ module command_processor
 
   typedef struct packed {
     logic        vector;    // on the vector engine
+    logic        odd;       // every second command of the matrix engine
     logic        done;      // its result is in memory, but an older command has not retired
     logic        irq;
     logic [31:0] index;     // commands taken before it
@@ -275,7 +279,7 @@ module command_processor
 
   slot_t slots_q [Slots], slots [Slots];  // slots: with this clock's reports of the engines
   logic [Slots-1:0] valid_q;              // dense from 0
-  logic retires, fails, is_fence, is_matmul, conflict, loading, vector_free, any_slot;
+  logic retires, fails, is_fence, is_matmul, conflict, right_conflict, loading, vector_free, any_slot;
   logic [1:0] free_slot;
 
   assign any_slot     = valid_q != '0;
@@ -294,9 +298,11 @@ module command_processor
   end
   assign vector_retire_o = retires && slots_q[0].vector;
 
-  // A RAW, WAR or WAW hazard between the checked command and one under way.
+  // A RAW, WAR or WAW hazard between the checked command and those under way.
+  logic [Slots-1:0] conflicts;
   always_comb begin
-    conflict = 1'b0;
+    conflicts      = '0;
+    right_conflict = 1'b0;
     if (phase_q == PhaseIssue || check_done) begin
       for (int unsigned e = 0; e < Slots; e++) begin
         if (valid_q[e] && !slots_q[e].done) begin
@@ -304,13 +310,17 @@ module command_processor
             for (int unsigned j = 0; j < Operands; j++) begin
               if ((i == OperandDst || j == OperandDst) && extents[i].used && slots_q[e].extents[j].used
                   && extents[i].first <= slots_q[e].extents[j].last
-                  && slots_q[e].extents[j].first <= extents[i].last) conflict = 1'b1;
+                  && slots_q[e].extents[j].first <= extents[i].last) begin
+                conflicts[e] = 1'b1;
+                if (i == OperandRight) right_conflict = 1'b1;
+              end
             end
           end
         end
       end
     end
   end
+  assign conflict = is_matmul ? right_conflict : conflicts != '0;
 
   // Packets of the ring are read after the commands that write to the ring.
   always_comb begin
@@ -362,9 +372,11 @@ module command_processor
     end
   end
 
+  logic odd_q;  // the next command of the matrix engine is
   slot_t issued;
   assign issued = '{
           vector: !is_matmul,
+          odd: odd_q,
           done: 1'b0,
           irq: packet_q.flags[FlagIrq],
           index: taken_q - 32'd1,
@@ -391,6 +403,33 @@ module command_processor
         if (entering[i]) slots_q[i] <= issued;
       end
     end
+  end
+
+  // The older commands that a slot's command has a hazard with, until they are done.
+  logic [Slots-1:0][Slots-1:0] hazards_q, hazards;
+  always_comb begin
+    for (int unsigned i = 0; i < Slots; i++) begin
+      hazards[i] = hazards_q[i];
+      if (issues && free_slot == 2'(i)) hazards[i] = conflicts;
+      for (int unsigned e = 0; e < Slots; e++) if (slots[e].done) hazards[i][e] = 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    for (int unsigned i = 0; i < Slots; i++) begin
+      if (!rst_ni || abort_o) hazards_q[i] <= '0;
+      else if (!retires) hazards_q[i] <= hazards[i];
+      else hazards_q[i] <= (i + 1 < Slots) ? hazards[(i+1)%Slots] >> 1 : '0;
+    end
+  end
+  always_comb begin
+    matrix_held_o = '0;
+    for (int unsigned i = 0; i < Slots; i++) begin
+      if (!slots_q[i].vector && hazards_q[i] != '0) matrix_held_o[slots_q[i].odd] = 1'b1;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_o) odd_q <= 1'b0;
+    else odd_q <= odd_q ^ start_o[EngineMatrix];
   end
 
   assign matrix_command_o       = matrix_command;

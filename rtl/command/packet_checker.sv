@@ -39,7 +39,7 @@ module packet_checker
     output vector_command_t vector_o
 );
   // Operand order; the sources of a program fill the places between.
-  localparam int unsigned Src1 = 0, Src2 = 1, Columns = 2, RowScales = 3, Dst = OperandDst;
+  localparam int unsigned Src1 = 0, Src2 = OperandRight, Columns = 2, RowScales = 3, Dst = OperandDst;
 
   logic is_matmul, is_add, is_memcpy, is_vector_op, is_gather, is_load, trans_a, trans_b;
   assign is_matmul    = packet_i.opcode == OpMatmul;

@@ -18,6 +18,7 @@
 // Two commands may be under way: while the results of one drain, the operands of
 // the next are fetched and multiplied. Its results wait until the first one's
 // are in memory. The caller excludes RAW, WAR and WAW hazards between the two.
+// While held_i is high for a command, only its right operand is fetched.
 // Reset and abort state: idle.
 module matrix_engine
   import npu_pkg::*;
@@ -39,6 +40,7 @@ module matrix_engine
     output logic                 ready_o,      // a command may start
     input  logic                 start_i,      // pulse, with the command
     input  matrix_command_t      command_i,
+    input  logic [1:0]           held_i,       // of each second command since reset or abort; falls once
     output logic                 busy_o,
     output logic                 done_o,       // pulse: the older command's result is in memory
     // The left / right operand's channel fetches for the younger of two commands.
@@ -140,7 +142,8 @@ module matrix_engine
 
     // A walker moves with the start of a command and from block to block.
     logic walk_start, walk_clk;
-    assign walk_start = !w_valid[i] && w_ended_q[i] != accepted_q && w_free[i];
+    assign walk_start = !w_valid[i] && w_ended_q[i] != accepted_q && w_free[i]
+                        && (i == WalkB || i == WalkWeight || !held_i[w_ended_q[i][0]]);
     clock_gate u_gate (
         .clk_i,
         .enable_i(walk_start || w_next[i] || stops),

@@ -57,7 +57,8 @@ struct Command {
     std::vector<std::pair<uint32_t, uint32_t>> reads;
     std::pair<uint32_t, uint32_t> writes{1, 0};
     // its life
-    bool whole = false, from_ring = false, started = false, done = false;
+    bool whole = false, from_ring = false, started = false, done = false, odd = false;
+    std::vector<std::shared_ptr<Command>> waits;  // for these to be done, all but its right operand
     uint32_t error = 0, error_addr = 0, number = 0, head = 0;
 };
 using Pointer = std::shared_ptr<Command>;
@@ -74,6 +75,12 @@ bool conflict(const Command& a, const Command& b) {
     for (const auto& each : a.reads) found |= meet(each, b.writes);
     for (const auto& each : b.reads) found |= meet(each, a.writes);
     return found;
+}
+
+bool held(const Command& command) {
+    for (const auto& each : command.waits)
+        if (!each->done) return true;
+    return false;
 }
 
 uint32_t drawn;
@@ -168,6 +175,7 @@ struct Work {
     int left;
 };
 std::deque<Work> matrix_work;
+bool odd;  // the next command of the matrix engine is
 std::deque<Work> vector_work;
 int idle_in;
 // ring fetches
@@ -279,10 +287,11 @@ void drive_engines() {
     in.matrix_ready = matrix_work.size() < 2 && chance(95);
     in.desc_ready = chance(80);
     bool ends = false;
-    if (!matrix_work.empty() && --matrix_work.front().left <= 0) in.done |= 1, ends = true;
+    if (!matrix_work.empty() && !held(*matrix_work.front().command) && --matrix_work.front().left <= 0)
+        in.done |= 1, ends = true;
     // Ends often meet in one clock.
     if (!vector_work.empty() && (--vector_work.front().left <= 0 || (ends && chance(40)))) in.done |= 2, ends = true;
-    if (!matrix_work.empty() && !(in.done & 1) && (in.done & 2) && chance(40)) in.done |= 1;
+    if (!matrix_work.empty() && !held(*matrix_work.front().command) && (in.done & 2) && chance(40)) in.done |= 1;
     const uint32_t often = ends ? 8 : 1;
     auto fails = [&](uint32_t owner) {
         if (!chance(often) || !chance(25)) return;
@@ -396,8 +405,11 @@ void starts(bool matrix, uint32_t dst) {
     demand(matrix ? in.matrix_ready : vector_work.empty(), "a command started on an engine that cannot take it");
     for (const Pointer& each : pending) {
         if (each == found) break;
-        demand(each->done || !conflict(*each, *found), "a command started that must wait for one under way");
+        if (each->done || !conflict(*each, *found)) continue;
+        demand(matrix && !meet(each->writes, found->reads[1]), "a command started that must wait for one under way");
+        found->waits.push_back(each);
     }
+    if (matrix) found->odd = odd, odd = !odd;
     found->started = true;
     found->head = head;
     (matrix ? matrix_work : vector_work).push_back({found, int(latency())});
@@ -587,6 +599,13 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     }
     demand(abort == (mode == mFail || mode == mReset), "abort_o");
     const bool running = mode == mRun;
+    if (running) {
+        uint32_t expected = 0;
+        for (const Work& each : matrix_work) expected |= uint32_t(held(*each.command)) << each.command->odd;
+        demand((pulses >> 15 & 3) == expected, "matrix_held_o");
+    } else {
+        odd = false;
+    }
     count();  // the clock before
 
     // Events of this clock.

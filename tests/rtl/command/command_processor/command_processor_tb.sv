@@ -37,6 +37,7 @@ module command_processor_tb
   logic [Engines-1:0] start;
   dma_desc_t desc;
   matrix_command_t matrix;
+  logic [1:0] held;
   vector_command_t vector;
   logic [31:0] error_addr [ErrorOwners];
   for (genvar i = 0; i < ErrorOwners; i++) begin : g_addr
@@ -104,6 +105,7 @@ module command_processor_tb
       .start_o             (start),
       .matrix_ready_i      (in[0][10]),
       .matrix_command_o    (matrix),
+      .matrix_held_o       (held),
       .vector_command_o    (vector),
       .done_i              (in[7][Engines-1:0]),
       .vector_fault_i      (in[0][11]),
@@ -119,7 +121,7 @@ module command_processor_tb
 
   always @(posedge clk) begin
     if (in[0][13]) $finish;
-    else if (cp_check({17'd0, tail_set, refuses, data_ready, desc_valid, vector_retire, retire, irq_command, irq_error, irq_done,
+    else if (cp_check({15'd0, held, tail_set, refuses, data_ready, desc_valid, vector_retire, retire, irq_command, irq_error, irq_done,
                        reset_done, abort, queue_full, start[EngineVector], start[EngineMatrix], 1'b0},
                       {tail[5:0], code[7:0], level, head[7:0], state}, int'(retired), int'(index), longint'(address),
                       int'(matrix.dst.addr), int'(vector.streams[OperandDst].addr), int'(desc.addr),

@@ -8,6 +8,7 @@ import random
 from collections import deque
 from dataclasses import replace
 from enum import Enum
+from itertools import takewhile
 from typing import Any
 
 import cocotb
@@ -104,6 +105,8 @@ class MatrixEngineSituation(Enum):
     BEHIND = "a command that starts in the clock in which another one is done"
     LEFT_NEXT = "a left operand that is fetched for the younger command"
     RIGHT_NEXT = "a right operand that is fetched for the younger command"
+    HELD = "weights of the older command while it is held"
+    HELD_NEXT = "weights of the younger command while it is held"
     RUN_AHEAD = "multiply-adds of the younger command"
     COMPUTED = "a younger command that is multiplied while the older one cannot drain"
     UNWRITTEN = "results that are on their way to memory"
@@ -149,7 +152,8 @@ def draw(places: Places) -> DrawnProduct:
 class MatrixEngineTestbench:
     """The ports, and a model of the allowed behaviour of the commands inside.
 
-    Attributes: starting (the chance that a command starts where one may), blocked (results are not taken).
+    Attributes: starting (the chance that a command starts where one may), holding (the chance that it is held
+    at first), blocked (results are not taken).
     """
 
     def __init__(self, dut: Any, situations: Situations) -> None:
@@ -157,6 +161,7 @@ class MatrixEngineTestbench:
         self.left, self.right, self.vectors = (ReadChannel(dut, prefix) for prefix in ("a_", "b_", "e_"))
         self.results = WriteChannel(dut, "c_")
         self.starting = 1.0
+        self.holding = 0.3
         self.forget()
 
     def forget(self) -> None:
@@ -164,6 +169,9 @@ class MatrixEngineTestbench:
         for channel in (self.left, self.right, self.vectors, self.results):
             channel.forget()
         self.inside: deque[DrawnProduct] = deque()
+        self.held: dict[int, int] = {}  # clocks for which a command is held, by its id
+        self.odd = False  # the next command is
+        self.oddness: dict[int, bool] = {}
         self.macs = 0  # of the commands inside
         self.quiet = 0  # clocks without any event
         self.idle = 0  # clocks without a multiply-add
@@ -174,8 +182,21 @@ class MatrixEngineTestbench:
 
     @property
     def work(self) -> int:
-        """Return the multiply-adds of all commands inside."""
-        return sum(product.macs for product in self.inside)
+        """Return the multiply-adds of the commands before the first one that is held."""
+        return sum(product.macs for product in takewhile(lambda each: not self.is_held(each), self.inside))
+
+    def is_held(self, product: DrawnProduct) -> bool:
+        """Return whether only the right operand of a command may be read."""
+        return self.held.get(id(product), 0) > 0
+
+    def hold(self) -> None:
+        """Drive held_i. The younger command is held no shorter than the older one."""
+        for key in self.held:
+            self.held[key] -= 1
+        if self.inside and self.is_held(self.inside[0]):
+            self.quiet = 0
+        levels = [self.oddness[id(each)] for each in self.inside if self.is_held(each)]
+        self.dut.held_i.value = sum(1 << odd for odd in levels)
 
     async def clock(self, end: str = "") -> None:
         """Do one clock: choose inputs, judge outputs, update the model. `end` "abort" or "reset" ends all
@@ -190,6 +211,7 @@ class MatrixEngineTestbench:
         dut.start_i.value = int(start)
         dut.abort_i.value, dut.rst_ni.value = int(end == "abort"), int(end != "reset")
         dut.command_i.value = product.command.bits(width) if product else random.getrandbits(width)
+        self.hold()
         for channel in (self.left, self.right, self.vectors, self.results):
             channel.drive(abort=abort)
         await RisingEdge(dut.clk_i)
@@ -209,6 +231,9 @@ class MatrixEngineTestbench:
         self.situations.saw(MatrixEngineSituation.BEHIND, done and start)
         if product:
             self.inside.append(product)
+            self.oddness[id(product)], self.odd = self.odd, not self.odd
+            if random.random() < self.holding:
+                self.held[id(product)] = random.choice((2, 3, 10, 100, 400))
         if product or not self.results.accepting:
             self.quiet = 0
         assert not self.inside or self.quiet < PATIENCE, "nothing happens any more"
@@ -285,6 +310,10 @@ class MatrixEngineTestbench:
         else:
             raise AssertionError(f"{transfer} is of no command")
         assert all(owner is product for owner in channel.owners), "operands of two commands at a time"
+        assert channel is self.right or not self.is_held(product), "an operand of a command that is held"
+        if self.is_held(product):
+            self.situations.saw(MatrixEngineSituation.HELD, product is self.inside[0])
+            self.situations.saw(MatrixEngineSituation.HELD_NEXT, product is not self.inside[0])
         if channel is self.vectors:
             assert product is self.inside[0], "vectors of a command whose turn has not come"
         self.quiet = 0
@@ -314,6 +343,7 @@ class MatrixEngineTestbench:
         if transfer is None or not self.results.accepted:
             return
         self.quiet = 0
+        assert not self.is_held(self.inside[0]), "results of a command that is held"
         self.inside[0].result.check(transfer)
         self.results.expect(transfer)
 
@@ -323,6 +353,8 @@ class MatrixEngineTestbench:
             assert all(owner is not product for owner in channel.owners), "operands of no use"
         self.first_left.discard(id(product))
         self.first_right.discard(id(product))
+        self.held.pop(id(product), None)
+        del self.oddness[id(product)]
         self.macs -= product.macs
         assert self.macs >= 0, "fewer multiply-adds than the command has"
         assert self.inside or not self.macs, "more multiply-adds than the command has"

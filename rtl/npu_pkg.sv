@@ -70,8 +70,9 @@ package npu_pkg;
   } block_info_t;
 
   // The range of bytes of each operand of a command: the sources first, of them
-  // the right one of a product second, the destination last.
+  // the two of a product before others, the destination last.
   localparam int unsigned Operands = 5;
+  localparam int unsigned OperandLeft = 0;
   localparam int unsigned OperandRight = 1;
   localparam int unsigned OperandDst = Operands - 1;
   typedef struct packed {

@@ -233,6 +233,7 @@ module command_processor
   logic check_done;
   logic [63:0] check_addr;
   extent_t [Operands-1:0] extents;
+  logic turned;
   matrix_command_t matrix_command;
   vector_command_t vector_command;
 
@@ -258,6 +259,7 @@ module command_processor
       .error_addr_o     (check_addr),
       .taken_i          (issues),
       .extents_o        (extents),
+      .turned_o         (turned),
       .matrix_o         (matrix_command),
       .vector_o         (vector_command)
   );
@@ -312,7 +314,7 @@ module command_processor
                   && extents[i].first <= slots_q[e].extents[j].last
                   && slots_q[e].extents[j].first <= extents[i].last) begin
                 conflicts[e] = 1'b1;
-                if (i == OperandRight) right_conflict = 1'b1;
+                if (i == (turned ? OperandLeft : OperandRight)) right_conflict = 1'b1;
               end
             end
           end

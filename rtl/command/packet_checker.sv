@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
+`include "npu_assert.svh"
 
 // Checks a command packet and its extensions, and turns them into an engine's
 // command. Sizes are computed so wide that no packet makes them overflow.
@@ -35,11 +36,12 @@ module packet_checker
     input  logic        taken_i,           // pulse: the results are no longer needed
     // valid from done_o to taken_i
     output extent_t [Operands-1:0] extents_o,
+    output logic                  turned_o,      // the first operand of a MATMUL is the right one of matrix_o
     output matrix_command_t matrix_o,
     output vector_command_t vector_o
 );
   // Operand order; the sources of a program fill the places between.
-  localparam int unsigned Src1 = 0, Src2 = OperandRight, Columns = 2, RowScales = 3, Dst = OperandDst;
+  localparam int unsigned Src1 = OperandLeft, Src2 = OperandRight, Columns = 2, RowScales = 3, Dst = OperandDst;
 
   logic is_matmul, is_add, is_memcpy, is_vector_op, is_gather, is_load, trans_a, trans_b;
   assign is_matmul    = packet_i.opcode == OpMatmul;
@@ -498,6 +500,7 @@ module packet_checker
   // A product with one column is computed as its transpose, a single row, so the other operand streams through as
   // weights. The sums and their order are the same. Both vectors must be dense, and the epilogue must have no vectors.
   logic turned;
+  assign turned_o = turned;
   assign turned = packet_i.n == 64'd1 && packet_i.m != 64'd1 && blocks == BlocksNone && !row_scale && !columns_used
                   && (trans_b || matrices[Src2].row_stride == 32'd1 << source_shift)
                   && matrices[Dst].row_stride == 32'd1 << result_shift;
@@ -591,4 +594,8 @@ module packet_checker
                     current_stream.seg_stride, current_stream.row_stride, current_stream.batch0_stride,
                     current_stream.batch1_stride, granules[63:32], stream_bytes[31:0], matrices[Columns],
                     matrices[RowScales]};
+
+  `NPU_ASSERT(RightOperand, (done_o && error_o == ErrNone && is_matmul)
+              |-> matrix_o.src2.addr == extents_o[turned_o ? OperandLeft : OperandRight].first,
+              "the right operand of a product is not the one that turned_o tells")
 endmodule

@@ -5,8 +5,7 @@ program. Keys and values are float16, weights are in their file's blocks or floa
 float32; every product adds up in float32.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +13,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.device import Device
 from echo_npu.driver.recorded_program import RecordedProgram
+from echo_npu.language.group import TokenGroup, group_memory
+from echo_npu.language.layer import NetworkLayer
 from echo_npu.language.projection import HALF, BlockProjection, HalfProjection, Projection, joined, place
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.ops.packed import PackedTensor
@@ -26,20 +27,9 @@ CHUNK: Final = 128
 """Most tokens of a step."""
 
 
-@dataclass(frozen=True, slots=True)
-class _NetworkLayer:
-    """The weights of a layer; projections of the same rows are one."""
-
-    attention_norm: DeviceTensor
-    qkv: Projection
-    output: Projection
-    ffn_norm: DeviceTensor
-    gate_up: Projection
-    down: Projection
-
-    @property
-    def projections(self) -> tuple[Projection, ...]:
-        return self.qkv, self.output, self.gate_up, self.down
+PAIR: Final = 32
+"""From so many tokens on a step has two groups: one has the matrix engine while the other has the vector
+engine."""
 
 
 class Network:
@@ -88,7 +78,10 @@ class Network:
         self.context = context
         self._blocks = device.capabilities.block_formats if weights == "file" else ()
         self.tensors: dict[str, DeviceTensor] = {}
-        self._layers: list[_NetworkLayer] = []
+        cached = (self.layers, context, self.config.kv_heads, self.config.head_dim)
+        self._keys = self._empty("keys", cached, HALF)
+        self._values = self._empty("values", cached, HALF)
+        self._layers: list[NetworkLayer] = []
         for index in range(self.layers):
             on_layer(index)
             self._layers.append(self._load(source, index))
@@ -98,20 +91,26 @@ class Network:
         self._every_logit = every_logit
         self._allocate()
 
-    def _load(self, source: GgufModel, index: int) -> _NetworkLayer:
+    def _load(self, source: GgufModel, index: int) -> NetworkLayer:
         vectors = source.layer_vectors(index)
 
         def projection(name: str, *weights: str) -> Projection:
             names = [source.layer_tensor(index, weight) for weight in weights]
             return self._projection(f"layer {index}: {name}", source, names)
 
-        return _NetworkLayer(
+        return NetworkLayer(
+            self.device,
+            self.config,
             attention_norm=self._place(f"layer {index}: attention norm", vectors["attn_norm"]),
-            qkv=projection("q, k, v", "wq", "wk", "wv"),
+            query=projection("q", "wq"),
+            key_value=projection("k, v", "wk", "wv"),
             output=projection("output", "wo"),
             ffn_norm=self._place(f"layer {index}: ffn norm", vectors["ffn_norm"]),
-            gate_up=projection("gate, up", "w_gate", "w_up"),
+            gate=projection("gate", "w_gate"),
+            up=projection("up", "w_up"),
             down=projection("down", "w_down"),
+            keys=self._keys[index],
+            values=self._values[index],
         )
 
     def _projection(self, name: str, source: GgufModel, tensors: Sequence[str]) -> Projection:
@@ -142,26 +141,12 @@ class Network:
         rows = min(CHUNK, context)
         cosines, sines = rope_tables(context, config.head_dim, config.rope_base, interleaved=True)
         self._cosines, self._sines = self._place("cosines", cosines), self._place("sines", sines)
-        cached = (self.layers, context, config.kv_heads, config.head_dim)
-        self._keys = self._empty("keys", cached, HALF)
-        self._values = self._empty("values", cached, HALF)
-        self._stream = self._empty("stream", (rows, config.hidden))
-        self._normed = self._empty("normed", (rows, config.hidden))
-        widest = max(config.hidden, config.q_width, config.ffn)
-        self._rounded = self._empty("rounded rows", (rows * widest,), HALF)
-        self._qkv = self._empty("heads", (rows, config.heads + 2 * config.kv_heads, config.head_dim))
-        self._turned = self._empty("turned heads", (rows, config.heads + config.kv_heads, config.head_dim))
-        self._query = self._empty("query", (rows, config.heads, config.head_dim), HALF)
-        # The rows of scores begin at whole beats of the bus, whatever the number of keys.
-        places = -(-context // 32) * 32
-        scores = (config.kv_heads, config.group, rows, places)
-        self._scores = self._empty("scores", scores)
-        self._odds = self._empty("probabilities", scores)
-        self._shares = self._empty("rounded probabilities", scores, HALF)
-        self._mixed = self._empty("mixed values", (rows, config.heads, config.head_dim))
-        self._delta = self._empty("delta", (rows, config.hidden))
-        self._gate_up = self._empty("gate and up", (rows, 2, config.ffn))
-        self._swish = self._empty("swish", (rows, config.ffn))
+        first = max(min(rows, PAIR - 1), -(-rows // 2))
+        self._memories = [group_memory(self._empty, config, first, context)]
+        if rows >= PAIR:
+            self._memories.append(
+                group_memory(self._empty, config, rows // 2, context, " of the second group")
+            )
         self.logits = self._empty("logits", (rows if self._every_logit else 1, self._head.outputs))
         self.next = self._empty("next token", (1,), np.int32)
 
@@ -197,23 +182,44 @@ class Network:
         return program
 
     def _step(self, ids: DeviceTensor, position: int) -> None:
-        npu, count = self.device, len(ids)
+        count = len(ids)
         if count > CHUNK or position < 0 or position + count > self.context:
             raise ValueError(
                 f"{count} tokens from position {position}: a step has at most {CHUNK} tokens, the context "
                 f"{self.context} positions"
             )
-        stream = self._stream[:count]
-        embedded = self._rounded[: stream.size].reshape(*stream.shape)
-        npu.embedding(self._table, ids, out=embedded)
-        npu.cast(embedded, np.float32, out=stream)
-        for index, layer in enumerate(self._layers):
-            self._attention(index, layer, stream, position)
-            self._feed_forward(layer, stream)
-        wanted = stream if self._every_logit else stream[-1:]
-        logits = self.logits[: len(wanted)]
-        self._project(self._normalise(wanted, self._final_norm), self._head, logits)
-        npu.argmax(logits[-1:], axis=-1, out=self.next)
+        counts = [count] if count < PAIR else [-(-count // 2), count // 2]
+        groups, firsts = [], [0, counts[0]]
+        for memory, first, own in zip(self._memories, firsts, counts, strict=False):
+            groups.append(TokenGroup(memory, position + first, own))
+        passes = [
+            self._pass(group, ids[first : first + group.count], alone=len(groups) == 1)
+            for group, first in zip(groups, firsts, strict=False)
+        ]
+        _in_turn(passes)
+        wanted = groups if self._every_logit else groups[-1:]
+        row = 0
+        for group in wanted:
+            rows = group.count if self._every_logit else 1
+            self._find_logits(group, rows, self.logits[row : row + rows])
+            row += rows
+        self.device.argmax(self.logits[row - 1 : row], axis=-1, out=self.next)
+
+    def _pass(self, group: TokenGroup, ids: DeviceTensor, *, alone: bool) -> Iterator[None]:
+        """Bring tokens through all layers; it pauses where the other engine is next."""
+        embedded = group.rounded(self.config.hidden)
+        self.device.embedding(self._table, ids, out=embedded)
+        self.device.cast(embedded, np.float32, out=group.stream)
+        for layer in self._layers:
+            yield from layer.stages(group, self._cosines, self._sines, alone=alone)
+
+    def _find_logits(self, group: TokenGroup, rows: int, out: DeviceTensor) -> None:
+        """Compute the logits of the last rows of a group."""
+        normed = group.normed[:rows]
+        self.device.rms_norm(group.stream[-rows:], self._final_norm, self.config.eps, out=normed)
+        if self._head.dtype == HALF:
+            normed = self.device.cast(normed, HALF, out=group.rounded(self.config.hidden)[:rows])
+        self._head.apply(normed, out)
 
     def bound(self, position: int, count: int) -> int:
         """Return the least cycles of a step: what memory's bandwidth or the array's products take.
@@ -234,61 +240,14 @@ class Network:
         elements = capabilities.array_rows * capabilities.array_cols
         return max(-(-read * 8 // capabilities.data_width), -(-work // (2 * elements)))
 
-    def _normalise(self, stream: DeviceTensor, weight: DeviceTensor) -> DeviceTensor:
-        normed = self._normed[: len(stream)]
-        self.device.rms_norm(stream, weight, self.config.eps, out=normed)
-        return normed
 
-    def _project(self, rows: DeviceTensor, weights: Projection, out: DeviceTensor) -> None:
-        weights.apply(rows, self._rounded, out)
+def _in_turn(passes: Sequence[Iterator[None]]) -> None:
+    """Run generators by turns to their ends, each a stage behind the one before it."""
+    waiting, running = list(passes), list[Iterator[None]]()
+    while waiting or running:
+        running += waiting[:1]
+        del waiting[:1]
+        running = [each for each in running if next(each, _END) is not _END]
 
-    def _attention(self, index: int, layer: _NetworkLayer, stream: DeviceTensor, position: int) -> None:
-        npu, config, count = self.device, self.config, len(stream)
-        end = position + count
-        heads, turned = self._qkv[:count], self._turned[:count]
-        self._project(self._normalise(stream, layer.attention_norm), layer.qkv, heads.reshape(count, -1))
-        npu.rope(
-            heads[:, : config.heads + config.kv_heads],
-            self._cosines[position:end],
-            self._sines[position:end],
-            interleaved=True,
-            out=turned,
-        )
-        query = npu.cast(turned[:, : config.heads], HALF, out=self._query[:count])
-        npu.cast(turned[:, config.heads :], HALF, out=self._keys[index, position:end])
-        npu.cast(heads[:, config.heads + config.kv_heads :], HALF, out=self._values[index, position:end])
-        self._mix(query, self._keys[index, :end], self._values[index, :end], count)
-        self._project(self._mixed[:count].reshape(count, -1), layer.output, self._delta[:count])
-        npu.add(stream, self._delta[:count], out=stream)
 
-    def _mix(self, query: DeviceTensor, keys: DeviceTensor, values: DeviceTensor, count: int) -> None:
-        """Compute the attention of `query`, [count, heads, head_dim], into `_mixed`."""
-        npu, config, end = self.device, self.config, len(keys)
-        scores, odds, shares = (each[:, :, :count, :end] for each in (self._scores, self._odds, self._shares))
-
-        # [kv_heads, heads of a group, count, head_dim]; the keys and values are the same for a group.
-        def grouped(heads: DeviceTensor) -> DeviceTensor:
-            shape = (len(heads), config.kv_heads, -1, config.head_dim)
-            return heads.reshape(*shape).transpose(1, 2, 0, 3)
-
-        # For a single token the heads of a group are the rows of one product.
-        def rows(heads: DeviceTensor) -> DeviceTensor:
-            return heads[:, :, 0] if count == 1 else heads
-
-        def shared(heads: DeviceTensor) -> DeviceTensor:
-            return grouped(heads)[:, 0] if count == 1 else grouped(heads)
-
-        npu.matmul(rows(grouped(query)), shared(keys), trans_b=True, out=rows(scores))
-        scale = 1.0 / float(np.sqrt(config.head_dim))
-        npu.softmax(scores, scale=scale, causal=count > 1, out=odds)
-        npu.cast(odds, HALF, out=shares)
-        npu.matmul(rows(shares), shared(values), out=rows(grouped(self._mixed[:count])))
-
-    def _feed_forward(self, layer: _NetworkLayer, stream: DeviceTensor) -> None:
-        npu, count = self.device, len(stream)
-        both, swish = self._gate_up[:count], self._swish[:count]
-        self._project(self._normalise(stream, layer.ffn_norm), layer.gate_up, both.reshape(count, -1))
-        npu.silu(both[:, 0], out=swish)
-        npu.mul(swish, both[:, 1], out=swish)
-        self._project(swish, layer.down, self._delta[:count])
-        npu.add(stream, self._delta[:count], out=stream)
+_END: Final = object()

@@ -1,5 +1,7 @@
 """Weights of a linear projection on the device, in the form in which the matrix engine takes them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -13,6 +15,7 @@ from echo_npu.ops.packed import PackedTensor
 from echo_npu.tensor import DeviceTensor
 
 HALF: Final = np.dtype(np.float16)
+SINGLE: Final = np.dtype(np.float32)
 
 
 def place(device: Device, values: NDArray[Any]) -> DeviceTensor:
@@ -33,6 +36,7 @@ class Projection(Protocol):
     Attributes:
         outputs: columns of the result.  size: number of weights.  nbytes: their bytes in device memory.
         rate: multiply-accumulates that a processing element does in a cycle, at most.
+        dtype: of the rows that they multiply, float32 or float16.
     """
 
     @property
@@ -47,16 +51,18 @@ class Projection(Protocol):
     @property
     def rate(self) -> int: ...
 
-    def apply(self, rows: DeviceTensor, rounded: DeviceTensor, out: DeviceTensor) -> None:
-        """Multiply rows, float32 [n, in], into `out`, float32 [n, outputs].
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
 
-        Args:
-            rounded: float16, at least as many elements as the rows: may hold them rounded.
-        """
+    def columns(self, first: int, stop: int) -> Projection:
+        """Return the weights of some columns, of whole tiles but for the last; the memory is the same."""
+
+    def apply(self, rows: DeviceTensor, out: DeviceTensor, *, bias: DeviceTensor | None = None) -> None:
+        """Multiply rows, [n, in] of `dtype`, into `out`, float32 [n, outputs], and add `bias`, [outputs]."""
 
 
 class HalfProjection:
-    """Weights in float16; the rows that they multiply are rounded to float16.
+    """Weights in float16.
 
     Args:
         device: holds them.
@@ -64,6 +70,7 @@ class HalfProjection:
     """
 
     rate: Final = 1
+    dtype: Final = HALF
 
     def __init__(self, device: Device, weight: DeviceTensor) -> None:
         self._device = device
@@ -84,14 +91,15 @@ class HalfProjection:
         """Bytes of the weights."""
         return self._weight.nbytes
 
-    def apply(self, rows: DeviceTensor, rounded: DeviceTensor, out: DeviceTensor) -> None:
-        half = rounded[: rows.size].reshape(*rows.shape)
-        self._device.cast(rows, HALF, out=half)
-        self._device.matmul(half, self._weight, trans_b=True, out=out)
+    def columns(self, first: int, stop: int) -> HalfProjection:
+        return HalfProjection(self._device, self._weight[first:stop])
+
+    def apply(self, rows: DeviceTensor, out: DeviceTensor, *, bias: DeviceTensor | None = None) -> None:
+        self._device.matmul(rows, self._weight, trans_b=True, bias=bias, out=out)
 
 
 class BlockProjection:
-    """Weights in the blocks of their file; the rows that they multiply are float32.
+    """Weights in the blocks of their file.
 
     Args:
         device: holds them.
@@ -100,6 +108,7 @@ class BlockProjection:
 
     rate: Final = 2
     """Four products of int8, for two planes of each row."""
+    dtype: Final = SINGLE
 
     def __init__(self, device: Device, parts: Sequence[PackedTensor]) -> None:
         self._device = device
@@ -120,11 +129,21 @@ class BlockProjection:
         """Bytes of the tiles."""
         return sum(part.tiles.nbytes for part in self._parts)
 
-    def apply(self, rows: DeviceTensor, rounded: DeviceTensor, out: DeviceTensor) -> None:
+    def columns(self, first: int, stop: int) -> BlockProjection:
+        found, start = list[PackedTensor](), 0
+        for part in self._parts:
+            low, high = max(first - start, 0), min(stop - start, part.shape[0])
+            if low < high:
+                found.append(part.columns(low, high))
+            start += part.shape[0]
+        return BlockProjection(self._device, found)
+
+    def apply(self, rows: DeviceTensor, out: DeviceTensor, *, bias: DeviceTensor | None = None) -> None:
         first = 0
         for part in self._parts:
-            self._device.matmul(rows, part, out=out[:, first : first + part.shape[0]])
-            first += part.shape[0]
+            own = slice(first, first + part.shape[0])
+            self._device.matmul(rows, part, bias=None if bias is None else bias[own], out=out[:, own])
+            first = own.stop
 
 
 def joined(parts: Sequence[PackedMatrix]) -> list[PackedMatrix]:

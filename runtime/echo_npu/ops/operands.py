@@ -10,6 +10,7 @@ from echo_npu.driver.command_device import CommandDevice
 from echo_npu.tensor import DeviceTensor
 
 FLOAT32: Final = np.dtype(np.float32)
+FLOAT16: Final = np.dtype(np.float16)
 
 
 def require_float32(op: str, **operands: Any) -> None:
@@ -42,6 +43,13 @@ def check_out(op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DT
         raise TypeError(f"{op}: out is {out.dtype}, the result is {np.dtype(dtype)}")
     if out.overlaps_itself:
         raise ValueError(f"{op}: out has shape {out.shape} and strides {out.strides}: elements share bytes")
+
+
+def float_out(op: str, out: DeviceTensor | None, shape: Sequence[int]) -> np.dtype[Any]:
+    """Check an `out` of float32 or float16 as `check_out` does, and return the type of the result."""
+    made = FLOAT16 if isinstance(out, DeviceTensor) and out.dtype == FLOAT16 else FLOAT32
+    check_out(op, out, shape, made)
+    return made
 
 
 def upload(device: CommandDevice, value: NDArray[Any] | DeviceTensor, region: str) -> DeviceTensor:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.driver.command_device import CommandDevice
-from echo_npu.formats import BlockFormat, PackedMatrix, pack
+from echo_npu.formats import TILE_COLUMNS, BlockFormat, PackedMatrix, pack
 from echo_npu.formats.packed import FileTensor
 from echo_npu.tensor import DeviceTensor
 
@@ -52,6 +52,21 @@ class PackedTensor:
 
     def __repr__(self) -> str:
         return f"PackedTensor({self.format.name}, shape={self.shape}, ptr=0x{self.tiles.ptr:08x})"
+
+    def columns(self, first: int, stop: int) -> PackedTensor:
+        """Return the weights of columns `first` to `stop` - 1 of the product, in the same memory.
+
+        Raises:
+            ValueError: columns that do not exist, or that neither begin nor end with a tile.
+        """
+        whole = self.shape[0]
+        ends = first % TILE_COLUMNS == 0 and (stop % TILE_COLUMNS == 0 or stop == whole)
+        if not (0 <= first < stop <= whole and ends):
+            raise ValueError(
+                f"columns {first} to {stop} of {whole}: they must begin and end with a tile of {TILE_COLUMNS}"
+            )
+        tiles = self.tiles[first // TILE_COLUMNS : -(-stop // TILE_COLUMNS)]
+        return PackedTensor(tiles, self.format, (stop - first, self.shape[1]))
 
     def to_host(self) -> PackedMatrix:
         """Return the weights as they are on the device now."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from echo_npu.commands.packets import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
-from echo_npu.ops.operands import check_out, require_float32, upload
+from echo_npu.ops.operands import FLOAT16, float_out, require_float32, upload
 from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import rope as kernels
@@ -60,9 +60,9 @@ def rope(
         cos, sin: float32 [tokens, head_dim / 2], see `rope_tables`; [tokens, head_dim] if interleaved.
         interleaved: the pairs are the elements (2i, 2i + 1); else (i, i + head_dim / 2).
         token_axis: the axis of the tokens in x: -2 for [..., heads, tokens, head_dim].
-        out: a DeviceTensor of x's shape to write to.
+        out: a DeviceTensor of x's shape to write to. If it is float16, the result is rounded.
 
-    Returns: float32 of x's shape.
+    Returns: float32 of x's shape, or `out`.
 
     Raises:
         TypeError: a dtype other than float32, or no array.
@@ -84,10 +84,11 @@ def rope(
             f"rope: cos has shape {cos.shape}, sin has shape {sin.shape}; for x of shape {x.shape}, tokens "
             f"on axis {axis}, both must be {expected}"
         )
-    check_out("rope", out, x.shape)
+    made = float_out("rope", out, x.shape)
     source = upload(device, x, "activation")
     given = [upload(device, each, "weight") for each in (cos, sin)]
-    target = target_for(device, x.shape, out, [source, *given])
+    target = target_for(device, x.shape, out, [source, *given], dtype=made)
+    half = made == FLOAT16
     tables, commands = given, list[Command]()
     if interleaved and cos.shape[-1] != width:
         tables, commands = _expanded(device, given)
@@ -97,7 +98,7 @@ def rope(
     leading = x.shape[:-1]
     if interleaved:
         inputs = [line(each, leading, width) for each in (source, *tables)]
-        program, cols, output = kernels.rope_pairs(), width, line(target, leading, width)
+        program, cols, output = kernels.rope_pairs(half=half), width, line(target, leading, width)
     else:
         if target.strides[-1] != target.dtype.itemsize:
             raise ValueError(f"rope: out has strides {target.strides}; its last axis must be contiguous")
@@ -107,9 +108,9 @@ def rope(
             raise ValueError(f"rope: x has shape {x.shape}; half a head may have {limit} elements")
         halves = [source[..., :cols], source[..., cols:]]
         inputs = [line(each, leading, cols) for each in (*halves, *tables)]
-        program = kernels.rope_halves()
+        program = kernels.rope_halves(half=half)
         whole = line(target, leading, width)
-        output = replace(whole, first=replace(whole.first, seg_len=cols, segs=2, seg_stride=cols * 4))
+        output = replace(whole, first=replace(whole.first, seg_len=cols, segs=2, seg_stride=cols * made.itemsize))
     commands += row_commands(device, program, leading, inputs, output, cols=cols)
     return run(device, f"rope {x.shape}{' interleaved' * interleaved}", commands, target, out, [x, cos, sin])
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from echo_npu.commands.packets import Command
 from echo_npu.driver.command_device import CommandDevice
-from echo_npu.ops.operands import check_out, require_float32, upload
+from echo_npu.ops.operands import FLOAT16, float_out, require_float32, upload
 from echo_npu.ops.rows import Parameter, column_commands, last_axis_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import softmax as kernels
@@ -31,9 +31,9 @@ def softmax(
         scale: rounded to float32.
         causal: row t sees the columns 0 .. t + S - T; all others count as -inf.
         mask: float32, broadcast to x's shape.
-        out: a DeviceTensor of x's shape to write to; it may be x.
+        out: a DeviceTensor of x's shape to write to; it may be x. If it is float16, the result is rounded.
 
-    Returns: float32 of x's shape. A row with NaN or +inf, or with nothing but -inf, is NaN.
+    Returns: float32 of x's shape, or `out`. A row with NaN or +inf, or with nothing but -inf, is NaN.
 
     Raises:
         TypeError: a dtype other than float32, or no array.
@@ -53,13 +53,13 @@ def softmax(
         raise ValueError(f"softmax: x has shape {x.shape}; causal needs [..., T, S]")
     if mask is not None:
         check_mask("softmax", mask, x.shape)
-    check_out("softmax", out, x.shape)
+    made = float_out("softmax", out, x.shape)
     source = upload(device, x, "activation")
     added = None if mask is None else upload(device, mask, "activation")
     operands = [source] if added is None else [source, added]
     kept = row_fits(device, x.shape[-1])
     in_place = kept and not causal and mask is None and number == x.ndim - 1
-    target = target_for(device, x.shape, out, operands, in_place=in_place)
+    target = target_for(device, x.shape, out, operands, dtype=made, in_place=in_place)
     if number == x.ndim - 1:
         commands = softmax_commands(device, source, target, scale=scale, causal=causal, mask=added)
     else:
@@ -91,7 +91,10 @@ def softmax_commands(
 ) -> list[Command]:
     """Make the commands of a softmax over the last axis."""
     kept = row_fits(device, x.shape[-1])
-    program = kernels.softmax(causal=causal, masked=mask is not None, kept=kept, **_scaling(scale))
+    half = target.dtype == FLOAT16
+    program = kernels.softmax(
+        causal=causal, masked=mask is not None, kept=kept, half=half, **_scaling(scale)
+    )
     inputs = [x] if mask is None else [x, mask]
     params: list[Parameter] = [np.float32(scale)]
     if causal:
@@ -109,10 +112,11 @@ def _across(
     """Make the commands of a softmax over another axis than the last."""
     params = (np.float32(scale),)
     order = [i for i in range(x.ndim) if i != axis]
-    item = x.dtype.itemsize
-    if x.shape[-1] > 1 and x.strides[-1] == item and target.strides[-1] == item:
+    dense = all(each.strides[-1] == each.dtype.itemsize for each in (x, target))
+    if x.shape[-1] > 1 and dense:
         order.insert(-1, axis)
-        program = kernels.softmax(column=True, kept=False, **_scaling(scale))
+        half = target.dtype == FLOAT16
+        program = kernels.softmax(column=True, kept=False, half=half, **_scaling(scale))
         views = [each.transpose(*order) for each in (x, target)]
         return column_commands(device, program, views[:1], views[1], params=params)
     order.append(axis)

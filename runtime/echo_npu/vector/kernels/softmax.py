@@ -8,6 +8,7 @@ from math import inf
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.axes import Axis, variant
 from echo_npu.vector.kernels.math import exp, rcp
+from echo_npu.vector.kernels.rounding import result
 from echo_npu.vector.program import Builder, Program
 
 
@@ -123,6 +124,7 @@ def softmax(
     masked: bool = False,
     column: bool = False,
     kept: bool = True,
+    half: bool = False,
 ) -> Program:
     """s0 (and s1, the mask) -> the softmax of `s0 * p0 + s1`.
 
@@ -132,12 +134,14 @@ def softmax(
         causal: element i of row `row` is hidden where i > row + p1 (int32).
         column: along the columns; neither causal nor kept.
         kept: keep the exponentials in a row register and read memory once; else three times.
+        half: to float16.
     """
     forms = {"scaled": scaled, "negative": negative, "causal": causal, "masked": masked}
-    b = Builder(variant("softmax", **forms, column=column, long=not kept and not column))
+    b = Builder(variant("softmax", **forms, column=column, long=not kept and not column, half=half))
     scores = Scores(b, **forms)
     powers = Exponentials(Axis(b, column=column), scores, kept=kept)
     rcp(b, powers.total, powers.total)
     with powers.again() as power:
-        b.mul(b.out, power, powers.total)
+        with result(b, half=half) as out:
+            b.mul(out, power, powers.total)
     return b.build()

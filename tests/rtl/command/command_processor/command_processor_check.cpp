@@ -55,7 +55,7 @@ struct Command {
     bool matrix = false, vector = false, fence = false, extended = false, irq = false;
     uint32_t bad = 0, bad_addr = 0;            // the error for which it is refused
     std::vector<std::pair<uint32_t, uint32_t>> reads;
-    std::pair<uint32_t, uint32_t> writes{1, 0};
+    std::pair<uint32_t, uint32_t> writes{1, 0}, right{1, 0};
     // its life
     bool whole = false, from_ring = false, started = false, done = false, odd = false;
     std::vector<std::shared_ptr<Command>> waits;  // for these to be done, all but its right operand
@@ -98,11 +98,13 @@ Pointer draw_command() {
         w[0] = kind ? echo::kOpcodeNop : echo::kOpcodeSync;
         c->fence = true;
     } else if (kind < 11) {
-        const uint32_t k = 1 + draw(256);
+        // The engine takes a product with one column turned, so the first operand is its right one.
+        const uint32_t k = 1 + draw(256), m = 1 + draw(2);
         c->matrix = true;
-        w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = 1, w[10] = k, w[12] = 1;
-        c->reads = {{from[0], from[0] + 4 * k - 1}, {from[1], from[1] + 4 * k - 1}};
-        c->writes = {to, to + 3};
+        w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = m, w[10] = k, w[12] = 1;
+        c->reads = {{from[0], from[0] + 4 * m * k - 1}, {from[1], from[1] + 4 * k - 1}};
+        c->writes = {to, to + 4 * m - 1};
+        c->right = c->reads[m == 1];
     } else {
         const uint32_t bytes = 1 + draw(2048);
         c->vector = true;
@@ -406,7 +408,7 @@ void starts(bool matrix, uint32_t dst) {
     for (const Pointer& each : pending) {
         if (each == found) break;
         if (each->done || !conflict(*each, *found)) continue;
-        demand(matrix && !meet(each->writes, found->reads[1]), "a command started that must wait for one under way");
+        demand(matrix && !meet(each->writes, found->right), "a command started that must wait for one under way");
         found->waits.push_back(each);
     }
     if (matrix) found->odd = odd, odd = !odd;

@@ -31,6 +31,7 @@ module packet_checker_tb
   extent_t [Operands-1:0] extents;
   matrix_command_t matrix;
   vector_command_t command;
+  logic turned;  // judged by an assertion of the device
 
   packet_checker #(
       .ProgramWords(ProgramWords)
@@ -42,6 +43,7 @@ module packet_checker_tb
       .extension_error_o(extension_error),
       .error_o          (error),
       .extents_o        (extents),
+      .turned_o         (turned),
       .matrix_o         (matrix),
       .vector_o         (command),
       .*

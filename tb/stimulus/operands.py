@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.benchmark.measure import random_elements
-from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS
+from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH
 from echo_npu.spec.data_types import Blocks, DataType
 
 
@@ -35,6 +35,12 @@ def packed_tiles(values: np.random.Generator, blocks: Blocks, columns: int, dept
     heads = np.where(used, ordinary, heads)
     tiles[..., : block_format.quants_at] = heads.reshape(down, along, -1).view(np.uint8)
     return tiles
+
+
+def packed_bytes(values: np.random.Generator, blocks: Blocks, nbytes: int) -> bytes:
+    """Draw `nbytes` of packed weights: tiles as those of `packed_tiles`, and the beginning of one more."""
+    count = -(-nbytes // blocks.tile_bytes)
+    return packed_tiles(values, blocks, TILE_COLUMNS, TILE_DEPTH * count).tobytes()[:nbytes]
 
 
 def stride_options(*operands: Sequence[int]) -> dict[str, Any]:

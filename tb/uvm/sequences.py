@@ -382,7 +382,7 @@ class ErrorsSequence(ProgramSequence):
     """
 
     def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
-        errors = ErrorMaker(rng, maker, config.program_words)
+        errors = ErrorMaker(rng, maker, config)
         protected = rng.random() < 0.5
         steps: list[Step] = guarded() if protected else []
         for _ in range(rng.randint(1, 5)):
@@ -427,7 +427,7 @@ class FaultsSequence(ProgramSequence):
         """Draw a fault in an operand of one of the commands."""
         packets = [packet for step in steps for packet in step.packets]
         while True:
-            command = rng.choice(commands_of(packets, config.program_words))
+            command = rng.choice(commands_of(packets, config))
             assert command is not None, "it was drawn as a legal one"
             write = command.dst is not None and rng.random() < 0.4
             operands = [command.dst] if write else list(command.sources)
@@ -459,7 +459,7 @@ class ResetsSequence(ProgramSequence):
     """Resets by pin and register while commands run; the device continues."""
 
     def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
-        errors = ErrorMaker(rng, maker, config.program_words)
+        errors = ErrorMaker(rng, maker, config)
         steps: list[Step] = []
         for _ in range(rng.randint(1, 6)):
             steps += command_steps(maker, ALL_KINDS, rng.randint(0, 6), irq=0.2)
@@ -507,7 +507,7 @@ class MagnitudeSequence(ProgramSequence):
     """A command with a count of any number of bits that can be simulated, and commands with such strides."""
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = LargeMaker(rng)
+        maker = LargeMaker(rng, config)
         kind = rng.choice(list(COUNTS))
         count = rng.choice(COUNTS[kind])
         most = MAX_BATCH if count.startswith("batch") else (1 << MAGNITUDE_BITS) + 1

@@ -36,7 +36,7 @@ W, A = 0x1000, 0x1000_1000
 
 
 def command(*packets: Packet) -> CheckedCommand:
-    return check(as_commands(packets)[0], loaded_programs(CONFIG.program_words))
+    return check(as_commands(packets)[0], loaded_programs(CONFIG.program_words), blocks=True)
 
 
 def copy(src: int, dst: int, length: int = 64) -> CheckedCommand:

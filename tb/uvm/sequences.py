@@ -59,6 +59,7 @@ ZEROS = 0x0300_0000
 """Zeros that nothing overwrites."""
 
 CLOSING_PROGRAMS = 55
+PACKED_PROGRAMS = 8
 """Number of programs that reach every bin; each stall pattern gets equally many."""
 
 STATES_PROGRAMS = 30
@@ -527,11 +528,15 @@ class ClosingSequence(ProgramSequence):
     `CLOSING_PROGRAMS` programs with consecutive seeds reach all bins that commands alone can reach.
     """
 
+    GROUPS: tuple[str, ...] = ()
+    """Groups of the plan; none of them stands for all."""
+    PROGRAMS = CLOSING_PROGRAMS
+
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
         rng = random.Random(f"{type(self).__name__} {seed}")
         maker = ClosingMaker(rng, config)
-        bins = reachable()
-        part = bins[seed % CLOSING_PROGRAMS :: CLOSING_PROGRAMS]
+        bins = reachable(config, *self.GROUPS)
+        part = bins[seed % self.PROGRAMS :: self.PROGRAMS]
         rng.shuffle(part)
         commands = [slots for counter, labels in part for slots in maker.reach(counter, labels)]
         for kind in COMMANDS.axis("kind").labels:
@@ -540,6 +545,16 @@ class ClosingSequence(ProgramSequence):
         timing = {**DEFAULT_TIMING, **PATTERNS[pattern], "seed": rng.getrandbits(32)}
         steps = tuple(command_step(slots) for slots in commands)
         return StepProgram(steps, maker.images, timing, ("window", "ring")[seed % 2])
+
+
+class PackedSequence(ClosingSequence):
+    """Products with weights in blocks for bins of the coverage plan; other commands where there are none.
+
+    `PACKED_PROGRAMS` programs with consecutive seeds reach all bins.
+    """
+
+    GROUPS = ("packed",)
+    PROGRAMS = PACKED_PROGRAMS
 
 
 class StatesSequence(ProgramSequence):
@@ -584,6 +599,7 @@ SEQUENCES: dict[str, type[ProgramSequence]] = {
     "hazards": HazardsSequence,
     "magnitude": MagnitudeSequence,
     "closing": ClosingSequence,
+    "packed": PackedSequence,
     "states": StatesSequence,
 }
 """By the name that SEQUENCE= takes."""

@@ -97,6 +97,29 @@ def test_product() -> None:
     assert of("matmul", strided)[0]["places"] == "strided"
 
 
+def test_product_with_weights_in_blocks() -> None:
+    """Its sizes, its neighbours, and no sample of the other products."""
+    options = {"blocks": "q4_0", "relu": True, "batch": (1, 2), "dst_batch_strides": (0, 256)}
+    product = command(*matmul_packets(W, W + 0x1000, A + 4, 5, 96, 1, **options))
+    fill, overwrite = copy(A, W + 0x1040), copy(A, W + 0x1000 + 2 * 576 - 1)
+    shape = {
+        **{"format": "q4_0", "steps": "relu", "m": "ragged", "k": "odd", "n": "one", "places": "outer"},
+        **{"align_a": "beat", "align_c": "element"},
+    }
+    assert of("packed", fill, product, overwrite) == [
+        shape,
+        {"format": "q4_0", "meets": frozenset({"weights_written"})},
+        {"format": "q4_0", "meets": "weights_overwritten"},
+    ]
+    assert of("matmul", product) == []
+    assert of("packed", product, copy(A, W + 0x1000 + 2 * 576)) == [shape], "behind the last tile"
+    other = command(*matmul_packets(W, W + 0x1000, A, 5, 32, 1, blocks="q8_0"))
+    plain = command(*matmul_packets(W, W + 0x1000, A, 5, 3, 1, dtype="bf16"))
+    beside = [each["beside"] for each in of("packed", plain, other, other, product) if "beside" in each]
+    assert beside == ["bf16", "same", "other"]
+    assert all("before_type" not in each for each in of("neighbours", plain, other, product))
+
+
 def test_moves() -> None:
     assert of("moves", copy(W, A + 1, 9)) == [{"op": "copy", "size": "ragged", "src": "beat", "dst": "odd"}]
     rows = command(*memcpy_packets(W, A, 16, rows=3, row_strides=(4, 20)))

@@ -234,7 +234,7 @@ class ClosingMaker:
             return [self.product({"dtype": beside}), self._packed(blocks, {})]
         if meets is None:
             return [self._packed(blocks, labels)]
-        source, free = self._weights(blocks, 16, 128), self.result(4096)
+        source, free = self._weights(blocks, 16, 128), self.result(4 * 16 * 128)
         product = {"k": "whole", "n": "part"}
         if meets == "rows_written":
             return [memcpy_packets(self.source(64), free, 64), self._packed(blocks, product, rows=free)]

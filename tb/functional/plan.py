@@ -19,6 +19,7 @@ STEP_SETS = tuple(
 )
 PLACES = ("dense", "strided", "inner", "outer", "both")
 PACKED_FORMATS = tuple(each.label for each in Blocks if each)
+BLOCK_KINDS = ("ordinary", "zeros", "special", "subnormal")
 TILES = ("one", "part", "whole", "ragged", "blocks")
 ALIGNMENTS = ("beat", "word", "odd")
 HAZARDS = ("none", "adjacent", "raw", "war", "waw")
@@ -117,6 +118,7 @@ PACKED = CoverGroup(
             ("weights_written", "rows_written", "weights_overwritten"),
             "the command before writes its weights, or its rows; the one behind overwrites its weights",
         ),
+        CoverAxis("blocks", BLOCK_KINDS, "kinds of blocks of src1; the converter treats each in its own way"),
         CoverAxis(
             "beside", ("same", "other", *TYPES), "the product before: of this or another format, or type"
         ),
@@ -127,6 +129,7 @@ PACKED = CoverGroup(
         Cross("columns", ("format", "n", "k"), "every number of columns of every depth"),
         Cross("placed", ("format", "places"), "strides and batches of every format"),
         Cross("aligned", ("format", "align_a", "align_c"), "rows and results anywhere on the bus"),
+        Cross("contents", ("format", "blocks"), "every kind of block beside weights of every format"),
         Cross("hazards", ("format", "meets"), "weights and rows that a neighbour writes"),
         Cross("sequence", ("format", "beside"), "rows of two types follow each other in the array"),
     ),

@@ -148,6 +148,16 @@ def _packed(command: CheckedCommand, config: NpuConfig) -> Sample:
     )
 
 
+def content_samples(
+    commands: Sequence[CheckedCommand], contents: Sequence[frozenset[str]]
+) -> Iterator[Sample]:
+    """Yield the samples of what products with weights in blocks read; `contents` has the kinds of blocks of
+    each command, empty for others."""
+    for command, kinds in zip(commands, contents, strict=True):
+        if kinds:
+            yield Sample("packed", {"format": command.packet.blocks.label, "blocks": kinds})
+
+
 def _packed_neighbours(before: CheckedCommand, after: CheckedCommand) -> Iterator[Sample]:
     """Yield what a product with weights in blocks shares with the command before it, or behind it."""
     products = [each.packet if each.packet.opcode == Opcode.MATMUL else None for each in (before, after)]

@@ -509,9 +509,10 @@ COUNTERS = tuple(
     for group in PLAN
     if group.name in ("commands", "matmul", "packed", "moves", "vector", "streams", "neighbours")
     for counter in group.counters()
-    if len(counter.axes) > 1 and counter.item != "kind_memory"
+    if len(counter.axes) > 1 and counter.item not in ("kind_memory", "contents")
 )
-"""Crosses whose bins commands can reach on their own; their axes are covered with them."""
+"""Crosses whose bins commands can reach on their own, whatever memory holds; their axes are covered with
+them."""
 
 
 def reachable(config: NpuConfig, *groups: str) -> list[tuple[Counter, tuple[str, ...]]]:

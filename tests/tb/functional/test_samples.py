@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from echo_npu.commands.checked import CheckedCommand
@@ -23,11 +24,13 @@ from tb.functional.samples import (
     Sample,
     alignment,
     command_samples,
+    content_samples,
     hazards,
     memory_pattern,
     row_class,
     size_class,
 )
+from tb.scoreboards.accuracy import block_kinds
 from tb.stimulus.programs import ProgramMaker
 from tb.testbench import DEFAULT_TIMING
 
@@ -118,6 +121,22 @@ def test_product_with_weights_in_blocks() -> None:
     beside = [each["beside"] for each in of("packed", plain, other, other, product) if "beside" in each]
     assert beside == ["bf16", "same", "other"]
     assert all("before_type" not in each for each in of("neighbours", plain, other, product))
+
+
+def test_contents_of_products_with_weights_in_blocks() -> None:
+    """The kinds of blocks of all rows; other commands have none."""
+    product = command(*matmul_packets(W, W + 0x1000, A, 2, 64, 1, blocks="q4_0"))
+    rows = np.ones((2, 64), np.float32)
+    rows[0, :32], rows[1, 3] = 0, np.inf
+    memory = np.zeros(W + rows.nbytes, np.uint8)
+    memory[W:] = rows.view(np.uint8).reshape(-1)
+    kinds = block_kinds(product, memory)
+    assert kinds == {"zeros", "special", "ordinary"}
+    memory[W : W + 4] = (1, 0, 0, 0)
+    assert block_kinds(product, memory) == {"subnormal", "special", "ordinary"}
+    assert block_kinds(copy(W, A), memory) == frozenset()
+    (sample,) = content_samples([copy(W, A), product], [frozenset(), kinds])
+    assert sample == Sample("packed", {"format": "q4_0", "blocks": kinds})
 
 
 def test_moves() -> None:

@@ -168,7 +168,7 @@ class BlockLoader:
             self.offer(self.panel)
         dut.panel_valid_i.value, dut.abort_i.value = int(self.panel is not None), int(abort)
         accept = random.random() < self.accepting and not abort
-        bring = bool(self.beats) and random.random() < self.bringing and not abort
+        bring = bool(self.beats) and random.random() < self.bringing
         free = self.held > 0 and random.random() < self.freeing and not abort
         dut.desc_ready_i.value, dut.free_i.value, dut.data_valid_i.value = int(accept), int(free), int(bring)
         data, last = self.beats[0] if bring else (random.getrandbits(8 * BUS), False)
@@ -274,5 +274,5 @@ async def random_panels(dut: Any) -> None:
         loader.freeing = random.choice((1.0, 0.1, 0.01))
         for _ in range(random.randint(50, 600)):
             await loader.clock()
-        if random.random() < 0.3:
+        if random.random() < 0.7:
             await loader.clock(abort=True)

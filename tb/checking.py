@@ -12,7 +12,7 @@ def check(
     programs: ProgramMemory | None = None,
     guard: Region | None = None,
     *,
-    blocks: bool = True,
+    blocks: bool,
 ) -> CheckedCommand:
     """Check a command. Raises PacketFault if the device refuses it, e.g. for writing to `guard`, or for
     weights in blocks where it has no `blocks`."""
@@ -24,7 +24,7 @@ def accepted(
     programs: ProgramMemory | None = None,
     guard: Region | None = None,
     *,
-    blocks: bool = True,
+    blocks: bool,
 ) -> CheckedCommand | None:
     """Check a command as `check`; None if the device refuses it."""
     try:
@@ -52,7 +52,7 @@ class Behind:
         self._slots: list[bytes] = []
         self.complete = False
 
-    def take(self, slot: bytes, programs: ProgramMemory, *, blocks: bool = True) -> CheckedCommand | None:
+    def take(self, slot: bytes, programs: ProgramMemory, *, blocks: bool) -> CheckedCommand | None:
         """Take the next packet; return the command that it completes if that may have been running."""
         self._slots.append(slot)
         command = Command(tuple(self._slots))

@@ -8,7 +8,7 @@ from echo_sim.run import RUNS
 from tb import suites
 from tb.functional import FOLDER_VARIABLE
 from tb.uvm import program_campaign
-from tb.uvm.sequences import CLOSING_PROGRAMS, STATES_PROGRAMS
+from tb.uvm.sequences import CLOSING_PROGRAMS, PACKED_PROGRAMS, STATES_PROGRAMS
 
 FOLDER = RUNS / "functional"
 STATES_ROUNDS = 6
@@ -29,6 +29,7 @@ def play(folder: Path, seed: int, count: int, jobs: int) -> bool:
     good = suites.play("", "all", "fast", seed, jobs).passed
     for config, sequence, programs in (
         ("small", "closing", CLOSING_PROGRAMS),
+        ("default", "packed", PACKED_PROGRAMS),
         ("small", "states", STATES_ROUNDS * STATES_PROGRAMS),
         ("small", "mixed", count),
         ("default", "mixed", -(-count // 10)),

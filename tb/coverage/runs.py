@@ -72,7 +72,7 @@ SMALL_SUITES = (
     "guard",
     "watchdog",
 )
-DEFAULT_SUITES = ("matmul_types", "vector_programs", "huge_commands", "long", "host_window")
+DEFAULT_SUITES = ("matmul_types", "matmul_blocks", "vector_programs", "huge_commands", "long", "host_window")
 BLOCKS = ("axi_slave", "register_block", "element_packer")
 
 

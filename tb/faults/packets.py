@@ -5,7 +5,15 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from echo_npu.commands.packets import LEGAL_FLAGS, PACKET_BYTES, Flags, Opcode
+from echo_npu.commands.packets import (
+    BLOCKS_SHIFT,
+    LEGAL_FLAGS,
+    PACKET_BYTES,
+    TILE_ALIGNMENT,
+    Flags,
+    Opcode,
+)
+from echo_npu.formats import BLOCK
 from echo_npu.spec.contract import (
     DESCRIPTOR_ENABLE,
     DESCRIPTOR_SEG_LEN,
@@ -153,6 +161,28 @@ def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     return [struct.pack("<16I", *words[first : first + 16]) for first in range(0, len(words), 16)]
 
 
+def reformatted(rng: random.Random, slots: Sequence[bytes]) -> Slots:
+    """Change a MATMUL: its weights are in another block format, or in none.
+
+    Mostly K is whole blocks, the weights are aligned, and no other flag forbids the format.
+    """
+    words = list(struct.unpack_from("<16I", slots[0]))
+    words[1] = words[1] & ~Flags.BLOCKS | rng.randrange(4) << BLOCKS_SHIFT
+    for mask in (Flags.DTYPE, Flags.OUT, Flags.TRANS_A, Flags.TRANS_B):
+        if rng.random() < 0.9:
+            words[1] &= ~mask
+    if rng.random() < 0.9:
+        words[_K] = BLOCK * rng.choice((1, 1, 2, 3, 5))
+    if rng.random() < 0.9:
+        words[_SRC2] &= ~(TILE_ALIGNMENT - 1)
+    return [struct.pack("<16I", *words), *slots[1:]]
+
+
+_SRC2: Final = 4
+_K: Final = 10
+"""Words of a command packet."""
+
+
 def mixed_up(rng: random.Random, slots: Sequence[bytes], others: Sequence[bytes]) -> Slots:
     """Truncate or reorder a command's packets, repeat one, or insert some of another command's."""
     kind = rng.randrange(4)
@@ -183,6 +213,8 @@ def fuzzed(rng: random.Random, pool: Sequence[Slots]) -> Slots:
         return restrided(rng, slots)
     if draw < 0.95:
         return mixed_up(rng, slots, rng.choice(pool))
-    if draw < 0.97 and (vectors := [each for each in pool if len(each) == 4]):
+    if draw < 0.96 and (products := [each for each in pool if each[0][0] == Opcode.MATMUL]):
+        return reformatted(rng, rng.choice(products))
+    if draw < 0.98 and (vectors := [each for each in pool if len(each) == 4]):
         return multiplied(rng, rng.choice(vectors))
     return slots

@@ -250,7 +250,7 @@ class PredictedDevice(FunctionalModel):
 
 
 def commands(
-    slots: Sequence[bytes], programs: ProgramMemory, guard: Region | None = None, *, blocks: bool = True
+    slots: Sequence[bytes], programs: ProgramMemory, guard: Region | None = None, *, blocks: bool
 ) -> Iterator[tuple[list[bytes], CheckedCommand | None]]:
     """Yield the packets of each command with the checked command; None if it is refused, e.g. for writing to
     `guard`, or for weights in blocks where the device has no `blocks`.
@@ -264,7 +264,7 @@ def commands(
 
 
 def behind(
-    failed: bool, slots: Sequence[bytes], programs: ProgramMemory, *, blocks: bool = True
+    failed: bool, slots: Sequence[bytes], programs: ProgramMemory, *, blocks: bool
 ) -> list[CheckedCommand]:
     """Return the commands in `slots` that may be running when the one before them fails in its engine.
 

@@ -16,7 +16,7 @@ from echo_sim.config import NpuConfig
 from tb.functional import states
 from tb.functional.model import CoverGroup
 from tb.functional.plan import PLAN
-from tb.functional.samples import Labels, Sample, command_samples
+from tb.functional.samples import Labels, Sample, command_samples, content_samples
 
 
 class PlanError(ValueError):
@@ -95,9 +95,11 @@ class Collector:
         self._samples: list[Sample] = []
         self.drop()
 
-    def commands(self, commands: Sequence[CheckedCommand]) -> None:
-        """Add commands that were executed one after the other and compared."""
+    def commands(self, commands: Sequence[CheckedCommand], contents: Sequence[frozenset[str]]) -> None:
+        """Add commands that were executed one after the other and compared, with the kinds of blocks of
+        each."""
         self._samples += command_samples(commands, self._config, self._knobs)
+        self._samples += content_samples(commands, contents)
 
     def commit(self) -> None:
         """Count all samples and write the process's file; call it when the test has passed."""

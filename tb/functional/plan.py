@@ -4,7 +4,7 @@ Commands are sampled when the scoreboard has compared their results. Device stat
 each clock (board/npu_cover.sv). Sizes are classified relative to the hardware, so configurations share bins.
 """
 
-from echo_npu.spec.contract import ERROR_STAGES, DataType, Opcode
+from echo_npu.spec.contract import ERROR_STAGES, Blocks, DataType, Opcode
 from tb.functional.model import CoverAxis, CoverGroup, Cross, ExcludedBins
 
 TYPES = tuple(dtype.label for dtype in DataType)
@@ -17,6 +17,9 @@ STEP_SETS = tuple(
     "+".join(step for place, step in enumerate(STEPS) if number >> place & 1) or "none"
     for number in range(1 << len(STEPS))
 )
+PLACES = ("dense", "strided", "inner", "outer", "both")
+PACKED_FORMATS = tuple(each.label for each in Blocks if each)
+BLOCK_KINDS = ("ordinary", "zeros", "special", "subnormal")
 TILES = ("one", "part", "whole", "ragged", "blocks")
 ALIGNMENTS = ("beat", "word", "odd")
 HAZARDS = ("none", "adjacent", "raw", "war", "waw")
@@ -65,7 +68,7 @@ COMMANDS = CoverGroup(
 
 MATMUL = CoverGroup(
     "matmul",
-    "each product that the scoreboard has compared",
+    "each product of two operands of one type that the scoreboard has compared",
     (
         CoverAxis("dtype", TYPES, "type of the operands"),
         CoverAxis("out", ("float32", "own", "int32"), "type of the result"),
@@ -74,7 +77,7 @@ MATMUL = CoverGroup(
         CoverAxis("m", TILES, "rows: 1, part of a tile, whole tiles, several and a part, more than a block"),
         CoverAxis("k", TILES, "depth, in the words of the array; otherwise as rows"),
         CoverAxis("n", TILES, "columns; otherwise as rows"),
-        CoverAxis("places", ("dense", "strided", "inner", "outer", "both"), "leading dimensions and batches"),
+        CoverAxis("places", PLACES, "leading dimensions and batches"),
         CoverAxis("align_a", ("beat", "element"), "start of src1 on the bus"),
         CoverAxis("align_b", ("beat", "element"), "start of src2"),
         CoverAxis("align_c", ("beat", "element"), "start of dst"),
@@ -91,6 +94,44 @@ MATMUL = CoverGroup(
     (
         ExcludedBins({"dtype": TYPES[:3], "out": ("int32",)}, "int32 results are for int8 only (BAD_FLAGS)"),
         ExcludedBins({"out": ("int32",), "steps": STEP_SETS[1:]}, "an int32 result has no steps (BAD_FLAGS)"),
+    ),
+)
+
+PACKED = CoverGroup(
+    "packed",
+    "each product with weights in blocks that the scoreboard has compared; not every configuration has any",
+    (
+        CoverAxis("format", PACKED_FORMATS, "format of the weights"),
+        CoverAxis("steps", STEP_SETS, "what happens to an element after its sum"),
+        CoverAxis("m", TILES, "rows, as those of other products"),
+        CoverAxis(
+            "k",
+            ("block", "whole", "odd", "panels"),
+            "depth: one block, whole tiles, an odd number of blocks, more than a panel",
+        ),
+        CoverAxis("n", TILES, "columns, as those of other products"),
+        CoverAxis("places", PLACES, "leading dimensions and batches"),
+        CoverAxis("align_a", ("beat", "element"), "start of src1 on the bus"),
+        CoverAxis("align_c", ("beat", "element"), "start of dst"),
+        CoverAxis(
+            "meets",
+            ("weights_written", "rows_written", "weights_overwritten"),
+            "the command before writes its weights, or its rows; the one behind overwrites its weights",
+        ),
+        CoverAxis("blocks", BLOCK_KINDS, "kinds of blocks of src1; the converter treats each in its own way"),
+        CoverAxis(
+            "beside", ("same", "other", *TYPES), "the product before: of this or another format, or type"
+        ),
+    ),
+    (
+        Cross("epilogue", ("format", "steps"), "every set of steps on every format"),
+        Cross("rows", ("format", "m", "k"), "every number of rows of every depth"),
+        Cross("columns", ("format", "n", "k"), "every number of columns of every depth"),
+        Cross("placed", ("format", "places"), "strides and batches of every format"),
+        Cross("aligned", ("format", "align_a", "align_c"), "rows and results anywhere on the bus"),
+        Cross("contents", ("format", "blocks"), "every kind of block beside weights of every format"),
+        Cross("hazards", ("format", "meets"), "weights and rows that a neighbour writes"),
+        Cross("sequence", ("format", "beside"), "rows of two types follow each other in the array"),
     ),
 )
 
@@ -372,7 +413,7 @@ HOST = CoverGroup(
 )
 
 PLAN = (
-    *(COMMANDS, MATMUL, MOVED, VECTOR, STREAMS, NEIGHBOURS, QUEUES, STARTS, ERRORS, RESETS, CONTROLS),
+    *(COMMANDS, MATMUL, PACKED, MOVED, VECTOR, STREAMS, NEIGHBOURS, QUEUES, STARTS, ERRORS, RESETS, CONTROLS),
     *(INTERRUPTS, HOST),
 )
 """All groups, in the order of the report."""

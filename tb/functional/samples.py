@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import Flags, Opcode
+from echo_npu.formats import BLOCK, TILE_DEPTH
 from echo_npu.spec.data_types import DataType
 from echo_npu.vector.command import Descriptor, VectorCommand
 from echo_sim.config import NpuConfig
@@ -54,9 +55,7 @@ def command_samples(
         irq = "irq" if command.packet.flags & Flags.IRQ else "quiet"
         yield Sample("commands", {"kind": _kind(command), "irq": irq, "memory": memory})
         if command.packet.opcode == Opcode.MATMUL:
-            if command.packet.blocks:
-                continue
-            yield _product(command, config)
+            yield _packed(command, config) if command.packet.blocks else _product(command, config)
         elif command.packet.opcode in (Opcode.MEMCPY, Opcode.ADD_TENSOR, Opcode.GATHER):
             yield _move(command, config)
         elif command.vector is not None:
@@ -64,6 +63,7 @@ def command_samples(
             yield from _streams(command.vector, config)
     for before, after in itertools.pairwise(commands):
         yield _neighbours(before, after)
+        yield from _packed_neighbours(before, after)
 
 
 def _opcode(command: CheckedCommand) -> str:
@@ -104,18 +104,88 @@ def product_tiles(dtype: DataType, config: NpuConfig) -> dict[str, tuple[int, in
     }
 
 
+def packed_depth(depth: int, config: NpuConfig) -> str:
+    """Classify the depth of a product with weights in blocks."""
+    if depth == BLOCK:
+        return "block"
+    if depth > TILE_DEPTH * config.block_k_tiles:
+        return "panels"
+    return "odd" if depth % TILE_DEPTH else "whole"
+
+
+def _steps(flags: int) -> str:
+    wanted = zip(
+        STEPS, (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU), strict=True
+    )
+    return "+".join(name for name, flag in wanted if flags & flag) or "none"
+
+
+def _places(command: CheckedCommand) -> str:
+    places = _batch(command.batch)
+    if places != "none":
+        return places
+    assert command.dst is not None
+    operands = (*command.sources[:2], command.dst)
+    return "dense" if all(each.row_stride == each.row_bytes for each in operands) else "strided"
+
+
+def _packed(command: CheckedCommand, config: NpuConfig) -> Sample:
+    packet, dst = command.packet, command.dst
+    assert dst is not None
+    tiles = product_tiles(packet.data_type, config)
+    return Sample(
+        "packed",
+        {
+            "format": packet.blocks.label,
+            "steps": _steps(packet.flags),
+            "m": size_class(packet.m, *tiles["m"]),
+            "k": packed_depth(packet.k, config),
+            "n": size_class(packet.n, *tiles["n"]),
+            "places": _places(command),
+            "align_a": "element" if command.sources[0].address % config.bus_bytes else "beat",
+            "align_c": "element" if dst.address % config.bus_bytes else "beat",
+        },
+    )
+
+
+def content_samples(
+    commands: Sequence[CheckedCommand], contents: Sequence[frozenset[str]]
+) -> Iterator[Sample]:
+    """Yield the samples of what products with weights in blocks read; `contents` has the kinds of blocks of
+    each command, empty for others."""
+    for command, kinds in zip(commands, contents, strict=True):
+        if kinds:
+            yield Sample("packed", {"format": command.packet.blocks.label, "blocks": kinds})
+
+
+def _packed_neighbours(before: CheckedCommand, after: CheckedCommand) -> Iterator[Sample]:
+    """Yield what a product with weights in blocks shares with the command before it, or behind it."""
+    products = [each.packet if each.packet.opcode == Opcode.MATMUL else None for each in (before, after)]
+    if products[1] is not None and products[1].blocks:
+        values: dict[str, Labels] = {"format": products[1].blocks.label}
+        written = [_operand_span(before, before.dst)] if before.dst is not None else []
+        met = {
+            label
+            for label, source in zip(("rows_written", "weights_written"), after.sources[:2], strict=True)
+            if _meet(written, [_operand_span(after, source)])
+        }
+        if met:
+            yield Sample("packed", {**values, "meets": frozenset(met)})
+        if products[0] is not None:
+            first = products[0].blocks
+            same = "same" if first == products[1].blocks else "other"
+            yield Sample("packed", {**values, "beside": same if first else products[0].data_type.label})
+    if products[0] is not None and products[0].blocks and after.dst is not None:
+        weights = _operand_span(before, before.sources[1])
+        if _meet([weights], [_operand_span(after, after.dst)]):
+            yield Sample("packed", {"format": products[0].blocks.label, "meets": "weights_overwritten"})
+
+
 def _product(command: CheckedCommand, config: NpuConfig) -> Sample:
     packet, flags, dst = command.packet, command.packet.flags, command.dst
     assert dst is not None
     sizes = {"m": packet.m, "k": packet.k, "n": packet.n}
     tiles = product_tiles(packet.data_type, config)
-    wanted = dict(
-        zip(STEPS, (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU), strict=True)
-    )
-    places = _batch(command.batch)
-    if places == "none":
-        operands = (*command.sources[:2], dst)
-        places = "dense" if all(each.row_stride == each.row_bytes for each in operands) else "strided"
     aligned = {
         f"align_{name}": "element" if operand.address % config.bus_bytes else "beat"
         for name, operand in zip("abc", (*command.sources[:2], dst), strict=True)
@@ -126,9 +196,9 @@ def _product(command: CheckedCommand, config: NpuConfig) -> Sample:
             "dtype": packet.data_type.label,
             "out": packet.out_type.name.lower(),
             "layout": "nt"[bool(flags & Flags.TRANS_A)] + "nt"[bool(flags & Flags.TRANS_B)],
-            "steps": "+".join(name for name, flag in wanted.items() if flags & flag) or "none",
+            "steps": _steps(flags),
             **{name: size_class(size, *tiles[name]) for name, size in sizes.items()},
-            "places": places,
+            "places": _places(command),
             **aligned,
         },
     )
@@ -221,15 +291,15 @@ Span = tuple[str, int, int]
 """"memory" or "programs", first address, and end (exclusive)."""
 
 
+def _operand_span(command: CheckedCommand, operand: MemoryOperand) -> Span:
+    return "memory", operand.address, operand.address + operand.extent(command.batch)
+
+
 def _spans(command: CheckedCommand) -> tuple[list[Span], list[Span]]:
     """Return what a command reads and what it writes, each operand from first to last byte, as the device
     sees it."""
-    reads = [("memory", each.address, each.address + each.extent(command.batch)) for each in command.sources]
-    writes: list[Span] = []
-    if command.dst is not None:
-        writes.append(
-            ("memory", command.dst.address, command.dst.address + command.dst.extent(command.batch))
-        )
+    reads = [_operand_span(command, each) for each in command.sources]
+    writes = [] if command.dst is None else [_operand_span(command, command.dst)]
     if command.vector is not None:
         reads.append(("programs", command.vector.entry, command.vector.entry + 1))
     if command.packet.opcode == Opcode.LOAD_PROGRAM:
@@ -268,6 +338,7 @@ def _neighbours(before: CheckedCommand, after: CheckedCommand) -> Sample:
         "after": _opcode(after),
         "hazard": hazards(before, after),
     }
-    if before.packet.opcode == after.packet.opcode == Opcode.MATMUL:
+    products = before.packet.opcode == after.packet.opcode == Opcode.MATMUL
+    if products and not before.packet.blocks and not after.packet.blocks:
         values |= {"before_type": before.packet.data_type.label, "after_type": after.packet.data_type.label}
     return Sample("neighbours", values)

@@ -11,7 +11,7 @@ from tb.regress.goals import CampaignGoal
 from tb.regress.task import KEPT, RESULT, Task
 from tb.repository import ROOT
 from tb.suites import SUITE_FOLDERS, suites
-from tb.uvm.sequences import CLOSING_PROGRAMS, STATES_PROGRAMS
+from tb.uvm.sequences import CLOSING_PROGRAMS, PACKED_PROGRAMS, STATES_PROGRAMS
 
 TIMEOUT_S = 3600.0
 
@@ -166,6 +166,7 @@ def _full(seed: int) -> list[Task]:
         *uvm(seed, 30, "small", "magnitude", 15),
         *uvm(seed, 6, "default", "magnitude", 6),
         *uvm(seed, CLOSING_PROGRAMS, "small", "closing", 30, FUNCTIONAL),
+        *uvm(seed, PACKED_PROGRAMS, "default", "packed", 8, FUNCTIONAL),
         *uvm(seed, STATES_ROUNDS * STATES_PROGRAMS, "small", "states", 60, FUNCTIONAL),
         views(seed),
         *configurations(seed, 40, 12),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
-from echo_npu.formats import FORMATS, tile_parts
+from echo_npu.formats import BLOCK, FORMATS, tile_parts
 from echo_npu.reference.blocks import truth
 from echo_npu.spec.data_types import DataType, OutType
 from tb.scoreboards.errors import AccuracyError
@@ -31,6 +31,7 @@ from tb.scoreboards.errors import AccuracyError
 U = 2.0**-24
 ETA = 2.0**-149
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+FLOAT32_LEAST_NORMAL = float(np.finfo(np.float32).smallest_normal)
 NARROW = {DataType.BF16: (2.0**-8, 2.0**-134), DataType.FP16: (2.0**-11, 2.0**-25)}
 """Half an ulp at 1 and half the smallest subnormal, by result type."""
 LARGEST = {DataType.BF16: (2 - 2.0**-7) * 2.0**127, DataType.FP16: 65504.0}
@@ -208,6 +209,23 @@ def _blocks(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
             unknown |= ~np.isfinite(each).all(axis=1)
         value.true[index][unknown], value.bound[index][unknown] = 0.0, np.nan
     return value
+
+
+def block_kinds(command: CheckedCommand, memory: NDArray[np.uint8]) -> frozenset[str]:
+    """Return the kinds of the blocks of activations of a product with weights in blocks, before it runs.
+
+    They are zeros, special (with NaN or an infinity), subnormal (nothing else but zeros) and ordinary. Other
+    commands have none.
+    """
+    if command.packet.opcode != Opcode.MATMUL or not command.packet.blocks:
+        return frozenset()
+    rows = np.ascontiguousarray(gather(memory, command.sources[0], command.batch))
+    most = np.abs(rows.view(np.float32)).reshape(-1, BLOCK).max(axis=1)
+    special, zeros = ~np.isfinite(most), most == 0
+    subnormal = ~zeros & (most < FLOAT32_LEAST_NORMAL)
+    found = {"special": special, "zeros": zeros, "subnormal": subnormal}
+    found["ordinary"] = ~(special | zeros | subnormal)
+    return frozenset(name for name, where in found.items() if where.any())
 
 
 def _epilogue(value: _Value, command: CheckedCommand, memory: NDArray[np.uint8]) -> None:

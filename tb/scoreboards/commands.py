@@ -22,7 +22,7 @@ from echo_npu.spec.status import ErrorCode, State, error_name
 from echo_sim.config import NpuConfig
 from echo_sim.native import ObservedWrite
 from tb.checking import Behind
-from tb.scoreboards.accuracy import Expectation, addresses
+from tb.scoreboards.accuracy import Expectation, addresses, block_kinds
 from tb.scoreboards.errors import (
     ExactMismatchError,
     ScoreboardError,
@@ -87,6 +87,8 @@ class _Reference(FunctionalModel):
         self.fault: ExpectedFault | None = None
         self.undefined: list[CheckedCommand] = []
         self.executed: list[CheckedCommand] = []
+        self.contents: list[frozenset[str]] = []
+        """For each executed command, what `block_kinds` says of it."""
         self.history: list[tuple[NDArray[np.int64], NDArray[np.uint8]]] | None = None
         """If not None, previous contents of every destination, as (addresses, bytes)."""
         self.rewritten: list[NDArray[np.int64]] = []
@@ -94,6 +96,11 @@ class _Reference(FunctionalModel):
         self._behind: Behind | None = None
         self._seen_head = 0
         super().__init__(config, memory)
+
+    def forget_executed(self) -> None:
+        """Forget the executed commands, which are compared, or need not be."""
+        self.executed.clear()
+        self.contents.clear()
 
     def drain(self) -> None:
         """Execute everything that was submitted."""
@@ -144,12 +151,14 @@ class _Reference(FunctionalModel):
             self._stopped(command)
             raise PacketFault(fault.code, fault.address)
         expectation = Expectation(command, self.memory.bytes)
+        kinds = block_kinds(command, self.memory.bytes)
         try:
             super()._execute(command)
         except ExecutionFault:
             self._stopped(command)
             raise
         self.executed.append(command)
+        self.contents.append(kinds)
         expectation.check(self.memory.bytes)
 
     def _stopped(self, command: CheckedCommand) -> None:
@@ -209,7 +218,7 @@ class CommandScoreboard:
 
     def __init__(self, config: NpuConfig) -> None:
         self._config = config
-        self.on_checked: Callable[[Sequence[CheckedCommand]], None] | None = None
+        self.on_checked: Callable[[Sequence[CheckedCommand], Sequence[frozenset[str]]], None] | None = None
         """Called with the commands that passed both checks, in order."""
         self.checked = 0
         """Commands that passed both checks, plus compared errors."""
@@ -306,7 +315,7 @@ class CommandScoreboard:
         if not legal.all():
             self._blame(found[~legal], memory)
         self._memory.bytes[found] = memory.bytes[found]
-        reference.executed.clear()
+        reference.forget_executed()
         reference.undefined.clear()
         reference.history = None
         reference.rewritten.clear()
@@ -341,8 +350,8 @@ class CommandScoreboard:
             raise StateMismatchError(f"device: {state}; functional model: {reference.snapshot()}")
         self.checked += len(reference.executed) + int(self._unseen_errors)
         if self.on_checked is not None:
-            self.on_checked(reference.executed)
-        reference.executed.clear()
+            self.on_checked(reference.executed, reference.contents)
+        reference.forget_executed()
         reference.undefined.clear()
         self._unseen_errors = False
         self._failed = False
@@ -367,7 +376,7 @@ class CommandScoreboard:
         """
         for start, end in undefined:
             self._memory.bytes[start:end] = memory.bytes[start:end]
-        self._reference.executed.clear()
+        self._reference.forget_executed()
         self._compare(memory)
         before = self._reference.programs
         self._reference = _Reference(self._config, self._memory)

@@ -20,18 +20,21 @@ from echo_npu.commands.packets import (
     packet_bytes,
     stride_fields,
 )
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.functional.model import Counter
-from tb.functional.plan import PLAN, TYPES
+from tb.functional.plan import PACKED, PACKED_FORMATS, PLAN, TYPES
 from tb.functional.samples import PAGE, product_tiles
+from tb.stimulus.operands import packed_tiles
 
 SOURCES = 0x0400_0000
 SOURCE_BYTES = 1 << 20
 INDICES = 0x0500_0000
 CODE = 0x0510_0000
+WEIGHTS = 0x0600_0000
 RESULTS = 0x1400_0000
 ENTRY = 400  # of the only program in program memory
 
@@ -92,11 +95,15 @@ class ClosingMaker:
             SOURCES: values.standard_normal(SOURCE_BYTES // 4, dtype=np.float32).tobytes(),
             INDICES: values.integers(0, 3, 64).astype(np.int32).tobytes(),
         }
+        self._values = values
+        self._packed_weights: dict[Blocks, tuple[int, ...]] = {}  # address, tiles along N and K
+        self._next_weights = WEIGHTS
         self._next_result = RESULTS
         self._codes: dict[bytes, int] = {}
         self._groups: dict[str, Callable[[Labels], list[Slots]]] = {
             "commands": self._any,
             "matmul": lambda labels: [self.product(labels)],
+            "packed": self.packed,
             "moves": lambda labels: [self.move(labels)],
             "vector": lambda labels: self.vector(labels),
             "streams": lambda labels: self.stream(labels),
@@ -212,6 +219,80 @@ class ClosingMaker:
         }
         number = pick.randint(*ranges[label])
         return tile * number if label == "whole" else number
+
+    def packed(self, labels: Labels) -> list[Slots]:
+        """Return a product with weights in blocks, with the neighbour that the labels ask for."""
+        pick = self._random
+        blocks = Blocks.of(labels.get("format") or pick.choice(PACKED_FORMATS))
+        meets, beside = labels.get("meets"), labels.get("beside")
+        if beside == "same":
+            return [self._packed(blocks, {}), self._packed(blocks, {})]
+        if beside == "other":
+            other = pick.choice([each for each in Blocks if each and each != blocks])
+            return [self._packed(other, {}), self._packed(blocks, {})]
+        if beside is not None:
+            return [self.product({"dtype": beside}), self._packed(blocks, {})]
+        if meets is None:
+            return [self._packed(blocks, labels)]
+        source, free = self._weights(blocks, 16, 128), self.result(4 * 16 * 128)
+        product = {"k": "whole", "n": "part"}
+        if meets == "rows_written":
+            return [memcpy_packets(self.source(64), free, 64), self._packed(blocks, product, rows=free)]
+        copy = memcpy_packets(source, free, 2 * blocks.tile_bytes)
+        used = self._packed(blocks, product, weights=free)
+        return [copy, used] if meets == "weights_written" else [copy, used, copy]
+
+    def _weights(self, blocks: Blocks, columns: int, depth: int) -> int:
+        """Return the address of packed weights of at least this size."""
+        held = self._packed_weights.get(blocks)
+        tiles = FORMATS[blocks.label].tiles(columns, depth)
+        if held is None or held[1] < tiles[0] or held[2] < tiles[1]:
+            most = tuple(max(pair) for pair in zip(tiles, held[1:] if held else (0, 0), strict=True))
+            drawn = packed_tiles(self._values, blocks, TILE_COLUMNS * most[0], TILE_DEPTH * most[1])
+            held = (self._next_weights, *most)
+            self.images[self._next_weights] = drawn.tobytes()
+            self._next_weights += -(-drawn.nbytes // 4096) * 4096
+            self._packed_weights[blocks] = held
+        return held[0]
+
+    def _packed(
+        self, blocks: Blocks, labels: Labels, *, rows: int | None = None, weights: int | None = None
+    ) -> Slots:
+        """Return a product with weights in blocks, with its operands at these addresses if given."""
+        pick, config = self._random, self._config
+        tiles, steps = product_tiles(DataType.FP32, config), labels.get("steps", "none").split("+")
+        m, n = (self._size(labels.get(name, "part"), *tiles[name]) for name in "mn")
+        most = config.block_k_tiles
+        k = {
+            "block": BLOCK,
+            "whole": TILE_DEPTH * pick.randint(1, min(2, most)),
+            "odd": TILE_DEPTH * pick.randint(1, most - 1) + BLOCK,
+            "panels": TILE_DEPTH * most + BLOCK * pick.randint(1, 3),
+        }[labels.get("k", "block")]
+        places = labels.get("places", "dense")
+        gap = 2 if places != "dense" else 0
+        batch = (2 if places in ("inner", "both") else 1, 2 if places in ("outer", "both") else 1)
+        src1 = self.source(4 * m * (k + gap) + 96, 4 if labels.get("align_a") == "element" else 0)
+        block = 4 * m * (n + gap)
+        return matmul_packets(
+            src1 if rows is None else rows,
+            self._weights(blocks, n, k) if weights is None else weights,
+            self.result(4 * block, 4 if labels.get("align_c") == "element" else 0),
+            m,
+            k,
+            n,
+            blocks=blocks,
+            alpha=0.5 if "alpha" in steps else None,
+            row_scales=self.source(4 * m) if "row_scale" in steps else None,
+            column_vectors=self.source(8 * n) if {"col_scale", "bias"} & {*steps} else None,
+            column_scale="col_scale" in steps,
+            bias="bias" in steps,
+            relu="relu" in steps,
+            row_strides=(4 * (k + gap), 0, 4 * (n + gap)) if gap else (0, 0, 0),
+            batch=batch,
+            src1_batch_strides=(32, 64),
+            dst_batch_strides=(block, 2 * block),
+        )
 
     def move(self, labels: Labels) -> Slots:
         """Return a MEMCPY, ADD_TENSOR or GATHER."""
@@ -426,17 +507,27 @@ class Pair:
 COUNTERS = tuple(
     counter
     for group in PLAN
-    if group.name in ("commands", "matmul", "moves", "vector", "streams", "neighbours")
+    if group.name in ("commands", "matmul", "packed", "moves", "vector", "streams", "neighbours")
     for counter in group.counters()
-    if len(counter.axes) > 1 and counter.item != "kind_memory"
+    if len(counter.axes) > 1 and counter.item not in ("kind_memory", "contents")
 )
-"""Crosses whose bins commands can reach on their own; their axes are covered with them."""
+"""Crosses whose bins commands can reach on their own, whatever memory holds; their axes are covered with
+them."""
 
 
-def reachable() -> list[tuple[Counter, tuple[str, ...]]]:
-    """Return all bins of COUNTERS that are not excluded."""
+def reachable(config: NpuConfig, *groups: str) -> list[tuple[Counter, tuple[str, ...]]]:
+    """Return all bins of COUNTERS that are not excluded and that commands can reach on this configuration.
+
+    Args:
+        groups: the groups of the plan; none of them stands for all.
+    """
     return [
-        (counter, labels) for counter in COUNTERS for labels in counter.bins() if not counter.reason(labels)
+        (counter, labels)
+        for counter in COUNTERS
+        if counter.group in groups or not groups
+        if counter.group != PACKED.name or config.has_blocks
+        for labels in counter.bins()
+        if not counter.reason(labels)
     ]
 
 

@@ -8,7 +8,9 @@ import numpy as np
 
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.packets import (
+    BLOCKS_SHIFT,
     LEGAL_FLAGS,
+    Flags,
     NpuCommandPacket,
     Opcode,
     Packet,
@@ -21,6 +23,7 @@ from echo_npu.commands.packets import (
 from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 from echo_npu.spec.status import ErrorCode
 from echo_npu.vector.command import Stream, vector_command
+from echo_sim.config import NpuConfig
 from tb.checking import check, loaded_programs
 from tb.stimulus.limits import GUARD
 from tb.stimulus.programs import ARENAS, ProgramMaker
@@ -46,6 +49,8 @@ def _opcode(pick: random.Random, words: Words) -> None:
 def _flags(pick: random.Random, words: Words) -> None:
     if pick.random() < 0.3:
         words[15] = 1 << pick.randrange(32)
+    elif words[0] == Opcode.MATMUL and pick.random() < 0.4:  # illegal for most types, or on the device
+        words[1] |= pick.randint(1, 3) << BLOCKS_SHIFT
     else:
         words[1] |= 1 << pick.choice([bit for bit in range(32) if not LEGAL_FLAGS[words[0]] >> bit & 1])
 
@@ -53,6 +58,8 @@ def _flags(pick: random.Random, words: Words) -> None:
 def _dimension(pick: random.Random, words: Words) -> None:
     low = pick.choice((8, 10, 12))
     value = pick.choice((0, -1, 1 << 62, 1 << 32, (1 << 24) + 1, -pick.getrandbits(40)))
+    if words[0] == Opcode.MATMUL and words[1] & Flags.BLOCKS and pick.random() < 0.5:
+        low, value = 10, words[10] + pick.choice((-16, -1, 1, 8, 16, 31))  # no whole blocks
     words[low], words[low + 1] = value & 0xFFFF_FFFF, value >> 32 & 0xFFFF_FFFF
 
 
@@ -102,13 +109,14 @@ CHANGES: dict[ErrorCode, Change] = {
 """For each error, a change that may give it to a legal command, depending on the command."""
 
 
-def verdict(packets: Slots, program_words: int) -> ErrorCode:
+def verdict(packets: Slots, config: NpuConfig) -> ErrorCode:
     """Return the device's error for a command; NONE if it accepts it.
 
     All of program memory counts as loaded, and GUARD is protected.
     """
     try:
-        check(as_commands(packets)[0], loaded_programs(program_words), GUARD)
+        programs = loaded_programs(config.program_words)
+        check(as_commands(packets)[0], programs, GUARD, blocks=config.has_blocks)
     except PacketFault as fault:
         return fault.code
     return ErrorCode.NONE
@@ -118,10 +126,10 @@ class ErrorMaker:
     """Draws failing commands. `maker` draws the legal commands that they are derived from, and gets the
     images."""
 
-    def __init__(self, rng: random.Random, maker: ProgramMaker, program_words: int) -> None:
+    def __init__(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> None:
         self._random = rng
         self._maker = maker
-        self._words = program_words
+        self._config = config
         maker.images[BAD_CODE] = b"\xff" * 8
         maker.images[BAD_INDICES] = np.array([0, 1, -1, 1000, 2], dtype=np.int32).tobytes()
 
@@ -140,7 +148,7 @@ class ErrorMaker:
                 broken = broken[:1]
                 if extension_count(packet.opcode, packet.flags):
                     continue
-            if verdict(broken, self._words) == code:
+            if verdict(broken, self._config) == code:
                 return broken
 
     def bad_program(self) -> Slots:
@@ -150,7 +158,7 @@ class ErrorMaker:
 
     def never_loaded(self) -> Slots:
         """Draw a VECTOR that starts at a random word; no sequence loads most of them."""
-        entry = self._random.randrange(self._words - 1)
+        entry = self._random.randrange(self._config.program_words - 1)
         return vector_command(entry, rows=1, cols=8, output=Stream(ARENAS[0])).packets()
 
     def bad_index(self) -> Slots:

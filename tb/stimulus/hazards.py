@@ -14,6 +14,7 @@ import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.packets import (
+    TILE_ALIGNMENT,
     Packet,
     add_packets,
     as_commands,
@@ -21,15 +22,17 @@ from echo_npu.commands.packets import (
     load_program_packets,
     matmul_packets,
     memcpy_packets,
+    packed_rows,
 )
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.formats import BLOCK
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.checking import check, loaded_programs
 from tb.scoreboards.accuracy import addresses
-from tb.stimulus.operands import elements, stride_options
+from tb.stimulus.operands import elements, packed_bytes, stride_options
 
 Slots = Sequence[Packet]
 Place = Literal["first", "middle", "last"]
@@ -105,11 +108,13 @@ class Draft(NamedTuple):
         kind: key of ROLES.
         packets: makes its packets from the addresses, by role.
         contents: makes the given number of bytes of an operand, by role; other operands get floats.
+        units: bytes that an operand's address is a multiple of, by role; 4 for others.
     """
 
     kind: str
     packets: Callable[[Mapping[str, int]], Slots]
     contents: Mapping[str, Callable[[int], bytes]]
+    units: Mapping[str, int] = {}
 
 
 class HazardMaker:
@@ -171,7 +176,7 @@ class HazardMaker:
             slots = [*slots, *self._placed(self._draft(pick.choice(("matmul", "memcpy")), slow=False), {})[0]]
         shape, command = self._shape(second)
         offset = _byte(shape[meeting.second_role], command.batch, meets, pick)
-        unit = 4
+        unit = second.units.get(meeting.second_role, 4)
         address = at // unit * unit - (offset - shape[meeting.second_role].address) // unit * unit
         return [*slots, *self._placed(second, {meeting.second_role: address})[0]]
 
@@ -199,6 +204,10 @@ class HazardMaker:
         else:
             m, k, n = (pick.randint(1, tile + 2) for _ in range(3))
             batch = pick.choice(((1, 1), (1, 1), (1, 2), (2, 2)))
+        if not counts and config.has_blocks and pick.random() < (0.5 if role == "src2" else 0.2):
+            return self._packed_matmul(
+                m, max(1, k // BLOCK) * BLOCK, n, batch, vectors=role in ("columns", "rows")
+            )
         dtype = DataType.INT8 if counts else pick.choice((DataType.FP32, DataType.FP32, *DataType))
         if counts:
             k = min(k, _TABLE_ROWS - 1)
@@ -238,6 +247,37 @@ class HazardMaker:
         source = self._bits if counts else partial(elements, self._values, dtype)
         contents = {"src1": source, "src2": source}
         return Draft("matmul", packets, contents | ({"dst": self._indices} if counts else {}))
+
+    def _packed_matmul(self, m: int, k: int, n: int, batch: tuple[int, int], *, vectors: bool) -> Draft:
+        """Draft a product with weights in blocks."""
+        blocks = self._random.choice([each for each in Blocks if each])
+        down, row_bytes = packed_rows(blocks, k, n)
+        strides = (
+            self._strides(m, 4 * k, batch, 4),
+            self._strides(down, row_bytes, batch, blocks.tile_bytes),
+            self._strides(m, 4 * n, batch, 4, written=True),
+        )
+
+        def packets(at: Mapping[str, int]) -> Slots:
+            return matmul_packets(
+                at["src1"],
+                at["src2"],
+                at["dst"],
+                m,
+                k,
+                n,
+                blocks=blocks,
+                alpha=0.5,
+                row_scales=at["rows"] if vectors else None,
+                column_vectors=at["columns"] if vectors else None,
+                column_scale=vectors,
+                bias=vectors,
+                batch=batch,
+                **stride_options(*strides),
+            )
+
+        contents = {"src2": partial(packed_bytes, self._values, blocks)}
+        return Draft("matmul", packets, contents, {"src2": TILE_ALIGNMENT})
 
     def _add(self, slow: bool, role: str, counts: bool) -> Draft:
         count = 1500 * self._wide if slow else self._random.randint(1, 20)
@@ -370,7 +410,7 @@ class HazardMaker:
     def _operands(
         self, draft: Draft, slots: Sequence[Packet]
     ) -> tuple[dict[str, MemoryOperand], CheckedCommand]:
-        command = check(as_commands(slots)[0], self._programs)
+        command = check(as_commands(slots)[0], self._programs, blocks=self._config.has_blocks)
         assert command.dst is not None
         roles = [role for role in ROLES[draft.kind] if role != "dst"]
         return dict(zip(roles, command.sources, strict=False)) | {"dst": command.dst}, command

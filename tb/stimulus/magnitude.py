@@ -9,13 +9,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from echo_npu.commands.checked import MemoryOperand
-from echo_npu.commands.packets import Packet, add_packets, as_commands, matmul_packets, memcpy_packets
-from echo_npu.spec.data_types import DataType, OutType
+from echo_npu.commands.checked import CheckedCommand, MemoryOperand
+from echo_npu.commands.packets import (
+    TILE_ALIGNMENT,
+    Packet,
+    add_packets,
+    as_commands,
+    matmul_packets,
+    memcpy_packets,
+    packed_rows,
+)
+from echo_npu.formats import BLOCK
+from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region
+from echo_sim.config import NpuConfig
 from tb.checking import check
 from tb.scoreboards.accuracy import addresses
-from tb.stimulus.operands import elements, stride_options
+from tb.stimulus.operands import elements, packed_bytes, stride_options
 
 COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     "matmul": ("m", "k", "n", "batch0", "batch1"),
@@ -39,6 +49,8 @@ _DENSE_BYTES: Final = 1 << 23
 
 Slots = Sequence[Packet]
 Strides = tuple[int, int, int]
+Kind = DataType | Blocks
+"""What a source holds: elements, or packed weights."""
 
 
 class LargeMaker:
@@ -47,8 +59,9 @@ class LargeMaker:
     `images` is what device memory must hold before the first command, by address; it grows with each.
     """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, config: NpuConfig) -> None:
         self._random = rng
+        self._has_blocks = config.has_blocks
         self._values = np.random.default_rng(rng.getrandbits(64))
         self._next = {region: region.base + FIRST for region in (WEIGHT, ACTIVATION)}
         self.images: dict[int, bytes] = {}
@@ -109,6 +122,9 @@ class LargeMaker:
             strides: row, batch0 and batch1 of each operand; adjacent batches by default.
         """
         pick = self._random
+        free = dtype is None and out is None and strides is None and not trans_a and not trans_b
+        if free and self._has_blocks and pick.random() < 0.2:
+            return self._packed(m, k, n, vectors=vectors, batch=batch)
         dtype = pick.choice(list(DataType)) if dtype is None else dtype
         trans_a = pick.random() < 0.5 if trans_a is None else trans_a
         trans_b = pick.random() < 0.5 if trans_b is None else trans_b
@@ -148,6 +164,37 @@ class LargeMaker:
 
         return self._placed(packets, (dtype, dtype, DataType.FP32, DataType.FP32), out_size)
 
+    def _packed(self, m: int, k: int, n: int, *, vectors: bool | None, batch: Sequence[int]) -> Slots:
+        """Draw a MATMUL with weights in blocks; K is rounded to whole blocks."""
+        pick = self._random
+        k = max(BLOCK, k // BLOCK * BLOCK)
+        blocks = pick.choice([each for each in Blocks if each])
+        vectors = pick.random() < 0.5 if vectors is None else vectors
+        rows, row_bytes = packed_rows(blocks, k, n)
+        left, right, result = (
+            self._side_by_side(nbytes, batch) for nbytes in (4 * m * k, rows * row_bytes, 4 * m * n)
+        )
+
+        def packets(src1: int, src2: int, dst: int, row_scales: int, columns: int) -> Slots:
+            return matmul_packets(
+                src1,
+                src2,
+                dst,
+                m,
+                k,
+                n,
+                blocks=blocks,
+                row_scales=row_scales if vectors else None,
+                column_vectors=columns if vectors else None,
+                column_scale=vectors,
+                bias=vectors,
+                batch=batch,
+                **stride_options(left, right, result),
+            )
+
+        fp32 = DataType.FP32
+        return self._placed(packets, (fp32, blocks, fp32, fp32), 4)
+
     def copy(
         self,
         nbytes: int,
@@ -184,29 +231,32 @@ class LargeMaker:
         """Return the strides of dense batches of `nbytes`."""
         return 0, nbytes, nbytes * batch[0]
 
-    def _placed(self, packets: Callable[..., Slots], types: Sequence[DataType], unit: int) -> Slots:
+    def _placed(self, packets: Callable[..., Slots], types: Sequence[Kind], unit: int) -> Slots:
         """Place the operands of a command and fill its sources.
 
         Args:
             packets: makes the packets from the addresses of src1, src2, dst, row scales and column vectors.
-            types: element types of the sources.
+            types: element types of the sources, or the format of packed weights.
             unit: bytes of a result.
         """
         sources, results = self._random.sample((WEIGHT, ACTIVATION), 2)
         first, last = sources.base + FIRST, results.base + FIRST
-        shape = check(as_commands(packets(first, first, last, first, first))[0])
+        shape = self._checked(packets(first, first, last, first, first))
         assert shape.dst is not None
         at = [
-            self._place(sources, operand.extent(shape.batch), kind.itemsize)
+            self._place(sources, operand.extent(shape.batch), _unit(kind))
             for operand, kind in zip(shape.sources, types, strict=False)
         ]
         src1, src2, columns, rows = (*at, *[0] * (4 - len(at)))
         dst = self._place(results, shape.dst.extent(shape.batch), unit)
         made = packets(src1, src2, dst, rows, columns)
-        command = check(as_commands(made)[0])
+        command = self._checked(made)
         for operand, kind in zip(command.sources, types, strict=False):
             self._fill(operand, kind, command.batch)
         return made
+
+    def _checked(self, packets: Slots) -> CheckedCommand:
+        return check(as_commands(packets)[0], blocks=self._has_blocks)
 
     def _place(self, region: Region, extent: int, unit: int) -> int:
         """Draw an address at a multiple of `unit` bytes; sparse operands may be anywhere."""
@@ -220,10 +270,20 @@ class LargeMaker:
         assert self._next[region] < region.end - 0x2_0000, "the operands are larger than memory"
         return address + offset
 
-    def _fill(self, operand: MemoryOperand, kind: DataType, batch: tuple[int, int]) -> None:
+    def _fill(self, operand: MemoryOperand, kind: Kind, batch: tuple[int, int]) -> None:
         extent = operand.extent(batch)
         if extent <= _DENSE_BYTES:
-            self.images[operand.address] = elements(self._values, kind, extent)
+            self.images[operand.address] = self._contents(kind, extent)
             return
         for start in np.unique(addresses(operand, batch)).tolist():
-            self.images[start] = elements(self._values, kind, operand.row_bytes)
+            self.images[start] = self._contents(kind, operand.row_bytes)
+
+    def _contents(self, kind: Kind, nbytes: int) -> bytes:
+        if isinstance(kind, Blocks):
+            return packed_bytes(self._values, kind, nbytes)
+        return elements(self._values, kind, nbytes)
+
+
+def _unit(kind: Kind) -> int:
+    """Return the bytes that the address of a source is a multiple of."""
+    return TILE_ALIGNMENT if isinstance(kind, Blocks) else kind.itemsize

@@ -35,6 +35,7 @@ from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.checking import accepted, loaded_programs
 from tb.scoreboards.accuracy import addresses
+from tb.stimulus.operands import packed_tiles
 from tb.stimulus.vector_programs import generate
 
 ARENAS = (0x0000_2000, 0x1000_2000)  # one in each region
@@ -44,6 +45,9 @@ CODE = 0x0010_0000
 CODE_STEP = 0x1_0000
 CASES = 0x1020_0000  # operands of generated vector programs
 CASES_ENTRY = 300
+PACKED = tuple(each for each in Blocks if each)
+WEIGHTS = {blocks: 0x0080_0000 + 0x4000 * blocks for blocks in PACKED}  # packed; no command writes there
+WEIGHTS_SHAPE = (48, 192)  # N and K, at least those of any product
 TABLE_ROWS = 5
 MATMUL_STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
 
@@ -115,6 +119,12 @@ class ProgramMaker:
         self._loaded = dict.fromkeys(ENTRIES, PROGRAMS[0])
         self._next_case, self._next_entry = CASES, CASES_ENTRY
         self._next_code = CODE + len(PROGRAMS) * CODE_STEP
+        self._weights: deque[tuple[Blocks, int]] = deque(maxlen=4)
+        if config.has_blocks:
+            self.images |= {
+                address: packed_tiles(values, blocks, *WEIGHTS_SHAPE).tobytes()
+                for blocks, address in WEIGHTS.items()
+            }
         self._programs = loaded_programs(config.program_words)
 
     def _place(self, unit: int = 4) -> int:
@@ -138,9 +148,18 @@ class ProgramMaker:
         return unit * pick.choice((1, max(1, most - 1), pick.randint(1, most)))
 
     def copy(self) -> Slots:
-        """Draw a MEMCPY of up to a few hundred bytes, at any alignment."""
+        """Draw a MEMCPY of up to a few hundred bytes, at any alignment, or of packed weights."""
+        if self._config.has_blocks and self._random.random() < 0.25:
+            return self._copy_of_weights()
         nbytes = self._random.choice((1, 7, 64, self._random.randint(1, 600)))
         return memcpy_packets(self._place(1), self._place(1), nbytes)
+
+    def _copy_of_weights(self) -> Slots:
+        """Draw a MEMCPY of whole packed tiles to a place from which a later product may take them."""
+        blocks = self._random.choice(PACKED)
+        dst = self._place(TILE_ALIGNMENT) & -TILE_ALIGNMENT
+        self._weights.append((blocks, dst))
+        return memcpy_packets(WEIGHTS[blocks], dst, blocks.tile_bytes * self._random.choice((1, 2, 4)))
 
     def strided_copy(self) -> Slots:
         """Draw a MEMCPY of rows and batches."""
@@ -212,22 +231,31 @@ class ProgramMaker:
         return [packet, ExtensionPacket(**fields)] if fields else [packet]
 
     def _blocks(self) -> Slots:
-        """Draw a MATMUL with weights in blocks, of any bits, and steps that need no vectors."""
+        """Draw a MATMUL with weights in blocks: packed ones that no command writes, those of a copy, or what
+        other commands left."""
         pick = self._random
         m, n, k = self._size(), self._size(), 32 * pick.choice((1, 2, 3, 5))
-        blocks = pick.choice([each for each in Blocks if each])
-        flags = blocks << BLOCKS_SHIFT | pick.choice((0, Flags.USE_ALPHA)) | pick.choice((0, Flags.RELU))
-        src1, src2, dst = self._place(), self._place() & -TILE_ALIGNMENT, self._place()
+        blocks = pick.choice(PACKED)
+        src2 = pick.choice((WEIGHTS[blocks], WEIGHTS[blocks], self._place() & -TILE_ALIGNMENT))
+        if self._weights and pick.random() < 0.5:
+            blocks, src2 = pick.choice(self._weights)
+        flags = blocks << BLOCKS_SHIFT | sum(flag for flag in MATMUL_STEPS if pick.random() < 0.2)
+        src1, dst = self._place(), self._place()
         fields: dict[str, int] = {}
+        if flags & (Flags.COL_SCALE | Flags.BIAS):
+            fields["column_vectors"] = self._place()
+        if flags & Flags.ROW_SCALE:
+            fields["row_scales"] = self._place()
         if pick.random() < 0.4:
             row_stride = pick.choice((0, packed_rows(blocks, k, n)[1] + TILE_ALIGNMENT * pick.randint(0, 3)))
             batch, apart = pick.choice((1, 2, 3)), self._apart(4 * m * n, 4)
-            fields = {
+            fields |= {
                 "batch0": batch,
                 **stride_fields("src1", self._stride(4 * k, 4), (pick.choice((0, 64, 260)), 0)),
                 **stride_fields("src2", row_stride, (pick.choice((0, blocks.tile_bytes)), 0)),
                 **stride_fields("dst", 0, (apart, 0)),
             }
+        if fields:
             flags |= Flags.EXT
         packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=0.5)
         return [packet, ExtensionPacket(**fields)] if fields else [packet]
@@ -332,7 +360,7 @@ class ProgramMaker:
         interrupt."""
         while True:
             command = self._random.choice(kinds)()
-            legal = accepted(as_commands(command)[0], self._programs)
+            legal = accepted(as_commands(command)[0], self._programs, blocks=self._config.has_blocks)
             if legal is None:
                 continue
             if legal.dst is not None:

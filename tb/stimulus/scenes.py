@@ -62,7 +62,7 @@ class SceneStage:
         self.config = config
         self.closing = ClosingMaker(rng, config)
         self.legal = ProgramMaker(rng, config)
-        self.errors = ErrorMaker(rng, self.legal, config.program_words)
+        self.errors = ErrorMaker(rng, self.legal, config)
         self._program = sums((0,))
         code = np.frombuffer(self._program.code, dtype=np.uint64).copy()
         code[-1] = 2**64 - 1

@@ -161,7 +161,7 @@ class Scoreboard(uvm_component):  # type: ignore[misc]
         packets = [
             packet for step in steps if isinstance(step, CommandStep | Doorbells) for packet in step.packets
         ]
-        commands = commands_of(packets, tb.config.program_words)
+        commands = commands_of(packets, tb.config)
         doorbells = {
             ErrorCode.RING_INDEX if step.enabled else ErrorCode.RING_CONFIG
             for step in steps

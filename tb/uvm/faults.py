@@ -7,6 +7,7 @@ import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import Opcode, as_commands
+from echo_sim.config import NpuConfig
 from tb.checking import accepted, loaded_programs
 from tb.scoreboards.accuracy import addresses
 from tb.stimulus.steps import Fault
@@ -28,10 +29,10 @@ class Suspects(NamedTuple):
         return failed in self.possible and (self.certain is None or failed <= self.certain)
 
 
-def commands_of(packets: Sequence[bytes], program_words: int) -> list[CheckedCommand | None]:
+def commands_of(packets: Sequence[bytes], config: NpuConfig) -> list[CheckedCommand | None]:
     """Return the commands in consecutive packets; None for a refused one."""
-    programs = loaded_programs(program_words)
-    return [accepted(command, programs) for command in as_commands(packets)]
+    programs = loaded_programs(config.program_words)
+    return [accepted(command, programs, blocks=config.has_blocks) for command in as_commands(packets)]
 
 
 def suspects(commands: Sequence[CheckedCommand | None], faults: Sequence[Fault], beat: int) -> Suspects:

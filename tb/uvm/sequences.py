@@ -59,6 +59,7 @@ ZEROS = 0x0300_0000
 """Zeros that nothing overwrites."""
 
 CLOSING_PROGRAMS = 55
+PACKED_PROGRAMS = 8
 """Number of programs that reach every bin; each stall pattern gets equally many."""
 
 STATES_PROGRAMS = 30
@@ -382,7 +383,7 @@ class ErrorsSequence(ProgramSequence):
     """
 
     def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
-        errors = ErrorMaker(rng, maker, config.program_words)
+        errors = ErrorMaker(rng, maker, config)
         protected = rng.random() < 0.5
         steps: list[Step] = guarded() if protected else []
         for _ in range(rng.randint(1, 5)):
@@ -427,7 +428,7 @@ class FaultsSequence(ProgramSequence):
         """Draw a fault in an operand of one of the commands."""
         packets = [packet for step in steps for packet in step.packets]
         while True:
-            command = rng.choice(commands_of(packets, config.program_words))
+            command = rng.choice(commands_of(packets, config))
             assert command is not None, "it was drawn as a legal one"
             write = command.dst is not None and rng.random() < 0.4
             operands = [command.dst] if write else list(command.sources)
@@ -459,7 +460,7 @@ class ResetsSequence(ProgramSequence):
     """Resets by pin and register while commands run; the device continues."""
 
     def steps(self, rng: random.Random, maker: ProgramMaker, config: NpuConfig) -> Sequence[Step]:
-        errors = ErrorMaker(rng, maker, config.program_words)
+        errors = ErrorMaker(rng, maker, config)
         steps: list[Step] = []
         for _ in range(rng.randint(1, 6)):
             steps += command_steps(maker, ALL_KINDS, rng.randint(0, 6), irq=0.2)
@@ -507,7 +508,7 @@ class MagnitudeSequence(ProgramSequence):
     """A command with a count of any number of bits that can be simulated, and commands with such strides."""
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
-        maker = LargeMaker(rng)
+        maker = LargeMaker(rng, config)
         kind = rng.choice(list(COUNTS))
         count = rng.choice(COUNTS[kind])
         most = MAX_BATCH if count.startswith("batch") else (1 << MAGNITUDE_BITS) + 1
@@ -527,11 +528,15 @@ class ClosingSequence(ProgramSequence):
     `CLOSING_PROGRAMS` programs with consecutive seeds reach all bins that commands alone can reach.
     """
 
+    GROUPS: tuple[str, ...] = ()
+    """Groups of the plan; none of them stands for all."""
+    PROGRAMS = CLOSING_PROGRAMS
+
     def program(self, seed: int, config: NpuConfig) -> StepProgram:
         rng = random.Random(f"{type(self).__name__} {seed}")
         maker = ClosingMaker(rng, config)
-        bins = reachable()
-        part = bins[seed % CLOSING_PROGRAMS :: CLOSING_PROGRAMS]
+        bins = reachable(config, *self.GROUPS)
+        part = bins[seed % self.PROGRAMS :: self.PROGRAMS]
         rng.shuffle(part)
         commands = [slots for counter, labels in part for slots in maker.reach(counter, labels)]
         for kind in COMMANDS.axis("kind").labels:
@@ -540,6 +545,16 @@ class ClosingSequence(ProgramSequence):
         timing = {**DEFAULT_TIMING, **PATTERNS[pattern], "seed": rng.getrandbits(32)}
         steps = tuple(command_step(slots) for slots in commands)
         return StepProgram(steps, maker.images, timing, ("window", "ring")[seed % 2])
+
+
+class PackedSequence(ClosingSequence):
+    """Products with weights in blocks for bins of the coverage plan; other commands where there are none.
+
+    `PACKED_PROGRAMS` programs with consecutive seeds reach all bins.
+    """
+
+    GROUPS = ("packed",)
+    PROGRAMS = PACKED_PROGRAMS
 
 
 class StatesSequence(ProgramSequence):
@@ -584,6 +599,7 @@ SEQUENCES: dict[str, type[ProgramSequence]] = {
     "hazards": HazardsSequence,
     "magnitude": MagnitudeSequence,
     "closing": ClosingSequence,
+    "packed": PackedSequence,
     "states": StatesSequence,
 }
 """By the name that SEQUENCE= takes."""

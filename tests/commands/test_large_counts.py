@@ -35,7 +35,7 @@ def sizes(tb: NpuTestbench) -> Iterator[int]:
 @npu_test(dtype=list(DataType), count=["m", "k", "n"])
 async def test_matmul(tb: NpuTestbench, dtype: DataType, count: str) -> None:
     """One long dimension, in each type, in a random layout; in one type in the opposite layout too."""
-    maker = LargeMaker(tb.random)
+    maker = LargeMaker(tb.random, tb.config)
     flips = [tb.random.random() < 0.5 for _ in range(3)]
     for flip in (False, True)[: 2 if dtype == DataType.FP32 else 1]:
         layout = dict(zip(("trans_a", "trans_b", "vectors"), (flip != each for each in flips), strict=True))
@@ -50,7 +50,7 @@ async def test_matmul(tb: NpuTestbench, dtype: DataType, count: str) -> None:
 @npu_test(kind=["matmul", "memcpy"], count=["batch0", "batch1"])
 async def test_batches(tb: NpuTestbench, kind: str, count: str) -> None:
     """Thousands of batches of either level; the pyuvm sequence "magnitude" has the most that are legal."""
-    maker = LargeMaker(tb.random)
+    maker = LargeMaker(tb.random, tb.config)
     slots: Slots = []
     for size in sizes(tb):
         slots += maker.long(kind, count, size // 16)
@@ -60,7 +60,7 @@ async def test_batches(tb: NpuTestbench, kind: str, count: str) -> None:
 @npu_test(count=["bytes", "rows"])
 async def test_memcpy(tb: NpuTestbench, count: str) -> None:
     """Long rows, and many rows."""
-    maker = LargeMaker(tb.random)
+    maker = LargeMaker(tb.random, tb.config)
     for size in (*sizes(tb), most() + tb.random.randint(1, 40)):
         await run(tb, maker, maker.long("memcpy", count, size))
 
@@ -68,7 +68,7 @@ async def test_memcpy(tb: NpuTestbench, count: str) -> None:
 @npu_test()
 async def test_add_tensor(tb: NpuTestbench) -> None:
     """Many elements."""
-    maker = LargeMaker(tb.random)
+    maker = LargeMaker(tb.random, tb.config)
     for size in (*sizes(tb), most() + tb.random.randint(1, 40)):
         await run(tb, maker, maker.long("add", "elements", size))
 
@@ -76,7 +76,7 @@ async def test_add_tensor(tb: NpuTestbench) -> None:
 @npu_test(kind=list(STRIDED), level=list(LEVELS))
 async def test_strides(tb: NpuTestbench, kind: str, level: str) -> None:
     """Rows and batches up to the size of memory apart, in each operand."""
-    maker = LargeMaker(tb.random)
+    maker = LargeMaker(tb.random, tb.config)
     for operand in STRIDED[kind]:
         slots: Slots = []
         for bits in range(6, MOST_STRIDE_BITS + 1):

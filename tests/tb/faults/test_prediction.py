@@ -8,8 +8,9 @@ import pytest
 
 from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, packet_bytes
 from echo_npu.spec import registers as regs
+from echo_npu.spec.data_types import Blocks
 from echo_npu.spec.status import ErrorCode, State
-from tb.faults.packets import edited, flipped, fuzzed, mixed_up, multiplied, restrided
+from tb.faults.packets import edited, flipped, fuzzed, mixed_up, multiplied, reformatted, restrided
 from tb.faults.prediction import SLVERR, PredictedDevice, behind, commands, effort
 from tb.faults.script import Script
 from tb.faults.stage import FaultStage
@@ -99,7 +100,7 @@ def test_refused_accesses(device: PredictedDevice) -> None:
 def test_commands_with_their_packets(device: PredictedDevice) -> None:
     extended = [copy(0x1000, 0x1000_0000, 8, Flags.EXT), ExtensionPacket(rows=2).pack()]
     bad = NpuCommandPacket(0x77).pack()
-    found = list(commands([*extended, bad, copy(0, 0x2000, 8), extended[0]], device.programs))
+    found = list(commands([*extended, bad, copy(0, 0x2000, 8), extended[0]], device.programs, blocks=False))
     assert [len(slots) for slots, _ in found] == [2, 1, 1]
     assert [command is None for _, command in found] == [False, True, False]
 
@@ -109,7 +110,7 @@ def test_what_may_be_under_way_behind_a_failed_command(device: PredictedDevice) 
     vector, nop = copy(0x1000, 0x4000, 8), NpuCommandPacket(Opcode.NOP).pack()
 
     def found(failed: bool, *slots: bytes) -> int:
-        return len(behind(failed, slots, device.programs))
+        return len(behind(failed, slots, device.programs, blocks=False))
 
     assert found(False, product, product, product) == 2
     assert found(True, product, product) == 1
@@ -123,7 +124,7 @@ def test_effort_grows_with_the_work(device: PredictedDevice) -> None:
         NpuCommandPacket(Opcode.MATMUL, 0, 0, 0x10_0000, 0x1000_0000, m=size, k=size, n=size).pack()
         for size in (4, 64)
     )
-    (_, first), (_, second) = commands([small, large], device.programs)
+    (_, first), (_, second) = commands([small, large], device.programs, blocks=False)
     assert first is not None
     assert second is not None
     assert effort(first) < 200 < 20_000 < effort(second)
@@ -170,7 +171,9 @@ def test_destinations_overlap_themselves(device: PredictedDevice) -> None:
     stage, rng = FaultStage("small", random.Random(5), 200, device), random.Random(6)
     met: Counter[int] = Counter()
     for _ in range(400):
-        for _, command in commands(restrided(rng, rng.choice(stage.pool)), device.programs):
+        for _, command in commands(
+            restrided(rng, rng.choice(stage.pool)), device.programs, blocks=device.has_blocks
+        ):
             if command is not None and command.dst is not None:
                 met[command.packet.opcode] += command.dst.overlaps_itself(command.batch)
     assert min(met[opcode] for opcode in (Opcode.MEMCPY, Opcode.MATMUL, Opcode.VECTOR)) >= 10
@@ -186,3 +189,20 @@ def test_the_stage_is_legal(device: PredictedDevice) -> None:
         device.drain()
         assert device.error == ErrorCode.NONE
         device.take_back()
+
+
+@pytest.mark.parametrize("config", ["small", "default"])
+def test_weights_in_other_formats(config: str) -> None:
+    """A device with weights in blocks accepts many of them in each format, another one accepts none."""
+    rng, hardware = random.Random(4), PredictedDevice(config)
+    stage = FaultStage(config, rng, 60, hardware)
+    products = [slots for slots in stage.pool if slots[0][0] == Opcode.MATMUL]
+    found = Counter[Blocks]()
+    for _ in range(600):
+        changed = reformatted(rng, rng.choice(products))
+        for _, command in commands(changed, hardware.programs, blocks=hardware.has_blocks):
+            if command is not None:
+                found[command.packet.blocks] += 1
+    wanted = [each for each in Blocks if hardware.has_blocks or not each]
+    assert sorted(found) == wanted
+    assert min(found.values()) > 20

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from echo_npu.commands.checked import CheckedCommand
@@ -23,11 +24,13 @@ from tb.functional.samples import (
     Sample,
     alignment,
     command_samples,
+    content_samples,
     hazards,
     memory_pattern,
     row_class,
     size_class,
 )
+from tb.scoreboards.accuracy import block_kinds
 from tb.stimulus.programs import ProgramMaker
 from tb.testbench import DEFAULT_TIMING
 
@@ -36,7 +39,7 @@ W, A = 0x1000, 0x1000_1000
 
 
 def command(*packets: Packet) -> CheckedCommand:
-    return check(as_commands(packets)[0], loaded_programs(CONFIG.program_words))
+    return check(as_commands(packets)[0], loaded_programs(CONFIG.program_words), blocks=True)
 
 
 def copy(src: int, dst: int, length: int = 64) -> CheckedCommand:
@@ -95,6 +98,45 @@ def test_product() -> None:
     assert of("commands", product) == [{"kind": "matmul", "irq": "irq", "memory": frozenset({"steady"})}]
     strided = command(*matmul_packets(W, W + 0x100, A, 2, 2, 2, row_strides=(64, 0, 0)))
     assert of("matmul", strided)[0]["places"] == "strided"
+
+
+def test_product_with_weights_in_blocks() -> None:
+    """Its sizes, its neighbours, and no sample of the other products."""
+    options = {"blocks": "q4_0", "relu": True, "batch": (1, 2), "dst_batch_strides": (0, 256)}
+    product = command(*matmul_packets(W, W + 0x1000, A + 4, 5, 96, 1, **options))
+    fill, overwrite = copy(A, W + 0x1040), copy(A, W + 0x1000 + 2 * 576 - 1)
+    shape = {
+        **{"format": "q4_0", "steps": "relu", "m": "ragged", "k": "odd", "n": "one", "places": "outer"},
+        **{"align_a": "beat", "align_c": "element"},
+    }
+    assert of("packed", fill, product, overwrite) == [
+        shape,
+        {"format": "q4_0", "meets": frozenset({"weights_written"})},
+        {"format": "q4_0", "meets": "weights_overwritten"},
+    ]
+    assert of("matmul", product) == []
+    assert of("packed", product, copy(A, W + 0x1000 + 2 * 576)) == [shape], "behind the last tile"
+    other = command(*matmul_packets(W, W + 0x1000, A, 5, 32, 1, blocks="q8_0"))
+    plain = command(*matmul_packets(W, W + 0x1000, A, 5, 3, 1, dtype="bf16"))
+    beside = [each["beside"] for each in of("packed", plain, other, other, product) if "beside" in each]
+    assert beside == ["bf16", "same", "other"]
+    assert all("before_type" not in each for each in of("neighbours", plain, other, product))
+
+
+def test_contents_of_products_with_weights_in_blocks() -> None:
+    """The kinds of blocks of all rows; other commands have none."""
+    product = command(*matmul_packets(W, W + 0x1000, A, 2, 64, 1, blocks="q4_0"))
+    rows = np.ones((2, 64), np.float32)
+    rows[0, :32], rows[1, 3] = 0, np.inf
+    memory = np.zeros(W + rows.nbytes, np.uint8)
+    memory[W:] = rows.view(np.uint8).reshape(-1)
+    kinds = block_kinds(product, memory)
+    assert kinds == {"zeros", "special", "ordinary"}
+    memory[W : W + 4] = (1, 0, 0, 0)
+    assert block_kinds(product, memory) == {"subnormal", "special", "ordinary"}
+    assert block_kinds(copy(W, A), memory) == frozenset()
+    (sample,) = content_samples([copy(W, A), product], [frozenset(), kinds])
+    assert sample == Sample("packed", {"format": "q4_0", "blocks": kinds})
 
 
 def test_moves() -> None:

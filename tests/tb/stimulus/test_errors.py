@@ -12,23 +12,25 @@ from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
-from echo_sim.config import load_config
+from echo_sim.config import NpuConfig, load_config
 from tb.stimulus.errors import CHECKED, ErrorMaker, without_extension
 from tb.stimulus.programs import ProgramMaker
 
 CONFIG = load_config("small")
 
 
-def maker(seed: int) -> tuple[ProgramMaker, ErrorMaker]:
+def maker(seed: int, config: NpuConfig = CONFIG) -> tuple[ProgramMaker, ErrorMaker]:
     rng = random.Random(seed)
-    legal = ProgramMaker(rng, CONFIG)
-    return legal, ErrorMaker(rng, legal, CONFIG.program_words)
+    legal = ProgramMaker(rng, config)
+    return legal, ErrorMaker(rng, legal, config)
 
 
-def outcome(images: Mapping[int, bytes], packets: Iterable[Packet]) -> tuple[State, ErrorCode]:
+def outcome(
+    images: Mapping[int, bytes], packets: Iterable[Packet], config: NpuConfig = CONFIG
+) -> tuple[State, ErrorCode]:
     """Return the functional model after these commands, with these images in memory."""
     with contextlib.closing(DeviceMemory()) as memory:
-        model = FunctionalModel(CONFIG, memory)
+        model = FunctionalModel(config, memory)
         for address, data in images.items():
             memory.bytes[address : address + len(data)] = np.frombuffer(data, dtype=np.uint8)
         for packet in packets:
@@ -39,22 +41,24 @@ def outcome(images: Mapping[int, bytes], packets: Iterable[Packet]) -> tuple[Sta
         return State(model.state), ErrorCode(model.read_reg(regs.ERROR_CODE))
 
 
-def reported(legal: ProgramMaker, packets: list[Packet]) -> ErrorCode:
+def reported(legal: ProgramMaker, packets: list[Packet], config: NpuConfig = CONFIG) -> ErrorCode:
     """Return the error of these commands, with all of program memory loaded."""
-    zeros = load_program_packets(0x0300_0000, CONFIG.program_words, 0)
-    state, code = outcome(legal.images, [*zeros, *packets])
+    zeros = load_program_packets(0x0300_0000, config.program_words, 0)
+    state, code = outcome(legal.images, [*zeros, *packets], config)
     assert state == State.ERROR
     return code
 
 
+@pytest.mark.parametrize("config", ["small", "default"])
 @pytest.mark.parametrize("code", CHECKED)
-def test_refused_commands(code: ErrorCode) -> None:
+def test_refused_commands(code: ErrorCode, config: str) -> None:
     """Each code has different commands, and the functional model refuses each with that code."""
-    legal, errors = maker(5)
+    hardware = load_config(config)
+    legal, errors = maker(5, hardware)
     drawn = [errors.refused(code) for _ in range(4)]
     assert len({packet_bytes(packets[0]) for packets in drawn}) == 4
     for packets in drawn:
-        assert reported(legal, packets) == code
+        assert reported(legal, packets, hardware) == code
 
 
 def test_commands_that_fail_while_they_run() -> None:

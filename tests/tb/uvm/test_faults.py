@@ -12,11 +12,13 @@ from echo_npu.commands.packets import (
     packet_bytes,
 )
 from echo_npu.vector.command import Stream, vector_command
+from echo_sim.config import load_config
 from tb.stimulus.steps import Fault
 from tb.uvm.faults import Suspects, commands_of, explains_address, suspects
 
 A, B, C = 0x1000, 0x2000, 0x1000_0000
 BEAT = 8
+CONFIG = load_config("small")
 
 
 def listed(*commands: list[Packet]) -> list[bytes]:
@@ -28,13 +30,13 @@ def copy(src: int, dst: int) -> list[Packet]:
 
 
 def of(fault: Fault, *commands: list[Packet]) -> Suspects:
-    return suspects(commands_of(listed(*commands), 4096), [fault], BEAT)
+    return suspects(commands_of(listed(*commands), CONFIG), [fault], BEAT)
 
 
 def test_commands_of() -> None:
     """Extensions belong to their command; a refused one keeps its number."""
     extended = list(memcpy_packets(A, C, 4, rows=2, row_strides=(8, 8)))
-    found = commands_of(listed([NpuCommandPacket(0x77)], extended, copy(A, C)), 4096)
+    found = commands_of(listed([NpuCommandPacket(0x77)], extended, copy(A, C)), CONFIG)
     assert [None if each is None else each.packet.opcode for each in found] == [None, 3, 3]
 
 

@@ -27,6 +27,8 @@ APART = 30
 """Clocks after which a row's sums are in the accumulators."""
 LATENCY = (7, 6)
 """Clocks from the sums of a tap to what is written."""
+ADDED = 2
+"""Clocks from the read of an accumulator to what is written."""
 
 Floats = NDArray[np.float32]
 
@@ -221,6 +223,12 @@ async def random_tiles(dut: Any) -> None:
         dut.abort_i.value = int(abort)
         await RisingEdge(dut.clk_i)
         read = int(dut.read_addr_o.value) if dut.read_o.value else None
+        # A row is read before it is added to what is there; one that begins an accumulation is not.
+        added = expected.get(clock + ADDED)
+        reads = added is not None and not (added[0].first and added[1] == 0)
+        assert bool(dut.read_o.value) == reads
+        if added is not None and reads:
+            assert int(dut.read_addr_o.value) == added[0].addr
         due = expected.pop(clock, None)
         assert bool(dut.valid_o.value) == (due is not None)
         if due is not None:

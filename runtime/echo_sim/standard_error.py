@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import sys
+from typing import Any
 
 
 class _LossyStream(io.RawIOBase):
@@ -22,7 +23,7 @@ class _LossyStream(io.RawIOBase):
     def isatty(self) -> bool:
         return os.isatty(self._descriptor)
 
-    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
+    def write(self, data: Any, /) -> int:
         with contextlib.suppress(OSError):
             return os.write(self._descriptor, data)
         return len(data)

@@ -36,7 +36,7 @@ def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None 
         model = GgufModel(file)
     model.check_index(index)
     ids, note = _tokens(model, prompt, MIN_TOKENS)
-    stream = model.embed(ids).astype(np.float64)
+    stream: reference.Floats = model.embed(ids).astype(np.float64)
     for before in range(index):
         stream = reference.layer(model.config, model.layer(before), stream)
     before_it = ["embedding", *(f"layer {before}" for before in range(index))]

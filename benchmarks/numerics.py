@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 import echo_npu
 from echo_npu.reference.elementwise import EXACT_TRIGONOMETRY, F64, FUNCTIONS, POWER_ULP, allowed, ulp_error
+from echo_sim.numerals import Whole
 from spec.marked_page import replace_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "numerics.md"
@@ -142,7 +143,9 @@ def _power_bound(x: F32) -> F64:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log2-count", type=int, default=24, help="arguments of a function (default: 24)")
+    parser.add_argument(
+        "--log2-count", type=Whole(0, 32), default=24, help="arguments of a function (default: 24)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="leave docs/numerics.md as it is")
     options = parser.parse_args()
     lines, exceeded = table(1 << options.log2_count)

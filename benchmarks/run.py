@@ -32,6 +32,7 @@ from echo_npu.models.model import run_model
 from echo_npu.models.report import ProgressBar
 from echo_npu.models.transformer import tiny_layer
 from echo_npu.spec.data_types import DataType
+from echo_sim.numerals import Whole
 from spec.marked_page import replace_part
 from tb.committed_cycles import UPDATE_VARIABLE
 from tb.report import pictures
@@ -177,7 +178,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help=f"only products of at most {QUICK_MACS:,} MACs")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="simulations at a time")
+    parser.add_argument(
+        "--jobs", type=Whole(1, 4096), default=os.cpu_count() or 1, help="simulations at a time"
+    )
     parser.add_argument(
         "--no-simulation",
         action="store_true",
@@ -187,9 +190,7 @@ def main() -> int:
     updating = bool(os.environ.get(UPDATE_VARIABLE))
     if updating and options.quick:
         parser.error("a short run measures too little to commit")
-    results, measured = measure(
-        quick=options.quick, jobs=max(1, options.jobs), simulation=not options.no_simulation
-    )
+    results, measured = measure(quick=options.quick, jobs=options.jobs, simulation=not options.no_simulation)
     write_report(results, OUTPUT)
     console = Console()
     for goal in find_goals(committed.judged_products(measured)) if not options.quick else ():

@@ -18,6 +18,7 @@ from echo_npu.models.executor import Executor
 from echo_npu.models.transformer import tiny_layer
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import ACTIVATION
+from echo_npu.spec.status import END_IRQS
 from echo_sim.config import load_config
 
 RING_SLOTS: Final = 1024
@@ -25,7 +26,6 @@ RING_BYTES: Final = RING_SLOTS * PACKET_BYTES
 RING_BASE: Final = ACTIVATION.end - RING_BYTES
 """Base of the device's ring, whose contents are not part of the result."""
 
-IRQ_BITS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 
 Content: TypeAlias = tuple[tuple[int, NDArray[np.uint8]], ...]
 """Ranges of memory, as address and bytes; all else is zero."""
@@ -83,7 +83,7 @@ class Replay:
         if len(self.slots) >= RING_SLOTS:
             raise ValueError(f"{self.name} has {len(self.slots)} packets; the ring takes {RING_SLOTS - 1}")
         ring.write(RING_BASE, np.frombuffer(b"".join(self.slots), dtype=np.uint8))
-        writes = [(regs.IRQ_ENABLE, IRQ_BITS)]
+        writes = [(regs.IRQ_ENABLE, END_IRQS)]
         for slot in self.library:
             words = np.frombuffer(slot, dtype=np.uint32).tolist()
             writes += [(regs.CMD_WINDOW + 4 * index, word) for index, word in enumerate(words)]

@@ -4,6 +4,7 @@ import signal
 import sys
 from types import FrameType
 
+from echo_sim.standard_error import lose_errors
 from tb.cli import main
 
 
@@ -12,4 +13,5 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 
 
 signal.signal(signal.SIGTERM, _terminated)
+lose_errors()
 sys.exit(main())

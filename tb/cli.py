@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from echo_sim.build import BuildError
+from echo_sim.numerals import SEED, Real, Whole, WholeNumbers, Wholes, choose_seed, option
 from echo_sim.processes import stop_all
-from echo_sim.run import SimulationError, choose_seed
+from echo_sim.run import SimulationError
 from echo_sim.tools import ToolMissingError
 from tb.repository import ROOT
 from tb.results import CampaignResult, UnjudgedError, failures
@@ -32,11 +33,14 @@ def _first_seed() -> int:
 
 
 Seed = Annotated[
-    int, typer.Option(default_factory=_first_seed, help="First seed. Default: $SEED, else random.")
+    int,
+    typer.Option(
+        default_factory=_first_seed, help="First seed. Default: $SEED, else random.", **option(SEED)
+    ),
 ]
 Config = Annotated[str, typer.Option(help="Hardware configuration: a name, random-<seed>, or a TOML file.")]
-Count = Annotated[int, typer.Option(min=1, help="How many to draw.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Simulators at a time.")]
+Count = Annotated[int, typer.Option(help="How many to draw.", **option(Whole(1)))]
+Jobs = Annotated[int, typer.Option(help="Simulators at a time.", **option(Whole(1, 4096)))]
 Json = Annotated[Path | None, typer.Option(help="Write the result to this file.")]
 Part = Annotated[str, typer.Option("--shard", help="I/N: part I of N; each part draws differently.")]
 Replay = Annotated[Path | None, typer.Option(help="Replay the case or program kept in this file.")]
@@ -120,7 +124,10 @@ def uvm(
     sequence: Annotated[str, typer.Option(help="Kind of programs, see docs/verification.md.")] = "mixed",
     config: Config = "default",
     count: Count = 50,
-    hours: Annotated[float | None, typer.Option(help="Run for this long, whatever the count.")] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(help="Run for this long, whatever the count.", **option(Real(0, 8760, above=True))),
+    ] = None,
     first: Annotated[
         bool, typer.Option("--first", help="End at the first failure, and shorten nothing.")
     ] = False,
@@ -133,8 +140,6 @@ def uvm(
 
     if sequence not in SEQUENCES:
         raise ValueError(f"SEQUENCE={sequence}: there are {', '.join(SEQUENCES)}")
-    if hours is not None and hours <= 0:
-        raise ValueError(f"HOURS={hours}: it must be more than 0")
     if replay:
         return _printed(program_campaign.replay(replay, config, seed))
     limit = None if hours else count
@@ -174,7 +179,10 @@ def mutate(
     count: Count = 300,
     jobs: Jobs = JOBS,
     shard: Part = str(WHOLE),
-    only: Annotated[str, typer.Option(help="Numbers of mutants, separated by commas.")] = "",
+    only: Annotated[
+        WholeNumbers | None,
+        typer.Option(help="WholeNumbers of mutants, separated by commas.", **option(Wholes(Whole(1)))),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Run first trials and module testbenches only.")
     ] = False,
@@ -192,7 +200,7 @@ def mutate(
 
     part = parse_shard(shard)
     result = mutant_campaign.play(
-        count, seed, jobs, part, only, quick=quick, refute=refute, where=where, config=config
+        count, seed, jobs, part, only or (), quick=quick, refute=refute, where=where, config=config
     )
     print(mutant_campaign.report(result))
     return _printed(result)

@@ -1,10 +1,10 @@
-"""Random operands of every type, for tests of matrix products."""
+"""Random operands of every type."""
 
 import numpy as np
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    """Draw normally distributed float32."""
+    """Draw normally distributed float32, the same for the same arguments."""
     return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
 
 

@@ -11,6 +11,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import echo_npu.torch
+from echo_sim.numerals import Whole
 
 SENTENCE = b"The systolic array multiplies."
 
@@ -19,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
     parser.add_argument("--config", default="default")
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=Whole(1), default=20)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     chosen = parser.parse_args()
     echo_npu.torch.configure(backend=chosen.backend, config=chosen.config)

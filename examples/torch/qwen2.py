@@ -12,6 +12,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import echo_npu.torch
+from echo_sim.numerals import Whole
 
 SHAPES: dict[str, dict[str, Any]] = {
     "tiny": {
@@ -46,8 +47,8 @@ def main() -> None:
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
     parser.add_argument("--config", default="default")
     parser.add_argument("--shape", default="tiny", choices=SHAPES)
-    parser.add_argument("--layers", type=int, help="how many layers")
-    parser.add_argument("--tokens", type=int, default=4, help="how many tokens to generate")
+    parser.add_argument("--layers", type=Whole(1), help="how many layers")
+    parser.add_argument("--tokens", type=Whole(1), default=4, help="how many tokens to generate")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     chosen = parser.parse_args()
     echo_npu.torch.configure(backend=chosen.backend, config=chosen.config)

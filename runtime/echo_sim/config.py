@@ -75,7 +75,7 @@ def load_config(config: str) -> NpuConfig:
     if config in config_names():
         path = CONFIGS / f"{config}.toml"
         return parse_config(config, path.read_text(encoding="utf-8"), f"rtl/configs/{path.name}")
-    if drawn := re.fullmatch(r"random-(\d+)", config):
+    if drawn := re.fullmatch(r"random-([0-9]{1,10})", config):
         return random_config(int(drawn[1]))
     path = Path(config)
     try:

@@ -5,7 +5,6 @@ cocotb's own runner makes the commands. They are executed here, in their own pro
 
 import dataclasses
 import os
-import random
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from echo_sim.build import COVERAGE_VARIABLE, Kind, as_asked, as_design, build
 from echo_sim.claims import own_folder
 from echo_sim.cocotb_commands import plan
 from echo_sim.designs import Design
+from echo_sim.numerals import choose_seed
 from echo_sim.places import CHECKOUT, PACKAGE, SIM_BUILD, WAVES
 from echo_sim.processes import ChildProcess
 
@@ -109,17 +109,6 @@ class RunResult:
             return []
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return [line.strip() for line in file if "%Error" in line and "Assertion failed in" in line]
-
-
-def choose_seed() -> int:
-    """Return `$SEED` if it is set, else a random seed; ValueError if it is not a whole number."""
-    text = os.environ.get("SEED", "")
-    if not text:
-        return random.SystemRandom().randrange(1 << 31)
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise ValueError(f"SEED={text!r}: it must be a whole number") from None
 
 
 def wave_path(name: str) -> Path:

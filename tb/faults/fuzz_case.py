@@ -6,12 +6,12 @@ from typing import Final
 from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count, memcpy_command
 from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import State
+from echo_npu.spec.status import END_IRQS, State
 from tb.faults.packets import CORNERS, Slots, fuzzed, random_packet
 from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
 from tb.faults.prediction import commands, effort, written_ranges
 from tb.faults.script import Script
-from tb.faults.stage import EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
+from tb.faults.stage import EFFORT, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 from tb.scoreboards.registers import STORED
 
 _TOGETHER: Final = (1, 1, 1, 1, 1, 1, 2, 2, 3, 6)
@@ -246,7 +246,7 @@ class FuzzCase(PredictedCase):
             script.access(offset, value, strobes, 0, skew=self._skew(), read=beside)
             script.wanted[-3:] = [(0, 0, name) for _, _, name in script.wanted[-3:]]
             self.accesses += 2
-        script.write((regs.IRQ_ENABLE, IRQS))
+        script.write((regs.IRQ_ENABLE, END_IRQS))
         script.wait()
         script.state((0, 0, 0, 0, 0, 0), (0,) * 6)
         script.write((regs.CONTROL, regs.CONTROL_SOFT_RESET.mask))

@@ -6,10 +6,11 @@ from typing import Final
 
 from echo_npu.commands.packets import PACKET_BYTES, Opcode
 from echo_npu.spec import registers as regs
+from echo_npu.spec.status import END_IRQS
 from tb.faults.packets import Slots, random_packet
 from tb.faults.prediction import Written, behind, commands, effort, written_ranges
 from tb.faults.script import Script
-from tb.faults.stage import DROP, EFFORT, IRQS, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
+from tb.faults.stage import DROP, EFFORT, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 
 Range = tuple[int, int]
 """Addresses [start, end)."""
@@ -93,8 +94,8 @@ class PredictedCase:
     def _prepare(self) -> None:
         """Enable the interrupts that the runner waits for."""
         device = self._device
-        if device.peek(regs.IRQ_ENABLE)[0] & IRQS != IRQS:
-            self._write(regs.IRQ_ENABLE, IRQS)
+        if device.peek(regs.IRQ_ENABLE)[0] & END_IRQS != END_IRQS:
+            self._write(regs.IRQ_ENABLE, END_IRQS)
 
     def _write(self, offset: int, value: int) -> None:
         self.script.write((offset, value))

@@ -8,7 +8,7 @@ import numpy as np
 
 from echo_npu.commands.packets import matmul_packets, memcpy_packets, packet_bytes
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import State
+from echo_npu.spec.status import END_IRQS, State
 from echo_sim.config import load_config
 from tb.faults.packets import Slots
 from tb.faults.prediction import PredictedDevice, commands, effort
@@ -20,7 +20,6 @@ RING: Final = 0x1008_0000
 RING_SLOTS: Final = 64
 PROBE: Final = 0x0070_0000
 """Operands of the probe; no drawn command uses this memory."""
-IRQS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 DROP: Final = regs.CONTROL_CLEAR_ERROR.mask
 
 NO_LIMITS: Final = ((regs.GUARD_SIZE, 0), (regs.WATCHDOG, 0))
@@ -77,14 +76,14 @@ class FaultStage:
         device.take_back()
         self.routines = [self._ready(), self._probing()]
         self.first = Script()
-        self.first.write((regs.IRQ_ENABLE, IRQS))
+        self.first.write((regs.IRQ_ENABLE, END_IRQS))
         self.first.insert(self.routines[READY])
         self.first.insert(self.routines[PROBING])
 
     def _ready(self) -> Script:
         """Load the programs of the legal commands; no other words of program memory are ever loaded."""
         script = Script()
-        script.write((regs.IRQ_ENABLE, IRQS))
+        script.write((regs.IRQ_ENABLE, END_IRQS))
         for load in self._loads:
             script.packet(load)
         script.wait()
@@ -95,7 +94,7 @@ class FaultStage:
         script.call(READY, self.routines[READY])
         device = self.device
         device.power()
-        device.write_reg(regs.IRQ_ENABLE, IRQS)
+        device.write_reg(regs.IRQ_ENABLE, END_IRQS)
         for load in self._loads:
             device.submit(load)
         device.drain()
@@ -113,7 +112,7 @@ class FaultStage:
         m, k, n = *left.shape, product.shape[1]
         first, second = PROBE + 8192, PROBE + 12288
         script.allow([(first, first + product.nbytes), (second, second + product.nbytes - 1)])
-        script.write(*NO_LIMITS, (regs.IRQ_ENABLE, IRQS), (regs.IRQ_STATUS, 7))
+        script.write(*NO_LIMITS, (regs.IRQ_ENABLE, END_IRQS), (regs.IRQ_STATUS, 7))
         script.sync_window()
         for packet in (
             *matmul_packets(PROBE, PROBE + 4096, first, m, k, n),

@@ -4,7 +4,7 @@ import hashlib
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
 from tb.mutation.judge import Case, Judge, MutantFinding
@@ -93,7 +93,7 @@ def play(
     seed: int,
     jobs: int,
     shard: Shard,
-    only: str,
+    only: Sequence[int],
     *,
     quick: bool,
     refute: bool,
@@ -110,7 +110,7 @@ def play(
 
     Raises:
         UnjudgedError: a list or a file of the RTL is unusable, or the unchanged RTL fails.
-        ValueError: `count` exceeds the number of mutants, or `where` finds none.
+        ValueError: `count` exceeds the number of mutants, `where` finds none, or `only` lists one of neither.
         ConfigError: as `load_config`.
         BuildError, ToolMissingError: as `build`.
     """
@@ -119,6 +119,8 @@ def play(
     equivalents = load_equivalents()
     check_known(equivalents, (mutant for path in files for mutant in mutants_of(RtlSource(path))))
     drawn = dict(enumerate(matching(files, where) if where else sample(files, count, seed), 1))
+    if strange := [str(number) for number in only if number not in drawn]:
+        raise ValueError(f"--only {','.join(strange)}: the mutants have the numbers 1 to {len(drawn)}")
     name = f"seed{seed}-{count}"
     replays = f"make mutate SEED={seed} N={count} MUTANT="
     if where or config != CONFIG:
@@ -131,8 +133,7 @@ def play(
         number: mutant for number, mutant in drawn.items() if number % shard.parts == shard.part % shard.parts
     }
     if only:
-        wanted = {int(number) for number in only.split(",")}
-        mine = {number: mutant for number, mutant in drawn.items() if number in wanted}
+        mine = {number: mutant for number, mutant in drawn.items() if number in only}
     cases = [
         Case(number, mutant.file, reset=mutant.of_reset)
         for number, mutant in mine.items()

@@ -8,9 +8,9 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
+from tb.scoreboards.interrupts import COMMAND, DONE, ERROR
 from tb.testbench import NpuTestbench, npu_test
 
-DONE, ERROR, COMMAND = regs.IRQ_STATUS_DONE.mask, regs.IRQ_STATUS_ERROR.mask, regs.IRQ_STATUS_COMMAND.mask
 ALL = DONE | ERROR | COMMAND
 
 NOP = NpuCommandPacket(Opcode.NOP)

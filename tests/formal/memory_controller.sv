@@ -2,6 +2,7 @@
 // Its channels are those of any_channels.sv.
 `include "formal.svh"
 `include "axi_types.svh"
+`include "memory_controller.svh"
 
 module memory_controller_formal
   import npu_pkg::*;
@@ -30,27 +31,17 @@ module memory_controller_formal
   typedef logic [4:0] count_t;
   `AXI_TYPES(4, DataWidth)
 
-  logic rd_next [NumReads], rd_desc_valid [NumReads], rd_ready [NumReads];
-  logic wr_desc_valid [NumWrites], wr_valid [NumWrites];
-  dma_desc_t rd_desc [NumReads], wr_desc [NumWrites];
-  logic [DataWidth-1:0] wr_data [NumWrites];
-  for (genvar i = 0; i < NumReads; i++) begin : g_reads
-    assign rd_next[i]       = 1'b0;
-    assign rd_desc_valid[i] = read_wish[i];
-    assign rd_ready[i]      = 1'b1;
-    assign rd_desc[i]       = '{addr: 32'(address), default: '0};
-  end
-  for (genvar i = 0; i < NumWrites; i++) begin : g_writes
-    assign wr_desc_valid[i] = write_wish[i];
-    assign wr_valid[i]      = write_last[i];
-    assign wr_desc[i]       = '{addr: 32'(address), default: '0};
-    assign wr_data[i]       = '0;
-  end
+  `MEMORY_CONTROLLER_CHANNELS
 
-  logic   host_awready, host_wready, host_wvalid, host_arready;
-  logic   m_awvalid, m_wvalid, m_wlast, m_arvalid, m_bready, m_rready;
-  count_t host_owed_q;  // bursts whose address was taken and whose last beat was not
+  `MEMORY_CONTROLLER_OUTPUTS
+  outputs_t o;
+  logic       host_wvalid;
+  logic [3:0] host_awid;
+  logic [7:0] host_wdata;
+  logic [2:0] prot;
+  count_t     host_owed_q;  // bursts whose address was taken and whose last beat was not
   assign host_wvalid = host_owed_q != '0;  // proven of host_write_buffer
+  assign {host_awid, host_wdata, prot} = '0;
 
   memory_controller #(
       .DataWidth       (DataWidth),
@@ -62,74 +53,8 @@ module memory_controller_formal
   ) dut (
       .clk_i,
       .rst_ni,
-      .test_enable_i     (1'b0),
-      .prot_i            ('0),
-      .abort_i           (1'b0),
-      .idle_o            (),
-      .write_idle_o      (),
-      .rd_next_i         (rd_next),
-      .error_o           (),
-      .error_write_o     (),
-      .error_addr_o      (),
-      .fetch_error_o     (),
-      .fetch_error_addr_o(),
-      .rd_desc_valid_i   (rd_desc_valid),
-      .rd_desc_ready_o   (),
-      .rd_desc_i         (rd_desc),
-      .rd_valid_o        (),
-      .rd_ready_i        (rd_ready),
-      .rd_data_o         (),
-      .rd_row_last_o     (),
-      .wr_desc_valid_i   (wr_desc_valid),
-      .wr_desc_ready_o   (),
-      .wr_desc_i         (wr_desc),
-      .wr_valid_i        (wr_valid),
-      .wr_ready_o        (),
-      .wr_data_i         (wr_data),
-      .host_aw_i         ('0),
-      .host_awvalid_i    (host_awvalid),
-      .host_awready_o    (host_awready),
-      .host_w_i          ('{data: '0, strb: '0, last: host_wlast}),
-      .host_wvalid_i     (host_wvalid),
-      .host_wready_o     (host_wready),
-      .host_b_o          (),
-      .host_bvalid_o     (),
-      .host_ar_i         ('0),
-      .host_arvalid_i    (host_arvalid),
-      .host_arready_o    (host_arready),
-      .host_r_o          (),
-      .host_rvalid_o     (),
-      .m_axi_awid        (),
-      .m_axi_awaddr      (),
-      .m_axi_awlen       (),
-      .m_axi_awsize      (),
-      .m_axi_awburst     (),
-      .m_axi_awprot      (),
-      .m_axi_awvalid     (m_awvalid),
-      .m_axi_awready     (m_awready),
-      .m_axi_wdata       (),
-      .m_axi_wstrb       (),
-      .m_axi_wlast       (m_wlast),
-      .m_axi_wvalid      (m_wvalid),
-      .m_axi_wready      (m_wready),
-      .m_axi_bid         (m_bid),
-      .m_axi_bresp       ('0),
-      .m_axi_bvalid      (m_bvalid),
-      .m_axi_bready      (m_bready),
-      .m_axi_arid        (),
-      .m_axi_araddr      (),
-      .m_axi_arlen       (),
-      .m_axi_arsize      (),
-      .m_axi_arburst     (),
-      .m_axi_arprot      (),
-      .m_axi_arvalid     (m_arvalid),
-      .m_axi_arready     (m_arready),
-      .m_axi_rid         (m_rid),
-      .m_axi_rdata       ('0),
-      .m_axi_rresp       ('0),
-      .m_axi_rlast       (1'b1),
-      .m_axi_rvalid      (m_rvalid),
-      .m_axi_rready      (m_rready)
+      .test_enable_i(1'b0),
+      `MEMORY_CONTROLLER_PORTS(o)
   );
 
   // ---------------------------------------------------------------- assumed
@@ -137,17 +62,17 @@ module memory_controller_formal
 
   // The host's buffers hold an address. Its data is there, and ends.
   logic host_aw_kept, host_ar_kept;
-  stream_rule #(.Width(1)) u_aw (.clk_i, .rst_ni, .valid_i(host_awvalid), .ready_i(host_awready), .payload_i(1'b0),
+  stream_rule #(.Width(1)) u_aw (.clk_i, .rst_ni, .valid_i(host_awvalid), .ready_i(o.host_awready), .payload_i(1'b0),
                                  .kept_o(host_aw_kept));
-  stream_rule #(.Width(1)) u_ar (.clk_i, .rst_ni, .valid_i(host_arvalid), .ready_i(host_arready), .payload_i(1'b0),
+  stream_rule #(.Width(1)) u_ar (.clk_i, .rst_ni, .valid_i(host_arvalid), .ready_i(o.host_arready), .payload_i(1'b0),
                                  .kept_o(host_ar_kept));
   always_comb if (rst_ni) assume (host_aw_kept && host_ar_kept);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) host_owed_q <= '0;
     else
-      host_owed_q <= host_owed_q + count_t'(host_awvalid && host_awready)
-                     - count_t'(host_wvalid && host_wready && host_wlast);
+      host_owed_q <= host_owed_q + count_t'(host_awvalid && o.host_awready)
+                     - count_t'(host_wvalid && o.host_wready && host_wlast);
   end
 
   // ---------------------------------------------------------------- who waits, and how often it was overtaken
@@ -210,10 +135,10 @@ module memory_controller_formal
   always_comb begin
     if (rst_ni) begin
       // Only the memory makes a channel of the bus wait.
-      TakesResponses : assert (m_rready && m_bready);
-      ReadMoves      : assert (reads == '0 || !(m_arready || !m_arvalid) || read_grant != '0);
-      DataMoves      : assert (dut.order_empty || !(m_wready || !m_wvalid) || dut.w_take);
-      WriteMoves     : assert (writes == '0 || !(m_awready || !m_awvalid) || dut.order_full || write_grant != '0);
+      TakesResponses : assert (o.rready && o.bready);
+      ReadMoves      : assert (reads == '0 || !(m_arready || !o.arvalid) || read_grant != '0);
+      DataMoves      : assert (dut.order_empty || !(m_wready || !o.wvalid) || dut.w_take);
+      WriteMoves     : assert (writes == '0 || !(m_awready || !o.awvalid) || dut.order_full || write_grant != '0);
       // No client is overtaken more than once by each other one.
       ReadInTurn     : assert (reads_in_turn);
       WriteInTurn    : assert (writes_in_turn);
@@ -227,7 +152,7 @@ module memory_controller_formal
       OwedVector   : assert (orders[2] == dut.g_write[1].u_channel.owed_q);
 `endif
       HostLast     : cover (read_overtaken_q[0] == count_t'(Reads - 1) && read_grant[0]);
-      HostData     : cover (dut.w_take && host_wready && host_wlast && count_t'(dut.order_count) == count_t'(3));
+      HostData     : cover (dut.w_take && o.host_wready && host_wlast && count_t'(dut.order_count) == count_t'(3));
     end
   end
 endmodule

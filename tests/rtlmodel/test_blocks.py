@@ -13,10 +13,10 @@ from echo_npu.formats import FORMATS
 from echo_npu.spec.contract import Blocks
 from echo_npu.spec.status import ErrorCode
 from tests.arrays import normal
+from tests.rtlmodel.simulated import STALLS
 
 pytestmark = pytest.mark.sim
 
-STALLS = {"aw": 0.2, "w": 0.3, "b": 0.2, "ar": 0.2, "r": 0.3}
 CONFIG = "default"  # whose engine takes such weights
 
 

@@ -12,10 +12,9 @@ from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.spec import registers as regs
 from tests.rtlmodel.programs import ACTIVATION, ACTIVATION_BYTES, WEIGHT_BYTES, command, image, spoiled
+from tests.rtlmodel.simulated import STALLS
 
 pytestmark = pytest.mark.sim
-
-STALLS = {"aw": 0.2, "w": 0.3, "b": 0.2, "ar": 0.2, "r": 0.3}
 
 
 @pytest.fixture(scope="module", params=["without stalls", "with stalls"])

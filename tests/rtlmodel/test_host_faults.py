@@ -19,11 +19,11 @@ import pytest
 import echo_npu
 from echo_npu import Device, ErrorCode, NpuDeviceError, SimulatorError, matmul_packets, nop_packet
 from echo_npu.backends import simulator
-from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.backends.simulator import Simulator
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_sim.run import RUNS
+from tests.rtlmodel.simulated import backend_of
 
 pytestmark = pytest.mark.sim
 
@@ -86,14 +86,9 @@ def ends_soon() -> Iterator[None]:
     assert time.monotonic() - started < SECONDS
 
 
-def rtl(device: Device) -> RtlmodelBackend:
-    assert isinstance(device.backend, RtlmodelBackend)
-    return device.backend
-
-
 def link_of(device: Device) -> socket.socket:
     """Return the connection to the simulator."""
-    link = rtl(device).simulator._link
+    link = backend_of(device).simulator._link
     assert link is not None
     return link
 
@@ -134,7 +129,7 @@ def test_an_answer_that_is_garbage_is_named(config: str) -> None:
         ours, theirs = socket.socketpair()
         with theirs, link_of(npu):
             theirs.sendall(b"\xff" * 64)
-            rtl(npu).simulator._link = ours
+            backend_of(npu).simulator._link = ours
             with pytest.raises(SimulatorError, match="answer is garbled"):
                 npu.status()
 
@@ -195,7 +190,7 @@ def test_shared_memory_that_is_missing_or_too_short_is_named(
 
 def test_shared_memory_outlives_its_name(npu: Device) -> None:
     """Shared memory has no name: closing the host's descriptor does not affect the simulator."""
-    os.close(os.dup(rtl(npu).memory.fd))
+    os.close(os.dup(backend_of(npu).memory.fd))
     ones = np.eye(3, dtype=np.float32)
     assert np.array_equal(npu.matmul(ones, ones), ones)
 
@@ -233,10 +228,10 @@ def test_a_run_directory_that_cannot_be_made_is_named(config: str, monkeypatch: 
 def test_a_waveform_that_fills_the_disk_ends_the_simulation_and_is_named() -> None:
     name = f"test-full-disk-{os.getpid()}"
     with echo_npu.open("rtlmodel", config="small", waves=name, timeout=SECONDS) as npu, ends_soon():
-        waves = rtl(npu).simulator.waves
+        waves = backend_of(npu).simulator.waves
         assert waves is not None
         room = waves.stat().st_size + 65536
-        resource.prlimit(rtl(npu).simulator.pid, resource.RLIMIT_FSIZE, (room, room))
+        resource.prlimit(backend_of(npu).simulator.pid, resource.RLIMIT_FSIZE, (room, room))
         with pytest.raises(SimulatorError) as caught:
             npu.matmul(np.ones((64, 64), np.float32), np.ones((64, 64), np.float32))
     assert "the waveform cannot be written: File too large" in str(caught.value)
@@ -254,7 +249,7 @@ def test_a_waveform_that_fills_the_disk_ends_the_simulation_and_is_named() -> No
 def test_a_simulator_that_dies_around_a_recording_is_named(npu: Device, moment: str) -> None:
     x = npu.tensor(np.ones((8, 8), np.float32))
     y = npu.empty((8, 8))
-    pid = rtl(npu).simulator.pid
+    pid = backend_of(npu).simulator.pid
 
     def record_and_run() -> None:
         with npu.record() as program:

@@ -9,10 +9,10 @@ import pytest
 import echo_npu
 from echo_npu import Device, QuantizedLinear
 from tests.arrays import elements, normal
+from tests.rtlmodel.simulated import STALLS
 
 pytestmark = pytest.mark.sim
 
-STALLS = {"aw": 0.2, "w": 0.3, "b": 0.2, "ar": 0.2, "r": 0.3}
 TYPES = ["float32", "uint16", "float16", "int8"]  # uint16 holds the bits of bfloat16
 
 

@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ import pytest
 
 import echo_npu
 from echo_npu import Device, SimulatorError, matmul_packets
+from tests.processes import alive, eventually
 
 pytestmark = [pytest.mark.sim, pytest.mark.usefixtures("usual_signals")]
 
@@ -65,22 +66,6 @@ def marked() -> Iterator[Marked]:
     yield mark
     for pid in mark.pids():
         os.kill(pid, signal.SIGKILL)
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
-
-
-def alive(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
 
 
 def sockets(pid: int) -> list[str]:

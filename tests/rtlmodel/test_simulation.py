@@ -19,17 +19,12 @@ from echo_npu import (
     memcpy_packets,
 )
 from echo_npu.backends.base import ReadReg, WaitIrq, WriteReg
-from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.spec import registers as regs
+from tests.rtlmodel.simulated import backend_of
 
 pytestmark = pytest.mark.sim
 
 LEFT, RIGHT, OUT = 0x1000, 0x8000, 0x1000_0000
-
-
-def backend_of(device: Device) -> RtlmodelBackend:
-    assert isinstance(device.backend, RtlmodelBackend)
-    return device.backend
 
 
 def work(device: Device) -> dict[str, int]:

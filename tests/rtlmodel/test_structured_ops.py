@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 import echo_npu
 from echo_npu import Device
-from tests.runtime.ops.accuracy import normal
+from tests.arrays import normal
+from tests.rtlmodel.simulated import STALLS
 
 pytestmark = pytest.mark.sim
-
-STALLS = {"aw": 0.2, "w": 0.3, "b": 0.2, "ar": 0.2, "r": 0.3}
 
 
 @pytest.fixture(

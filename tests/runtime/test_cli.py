@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import shlex
 import subprocess
 import sys
 
@@ -45,6 +46,21 @@ def test_output_that_goes_nowhere_is_one_line() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "error: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("descriptor", ["2>/dev/full", "2>&-"])
+@pytest.mark.parametrize("words", ["matmul 0 4 4 --backend cmodel", "matmul x 4 4", "asm /none", "sing"])
+def test_a_refusal_keeps_its_status_when_it_cannot_be_printed(words: str, descriptor: str) -> None:
+    main = "from echo_npu.cli.app import main; main()"
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(main)} {words} {descriptor}"
+    assert subprocess.run(["sh", "-c", command], check=False).returncode == 2
+
+
+def test_closed_output_is_one_line() -> None:
+    main = "from echo_npu.cli.app import main; main()"
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(main)} --version >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: standard output is closed\n")
 
 
 def test_matmul_json() -> None:
@@ -124,7 +140,7 @@ def test_a_result_that_differs_in_one_bit_is_an_error(
         (["matmul", "0", "6", "7"], 2, "m is 0"),
         (["matmul", "1", "6", "99999999"], 2, "n is 99999999"),
         (["matmul", "1", "-6", "7"], 2, "k is -6"),
-        (["matmul", "1", "x", "7"], 2, "valid integer"),
+        (["matmul", "1", "x", "7"], 2, "'x': it must be a whole number"),
         (["matmul", "1", "2"], 2, "Missing argument"),
         (["matmul", "1", "2", "3", "--foo"], 2, "--foo"),
         (

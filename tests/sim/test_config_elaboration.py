@@ -1,7 +1,6 @@
 """The validator accepts exactly the configurations with which the RTL elaborates in slang."""
 
 import dataclasses
-import os
 import random
 
 import pytest
@@ -9,10 +8,11 @@ from pyslang import driver as slang
 
 from echo_sim.config import LEGAL, RULES, NpuConfig, load_config
 from echo_sim.designs import read_file_list
+from echo_sim.numerals import choose_seed
 from echo_sim.random_config import draw_config
 from tb.repository import ROOT
 
-SEED = int(os.environ.get("SEED") or 1)
+SEED = choose_seed(1)
 
 
 def elaborates(config: NpuConfig) -> bool:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from echo_sim.designs import npu_design
+from echo_sim.numerals import choose_seed
 from echo_sim.places import CONFIGS
-from echo_sim.run import choose_seed
 from echo_sim.tools import find_verilator
 from tb import suites
 from tb.faults import case_campaign

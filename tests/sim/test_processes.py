@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from echo_sim.processes import ChildProcess, run_bounded
+from tests.processes import alive, eventually
 
 pytestmark = pytest.mark.usefixtures("usual_signals")
 
@@ -23,23 +24,6 @@ run_bounded(["sh", "-c", "sleep 600 & echo $! > pids; echo $$ >> pids; wait"], e
 """
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-
-
-def _until(condition: object, seconds: float = 10.0) -> bool:
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_builder_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
     """The command and its background processes are gone within seconds."""
@@ -48,12 +32,12 @@ def test_a_killed_builder_leaves_nothing_running(tmp_path: Path, number: signal.
         [sys.executable, "-c", BUILDER, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert _until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    assert eventually(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     family = [int(word) for word in pids.read_text().split()]
-    assert all(_alive(pid) for pid in family)
+    assert all(alive(pid) for pid in family)
     builder.send_signal(number)
     builder.wait()
-    assert _until(lambda: not any(_alive(pid) for pid in family))
+    assert eventually(lambda: not any(alive(pid) for pid in family))
 
 
 def test_the_exit_status_passes_through(tmp_path: Path) -> None:
@@ -76,7 +60,7 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
             log=tmp_path / "log",
             timeout=1,
         )
-    assert _until(lambda: not _alive(int(pids.read_text())))
+    assert eventually(lambda: not alive(int(pids.read_text())))
 
 
 def test_a_log_is_continued_only_if_asked(tmp_path: Path) -> None:
@@ -99,11 +83,11 @@ def test_a_group_ends_whatever_it_does(tmp_path: Path, script: str, status: int)
     pids = tmp_path / "pids"
     log = tmp_path / "log"
     with ChildProcess(["sh", "-c", script], env=os.environ, cwd=tmp_path, log=log) as child:
-        assert _until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        assert eventually(lambda: pids.exists() and pids.read_text().endswith("\n"))
         if status == 0:
             assert child.wait(30) == 0
     assert child.poll() == status
-    assert _until(lambda: not _alive(int(pids.read_text())))
+    assert eventually(lambda: not alive(int(pids.read_text())))
 
 
 def test_threads_may_stop_a_child_at_once(tmp_path: Path) -> None:

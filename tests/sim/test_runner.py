@@ -142,8 +142,9 @@ def test_selection() -> None:
         (["SIM=icarus"], "only Verilator is tested"),
         (["SIM=verilator", "TEST=nothing"], "those that exist"),
         (["SIM=verilator", "CONFIG=nothing"], "default, small"),
-        (["SIM=verilator", "TEST=nop", "SEED=abc"], "whole number"),
-        (["SIM=verilator", "TEST=nop", "JOBS=0"], "greater than or equal to 1"),
+        (["SIM=verilator", "TEST=nop", "SEED=abc"], "SEED='abc': it must be a whole number"),
+        (["SIM=verilator", "TEST=nop", "SEED=-1"], "SEED='-1': it must be a whole number from 0"),
+        (["SIM=verilator", "TEST=nop", "JOBS=0"], "'0': it must be a whole number from 1"),
     ],
 )
 def test_make_refuses_with_a_sentence(arguments: list[str], words: str) -> None:

@@ -39,7 +39,7 @@ class Product:
     @classmethod
     def parse(cls, text: str) -> Product:
         """Parse a text like "128x576x192"; ValueError for any other."""
-        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)", text)
+        match = re.fullmatch(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text)
         if match is None:
             raise ValueError(f"shape {text!r}: it must be MxKxN, e.g. 128x576x192")
         m, k, n = (int(size) for size in match.groups())

@@ -36,6 +36,8 @@ from echo_npu.cli.support import (
     table_console,
 )
 from echo_npu.spec.data_types import DataType
+from echo_sim.numerals import SEED, Whole, option
+from echo_sim.standard_error import lose_errors
 
 app = typer.Typer(
     help="Run things on the ECHO NPU, in RTL simulation or on its functional model.",
@@ -67,9 +69,9 @@ def info(backend: Backend = None, config: Config = "default", as_json: AsJson = 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # so that -3 is read as an illegal dimension
 def matmul(
-    m: Annotated[int, typer.Argument(help="Rows of a and c.")],
-    k: Annotated[int, typer.Argument(help="Columns of a, rows of b.")],
-    n: Annotated[int, typer.Argument(help="Columns of b and c.")],
+    m: Annotated[int, typer.Argument(help="Rows of a and c.", **option(Whole()))],
+    k: Annotated[int, typer.Argument(help="Columns of a, rows of b.", **option(Whole()))],
+    n: Annotated[int, typer.Argument(help="Columns of b and c.", **option(Whole()))],
     dtype: Annotated[str, typer.Option(help="Type of the operands: fp32, bf16, fp16 or int8.")] = "fp32",
     out_dtype: Annotated[
         str, typer.Option(help="Type of the result: fp32, that of the operands, or of int8 int32.")
@@ -78,7 +80,9 @@ def matmul(
     config: Config = "default",
     trans_a: Annotated[bool, typer.Option("--trans-a", help="a is stored transposed, k x m.")] = False,
     trans_b: Annotated[bool, typer.Option("--trans-b", help="b is stored transposed, n x k.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the matrices and of the memory's stalls.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Of the matrices and of the memory's stalls.", **option(SEED))
+    ] = 1,
     latency: Latency = None,
     bandwidth: Bandwidth = None,
     stalls: Stalls = None,
@@ -177,6 +181,9 @@ def _options(
 
 def main() -> None:
     """Entry point of `echo-npu`."""
+    lose_errors()
+    if sys.stdout is None:  # closed when Python started
+        sys.exit("error: standard output is closed")
     try:
         app()
         sys.stdout.flush()

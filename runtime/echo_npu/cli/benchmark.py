@@ -27,12 +27,16 @@ from echo_npu.cli.support import (
 )
 from echo_npu.models.report import ProgressBar
 from echo_npu.spec.data_types import DataType
+from echo_sim.numerals import SEED, Whole, option
 
 bench = typer.Typer(
     help="Measure what the hardware reaches, against what it could reach.", no_args_is_help=True
 )
 
 ALL = "all"
+
+MOST_MACS = 1 << 62
+"""More than any product has."""
 
 
 @bench.command()
@@ -54,15 +58,20 @@ def gemm(
     ] = False,
     check_limit: Annotated[
         int | None,
-        typer.Option(min=0, help="Compare only products of at most so many MACs. Default: all."),
+        typer.Option(
+            help="Compare only products of at most so many MACs. Default: all.",
+            **option(Whole(0, MOST_MACS)),
+        ),
     ] = None,
     backend: Backend = None,
     config: Config = "default",
-    seed: Annotated[int, typer.Option(min=0, help="Of the matrices.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the matrices.", **option(SEED))] = 1,
     latency: Latency = None,
     bandwidth: Bandwidth = None,
     stalls: Stalls = None,
-    jobs: Annotated[int, typer.Option(min=0, help="Simulations at a time; 0: one a processor.")] = 0,
+    jobs: Annotated[
+        int, typer.Option(help="Simulations at a time; 0: one a processor.", **option(Whole(0, 4096)))
+    ] = 0,
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,12 +15,13 @@ import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
 from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
 from echo_npu.language.generator import GenerationStep, TextGenerator
-from echo_npu.language.network import Network
+from echo_npu.language.network import Network, check_size
 from echo_npu.language.sampling import Sampling
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
 from echo_npu.models.extras import smollm2_file
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.report import ProgressBar
+from echo_sim.numerals import SEED, Real, Whole, option
 
 RING_SLOTS = 8192
 """A step of a model of many layers is submitted with one doorbell."""
@@ -30,7 +31,7 @@ INTERRUPTED = 130
 
 ModelName = Annotated[str, typer.Argument(help="smollm2 (SmolLM2-135M), unless --model is given.")]
 ModelFile = Annotated[Path | None, typer.Option(help="A GGUF file of the llama architecture.")]
-Layers = Annotated[int | None, typer.Option(min=1, help="Only the first layers. Default: all.")]
+Layers = Annotated[int | None, typer.Option(help="Only the first layers. Default: all.", **option(Whole(1)))]
 Half = Annotated[bool, typer.Option("--half", help="Round all weights to float16, blocks included.")]
 
 
@@ -57,18 +58,26 @@ def chat_command(
     name: ModelName = "smollm2",
     model: ModelFile = None,
     prompt: Annotated[str | None, typer.Option(help="What to answer; without it, a conversation.")] = None,
-    tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 64,
+    tokens: Annotated[int, typer.Option(help="Most tokens of an answer.", **option(Whole(1)))] = 64,
     raw: Annotated[
         bool, typer.Option("--raw", help="Continue the prompt, without the chat template.")
     ] = False,
     system: Annotated[str | None, typer.Option(help="The conversation's system message.")] = None,
-    context: Annotated[int, typer.Option(min=2, help="Positions of the key and value cache.")] = 512,
+    context: Annotated[
+        int, typer.Option(help="Positions of the key and value cache.", **option(Whole(2)))
+    ] = 512,
     layers: Layers = None,
     half: Half = False,
-    temperature: Annotated[float, typer.Option(help="0: always the likeliest token.")] = 0.0,
-    top_k: Annotated[int, typer.Option(help="Draw among so many likeliest tokens; 0: all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Draw among the likeliest, up to this sum.")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    temperature: Annotated[
+        float, typer.Option(help="0: always the likeliest token.", **option(Real()))
+    ] = 0.0,
+    top_k: Annotated[
+        int, typer.Option(help="Draw among so many likeliest tokens; 0: all.", **option(Whole()))
+    ] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="Draw among the likeliest, up to this sum.", **option(Real()))
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the draws.", **option(SEED))] = 0,
     check: Annotated[
         bool, typer.Option("--check", help="Compare all memory with the functional model after each step.")
     ] = False,
@@ -144,6 +153,7 @@ def network(
     **options: Any,
 ) -> Iterator[Network]:
     """Open a device and bring the model to it, showing how far that is."""
+    check_size(source, context, source.layers if layers is None else layers)  # before anything is built
     bar.say("opening the device; the first time, it is built")
     with echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options) as device:
 

@@ -17,15 +17,16 @@ from echo_npu.models.report import ProgressBar, render
 from echo_npu.models.smollm2 import PROMPT, smollm2_layer, smollm2_stack
 from echo_npu.models.stack import tiny_stack
 from echo_npu.models.transformer import tiny_layer
+from echo_sim.numerals import SEED, Whole, option
 
 NAMES = ("tiny", "smollm2")
 
-Seed = Annotated[int | None, typer.Option(min=0, help="tiny: of weights and input, default 0.")]
+Seed = Annotated[int | None, typer.Option(help="tiny: of weights and input, default 0.", **option(SEED))]
 
 
 def layer_command(
     layer: Annotated[str, typer.Argument(help="tiny (random) or smollm2 (SmolLM2-135M).")] = "tiny",
-    index: Annotated[int, typer.Option(help="Which layer of the model.")] = 0,
+    index: Annotated[int, typer.Option(help="Which layer of the model.", **option(Whole(0)))] = 0,
     backend: Backend = None,
     config: Config = "default",
     prompt: Annotated[str | None, typer.Option(help="smollm2: a text of at least 8 tokens.")] = None,
@@ -50,7 +51,7 @@ def layer_command(
 
 def model_command(
     name: Annotated[str, typer.Argument(help="tiny (random) or smollm2 (SmolLM2-135M).")] = "smollm2",
-    layers: Annotated[int, typer.Option(min=1, help="How many layers, from the first.")] = 2,
+    layers: Annotated[int, typer.Option(help="How many layers, from the first.", **option(Whole(1)))] = 2,
     backend: Backend = None,
     config: Config = "default",
     prompt: Annotated[str | None, typer.Option(help="smollm2: the text to continue.")] = None,
@@ -72,10 +73,14 @@ def model_command(
 
 
 def lenet_command(
-    images: Annotated[int, typer.Option(min=1, help="How many held-out images to classify.")] = 50,
+    images: Annotated[
+        int, typer.Option(help="How many held-out images to classify.", **option(Whole(1)))
+    ] = 50,
     backend: Backend = None,
     config: Config = "default",
-    seed: Annotated[int, typer.Option(min=0, help="Of the training and of the choice of images.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of the training and of the choice of images.", **option(SEED))
+    ] = 0,
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:

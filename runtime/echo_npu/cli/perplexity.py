@@ -10,14 +10,17 @@ from echo_npu.cli.chat import Half, Layers, ModelFile, network, open_model
 from echo_npu.cli.support import AsJson, Config, reported
 from echo_npu.language.perplexity import perplexity
 from echo_npu.models.report import ProgressBar
+from echo_sim.numerals import Whole, option
 
 
 def perplexity_command(
     file: Annotated[Path, typer.Argument(help="A text file, UTF-8.")],
     name: Annotated[str, typer.Option(help="smollm2 (SmolLM2-135M), unless --model is given.")] = "smollm2",
     model: ModelFile = None,
-    context: Annotated[int, typer.Option(min=2, help="Tokens of a window.")] = 512,
-    tokens: Annotated[int | None, typer.Option(min=2, help="Most tokens of the text. Default: all.")] = None,
+    context: Annotated[int, typer.Option(help="Tokens of a window.", **option(Whole(2)))] = 512,
+    tokens: Annotated[
+        int | None, typer.Option(help="Most tokens of the text. Default: all.", **option(Whole(2)))
+    ] = None,
     layers: Layers = None,
     half: Half = False,
     backend: Annotated[str, typer.Option(help="cmodel or rtlmodel.")] = "cmodel",

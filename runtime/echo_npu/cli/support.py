@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import echo_npu
+from echo_sim.numerals import Real, Whole, option
 
 Backend = Annotated[
     str | None,
@@ -21,13 +22,22 @@ Config = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Latency = Annotated[int | None, typer.Option("--latency", help="Memory latency, cycles (rtlmodel).")]
+Latency = Annotated[
+    int | None, typer.Option("--latency", help="Memory latency, cycles (rtlmodel).", **option(Whole()))
+]
 Bandwidth = Annotated[
-    float | None, typer.Option("--bandwidth", help="Memory bandwidth, bytes a cycle each way (rtlmodel).")
+    float | None,
+    typer.Option(
+        "--bandwidth", help="Memory bandwidth, bytes a cycle each way (rtlmodel).", **option(Real())
+    ),
 ]
 Stalls = Annotated[
     float | None,
-    typer.Option("--stalls", help="Chance 0..0.9 that a memory channel stalls in a cycle (rtlmodel)."),
+    typer.Option(
+        "--stalls",
+        help="Chance 0..0.9 that a memory channel stalls in a cycle (rtlmodel).",
+        **option(Real()),
+    ),
 ]
 
 Trace = Annotated[

@@ -1,6 +1,7 @@
 """The commands `echo-npu asm` and `echo-npu disasm`."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,6 +16,7 @@ from echo_npu.vector.isa import Instruction
 from echo_npu.vector.program import Program
 
 _R = TypeVar("_R")
+_WORD = re.compile(r"(0[xX])?[0-9a-fA-F]{1,16}")
 
 
 def asm_command(
@@ -43,12 +45,16 @@ def _read(file: Path) -> Program:
     name = file.stem
     if text.lstrip().startswith("{"):
         content: Any = json.loads(text)
-        name, words = content["name"], [str(word) for word in content["words"]]
+        name, words = content.get("name"), content.get("words")
+        if not (isinstance(name, str) and isinstance(words, list)):
+            raise ValueError(f"{file}: it must have a text `name` and a list `words`")
     else:
         words = [line for line in (raw.partition(";")[0].strip() for raw in text.splitlines()) if line]
     instructions = []
     for number, word in enumerate(words):
         try:
+            if not (isinstance(word, str) and _WORD.fullmatch(word)):
+                raise ValueError("it must be hexadecimal, of at most 64 bits")
             instructions.append(Instruction.decode(int(word, 16)))
         except ValueError as error:
             raise ValueError(f"{file}: word {number}, {word!r}: {error}") from None
@@ -59,6 +65,6 @@ def _or_exit(action: Callable[[], _R]) -> _R:
     """Return the result of `action`, or report its error as one message and exit status 2."""
     try:
         return action()
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, OSError) as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from None

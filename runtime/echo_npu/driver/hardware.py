@@ -19,7 +19,7 @@ from echo_npu.driver.status import read_counters, read_error, read_progress, rea
 from echo_npu.errors import NpuPointerError, NpuProgramMemoryError, NpuTimeoutError
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_REGIONS, region_of
-from echo_npu.spec.status import State
+from echo_npu.spec.status import END_IRQS, State
 from echo_npu.vector.kernels.library import kernel_library
 from echo_npu.vector.library import ProgramLibrary, Run
 from echo_npu.vector.program import Program
@@ -27,7 +27,6 @@ from echo_npu.vector.program import Program
 NO_PROGRESS_CYCLES: Final = 1_000_000
 """`wait()` without a time-out gives up when nothing moved for this many cycles."""
 
-_IRQ_BITS: Final = regs.IRQ_STATUS_DONE.mask | regs.IRQ_STATUS_ERROR.mask
 _POLLS: Final = 10_000
 
 
@@ -129,7 +128,7 @@ class HardwareDriver(DeviceDriver):
             # The interrupt may be an old one, so it is cleared, and the state that is read after that
             # decides.
             irq, _, status = self.backend.run(
-                [WaitIrq(step), WriteReg(regs.IRQ_STATUS, _IRQ_BITS), ReadReg(regs.STATUS)]
+                [WaitIrq(step), WriteReg(regs.IRQ_STATUS, END_IRQS), ReadReg(regs.STATUS)]
             )
             state = state_of(status)
             if state != State.BUSY:
@@ -189,7 +188,7 @@ class HardwareDriver(DeviceDriver):
         return regs.CONTROL_RING_ENABLE.mask if self._ring is not None and self._ring.enabled else 0
 
     def _enable_interrupts(self) -> None:
-        self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, _IRQ_BITS)])
+        self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, END_IRQS)])
 
     def _soft_reset(self) -> None:
         self._control(regs.CONTROL_SOFT_RESET.mask)

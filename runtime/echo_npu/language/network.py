@@ -16,7 +16,7 @@ from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.language.group import TokenGroup, group_memory
 from echo_npu.language.layer import NetworkLayer
 from echo_npu.language.projection import HALF, BlockProjection, HalfProjection, Projection, joined, place
-from echo_npu.models.gguf_model import GgufModel
+from echo_npu.models.gguf_model import GgufModel, check_layers
 from echo_npu.ops.packed import PackedTensor
 from echo_npu.ops.rope import rope_tables
 from echo_npu.tensor import DeviceTensor
@@ -30,6 +30,13 @@ CHUNK: Final = 128
 PAIR: Final = 32
 """From so many tokens on a step has two groups: one has the matrix engine while the other has the vector
 engine."""
+
+
+def check_size(source: GgufModel, context: int, layers: int) -> None:
+    """Raise ValueError unless a model has so many positions and layers."""
+    check_layers(layers, source.layers)
+    if not 2 <= context <= source.context:
+        raise ValueError(f"context is {context}; this model has 2 to {source.context} positions")
 
 
 class Network:
@@ -71,10 +78,7 @@ class Network:
         self.device = device
         self.config = source.config
         self.layers = source.layers if layers is None else layers
-        if not 1 <= self.layers <= source.layers:
-            raise ValueError(f"layers is {self.layers}; this model has 1 to {source.layers}")
-        if not 2 <= context <= source.context:
-            raise ValueError(f"context is {context}; this model has 2 to {source.context} positions")
+        check_size(source, context, self.layers)
         self.context = context
         self._blocks = device.capabilities.block_formats if weights == "file" else ()
         self.tensors: dict[str, DeviceTensor] = {}

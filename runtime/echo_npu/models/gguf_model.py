@@ -28,6 +28,18 @@ TENSOR_TYPES = ("F32", "F16", "Q8_0", "Q4_0", "Q4_1")
 """The types of tensors that can be read."""
 
 
+def check_index(index: int, layers: int) -> None:
+    """Raise IndexError unless a model of so many layers has a layer `index`."""
+    if not 0 <= index < layers:
+        raise IndexError(f"layer index {index}: this model has the layers 0 to {layers - 1}")
+
+
+def check_layers(count: int, layers: int) -> None:
+    """Raise ValueError unless a model of `layers` layers has `count` first ones."""
+    if not 1 <= count <= layers:
+        raise ValueError(f"layers is {count}; this model has 1 to {layers}")
+
+
 class GgufModel:
     """A model file. Tensors are read and dequantised on request.
 
@@ -176,8 +188,7 @@ class GgufModel:
 
     def check_index(self, index: int) -> None:
         """Raise IndexError unless the model has a layer `index`."""
-        if not 0 <= index < self.layers:
-            raise IndexError(f"layer index {index}: this model has the layers 0 to {self.layers - 1}")
+        check_index(index, self.layers)
 
     def embed(self, tokens: list[int]) -> F32:
         """Return the embedding rows of `tokens`, float32 [tokens, hidden]; IndexError for an unknown

@@ -1,75 +1,100 @@
-"""A decoder layer, and a model of such layers, in float64, as in the papers.
+"""A decoder layer, and a model of such layers, as in the papers; in float64 unless a caller asks for float32.
 
 It is independent of `decoder_layer.py` on purpose: one head at a time, complex numbers for the rotation, no
 shared helper. A mistake in the layer's wiring (a head reading its neighbour, a lost mask, a wrong stride)
 shows as a difference between the two, even if every single operation is exact.
+
+All arithmetic but the rotation has the type of the residual stream.
 """
 
+import math
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from echo_npu.models.layer_types import LayerConfig, LayerWeights, StackCase
-from echo_npu.models.truth import F32, F64
+from echo_npu.models.truth import F64
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Past: TypeAlias = list[tuple[Floats, Floats]]
+"""Keys and values, [tokens, head_dim] each, of the key and value heads of a layer; empty before a text."""
 
 
-def layer(config: LayerConfig, weights: LayerWeights, x: F32 | F64) -> F64:
-    """Compute the layer's output, float64 [tokens, hidden], for the residual stream `x` of the same shape.
+def layer(config: LayerConfig, weights: LayerWeights, x: Floats, past: Past | None = None) -> Floats:
+    """Compute the layer's output, [tokens, hidden], for the residual stream `x` of the same shape.
 
-    Tokens have positions 0, 1, 2, ... and each sees itself and its predecessors.
+    Each token sees itself and its predecessors.
+
+    Args:
+        past: what the tokens before those of `x` left; those of `x` are added. None: there were none.
     """
-    stream = np.asarray(x, np.float64)
-    stream = stream + attention(config, weights, _normalise(stream, weights.attn_norm, config.eps))
-    return stream + feed_forward(weights, _normalise(stream, weights.ffn_norm, config.eps))
+    stream = x + attention(config, weights, normalise(x, weights.attn_norm, config.eps), past)
+    return stream + feed_forward(weights, normalise(stream, weights.ffn_norm, config.eps))
 
 
 def stack_logits(case: StackCase) -> F64:
     """Compute the logits of the last token, float64 [vocabulary]."""
-    stream = case.table[case.ids].astype(np.float64)
+    stream: Floats = case.table[case.ids].astype(np.float64)
     for index in range(case.layers):
         stream = layer(case.config, case.layer(index), stream)
-    last = _normalise(stream[-1:], case.final_norm, case.config.eps)[0]
+    last = normalise(stream[-1:], case.final_norm, case.config.eps)[0]
     logits: F64 = case.table.astype(np.float64) @ last
     return logits
 
 
-def attention(config: LayerConfig, weights: LayerWeights, x: F64) -> F64:
-    """Compute causal grouped-query attention of the normalised `x`, [tokens, hidden] to [tokens, hidden]."""
+def attention(config: LayerConfig, weights: LayerWeights, x: Floats, past: Past | None = None) -> Floats:
+    """Compute causal grouped-query attention of the normalised `x`, [tokens, hidden] to [tokens, hidden].
+
+    `past` is as in `layer`.
+    """
     tokens, width = len(x), config.head_dim
-    turns = np.exp(
-        1j * np.outer(np.arange(tokens), config.rope_base ** (-2.0 * np.arange(width // 2) / width))
-    )
-    heads = []
-    for head in range(config.heads):
-        shared = head * config.kv_heads // config.heads
-        query = _rotate(x @ _rows(weights.wq, head, width).T, turns)
+    before = len(past[0][0]) if past else 0
+    positions = np.arange(before, before + tokens)
+    turns = np.exp(1j * np.outer(positions, config.rope_base ** (-2.0 * np.arange(width // 2) / width)))
+    pairs: Past = []
+    for shared in range(config.kv_heads):
         key = _rotate(x @ _rows(weights.wk, shared, width).T, turns)
         value = x @ _rows(weights.wv, shared, width).T
-        mixed = np.zeros((tokens, width))
-        for position in range(tokens):
-            logits = key[: position + 1] @ query[position] / np.sqrt(width)
+        if past:
+            key, value = np.vstack([past[shared][0], key]), np.vstack([past[shared][1], value])
+        pairs.append((key, value))
+    if past is not None:
+        past[:] = pairs
+    heads = []
+    for head in range(config.heads):
+        keys, values = pairs[head * config.kv_heads // config.heads]
+        query = _rotate(x @ _rows(weights.wq, head, width).T, turns)
+        mixed = np.zeros((tokens, width), x.dtype)
+        for token in range(tokens):
+            seen = before + token + 1
+            logits = keys[:seen] @ query[token] / math.sqrt(width)
             odds = np.exp(logits - logits.max())
-            mixed[position] = odds @ value[: position + 1] / odds.sum()
+            mixed[token] = odds @ values[:seen] / odds.sum()
         heads.append(mixed)
-    return np.hstack(heads) @ weights.wo.astype(np.float64).T
-
-
-def feed_forward(weights: LayerWeights, x: F64) -> F64:
-    """Compute SwiGLU of the normalised `x`, [tokens, hidden] to [tokens, hidden]."""
-    gate = x @ weights.w_gate.astype(np.float64).T
-    swish = gate * (0.5 + 0.5 * np.tanh(gate / 2.0))
-    product: F64 = (swish * (x @ weights.w_up.astype(np.float64).T)) @ weights.w_down.astype(np.float64).T
-    return product
-
-
-def _normalise(x: F64, weight: F32, eps: float) -> F64:
-    lengths = np.linalg.norm(x, axis=1, keepdims=True)
-    result: F64 = x / np.sqrt(lengths**2 / x.shape[1] + eps) * weight.astype(np.float64)
+    result: Floats = np.hstack(heads) @ weights.wo.T
     return result
 
 
-def _rows(matrix: F32, head: int, width: int) -> F64:
-    return matrix[head * width : (head + 1) * width].astype(np.float64)
+def feed_forward(weights: LayerWeights, x: Floats) -> Floats:
+    """Compute SwiGLU of the normalised `x`, [tokens, hidden] to [tokens, hidden]."""
+    gate = x @ weights.w_gate.T
+    swish = gate * (0.5 + 0.5 * np.tanh(gate / 2.0))
+    product: Floats = (swish * (x @ weights.w_up.T)) @ weights.w_down.T
+    return product
 
 
-def _rotate(x: F64, turns: np.ndarray) -> F64:
-    pairs = np.ascontiguousarray(x).view(np.complex128)
-    return np.ascontiguousarray(pairs * turns).view(np.float64)
+def normalise(x: Floats, weight: Floats, eps: float) -> Floats:
+    """Divide the rows of `x`, [tokens, hidden], by their root mean square, and multiply by `weight`."""
+    lengths = np.linalg.norm(x, axis=1, keepdims=True)
+    result: Floats = x / np.sqrt(lengths**2 / x.shape[1] + eps) * weight
+    return result
+
+
+def _rows(matrix: Floats, head: int, width: int) -> Floats:
+    return matrix[head * width : (head + 1) * width]
+
+
+def _rotate(x: Floats, turns: NDArray[np.complex128]) -> Floats:
+    pairs = np.ascontiguousarray(x, np.float64).view(np.complex128)
+    return np.ascontiguousarray(pairs * turns).view(np.float64).astype(x.dtype)

@@ -4,13 +4,16 @@ import numpy as np
 
 from echo_npu.models import reference
 from echo_npu.models.extras import smollm2_file
-from echo_npu.models.gguf_model import GgufModel
+from echo_npu.models.gguf_model import GgufModel, check_index, check_layers
 from echo_npu.models.layer_types import LayerCase, StackCase
 from echo_npu.models.stack import Stack
 from echo_npu.models.transformer import Transformer
 
 PROMPT = "The systolic array multiplies matrices while the host is waiting."
 MIN_TOKENS = 8
+
+LAYERS = 30
+"""Of the installed model: a wrong number is refused before the file is read, which takes seconds."""
 
 
 def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None = None) -> Transformer:
@@ -27,10 +30,13 @@ def smollm2_layer(index: int = 0, prompt: str = PROMPT, model: GgufModel | None 
         IndexError: no such layer.
         ValueError: a prompt of fewer than 8 tokens.
     """
-    model = model or GgufModel(smollm2_file())
+    if model is None:
+        file = smollm2_file()
+        check_index(index, LAYERS)
+        model = GgufModel(file)
     model.check_index(index)
     ids, note = _tokens(model, prompt, MIN_TOKENS)
-    stream = model.embed(ids).astype(np.float64)
+    stream: reference.Floats = model.embed(ids).astype(np.float64)
     for before in range(index):
         stream = reference.layer(model.config, model.layer(before), stream)
     before_it = ["embedding", *(f"layer {before}" for before in range(index))]
@@ -55,9 +61,11 @@ def smollm2_stack(layers: int = 2, prompt: str = PROMPT, model: GgufModel | None
         MissingExtraError: a package of the extra "models" is missing.
         ValueError: a number of layers that the model does not have, or an empty prompt.
     """
-    model = model or GgufModel(smollm2_file())
-    if not 1 <= layers <= model.layers:
-        raise ValueError(f"layers is {layers}; this model has 1 to {model.layers}")
+    if model is None:
+        file = smollm2_file()
+        check_layers(layers, LAYERS)
+        model = GgufModel(file)
+    check_layers(layers, model.layers)
     ids, note = _tokens(model, prompt, 1)
     case = StackCase(
         f"smollm2, {layers} of {model.layers} layers",

@@ -78,6 +78,6 @@ class Transformer(Model):
 
 def layer_error(case: LayerCase, output: F32) -> float:
     """Return the largest difference from the float64 reference, each token relative to its largest value."""
-    truth = reference.layer(case.config, case.weights, case.hidden_in)
+    truth = reference.layer(case.config, case.weights, case.hidden_in.astype(np.float64))
     scale = np.max(np.abs(truth), axis=1, keepdims=True)
     return float(np.max(np.abs(output.astype(np.float64) - truth) / scale))

@@ -4,7 +4,7 @@ docs/numerics.md defines the results to the bit.
 """
 
 import math
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from echo_npu.commands.packets import add_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.broadcast import compute, is_array, result_shape
 from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload
-from echo_npu.ops.rows import overlap, run
+from echo_npu.ops.rows import Parameter, overlap, run
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.elementwise import elementwise
 from echo_npu.vector.kernels.math import power_parameters
-
-Number: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
 _CONDITIONS: Final = frozenset(
     np.dtype(each) for each in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float32")
@@ -60,7 +58,7 @@ def binary(device: CommandDevice, op: str, a: Any, b: Any, *, out: DeviceTensor 
 
 
 def add(
-    device: CommandDevice, a: Any, b: Any, alpha: Number = 1.0, *, out: DeviceTensor | None = None
+    device: CommandDevice, a: Any, b: Any, alpha: Parameter = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
     """Compute `a + alpha * b`: one rounded product, one rounded sum.
 
@@ -90,7 +88,7 @@ def _suits_add_tensor(a: Any, b: Any, out: Any) -> bool:
     )
 
 
-def _add_tensor(device: CommandDevice, a: Any, b: Any, alpha: Number, out: DeviceTensor | None) -> Any:
+def _add_tensor(device: CommandDevice, a: Any, b: Any, alpha: Parameter, out: DeviceTensor | None) -> Any:
     shape = result_shape("add", {"a": a, "b": b})
     check_out("add", out, shape)
     left = upload(device, a, "activation")
@@ -146,7 +144,7 @@ def clamp(
     return _mixed(device, "clamp", name, {"x": x, **given}, out)
 
 
-def power(device: CommandDevice, x: Any, exponent: Number, *, out: DeviceTensor | None = None) -> Any:
+def power(device: CommandDevice, x: Any, exponent: Parameter, *, out: DeviceTensor | None = None) -> Any:
     """Raise x to the power of one number, rounded to float32, with the special cases of C's pow.
 
     As in numpy, an exponent of 0.5 gives the square root, also of -0 and -infinity.
@@ -192,21 +190,21 @@ def where(device: CommandDevice, condition: Any, a: Any, b: Any, *, out: DeviceT
 
 
 def masked_fill(
-    device: CommandDevice, x: Any, mask: Any, value: Number, *, out: DeviceTensor | None = None
+    device: CommandDevice, x: Any, mask: Any, value: Parameter, *, out: DeviceTensor | None = None
 ) -> Any:
     """Choose the number `value` where the mask is not zero, else x. As `where`."""
     return where(device, mask, _number("masked_fill", "value", value), x, out=out)
 
 
 def addcmul(
-    device: CommandDevice, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
+    device: CommandDevice, x: Any, a: Any, b: Any, value: Parameter = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
     """Compute `x + value * (a * b)`: a rounded product a * b, then one rounding for the rest. As `binary`."""
     return _mixed(device, "addcmul", "addcmul", {"x": x, "a": a, "b": b}, out, value=value)
 
 
 def addcdiv(
-    device: CommandDevice, x: Any, a: Any, b: Any, value: Number = 1.0, *, out: DeviceTensor | None = None
+    device: CommandDevice, x: Any, a: Any, b: Any, value: Parameter = 1.0, *, out: DeviceTensor | None = None
 ) -> Any:
     """Compute `x + value * (a / b)`: a rounded quotient, then one rounding for the rest. As `binary`."""
     return _mixed(device, "addcdiv", "addcdiv", {"x": x, "a": a, "b": b}, out, value=value)
@@ -233,12 +231,12 @@ def _mixed(
     return compute(device, op, elementwise(name, letters), arrays, out, params=params)
 
 
-def _number(op: str, name: str, value: Any) -> Number:
+def _number(op: str, name: str, value: Any) -> Parameter:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{op}: {name} must be a number, got {kind(value)}")
     return value
 
 
-def _float32(value: Number) -> np.float32:
+def _float32(value: Parameter) -> np.float32:
     with np.errstate(over="ignore"):
         return np.float32(value)

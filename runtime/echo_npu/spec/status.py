@@ -1,10 +1,15 @@
 """What the device reports about itself: its state, its error codes."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from echo_npu.spec.contract import ErrorCode, State
+from echo_npu.spec.registers import IRQ_STATUS_DONE, IRQ_STATUS_ERROR
 
-__all__ = ["ErrorCode", "NpuStatus", "State", "error_name"]
+__all__ = ["END_IRQS", "ErrorCode", "NpuStatus", "State", "error_name"]
+
+END_IRQS: Final = IRQ_STATUS_DONE.mask | IRQ_STATUS_ERROR.mask
+"""The interrupts that say that the device has stopped working: it is done, or in error."""
 
 
 def error_name(code: int) -> str:

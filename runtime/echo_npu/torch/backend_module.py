@@ -82,9 +82,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 def empty_cache() -> None:
     """Give unused memory back to the device."""
-    for each in devices.all_open():
-        each.synchronize()
-        each.allocator.empty_cache()
+    devices.empty_caches()
 
 
 def get_rng_state(device: Any = None) -> torch.Tensor:

@@ -187,6 +187,13 @@ def all_open() -> list[OpenDevice]:
     return list(_open.values())
 
 
+def empty_caches() -> None:
+    """Give the unused memory of all open devices back to them."""
+    for each in all_open():
+        each.synchronize()
+        each.allocator.empty_cache()
+
+
 def in_bad_fork() -> bool:
     """Return whether this is a child that was forked from a process with an open device."""
     return bool(_open) and os.getpid() != _pid

@@ -25,7 +25,7 @@ def apply() -> None:
         ("_accelerator_maybeExchangeDevice", devices.exchange_current),
         ("_accelerator_synchronizeDevice", lambda index: devices.opened(_index(index)).synchronize()),
         ("_accelerator_isAllocatorInitialized", lambda: True),
-        ("_accelerator_emptyCache", _empty_caches),
+        ("_accelerator_emptyCache", devices.empty_caches),
         ("_accelerator_getDeviceStats", _nested_statistics),
         ("_accelerator_getMemoryInfo", _memory_info),
         ("_accelerator_resetPeakStats", lambda index: devices.opened(_index(index)).allocator.reset_peak()),
@@ -115,12 +115,6 @@ def _storages() -> None:
 
 def _index(index: int) -> int | None:
     return None if index < 0 else index
-
-
-def _empty_caches() -> None:
-    for each in devices.all_open():
-        each.synchronize()
-        each.allocator.empty_cache()
 
 
 def _nested_statistics(index: int) -> dict[str, Any]:

@@ -30,12 +30,13 @@ from echo_npu.vector.isa import (
     IMMEDIATE,
     OPERAND_CODES,
     Form,
+    Immediate,
     Instruction,
     Kind,
     Op,
+    data_instruction,
     form_of,
     kind_of,
-    source_count,
 )
 from echo_npu.vector.program import MAX_PASSES, AssemblyError, Program, make_program
 
@@ -169,22 +170,13 @@ def _operand(source: Source, text: str) -> int:
 
 def _data(source: Source, op: Op, texts: Sequence[str], one: bool) -> Instruction:
     dst = _operand(source, texts[0])
-    codes: list[int] = []
-    imm: int | None = None
-    for text in texts[1:]:
-        bits = _number(text)
-        if bits is None:
-            codes.append(_operand(source, text))
-            continue
-        if imm is not None and imm != bits:
-            raise ValueError(f"two immediates, 0x{imm:08x} and 0x{bits:08x}")
-        imm = bits
-        codes.append(IMMEDIATE)
-    wanted = source_count(op, dst)
-    if len(codes) != wanted:
-        raise ValueError(f"{op.mnemonic} {texts[0]}: {len(codes)} sources, it takes {wanted}")
-    a, b, c = (*codes, 0, 0, 0)[:3]
-    return Instruction(op, dst, a, b, c, imm or 0, one)
+    given = [
+        _operand(source, text) if (bits := _number(text)) is None else Immediate(bits) for text in texts[1:]
+    ]
+    try:
+        return data_instruction(op, dst, given, one=one)
+    except ValueError as error:
+        raise ValueError(f"{op.mnemonic} {texts[0]}: {error}") from None
 
 
 def _number(text: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -32,10 +33,12 @@ __all__ = [
     "OPERAND_NAMES",
     "OUT",
     "Form",
+    "Immediate",
     "Instruction",
     "Kind",
     "Op",
     "Operand",
+    "data_instruction",
     "form_of",
     "index_of",
     "kind_of",
@@ -218,6 +221,36 @@ class Instruction:
             if kind_of(code) not in allowed:
                 return f"{self.op.mnemonic} cannot read {_named(code)} as {name}"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A source that is a number, by its 32 bits."""
+
+    bits: int
+
+
+def data_instruction(
+    op: Op, dst: int, sources: Sequence[int | Immediate], *, one: bool = False
+) -> Instruction:
+    """Return an instruction that reads operands.
+
+    Args:
+        dst: code of the destination.
+        sources: codes of operands, and immediates, of which an instruction has room for one.
+
+    Raises:
+        ValueError: two different immediates, or another number of sources than `op` takes.
+    """
+    numbers = list(dict.fromkeys(source.bits for source in sources if isinstance(source, Immediate)))
+    if len(numbers) > 1:
+        raise ValueError(f"two immediates, 0x{numbers[0]:08x} and 0x{numbers[1]:08x}")
+    wanted = source_count(op, dst)
+    if len(sources) != wanted:
+        raise ValueError(f"{len(sources)} sources, it takes {wanted}")
+    codes = [IMMEDIATE if isinstance(source, Immediate) else source for source in sources]
+    a, b, c = (*codes, 0, 0, 0)[:3]
+    return Instruction(op, dst, a, b, c, numbers[0] if numbers else 0, one)
 
 
 def _named(code: int) -> str:

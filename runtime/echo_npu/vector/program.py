@@ -19,13 +19,14 @@ from echo_npu.vector.isa import (
     OPERAND_NAMES,
     OUT,
     Form,
+    Immediate,
     Instruction,
     Kind,
     Op,
     Operand,
+    data_instruction,
     kind_of,
     operand,
-    source_count,
 )
 
 Value = Operand | float | np.floating | np.integer
@@ -303,23 +304,17 @@ class Builder:
         self._instructions.append(instruction)
 
     def _emit(self, op: Op, dst: Operand, sources: Sequence[Value | None], one: bool = False) -> None:
-        codes: list[int] = []
-        imm: int | None = None
-        where = f"{self.name}: instruction {len(self._instructions)}, {op.mnemonic}"
-        for source in sources:
-            if isinstance(source, Operand):
-                codes.append(source.code)
-            elif source is not None:
-                bits = immediate_bits(source)
-                if imm is not None and imm != bits:
-                    raise AssemblyError(f"{where}: two immediates, 0x{imm:08x} and 0x{bits:08x}")
-                imm = bits
-                codes.append(IMMEDIATE)
-        wanted = source_count(op, dst.code)
-        if len(codes) != wanted:
-            raise AssemblyError(f"{where} {dst}: {len(codes)} sources, it takes {wanted}")
-        a, b, c = (*codes, 0, 0, 0)[:3]
-        self._append(Instruction(op, dst.code, a, b, c, imm or 0, one))
+        given = [
+            source.code if isinstance(source, Operand) else Immediate(immediate_bits(source))
+            for source in sources
+            if source is not None
+        ]
+        try:
+            made = data_instruction(op, dst.code, given, one=one)
+        except ValueError as error:
+            where = f"{self.name}: instruction {len(self._instructions)}, {op.mnemonic} {dst}"
+            raise AssemblyError(f"{where}: {error}") from None
+        self._append(made)
 
     # --- float32 --------------------------------------------------------------------------------------------
 

@@ -89,6 +89,14 @@ def test_wrong_arguments(model_path: Path, words: list[str], message: str) -> No
     assert message in result.stderr
 
 
+@pytest.mark.parametrize("words", [["--layers", "9"], ["--context", "4000"]])
+def test_what_the_model_lacks_is_refused_before_a_device_is_opened(
+    model_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(echo_npu, "open")
+    assert chat(model_path, "--prompt", "a", *words).exit_code == 2
+
+
 def test_files_that_are_no_model(tmp_path: Path) -> None:
     path = tmp_path / "small.gguf"
     assert chat(path, "--prompt", "a").exit_code == 2

@@ -88,9 +88,10 @@ def test_a_difference_is_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["layer", "smollm2", "--seed", "1"], "a seed is for tiny"),
         (["layer", "tiny", "--waves"], "the backend cmodel has no waveform"),
         (["layer", "tiny", "--config", "gigantic"], "gigantic"),
+        (["layer", "tiny", "--index", "-1"], "whole number from 0"),
         (["model", "huge"], "there is no model 'huge'"),
         (["model", "tiny", "--prompt", "hello"], "a prompt is for smollm2"),
-        (["model", "tiny", "--layers", "0"], "or equal to 1"),
+        (["model", "tiny", "--layers", "0"], "whole number from 1"),
         (["lenet", "--images", "1000"], "images is 1000; 359 are held out"),
     ],
 )

@@ -16,9 +16,10 @@ def test_one_token_sees_only_itself() -> None:
 
 def test_a_token_does_not_see_the_future() -> None:
     case = tiny_layer().case
-    changed = case.hidden_in.copy()
+    original = case.hidden_in.astype(np.float64)
+    changed = original.copy()
     changed[9:] += 1
-    before = reference.layer(case.config, case.weights, case.hidden_in)
+    before = reference.layer(case.config, case.weights, original)
     after = reference.layer(case.config, case.weights, changed)
     assert np.array_equal(before[:9], after[:9])
     assert not np.allclose(before[9:], after[9:])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from echo_npu import Device
-from echo_npu.models import reference, run_model, smollm2_layer, smollm2_stack
+from echo_npu.models import reference, run_model, smollm2, smollm2_layer, smollm2_stack
 from echo_npu.models.extras import MissingExtraError, smollm2_file
 from echo_npu.models.gguf_model import GgufModel
 
@@ -41,6 +41,20 @@ def test_two_layers_run(model: GgufModel, device: Device, twin: Device) -> None:
     run = run_model(smollm2_stack(2, model=model), device, twin)
     assert run.failures == []
     assert len(run.to_dict()["top"]) == 5
+
+
+def test_the_number_of_layers_is_known_before_the_file_is_read(
+    model: GgufModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: object) -> GgufModel:
+        raise AssertionError(f"{path} is read")
+
+    assert model.layers == smollm2.LAYERS
+    monkeypatch.setattr(smollm2, "GgufModel", read)
+    with pytest.raises(IndexError, match="layer index 99999: this model has the layers 0 to 29"):
+        smollm2_layer(99999)
+    with pytest.raises(ValueError, match="layers is 31; this model has 1 to 30"):
+        smollm2_stack(31)
 
 
 def test_layer_out_of_range(model: GgufModel) -> None:

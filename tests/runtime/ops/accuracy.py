@@ -13,11 +13,6 @@ TINY = 2.0**-149
 """The least float32: below the normal numbers, errors are absolute."""
 
 
-def normal(*shape: int, seed: int = 0) -> F32:
-    """Draw normally distributed numbers, the same for the same arguments."""
-    return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
-
-
 def total_units(count: int, *, row: bool = True) -> float:
     """Return the roundings of one element in a sum. A row has 16 partial sums, a column has one."""
     return -(-count // 16) + 15 if row else count

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import Device
-from tests.runtime.ops.accuracy import F32, normal
+from tests.arrays import normal
+from tests.runtime.ops.accuracy import F32
 
 Case = Callable[[Device], Any]
 

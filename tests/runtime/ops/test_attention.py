@@ -7,8 +7,9 @@ import pytest
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.attention import attention
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import UNIT, assert_within, normal
+from tests.runtime.ops.accuracy import UNIT, assert_within
 
 CASES = [
     ((1, 1, 1), 1, 1),

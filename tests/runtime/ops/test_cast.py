@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor
+from tests.arrays import normal
 from tests.refusals import Error, Words, refuses
-from tests.runtime.ops.accuracy import F32, normal
+from tests.runtime.ops.accuracy import F32
 from tests.runtime.ops.elementwise_cases import arguments, quantizable
 
 

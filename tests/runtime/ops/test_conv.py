@@ -7,8 +7,9 @@ import pytest
 
 from echo_npu import Device
 from echo_npu.reference.pool import conv2d, windows
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import UNIT, assert_within, normal
+from tests.runtime.ops.accuracy import UNIT, assert_within
 from tests.runtime.ops.test_pool import pair
 
 CASES = [

@@ -8,8 +8,9 @@ import pytest
 import echo_npu
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.elementwise import FUNCTIONS, POWER_ULP, allowed, ulp_error
+from tests.arrays import normal
 from tests.refusals import Error, Words, refuses
-from tests.runtime.ops.accuracy import F32, normal
+from tests.runtime.ops.accuracy import F32
 from tests.runtime.ops.elementwise_cases import (
     BINARY,
     CASES,

@@ -5,8 +5,8 @@ import pytest
 
 import echo_npu
 from echo_npu import Device, DeviceTensor, ErrorCode, NpuDeviceError
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import normal
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 3), ()], ids=str)

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from echo_npu import Device
 from echo_npu.reference.norm import layer_norm, rms_norm
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import UNIT, assert_within, normal, total_units
+from tests.runtime.ops.accuracy import UNIT, assert_within, total_units
 
 SHAPES = [(1,), (1, 1), (3, 2), (2, 16), (2, 17), (3, 33), (2, 3, 100), (2, 512), (2, 513), (3, 700)]
 

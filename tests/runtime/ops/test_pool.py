@@ -7,8 +7,9 @@ import pytest
 
 from echo_npu import Device
 from echo_npu.reference.pool import avg_pool2d, max_pool2d
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import UNIT, assert_within, normal
+from tests.runtime.ops.accuracy import UNIT, assert_within
 
 CASES = [
     ((1, 1, 1, 1), 1, 1, 0),

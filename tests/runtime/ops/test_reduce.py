@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import UNIT, assert_within, normal, total_units
+from tests.runtime.ops.accuracy import UNIT, assert_within, total_units
 
 SHAPES = [(1,), (7,), (16,), (33,), (700,), (3, 5), (5, 1), (1, 5), (4, 300), (300, 4), (3, 70, 5)]
 SHAPES += [(2, 3, 4, 5)]

@@ -5,8 +5,9 @@ import pytest
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.rope import angles, rope
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, normal
+from tests.runtime.ops.accuracy import TINY, UNIT, assert_within
 
 SHAPES = [(1, 1, 2), (3, 2, 4), (5, 3, 16), (5, 1, 64), (2, 4, 3, 32), (4, 2, 100), (3, 2, 200)]
 

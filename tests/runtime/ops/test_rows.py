@@ -9,8 +9,8 @@ from echo_npu.commands.packets import MAX_ROWS
 from echo_npu.ops.rows import Line, line, overlap, row_commands, single, target_for
 from echo_npu.vector.command import Stream
 from echo_npu.vector.kernels.fill import fill
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import normal
 
 
 def test_a_line_is_dense_packed_or_one_element(npu: Device) -> None:

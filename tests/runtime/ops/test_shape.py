@@ -7,8 +7,8 @@ import pytest
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.ops.copy import copy_commands
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import normal
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])

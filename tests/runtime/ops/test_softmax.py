@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.softmax import scores, softmax
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, normal, total_units
+from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, total_units
 
 LENGTHS = [1, 2, 15, 16, 17, 33, 100, 512, 513, 700]
 

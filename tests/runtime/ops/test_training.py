@@ -11,8 +11,9 @@ from echo_npu import Device, DeviceTensor
 from echo_npu.reference import training as reference
 from echo_npu.reference.norm import layer_norm, rms_norm
 from echo_npu.reference.softmax import softmax
+from tests.arrays import normal
 from tests.refusals import refuses
-from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, normal, total_units
+from tests.runtime.ops.accuracy import TINY, UNIT, assert_within, total_units
 
 F64 = NDArray[np.float64]
 LENGTHS = [1, 2, 17, 100, 513]

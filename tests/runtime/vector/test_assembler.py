@@ -86,7 +86,7 @@ def test_immediates(text: str, bits: int) -> None:
         ("add v0, o, v1", "2: add cannot read o as a"),
         ("add s0, v0, v1", "2: s0 cannot be written"),
         ("swap v0, r1", "2: swap cannot read r1"),
-        ("fma v0, 1.0, 2.0, v1", "2: two immediates"),
+        ("fma v0, 1.0, 2.0, v1", "2: fma v0: two immediates"),
         ("mov v0, 4294967296", "2: immediate 4294967296 does not fit"),
         ("mov v0, 1e39", "2: immediate 1e.39 is beyond float32"),
         ("mov v0, imm", "2: there is no operand 'imm'"),

@@ -46,5 +46,16 @@ def test_errors_name_file_and_line(tmp_path: Path) -> None:
     status, _, error = call("disasm", str(source))
     assert status == 2
     assert "word 1, '0x7f': there is no opcode 0x7f" in error
-    source.write_text('{"words": []}')
-    assert call("disasm", str(source))[0] == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1_0\n", "-5\n", "+5\n", "0x\n", "0x_44\n", "0x44 0x44\n", f"0x1{0:016x}\n", "٤٤\n", '{"words": []}',
+     '{"name": "p", "words": 5}', '{"name": 1, "words": ["0x44"]}', '{"name": "p", "words": [44]}', "{"],
+)  # fmt: skip
+def test_what_is_no_program_is_refused(text: str, tmp_path: Path) -> None:
+    source = tmp_path / "words"
+    source.write_text(text, encoding="utf-8")
+    status, out, error = call("disasm", str(source))
+    assert (status, out) == (2, "")
+    assert error.startswith("error: ")

@@ -86,7 +86,7 @@ def test_one_immediate_an_instruction() -> None:
     b = Builder("x")
     b.fma(b.out, b.stream(0), 2.0, 2.0)
     with pytest.raises(
-        AssemblyError, match="x: instruction 1, fma: two immediates, 0x40000000 and 0x40400000"
+        AssemblyError, match="x: instruction 1, fma o: two immediates, 0x40000000 and 0x40400000"
     ):
         b.fma(b.out, b.stream(0), 2.0, 3.0)
     assert b.build().instructions[0] == Instruction(Op.FMA, 42, 32, IMMEDIATE, IMMEDIATE, 0x40000000)

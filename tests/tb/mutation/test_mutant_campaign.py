@@ -41,9 +41,11 @@ def test_result_and_report() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--count", "0"], "greater than or equal to 1"),
+        (["--count", "0"], "whole number from 1"),
         (["--count", "999999"], "there are"),
         (["--shard", "0/3"], "--shard 0/3"),
+        (["--only", "x"], "'--only': 'x': it must be a whole number from 1"),
+        (["--count", "3", "--only", "2,4"], "--only 4: the mutants have the numbers 1 to 3"),
         (["--where", "("], "no regular expression"),
         (["--where", "no such statement"], "no mutant matches"),
     ],

@@ -18,11 +18,9 @@ from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch, mixed
 from echo_npu.torch.ops.common import Tensors, float_target, int32_indices, integers, narrowed, widened
 from echo_npu.torch.storages import like
-from echo_npu.torch.types import FLOATS
+from echo_npu.torch.types import FLOATS, INDICES
 from echo_npu.vector.kernels.counting import counting
 from echo_npu.vector.kernels.losses import one_hot
-
-_INDICES = (torch.int64, torch.int32)
 
 
 def checked(name: str, tensor: torch.Tensor) -> None:
@@ -68,7 +66,7 @@ def select(label: str, table: torch.Tensor, ids: torch.Tensor, axis: int, *, wra
     """Return a new tensor of the rows that `ids` names along an axis."""
     if ids.is_cpu:
         raise mixed([table, ids])
-    if ids.dtype not in _INDICES or not table.dim() or not table.numel():
+    if ids.dtype not in INDICES or not table.dim() or not table.numel():
         return NotImplemented
     out = like(table, (*table.shape[:axis], *ids.shape, *table.shape[axis + 1 :]))
     if out.numel():
@@ -102,7 +100,7 @@ def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
     if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
         return NotImplemented
     moved = [each.to(x.device) if each.is_cpu else each for each in given]
-    if any(each.dtype not in _INDICES for each in moved) or not x.numel():
+    if any(each.dtype not in INDICES for each in moved) or not x.numel():
         return NotImplemented
     if len(axes) == 1:
         return select("aten::index", x, moved[0], axes[0], wrap=True)
@@ -150,7 +148,7 @@ def gather(
 ) -> Any:
     if index.is_cpu:
         raise mixed([x, index])
-    if index.dtype not in _INDICES or not x.dim() or not x.numel() or x.numel() >= 2**31:
+    if index.dtype not in INDICES or not x.dim() or not x.numel() or x.numel() >= 2**31:
         return NotImplemented
     if out.numel():
         launch("aten::gather", _gather, (out,), (x, index), (dim % x.dim(),))
@@ -191,7 +189,7 @@ def _gather(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any]
 def embedding_dense_backward(
     grad: torch.Tensor, indices: torch.Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Any:
-    if grad.dtype not in FLOATS or indices.dtype not in _INDICES or scale_grad_by_freq or not indices.numel():
+    if grad.dtype not in FLOATS or indices.dtype not in INDICES or scale_grad_by_freq or not indices.numel():
         return NotImplemented
     out = like(grad, (num_weights, grad.shape[-1]))
     if out.numel():

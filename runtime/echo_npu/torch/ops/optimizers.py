@@ -11,6 +11,7 @@ from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors
+from echo_npu.torch.plan import Build
 from echo_npu.vector.kernels import training
 from echo_npu.vector.kernels.pointwise import pointwise
 
@@ -99,66 +100,41 @@ def fused_sgd(
     return None
 
 
-@native("_fused_adam_")
-def fused_adam(
-    params: Sequence[torch.Tensor],
-    grads: Sequence[torch.Tensor],
-    means: Sequence[torch.Tensor],
-    squares: Sequence[torch.Tensor],
-    max_squares: Sequence[torch.Tensor],
-    steps: Sequence[torch.Tensor],
-    *,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> Any:
-    if amsgrad or maximize or grad_scale is not None or found_inf is not None:
-        return NotImplemented
-    if any(each.dtype != torch.float32 for each in (*params, *grads, *means, *squares)):
-        return NotImplemented
-    numbers = [float(each.item()) for each in steps]
-    for param, grad, mean, square, step in zip(params, grads, means, squares, numbers, strict=True):
-        if param.numel():
-            values = [beta1, 1 - beta1, beta2, 1 - beta2, 1.0, (1 - beta2**step) ** -0.5, eps]
-            values += [lr / (1 - beta1**step), weight_decay]
-            launch("aten::_fused_adam_", _adam, (param, mean, square), (grad,), (), values)
-    return None
+def _fused(name: str, build: Build, *, decoupled: bool) -> None:
+    """Make the kernel of `_fused_adam_`, or of `_fused_adamw_`, whose weight decay is decoupled."""
+
+    @native(name)
+    def step_all(
+        params: Sequence[torch.Tensor],
+        grads: Sequence[torch.Tensor],
+        means: Sequence[torch.Tensor],
+        squares: Sequence[torch.Tensor],
+        max_squares: Sequence[torch.Tensor],
+        steps: Sequence[torch.Tensor],
+        *,
+        lr: float,
+        beta1: float,
+        beta2: float,
+        weight_decay: float,
+        eps: float,
+        amsgrad: bool,
+        maximize: bool,
+        grad_scale: Any = None,
+        found_inf: Any = None,
+    ) -> Any:
+        if amsgrad or maximize or grad_scale is not None or found_inf is not None:
+            return NotImplemented
+        if any(each.dtype != torch.float32 for each in (*params, *grads, *means, *squares)):
+            return NotImplemented
+        decay, more = (1 - lr * weight_decay, []) if decoupled else (1.0, [weight_decay])
+        numbers = [float(each.item()) for each in steps]
+        for param, grad, mean, square, step in zip(params, grads, means, squares, numbers, strict=True):
+            if param.numel():
+                values = [beta1, 1 - beta1, beta2, 1 - beta2, decay]
+                values += [(1 - beta2**step) ** -0.5, eps, lr / (1 - beta1**step), *more]
+                launch(f"aten::{name}", build, (param, mean, square), (grad,), (), values)
+        return None
 
 
-@native("_fused_adamw_")
-def fused_adamw(
-    params: Sequence[torch.Tensor],
-    grads: Sequence[torch.Tensor],
-    means: Sequence[torch.Tensor],
-    squares: Sequence[torch.Tensor],
-    max_squares: Sequence[torch.Tensor],
-    steps: Sequence[torch.Tensor],
-    *,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> Any:
-    if amsgrad or maximize or grad_scale is not None or found_inf is not None:
-        return NotImplemented
-    if any(each.dtype != torch.float32 for each in (*params, *grads, *means, *squares)):
-        return NotImplemented
-    numbers = [float(each.item()) for each in steps]
-    for param, grad, mean, square, step in zip(params, grads, means, squares, numbers, strict=True):
-        if not param.numel():
-            continue
-        values = [beta1, 1 - beta1, beta2, 1 - beta2, 1 - lr * weight_decay]
-        values += [(1 - beta2**step) ** -0.5, eps, lr / (1 - beta1**step)]
-        launch("aten::_fused_adamw_", _adamw, (param, mean, square), (grad,), (), values)
-    return None
+_fused("_fused_adam_", _adam, decoupled=False)
+_fused("_fused_adamw_", _adamw, decoupled=True)

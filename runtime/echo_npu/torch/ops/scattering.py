@@ -22,13 +22,12 @@ from echo_npu.torch.launch import launch, mixed
 from echo_npu.torch.ops.common import Tensors, int32_indices, integers, narrowed, widened
 from echo_npu.torch.ops.filling import choose
 from echo_npu.torch.ops.indexing import checked, gather_rows
-from echo_npu.torch.types import FLOATS
+from echo_npu.torch.types import FLOATS, INDICES
 from echo_npu.vector.kernels.counting import counting
 from echo_npu.vector.kernels.losses import one_hot
 from echo_npu.vector.kernels.places import last_place
 
 MOST: Final = 1 << 22
-_INDICES: Final = (torch.int64, torch.int32)
 
 
 def _numbers(npu: OpMethods, count: int, start: int = 0, step: int = 1) -> DeviceTensor:
@@ -139,7 +138,7 @@ def _scatter(
         raise mixed([x, ids])
     if not isinstance(values, torch.Tensor):
         values = torch.full(ids.shape, values, dtype=x.dtype, device=x.device)
-    if not x.dim() or ids.dtype not in _INDICES or values.dtype != x.dtype or out.dtype != x.dtype:
+    if not x.dim() or ids.dtype not in INDICES or values.dtype != x.dtype or out.dtype != x.dtype:
         return NotImplemented
     axis = dim % x.dim()
     if add and x.dtype not in FLOATS:
@@ -241,7 +240,7 @@ def index_put(
         behind = (1,) * (x.dim() - axes[0] - mask.dim())
         whole = mask.reshape(*mask.shape, *behind).expand(x.shape)
         return choose("aten::_index_put_impl_", whole, values.reshape(()).expand(x.shape), x, x)
-    if any(each.dtype not in _INDICES for each in given):
+    if any(each.dtype not in INDICES for each in given):
         return NotImplemented
     shape = torch.broadcast_shapes(*(each.shape for each in given))
     flat = [each.expand(shape).reshape(-1) for each in given]
@@ -255,7 +254,7 @@ def index_put(
 def index_copy(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, out: torch.Tensor
 ) -> Any:
-    if index.dtype not in _INDICES or not x.dim() or source.dim() != x.dim() or index.is_cpu:
+    if index.dtype not in INDICES or not x.dim() or source.dim() != x.dim() or index.is_cpu:
         return NotImplemented
     return _put_rows("aten::index_copy", x, dim % x.dim(), [index.reshape(-1)], source, False, out)
 
@@ -264,7 +263,7 @@ def index_copy(
 def index_add(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: Any = 1, out: torch.Tensor
 ) -> Any:
-    if index.dtype not in _INDICES or not x.dim() or source.dim() != x.dim() or index.is_cpu:
+    if index.dtype not in INDICES or not x.dim() or source.dim() != x.dim() or index.is_cpu:
         return NotImplemented
     added = source if alpha == 1 else source * alpha
     return _put_rows("aten::index_add", x, dim % x.dim(), [index.reshape(-1)], added, True, out)

@@ -8,8 +8,8 @@ import pytest
 
 from echo_sim.build import build
 from echo_sim.designs import Design
+from echo_sim.numerals import choose_seed
 from echo_sim.places import BOARD
-from echo_sim.run import choose_seed
 from tb.blocks import block_design, sources_of
 from tb.repository import ROOT
 

@@ -11,7 +11,7 @@ import pytest
 
 from echo_sim.build import build
 from echo_sim.designs import Design
-from echo_sim.run import choose_seed
+from echo_sim.numerals import choose_seed
 from tb.blocks import block_design
 from tb.repository import ROOT
 from tests.rtl.command.packet_checker.oracle import ANSWER_WORDS, CASE_WORDS, expected

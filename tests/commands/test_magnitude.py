@@ -27,7 +27,11 @@ _WALK = (  # one segment for each iteration
     Instruction(Op.NEXT, imm=1),
     Instruction(Op.END),
 )
-_NUMBER = (Instruction(Op.IADD, CODE["o"], CODE["row"], CODE["batch0"]), Instruction(Op.END))
+_NUMBER = (
+    Instruction(Op.IADD, CODE["r0"], CODE["s0"], CODE["row"]),
+    Instruction(Op.IADD, CODE["o"], CODE["r0"], CODE["batch0"]),
+    Instruction(Op.END),
+)
 _COUNT = (
     Instruction(Op.REPEAT),
     Instruction(Op.IADD, CODE["r0"], CODE["r0"], CODE["rep"]),
@@ -43,32 +47,39 @@ def many() -> int:
     return (1 << 10) + 1 if stalled() else (1 << 16) + 3
 
 
+def words(tb: NpuTestbench, count: int) -> int:
+    """Return the address of this many random words."""
+    return tb.place(tb.rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32), "weight")
+
+
 def rows(tb: NpuTestbench) -> VectorCommand:
-    """Return many rows of one element, each its own index."""
+    """Return many rows of one element, each a word plus its own index."""
     count = many()
-    return vector_command(0, rows=count, cols=1, output=Stream(tb.destination(4 * count), row_stride=4))
+    source = Stream(words(tb, 2 * count), row_stride=tb.random.choice((4, 8)))
+    output = Stream(tb.destination(4 * count), row_stride=4)
+    return vector_command(0, rows=count, cols=1, inputs=[source], output=output)
 
 
 def inner(tb: NpuTestbench) -> VectorCommand:
-    """Return the most inner batches, each its own index."""
+    """Return the most inner batches, each a word plus its own index."""
     count = min(MOST_BATCHES, many())
-    return vector_command(
-        0, rows=1, cols=1, batch=(count, 1), output=Stream(tb.destination(4 * count), batch_strides=(4, 0))
-    )
+    source = Stream(words(tb, count), batch_strides=(4, 0))
+    output = Stream(tb.destination(4 * count), batch_strides=(4, 0))
+    return vector_command(0, rows=1, cols=1, batch=(count, 1), inputs=[source], output=output)
 
 
 def outer(tb: NpuTestbench) -> VectorCommand:
     """Return the most outer batches, of two inner ones each."""
     count = min(MOST_BATCHES, many()) // 2
+    source = Stream(words(tb, 2 * count), batch_strides=(4, 8))
     output = Stream(tb.destination(8 * count), batch_strides=(4, 8))
-    return vector_command(0, rows=1, cols=1, batch=(2, count), output=output)
+    return vector_command(0, rows=1, cols=1, batch=(2, count), inputs=[source], output=output)
 
 
 def segments(tb: NpuTestbench) -> VectorCommand:
     """Return a row of many segments of one element, read and written."""
     count = many()
-    data = tb.rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32)
-    source = Stream(tb.place(data, "weight"), seg_len=1, segs=count, seg_stride=4)
+    source = Stream(words(tb, count), seg_len=1, segs=count, seg_stride=4)
     output = Stream(tb.destination(4 * count), seg_len=1, segs=count, seg_stride=4)
     return vector_command(0, rows=1, cols=1, repeats=count, inputs=[source], output=output)
 

@@ -110,7 +110,8 @@ def rope(
         inputs = [line(each, leading, cols) for each in (*halves, *tables)]
         program = kernels.rope_halves(half=half)
         whole = line(target, leading, width)
-        output = replace(whole, first=replace(whole.first, seg_len=cols, segs=2, seg_stride=cols * made.itemsize))
+        first = replace(whole.first, seg_len=cols, segs=2, seg_stride=cols * made.itemsize)
+        output = replace(whole, first=first)
     commands += row_commands(device, program, leading, inputs, output, cols=cols)
     return run(device, f"rope {x.shape}{' interleaved' * interleaved}", commands, target, out, [x, cos, sin])
 

@@ -92,9 +92,7 @@ def softmax_commands(
     """Make the commands of a softmax over the last axis."""
     kept = row_fits(device, x.shape[-1])
     half = target.dtype == FLOAT16
-    program = kernels.softmax(
-        causal=causal, masked=mask is not None, kept=kept, half=half, **_scaling(scale)
-    )
+    program = kernels.softmax(causal=causal, masked=mask is not None, kept=kept, half=half, **_scaling(scale))
     inputs = [x] if mask is None else [x, mask]
     params: list[Parameter] = [np.float32(scale)]
     if causal:

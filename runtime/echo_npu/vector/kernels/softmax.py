@@ -141,7 +141,6 @@ def softmax(
     scores = Scores(b, **forms)
     powers = Exponentials(Axis(b, column=column), scores, kept=kept)
     rcp(b, powers.total, powers.total)
-    with powers.again() as power:
-        with result(b, half=half) as out:
-            b.mul(out, power, powers.total)
+    with powers.again() as power, result(b, half=half) as out:
+        b.mul(out, power, powers.total)
     return b.build()

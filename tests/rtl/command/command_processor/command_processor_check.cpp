@@ -157,6 +157,7 @@ enum Mode { mRun, mFail, mError, mReset } mode;
 std::deque<Slot> window;
 std::vector<Slot> ring(256);
 uint32_t size = 8, head, tail, retired, taken, level_before;
+bool was_running = true;
 bool submitted, cleared;
 uint32_t submit_error;
 uint32_t watchdog, age;      // clocks that the oldest command may take, and has taken
@@ -583,6 +584,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         take(slot, true);
         happens(eHead);
     }
+    demand(was_running || level <= level_before, "a packet entered the window while the device stopped");
     if (mode == mFail || mode == mError) demand(head_now == head, "ring_head_o after an error");
     demand(uint32_t(retired_in) == retired || mode == mReset, "retired_o");
     if (mode == mRun) {
@@ -706,6 +708,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     }
     if (mode != mRun) forget_host();
     state_before = state;
+    was_running = running;
     abort_seen = mode == mFail || mode == mReset || abort;
     quiet = (state == echo::kStateBusy) ? quiet + 1 : 0;
     demand(quiet < kPatience, "nothing moves any more");

@@ -18,8 +18,13 @@ from tests.rtl.stimulus import pulse, reset
 CONFIGURATIONS = [
     {"Tile": 4, "BlockM": 32, "BlockKTiles": 4, "BlockNTiles": 8, "AccEntries": 128, "WholeK": 0},
     {"Tile": 4, "BlockM": 32, "BlockKTiles": 4, "BlockNTiles": 8, "AccEntries": 128, "WholeK": 1},
+    # A K block of more words than eight bits count.
+    {"Tile": 16, "BlockM": 32, "BlockKTiles": 16, "BlockNTiles": 8, "AccEntries": 128, "WholeK": 0},
 ]
-TILE, BLOCK_M, BLOCK_K_TILES, BLOCK_N_TILES, ACC_ENTRIES = 4, 32, 4, 8, 128
+TILE, BLOCK_M, BLOCK_K_TILES, BLOCK_N_TILES, ACC_ENTRIES = (
+    parameter(name) for name in ("Tile", "BlockM", "BlockKTiles", "BlockNTiles", "AccEntries")
+)
+BLOCK_K = TILE * BLOCK_K_TILES
 WHOLE_K = bool(parameter("WholeK"))
 MEMORY = 1 << 29
 
@@ -89,7 +94,7 @@ def walk(command: MatrixCommand) -> Iterator[WalkStep]:
             addresses = [o.addr + outer * o.batch1_stride + inner * o.batch0_stride for o in operands]
             for n0, nb in cuts(command.n, columns):
                 for m0, mb in cuts(command.m, BLOCK_M):
-                    for k0, kb in depths(depth, TILE * BLOCK_K_TILES // wide, opening=opening):
+                    for k0, kb in depths(depth, BLOCK_K // wide, opening=opening):
                         yield WalkStep(*addresses, m0, k0, n0, mb, kb, nb, k0 == 0, k0 + kb == depth, flat)
                     opening = False
 
@@ -105,10 +110,10 @@ def draw() -> MatrixCommand:
         strides = [random.getrandbits(bits) for bits in most]
         return MatrixOperand(random.randrange(MEMORY - (1 << 24)), random.getrandbits(32), *strides)
 
-    return MatrixCommand(
-        operand(), operand(), operand(), batch0, batch1, m, random.choice((1, 7, 64, random.randint(1, 120))),
-        random.choice((1, 64, 65, random.randint(1, 150))), kind=random.choice(list(DataType)),
-    )  # fmt: skip
+    k = random.choice((1, 7, 4 * BLOCK_K, random.randint(1, 120), random.randint(1, 8 * BLOCK_K)))
+    n = random.choice((1, 16 * TILE, 16 * TILE + 1, random.randint(1, 40 * TILE)))
+    kind = random.choice(list(DataType))
+    return MatrixCommand(operand(), operand(), operand(), batch0, batch1, m, k, n, kind=kind)
 
 
 def shown(dut: Any) -> WalkStep:

@@ -149,11 +149,19 @@ def draw(places: Places) -> DrawnProduct:
     return draw_product(command, places)
 
 
+def draw_small(places: Places) -> DrawnProduct:
+    """Draw a product of a few tiles, in few clocks."""
+    command = MatrixCommand(kind=random.choice((DataType.FP32, DataType.INT8)))
+    m, k, n = (random.randint(TILE + 1, 2 * TILE) for _ in range(3))
+    k *= 4 if command.kind == DataType.INT8 else 1
+    return draw_product(replace(command, m=m, k=k, n=n), places)
+
+
 class MatrixEngineTestbench:
     """The ports, and a model of the allowed behaviour of the commands inside.
 
     Attributes: starting (the chance that a command starts where one may), holding (the chance that it is held
-    at first), blocked (results are not taken).
+    at first), blocked (results are not taken), draw (draws a command).
     """
 
     def __init__(self, dut: Any, situations: Situations) -> None:
@@ -162,6 +170,7 @@ class MatrixEngineTestbench:
         self.results = WriteChannel(dut, "c_")
         self.starting = 1.0
         self.holding = 0.3
+        self.draw = draw
         self.forget()
 
     def forget(self) -> None:
@@ -207,7 +216,7 @@ class MatrixEngineTestbench:
         chance = ENDING if ending else self.starting
         start = len(self.inside) < 2 and not abort and random.random() < chance
         width = len(dut.command_i)
-        product = draw(Places(other.places for other in self.inside)) if start else None
+        product = self.draw(Places(other.places for other in self.inside)) if start else None
         dut.start_i.value = int(start)
         dut.abort_i.value, dut.rst_ni.value = int(end == "abort"), int(end != "reset")
         dut.command_i.value = product.command.bits(width) if product else random.getrandbits(width)
@@ -434,3 +443,32 @@ async def random_products(dut: Any) -> None:
         # Counters wrap only in a long run without an abort.
         if number % (CALM + STORMY) >= CALM and random.random() < 0.5:
             await testbench.clock(random.choice(("abort", "abort", "reset")))
+
+
+@cocotb.test()
+async def an_end_in_each_clock(dut: Any) -> None:
+    """An abort or a reset of one clock, in each clock of a small product, leaves nothing of it: the next one
+    is right."""
+    await reset(dut)
+    testbench = MatrixEngineTestbench(dut, Situations())
+    testbench.draw = draw_small
+    testbench.holding = 0.0
+
+    async def start() -> None:
+        testbench.starting = 1.0
+        await testbench.clock()
+        testbench.starting = 0.0
+
+    clocks = 0
+    while True:
+        await start()
+        for _ in range(clocks):
+            if testbench.inside:
+                await testbench.clock()
+        if not testbench.inside:
+            return
+        await testbench.clock(random.choice(("abort", "abort", "abort", "reset")))
+        await start()
+        while testbench.inside:
+            await testbench.clock()
+        clocks += 1

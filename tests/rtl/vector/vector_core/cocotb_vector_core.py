@@ -69,7 +69,9 @@ class VectorCoreSituation(Enum):
     UNWRITTEN_SCALAR = "a scalar of the row before, read as zero"
     UNWRITTEN_ROW = "a row register of the row before, read as zero"
     UNWRITTEN_ACCUMULATOR = "an accumulator of the row before, folded"
-    KEPT = "elements that keep their value behind those written"
+    KEPT_VECTOR = "elements of a vector register that keep their value behind those written, shown"
+    KEPT_W0 = "elements of the first row register that keep their value behind those written, shown"
+    KEPT_W1 = "elements of the second row register that keep their value behind those written, shown"
     ODD_SWAP = "swap of an odd number of elements"
     ODD_ACCUMULATION = "an accumulation of fewer elements than lanes"
     SAME_PARTIALS = "accumulations into the same partial results one behind the other"
@@ -167,6 +169,7 @@ class VectorCoreTestbench:
         self.fetched: int | None = None
         self.now: set[Place] = set()  # written in this row
         self.before: set[Place] = set()
+        self.kept: dict[Place, int] = {}  # words written in part over what was there: the elements written
         self.loops: list[Op] = []
         self.chunk_loops = 0
         self.failed = False  # a rule was broken in the last clock
@@ -199,7 +202,7 @@ class VectorCoreTestbench:
         """Begin a row: its first instruction comes in the next clock."""
         self.state, self.at = CommandState.RUN, 0
         self.before |= self.now
-        self.now = set()
+        self.now, self.kept = set(), {}
         self.chunk_loops = 0
         self.loops = []
         self.windows.move(0xF)
@@ -365,6 +368,10 @@ class VectorCoreTestbench:
         step = self.step
         ended = self.state == CommandState.END and self.pipeline.empty
         if issued and issued.writes:
+            if issued.count < LANES and issued.writes in self.now:
+                self.kept[issued.writes] = max(issued.count, self.kept.get(issued.writes, 0))
+            else:
+                self.kept.pop(issued.writes, None)
             self.now.add(issued.writes)
         self.pipeline.step(issued)
         if start:
@@ -496,10 +503,7 @@ class VectorCoreTestbench:
             saw(VectorCoreSituation.UNWRITTEN_ACCUMULATOR, stale and kind == Kind.ACCUMULATOR)
         saw(VectorCoreSituation.OTHER_WORD, pipeline.others(word))
         accumulates = kind_of(instruction.dst) == Kind.ACCUMULATOR and form_of(instruction.op) == Form.ALU
-        saw(
-            VectorCoreSituation.KEPT,
-            word.count < LANES and word.writes in self.now and kind_of(instruction.dst) != Kind.SCALAR,
-        )
+        self.cover_kept(word, instruction)
         saw(VectorCoreSituation.ODD_SWAP, instruction.op == Op.SWAP and word.count % 2)
         saw(VectorCoreSituation.ODD_ACCUMULATION, accumulates and word.count < LANES)
         before = pipeline.execute
@@ -513,6 +517,16 @@ class VectorCoreTestbench:
         if word.out and self.job is not None:
             saw(VectorCoreSituation.SEGMENTS, step.done >= self.job.command.output.length)
             saw(VectorCoreSituation.SHORT_OUT, word.count < LANES)
+
+    def cover_kept(self, word: IssuedWord, instruction: Instruction) -> None:
+        """Elements behind those written last, which go to the output as they are."""
+        saw, place = self.situations.saw, word.reads[0] if word.reads else None
+        if not word.out or instruction.op != Op.MOV or place is None or place not in self.kept:
+            return
+        if word.count > self.kept[place]:
+            saw(VectorCoreSituation.KEPT_VECTOR, kind_of(place[0]) == Kind.VECTOR)
+            saw(VectorCoreSituation.KEPT_W0, place[0] == OPERAND_CODES["w0"])
+            saw(VectorCoreSituation.KEPT_W1, place[0] == OPERAND_CODES["w1"])
 
     def cover_counters(self, word: IssuedWord, instruction: Instruction) -> None:
         """Count situations that only the counters show."""

@@ -276,6 +276,8 @@ class _Writer:
                 listed += self._loop()
             elif random.random() < 0.05:
                 listed.append(Instruction(Op.ADVANCE, imm=self._mask()))
+            elif random.random() < 0.08:
+                listed += self._in_part()
             else:
                 listed.append(self._data())
         return listed
@@ -321,17 +323,34 @@ class _Writer:
         self._note(dst)
         return _instruction(op, dst, sources, one)
 
+    def _in_part(self) -> list[Instruction]:
+        """Write a register, then its first element alone, and show it."""
+        rows = [_W0, _W0 + 1] if self._rows_fit() else []
+        dst = random.choice((random.choice(self._vectors), *rows))
+        listed = []
+        for one in (False, True):
+            op = random.choice([Op.IADD, Op.ISUB, Op.XOR])
+            sources = [self._source(op, 0.3) for _ in range(source_count(op, dst))]
+            listed.append(_instruction(op, dst, sources, one))
+        self._note(dst)
+        if self._output_here():
+            listed.append(_instruction(Op.MOV, _OUT, [dst], self._style == _Style.SINGLE))
+        return listed
+
+    def _output_here(self) -> bool:
+        """Whether the output may be written here; then it is."""
+        wanted = {
+            _Style.ANYWHERE: True,
+            _Style.SINGLE: True,
+            _Style.IN_CHUNKS: self._chunks and not self._written,
+            _Style.OUTSIDE: not self._chunks,
+        }
+        self._written |= wanted[self._style]
+        return wanted[self._style]
+
     def _destination(self) -> int:
-        if random.random() < 0.35:
-            wanted = {
-                _Style.ANYWHERE: True,
-                _Style.SINGLE: True,
-                _Style.IN_CHUNKS: self._chunks and not self._written,
-                _Style.OUTSIDE: not self._chunks,
-            }
-            if wanted[self._style]:
-                self._written = True
-                return _OUT
+        if random.random() < 0.35 and self._output_here():
+            return _OUT
         chance = random.random()
         if chance < self._rows_share and self._rows_fit():
             return random.choice((_W0, _W0 + 1))

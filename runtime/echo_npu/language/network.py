@@ -16,6 +16,7 @@ from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.language.group import TokenGroup, group_memory
 from echo_npu.language.layer import NetworkLayer
 from echo_npu.language.projection import HALF, BlockProjection, HalfProjection, Projection, joined, place
+from echo_npu.language.turns import in_turn
 from echo_npu.models.gguf_model import GgufModel, check_layers
 from echo_npu.ops.packed import PackedTensor
 from echo_npu.ops.rope import rope_tables
@@ -25,7 +26,6 @@ Weights: TypeAlias = Literal["file", "half"]
 
 CHUNK: Final = 128
 """Most tokens of a step."""
-
 
 PAIR: Final = 32
 """From so many tokens on a step has two groups: one has the matrix engine while the other has the vector
@@ -200,7 +200,7 @@ class Network:
             self._pass(group, ids[first : first + group.count], alone=len(groups) == 1)
             for group, first in zip(groups, firsts, strict=False)
         ]
-        _in_turn(passes)
+        in_turn(passes)
         wanted = groups if self._every_logit else groups[-1:]
         row = 0
         for group in wanted:
@@ -243,15 +243,3 @@ class Network:
         work += 2 * scored * self._head.size // self._head.rate
         elements = capabilities.array_rows * capabilities.array_cols
         return max(-(-read * 8 // capabilities.data_width), -(-work // (2 * elements)))
-
-
-def _in_turn(passes: Sequence[Iterator[None]]) -> None:
-    """Run generators by turns to their ends, each a stage behind the one before it."""
-    waiting, running = list(passes), list[Iterator[None]]()
-    while waiting or running:
-        running += waiting[:1]
-        del waiting[:1]
-        running = [each for each in running if next(each, _END) is not _END]
-
-
-_END: Final = object()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import echo_npu
 from echo_npu import NpuOutOfMemoryError
 from echo_npu.formats import named_format
-from echo_npu.language.network import Network, Weights
+from echo_npu.language.network import PAIR, Network, Weights
 from echo_npu.models import reference
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.layer_types import StackCase
@@ -56,11 +56,14 @@ def test_logits_against_float64(
     assert network.next.to_numpy()[0] == np.argmax(logits)
 
 
-@pytest.mark.parametrize("parts", [[1] * 13, [12, 1], [1, 12], [5, 3, 5]])
+@pytest.mark.parametrize(
+    "parts",
+    [[1] * 13, [12, 1], [1, 12], [5, 3, 5], [PAIR], [PAIR + 1, 1], [PAIR - 1, PAIR + 9], [1, 2 * PAIR]],
+)
 def test_the_parts_of_a_text_do_not_matter(make_network: MakeNetwork, parts: list[int]) -> None:
     whole, split = make_network(), make_network()
-    ids = prompt(13, whole.vocabulary, 5)
-    read(whole, ids, [13])
+    ids = prompt(sum(parts), whole.vocabulary, 5)
+    read(whole, ids, [1] * sum(parts) if max(parts) >= PAIR else [sum(parts)])
     read(split, ids, parts)
     for name in ("keys", "values", "logits", "next token"):
         ours, theirs = (each.tensors[name].to_numpy() for each in (whole, split))

@@ -88,6 +88,18 @@ def test_views_and_out(npu: Device, interleaved: bool) -> None:
     assert np.array_equal(tensor.to_numpy()[:, 2:], expected)
 
 
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_a_float16_result_is_the_rounded_one(npu: Device, interleaved: bool) -> None:
+    values, tables = normal(5, 3, 16), npu.rope_tables(5, 16)
+    cache = npu.tensor(np.zeros((5, 2, 3, 16), np.float16))
+    npu.rope(npu.tensor(values), *tables, interleaved=interleaved, out=cache[:, 1])
+    expected = npu.cast(npu.rope(values, *tables, interleaved=interleaved), np.float16)
+    assert np.array_equal(cache.to_numpy()[:, 1], expected)
+    assert not cache.to_numpy()[:, 0].any()
+    with pytest.raises(TypeError, match="out is int16"):
+        npu.rope(values, *tables, out=npu.empty(values.shape, np.int16))
+
+
 def test_errors(npu: Device) -> None:
     tables = npu.rope_tables(4, 8)
     with pytest.raises(ValueError, match=r"cos has shape \(4, 4\).*x of shape \(5, 2, 8\).*\(5, 4\)"):

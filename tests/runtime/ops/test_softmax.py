@@ -144,6 +144,20 @@ def test_in_place_and_out(npu: Device) -> None:
     assert np.array_equal(tensor.to_numpy(), npu.softmax(long))
 
 
+@pytest.mark.parametrize("options", [{}, {"scale": 0.125}, {"scale": -2.0}, {"causal": True}, {"axis": 1}])
+@pytest.mark.parametrize("width", [50, 0])
+def test_a_float16_result_is_the_rounded_one(npu: Device, options: dict[str, Any], width: int) -> None:
+    values = normal(3, 6, width or npu.capabilities.row_elements + 1)
+    tensor, out = npu.tensor(values), npu.tensor(np.full(values.shape, 7, np.float16))
+    whole, commands = npu.empty(values.shape), []
+    for target in (whole, out, whole, out):  # the first two load programs
+        before = npu.counters()["commands"]
+        assert npu.softmax(tensor, out=target, **options) is target
+        commands.append(npu.counters()["commands"] - before)
+    assert np.array_equal(out.to_numpy(), npu.cast(whole, np.float16).to_numpy())
+    assert commands[2] == commands[3]
+
+
 def test_views(npu: Device) -> None:
     values = normal(6, 8, 50)
     tensor = npu.tensor(values)

@@ -1,5 +1,7 @@
 """Products one after another: the matrix engine takes the second while it works on the first."""
 
+import math
+
 import numpy as np
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
@@ -132,3 +134,24 @@ async def test_one_byte_in_common(tb: NpuTestbench, of: str, end: str, copy: str
     source, destination = (meets, other) if copy == "reads" else (other, meets)
     packet = NpuCommandPacket(Opcode.MEMCPY, src1_addr=source, dst_addr=destination, m=around)
     assert await tb.run([*product, packet]) == State.DONE
+
+
+@npu_test(of=["left", "right", "row_scales", "result"], columns=[1, SIZE])
+async def test_each_operand_is_waited_for(tb: NpuTestbench, of: str, columns: int) -> None:
+    """A product that starts while a copy writes one of its operands reads what the copy has written. A
+    product with one column has its first operand where others have their weights."""
+    shapes = {
+        "left": (SIZE, SIZE),
+        "right": (SIZE, columns),
+        "row_scales": (SIZE,),
+        "result": (SIZE, columns),
+    }
+    places = {name: tb.place(tb.floats(*shape)) for name, shape in shapes.items()}
+    written = tb.place(tb.floats(*shapes[of]))
+    size = 4 * math.prod(shapes[of])
+    copy = NpuCommandPacket(Opcode.MEMCPY, src1_addr=written, dst_addr=places[of], m=size)
+    scales = places["row_scales"] if of == "row_scales" else None
+    product = matmul_packets(
+        places["left"], places["right"], places["result"], SIZE, SIZE, columns, row_scales=scales
+    )
+    assert await tb.run([copy, *product]) == State.DONE

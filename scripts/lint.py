@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from echo_sim.designs import npu_design, read_file_list  # noqa: E402
 from echo_sim.places import WAIVERS  # noqa: E402
 from echo_sim.tools import ToolMissingError, find_python_tool, find_verilator  # noqa: E402
 from scripts.comb_paths import combinational_paths  # noqa: E402
+from tb.results import CampaignResult, Item  # noqa: E402
 
 TOP = "npu_top"
 FILE_LIST = Path("rtl/npu.f")
@@ -205,6 +207,17 @@ CHECKS: dict[str, Callable[[], None]] = {
 }
 
 
+def judge(name: str) -> Item:
+    """Run a check, and return what it found."""
+    started, message = time.monotonic(), ""
+    try:
+        CHECKS[name]()
+    except (CheckError, ToolMissingError) as failure:
+        message = str(failure).rstrip()
+    seconds = time.monotonic() - started
+    return Item(name, "fail" if message else "pass", seconds, message, f"python scripts/lint.py {name}")
+
+
 def main() -> int:
     """Command line entry point; returns the process's exit status."""
     legend = "\n".join(f"  {name:10} {check.__doc__}" for name, check in CHECKS.items())
@@ -212,20 +225,21 @@ def main() -> int:
         description=__doc__, epilog=f"checks:\n{legend}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checks", nargs="*", metavar="check", help="which checks to run (default: all)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the result to this file")
     arguments = parser.parse_args()
     chosen = arguments.checks or list(CHECKS)
     unknown = [name for name in chosen if name not in CHECKS]
     if unknown:
         parser.error(f"no check {', '.join(unknown)}; those that exist: {', '.join(CHECKS)}")
-    failed = []
-    for name in chosen:
-        try:
-            CHECKS[name]()
-        except (CheckError, ToolMissingError) as failure:
-            failed.append(name)
-            print(f"{name}:\n{str(failure).rstrip()}", file=sys.stderr)
+    items = [judge(name) for name in chosen]
+    failed = [item for item in items if item.status != "pass"]
+    for item in failed:
+        print(f"{item.name}:\n{item.message}", file=sys.stderr)
     if failed:
-        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+        print(f"failed: {', '.join(item.name for item in failed)}", file=sys.stderr)
+    if arguments.json:
+        seconds = sum(item.seconds for item in items)
+        CampaignResult("lint", 0, seconds, {"checks": len(items)}, items).save(arguments.json)
     return 1 if failed else 0
 
 

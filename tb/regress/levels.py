@@ -58,6 +58,11 @@ def rtl(seed: int, keeps: str = "") -> Iterator[Task]:
             yield _command("rtl", f"{name} {config}", *words, seed=seed, cost=15, keeps=keeps)
 
 
+def lint() -> Task:
+    """Return the task of the static checks."""
+    return Task("lint", "lint", ("scripts/lint.py", "--json", RESULT), cost=90)
+
+
 def test_folders() -> list[str]:
     """Return the folders of tests/ for pytest, without the RTL regression."""
     return sorted(
@@ -157,6 +162,7 @@ def _full(seed: int) -> list[Task]:
         *mutation(seed, 300, 2),
         *rtl(seed, FUNCTIONAL),
         *lockstep(seed, 20, 5_000, 50_000),
+        lint(),
         *tests(*test_folders()),
         *formal(),
         *uvm(seed, 400, "small", "mixed", 100, FUNCTIONAL),

@@ -1,0 +1,110 @@
+"""MUL_MAT: products with weights in float32, float16, bfloat16 or blocks."""
+
+import numpy as np
+
+from echo_npu.device import Device
+from echo_npu.formats import FORMATS, named_format
+from echo_npu.ops.packed import PackedTensor
+from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, first, require
+from echo_npu.server.operations.table import Operation
+from echo_npu.server.protocol import GraphNode, GraphTensor
+from echo_npu.tensor import DeviceTensor
+
+
+def check_mul_mat(device: Device, node: GraphNode) -> None:
+    """Take weights [K, N, ...] and rows [K, M, ...] whose outer dimensions are multiples of the weights'."""
+    weights, rows = first(node), first(node, 1)
+    require(node.destination.type == "f32", "a product that is not float32")
+    require(rows.type in FLOATS, f"rows in {rows.type}")
+    if weights.type in FORMATS:
+        require(weights.type in device.capabilities.block_formats, f"the device has no {weights.type}")
+        require(rows.type == "f32", f"weights in blocks by rows in {rows.type}")
+    else:
+        require(weights.type in FLOATS, f"weights in {weights.type}")
+    require(all((*weights.elements, *rows.elements)), "an empty operand")
+    require(weights.elements[0] == rows.elements[0], "inner dimensions that differ")
+    fits = all(not many % few for few, many in zip(weights.elements[2:], rows.elements[2:], strict=True))
+    require(fits, "outer dimensions that do not repeat")
+
+
+def emit_mul_mat(emitter: Emitter, node: GraphNode) -> None:
+    """Multiply; rows are rounded to the type of the weights where that is a shorter float."""
+    weights, rows = first(node), first(node, 1)
+    if weights.type in FORMATS:
+        _in_blocks(emitter, weights, rows, node.destination)
+        return
+    left = _converted(emitter, rows, weights.type)
+    right = _with_rows(emitter.view(weights))
+    outer = list(zip(weights.elements[2:], rows.elements[2:], strict=True))[::-1]
+    device = emitter.device
+    device.matmul(
+        _grouped(left, outer),
+        _shared(right),
+        trans_b=True,
+        out=_grouped(emitter.view(node.destination), outer),
+    )
+
+
+def _in_blocks(emitter: Emitter, weights: GraphTensor, rows: GraphTensor, target: GraphTensor) -> None:
+    form = named_format(weights.type)
+    depth, columns, few2, few3 = weights.elements
+    size = form.packed_bytes(columns, depth)
+    left, out = _with_rows(emitter.view(rows)), emitter.view(target)
+    repeat3, repeat2 = rows.elements[3] // few3, rows.elements[2] // few2
+    for outer in range(few3):
+        for inner in range(few2):
+            tiles = DeviceTensor.borrow(
+                emitter.device,
+                weights.address + (outer * few2 + inner) * size,
+                (*form.tiles(columns, depth), form.tile_bytes),
+                (form.tiles(columns, depth)[1] * form.tile_bytes, form.tile_bytes, 1),
+                np.dtype(np.uint8),
+            )
+            packed = PackedTensor(tiles, form, (columns, depth))
+            part = (
+                slice(outer * repeat3, (outer + 1) * repeat3),
+                slice(inner * repeat2, (inner + 1) * repeat2),
+            )
+            emitter.device.matmul(left[part], packed, out=out[part])
+
+
+def _converted(emitter: Emitter, tensor: GraphTensor, name: str) -> DeviceTensor:
+    """Return the tensor in another float type, with rows that a product takes."""
+    value = emitter.view(tensor)
+    if tensor.type != name:
+        converted: DeviceTensor = emitter.device.cast(value, NAMES[name])
+        return converted
+    return _with_rows(value)
+
+
+def _with_rows(value: DeviceTensor) -> DeviceTensor:
+    """Return the tensor, or a copy of it where neither of its last two axes is dense."""
+    (rows, columns), (down, right), size = value.shape[-2:], value.strides[-2:], value.dtype.itemsize
+    if (columns == 1 or right == size) and (rows == 1 or down >= size * columns):
+        return value
+    if (rows == 1 or down == size) and (columns == 1 or right >= size * rows):
+        return value
+    return value.contiguous()
+
+
+def _grouped(value: DeviceTensor, outer: list[tuple[int, int]]) -> DeviceTensor:
+    """Split each of the two outer axes into the weights' count and its repetitions."""
+    shape: list[int] = []
+    strides: list[int] = []
+    for (few, many), stride in zip(outer, value.strides[:2], strict=True):
+        shape += [few, many // few]
+        strides += [stride * (many // few), stride]
+    return DeviceTensor.borrow(
+        value.device,
+        value.ptr,
+        (*shape, *value.shape[2:]),
+        (*strides, *value.strides[2:]),
+        value.dtype,
+    )
+
+
+def _shared(value: DeviceTensor) -> DeviceTensor:
+    return value[:, None, :, None]
+
+
+OPERATIONS = {"MUL_MAT": Operation(check_mul_mat, emit_mul_mat)}

@@ -1,0 +1,213 @@
+"""Copies: CPY, CONT, DUP, CONCAT, REPEAT, GET_ROWS, SET_ROWS."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.device import Device
+from echo_npu.server.operations.base import (
+    NAMES,
+    TYPES,
+    Emitter,
+    contiguous,
+    dense_rows,
+    first,
+    require,
+    same_shape,
+)
+from echo_npu.server.operations.elementwise import repeated, repeats
+from echo_npu.server.operations.table import Operation
+from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
+from echo_npu.tensor import DeviceTensor
+
+MOST_BATCHES: Final = 256
+"""GET_ROWS and SET_ROWS take a command for each matrix."""
+
+
+def move(emitter: Emitter, source: DeviceTensor, target: DeviceTensor, types: tuple[str, str]) -> None:
+    """Copy between tensors of one shape, converting where the types differ."""
+    if types[0] == types[1]:
+        emitter.device.copy(source, out=target)
+    else:
+        emitter.device.cast(source, NAMES[types[1]], out=target)
+
+
+def converts(source: str, target: str) -> bool:
+    """Return whether a copy may change one type into the other."""
+    return source == target or (source in NAMES and target in NAMES)
+
+
+# --- copies -------------------------------------------------------------------------------------------------
+
+
+def check_copy(device: Device, node: GraphNode) -> None:
+    """Take any strides on both sides, and as many elements."""
+    source, target = first(node), node.destination
+    require(source.type in TYPES and converts(source.type, target.type), f"{source.type} to {target.type}")
+    require(math.prod(source.elements) == math.prod(target.elements), "other numbers of elements")
+
+
+def emit_copy(emitter: Emitter, node: GraphNode) -> None:
+    """Copy in the order of the elements."""
+    source, target = first(node), node.destination
+    types = source.type, target.type
+    if same_shape(source, target):
+        move(emitter, emitter.view(source), emitter.view(target), types)
+    elif contiguous(source):
+        move(emitter, _reshaped(emitter, source, target), emitter.view(target), types)
+    elif contiguous(target):
+        move(emitter, emitter.view(source), _reshaped(emitter, target, source), types)
+    else:
+        dense = emitter.view(source).contiguous()
+        move(emitter, dense.reshape(*target.elements[::-1]), emitter.view(target), types)
+
+
+def _reshaped(emitter: Emitter, tensor: GraphTensor, like: GraphTensor) -> DeviceTensor:
+    """Return a contiguous tensor in the shape of another one."""
+    size = TYPES[tensor.type].itemsize
+    shape = like.elements[::-1]
+    strides = [size * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return emitter.strided(tensor, shape, strides)
+
+
+def check_concat(device: Device, node: GraphNode) -> None:
+    """Take two tensors of one type."""
+    left, right, target = first(node), first(node, 1), node.destination
+    axis = node.integer(0)
+    require(left.type == right.type == target.type, "types that differ")
+    require(0 <= axis < 4 and all((*left.elements, *right.elements)), f"the dimension {axis}")
+
+
+def emit_concat(emitter: Emitter, node: GraphNode) -> None:
+    """Copy both to their places."""
+    left, right, target = (emitter.view(each) for each in (first(node), first(node, 1), node.destination))
+    axis = 3 - node.integer(0)
+    middle = left.shape[axis]
+    before: tuple[slice, ...] = (slice(None),) * axis
+    emitter.device.copy(left, out=target[(*before, slice(None, middle))])
+    emitter.device.copy(right, out=target[(*before, slice(middle, None))])
+
+
+def check_repeat(device: Device, node: GraphNode) -> None:
+    """Take a tensor of any type that repeats to the result's shape."""
+    require(first(node).type == node.destination.type, "types that differ")
+    require(repeats(first(node), node.destination), "a shape that does not repeat")
+
+
+def emit_repeat(emitter: Emitter, node: GraphNode) -> None:
+    """Copy it as often as it repeats."""
+    target, source = repeated(emitter.view(node.destination), emitter.view(first(node)))
+    emitter.device.copy(source.broadcast_to(*target.shape), out=target)
+
+
+# --- rows by their numbers ----------------------------------------------------------------------------------
+
+
+def check_get_rows(device: Device, node: GraphNode) -> None:
+    """Take a table [width, rows, ...] and int32 numbers [count, ...], a list for each table."""
+    table, index, target = first(node), first(node, 1), node.destination
+    require(table.type in TYPES and converts(table.type, target.type), f"a table in {table.type}")
+    require(index.type == "i32", f"numbers in {index.type}")
+    require(all(table.elements), "an empty table")
+    require(index.elements[3] == 1 and table.elements[2:] == index.elements[1:3], "lists of another shape")
+    require(target.elements == (table.elements[0], *index.elements[:3]), "a result of another shape")
+    require(math.prod(table.elements[2:]) <= MOST_BATCHES, "many tables")
+    require(contiguous(target), "a result with gaps")
+    rows_dense = dense_rows(table) and (
+        table.elements[1] == 1 or table.steps[1] == table.elements[0] * TYPES[table.type].itemsize
+    )
+    require(rows_dense and dense_rows(index), "tables or lists with gaps")
+
+
+def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
+    """Gather the rows of each table."""
+    table, index, target = first(node), first(node, 1), node.destination
+    tables, lists, out = emitter.view(table), emitter.view(index), emitter.view(target)
+    for outer in range(tables.shape[0]):
+        for inner in range(tables.shape[1]):
+            place = out[outer, inner]
+            rows, numbers = tables[outer, inner], lists[0, outer, inner]
+            if table.type == target.type:
+                emitter.device.embedding(rows, numbers, out=place)
+            else:
+                move(emitter, emitter.device.embedding(rows, numbers), place, (table.type, target.type))
+
+
+def check_set_rows(device: Device, node: GraphNode) -> None:
+    """Take float32 rows and their numbers, which are an input."""
+    rows, index, target = first(node), first(node, 1), node.destination
+    require(rows.type == "f32" and target.type in ("f32", "f16", "bf16"), f"{rows.type} to {target.type}")
+    require(index.type in ("i32", "i64"), f"numbers in {index.type}")
+    require(bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes")
+    require(rows.elements[0] == target.elements[0], "rows of another length")
+    require(rows.elements[2:] == target.elements[2:], "matrices of another number")
+    fits = not rows.elements[2] % index.elements[1] and not rows.elements[3] % index.elements[2]
+    require(
+        fits and index.elements[0] == rows.elements[1] and index.elements[3] == 1, "lists that do not fit"
+    )
+    require(math.prod(rows.elements[2:]) <= MOST_BATCHES, "many matrices")
+    require(rows.elements[1] <= 4096, "many rows")
+
+
+def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
+    """Write runs of rows that are equally far apart with a command each."""
+    rows, index, target = first(node), first(node, 1), node.destination
+
+    def build() -> None:
+        numbers = _numbers(emitter, index)
+        source, out = emitter.view(rows), emitter.view(target)
+        for outer in range(source.shape[0]):
+            for inner in range(source.shape[1]):
+                listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1]]
+                _set(emitter, source[outer, inner], out[outer, inner], listed, target.type)
+
+    if rows.elements[1]:
+        emitter.moving(build, index)
+
+
+def _numbers(emitter: Emitter, index: GraphTensor) -> NDArray[Any]:
+    """Return the numbers [outer, inner, count]."""
+    dtype = TYPES[index.type]
+    shape, strides = index.elements[2::-1], index.steps[2::-1]
+    return np.ndarray(shape, dtype, emitter.content(index), strides=strides)
+
+
+def _set(
+    emitter: Emitter, source: DeviceTensor, target: DeviceTensor, listed: NDArray[Any], name: str
+) -> None:
+    if listed.min() < 0 or listed.max() >= target.shape[0]:
+        raise ValueError(f"SET_ROWS: {listed.min()}..{listed.max()} of {target.shape[0]} rows")
+    for start, count, step in runs(listed.tolist()):
+        place = DeviceTensor.borrow(
+            target.device,
+            target.ptr + int(listed[start]) * target.strides[0],
+            (count, target.shape[1]),
+            (step * target.strides[0], target.strides[1]),
+            target.dtype,
+        )
+        move(emitter, source[start : start + count], place, ("f32", name))
+
+
+def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Cut a list into runs with a constant positive step; yield start, count and step of each."""
+    start = 0
+    while start < len(numbers):
+        end = start + 1
+        step = numbers[end] - numbers[start] if end < len(numbers) else 1
+        if step > 0:
+            while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+                end += 1
+        yield start, end - start, max(step, 1)
+        start = end
+
+
+OPERATIONS = {
+    **dict.fromkeys(("CPY", "CONT", "DUP"), Operation(check_copy, emit_copy)),
+    "CONCAT": Operation(check_concat, emit_concat),
+    "REPEAT": Operation(check_repeat, emit_repeat),
+    "GET_ROWS": Operation(check_get_rows, emit_get_rows),
+    "SET_ROWS": Operation(check_set_rows, emit_set_rows),
+}

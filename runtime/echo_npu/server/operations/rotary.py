@@ -1,0 +1,169 @@
+"""ROPE: rotary positions, from tables that hold cosine and sine of every position."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.device import Device
+from echo_npu.server.operations.base import FLOATS, Emitter, first, require, same_shape
+from echo_npu.server.operations.table import Operation
+from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
+from echo_npu.tensor import DeviceTensor
+
+PAIRS: Final = 0
+HALVES: Final = 2
+LONGEST_TABLE: Final = 1 << 14
+"""Positions beyond it, and negative ones, are put into the graph as constants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The parameters of a rotation, as ggml numbers them."""
+
+    dimensions: int
+    mode: int
+    original_context: int
+    base: float
+    scale: float
+    extrapolation: float
+    magnitude: float
+    fast: float
+    slow: float
+
+    @classmethod
+    def of(cls, node: GraphNode) -> "Rotation":
+        """Read them from a node."""
+        return cls(
+            node.integer(1),
+            node.integer(2),
+            node.integer(4),
+            *(node.number(index) for index in range(5, 11)),
+        )
+
+    def tables(
+        self, positions: NDArray[np.int64], factors: NDArray[np.float32] | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Compute cosine and sine [positions, dimensions / 2], or each twice for pairs (YaRN: Peng et al.
+        2023)."""
+        pairs = np.arange(self.dimensions // 2, dtype=np.float64)
+        angles = positions.astype(np.float64)[:, None] * self.base ** (-2 * pairs / self.dimensions)
+        if factors is not None:
+            angles = angles / factors[: pairs.size]
+        magnitude = self.magnitude
+        interpolated = angles * self.scale
+        if self.extrapolation:
+            low, high = self._ramp()
+            ramp = 1 - np.clip((pairs - low) / max(0.001, high - low), 0, 1)
+            mix = ramp * self.extrapolation
+            interpolated = interpolated * (1 - mix) + angles * mix
+            magnitude *= 1 + 0.1 * math.log(1 / self.scale)
+        if self.mode == PAIRS:
+            interpolated = interpolated.repeat(2, axis=-1)
+        cosine, sine = np.cos(interpolated) * magnitude, np.sin(interpolated) * magnitude
+        return cosine.astype(np.float32), sine.astype(np.float32)
+
+    def _ramp(self) -> tuple[float, float]:
+        def place(turns: float) -> float:
+            return (
+                self.dimensions
+                * math.log(self.original_context / (turns * 2 * math.pi))
+                / (2 * math.log(self.base))
+            )
+
+        low, high = math.floor(place(self.fast)), math.ceil(place(self.slow))
+        return max(0, low), min(self.dimensions - 1, high)
+
+
+def check_rope(device: Device, node: GraphNode) -> None:
+    """Take floats, positions that are an input, pairs or halves, and factors that are an input."""
+    source, positions, factors = first(node), first(node, 1), node.source(2)
+    require(all(each.type in FLOATS for each in (source, node.destination)), "a type that is no float")
+    require(same_shape(source, node.destination), "a result of another shape")
+    require(positions.type == "i32" and positions.steps[0] == 4, "positions that are not dense int32")
+    require(positions.elements == (source.elements[2], 1, 1, 1), "positions of another shape")
+    require(bool(positions.flags & TensorFlag.INPUT), "positions that the graph computes")
+    rotation = Rotation.of(node)
+    require(rotation.mode in (PAIRS, HALVES), f"the mode {rotation.mode}")
+    width = rotation.dimensions
+    require(0 < width <= source.elements[0] and not width % 2, f"{width} rotated dimensions")
+    require(width // 2 <= device.capabilities.row_elements, f"{width} rotated dimensions")
+    require(rotation.base > 0 and rotation.scale > 0, "a base or a scale that is not positive")
+    yarn = not rotation.extrapolation or (rotation.original_context > 0 and rotation.base > 1)
+    require(yarn, "an extrapolation without context")
+    if factors is not None:
+        require(factors.type == "f32" and factors.steps[0] == 4, "factors that are not dense float32")
+        require(factors.elements[0] >= width // 2, "too few factors")
+        require(bool(factors.flags & TensorFlag.INPUT), "factors that the graph computes")
+
+
+def emit_rope(emitter: Emitter, node: GraphNode) -> None:
+    """Rotate the first dimensions of each head and copy the others."""
+    rotation = Rotation.of(node)
+    cosine, sine = _tables(emitter, rotation, first(node, 1), node.source(2))
+    device = emitter.device
+    if node.op == "ROPE_BACK":
+        sine = device.neg(sine)
+    x, width = emitter.floats(first(node)), rotation.dimensions
+    out = emitter.target(node.destination)
+    whole = device.empty(x.shape) if out is None else out
+    device.rope(x[..., :width], cosine, sine, interleaved=rotation.mode == PAIRS, out=whole[..., :width])
+    if width < x.shape[-1]:
+        rest = x[..., width:], whole[..., width:]
+        if rest[0].ptr != rest[1].ptr:
+            device.copy(rest[0], out=rest[1])
+    emitter.finish(whole, node.destination)
+
+
+def _tables(
+    emitter: Emitter, rotation: Rotation, positions: GraphTensor, factors: GraphTensor | None
+) -> tuple[DeviceTensor, DeviceTensor]:
+    """Return cosine and sine of the positions, which the device takes from its tables in each run."""
+    key = ("rotation", rotation, positions, factors)
+    if key not in emitter.shared:
+        emitter.shared[key] = _gathered(emitter, rotation, positions, factors)
+    found: tuple[DeviceTensor, DeviceTensor] = emitter.shared[key]
+    return found
+
+
+def _gathered(
+    emitter: Emitter, rotation: Rotation, positions: GraphTensor, factors: GraphTensor | None
+) -> tuple[DeviceTensor, DeviceTensor]:
+    divisors = None
+    if factors is not None:
+        divisors = emitter.content(factors).view(np.float32)
+        _hold_content(emitter, factors)
+    places: NDArray[Any] = emitter.content(positions).view(np.int32)
+    device = emitter.device
+    if places.min() < 0 or places.max() >= LONGEST_TABLE:
+        _hold_content(emitter, positions)
+        constant = rotation.tables(places.astype(np.int64), divisors)
+        return device.tensor(constant[0]), device.tensor(constant[1])
+    length = max(64, 2 * (1 << int(places.max()).bit_length()))
+    key = ("table", rotation, factors, length)
+    if key not in emitter.shared:
+        tables = rotation.tables(np.arange(length), divisors)
+        emitter.shared[key] = [device.tensor(each) for each in tables]
+
+    def inside() -> bool:
+        now: NDArray[Any] = emitter.content(positions).view(np.int32)
+        return bool(now.min() >= 0 and now.max() < length)
+
+    emitter.holds_while(inside)
+    listed = emitter.strided(positions, (positions.elements[0],), (4,))
+    cosine, sine = (device.embedding(table, listed) for table in emitter.shared[key])
+    return cosine, sine
+
+
+def _hold_content(emitter: Emitter, tensor: GraphTensor) -> None:
+    """Have the graph recorded again when an input has other bytes, since they are constants of it."""
+    then = emitter.content(tensor).tobytes()
+    emitter.holds_while(lambda: emitter.content(tensor).tobytes() == then)
+
+
+OPERATIONS = {
+    "ROPE": Operation(check_rope, emit_rope),
+    "ROPE_BACK": Operation(check_rope, emit_rope),
+}

@@ -165,6 +165,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "TRUNC": _trunc,
     "SQR": lambda device, x, out: device.mul(x, x, out=out),
     "SQRT": lambda device, x, out: device.sqrt(x, out=out),
+    "RSQRT": lambda device, x, out: device.rsqrt(x, out=out),
+    "RECIPROCAL": lambda device, x, out: device.reciprocal(x, out=out),
     "LOG": lambda device, x, out: device.log(x, out=out),
     "SIN": lambda device, x, out: device.sin(x, out=out),
     "COS": lambda device, x, out: device.cos(x, out=out),

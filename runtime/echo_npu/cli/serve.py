@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import echo_npu
+from echo_npu import debug
 from echo_npu.backends import get_backend_class
 from echo_npu.cli.support import Backend, Config, reported
 from echo_npu.server.places import socket_path
@@ -37,7 +38,8 @@ def serve_command(
 
     Exit status: 0 after a regular end, 1 a server listens there already, 2 wrong arguments.
     """
-    logging.basicConfig(level=logging.WARNING, format="echo-npu serve: %(message)s")
+    level = logging.INFO if debug.level() else logging.WARNING
+    logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
     with reported():
         get_backend_class(backend)
         load_config(config)

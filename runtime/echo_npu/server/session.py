@@ -1,5 +1,6 @@
 """What a client does with its device."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -14,6 +15,8 @@ from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.operations import UnsupportedError, check
 from echo_npu.server.protocol import Answer, GraphNode, Kind, ProtocolError, nodes_of
 from echo_npu.spec.memory_map import MEMORY_SIZE, region_of
+
+_LOG: Final = logging.getLogger(__name__)
 
 _REGIONS: Final = ("weight", "activation")
 """Where buffers of clients go, best first: what the server itself needs is in the second one."""
@@ -172,7 +175,8 @@ class DeviceSession:
             raise ProtocolError(f"{len(data) - end} bytes behind the node")
         try:
             check(self._device, node)
-        except UnsupportedError:
+        except UnsupportedError as error:
+            _LOG.info("%s is not supported: %s", node.op, error)
             return protocol.NUMBER.pack(0)
         return protocol.NUMBER.pack(1)
 

@@ -230,7 +230,7 @@ def check_gated(device: Device, node: GraphNode) -> None:
     require(all(each.type in FLOATS for each in tensors), "a type that is no float")
     if gate is None:
         halved = (x.elements[0] // 2, *x.elements[1:])
-        require(not x.elements[0] % 2 and halved == node.destination.elements, "rows of no two halves")
+        require(halved == node.destination.elements, "rows of no two halves")
     else:
         require(same_shape(*tensors), "operands of different shapes")
 
@@ -241,7 +241,7 @@ def emit_gated(emitter: Emitter, node: GraphNode) -> None:
     x = emitter.floats(first(node))
     if given is None:
         half = x.shape[-1] // 2
-        x, gate = x[..., :half], x[..., half:]
+        x, gate = x[..., :half], x[..., half : 2 * half]
         if node.integer(1):
             x, gate = gate, x
     else:

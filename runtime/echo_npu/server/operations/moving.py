@@ -26,6 +26,9 @@ from echo_npu.tensor import DeviceTensor
 MOST_BATCHES: Final = 256
 """GET_ROWS and SET_ROWS take a command for each matrix."""
 
+MOST_ROWS: Final = 1 << 20
+"""SET_ROWS takes a command for each run of rows, in the worst case for each row."""
+
 
 def move(emitter: Emitter, source: DeviceTensor, target: DeviceTensor, types: tuple[str, str]) -> None:
     """Copy between tensors of one shape, converting where the types differ."""
@@ -149,7 +152,7 @@ def check_set_rows(device: Device, node: GraphNode) -> None:
         fits and index.elements[0] == rows.elements[1] and index.elements[3] == 1, "lists that do not fit"
     )
     require(math.prod(rows.elements[2:]) <= MOST_BATCHES, "many matrices")
-    require(rows.elements[1] <= 4096, "many rows")
+    require(rows.elements[1] <= MOST_ROWS, "many rows")
 
 
 def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
@@ -180,15 +183,32 @@ def _set(
 ) -> None:
     if listed.min() < 0 or listed.max() >= target.shape[0]:
         raise ValueError(f"SET_ROWS: {listed.min()}..{listed.max()} of {target.shape[0]} rows")
-    for start, count, step in runs(listed.tolist()):
-        place = DeviceTensor.borrow(
-            target.device,
-            target.ptr + int(listed[start]) * target.strides[0],
-            (count, target.shape[1]),
-            (step * target.strides[0], target.strides[1]),
-            target.dtype,
-        )
+    cut = list(runs(listed.tolist()))
+    counts = {(count, step) for _, count, step in cut}
+    firsts = listed[[start for start, _, _ in cut]]
+    apart = set(np.diff(firsts).tolist())
+    width, (down, item) = target.shape[1], target.strides
+    if len(cut) > 1 and len(counts) == len(apart) == 1 and min(apart) > 0:
+        # The runs themselves are equally far apart: tokens of a cache that is stored by element, for example.
+        (count, step), (outer,) = counts.pop(), apart
+        place = _part(target, firsts[0], (len(cut), count, width), (outer * down, step * down, item))
+        if not place.overlaps_itself:
+            along = source.strides[0]
+            rows = DeviceTensor.borrow(
+                source.device, source.ptr, place.shape, (count * along, *source.strides), source.dtype
+            )
+            move(emitter, rows, place, ("f32", name))
+            return
+    for start, count, step in cut:
+        place = _part(target, listed[start], (count, width), (step * down, item))
         move(emitter, source[start : start + count], place, ("f32", name))
+
+
+def _part(target: DeviceTensor, row: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> DeviceTensor:
+    """Return a view that starts at a row."""
+    return DeviceTensor.borrow(
+        target.device, target.ptr + int(row) * target.strides[0], shape, strides, target.dtype
+    )
 
 
 def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:

@@ -2,14 +2,14 @@
 
 from echo_npu.device import Device
 from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
-from echo_npu.server.operations.rows import check_mask, masked_softmax
+from echo_npu.server.operations.rows import check_mask, check_sinks, masked_softmax
 from echo_npu.server.operations.table import Operation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
 
 
 def check_attention(device: Device, node: GraphNode) -> None:
-    """Take float32 queries, keys and values in one float type, a mask; no softcap, no sinks."""
+    """Take float32 queries, keys and values in one float type."""
     query, key, value, target = first(node), first(node, 1), first(node, 2), node.destination
     require(query.type == target.type == "f32", "queries or a result that are not float32")
     require(key.type == value.type and key.type in FLOATS, "keys and values of other types")
@@ -20,8 +20,7 @@ def check_attention(device: Device, node: GraphNode) -> None:
     require(value.elements[1:] == key.elements[1:] and value.elements[0] > 0, "values of another shape")
     require(keys > 0 and not heads % groups, "heads that do not share")
     require(target.elements == (value.elements[0], heads, tokens, batches), "a result of another shape")
-    require(not node.number(2), "a softcap")
-    require(node.source(4) is None, "sinks")
+    check_sinks(node.source(4), heads)
     check_mask(node.source(3), tokens, heads, batches, keys)
 
 
@@ -46,10 +45,20 @@ def emit_attention(emitter: Emitter, node: GraphNode) -> None:
     rows = rounded(emitter.view(query))
     scores = device.empty((batches, heads, tokens, key.elements[1]))
     device.matmul(grouped(rows), _shared(emitter, key), trans_b=True, out=grouped(scores))
-    shares = masked_softmax(
-        emitter, scores, node.source(3), scale=node.number(0), most_bias=node.number(1), out=scores
+    scale, cap = node.number(0), node.number(2)
+    if cap:
+        device.mul(device.tanh(device.mul(scores, scale / cap)), cap, out=scores)
+        scale = 1.0
+    masked_softmax(
+        emitter,
+        scores,
+        node.source(3),
+        node.source(4),
+        scale=scale,
+        most_bias=node.number(1),
+        out=scores,
     )
-    mixed = rounded(shares)
+    mixed = rounded(scores)
     # The result is [value, heads, tokens]: its tokens and heads change places.
     target = emitter.view(node.destination).swapaxes(1, 2)
     device.matmul(grouped(mixed), _shared(emitter, value), out=grouped(target))

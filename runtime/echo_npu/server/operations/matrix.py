@@ -18,7 +18,6 @@ def check_mul_mat(device: Device, node: GraphNode) -> None:
     require(rows.type in FLOATS, f"rows in {rows.type}")
     if weights.type in FORMATS:
         require(weights.type in device.capabilities.block_formats, f"the device has no {weights.type}")
-        require(rows.type == "f32", f"weights in blocks by rows in {rows.type}")
     else:
         require(weights.type in FLOATS, f"weights in {weights.type}")
     require(all((*weights.elements, *rows.elements)), "an empty operand")
@@ -49,7 +48,7 @@ def _in_blocks(emitter: Emitter, weights: GraphTensor, rows: GraphTensor, target
     form = named_format(weights.type)
     depth, columns, few2, few3 = weights.elements
     size = form.packed_bytes(columns, depth)
-    left, out = _with_rows(emitter.view(rows)), emitter.view(target)
+    left, out = _converted(emitter, rows, "f32"), emitter.view(target)
     repeat3, repeat2 = rows.elements[3] // few3, rows.elements[2] // few2
     for outer in range(few3):
         for inner in range(few2):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.server.operations.base import (
+    FLOATS,
     NAMES,
     TYPES,
     Emitter,
@@ -23,7 +24,7 @@ from echo_npu.server.operations.table import Operation
 from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
 from echo_npu.tensor import DeviceTensor
 
-MOST_BATCHES: Final = 256
+MOST_BATCHES: Final = 1 << 17
 """GET_ROWS and SET_ROWS take a command for each matrix."""
 
 MOST_ROWS: Final = 1 << 20
@@ -140,9 +141,9 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
 
 
 def check_set_rows(device: Device, node: GraphNode) -> None:
-    """Take float32 rows and their numbers, which are an input."""
+    """Take rows of floats and their numbers, which are an input."""
     rows, index, target = first(node), first(node, 1), node.destination
-    require(rows.type == "f32" and target.type in ("f32", "f16", "bf16"), f"{rows.type} to {target.type}")
+    require(rows.type in FLOATS and target.type in FLOATS, f"{rows.type} to {target.type}")
     require(index.type in ("i32", "i64"), f"numbers in {index.type}")
     require(bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes")
     require(rows.elements[0] == target.elements[0], "rows of another length")
@@ -159,13 +160,15 @@ def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
     """Write runs of rows that are equally far apart with a command each."""
     rows, index, target = first(node), first(node, 1), node.destination
 
+    types = rows.type, target.type
+
     def build() -> None:
         numbers = _numbers(emitter, index)
         source, out = emitter.view(rows), emitter.view(target)
         for outer in range(source.shape[0]):
             for inner in range(source.shape[1]):
                 listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1]]
-                _set(emitter, source[outer, inner], out[outer, inner], listed, target.type)
+                _set(emitter, source[outer, inner], out[outer, inner], listed, types)
 
     if rows.elements[1]:
         emitter.moving(build, index)
@@ -179,7 +182,7 @@ def _numbers(emitter: Emitter, index: GraphTensor) -> NDArray[Any]:
 
 
 def _set(
-    emitter: Emitter, source: DeviceTensor, target: DeviceTensor, listed: NDArray[Any], name: str
+    emitter: Emitter, source: DeviceTensor, target: DeviceTensor, listed: NDArray[Any], types: tuple[str, str]
 ) -> None:
     if listed.min() < 0 or listed.max() >= target.shape[0]:
         raise ValueError(f"SET_ROWS: {listed.min()}..{listed.max()} of {target.shape[0]} rows")
@@ -197,11 +200,11 @@ def _set(
             rows = DeviceTensor.borrow(
                 source.device, source.ptr, place.shape, (count * along, *source.strides), source.dtype
             )
-            move(emitter, rows, place, ("f32", name))
+            move(emitter, rows, place, types)
             return
     for start, count, step in cut:
         place = _part(target, listed[start], (count, width), (step * down, item))
-        move(emitter, source[start : start + count], place, ("f32", name))
+        move(emitter, source[start : start + count], place, types)
 
 
 def _part(target: DeviceTensor, row: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> DeviceTensor:

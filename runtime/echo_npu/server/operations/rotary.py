@@ -15,6 +15,12 @@ from echo_npu.tensor import DeviceTensor
 
 PAIRS: Final = 0
 HALVES: Final = 2
+SECTIONS: Final = 8
+INTERLEAVED_SECTIONS: Final = 40
+VISION: Final = 24
+SECTIONED: Final = (SECTIONS, INTERLEAVED_SECTIONS, VISION)
+"""Their pairs take the angle from one of four positions of a token."""
+
 LONGEST_TABLE: Final = 1 << 14
 """Positions beyond it, and negative ones, are put into the graph as constants."""
 
@@ -32,24 +38,46 @@ class Rotation:
     magnitude: float
     fast: float
     slow: float
+    sections: tuple[int, ...]
+    first: int
 
     @classmethod
     def of(cls, node: GraphNode) -> "Rotation":
         """Read them from a node."""
         return cls(
-            node.integer(1),
-            node.integer(2),
-            node.integer(4),
-            *(node.number(index) for index in range(5, 11)),
+            dimensions=node.integer(1),
+            mode=node.integer(2),
+            original_context=node.integer(4),
+            base=node.number(5),
+            scale=node.number(6),
+            extrapolation=node.number(7),
+            magnitude=node.number(8),
+            fast=node.number(9),
+            slow=node.number(10),
+            sections=tuple(node.integer(index) for index in range(11, 15)),
+            first=node.integer(15),
         )
+
+    @property
+    def width(self) -> int:
+        """The elements of a head that turn."""
+        return self.dimensions * (2 if self.mode == VISION else 1)
 
     def tables(
         self, positions: NDArray[np.int64], factors: NDArray[np.float32] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Compute cosine and sine [positions, dimensions / 2], or each twice for pairs (YaRN: Peng et al.
-        2023)."""
-        pairs = np.arange(self.dimensions // 2, dtype=np.float64)
-        angles = positions.astype(np.float64)[:, None] * self.base ** (-2 * pairs / self.dimensions)
+        """Compute cosine and sine of the pairs of tokens (YaRN: Peng et al. 2023).
+
+        Args:
+            positions: [tokens], or [4, tokens] in a mode with sections.
+            factors: divisors of the frequencies.
+
+        Returns: float32 [tokens, width / 2] each; for pairs [tokens, width], with each value twice.
+        """
+        pairs = np.arange(self.width // 2)
+        powers, which = self._sectors(pairs) if self.mode in SECTIONED else (pairs, np.zeros_like(pairs))
+        chosen = np.atleast_2d(positions)[which].T.astype(np.float64)
+        angles = chosen * self.base ** (-2.0 * powers / self.dimensions)
         if factors is not None:
             angles = angles / factors[: pairs.size]
         magnitude = self.magnitude
@@ -65,34 +93,55 @@ class Rotation:
         cosine, sine = np.cos(interpolated) * magnitude, np.sin(interpolated) * magnitude
         return cosine.astype(np.float32), sine.astype(np.float32)
 
+    def _sectors(self, pairs: NDArray[np.int_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+        """Return the power of each pair's frequency, and which of the four positions it turns by."""
+        ends = np.cumsum(self.sections)
+        sector = pairs % ends[-1]
+        if self.mode == INTERLEAVED_SECTIONS:
+            which = sector % 3
+            inside = sector < 3 * np.array(self.sections)[which]
+            return pairs, np.where(inside, which, 3)
+        which = np.searchsorted(ends[:3], sector, side="right")
+        if self.mode == VISION:
+            return sector - np.concatenate([[0], ends[:3]])[which], which
+        return pairs, which
+
     def _ramp(self) -> tuple[float, float]:
         def place(turns: float) -> float:
+            if not self.original_context:
+                return -math.inf
             return (
                 self.dimensions
                 * math.log(self.original_context / (turns * 2 * math.pi))
                 / (2 * math.log(self.base))
             )
 
-        low, high = math.floor(place(self.fast)), math.ceil(place(self.slow))
-        return max(0, low), min(self.dimensions - 1, high)
+        low, high = (place(turns) for turns in (self.fast, self.slow))
+        return (
+            max(0, math.floor(low)) if math.isfinite(low) else 0,
+            min(self.dimensions - 1, math.ceil(high)) if math.isfinite(high) else high,
+        )
 
 
 def check_rope(device: Device, node: GraphNode) -> None:
-    """Take floats, positions that are an input, pairs or halves, and factors that are an input."""
+    """Take floats, and positions and factors that are an input."""
     source, positions, factors = first(node), first(node, 1), node.source(2)
     require(all(each.type in FLOATS for each in (source, node.destination)), "a type that is no float")
     require(same_shape(source, node.destination), "a result of another shape")
     require(positions.type == "i32" and positions.steps[0] == 4, "positions that are not dense int32")
-    require(positions.elements == (source.elements[2], 1, 1, 1), "positions of another shape")
     require(bool(positions.flags & TensorFlag.INPUT), "positions that the graph computes")
     rotation = Rotation.of(node)
-    require(rotation.mode in (PAIRS, HALVES), f"the mode {rotation.mode}")
-    width = rotation.dimensions
-    require(0 < width <= source.elements[0] and not width % 2, f"{width} rotated dimensions")
+    require(rotation.mode in (PAIRS, HALVES, *SECTIONED), f"the mode {rotation.mode}")
+    streams = 4 if rotation.mode in SECTIONED else 1
+    require(positions.elements == (streams * source.elements[2], 1, 1, 1), "positions of another shape")
+    require(streams == 1 or (min(rotation.sections) >= 0 and sum(rotation.sections) > 0), "no sections")
+    width = rotation.width
+    require(width > 0 and not width % 2 and rotation.first >= 0, f"{width} rotated dimensions")
+    require(rotation.first + width <= source.elements[0], f"{width} rotated dimensions")
     require(width // 2 <= device.capabilities.row_elements, f"{width} rotated dimensions")
     require(rotation.base > 0 and rotation.scale > 0, "a base or a scale that is not positive")
-    yarn = not rotation.extrapolation or (rotation.original_context > 0 and rotation.base > 1)
-    require(yarn, "an extrapolation without context")
+    yarn = not rotation.extrapolation or (rotation.original_context >= 0 and rotation.base > 1)
+    require(yarn and (rotation.fast > 0 < rotation.slow or not rotation.extrapolation), "such a ramp")
     if factors is not None:
         require(factors.type == "f32" and factors.steps[0] == 4, "factors that are not dense float32")
         require(factors.elements[0] >= width // 2, "too few factors")
@@ -100,20 +149,21 @@ def check_rope(device: Device, node: GraphNode) -> None:
 
 
 def emit_rope(emitter: Emitter, node: GraphNode) -> None:
-    """Rotate the first dimensions of each head and copy the others."""
+    """Rotate some dimensions of each head and copy the others."""
     rotation = Rotation.of(node)
     cosine, sine = _tables(emitter, rotation, first(node, 1), node.source(2))
     device = emitter.device
     if node.op == "ROPE_BACK":
         sine = device.neg(sine)
-    x, width = emitter.floats(first(node)), rotation.dimensions
+    x = emitter.floats(first(node))
+    start, end = rotation.first, rotation.first + rotation.width
     out = emitter.target(node.destination)
     whole = device.empty(x.shape) if out is None else out
-    device.rope(x[..., :width], cosine, sine, interleaved=rotation.mode == PAIRS, out=whole[..., :width])
-    if width < x.shape[-1]:
-        rest = x[..., width:], whole[..., width:]
-        if rest[0].ptr != rest[1].ptr:
-            device.copy(rest[0], out=rest[1])
+    turned = whole[..., start:end]
+    device.rope(x[..., start:end], cosine, sine, interleaved=rotation.mode == PAIRS, out=turned)
+    for rest in (slice(0, start), slice(end, None)):
+        if rest.start != x.shape[-1] and rest.stop != 0 and x.ptr != whole.ptr:
+            device.copy(x[..., rest], out=whole[..., rest])
     emitter.finish(whole, node.destination)
 
 
@@ -137,9 +187,11 @@ def _gathered(
         _hold_content(emitter, factors)
     places: NDArray[Any] = emitter.content(positions).view(np.int32)
     device = emitter.device
-    if places.min() < 0 or places.max() >= LONGEST_TABLE:
+    sectioned = rotation.mode in SECTIONED
+    if sectioned or places.min() < 0 or places.max() >= LONGEST_TABLE:
         _hold_content(emitter, positions)
-        constant = rotation.tables(places.astype(np.int64), divisors)
+        shaped = places.reshape(4, -1) if sectioned else places
+        constant = rotation.tables(shaped.astype(np.int64), divisors)
         return device.tensor(constant[0]), device.tensor(constant[1])
     length = max(64, 2 * (1 << int(places.max()).bit_length()))
     key = ("table", rotation, factors, length)

@@ -56,34 +56,60 @@ def masked_softmax(
     emitter: Emitter,
     scores: DeviceTensor,
     mask: GraphTensor | None,
+    sinks: GraphTensor | None,
     *,
     scale: float,
     most_bias: float,
-    out: DeviceTensor | None,
-) -> DeviceTensor:
+    out: DeviceTensor,
+) -> None:
     """Compute the softmax of `scale * scores + slope * mask` over the last axis.
 
     Args:
         scores: [batches, heads, rows, keys].
         mask: [keys, rows or more, heads or a divisor, batches or a divisor].
+        sinks: [heads], a score of each head that takes a share and gives none.
         most_bias: of ALiBi; 0: every slope is 1.
+        out: of the scores' shape; it may be them.
     """
     device = emitter.device
-    if mask is None:
-        shares: DeviceTensor = device.softmax(scores, scale=scale, out=out)
-        return shares
-    heads, rows = scores.shape[1:3]
+    added = None if mask is None else _added(emitter, mask, scores.shape[1:3], most_bias)
+    if sinks is not None:
+        wide = device.empty((*scores.shape[:3], scores.shape[3] + 1))
+        inner, last = wide[..., :-1], wide[..., -1:]
+        device.mul(scores, scale, out=inner)
+        if added is not None:
+            target, few = repeated(inner, added)
+            device.add(target, few, out=target)
+        listed = emitter.strided(sinks, (scores.shape[1], 1, 1), (sinks.steps[0], 0, 0))
+        device.copy(listed.broadcast_to(*last.shape), out=last)
+        device.softmax(wide, out=wide)
+        device.copy(inner, out=out)
+    elif added is None:
+        device.softmax(scores, scale=scale, out=out)
+    else:
+        target, split, few = repeated(out, scores, added)
+        device.softmax(split, scale=scale, mask=few, out=target)
+
+
+def _added(emitter: Emitter, mask: GraphTensor, shape: tuple[int, ...], most_bias: float) -> DeviceTensor:
+    """Return what a mask adds to scores of so many heads and rows."""
+    heads, rows = shape
     added = emitter.floats(mask)[:, :, :rows]
-    if most_bias > 0:
-        slopes = device.tensor(_slopes(heads, most_bias)[:, None, None])
-        wide = device.empty((added.shape[0], heads, *added.shape[2:]))
-        target, few = repeated(wide, added)
-        device.copy(few.broadcast_to(*target.shape), out=target)
-        added = device.mul(wide, slopes)
-    whole = device.empty(scores.shape) if out is None else out
-    target, split, few = repeated(whole, scores, added)
-    device.softmax(split, scale=scale, mask=few, out=target)
-    return whole
+    if most_bias <= 0:
+        return added
+    device = emitter.device
+    slopes = device.tensor(_slopes(heads, most_bias)[:, None, None])
+    wide = device.empty((added.shape[0], heads, *added.shape[2:]))
+    target, few = repeated(wide, added)
+    device.copy(few.broadcast_to(*target.shape), out=target)
+    scaled: DeviceTensor = device.mul(wide, slopes)
+    return scaled
+
+
+def check_sinks(sinks: GraphTensor | None, heads: int) -> None:
+    """Take a float32 for each head."""
+    if sinks is not None:
+        require(sinks.type == "f32" and sinks.elements == (heads, 1, 1, 1), "sinks of another form")
 
 
 def _slopes(heads: int, most_bias: float) -> Any:
@@ -95,12 +121,12 @@ def _slopes(heads: int, most_bias: float) -> Any:
 
 
 def check_soft_max(device: Device, node: GraphNode) -> None:
-    """Take float32 scores, with or without a mask, without sinks."""
+    """Take float32 scores."""
     source, mask = first(node), node.source(1)
     require(source.type == node.destination.type == "f32", "a softmax of other types than float32")
     require(same_shape(source, node.destination), "a result of another shape")
-    require(node.source(2) is None, "a softmax with sinks")
     keys, rows, heads, batches = source.elements
+    check_sinks(node.source(2), heads)
     check_mask(mask, rows, heads, batches, keys)
 
 
@@ -110,6 +136,7 @@ def emit_soft_max(emitter: Emitter, node: GraphNode) -> None:
         emitter,
         emitter.view(first(node)),
         node.source(1),
+        node.source(2),
         scale=node.number(0),
         most_bias=node.number(1),
         out=emitter.view(node.destination),

@@ -33,6 +33,8 @@ const char * type_name(ggml_type type) {
         case GGML_TYPE_F32: return "f32";
         case GGML_TYPE_F16: return "f16";
         case GGML_TYPE_BF16: return "bf16";
+        case GGML_TYPE_I8: return "i8";
+        case GGML_TYPE_I16: return "i16";
         case GGML_TYPE_I32: return "i32";
         case GGML_TYPE_I64: return "i64";
         case GGML_TYPE_Q8_0: return "q8_0";
@@ -89,6 +91,7 @@ const char * gated_name(const ggml_tensor * node) {
         case GGML_GLU_OP_REGLU: return "REGLU";
         case GGML_GLU_OP_GEGLU: return "GEGLU";
         case GGML_GLU_OP_SWIGLU: return "SWIGLU";
+        case GGML_GLU_OP_SWIGLU_OAI: return "SWIGLU_OAI";
         case GGML_GLU_OP_GEGLU_ERF: return "GEGLU_ERF";
         case GGML_GLU_OP_GEGLU_QUICK: return "GEGLU_QUICK";
         default: return nullptr;
@@ -135,6 +138,21 @@ const char * op_name(const ggml_tensor * node) {
         NAMED(ROPE);
         NAMED(ROPE_BACK);
         NAMED(FLASH_ATTN_EXT);
+        NAMED(L2_NORM);
+        NAMED(GROUP_NORM);
+        NAMED(MUL_MAT_ID);
+        NAMED(ADD_ID);
+        NAMED(OUT_PROD);
+        NAMED(FILL);
+        NAMED(PAD);
+        NAMED(IM2COL);
+        NAMED(POOL_2D);
+        NAMED(SILU_BACK);
+        NAMED(SOFT_MAX_BACK);
+        NAMED(RMS_NORM_BACK);
+        NAMED(CROSS_ENTROPY_LOSS);
+        NAMED(CROSS_ENTROPY_LOSS_BACK);
+        NAMED(OPT_STEP_ADAMW);
         case GGML_OP_UNARY: return unary_name(node);
         case GGML_OP_GLU: return gated_name(node);
         default: return nullptr;

@@ -1,7 +1,17 @@
 """The operations of graphs, by ggml's names, as commands of the device."""
 
 from echo_npu.device import Device
-from echo_npu.server.operations import attention, elementwise, matrix, moving, rotary, rows
+from echo_npu.server.operations import (
+    attention,
+    elementwise,
+    experts,
+    matrix,
+    moving,
+    rotary,
+    rows,
+    training,
+    windows,
+)
 from echo_npu.server.operations.base import Emitter, UnsupportedError, check_tensors
 from echo_npu.server.operations.table import Operation
 from echo_npu.server.protocol import GraphNode
@@ -13,6 +23,9 @@ OPERATIONS: dict[str, Operation] = {
     **rotary.OPERATIONS,
     **moving.OPERATIONS,
     **attention.OPERATIONS,
+    **experts.OPERATIONS,
+    **windows.OPERATIONS,
+    **training.OPERATIONS,
 }
 
 WITHOUT_COMMANDS = frozenset(("NONE", "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"))

@@ -235,26 +235,38 @@ def check_gated(device: Device, node: GraphNode) -> None:
         require(same_shape(*tensors), "operands of different shapes")
 
 
+def _halves(emitter: Emitter, node: GraphNode) -> tuple[DeviceTensor, DeviceTensor]:
+    """Return the function's argument and the gate as float32."""
+    x, given = emitter.floats(first(node)), node.source(1)
+    if given is not None:
+        return x, emitter.floats(given)
+    half = x.shape[-1] // 2
+    parts = x[..., :half], x[..., half : 2 * half]
+    return (parts[1], parts[0]) if node.integer(1) else parts
+
+
 def emit_gated(emitter: Emitter, node: GraphNode) -> None:
     """Compute `f(x) * gate`."""
-    given = node.source(1)
-    x = emitter.floats(first(node))
-    if given is None:
-        half = x.shape[-1] // 2
-        x, gate = x[..., :half], x[..., half : 2 * half]
-        if node.integer(1):
-            x, gate = gate, x
-    else:
-        gate = emitter.floats(given)
-    device = emitter.device
+    device, (x, gate) = emitter.device, _halves(emitter, node)
     value = FUNCTIONS[GATES[node.op]](device, x, None)
     emitter.finish(device.mul(value, gate, out=emitter.target(node.destination)), node.destination)
+
+
+def emit_swiglu_oai(emitter: Emitter, node: GraphNode) -> None:
+    """Compute `x * sigmoid(alpha * x) * (gate + 1)` of limited operands."""
+    device, (x, gate) = emitter.device, _halves(emitter, node)
+    alpha, limit = node.number(2), node.number(3)
+    x = device.minimum(x, limit)
+    value = device.mul(x, device.sigmoid(device.mul(x, alpha)))
+    opened = device.add(device.clamp(gate, -limit, limit), 1.0)
+    emitter.finish(device.mul(value, opened, out=emitter.target(node.destination)), node.destination)
 
 
 OPERATIONS = {
     **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), Operation(check_binary, emit_binary)),
     **dict.fromkeys(FUNCTIONS, Operation(check_unary, emit_unary)),
     **dict.fromkeys(GATES, Operation(check_gated, emit_gated)),
+    "SWIGLU_OAI": Operation(check_gated, emit_swiglu_oai),
     "SCALE": Operation(check_unary, emit_scale),
     "CLAMP": Operation(check_unary, emit_clamp),
     "LEAKY_RELU": Operation(check_unary, emit_leaky_relu),

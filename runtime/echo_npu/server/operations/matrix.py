@@ -1,11 +1,11 @@
-"""MUL_MAT: products with weights in float32, float16, bfloat16 or blocks."""
+"""MUL_MAT: products with weights in floats or in blocks; OUT_PROD: sums of outer products."""
 
 import numpy as np
 
 from echo_npu.device import Device
 from echo_npu.formats import FORMATS, named_format
 from echo_npu.ops.packed import PackedTensor
-from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, first, require
+from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
 from echo_npu.server.operations.table import Operation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
@@ -42,6 +42,26 @@ def emit_mul_mat(emitter: Emitter, node: GraphNode) -> None:
         trans_b=True,
         out=_grouped(emitter.view(node.destination), outer),
     )
+
+
+def check_out_prod(device: Device, node: GraphNode) -> None:
+    """Take float32 [M, K, ...] and [N, K, ...]; outer dimensions as for MUL_MAT."""
+    left, right, target = first(node), first(node, 1), node.destination
+    require(left.type == right.type == target.type == "f32", "a type that is not float32")
+    require(all((*left.elements, *right.elements)), "an empty operand")
+    require(left.elements[1] == right.elements[1], "inner dimensions that differ")
+    require(target.elements == (left.elements[0], right.elements[0], *right.elements[2:]), "another shape")
+    fits = all(not many % few for few, many in zip(left.elements[2:], right.elements[2:], strict=True))
+    require(fits, "outer dimensions that do not repeat")
+    require(dense_rows(target), "a result with gaps")
+
+
+def emit_out_prod(emitter: Emitter, node: GraphNode) -> None:
+    """Multiply the columns of both and add up over K."""
+    left, right = (_with_rows(emitter.view(first(node, index))) for index in range(2))
+    outer = list(zip(first(node).elements[2:], first(node, 1).elements[2:], strict=True))[::-1]
+    target = _grouped(emitter.view(node.destination), outer)
+    emitter.device.matmul(_grouped(right, outer), _shared(left), trans_a=True, out=target)
 
 
 def _in_blocks(emitter: Emitter, weights: GraphTensor, rows: GraphTensor, target: GraphTensor) -> None:
@@ -106,4 +126,7 @@ def _shared(value: DeviceTensor) -> DeviceTensor:
     return value[:, None, :, None]
 
 
-OPERATIONS = {"MUL_MAT": Operation(check_mul_mat, emit_mul_mat)}
+OPERATIONS = {
+    "MUL_MAT": Operation(check_mul_mat, emit_mul_mat),
+    "OUT_PROD": Operation(check_out_prod, emit_out_prod),
+}

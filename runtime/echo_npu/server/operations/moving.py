@@ -1,4 +1,4 @@
-"""Copies: CPY, CONT, DUP, CONCAT, REPEAT, GET_ROWS, SET_ROWS."""
+"""Copies: CPY, CONT, DUP, CONCAT, REPEAT, FILL, GET_ROWS, SET_ROWS."""
 
 import math
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.device import Device
+from echo_npu.ops.shape import fill_commands
 from echo_npu.server.operations.base import (
     FLOATS,
     NAMES,
@@ -105,6 +106,17 @@ def emit_repeat(emitter: Emitter, node: GraphNode) -> None:
     """Copy it as often as it repeats."""
     target, source = repeated(emitter.view(node.destination), emitter.view(first(node)))
     emitter.device.copy(source.broadcast_to(*target.shape), out=target)
+
+
+def check_fill(device: Device, node: GraphNode) -> None:
+    """Write dense float32."""
+    require(node.destination.type == "f32" and contiguous(node.destination), "a result with gaps")
+
+
+def emit_fill(emitter: Emitter, node: GraphNode) -> None:
+    """Write one value everywhere."""
+    target = emitter.view(node.destination)
+    emitter.device.execute(fill_commands(emitter.device, target, node.number(0)))
 
 
 # --- rows by their numbers ----------------------------------------------------------------------------------
@@ -229,6 +241,7 @@ def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
 
 OPERATIONS = {
     **dict.fromkeys(("CPY", "CONT", "DUP"), Operation(check_copy, emit_copy)),
+    "FILL": Operation(check_fill, emit_fill),
     "CONCAT": Operation(check_concat, emit_concat),
     "REPEAT": Operation(check_repeat, emit_repeat),
     "GET_ROWS": Operation(check_get_rows, emit_get_rows),

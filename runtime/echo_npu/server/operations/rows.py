@@ -39,6 +39,29 @@ def emit_norm(emitter: Emitter, node: GraphNode) -> None:
     )
 
 
+def emit_l2_norm(emitter: Emitter, node: GraphNode) -> None:
+    """Divide by the root of the sum of squares, at least eps."""
+    device, x = emitter.device, emitter.view(first(node))
+    root = device.sqrt(device.sum(device.mul(x, x), -1, True))
+    device.div(x, device.maximum(root, node.number(0)), out=emitter.view(node.destination))
+
+
+def check_group_norm(device: Device, node: GraphNode) -> None:
+    """Take dense float32 images whose channels are a multiple of the groups."""
+    check_norm(device, node)
+    source, groups = first(node), node.integer(0)
+    require(contiguous(source) and contiguous(node.destination), "images with gaps")
+    require(groups > 0 and not source.elements[2] % groups, "groups of different sizes")
+
+
+def emit_group_norm(emitter: Emitter, node: GraphNode) -> None:
+    """Norm the channels of each group together."""
+    source = first(node)
+    shape = source.elements[3] * node.integer(0), -1
+    x, out = (emitter.view(each).reshape(*shape) for each in (source, node.destination))
+    emitter.device.layer_norm(x, eps=node.number(1), out=out)
+
+
 # --- softmax ------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +214,8 @@ def emit_argmax(emitter: Emitter, node: GraphNode) -> None:
 OPERATIONS = {
     "RMS_NORM": Operation(check_norm, emit_rms_norm),
     "NORM": Operation(check_norm, emit_norm),
+    "L2_NORM": Operation(check_norm, emit_l2_norm),
+    "GROUP_NORM": Operation(check_group_norm, emit_group_norm),
     "SOFT_MAX": Operation(check_soft_max, emit_soft_max),
     "SUM_ROWS": Operation(check_row_sum, emit_row_sum),
     "MEAN": Operation(check_row_sum, emit_row_sum),

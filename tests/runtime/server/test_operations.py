@@ -21,7 +21,7 @@ def random(*shape: int) -> NDArray[np.float32]:
 
 def result(client: ServerClient, op: str, shape: tuple[int, ...], *sources: Any, **more: Any) -> NDArray[Any]:
     """Return the result of one node; what is no tensor yet is brought to the device."""
-    given = [each if isinstance(each, GraphTensor) else client.put(each) for each in sources]
+    given = [each if each is None or isinstance(each, GraphTensor) else client.put(each) for each in sources]
     target = client.room(shape, more.pop("dtype", np.float32))
     made = node(op, target, *given, parameters=more.get("parameters"))
     assert client.supports(made)
@@ -212,6 +212,87 @@ def test_reductions(client: ServerClient) -> None:
     close(result(client, "MEAN", (3, 4, 1), x), x.mean(-1, keepdims=True))
     close(result(client, "SUM", (1,), x), x.sum().reshape(1), 1e-4)
     assert np.array_equal(result(client, "ARGMAX", (4,), x[0], dtype=np.int32), x[0].argmax(-1))
+
+
+def test_sinks_take_a_share(client: ServerClient) -> None:
+    scores, sinks = random(2, 3, 4, 9), random(3)
+    wide = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (2, 3, 4, 1))], axis=-1)
+    got = result(client, "SOFT_MAX", scores.shape, scores, None, sinks, parameters={0: 1.0})
+    close(got, softmax(wide)[..., :-1])
+
+
+def test_a_capped_attention(client: ServerClient) -> None:
+    q, k, v = random(2, 3, 16), random(2, 20, 16), random(2, 20, 8)
+    got = result(client, "FLASH_ATTN_EXT", (1, 3, 2, 8), q, k, v, parameters={0: 0.25, 2: 5.0})
+    shares = softmax(5 * np.tanh(0.25 * q @ k.swapaxes(-1, -2) / 5))
+    close(got[0], (shares @ v).swapaxes(0, 1))
+
+
+def test_a_rotation_by_sections(client: ServerClient) -> None:
+    x, places = random(3, 2, 8), RANDOM.integers(0, 50, (4, 3)).astype(np.int32)
+    words = {1: 8, 2: 8, 5: 10000.0, 6: 1.0, 8: 1.0, 11: 1, 12: 2, 13: 1}
+    got = result(client, "ROPE", x.shape, x, places.reshape(-1), parameters=words)
+    angles = places[[0, 1, 1, 2]].T * 10000.0 ** (-np.arange(4) / 4)
+    cosine, sine = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    a, b = x[..., :4], x[..., 4:]
+    close(got, np.concatenate([a * cosine - b * sine, b * cosine + a * sine], axis=-1))
+
+
+@pytest.mark.parametrize("name", ["f32", *sorted(formats.FORMATS)])
+def test_weights_of_the_experts_that_a_list_picks(client: ServerClient, name: str) -> None:
+    weights, rows = random(4, 20, 64), random(3, 2, 64)
+    numbers = np.array([[0, 3], [2, 2], [1, 0]], np.int32)
+    if name == "f32":
+        held, values = client.put(weights), weights
+    else:
+        form = formats.named_format(name)
+        blocks = [formats.quantize(each, name) for each in weights]
+        values = np.stack([formats.dequantize(each, name) for each in blocks])
+        address = client.number(Kind.ALLOCATE, 4 * form.packed_bytes(20, 64))
+        raw = np.concatenate([each.reshape(-1) for each in blocks])
+        client.memory[address : address + raw.size] = raw
+        client.ask(Kind.PACK, protocol.BLOCKS.pack(name.encode(), address, 20, 64, 4))
+        row = form.row_bytes(64)
+        steps = (form.block_bytes, row, 20 * row, 80 * row)
+        held = GraphTensor(name, TensorFlag.INPUT, (64, 20, 4, 1), steps, address)
+    wanted = np.einsum("tunk,tuk->tun", values[numbers], rows)
+    close(result(client, "MUL_MAT_ID", (3, 2, 20), held, rows, numbers), wanted, 1e-4)
+
+
+def test_windows(client: ServerClient) -> None:
+    x = random(2, 3, 6, 7)
+    padded = np.zeros((2, 3, 6 + 3, 7 + 3), np.float32)
+    padded[:, :, 1:7, 0:7] = x
+    got = result(client, "PAD", (2, 3, 9, 10), x, parameters={1: 3, 2: 1, 3: 2})
+    assert np.array_equal(got, padded)
+    views = np.lib.stride_tricks.sliding_window_view(x, (2, 3), axis=(2, 3))[:, :, ::2, ::2]
+    rows = views.transpose(0, 2, 3, 1, 4, 5).reshape(2, 3, 3, 18)
+    kernel = np.zeros((4, 3, 2, 3), np.float32)
+    words = {0: 2, 1: 2, 4: 1, 5: 1, 6: 1}
+    assert np.array_equal(result(client, "IM2COL", rows.shape, kernel, x, parameters=words), rows)
+    for kind, function in ((0, np.max), (1, np.mean)):
+        pooled = function(views, axis=(-1, -2))
+        words = {0: kind, 1: 3, 2: 2, 3: 2, 4: 2}
+        close(result(client, "POOL_2D", pooled.shape, x, parameters=words), pooled)
+
+
+def test_a_loss_and_its_gradient(client: ServerClient) -> None:
+    logits, shares, gradient = random(5, 9), softmax(random(5, 9)), random(1)
+    wanted = -(shares * np.log(softmax(logits))).sum() / 5
+    close(result(client, "CROSS_ENTROPY_LOSS", (1,), logits, shares), np.reshape(wanted, 1))
+    got = result(client, "CROSS_ENTROPY_LOSS_BACK", (5, 9), gradient, logits, shares)
+    close(got, (softmax(logits) - shares) * gradient / 5)
+
+
+def test_a_step_of_adamw_moves_its_averages(client: ServerClient) -> None:
+    weights, gradient, mean, square = random(3, 8), random(3, 8), random(3, 8), random(3, 8) ** 2
+    rate, beta1, beta2, eps, decay, scale1, scale2 = numbers = (0.01, 0.9, 0.99, 1e-6, 0.1, 1.5, 2.5)
+    held = [client.put(each) for each in (weights, gradient, mean, square, np.array(numbers, np.float32))]
+    client.graph(node("OPT_STEP_ADAMW", held[0], *held))
+    mean, square = mean * beta1 + gradient * (1 - beta1), square * beta2 + gradient**2 * (1 - beta2)
+    moved = weights * (1 - rate * decay) - rate * mean * scale1 / (np.sqrt(square * scale2) + eps)
+    for tensor, exact in ((held[0], moved), (held[2], mean), (held[3], square)):
+        close(client.read(tensor).reshape(3, 8), exact)
 
 
 def test_an_empty_result_needs_no_command(client: ServerClient) -> None:

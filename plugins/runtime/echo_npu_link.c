@@ -69,24 +69,47 @@ static int connect_once(struct echo_npu_link *link, const struct sockaddr_un *ad
     return ECHO_NPU_OK;
 }
 
-// Start a server that outlives this process, and return the process that starts it, which ends at once if it cannot.
-static void start_server(void) {
+// Become the server; return only if that is impossible. It keeps nothing that this process has open, and its standard
+// error only where somebody reads it: a pipe would stay open for as long as the server runs.
+static void become_server(void) {
     const char *command = getenv("ECHO_NPU_COMMAND"), *devices = getenv("ECHO_NPU_DEVICES");
     command = command && *command ? command : "echo-npu";
     devices = devices && *devices ? devices : "1";
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(null, 1);
+    if (!isatty(2) && !getenv("ECHO_NPU_DEBUG_LEVEL"))
+        dup2(null, 2);
+    for (int fd = 3; fd < 4096; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    execlp(command, command, "serve", "--idle", "10", "--devices", devices, (char *)NULL);
+}
+
+// Start a server that outlives this process. Return 0, or the errno for which the program could not be run.
+static int start_server(void) {
+    int ends[2], error = 0;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return errno;
     pid_t child = fork();
     if (child == 0) {
         if (setsid() >= 0 && fork() == 0) {
-            int null = open("/dev/null", O_RDWR);
-            dup2(null, 0);
-            dup2(null, 1);
-            execlp(command, command, "serve", "--idle", "10", "--devices", devices, (char *)NULL);
-            fprintf(stderr, "echo-npu: %s cannot be started: %s\n", command, strerror(errno));
+            become_server();
+            error = errno;
+            if (write(ends[1], &error, sizeof error) != (ssize_t)sizeof error)
+                _exit(1);
         }
         _exit(0);
     }
+    close(ends[1]);
     if (child > 0)
         waitpid(child, NULL, 0);
+    else
+        error = errno;
+    // The pipe closes when the program runs.
+    if (read(ends[0], &error, sizeof error) < 0)
+        error = errno;
+    close(ends[0]);
+    return error;
 }
 
 static int exactly(struct echo_npu_link *link, void *data, size_t bytes) {
@@ -168,7 +191,10 @@ int echo_npu_link_connect(struct echo_npu_link *link, int start) {
         return status;
     status = connect_once(link, &address);
     if (status && start) {
-        start_server();
+        int error = start_server();
+        if (error)
+            return fail(link, ECHO_NPU_NO_SERVER, "no device server runs, and %s cannot be started: %s",
+                        getenv("ECHO_NPU_COMMAND") ? "the program in ECHO_NPU_COMMAND" : "echo-npu", strerror(error));
         const struct timespec pause = {0, POLL_NANOSECONDS};
         time_t until = time(NULL) + START_SECONDS;
         while ((status = connect_once(link, &address)) && time(NULL) < until)

@@ -91,7 +91,9 @@ def test_the_header_agrees_with_the_server(tmp_path: Path) -> None:
     header = (RUNTIME / "echo_npu_protocol.h").read_text(encoding="utf-8")
     assert set(re.findall(r"^struct echo_npu_(\w+) {", header, re.MULTILINE)) == set(structs)
     constants = {
-        f"ECHO_NPU_{each.name}": each.value for kind in (protocol.Kind, protocol.Answer) for each in kind
+        f"ECHO_NPU_{each.name}": each.value
+        for kind in (protocol.RequestKind, protocol.AnswerStatus)
+        for each in kind
     }
     constants |= {f"ECHO_NPU_TENSOR_{each.name}": each.value for each in protocol.TensorFlag}
     assert set(re.findall(r"^    (ECHO_NPU_\w+) = ", header, re.MULTILINE)) == set(constants)
@@ -237,6 +239,18 @@ def test_the_example_starts_a_server_that_goes_away(tmp_path: Path) -> None:
             break
         subprocess.run(["sleep", "0.1"], check=True)
     assert not path.exists()
+
+
+def test_a_server_that_cannot_be_started_is_an_error_at_once(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
+    monkeypatch.setenv("ECHO_NPU_COMMAND", str(tmp_path / "missing"))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    count = ctypes.c_int()
+    assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+    assert b"ECHO_NPU_COMMAND cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
 
 
 def test_a_server_that_dies_is_an_error(

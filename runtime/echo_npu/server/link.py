@@ -5,7 +5,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from echo_npu.server.protocol import HEAD, MAX_MESSAGE, Answer, ProtocolError
+from echo_npu.server.protocol import HEAD, MAX_MESSAGE, AnswerStatus, ProtocolError
 
 
 class Link:
@@ -39,7 +39,7 @@ class Link:
         if len(data):
             self._connection.sendall(data)
 
-    def refuse(self, status: Answer, message: str) -> None:
+    def refuse(self, status: AnswerStatus, message: str) -> None:
         """Send a status and its message."""
         self.send(status, message.encode()[:4096])
 

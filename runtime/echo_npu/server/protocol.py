@@ -36,10 +36,10 @@ COUNTERS: Final = struct.Struct("<QQQ")
 TENSOR: Final = struct.Struct("<8sQ4q4QQ")
 """Type (text; empty: no tensor), flags, elements of each dimension, bytes between them, address."""
 NODE: Final = struct.Struct("<32s16iII")
-"""Operation (text), parameters, number of sources, zero. The destination and the sources follow."""
+"""GraphOperation (text), parameters, number of sources, zero. The destination and the sources follow."""
 
 
-class Kind(IntEnum):
+class RequestKind(IntEnum):
     """What a request asks for."""
 
     HELLO = 1
@@ -56,7 +56,7 @@ class Kind(IntEnum):
     COUNTERS = 12
 
 
-class Answer(IntEnum):
+class AnswerStatus(IntEnum):
     """The status of an answer; all but OK carry a message as text."""
 
     OK = 0

@@ -17,7 +17,7 @@ from echo_npu.errors import NpuError
 from echo_npu.server import protocol
 from echo_npu.server.link import Link, same_user
 from echo_npu.server.places import make_folder
-from echo_npu.server.protocol import Answer, Kind, ProtocolError
+from echo_npu.server.protocol import AnswerStatus, ProtocolError, RequestKind
 from echo_npu.server.session import DeviceSession, RefusedError
 
 _POLL_S: Final = 0.2
@@ -28,7 +28,7 @@ class AddressInUseError(OSError):
     """Another server listens at the path."""
 
 
-class _Place:
+class _DevicePlace:
     """A device of the server: opened for its first client, lent to one client at a time."""
 
     def __init__(self, make: Callable[[], Device]) -> None:
@@ -91,7 +91,7 @@ class DeviceServer:
         self, path: Path, makers: Sequence[Callable[[], Device]], *, idle_seconds: float | None = None
     ) -> None:
         self.path = path
-        self._places = [_Place(make) for make in makers]
+        self._places = [_DevicePlace(make) for make in makers]
         self._idle_seconds = idle_seconds
         self._stopping = threading.Event()
         self._connections: set[socket.socket] = set()
@@ -158,33 +158,33 @@ class DeviceServer:
                 self._threads.discard(threading.current_thread())
 
     def _converse(self, link: Link) -> None:
-        held: tuple[_Place, DeviceSession] | None = None
+        held: tuple[_DevicePlace, DeviceSession] | None = None
         greeted = False
         try:
             while (message := link.receive()) is not None:
                 kind, data = message
                 try:
-                    if kind == Kind.HELLO:
-                        link.send(Answer.OK, self._hello(data))
+                    if kind == RequestKind.HELLO:
+                        link.send(AnswerStatus.OK, self._hello(data))
                         greeted = True
                     elif not greeted:
                         raise ProtocolError("the first request is HELLO")
-                    elif kind == Kind.OPEN:
+                    elif kind == RequestKind.OPEN:
                         if held is not None:
                             raise ProtocolError("this connection has a device already")
                         held = self._open(data)
                         facts, descriptor = held[1].opened()
-                        link.send(Answer.OK, facts, [descriptor])
+                        link.send(AnswerStatus.OK, facts, [descriptor])
                     elif held is None:
                         raise ProtocolError(f"a request of kind {kind} before a device is open")
                     else:
-                        link.send(Answer.OK, held[1].answer(kind, data))
+                        link.send(AnswerStatus.OK, held[1].answer(kind, data))
                 except RefusedError as refused:
                     _LOG.info("refused: %s", refused)
                     link.refuse(refused.status, str(refused))
         except ProtocolError as error:
             _LOG.warning("a client broke the protocol: %s", error)
-            link.refuse(Answer.BAD_MESSAGE, str(error))
+            link.refuse(AnswerStatus.BAD_MESSAGE, str(error))
         finally:
             if held is not None:
                 held[0].give_back(held[1])
@@ -193,23 +193,25 @@ class DeviceServer:
         version, _ = protocol.unpack(protocol.HELLO, data)
         if version != protocol.VERSION:
             raise RefusedError(
-                Answer.BAD_VERSION,
+                AnswerStatus.BAD_VERSION,
                 f"the client speaks version {version} of the protocol, the server {protocol.VERSION}: "
                 "build the client again, or restart the server",
             )
         return protocol.HELLO.pack(protocol.VERSION, len(self._places))
 
-    def _open(self, data: memoryview) -> tuple[_Place, DeviceSession]:
+    def _open(self, data: memoryview) -> tuple[_DevicePlace, DeviceSession]:
         (number,) = protocol.unpack(protocol.NUMBER, data)
         if number >= len(self._places):
-            raise RefusedError(Answer.BAD_ARGUMENT, f"device {number} of {len(self._places)}")
+            raise RefusedError(AnswerStatus.BAD_ARGUMENT, f"device {number} of {len(self._places)}")
         place = self._places[number]
         try:
             session = place.take()
         except (NpuError, ValueError, TypeError) as error:
-            raise RefusedError(Answer.DEVICE_FAILED, f"device {number} cannot be opened: {error}") from None
+            raise RefusedError(
+                AnswerStatus.DEVICE_FAILED, f"device {number} cannot be opened: {error}"
+            ) from None
         if session is None:
-            raise RefusedError(Answer.DEVICE_IN_USE, f"device {number} is in use by another client")
+            raise RefusedError(AnswerStatus.DEVICE_IN_USE, f"device {number} is in use by another client")
         return place, session
 
 

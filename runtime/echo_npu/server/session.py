@@ -13,7 +13,7 @@ from echo_npu.model.memory import DeviceMemory
 from echo_npu.server import protocol
 from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.operations import UnsupportedError, check
-from echo_npu.server.protocol import Answer, GraphNode, Kind, ProtocolError, nodes_of
+from echo_npu.server.protocol import AnswerStatus, GraphNode, ProtocolError, RequestKind, nodes_of
 from echo_npu.spec.memory_map import MEMORY_SIZE, region_of
 
 _LOG: Final = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _REGIONS: Final = ("weight", "activation")
 class RefusedError(Exception):
     """A request that is answered with a status other than OK."""
 
-    def __init__(self, status: Answer, message: str) -> None:
+    def __init__(self, status: AnswerStatus, message: str) -> None:
         self.status = status
         super().__init__(message)
 
@@ -42,16 +42,16 @@ class DeviceSession:
         self._blocks: set[int] = set()
         self._graphs = GraphRunner(device)
         self._requests: Mapping[int, Callable[[memoryview], bytes]] = {
-            Kind.MEMORY: self._memory,
-            Kind.ALLOCATE: self._allocate,
-            Kind.FREE: self._free,
-            Kind.PACK: self._pack,
-            Kind.UNPACK: self._unpack,
-            Kind.COPY: self._copy,
-            Kind.SUPPORTS: self._supports,
-            Kind.GRAPH: self._graph,
-            Kind.RUN: self._run,
-            Kind.COUNTERS: self._counters,
+            RequestKind.MEMORY: self._memory,
+            RequestKind.ALLOCATE: self._allocate,
+            RequestKind.FREE: self._free,
+            RequestKind.PACK: self._pack,
+            RequestKind.UNPACK: self._unpack,
+            RequestKind.COPY: self._copy,
+            RequestKind.SUPPORTS: self._supports,
+            RequestKind.GRAPH: self._graph,
+            RequestKind.RUN: self._run,
+            RequestKind.COUNTERS: self._counters,
         }
 
     def close(self) -> None:
@@ -75,14 +75,14 @@ class DeviceSession:
         try:
             return request(data)
         except UnsupportedError as error:
-            raise RefusedError(Answer.NOT_SUPPORTED, str(error)) from None
+            raise RefusedError(AnswerStatus.NOT_SUPPORTED, str(error)) from None
         except NpuOutOfMemoryError as error:
-            raise RefusedError(Answer.OUT_OF_MEMORY, str(error)) from None
+            raise RefusedError(AnswerStatus.OUT_OF_MEMORY, str(error)) from None
         except (NpuPointerError, ValueError, TypeError) as error:
-            raise RefusedError(Answer.BAD_ARGUMENT, str(error)) from None
+            raise RefusedError(AnswerStatus.BAD_ARGUMENT, str(error)) from None
         except NpuError as error:
             self._device.clear_error()
-            raise RefusedError(Answer.DEVICE_FAILED, str(error)) from None
+            raise RefusedError(AnswerStatus.DEVICE_FAILED, str(error)) from None
 
     # --- memory ---------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class DeviceSession:
     def _run(self, data: memoryview) -> bytes:
         (key,) = protocol.unpack(protocol.NUMBER, data)
         if not self._graphs.run(key):
-            raise RefusedError(Answer.UNKNOWN_GRAPH, f"no graph has the key {key}")
+            raise RefusedError(AnswerStatus.UNKNOWN_GRAPH, f"no graph has the key {key}")
         return b""
 
     def _counters(self, data: memoryview) -> bytes:

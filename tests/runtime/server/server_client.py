@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.server import protocol
-from echo_npu.server.protocol import Answer, GraphNode, GraphTensor, Kind, TensorFlag
+from echo_npu.server.protocol import AnswerStatus, GraphNode, GraphTensor, RequestKind, TensorFlag
 
 COMPUTED = TensorFlag(0)
 TYPE_NAMES = {"float32": "f32", "float16": "f16", "uint16": "bf16", "int32": "i32", "int64": "i64"}
@@ -21,7 +21,7 @@ class AnswerError(Exception):
     """An answer with a status other than OK."""
 
     def __init__(self, status: int, message: str) -> None:
-        self.status = Answer(status)
+        self.status = AnswerStatus(status)
         super().__init__(message)
 
 
@@ -56,18 +56,18 @@ class ServerClient:
     def ask(self, kind: int, data: bytes = b"") -> bytes:
         self.send(kind, data)
         status, answer, _ = self.receive()
-        if status != Answer.OK:
+        if status != AnswerStatus.OK:
             raise AnswerError(status, answer.decode())
         return answer
 
     def hello(self, version: int = protocol.VERSION) -> int:
-        return int(protocol.HELLO.unpack(self.ask(Kind.HELLO, protocol.HELLO.pack(version, 0)))[1])
+        return int(protocol.HELLO.unpack(self.ask(RequestKind.HELLO, protocol.HELLO.pack(version, 0)))[1])
 
     def open(self, device: int = 0) -> Self:
         self.hello()
-        self.send(Kind.OPEN, protocol.NUMBER.pack(device))
+        self.send(RequestKind.OPEN, protocol.NUMBER.pack(device))
         status, answer, descriptors = self.receive()
-        if status != Answer.OK:
+        if status != AnswerStatus.OK:
             raise AnswerError(status, answer.decode())
         size, _ = protocol.OPENED.unpack(answer)
         self.memory = np.frombuffer(mmap.mmap(descriptors[0], size), np.uint8)
@@ -92,7 +92,7 @@ class ServerClient:
         """Allocate a contiguous tensor of numpy's shape."""
         kind = np.dtype(dtype)
         whole = (*(1,) * (4 - len(shape)), *shape)
-        address = self.number(Kind.ALLOCATE, int(np.prod(whole)) * kind.itemsize)
+        address = self.number(RequestKind.ALLOCATE, int(np.prod(whole)) * kind.itemsize)
         steps = [kind.itemsize * int(np.prod(whole[axis + 1 :])) for axis in range(4)]
         return GraphTensor(TYPE_NAMES[kind.name], flags, whole[::-1], tuple(steps[::-1]), address)
 
@@ -111,14 +111,14 @@ class ServerClient:
     # --- graphs ---------------------------------------------------------------------------------------------
 
     def supports(self, node: GraphNode) -> bool:
-        return bool(protocol.NUMBER.unpack(self.ask(Kind.SUPPORTS, node.packed()))[0])
+        return bool(protocol.NUMBER.unpack(self.ask(RequestKind.SUPPORTS, node.packed()))[0])
 
     def graph(self, *nodes: GraphNode, key: int = 0) -> None:
         head = protocol.GRAPH.pack(key, len(nodes), 0)
-        self.ask(Kind.GRAPH, head + b"".join(node.packed() for node in nodes))
+        self.ask(RequestKind.GRAPH, head + b"".join(node.packed() for node in nodes))
 
     def run(self, key: int) -> None:
-        self.ask(Kind.RUN, protocol.NUMBER.pack(key))
+        self.ask(RequestKind.RUN, protocol.NUMBER.pack(key))
 
 
 def node(

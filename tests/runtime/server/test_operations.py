@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from echo_npu import formats
 from echo_npu.server import protocol
-from echo_npu.server.protocol import GraphTensor, Kind, TensorFlag
+from echo_npu.server.protocol import GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
 
 RANDOM = np.random.default_rng(7)
@@ -59,12 +59,12 @@ def test_a_product_with_weights_in_blocks(client: ServerClient, name: str) -> No
     matrices = [formats.quantize(random(20, 96), name) for _ in range(2)]
     form = formats.named_format(name)
     size = form.packed_bytes(20, 96)
-    address = client.number(Kind.ALLOCATE, 2 * size)
+    address = client.number(RequestKind.ALLOCATE, 2 * size)
     raw = np.concatenate([each.reshape(-1) for each in matrices])
     client.memory[address : address + raw.size] = raw
     request = protocol.BLOCKS.pack(name.encode(), address, 20, 96, 2)
-    client.ask(Kind.PACK, request)
-    assert client.ask(Kind.UNPACK, request) == raw.tobytes()
+    client.ask(RequestKind.PACK, request)
+    assert client.ask(RequestKind.UNPACK, request) == raw.tobytes()
     row = form.row_bytes(96)
     steps = (form.block_bytes, row, 20 * row, 40 * row)
     weights = GraphTensor(name, TensorFlag.INPUT, (96, 20, 2, 1), steps, address)
@@ -248,10 +248,10 @@ def test_weights_of_the_experts_that_a_list_picks(client: ServerClient, name: st
         form = formats.named_format(name)
         blocks = [formats.quantize(each, name) for each in weights]
         values = np.stack([formats.dequantize(each, name) for each in blocks])
-        address = client.number(Kind.ALLOCATE, 4 * form.packed_bytes(20, 64))
+        address = client.number(RequestKind.ALLOCATE, 4 * form.packed_bytes(20, 64))
         raw = np.concatenate([each.reshape(-1) for each in blocks])
         client.memory[address : address + raw.size] = raw
-        client.ask(Kind.PACK, protocol.BLOCKS.pack(name.encode(), address, 20, 64, 4))
+        client.ask(RequestKind.PACK, protocol.BLOCKS.pack(name.encode(), address, 20, 64, 4))
         row = form.row_bytes(64)
         steps = (form.block_bytes, row, 20 * row, 80 * row)
         held = GraphTensor(name, TensorFlag.INPUT, (64, 20, 4, 1), steps, address)
@@ -312,4 +312,4 @@ def test_what_is_not_supported_is_refused(client: ServerClient, op: str, kinds: 
     assert not client.supports(made)
     with pytest.raises(AnswerError) as caught:
         client.graph(made)
-    assert caught.value.status == protocol.Answer.NOT_SUPPORTED
+    assert caught.value.status == protocol.AnswerStatus.NOT_SUPPORTED

@@ -15,7 +15,7 @@ import pytest
 
 import echo_npu
 from echo_npu.server import protocol
-from echo_npu.server.protocol import Answer, GraphTensor, Kind, TensorFlag
+from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
 from echo_npu.server.server import AddressInUseError, DeviceServer
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
 
@@ -31,7 +31,7 @@ def opened(path: Path, device: int = 0) -> ServerClient:
             return client.open(device)
         except AnswerError as error:
             client.connection.close()
-            if error.status != Answer.DEVICE_IN_USE or time.monotonic() > deadline:
+            if error.status != AnswerStatus.DEVICE_IN_USE or time.monotonic() > deadline:
                 raise
 
 
@@ -46,7 +46,7 @@ def test_another_version_is_refused_with_both_numbers(server_path: Path) -> None
     with ServerClient(server_path) as client:
         with pytest.raises(AnswerError, match=f"version 99 .* {protocol.VERSION}") as caught:
             client.hello(99)
-        assert caught.value.status == Answer.BAD_VERSION
+        assert caught.value.status == AnswerStatus.BAD_VERSION
         assert client.hello() == 2
 
 
@@ -55,14 +55,14 @@ def test_a_device_has_one_client_and_is_free_when_that_ends(server_path: Path) -
     with ServerClient(server_path) as second:
         with pytest.raises(AnswerError) as caught:
             second.open(0)
-        assert caught.value.status == Answer.DEVICE_IN_USE
+        assert caught.value.status == AnswerStatus.DEVICE_IN_USE
     with opened(server_path, 1) as other:
         works(other)
-    before = protocol.MEMORY.unpack(first.ask(Kind.MEMORY))
+    before = protocol.MEMORY.unpack(first.ask(RequestKind.MEMORY))
     first.room((1000,))
     first.connection.close()
     with opened(server_path) as next_one:
-        assert protocol.MEMORY.unpack(next_one.ask(Kind.MEMORY)) == before
+        assert protocol.MEMORY.unpack(next_one.ask(RequestKind.MEMORY)) == before
         works(next_one)
 
 
@@ -73,11 +73,11 @@ def test_a_device_that_does_not_exist(server_path: Path) -> None:
 
 def test_memory_that_there_is_not(client: ServerClient) -> None:
     with pytest.raises(AnswerError) as caught:
-        client.number(Kind.ALLOCATE, 1 << 40)
-    assert caught.value.status == Answer.OUT_OF_MEMORY
+        client.number(RequestKind.ALLOCATE, 1 << 40)
+    assert caught.value.status == AnswerStatus.OUT_OF_MEMORY
     with pytest.raises(AnswerError) as caught:
-        client.number(Kind.FREE, 0x1000)
-    assert caught.value.status == Answer.BAD_ARGUMENT
+        client.number(RequestKind.FREE, 0x1000)
+    assert caught.value.status == AnswerStatus.BAD_ARGUMENT
     works(client)
 
 
@@ -87,7 +87,7 @@ def test_memory_that_there_is_not(client: ServerClient) -> None:
 def test_garbage_ends_the_connection_and_nothing_else(server_path: Path, garbage: bytes) -> None:
     with ServerClient(server_path) as client:
         client.connection.sendall(garbage + bytes(64))
-        assert client.receive()[0] == Answer.BAD_MESSAGE
+        assert client.receive()[0] == AnswerStatus.BAD_MESSAGE
         with contextlib.suppress(ConnectionResetError):
             assert client.connection.recv(1) == b""
     with opened(server_path) as next_one:
@@ -105,7 +105,7 @@ def test_random_messages_leave_a_server_that_works(server_path: Path) -> None:
                     data = protocol.GRAPH.pack(7, 1, 0) + bytearray(node("SOFT_MAX", x, x).packed())
                     place = int(RANDOM.integers(0, len(data)))
                     data = data[:place] + RANDOM.bytes(1) + data[place + 1 :]
-                    kind = int(RANDOM.choice([Kind.GRAPH, Kind.SUPPORTS, Kind.RUN]))
+                    kind = int(RANDOM.choice([RequestKind.GRAPH, RequestKind.SUPPORTS, RequestKind.RUN]))
                 try:
                     client.send(kind, data)
                     status, _, descriptors = client.receive()
@@ -113,7 +113,7 @@ def test_random_messages_leave_a_server_that_works(server_path: Path) -> None:
                     pytest.fail("the server ended the connection without an answer")
                 for descriptor in descriptors:
                     os.close(descriptor)
-                if status == Answer.BAD_MESSAGE:
+                if status == AnswerStatus.BAD_MESSAGE:
                     break
     with opened(server_path) as client:
         works(client)
@@ -138,7 +138,7 @@ def test_a_graph_is_replayed_with_what_its_inputs_hold_then(client: ServerClient
     wanted = np.zeros((300, 8), np.float16)
     with pytest.raises(AnswerError) as caught:
         client.run(5)
-    assert caught.value.status == Answer.UNKNOWN_GRAPH
+    assert caught.value.status == AnswerStatus.UNKNOWN_GRAPH
     for index, listed in enumerate(([3, 5, 7, 9], [10, 12, 14, 16], [0, 1, 2, 3], [20, 9, 4, 299])):
         values = RANDOM.standard_normal((4, 8), dtype=np.float32)
         at = np.array([0, 1, 70 * index, 20000 * index], np.int32)
@@ -163,7 +163,7 @@ def test_the_content_of_a_bad_index_is_an_error_and_the_device_works_on(client: 
     table, numbers = client.put(np.ones((4, 8), np.float32)), client.put(np.array([9], np.int32))
     with pytest.raises(AnswerError, match="BAD_INDEX") as caught:
         client.graph(node("GET_ROWS", client.room((1, 8)), table, numbers))
-    assert caught.value.status == Answer.DEVICE_FAILED
+    assert caught.value.status == AnswerStatus.DEVICE_FAILED
     works(client)
 
 

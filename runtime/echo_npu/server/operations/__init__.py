@@ -13,10 +13,10 @@ from echo_npu.server.operations import (
     windows,
 )
 from echo_npu.server.operations.base import Emitter, UnsupportedError, check_tensors
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode
 
-OPERATIONS: dict[str, Operation] = {
+OPERATIONS: dict[str, GraphOperation] = {
     **matrix.OPERATIONS,
     **elementwise.OPERATIONS,
     **rows.OPERATIONS,

@@ -3,7 +3,7 @@
 from echo_npu.device import Device
 from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
 from echo_npu.server.operations.rows import check_mask, check_sinks, masked_softmax
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
 
@@ -68,4 +68,4 @@ def _shared(emitter: Emitter, tensor: GraphTensor) -> DeviceTensor:
     return emitter.view(tensor)[:, :, None]
 
 
-OPERATIONS = {"FLASH_ATTN_EXT": Operation(check_attention, emit_attention)}
+OPERATIONS = {"FLASH_ATTN_EXT": GraphOperation(check_attention, emit_attention)}

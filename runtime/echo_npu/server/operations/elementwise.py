@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from echo_npu.device import Device
 from echo_npu.server.operations.base import FLOATS, Emitter, first, require, same_shape
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
 
@@ -263,11 +263,11 @@ def emit_swiglu_oai(emitter: Emitter, node: GraphNode) -> None:
 
 
 OPERATIONS = {
-    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), Operation(check_binary, emit_binary)),
-    **dict.fromkeys(FUNCTIONS, Operation(check_unary, emit_unary)),
-    **dict.fromkeys(GATES, Operation(check_gated, emit_gated)),
-    "SWIGLU_OAI": Operation(check_gated, emit_swiglu_oai),
-    "SCALE": Operation(check_unary, emit_scale),
-    "CLAMP": Operation(check_unary, emit_clamp),
-    "LEAKY_RELU": Operation(check_unary, emit_leaky_relu),
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), GraphOperation(check_binary, emit_binary)),
+    **dict.fromkeys(FUNCTIONS, GraphOperation(check_unary, emit_unary)),
+    **dict.fromkeys(GATES, GraphOperation(check_gated, emit_gated)),
+    "SWIGLU_OAI": GraphOperation(check_gated, emit_swiglu_oai),
+    "SCALE": GraphOperation(check_unary, emit_scale),
+    "CLAMP": GraphOperation(check_unary, emit_clamp),
+    "LEAKY_RELU": GraphOperation(check_unary, emit_leaky_relu),
 }

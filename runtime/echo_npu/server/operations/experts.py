@@ -17,7 +17,7 @@ from echo_npu.server.operations.base import (
     first,
     require,
 )
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.spec.memory_map import ACTIVATION
 from echo_npu.tensor import DeviceTensor
@@ -103,6 +103,6 @@ def emit_add_id(emitter: Emitter, node: GraphNode) -> None:
 
 
 OPERATIONS = {
-    "MUL_MAT_ID": Operation(check_mul_mat_id, emit_mul_mat_id),
-    "ADD_ID": Operation(check_add_id, emit_add_id),
+    "MUL_MAT_ID": GraphOperation(check_mul_mat_id, emit_mul_mat_id),
+    "ADD_ID": GraphOperation(check_add_id, emit_add_id),
 }

@@ -6,7 +6,7 @@ from echo_npu.device import Device
 from echo_npu.formats import FORMATS, named_format
 from echo_npu.ops.packed import PackedTensor
 from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
 
@@ -127,6 +127,6 @@ def _shared(value: DeviceTensor) -> DeviceTensor:
 
 
 OPERATIONS = {
-    "MUL_MAT": Operation(check_mul_mat, emit_mul_mat),
-    "OUT_PROD": Operation(check_out_prod, emit_out_prod),
+    "MUL_MAT": GraphOperation(check_mul_mat, emit_mul_mat),
+    "OUT_PROD": GraphOperation(check_out_prod, emit_out_prod),
 }

@@ -21,7 +21,7 @@ from echo_npu.server.operations.base import (
     same_shape,
 )
 from echo_npu.server.operations.elementwise import repeated, repeats
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
 from echo_npu.tensor import DeviceTensor
 
@@ -240,10 +240,10 @@ def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
 
 
 OPERATIONS = {
-    **dict.fromkeys(("CPY", "CONT", "DUP"), Operation(check_copy, emit_copy)),
-    "FILL": Operation(check_fill, emit_fill),
-    "CONCAT": Operation(check_concat, emit_concat),
-    "REPEAT": Operation(check_repeat, emit_repeat),
-    "GET_ROWS": Operation(check_get_rows, emit_get_rows),
-    "SET_ROWS": Operation(check_set_rows, emit_set_rows),
+    **dict.fromkeys(("CPY", "CONT", "DUP"), GraphOperation(check_copy, emit_copy)),
+    "FILL": GraphOperation(check_fill, emit_fill),
+    "CONCAT": GraphOperation(check_concat, emit_concat),
+    "REPEAT": GraphOperation(check_repeat, emit_repeat),
+    "GET_ROWS": GraphOperation(check_get_rows, emit_get_rows),
+    "SET_ROWS": GraphOperation(check_set_rows, emit_set_rows),
 }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.server.operations.base import FLOATS, Emitter, first, require, same_shape
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
 from echo_npu.tensor import DeviceTensor
 
@@ -216,6 +216,6 @@ def _hold_content(emitter: Emitter, tensor: GraphTensor) -> None:
 
 
 OPERATIONS = {
-    "ROPE": Operation(check_rope, emit_rope),
-    "ROPE_BACK": Operation(check_rope, emit_rope),
+    "ROPE": GraphOperation(check_rope, emit_rope),
+    "ROPE_BACK": GraphOperation(check_rope, emit_rope),
 }

@@ -15,7 +15,7 @@ from echo_npu.server.operations.base import (
     same_shape,
 )
 from echo_npu.server.operations.elementwise import repeated
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
 
@@ -212,13 +212,13 @@ def emit_argmax(emitter: Emitter, node: GraphNode) -> None:
 
 
 OPERATIONS = {
-    "RMS_NORM": Operation(check_norm, emit_rms_norm),
-    "NORM": Operation(check_norm, emit_norm),
-    "L2_NORM": Operation(check_norm, emit_l2_norm),
-    "GROUP_NORM": Operation(check_group_norm, emit_group_norm),
-    "SOFT_MAX": Operation(check_soft_max, emit_soft_max),
-    "SUM_ROWS": Operation(check_row_sum, emit_row_sum),
-    "MEAN": Operation(check_row_sum, emit_row_sum),
-    "SUM": Operation(check_sum, emit_sum),
-    "ARGMAX": Operation(check_argmax, emit_argmax),
+    "RMS_NORM": GraphOperation(check_norm, emit_rms_norm),
+    "NORM": GraphOperation(check_norm, emit_norm),
+    "L2_NORM": GraphOperation(check_norm, emit_l2_norm),
+    "GROUP_NORM": GraphOperation(check_group_norm, emit_group_norm),
+    "SOFT_MAX": GraphOperation(check_soft_max, emit_soft_max),
+    "SUM_ROWS": GraphOperation(check_row_sum, emit_row_sum),
+    "MEAN": GraphOperation(check_row_sum, emit_row_sum),
+    "SUM": GraphOperation(check_sum, emit_sum),
+    "ARGMAX": GraphOperation(check_argmax, emit_argmax),
 }

@@ -9,7 +9,7 @@ from echo_npu.server.protocol import GraphNode
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class GraphOperation:
     """How a node of a graph becomes commands.
 
     Attributes:

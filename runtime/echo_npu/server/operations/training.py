@@ -4,7 +4,7 @@ import math
 
 from echo_npu.device import Device
 from echo_npu.server.operations.base import Emitter, first, require, same_shape
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 
 
@@ -102,10 +102,10 @@ def emit_adamw(emitter: Emitter, node: GraphNode) -> None:
 
 
 OPERATIONS = {
-    "SILU_BACK": Operation(check_pair, emit_silu_back),
-    "SOFT_MAX_BACK": Operation(check_pair, emit_softmax_back),
-    "RMS_NORM_BACK": Operation(check_pair, emit_rms_norm_back),
-    "CROSS_ENTROPY_LOSS": Operation(check_cross_entropy, emit_cross_entropy),
-    "CROSS_ENTROPY_LOSS_BACK": Operation(check_cross_entropy_back, emit_cross_entropy_back),
-    "OPT_STEP_ADAMW": Operation(check_adamw, emit_adamw),
+    "SILU_BACK": GraphOperation(check_pair, emit_silu_back),
+    "SOFT_MAX_BACK": GraphOperation(check_pair, emit_softmax_back),
+    "RMS_NORM_BACK": GraphOperation(check_pair, emit_rms_norm_back),
+    "CROSS_ENTROPY_LOSS": GraphOperation(check_cross_entropy, emit_cross_entropy),
+    "CROSS_ENTROPY_LOSS_BACK": GraphOperation(check_cross_entropy_back, emit_cross_entropy_back),
+    "OPT_STEP_ADAMW": GraphOperation(check_adamw, emit_adamw),
 }

@@ -13,7 +13,7 @@ from echo_npu.server.operations.base import (
     first,
     require,
 )
-from echo_npu.server.operations.table import Operation
+from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
 
@@ -58,7 +58,7 @@ def emit_pad(emitter: Emitter, node: GraphNode) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class ImageWindows:
     """How windows lie in an image; down, then across."""
 
     kernel: tuple[int, int]
@@ -67,7 +67,7 @@ class Windows:
     step: tuple[int, int]
 
     @classmethod
-    def of(cls, node: GraphNode) -> "Windows":
+    def of(cls, node: GraphNode) -> "ImageWindows":
         """Read them from an IM2COL; in one dimension images have a height of 1."""
         across = [node.integer(index) for index in (0, 2, 4)]
         down = [node.integer(index) for index in (1, 3, 5)] if node.integer(6) else [1, 0, 1]
@@ -94,7 +94,7 @@ def check_im2col(device: Device, node: GraphNode) -> None:
     images, target = first(node, 1), node.destination
     require(images.type in FLOATS and target.type in FLOATS, "a type that is no float")
     require(contiguous(target) and all((*first(node).elements, *images.elements)), "a result with gaps")
-    windows = Windows.of(node)
+    windows = ImageWindows.of(node)
     require(min(windows.stride) > 0 and min(windows.pad) >= 0 and min(windows.step) > 0, "such a window")
     require(bool(node.integer(6)) or images.elements[3] == 1, "more than rows")
     (count, channels, height, width), _ = _images(images, node)
@@ -108,7 +108,7 @@ def check_im2col(device: Device, node: GraphNode) -> None:
 def emit_im2col(emitter: Emitter, node: GraphNode) -> None:
     """Copy the windows of all places, a row of the kernel at a time."""
     device, images, target = emitter.device, first(node, 1), node.destination
-    windows = Windows.of(node)
+    windows = ImageWindows.of(node)
     value = emitter.strided(images, *_images(images, node))
     if images.type != target.type:
         value = device.cast(value, NAMES[target.type])
@@ -198,7 +198,7 @@ def emit_pool(emitter: Emitter, node: GraphNode) -> None:
 
 
 OPERATIONS = {
-    "PAD": Operation(check_pad, emit_pad),
-    "IM2COL": Operation(check_im2col, emit_im2col),
-    "POOL_2D": Operation(check_pool, emit_pool),
+    "PAD": GraphOperation(check_pad, emit_pad),
+    "IM2COL": GraphOperation(check_im2col, emit_im2col),
+    "POOL_2D": GraphOperation(check_pool, emit_pool),
 }

@@ -199,6 +199,26 @@ def test_rows_by_their_numbers(client: ServerClient) -> None:
     assert np.array_equal(result(client, "GET_ROWS", (2, 3, 5), table, numbers), wanted)
 
 
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
+def test_rows_of_a_table_in_blocks(client: ServerClient, name: str) -> None:
+    form, numbers = formats.named_format(name), np.array([[17, 3], [0, 19]], np.int32)
+    blocks = [formats.quantize(random(20, 96), name) for _ in range(2)]
+    address = client.number(RequestKind.ALLOCATE, 2 * form.packed_bytes(20, 96))
+    raw = np.concatenate([each.reshape(-1) for each in blocks])
+    client.memory[address : address + raw.size] = raw
+    client.ask(RequestKind.PACK, protocol.BLOCKS.pack(name.encode(), address, 20, 96, 2))
+    row = form.row_bytes(96)
+    steps = (form.block_bytes, row, 20 * row, 40 * row)
+    table = GraphTensor(name, TensorFlag.INPUT, (96, 20, 2, 1), steps, address)
+    index, out = client.put(numbers), client.room((2, 2, 96))
+    values = np.stack([formats.dequantize(each, name) for each in blocks])
+    client.graph(node("GET_ROWS", out, table, index), key=3)
+    close(client.read(out)[0], np.stack([values[i][numbers[i]] for i in range(2)]), 1e-6)
+    client.write(index, numbers[::-1])
+    client.run(3)
+    close(client.read(out)[0], np.stack([values[i][numbers[1 - i]] for i in range(2)]), 1e-6)
+
+
 def test_concat_and_repeat(client: ServerClient) -> None:
     left, right = random(2, 3, 4), random(2, 5, 4)
     got = result(client, "CONCAT", (2, 8, 4), left, right, parameters={0: 1})

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.device import Device
+from echo_npu.formats import FORMATS, TILE_COLUMNS, named_format
+from echo_npu.ops.packed import PackedTensor
 from echo_npu.ops.shape import fill_commands
 from echo_npu.server.operations.base import (
     FLOATS,
@@ -27,6 +29,10 @@ from echo_npu.tensor import DeviceTensor
 
 MOST_BATCHES: Final = 1 << 17
 """GET_ROWS and SET_ROWS take a command for each matrix."""
+
+MOST_DEPTH: Final = 4096
+MOST_BLOCK_ROWS: Final = 1024
+"""Each row of a table in blocks is a product with an identity of so many rows."""
 
 MOST_ROWS: Final = 1 << 20
 """SET_ROWS takes a command for each run of rows, in the worst case for each row."""
@@ -125,15 +131,25 @@ def emit_fill(emitter: Emitter, node: GraphNode) -> None:
 def check_get_rows(device: Device, node: GraphNode) -> None:
     """Take a table [width, rows, ...] and int32 numbers [count, ...], a list for each table."""
     table, index, target = first(node), first(node, 1), node.destination
-    require(table.type in TYPES and converts(table.type, target.type), f"a table in {table.type}")
+    blocks = table.type in FORMATS
+    if blocks:
+        require(table.type in device.capabilities.block_formats, f"the device has no {table.type}")
+        require(
+            bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes, for a table in blocks"
+        )
+        require(table.elements[0] <= MOST_DEPTH and target.type == "f32", "long rows in blocks")
+        require(math.prod(index.elements) <= MOST_BLOCK_ROWS, "many rows in blocks")
+    else:
+        require(table.type in TYPES and converts(table.type, target.type), f"a table in {table.type}")
     require(index.type == "i32", f"numbers in {index.type}")
     require(all(table.elements), "an empty table")
     require(index.elements[3] == 1 and table.elements[2:] == index.elements[1:3], "lists of another shape")
     require(target.elements == (table.elements[0], *index.elements[:3]), "a result of another shape")
     require(math.prod(table.elements[2:]) <= MOST_BATCHES, "many tables")
     require(contiguous(target), "a result with gaps")
-    rows_dense = dense_rows(table) and (
-        table.elements[1] == 1 or table.steps[1] == table.elements[0] * TYPES[table.type].itemsize
+    rows_dense = blocks or (
+        dense_rows(table)
+        and (table.elements[1] == 1 or table.steps[1] == table.elements[0] * TYPES[table.type].itemsize)
     )
     require(rows_dense and dense_rows(index), "tables or lists with gaps")
 
@@ -141,6 +157,9 @@ def check_get_rows(device: Device, node: GraphNode) -> None:
 def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
     """Gather the rows of each table."""
     table, index, target = first(node), first(node, 1), node.destination
+    if table.type in FORMATS:
+        _rows_in_blocks(emitter, table, index, target)
+        return
     tables, lists, out = emitter.view(table), emitter.view(index), emitter.view(target)
     for outer in range(tables.shape[0]):
         for inner in range(tables.shape[1]):
@@ -150,6 +169,38 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
                 emitter.device.embedding(rows, numbers, out=place)
             else:
                 move(emitter, emitter.device.embedding(rows, numbers), place, (table.type, target.type))
+
+
+def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, target: GraphTensor) -> None:
+    """Multiply the identity by the tiles that hold a row: their columns are the values of sixteen rows."""
+    device, form = emitter.device, named_format(table.type)
+    depth, count = table.elements[:2]
+    key = ("identity", depth)
+    if key not in emitter.shared:
+        emitter.shared[key] = device.tensor(np.eye(depth, dtype=np.float32))
+    identity: DeviceTensor = emitter.shared[key]
+    across = form.tiles(count, depth)[1]
+    out = emitter.view(target)
+
+    def build() -> None:
+        numbers = _numbers(emitter, index)
+        if numbers.min() < 0 or numbers.max() >= count:
+            raise ValueError(f"GET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
+        for (outer, inner, place), number in np.ndenumerate(numbers):
+            matrix = outer * table.elements[2] + inner
+            row, column = divmod(int(number), TILE_COLUMNS)
+            start = matrix * form.packed_bytes(count, depth) + row * across * form.tile_bytes
+            tiles = DeviceTensor.borrow(
+                device,
+                table.address + start,
+                (1, across, form.tile_bytes),
+                (across * form.tile_bytes, form.tile_bytes, 1),
+                np.dtype(np.uint8),
+            )
+            values = device.matmul(identity, PackedTensor(tiles, form, (TILE_COLUMNS, depth)))
+            device.copy(values[:, column], out=out[outer, inner, place])
+
+    emitter.moving(build, index)
 
 
 def check_set_rows(device: Device, node: GraphNode) -> None:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from echo_sim.numerals import Whole
 from spec.marked_page import replace_part
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -302,9 +303,9 @@ def main() -> int:
     tried = commands.add_parser("test")
     tried.add_argument("--backend", default="cmodel")
     tried.add_argument("--ops", default="", help="only these operations of test-backend-ops")
-    tried.add_argument("--prompts", type=int, default=5, choices=range(len(PROMPTS) + 1))
-    tried.add_argument("--tokens", type=int, default=50)
-    tried.add_argument("--jobs", type=int, default=1)
+    tried.add_argument("--prompts", type=Whole(0, len(PROMPTS)), default=5)
+    tried.add_argument("--tokens", type=Whole(1), default=50)
+    tried.add_argument("--jobs", type=Whole(1), default=1)
     tried.add_argument("--update", action="store_true", help="write the table into docs/llama_cpp.md")
     arguments = parser.parse_args()
     try:

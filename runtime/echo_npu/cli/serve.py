@@ -15,6 +15,7 @@ from echo_npu.cli.support import Backend, Config, reported
 from echo_npu.server.places import socket_path
 from echo_npu.server.server import DeviceServer
 from echo_sim.config import load_config
+from echo_sim.numerals import Real, Whole, option
 
 RING_SLOTS = 8192
 """A graph of a language model is submitted with one doorbell."""
@@ -23,13 +24,13 @@ RING_SLOTS = 8192
 def serve_command(
     backend: Backend = None,
     config: Config = "default",
-    devices: Annotated[int, typer.Option(min=1, max=64, help="How many NPUs.")] = 1,
+    devices: Annotated[int, typer.Option(help="How many NPUs.", **option(Whole(1, 64)))] = 1,
     path: Annotated[
         Path | None,
         typer.Option("--socket", help="Where to listen. Default: ECHO_NPU_SOCKET, else the user's place."),
     ] = None,
     idle: Annotated[
-        float | None, typer.Option(min=0, help="End after so many seconds without a client.")
+        float | None, typer.Option(help="End after so many seconds without a client.", **option(Real(0)))
     ] = None,
 ) -> None:
     """Lend simulated NPUs to other programs of this user: the C library, llama.cpp.

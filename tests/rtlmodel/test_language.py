@@ -64,4 +64,7 @@ def test_smollm2() -> None:
     text = model.tokenizer.encode("The capital of France is").ids
     tokens, steps = generate(model, text, 2, 16, "default")
     assert model.tokenizer.decode(tokens) == " Paris."
-    assert [(step.position, step.count) for step in steps] == [(0, 5), (5, 1)]
+    assert [(step.position, step.count, step.cycles) for step in steps] == [
+        (0, 5, 3_704_102),
+        (5, 1, 3_232_619),
+    ]

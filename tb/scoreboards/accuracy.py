@@ -134,13 +134,19 @@ class _Value:
         """Multiply by `factor` and round."""
         # With an infinite factor, the result depends on zero and sign, which the bound may leave open.
         self._forget(np.isinf(factor) & (self.bound > 0) & (np.abs(self.true) <= self.bound))
-        self.true, self.bound = self.true * factor, self.bound * np.abs(factor)
+        self._become(self.true * factor, factor)
+        self.bound = self.bound * np.abs(factor)
         self.round()
 
     def add(self, term: Float64) -> None:
         """Add `term` and round."""
-        self.true = self.true + term
+        self._become(self.true + term, term)
         self.round()
+
+    def _become(self, true: Float64, operand: Float64) -> None:
+        """Take new values. What nothing is known of is a NaN for sure only if it meets one."""
+        guessed = np.isnan(self.bound) & ~np.isnan(self.true) & ~np.isnan(operand)
+        self.true = np.where(guessed & np.isnan(true), 0.0, true)
 
     def limit(self, low: float, high: float) -> None:
         """Clip the values. Clipping moves no two values further apart."""

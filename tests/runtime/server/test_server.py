@@ -180,6 +180,7 @@ def test_the_socket_of_a_dead_server_is_replaced(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("end", ["idle", "signal"])
 def test_the_command_ends_and_leaves_nothing(tmp_path: Path, end: str) -> None:
     path = tmp_path / "folder" / "server.sock"

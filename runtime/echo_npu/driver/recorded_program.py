@@ -64,6 +64,7 @@ class RecordedProgram:
         self._entries: list[int] = []
         self._submission: list[Command] = []  # with the programs where they were last
         self._epoch = device.driver.epoch
+        self._exchanged: RecordedProgram | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
 
     # --- while recording ------------------------------------------------------------------------------------
@@ -208,6 +209,37 @@ class RecordedProgram:
         ]
         self._entries = entries
 
+    def exchange(self, numbers: Sequence[int], other: RecordedProgram) -> bool:
+        """Replace commands by those of another recording on this device, in order.
+
+        A program whose commands differ from run to run only in their addresses need not be recorded again.
+        The other program's memory is kept until the next exchange, which therefore replaces the same
+        commands.
+
+        Args:
+            numbers: which commands go, as many as the other program has.
+            other: runs no vector programs that this one lacks.
+
+        Returns: whether it was possible; if not, nothing has changed.
+        """
+        self._check_runnable()
+        other._check_runnable()
+        known = {program.code for program in self._programs}
+        fits = len(numbers) == len(other) and not self._loads_programs and not other._loads_programs
+        if not fits or any(program.code not in known for program in other._programs):
+            return False
+        at = {program.code: entry for program, entry in zip(self._programs, self._entries, strict=False)}
+        for number, each in zip(numbers, other._commands, strict=True):
+            self._commands[number] = each
+            placed_one = each
+            if at and each.program is not None:
+                placed_one = each.placed(at[each.program.code])
+            self._submission[number] = placed_one.command
+        previous, self._exchanged = self._exchanged, other
+        if previous is not None and previous is not other:
+            previous.close()
+        return True
+
     def _check_runnable(self) -> None:
         if self._make_input is not None:
             raise NpuRecordingError("the program is still being recorded; it runs after the with block")
@@ -233,6 +265,8 @@ class RecordedProgram:
             raise NpuRecordingError("the program is still being recorded; leave the with block first")
         if self._finalizer is not None:
             self._finalizer()
+        if self._exchanged is not None:
+            self._exchanged.close()
         self._inputs.clear()
         self._outputs.clear()
 

@@ -86,6 +86,11 @@ class RecordingDriver(DeviceDriver):
             raise NpuRecordingError("another thread is recording on this device")
 
     @property
+    def recorded(self) -> int:
+        """Number of commands so far."""
+        return len(self._commands)
+
+    @property
     def retained(self) -> tuple[int, ...]:
         """Start addresses of the blocks that the program needs."""
         return self._memory.retained

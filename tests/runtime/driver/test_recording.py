@@ -556,3 +556,29 @@ def test_a_recorded_program_runs_inside_a_recording(npu: Device) -> None:
     assert same_bits(outer.run()["y"].to_numpy(), expected)
     assert same_bits(inner.run(x=-SQUARE)["y"].to_numpy(), npu.softmax(-SQUARE))
     assert same_bits(outer.run()["y"].to_numpy(), expected)
+
+
+def test_commands_are_exchanged_for_those_of_another_recording() -> None:
+    with echo_npu.open("cmodel") as npu:
+        x = npu.tensor(VECTOR)
+        first, second = npu.tensor(np.zeros((2, 12), np.float32)), npu.tensor(np.zeros((2, 12), np.float32))
+        with npu.record() as program:
+            npu.mul(x, 2.0, out=first[0])
+            npu.silu(x, out=second[0])
+        with npu.record() as other:
+            npu.mul(x, 3.0, out=first[1])
+        with npu.record() as foreign:
+            npu.exp(x, out=first[1])
+        program.run()
+        assert not program.exchange([0, 1], other)
+        assert not program.exchange([0], foreign)
+        assert program.exchange([0], other)
+        other = foreign = None  # type: ignore[assignment]
+        gc.collect()
+        second[0].copy_from(np.zeros(12, np.float32))
+        program.run()
+        assert np.array_equal(first.to_numpy(), [2 * VECTOR, 3 * VECTOR])
+        assert np.array_equal(second.to_numpy()[0], npu.silu(VECTOR))
+        program.close()
+        with pytest.raises(NpuRecordingError):
+            program.exchange([0], program)

@@ -1,0 +1,685 @@
+// SPDX-License-Identifier: Apache-2.0
+// A backend of ggml that passes tensors and graphs to the device server (docs/llama_cpp.md). It computes nothing itself,
+// and it uses no function of ggml, so it needs none of its libraries to be linked.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "echo_npu_link.h"
+#include "ggml-backend-impl.h"
+#include "ggml-impl.h"
+
+#if GGML_BACKEND_API_VERSION != 2
+#error "this backend is written for version 2 of ggml's backend interface"
+#endif
+static_assert(GGML_MAX_DIMS == ECHO_NPU_DIMENSIONS && GGML_MAX_SRC <= ECHO_NPU_MAX_SOURCES, "tensors of another form");
+static_assert(GGML_MAX_OP_PARAMS == ECHO_NPU_PARAMETER_WORDS * sizeof(int32_t), "parameters of another size");
+
+namespace {
+
+constexpr uint64_t device_bit = uint64_t(1) << 62;  // of a device pointer: no host pointer has it
+constexpr int address_bits = 40;
+constexpr size_t alignment = 64;
+constexpr size_t kept_graphs = 8;  // as many as the server keeps
+
+// --- names ------------------------------------------------------------------------------------------------------------
+
+const char * type_name(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_F32: return "f32";
+        case GGML_TYPE_F16: return "f16";
+        case GGML_TYPE_BF16: return "bf16";
+        case GGML_TYPE_I8: return "i8";
+        case GGML_TYPE_I16: return "i16";
+        case GGML_TYPE_I32: return "i32";
+        case GGML_TYPE_I64: return "i64";
+        case GGML_TYPE_Q8_0: return "q8_0";
+        case GGML_TYPE_Q4_0: return "q4_0";
+        case GGML_TYPE_Q4_1: return "q4_1";
+        default: return nullptr;
+    }
+}
+
+struct block_form {
+    uint64_t block_bytes, tile_bytes;
+};
+
+// Of the types that the device has in tiles of 16 rows by two blocks of 32.
+const block_form * blocks_of(ggml_type type) {
+    static const block_form q8_0 = {34, 1088}, q4_0 = {18, 576}, q4_1 = {20, 640};
+    switch (type) {
+        case GGML_TYPE_Q8_0: return &q8_0;
+        case GGML_TYPE_Q4_0: return &q4_0;
+        case GGML_TYPE_Q4_1: return &q4_1;
+        default: return nullptr;
+    }
+}
+
+const char * unary_name(const ggml_tensor * node) {
+    switch (ggml_unary_op(node->op_params[0])) {
+        case GGML_UNARY_OP_ABS: return "ABS";
+        case GGML_UNARY_OP_SGN: return "SGN";
+        case GGML_UNARY_OP_NEG: return "NEG";
+        case GGML_UNARY_OP_STEP: return "STEP";
+        case GGML_UNARY_OP_TANH: return "TANH";
+        case GGML_UNARY_OP_ELU: return "ELU";
+        case GGML_UNARY_OP_RELU: return "RELU";
+        case GGML_UNARY_OP_SIGMOID: return "SIGMOID";
+        case GGML_UNARY_OP_GELU: return "GELU";
+        case GGML_UNARY_OP_GELU_QUICK: return "GELU_QUICK";
+        case GGML_UNARY_OP_SILU: return "SILU";
+        case GGML_UNARY_OP_HARDSWISH: return "HARDSWISH";
+        case GGML_UNARY_OP_HARDSIGMOID: return "HARDSIGMOID";
+        case GGML_UNARY_OP_EXP: return "EXP";
+        case GGML_UNARY_OP_EXPM1: return "EXPM1";
+        case GGML_UNARY_OP_SOFTPLUS: return "SOFTPLUS";
+        case GGML_UNARY_OP_GELU_ERF: return "GELU_ERF";
+        case GGML_UNARY_OP_FLOOR: return "FLOOR";
+        case GGML_UNARY_OP_CEIL: return "CEIL";
+        case GGML_UNARY_OP_ROUND: return "ROUND";
+        case GGML_UNARY_OP_TRUNC: return "TRUNC";
+        default: return nullptr;
+    }
+}
+
+const char * gated_name(const ggml_tensor * node) {
+    switch (ggml_glu_op(node->op_params[0])) {
+        case GGML_GLU_OP_REGLU: return "REGLU";
+        case GGML_GLU_OP_GEGLU: return "GEGLU";
+        case GGML_GLU_OP_SWIGLU: return "SWIGLU";
+        case GGML_GLU_OP_SWIGLU_OAI: return "SWIGLU_OAI";
+        case GGML_GLU_OP_GEGLU_ERF: return "GEGLU_ERF";
+        case GGML_GLU_OP_GEGLU_QUICK: return "GEGLU_QUICK";
+        default: return nullptr;
+    }
+}
+
+// The server's name of an operation; null if it has none.
+const char * op_name(const ggml_tensor * node) {
+#define NAMED(op) \
+    case GGML_OP_##op: return #op
+    switch (node->op) {
+        NAMED(NONE);
+        NAMED(VIEW);
+        NAMED(RESHAPE);
+        NAMED(PERMUTE);
+        NAMED(TRANSPOSE);
+        NAMED(DUP);
+        NAMED(CPY);
+        NAMED(CONT);
+        NAMED(ADD);
+        NAMED(SUB);
+        NAMED(MUL);
+        NAMED(DIV);
+        NAMED(SQR);
+        NAMED(SQRT);
+        NAMED(LOG);
+        NAMED(SIN);
+        NAMED(COS);
+        NAMED(SUM);
+        NAMED(SUM_ROWS);
+        NAMED(MEAN);
+        NAMED(ARGMAX);
+        NAMED(REPEAT);
+        NAMED(CONCAT);
+        NAMED(NORM);
+        NAMED(RMS_NORM);
+        NAMED(MUL_MAT);
+        NAMED(SCALE);
+        NAMED(CLAMP);
+        NAMED(LEAKY_RELU);
+        NAMED(GET_ROWS);
+        NAMED(SET_ROWS);
+        NAMED(SOFT_MAX);
+        NAMED(ROPE);
+        NAMED(ROPE_BACK);
+        NAMED(FLASH_ATTN_EXT);
+        NAMED(L2_NORM);
+        NAMED(GROUP_NORM);
+        NAMED(MUL_MAT_ID);
+        NAMED(ADD_ID);
+        NAMED(OUT_PROD);
+        NAMED(FILL);
+        NAMED(PAD);
+        NAMED(IM2COL);
+        NAMED(POOL_2D);
+        NAMED(SILU_BACK);
+        NAMED(SOFT_MAX_BACK);
+        NAMED(RMS_NORM_BACK);
+        NAMED(CROSS_ENTROPY_LOSS);
+        NAMED(CROSS_ENTROPY_LOSS_BACK);
+        NAMED(OPT_STEP_ADAMW);
+        case GGML_OP_UNARY: return unary_name(node);
+        case GGML_OP_GLU: return gated_name(node);
+        default: return nullptr;
+    }
+#undef NAMED
+}
+
+bool only_a_view(const ggml_tensor * node) {
+    switch (node->op) {
+        case GGML_OP_NONE:
+        case GGML_OP_VIEW:
+        case GGML_OP_RESHAPE:
+        case GGML_OP_PERMUTE:
+        case GGML_OP_TRANSPOSE: return true;
+        default: return false;
+    }
+}
+
+bool is_empty(const ggml_tensor * tensor) {
+    return std::any_of(tensor->ne, tensor->ne + GGML_MAX_DIMS, [](int64_t count) { return count == 0; });
+}
+
+// --- messages ---------------------------------------------------------------------------------------------------------
+
+uint64_t address_of(const void * pointer) {
+    return uint64_t(uintptr_t(pointer)) & ((uint64_t(1) << address_bits) - 1);
+}
+
+template <typename T> void append(std::string & message, const T & part) {
+    message.append(reinterpret_cast<const char *>(&part), sizeof part);
+}
+
+void append_tensor(std::string & message, const ggml_tensor * tensor) {
+    echo_npu_tensor made = {};
+    if (tensor) {
+        const char * name = type_name(tensor->type);
+        std::snprintf(made.type, sizeof made.type, "%s", name ? name : "other");
+        const ggml_tensor * whole = tensor->view_src ? tensor->view_src : tensor;
+        if (tensor->view_src)
+            made.flags |= ECHO_NPU_TENSOR_VIEW;
+        if (whole->op == GGML_OP_NONE)
+            made.flags |= ECHO_NPU_TENSOR_INPUT;
+        for (int i = 0; i < GGML_MAX_DIMS; i++) {
+            made.elements[i] = uint64_t(tensor->ne[i]);
+            made.steps[i] = tensor->nb[i];
+        }
+        made.address = address_of(tensor->data);
+    }
+    append(message, made);
+}
+
+void append_node(std::string & message, const ggml_tensor * node) {
+    echo_npu_node made = {};
+    const char * name = op_name(node);
+    std::snprintf(made.op, sizeof made.op, "%s", name ? name : "other");
+    std::memcpy(made.parameters, node->op_params, sizeof made.parameters);
+    for (uint32_t i = 0; i < GGML_MAX_SRC; i++)
+        if (node->src[i])
+            made.sources = i + 1;
+    append(message, made);
+    append_tensor(message, node);
+    for (uint32_t i = 0; i < made.sources; i++)
+        append_tensor(message, node->src[i]);
+}
+
+// --- a device ---------------------------------------------------------------------------------------------------------
+
+struct npu {
+    unsigned number = 0;
+    std::string name, description;
+    ggml_backend_buffer_type buffer_type = {};
+    ggml_backend_device device = {};
+
+    std::mutex lock;
+    echo_npu_link link = {};
+    bool tried = false;
+    std::unordered_map<std::string, bool> supported;             // by node, without addresses
+    std::vector<std::pair<uint64_t, std::string>> graphs;        // that the server keeps: key and content
+    uint64_t next_key = 1;
+
+    // Take the device, once. The lock is held.
+    bool ready() {
+        if (!tried) {
+            tried = true;
+            int status = echo_npu_link_connect(&link, 1);
+            if (!status)
+                status = echo_npu_link_open(&link, number);
+            if (status) {
+                failed("cannot be opened");
+                echo_npu_link_close(&link);
+            } else {
+                description = std::string("ECHO NPU, ") + link.description;
+            }
+        }
+        return link.memory != nullptr;
+    }
+
+    void failed(const char * what) const {
+        std::fprintf(stderr, "%s: %s: %s\n", name.c_str(), what, link.message);
+    }
+
+    // Ask the server; the lock is held. The answer has exactly `most` bytes. Returns a status.
+    int ask(int kind, const std::string & request, void * answer = nullptr, size_t most = 0) {
+        echo_npu_part part = {request.data(), request.size()};
+        size_t got = 0;
+        int status = echo_npu_link_ask(&link, kind, &part, 1, answer, most, &got);
+        if (!status && got != most) {
+            std::snprintf(link.message, sizeof link.message, "an answer of %zu bytes, expected %zu", got, most);
+            status = ECHO_NPU_BAD_MESSAGE;
+        }
+        return status;
+    }
+
+    uint8_t * host(const void * pointer) const { return link.memory + address_of(pointer); }
+};
+
+std::string blocks_request(const ggml_tensor * tensor) {
+    echo_npu_blocks blocks = {};
+    std::snprintf(blocks.type, sizeof blocks.type, "%s", type_name(tensor->type));
+    blocks.address = address_of(tensor->data);
+    blocks.rows = uint64_t(tensor->ne[1]);
+    blocks.depth = uint64_t(tensor->ne[0]);
+    blocks.matrices = uint64_t(tensor->ne[2] * tensor->ne[3]);
+    std::string request;
+    append(request, blocks);
+    return request;
+}
+
+// Of an element; 0 for types in blocks.
+size_t item_bytes(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_I8: return 1;
+        case GGML_TYPE_F16:
+        case GGML_TYPE_BF16:
+        case GGML_TYPE_I16: return 2;
+        case GGML_TYPE_F32:
+        case GGML_TYPE_I32: return 4;
+        case GGML_TYPE_I64:
+        case GGML_TYPE_F64: return 8;
+        default: return 0;
+    }
+}
+
+// The bytes of a tensor as ggml counts them. Rows of blocks are dense.
+size_t bytes_of(const ggml_tensor * tensor) {
+    if (is_empty(tensor))
+        return 0;
+    size_t item = item_bytes(tensor->type);
+    size_t bytes = item ? item + size_t(tensor->ne[0] - 1) * tensor->nb[0] : tensor->nb[1];
+    for (int i = 1; i < GGML_MAX_DIMS; i++)
+        bytes += size_t(tensor->ne[i] - 1) * tensor->nb[i];
+    return bytes;
+}
+
+// --- buffers ----------------------------------------------------------------------------------------------------------
+
+struct npu_buffer {
+    npu * owner;
+    void * base;
+};
+
+npu * owner_of(ggml_backend_buffer_t buffer) {
+    return static_cast<npu_buffer *>(buffer->context)->owner;
+}
+
+void buffer_free(ggml_backend_buffer_t buffer) {
+    auto * context = static_cast<npu_buffer *>(buffer->context);
+    std::lock_guard<std::mutex> guard(context->owner->lock);
+    std::string request;
+    append(request, address_of(context->base));
+    if (context->owner->link.fd >= 0 && context->owner->ask(ECHO_NPU_FREE, request))
+        context->owner->failed("a buffer cannot be freed");
+    context->owner->graphs.clear();
+    delete context;
+}
+
+void * buffer_base(ggml_backend_buffer_t buffer) {
+    return static_cast<npu_buffer *>(buffer->context)->base;
+}
+
+bool in_tiles(const ggml_tensor * tensor) {
+    return blocks_of(tensor->type) != nullptr && !is_empty(tensor);
+}
+
+void write_blocks(npu * owner, ggml_tensor * tensor, const void * data, size_t offset, size_t size) {
+    size_t whole = bytes_of(tensor);
+    uint8_t * place = owner->host(tensor->data);
+    std::string request = blocks_request(tensor);
+    if (tensor->view_src) {
+        std::fprintf(stderr, "%s: a part of weights in blocks cannot be written: %s\n", owner->name.c_str(), tensor->name);
+        return;
+    }
+    if (size == whole) {
+        std::memcpy(place, data, size);
+    } else {
+        std::vector<uint8_t> before(whole);
+        if (owner->ask(ECHO_NPU_UNPACK, request, before.data(), whole)) {
+            owner->failed("a tensor cannot be read");
+            return;
+        }
+        std::memcpy(before.data() + offset, data, size);
+        std::memcpy(place, before.data(), whole);
+    }
+    if (owner->ask(ECHO_NPU_PACK, request))
+        owner->failed("a tensor cannot be written");
+}
+
+void buffer_set(ggml_backend_buffer_t buffer, ggml_tensor * tensor, const void * data, size_t offset, size_t size) {
+    npu * owner = owner_of(buffer);
+    std::lock_guard<std::mutex> guard(owner->lock);
+    if (in_tiles(tensor))
+        write_blocks(owner, tensor, data, offset, size);
+    else
+        std::memcpy(owner->host(tensor->data) + offset, data, size);
+}
+
+void buffer_get(ggml_backend_buffer_t buffer, const ggml_tensor * tensor, void * data, size_t offset, size_t size) {
+    npu * owner = owner_of(buffer);
+    std::lock_guard<std::mutex> guard(owner->lock);
+    if (!in_tiles(tensor)) {
+        std::memcpy(data, owner->host(tensor->data) + offset, size);
+        return;
+    }
+    std::vector<uint8_t> whole(bytes_of(tensor));
+    if (tensor->view_src || owner->ask(ECHO_NPU_UNPACK, blocks_request(tensor), whole.data(), whole.size()))
+        owner->failed("a tensor cannot be read");
+    else
+        std::memcpy(data, whole.data() + offset, size);
+}
+
+void buffer_memset(ggml_backend_buffer_t buffer, ggml_tensor * tensor, uint8_t value, size_t offset, size_t size) {
+    npu * owner = owner_of(buffer);
+    if (in_tiles(tensor)) {
+        std::vector<uint8_t> bytes(size, value);
+        buffer_set(buffer, tensor, bytes.data(), offset, size);
+        return;
+    }
+    std::lock_guard<std::mutex> guard(owner->lock);
+    std::memset(owner->host(tensor->data) + offset, value, size);
+}
+
+void buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
+    npu * owner = owner_of(buffer);
+    std::lock_guard<std::mutex> guard(owner->lock);
+    std::memset(owner->host(buffer_base(buffer)), value, buffer->size);
+}
+
+bool buffer_copy(ggml_backend_buffer_t buffer, const ggml_tensor * source, ggml_tensor * target);
+
+const char * type_title(ggml_backend_buffer_type_t type) {
+    return static_cast<npu *>(type->device->context)->name.c_str();
+}
+
+ggml_backend_buffer_t type_allocate(ggml_backend_buffer_type_t type, size_t size) {
+    npu * owner = static_cast<npu *>(type->device->context);
+    std::lock_guard<std::mutex> guard(owner->lock);
+    if (!owner->ready())
+        return nullptr;
+    uint64_t number = size;
+    std::string request;
+    append(request, number);
+    owner->graphs.clear();
+    if (owner->ask(ECHO_NPU_ALLOCATE, request, &number, sizeof number)) {
+        owner->failed("a buffer cannot be allocated");
+        return nullptr;
+    }
+    void * base = reinterpret_cast<void *>(uintptr_t(device_bit | uint64_t(owner->number) << address_bits | number));
+    ggml_backend_buffer_i methods = {};
+    methods.free_buffer = buffer_free;
+    methods.get_base = buffer_base;
+    methods.memset_tensor = buffer_memset;
+    methods.set_tensor = buffer_set;
+    methods.get_tensor = buffer_get;
+    methods.cpy_tensor = buffer_copy;
+    methods.clear = buffer_clear;
+    // ggml deletes it.
+    return new ggml_backend_buffer{methods, type, new npu_buffer{owner, base}, size, GGML_BACKEND_BUFFER_USAGE_ANY};
+}
+
+size_t type_alignment(ggml_backend_buffer_type_t) {
+    return alignment;
+}
+
+size_t type_most(ggml_backend_buffer_type_t) {
+    return (size_t(256) << 20) - alignment;
+}
+
+size_t type_bytes(ggml_backend_buffer_type_t, const ggml_tensor * tensor) {
+    const block_form * form = blocks_of(tensor->type);
+    if (!form || tensor->view_src)
+        return bytes_of(tensor);
+    size_t tiles = size_t((tensor->ne[1] + 15) / 16) * size_t((tensor->ne[0] + 63) / 64);
+    return tiles * form->tile_bytes * size_t(tensor->ne[2] * tensor->ne[3]);
+}
+
+bool type_on_host(ggml_backend_buffer_type_t) {
+    return false;
+}
+
+bool is_ours(ggml_backend_buffer_t buffer) {
+    return buffer && buffer->buft->iface.alloc_buffer == type_allocate;
+}
+
+bool buffer_copy(ggml_backend_buffer_t buffer, const ggml_tensor * source, ggml_tensor * target) {
+    ggml_backend_buffer_t from = source->view_src ? source->view_src->buffer : source->buffer;
+    if (!is_ours(from) || in_tiles(source) || in_tiles(target))
+        return false;  // ggml then reads and writes
+    npu *reader = owner_of(from), *writer = owner_of(buffer);
+    std::unique_lock<std::mutex> guard(writer->lock, std::defer_lock), other(reader->lock, std::defer_lock);
+    if (reader == writer)
+        guard.lock();
+    else
+        std::lock(guard, other);
+    std::memmove(writer->host(target->data), reader->host(source->data), bytes_of(source));
+    return true;
+}
+
+// --- the backend ------------------------------------------------------------------------------------------------------
+
+const char * backend_name(ggml_backend_t backend) {
+    return static_cast<npu *>(backend->context)->name.c_str();
+}
+
+void backend_free(ggml_backend_t backend) {
+    delete backend;
+}
+
+ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
+    npu * owner = static_cast<npu *>(backend->context);
+    std::string nodes;
+    echo_npu_graph head = {};
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const ggml_tensor * node = graph->nodes[i];
+        if (only_a_view(node) || is_empty(node))
+            continue;
+        append_node(nodes, node);
+        head.nodes++;
+    }
+    if (!head.nodes)
+        return GGML_STATUS_SUCCESS;
+    std::lock_guard<std::mutex> guard(owner->lock);
+    if (!owner->ready())
+        return GGML_STATUS_FAILED;
+    auto & kept = owner->graphs;
+    auto known = std::find_if(kept.begin(), kept.end(), [&](const auto & each) { return each.second == nodes; });
+    int status = ECHO_NPU_UNKNOWN_GRAPH;
+    std::string request;
+    if (known != kept.end()) {
+        append(request, known->first);
+        status = owner->ask(ECHO_NPU_RUN, request);
+        if (status == ECHO_NPU_UNKNOWN_GRAPH)
+            kept.erase(known);
+        else
+            std::rotate(known, known + 1, kept.end());  // the latest one comes last
+    }
+    if (status == ECHO_NPU_UNKNOWN_GRAPH) {
+        head.key = owner->next_key++;
+        request.clear();
+        append(request, head);
+        request += nodes;
+        status = owner->ask(ECHO_NPU_GRAPH, request);
+        if (kept.size() >= kept_graphs)
+            kept.erase(kept.begin());
+        kept.emplace_back(head.key, std::move(nodes));
+    }
+    if (status) {
+        owner->failed("a graph failed");
+        return GGML_STATUS_FAILED;
+    }
+    return GGML_STATUS_SUCCESS;
+}
+
+// --- the device -------------------------------------------------------------------------------------------------------
+
+const char * device_name(ggml_backend_dev_t device) {
+    return static_cast<npu *>(device->context)->name.c_str();
+}
+
+const char * device_description(ggml_backend_dev_t device) {
+    return static_cast<npu *>(device->context)->description.c_str();
+}
+
+void device_memory(ggml_backend_dev_t device, size_t * free, size_t * total) {
+    npu * owner = static_cast<npu *>(device->context);
+    std::lock_guard<std::mutex> guard(owner->lock);
+    echo_npu_memory memory = {};
+    if (owner->ready() && owner->ask(ECHO_NPU_MEMORY, "", &memory, sizeof memory))
+        owner->failed("does not tell its memory");
+    *free = memory.free;
+    *total = memory.total;
+}
+
+enum ggml_backend_dev_type device_type(ggml_backend_dev_t) {
+    return GGML_BACKEND_DEVICE_TYPE_GPU;
+}
+
+void device_properties(ggml_backend_dev_t device, ggml_backend_dev_props * properties) {
+    *properties = {};
+    properties->name = device_name(device);
+    device_memory(device, &properties->memory_free, &properties->memory_total);
+    properties->description = device_description(device);
+    properties->type = GGML_BACKEND_DEVICE_TYPE_GPU;
+    properties->caps.mmap_support = true;
+}
+
+ggml_backend_t device_backend(ggml_backend_dev_t device, const char *) {
+    static ggml_guid guid = {0x65, 0x63, 0x68, 0x6f, 0x2d, 0x6e, 0x70, 0x75, 0x8b, 0x3a, 0x51, 0x0e, 0x27, 0xc4, 0x90, 0x1d};
+    npu * owner = static_cast<npu *>(device->context);
+    {
+        std::lock_guard<std::mutex> guard(owner->lock);
+        if (!owner->ready())
+            return nullptr;
+    }
+    ggml_backend_i methods = {};
+    methods.get_name = backend_name;
+    methods.free = backend_free;
+    methods.graph_compute = backend_compute;
+    return new ggml_backend{&guid, methods, device, owner};
+}
+
+ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t device) {
+    return &static_cast<npu *>(device->context)->buffer_type;
+}
+
+bool device_supports_op(ggml_backend_dev_t device, const ggml_tensor * node) {
+    npu * owner = static_cast<npu *>(device->context);
+    if (only_a_view(node))
+        return true;
+    if (!op_name(node))
+        return false;
+    std::string request;
+    append_node(request, node);
+    // Addresses make no difference, and differ.
+    for (size_t at = sizeof(echo_npu_node); at < request.size(); at += sizeof(echo_npu_tensor))
+        std::memset(&request[at + offsetof(echo_npu_tensor, address)], 0, sizeof(uint64_t));
+    std::lock_guard<std::mutex> guard(owner->lock);
+    auto known = owner->supported.find(request);
+    if (known != owner->supported.end())
+        return known->second;
+    uint64_t answer = 0;
+    if (!owner->ready() || owner->ask(ECHO_NPU_SUPPORTS, request, &answer, sizeof answer))
+        return false;
+    return owner->supported[request] = answer != 0;
+}
+
+bool device_supports_type(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) {
+    return type == device_buffer_type(device);
+}
+
+bool device_offload(ggml_backend_dev_t, const ggml_tensor *) {
+    return false;
+}
+
+// --- the registry -----------------------------------------------------------------------------------------------------
+
+std::vector<npu *> & devices(ggml_backend_reg_t registry) {
+    static std::vector<npu *> found = [registry] {
+        std::vector<npu *> made;
+        echo_npu_link link;
+        if (echo_npu_link_connect(&link, 1))
+            std::fprintf(stderr, "ECHO NPU: no device: %s\n", link.message);
+        for (unsigned number = 0; number < link.devices; number++) {
+            npu * device = new npu;  // for as long as the program runs
+            device->number = number;
+            device->name = "NPU" + std::to_string(number);
+            device->description = "ECHO NPU";
+            device->link.fd = -1;
+            ggml_backend_buffer_type_i & type = device->buffer_type.iface;
+            type.get_name = type_title;
+            type.alloc_buffer = type_allocate;
+            type.get_alignment = type_alignment;
+            type.get_max_size = type_most;
+            type.get_alloc_size = type_bytes;
+            type.is_host = type_on_host;
+            device->buffer_type.device = &device->device;
+            ggml_backend_device_i & methods = device->device.iface;
+            methods.get_name = device_name;
+            methods.get_description = device_description;
+            methods.get_memory = device_memory;
+            methods.get_type = device_type;
+            methods.get_props = device_properties;
+            methods.init_backend = device_backend;
+            methods.get_buffer_type = device_buffer_type;
+            methods.supports_op = device_supports_op;
+            methods.supports_buft = device_supports_type;
+            methods.offload_op = device_offload;
+            device->device.reg = registry;
+            device->device.context = device;
+            made.push_back(device);
+        }
+        echo_npu_link_close(&link);
+        return made;
+    }();
+    return found;
+}
+
+const char * registry_name(ggml_backend_reg_t) {
+    return "NPU";
+}
+
+size_t registry_count(ggml_backend_reg_t registry) {
+    return devices(registry).size();
+}
+
+ggml_backend_dev_t registry_device(ggml_backend_reg_t registry, size_t index) {
+    return &devices(registry).at(index)->device;
+}
+
+ggml_backend_feature * features(ggml_backend_reg_t) {
+    static ggml_backend_feature list[] = {{"Q8_0", "1"}, {"Q4_0", "1"}, {"Q4_1", "1"}, {nullptr, nullptr}};
+    return list;
+}
+
+void * registry_function(ggml_backend_reg_t, const char * name) {
+    if (!std::strcmp(name, "ggml_backend_get_features"))
+        return reinterpret_cast<void *>(features);
+    return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+GGML_BACKEND_API ggml_backend_reg_t ggml_backend_init(void);
+}
+
+ggml_backend_reg_t ggml_backend_init(void) {
+    static ggml_backend_reg registry = {
+        GGML_BACKEND_API_VERSION, {registry_name, registry_count, registry_device, registry_function}, nullptr};
+    return &registry;
+}

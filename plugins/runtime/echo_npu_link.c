@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "echo_npu_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { START_SECONDS = 60, POLL_NANOSECONDS = 20 * 1000 * 1000 };
+
+static int fail(struct echo_npu_link *link, int status, const char *format, ...) {
+    va_list more;
+    va_start(more, format);
+    vsnprintf(link->message, sizeof link->message, format, more);
+    va_end(more);
+    return status;
+}
+
+static int ended(struct echo_npu_link *link) {
+    int error = errno;
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+    return fail(link, ECHO_NPU_NO_SERVER, "the device server has ended%s%s", error ? ": " : "", error ? strerror(error) : "");
+}
+
+static int place(struct echo_npu_link *link, struct sockaddr_un *address) {
+    const char *given = getenv("ECHO_NPU_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    int size;
+    if (given && *given)
+        size = snprintf(address->sun_path, sizeof address->sun_path, "%s", given);
+    else if (runtime && *runtime)
+        size = snprintf(address->sun_path, sizeof address->sun_path, "%s/echo-npu/server.sock", runtime);
+    else
+        size = snprintf(address->sun_path, sizeof address->sun_path, "/tmp/echo-npu-%u/server.sock", (unsigned)getuid());
+    if (size >= (int)sizeof address->sun_path)
+        return fail(link, ECHO_NPU_NO_SERVER, "the path of the device server's socket is too long");
+    return ECHO_NPU_OK;
+}
+
+// Connect once. Only a server of the same user is one.
+static int connect_once(struct echo_npu_link *link, const struct sockaddr_un *address) {
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fail(link, ECHO_NPU_NO_SERVER, "no socket: %s", strerror(errno));
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) < 0) {
+        int error = errno;
+        close(fd);
+        return fail(link, ECHO_NPU_NO_SERVER, "no device server at %s: %s", address->sun_path, strerror(error));
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != getuid()) {
+        close(fd);
+        return fail(link, ECHO_NPU_NO_SERVER, "the server at %s belongs to another user", address->sun_path);
+    }
+    link->fd = fd;
+    return ECHO_NPU_OK;
+}
+
+// Become the server; return only if that is impossible. It keeps nothing that this process has open, and its standard
+// error only where somebody reads it: a pipe would stay open for as long as the server runs.
+static void become_server(void) {
+    const char *command = getenv("ECHO_NPU_COMMAND"), *devices = getenv("ECHO_NPU_DEVICES");
+    command = command && *command ? command : "echo-npu";
+    devices = devices && *devices ? devices : "1";
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(null, 1);
+    if (!isatty(2) && !getenv("ECHO_NPU_DEBUG_LEVEL"))
+        dup2(null, 2);
+    for (int fd = 3; fd < 4096; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    execlp(command, command, "serve", "--idle", "10", "--devices", devices, (char *)NULL);
+}
+
+// Start a server that outlives this process. Return 0, or the errno for which the program could not be run.
+static int start_server(void) {
+    int ends[2], error = 0;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return errno;
+    pid_t child = fork();
+    if (child == 0) {
+        if (setsid() >= 0 && fork() == 0) {
+            become_server();
+            error = errno;
+            if (write(ends[1], &error, sizeof error) != (ssize_t)sizeof error)
+                _exit(1);
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    if (child > 0)
+        waitpid(child, NULL, 0);
+    else
+        error = errno;
+    // The pipe closes when the program runs.
+    if (read(ends[0], &error, sizeof error) < 0)
+        error = errno;
+    close(ends[0]);
+    return error;
+}
+
+static int exactly(struct echo_npu_link *link, void *data, size_t bytes) {
+    for (size_t at = 0; at < bytes;) {
+        ssize_t got = recv(link->fd, (char *)data + at, bytes - at, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            errno = got ? errno : 0;
+            return ended(link);
+        }
+        at += (size_t)got;
+    }
+    return ECHO_NPU_OK;
+}
+
+static int send_all(struct echo_npu_link *link, const void *data, size_t bytes) {
+    for (size_t at = 0; at < bytes;) {
+        ssize_t sent = send(link->fd, (const char *)data + at, bytes - at, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return ended(link);
+        at += (size_t)sent;
+    }
+    return ECHO_NPU_OK;
+}
+
+// Read what follows the head of an answer.
+static int content(struct echo_npu_link *link, const struct echo_npu_head *head, void *answer, size_t most, size_t *got) {
+    char *target = head->kind == ECHO_NPU_OK ? answer : link->message;
+    size_t room = head->kind == ECHO_NPU_OK ? most : sizeof link->message - 1;
+    size_t stored = head->bytes < room ? (size_t)head->bytes : room;
+    if (stored && exactly(link, target, stored))
+        return ECHO_NPU_NO_SERVER;
+    for (uint64_t left = head->bytes - stored; left;) {
+        char dropped[4096];
+        size_t part = left < sizeof dropped ? (size_t)left : sizeof dropped;
+        if (exactly(link, dropped, part))
+            return ECHO_NPU_NO_SERVER;
+        left -= part;
+    }
+    if (head->kind != ECHO_NPU_OK)
+        link->message[stored] = 0;
+    if (got)
+        *got = (size_t)head->bytes;
+    return (int)head->kind;
+}
+
+static int request(struct echo_npu_link *link, int kind, const struct echo_npu_part *parts, size_t count) {
+    struct echo_npu_head head = {(uint32_t)kind, 0, 0};
+    for (size_t i = 0; i < count; i++)
+        head.bytes += parts[i].bytes;
+    if (head.bytes > ECHO_NPU_MAX_MESSAGE)
+        return fail(link, ECHO_NPU_BAD_ARGUMENT, "a message of %llu bytes", (unsigned long long)head.bytes);
+    if (link->fd < 0)
+        return fail(link, ECHO_NPU_NO_SERVER, "the connection to the device server has ended");
+    int status = send_all(link, &head, sizeof head);
+    for (size_t i = 0; i < count && !status; i++)
+        status = send_all(link, parts[i].data, parts[i].bytes);
+    return status;
+}
+
+int echo_npu_link_ask(struct echo_npu_link *link, int kind, const struct echo_npu_part *parts, size_t count, void *answer,
+                      size_t most, size_t *got) {
+    struct echo_npu_head head;
+    int status = request(link, kind, parts, count);
+    if (!status)
+        status = exactly(link, &head, sizeof head);
+    return status ? status : content(link, &head, answer, most, got);
+}
+
+int echo_npu_link_connect(struct echo_npu_link *link, int start) {
+    struct sockaddr_un address;
+    memset(link, 0, sizeof *link);
+    link->fd = -1;
+    int status = place(link, &address);
+    if (status)
+        return status;
+    status = connect_once(link, &address);
+    if (status && start) {
+        int error = start_server();
+        if (error)
+            return fail(link, ECHO_NPU_NO_SERVER, "no device server runs, and %s cannot be started: %s",
+                        getenv("ECHO_NPU_COMMAND") ? "the program in ECHO_NPU_COMMAND" : "echo-npu", strerror(error));
+        const struct timespec pause = {0, POLL_NANOSECONDS};
+        time_t until = time(NULL) + START_SECONDS;
+        while ((status = connect_once(link, &address)) && time(NULL) < until)
+            nanosleep(&pause, NULL);
+    }
+    if (status)
+        return status;
+    struct echo_npu_hello hello = {ECHO_NPU_PROTOCOL_VERSION, 0};
+    struct echo_npu_part part = {&hello, sizeof hello};
+    size_t got = 0;
+    status = echo_npu_link_ask(link, ECHO_NPU_HELLO, &part, 1, &hello, sizeof hello, &got);
+    if (!status && got != sizeof hello)
+        status = fail(link, ECHO_NPU_BAD_MESSAGE, "the server answered HELLO with %zu bytes", got);
+    if (status)
+        echo_npu_link_close(link);
+    link->devices = status ? 0 : hello.devices;
+    return status;
+}
+
+int echo_npu_link_open(struct echo_npu_link *link, unsigned device) {
+    uint64_t number = device;
+    struct echo_npu_part part = {&number, sizeof number};
+    struct echo_npu_head head;
+    struct echo_npu_opened opened;
+    int status = request(link, ECHO_NPU_OPEN, &part, 1);
+    if (status)
+        return status;
+
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec data = {&head, sizeof head};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t size;
+    while ((size = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL)) < 0 && errno == EINTR) {
+    }
+    if (size != (ssize_t)sizeof head) {
+        errno = size < 0 ? errno : 0;
+        return ended(link);
+    }
+    int memory = -1;
+    struct cmsghdr *found = CMSG_FIRSTHDR(&message);
+    if (found && found->cmsg_level == SOL_SOCKET && found->cmsg_type == SCM_RIGHTS)
+        memcpy(&memory, CMSG_DATA(found), sizeof memory);
+    size_t got = 0;
+    status = content(link, &head, &opened, sizeof opened, &got);
+    if (!status && (memory < 0 || got != sizeof opened))
+        status = fail(link, ECHO_NPU_BAD_MESSAGE, "the server answered OPEN without memory");
+    if (!status) {
+        void *mapped = mmap(NULL, opened.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+        if (mapped == MAP_FAILED) {
+            status = fail(link, ECHO_NPU_OUT_OF_MEMORY, "device memory cannot be mapped: %s", strerror(errno));
+        } else {
+            link->memory = mapped;
+            link->bytes = opened.bytes;
+            memcpy(link->description, opened.description, sizeof link->description - 1);
+        }
+    }
+    if (memory >= 0)
+        close(memory);
+    return status;
+}
+
+void echo_npu_link_close(struct echo_npu_link *link) {
+    if (link->memory)
+        munmap(link->memory, link->bytes);
+    link->memory = NULL;
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+}

@@ -1,0 +1,56 @@
+"""The command `echo-npu serve`."""
+
+import logging
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import echo_npu
+from echo_npu import debug
+from echo_npu.backends import get_backend_class
+from echo_npu.cli.support import Backend, Config, reported
+from echo_npu.server.places import socket_path
+from echo_npu.server.server import DeviceServer
+from echo_sim.config import load_config
+from echo_sim.numerals import Real, Whole, option
+
+RING_SLOTS = 8192
+"""A graph of a language model is submitted with one doorbell."""
+
+
+def serve_command(
+    backend: Backend = None,
+    config: Config = "default",
+    devices: Annotated[int, typer.Option(help="How many NPUs.", **option(Whole(1, 64)))] = 1,
+    path: Annotated[
+        Path | None,
+        typer.Option("--socket", help="Where to listen. Default: ECHO_NPU_SOCKET, else the user's place."),
+    ] = None,
+    idle: Annotated[
+        float | None, typer.Option(help="End after so many seconds without a client.", **option(Real(0)))
+    ] = None,
+) -> None:
+    """Lend simulated NPUs to other programs of this user: the C library, llama.cpp.
+
+    Runs until Ctrl-C or SIGTERM. A device is opened for its first client.
+
+    Exit status: 0 after a regular end, 1 a server listens there already, 2 wrong arguments.
+    """
+    level = logging.INFO if debug.level() else logging.WARNING
+    logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
+    with reported():
+        get_backend_class(backend)
+        load_config(config)
+        make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS)
+        try:
+            server = DeviceServer(path or socket_path(), [make] * devices, idle_seconds=idle)
+        except OSError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: server.stop())
+    typer.echo(f"listening at {server.path}")
+    server.serve()

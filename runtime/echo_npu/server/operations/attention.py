@@ -1,0 +1,71 @@
+"""FLASH_ATTN_EXT: attention with grouped heads, as products and a softmax."""
+
+from echo_npu.device import Device
+from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
+from echo_npu.server.operations.rows import check_mask, check_sinks, masked_softmax
+from echo_npu.server.operations.table import GraphOperation
+from echo_npu.server.protocol import GraphNode, GraphTensor
+from echo_npu.tensor import DeviceTensor
+
+
+def check_attention(device: Device, node: GraphNode) -> None:
+    """Take float32 queries, keys and values in one float type."""
+    query, key, value, target = first(node), first(node, 1), first(node, 2), node.destination
+    require(query.type == target.type == "f32", "queries or a result that are not float32")
+    require(key.type == value.type and key.type in FLOATS, "keys and values of other types")
+    require(all(dense_rows(each) for each in (query, key, value, target)), "rows with gaps")
+    width, tokens, heads, batches = query.elements
+    keys, groups = key.elements[1:3]
+    require(key.elements == (width, keys, groups, batches), "keys of another shape")
+    require(value.elements[1:] == key.elements[1:] and value.elements[0] > 0, "values of another shape")
+    require(keys > 0 and not heads % groups, "heads that do not share")
+    require(target.elements == (value.elements[0], heads, tokens, batches), "a result of another shape")
+    check_sinks(node.source(4), heads)
+    check_mask(node.source(3), tokens, heads, batches, keys)
+
+
+def emit_attention(emitter: Emitter, node: GraphNode) -> None:
+    """Multiply queries by keys, take the softmax, multiply by values."""
+    device = emitter.device
+    query, key, value = first(node), first(node, 1), first(node, 2)
+    _, tokens, heads, batches = query.elements
+    groups = key.elements[2]
+
+    def rounded(tensor: DeviceTensor) -> DeviceTensor:
+        name: str = key.type
+        return tensor if name == "f32" else device.cast(tensor, NAMES[name])
+
+    def grouped(tensor: DeviceTensor) -> DeviceTensor:
+        batch, head, *rest = tensor.strides
+        shape = (batches, groups, heads // groups, *tensor.shape[2:])
+        return DeviceTensor.borrow(
+            device, tensor.ptr, shape, (batch, head * (heads // groups), head, *rest), tensor.dtype
+        )
+
+    rows = rounded(emitter.view(query))
+    scores = device.empty((batches, heads, tokens, key.elements[1]))
+    device.matmul(grouped(rows), _shared(emitter, key), trans_b=True, out=grouped(scores))
+    scale, cap = node.number(0), node.number(2)
+    if cap:
+        device.mul(device.tanh(device.mul(scores, scale / cap)), cap, out=scores)
+        scale = 1.0
+    masked_softmax(
+        emitter,
+        scores,
+        node.source(3),
+        node.source(4),
+        scale=scale,
+        most_bias=node.number(1),
+        out=scores,
+    )
+    mixed = rounded(scores)
+    # The result is [value, heads, tokens]: its tokens and heads change places.
+    target = emitter.view(node.destination).swapaxes(1, 2)
+    device.matmul(grouped(mixed), _shared(emitter, value), out=grouped(target))
+
+
+def _shared(emitter: Emitter, tensor: GraphTensor) -> DeviceTensor:
+    return emitter.view(tensor)[:, :, None]
+
+
+OPERATIONS = {"FLASH_ATTN_EXT": GraphOperation(check_attention, emit_attention)}

@@ -1,0 +1,149 @@
+"""What the operations of graphs share: views, types, conditions."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.device import Device
+from echo_npu.formats import FORMATS, named_format
+from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
+from echo_npu.spec.memory_map import WEIGHT
+from echo_npu.tensor import DeviceTensor
+
+TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(np.uint16),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+}
+"""The element types of a graph. bfloat16 is the bits, which the runtime takes for that type."""
+
+FLOATS: Final = ("f32", "f16", "bf16")
+NAMES: Final = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32"}
+"""The runtime's names of the types that it converts."""
+
+
+class UnsupportedError(Exception):
+    """The device does not compute a node."""
+
+
+class Emitter(ABC):
+    """Where operations leave their commands.
+
+    Attributes:
+        device: it is recording.
+        shared: what several nodes of a graph use, by a key of their choice.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.shared: dict[Any, Any] = {}
+
+    @abstractmethod
+    def content(self, tensor: GraphTensor) -> NDArray[np.uint8]:
+        """Return the bytes that an input of the graph has now, from its first to its last one."""
+
+    @abstractmethod
+    def holds_while(self, condition: Callable[[], bool]) -> None:
+        """Have the graph recorded again when the condition is false before a later run."""
+
+    @abstractmethod
+    def moving(self, build: Callable[[], None], index: GraphTensor) -> None:
+        """Build commands whose addresses follow from an index; they are built again when it changes."""
+
+    # --- views ----------------------------------------------------------------------------------------------
+
+    def view(self, tensor: GraphTensor) -> DeviceTensor:
+        """Return the tensor as four axes, the innermost last."""
+        return self.strided(tensor, tensor.elements[::-1], tensor.steps[::-1])
+
+    def strided(self, tensor: GraphTensor, shape: Sequence[int], strides: Sequence[int]) -> DeviceTensor:
+        """Return other axes of the tensor's memory."""
+        return DeviceTensor.borrow(
+            self.device, tensor.address, tuple(shape), tuple(strides), TYPES[tensor.type]
+        )
+
+    def single(self, value: DeviceTensor, name: str = "f32") -> DeviceTensor:
+        """Return a value of type `name` as float32."""
+        return value if name == "f32" else self.device.cast(value, "float32")
+
+    def floats(self, tensor: GraphTensor) -> DeviceTensor:
+        """Return the tensor as float32, converted if it has another type."""
+        return self.single(self.view(tensor), tensor.type)
+
+    def target(self, tensor: GraphTensor) -> DeviceTensor | None:
+        """Return the tensor where an operation can write float32 directly, else None."""
+        return self.view(tensor) if tensor.type == "f32" else None
+
+    def finish(self, value: DeviceTensor, tensor: GraphTensor) -> None:
+        """Convert a float32 result that was not written directly."""
+        if tensor.type != "f32":
+            self.device.cast(value, NAMES[tensor.type], out=self.view(tensor))
+
+
+def extent(tensor: GraphTensor) -> int:
+    """Return the bytes from the first to the last one of a tensor."""
+    if tensor.type in FORMATS:
+        k, n, *more = tensor.elements
+        return named_format(tensor.type).packed_bytes(n, k) * math.prod(more)
+    size = TYPES[tensor.type].itemsize
+    return size + sum((n - 1) * s for n, s in zip(tensor.elements, tensor.steps, strict=True))
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise UnsupportedError with a message unless the condition holds."""
+    if not condition:
+        raise UnsupportedError(message)
+
+
+def first(node: GraphNode, index: int = 0) -> GraphTensor:
+    """Return a source that must be there."""
+    source = node.source(index)
+    if source is None:
+        raise UnsupportedError(f"{node.op} without its source {index}")
+    return source
+
+
+def same_shape(*tensors: GraphTensor) -> bool:
+    """Return whether all have the same elements in each dimension."""
+    return len({each.elements for each in tensors}) == 1
+
+
+def contiguous(tensor: GraphTensor) -> bool:
+    """Return whether the elements lie one after another, the innermost dimension first."""
+    step = TYPES[tensor.type].itemsize
+    for count, stride in zip(tensor.elements, tensor.steps, strict=True):
+        if count != 1 and stride != step:
+            return False
+        step *= count
+    return True
+
+
+def dense_rows(tensor: GraphTensor) -> bool:
+    """Return whether the innermost dimension has no gaps."""
+    return tensor.elements[0] == 1 or tensor.steps[0] == TYPES[tensor.type].itemsize
+
+
+def check_tensors(node: GraphNode) -> None:
+    """Raise UnsupportedError for a tensor that no operation takes."""
+    for tensor in (node.destination, *node.sources):
+        if tensor is None or not all(tensor.elements):
+            continue
+        if tensor.type in FORMATS:
+            require(tensor is not node.destination, "a result in blocks")
+            require(not tensor.flags & TensorFlag.VIEW, "a part of weights in blocks")
+        else:
+            require(tensor.type in TYPES, f"the type {tensor.type}")
+            item = TYPES[tensor.type].itemsize
+            require(all(not step % item for step in tensor.steps), "a step of no whole elements")
+        require(extent(tensor) < WEIGHT.size, "a tensor larger than memory")
+    if all(node.destination.elements):
+        steps = zip(node.destination.elements, node.destination.steps, strict=True)
+        require(all(count == 1 or step for count, step in steps), "a result that repeats in memory")

@@ -1,0 +1,300 @@
+"""Copies: CPY, CONT, DUP, CONCAT, REPEAT, FILL, GET_ROWS, SET_ROWS."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.device import Device
+from echo_npu.formats import FORMATS, TILE_COLUMNS, named_format
+from echo_npu.ops.packed import PackedTensor
+from echo_npu.ops.shape import fill_commands
+from echo_npu.server.operations.base import (
+    FLOATS,
+    NAMES,
+    TYPES,
+    Emitter,
+    contiguous,
+    dense_rows,
+    first,
+    require,
+    same_shape,
+)
+from echo_npu.server.operations.elementwise import repeated, repeats
+from echo_npu.server.operations.table import GraphOperation
+from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
+from echo_npu.tensor import DeviceTensor
+
+MOST_BATCHES: Final = 1 << 17
+"""GET_ROWS and SET_ROWS take a command for each matrix."""
+
+MOST_DEPTH: Final = 4096
+MOST_BLOCK_ROWS: Final = 1024
+"""Each row of a table in blocks is a product with an identity of so many rows."""
+
+MOST_ROWS: Final = 1 << 20
+"""SET_ROWS takes a command for each run of rows, in the worst case for each row."""
+
+
+def move(emitter: Emitter, source: DeviceTensor, target: DeviceTensor, types: tuple[str, str]) -> None:
+    """Copy between tensors of one shape, converting where the types differ."""
+    if types[0] == types[1]:
+        emitter.device.copy(source, out=target)
+    else:
+        emitter.device.cast(source, NAMES[types[1]], out=target)
+
+
+def converts(source: str, target: str) -> bool:
+    """Return whether a copy may change one type into the other."""
+    return source == target or (source in NAMES and target in NAMES)
+
+
+# --- copies -------------------------------------------------------------------------------------------------
+
+
+def check_copy(device: Device, node: GraphNode) -> None:
+    """Take any strides on both sides, and as many elements."""
+    source, target = first(node), node.destination
+    require(source.type in TYPES and converts(source.type, target.type), f"{source.type} to {target.type}")
+    require(math.prod(source.elements) == math.prod(target.elements), "other numbers of elements")
+
+
+def emit_copy(emitter: Emitter, node: GraphNode) -> None:
+    """Copy in the order of the elements."""
+    source, target = first(node), node.destination
+    types = source.type, target.type
+    if same_shape(source, target):
+        move(emitter, emitter.view(source), emitter.view(target), types)
+    elif contiguous(source):
+        move(emitter, _reshaped(emitter, source, target), emitter.view(target), types)
+    elif contiguous(target):
+        move(emitter, emitter.view(source), _reshaped(emitter, target, source), types)
+    else:
+        dense = emitter.view(source).contiguous()
+        move(emitter, dense.reshape(*target.elements[::-1]), emitter.view(target), types)
+
+
+def _reshaped(emitter: Emitter, tensor: GraphTensor, like: GraphTensor) -> DeviceTensor:
+    """Return a contiguous tensor in the shape of another one."""
+    size = TYPES[tensor.type].itemsize
+    shape = like.elements[::-1]
+    strides = [size * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return emitter.strided(tensor, shape, strides)
+
+
+def check_concat(device: Device, node: GraphNode) -> None:
+    """Take two tensors of one type."""
+    left, right, target = first(node), first(node, 1), node.destination
+    axis = node.integer(0)
+    require(left.type == right.type == target.type, "types that differ")
+    require(0 <= axis < 4 and all((*left.elements, *right.elements)), f"the dimension {axis}")
+
+
+def emit_concat(emitter: Emitter, node: GraphNode) -> None:
+    """Copy both to their places."""
+    left, right, target = (emitter.view(each) for each in (first(node), first(node, 1), node.destination))
+    axis = 3 - node.integer(0)
+    middle = left.shape[axis]
+    before: tuple[slice, ...] = (slice(None),) * axis
+    emitter.device.copy(left, out=target[(*before, slice(None, middle))])
+    emitter.device.copy(right, out=target[(*before, slice(middle, None))])
+
+
+def check_repeat(device: Device, node: GraphNode) -> None:
+    """Take a tensor of any type that repeats to the result's shape."""
+    require(first(node).type == node.destination.type, "types that differ")
+    require(repeats(first(node), node.destination), "a shape that does not repeat")
+
+
+def emit_repeat(emitter: Emitter, node: GraphNode) -> None:
+    """Copy it as often as it repeats."""
+    target, source = repeated(emitter.view(node.destination), emitter.view(first(node)))
+    emitter.device.copy(source.broadcast_to(*target.shape), out=target)
+
+
+def check_fill(device: Device, node: GraphNode) -> None:
+    """Write dense float32."""
+    require(node.destination.type == "f32" and contiguous(node.destination), "a result with gaps")
+
+
+def emit_fill(emitter: Emitter, node: GraphNode) -> None:
+    """Write one value everywhere."""
+    target = emitter.view(node.destination)
+    emitter.device.execute(fill_commands(emitter.device, target, node.number(0)))
+
+
+# --- rows by their numbers ----------------------------------------------------------------------------------
+
+
+def check_get_rows(device: Device, node: GraphNode) -> None:
+    """Take a table [width, rows, ...] and int32 numbers [count, ...], a list for each table."""
+    table, index, target = first(node), first(node, 1), node.destination
+    blocks = table.type in FORMATS
+    if blocks:
+        require(table.type in device.capabilities.block_formats, f"the device has no {table.type}")
+        require(
+            bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes, for a table in blocks"
+        )
+        require(table.elements[0] <= MOST_DEPTH and target.type == "f32", "long rows in blocks")
+        require(math.prod(index.elements) <= MOST_BLOCK_ROWS, "many rows in blocks")
+    else:
+        require(table.type in TYPES and converts(table.type, target.type), f"a table in {table.type}")
+    require(index.type == "i32", f"numbers in {index.type}")
+    require(all(table.elements), "an empty table")
+    require(index.elements[3] == 1 and table.elements[2:] == index.elements[1:3], "lists of another shape")
+    require(target.elements == (table.elements[0], *index.elements[:3]), "a result of another shape")
+    require(math.prod(table.elements[2:]) <= MOST_BATCHES, "many tables")
+    require(contiguous(target), "a result with gaps")
+    rows_dense = blocks or (
+        dense_rows(table)
+        and (table.elements[1] == 1 or table.steps[1] == table.elements[0] * TYPES[table.type].itemsize)
+    )
+    require(rows_dense and dense_rows(index), "tables or lists with gaps")
+
+
+def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
+    """Gather the rows of each table."""
+    table, index, target = first(node), first(node, 1), node.destination
+    if table.type in FORMATS:
+        _rows_in_blocks(emitter, table, index, target)
+        return
+    tables, lists, out = emitter.view(table), emitter.view(index), emitter.view(target)
+    for outer in range(tables.shape[0]):
+        for inner in range(tables.shape[1]):
+            place = out[outer, inner]
+            rows, numbers = tables[outer, inner], lists[0, outer, inner]
+            if table.type == target.type:
+                emitter.device.embedding(rows, numbers, out=place)
+            else:
+                move(emitter, emitter.device.embedding(rows, numbers), place, (table.type, target.type))
+
+
+def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, target: GraphTensor) -> None:
+    """Multiply the identity by the tiles that hold a row: their columns are the values of sixteen rows."""
+    device, form = emitter.device, named_format(table.type)
+    depth, count = table.elements[:2]
+    key = ("identity", depth)
+    if key not in emitter.shared:
+        emitter.shared[key] = device.tensor(np.eye(depth, dtype=np.float32))
+    identity: DeviceTensor = emitter.shared[key]
+    across = form.tiles(count, depth)[1]
+    out = emitter.view(target)
+
+    def build() -> None:
+        numbers = _numbers(emitter, index)
+        if numbers.min() < 0 or numbers.max() >= count:
+            raise ValueError(f"GET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
+        for (outer, inner, place), number in np.ndenumerate(numbers):
+            matrix = outer * table.elements[2] + inner
+            row, column = divmod(int(number), TILE_COLUMNS)
+            start = matrix * form.packed_bytes(count, depth) + row * across * form.tile_bytes
+            tiles = DeviceTensor.borrow(
+                device,
+                table.address + start,
+                (1, across, form.tile_bytes),
+                (across * form.tile_bytes, form.tile_bytes, 1),
+                np.dtype(np.uint8),
+            )
+            values = device.matmul(identity, PackedTensor(tiles, form, (TILE_COLUMNS, depth)))
+            device.copy(values[:, column], out=out[outer, inner, place])
+
+    emitter.moving(build, index)
+
+
+def check_set_rows(device: Device, node: GraphNode) -> None:
+    """Take rows of floats and their numbers, which are an input."""
+    rows, index, target = first(node), first(node, 1), node.destination
+    require(rows.type in FLOATS and target.type in FLOATS, f"{rows.type} to {target.type}")
+    require(index.type in ("i32", "i64"), f"numbers in {index.type}")
+    require(bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes")
+    require(rows.elements[0] == target.elements[0], "rows of another length")
+    require(rows.elements[2:] == target.elements[2:], "matrices of another number")
+    fits = not rows.elements[2] % index.elements[1] and not rows.elements[3] % index.elements[2]
+    require(
+        fits and index.elements[0] == rows.elements[1] and index.elements[3] == 1, "lists that do not fit"
+    )
+    require(math.prod(rows.elements[2:]) <= MOST_BATCHES, "many matrices")
+    require(rows.elements[1] <= MOST_ROWS, "many rows")
+
+
+def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
+    """Write runs of rows that are equally far apart with a command each."""
+    rows, index, target = first(node), first(node, 1), node.destination
+
+    types = rows.type, target.type
+
+    def build() -> None:
+        numbers = _numbers(emitter, index)
+        source, out = emitter.view(rows), emitter.view(target)
+        for outer in range(source.shape[0]):
+            for inner in range(source.shape[1]):
+                listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1]]
+                _set(emitter, source[outer, inner], out[outer, inner], listed, types)
+
+    if rows.elements[1]:
+        emitter.moving(build, index)
+
+
+def _numbers(emitter: Emitter, index: GraphTensor) -> NDArray[Any]:
+    """Return the numbers [outer, inner, count]."""
+    dtype = TYPES[index.type]
+    shape, strides = index.elements[2::-1], index.steps[2::-1]
+    return np.ndarray(shape, dtype, emitter.content(index), strides=strides)
+
+
+def _set(
+    emitter: Emitter, source: DeviceTensor, target: DeviceTensor, listed: NDArray[Any], types: tuple[str, str]
+) -> None:
+    if listed.min() < 0 or listed.max() >= target.shape[0]:
+        raise ValueError(f"SET_ROWS: {listed.min()}..{listed.max()} of {target.shape[0]} rows")
+    cut = list(runs(listed.tolist()))
+    counts = {(count, step) for _, count, step in cut}
+    firsts = listed[[start for start, _, _ in cut]]
+    apart = set(np.diff(firsts).tolist())
+    width, (down, item) = target.shape[1], target.strides
+    if len(cut) > 1 and len(counts) == len(apart) == 1 and min(apart) > 0:
+        # The runs themselves are equally far apart: tokens of a cache that is stored by element, for example.
+        (count, step), (outer,) = counts.pop(), apart
+        place = _part(target, firsts[0], (len(cut), count, width), (outer * down, step * down, item))
+        if not place.overlaps_itself:
+            along = source.strides[0]
+            rows = DeviceTensor.borrow(
+                source.device, source.ptr, place.shape, (count * along, *source.strides), source.dtype
+            )
+            move(emitter, rows, place, types)
+            return
+    for start, count, step in cut:
+        place = _part(target, listed[start], (count, width), (step * down, item))
+        move(emitter, source[start : start + count], place, types)
+
+
+def _part(target: DeviceTensor, row: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> DeviceTensor:
+    """Return a view that starts at a row."""
+    return DeviceTensor.borrow(
+        target.device, target.ptr + int(row) * target.strides[0], shape, strides, target.dtype
+    )
+
+
+def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Cut a list into runs with a constant positive step; yield start, count and step of each."""
+    start = 0
+    while start < len(numbers):
+        end = start + 1
+        step = numbers[end] - numbers[start] if end < len(numbers) else 1
+        if step > 0:
+            while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+                end += 1
+        yield start, end - start, max(step, 1)
+        start = end
+
+
+OPERATIONS = {
+    **dict.fromkeys(("CPY", "CONT", "DUP"), GraphOperation(check_copy, emit_copy)),
+    "FILL": GraphOperation(check_fill, emit_fill),
+    "CONCAT": GraphOperation(check_concat, emit_concat),
+    "REPEAT": GraphOperation(check_repeat, emit_repeat),
+    "GET_ROWS": GraphOperation(check_get_rows, emit_get_rows),
+    "SET_ROWS": GraphOperation(check_set_rows, emit_set_rows),
+}

@@ -1,0 +1,275 @@
+"""The C library: its header agrees with the server, its functions compute, its errors have words."""
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from echo_npu.server import protocol
+from tb.repository import ROOT
+from tests.runtime.server.conftest import server_path
+from tests.runtime.server.server_client import ServerClient
+
+__all__ = ["server_path"]
+
+RUNTIME = ROOT / "plugins" / "runtime"
+SOURCES = [str(path) for path in sorted(RUNTIME.glob("*.c"))]
+FLAGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{RUNTIME}"]
+RANDOM = np.random.default_rng()
+
+
+@pytest.fixture(scope="module")
+def library_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("library") / "libecho_npu.so"
+    subprocess.run(["cc", *FLAGS, "-shared", "-fPIC", *SOURCES, "-pthread", "-o", str(made)], check=True)
+    return made
+
+
+@pytest.fixture
+def library(library_file: Path, server_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(server_path))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    loaded.echoNpuGetErrorString.restype = ctypes.c_char_p
+    yield loaded
+    for device in range(2):
+        loaded.echoNpuSetDevice(device)
+        loaded.echoNpuReset()
+    loaded.echoNpuSetDevice(0)
+
+
+class Memory:
+    """Device memory with the content of an array."""
+
+    def __init__(self, library: ctypes.CDLL, values: NDArray[np.float32]) -> None:
+        self.library, self.like = library, values
+        pointer = ctypes.c_void_p()
+        assert not library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(values.nbytes))
+        self.pointer = pointer
+        host = ctypes.c_void_p(values.ctypes.data)
+        assert not library.echoNpuMemcpy(pointer, host, ctypes.c_size_t(values.nbytes), 1)
+
+    def read(self) -> NDArray[np.float32]:
+        got = np.empty_like(self.like)
+        host = ctypes.c_void_p(got.ctypes.data)
+        assert not self.library.echoNpuMemcpy(host, self.pointer, ctypes.c_size_t(got.nbytes), 2)
+        return got
+
+
+def memories(library: ctypes.CDLL, *values: NDArray[np.float32]) -> list[Memory]:
+    return [Memory(library, np.ascontiguousarray(each)) for each in values]
+
+
+def random(*shape: int) -> NDArray[np.float32]:
+    return RANDOM.standard_normal(shape, dtype=np.float32)
+
+
+def sizes(*values: int) -> list[ctypes.c_int64]:
+    return [ctypes.c_int64(value) for value in values]
+
+
+def test_the_header_agrees_with_the_server(tmp_path: Path) -> None:
+    structs = {
+        "head": protocol.HEAD,
+        "hello": protocol.HELLO,
+        "opened": protocol.OPENED,
+        "memory": protocol.MEMORY,
+        "blocks": protocol.BLOCKS,
+        "range": protocol.RANGE,
+        "graph": protocol.GRAPH,
+        "counters": protocol.COUNTERS,
+        "tensor": protocol.TENSOR,
+        "node": protocol.NODE,
+    }
+    header = (RUNTIME / "echo_npu_protocol.h").read_text(encoding="utf-8")
+    assert set(re.findall(r"^struct echo_npu_(\w+) {", header, re.MULTILINE)) == set(structs)
+    constants = {
+        f"ECHO_NPU_{each.name}": each.value
+        for kind in (protocol.RequestKind, protocol.AnswerStatus)
+        for each in kind
+    }
+    constants |= {f"ECHO_NPU_TENSOR_{each.name}": each.value for each in protocol.TensorFlag}
+    assert set(re.findall(r"^    (ECHO_NPU_\w+) = ", header, re.MULTILINE)) == set(constants)
+    constants |= {
+        "ECHO_NPU_PROTOCOL_VERSION": protocol.VERSION,
+        "ECHO_NPU_MAX_MESSAGE": protocol.MAX_MESSAGE,
+        "ECHO_NPU_MAX_SOURCES": protocol.MAX_SOURCES,
+        "ECHO_NPU_DIMENSIONS": protocol.DIMENSIONS,
+        "ECHO_NPU_PARAMETER_WORDS": protocol.PARAMETER_WORDS,
+    }
+    checks = [
+        f'_Static_assert(sizeof(struct echo_npu_{name}) == {form.size}, "");'
+        for name, form in structs.items()
+    ]
+    checks += [f'_Static_assert({name} == {value}, "");' for name, value in constants.items()]
+    program = tmp_path / "agree.c"
+    program.write_text('#include "echo_npu_protocol.h"\n' + "\n".join(checks), encoding="utf-8")
+    subprocess.run(["cc", *FLAGS, "-fsyntax-only", str(program)], check=True)
+
+
+def test_products(library: ctypes.CDLL) -> None:
+    a, b, c = random(3, 5, 40), random(3, 40, 7), np.zeros((3, 5, 7), np.float32)
+    left, right, product = memories(library, a, b, c)
+    assert not library.echoNpuBatchMatMul(
+        product.pointer, left.pointer, right.pointer, *sizes(3, 5, 40, 7), 0
+    )
+    assert np.abs(product.read() - a @ b).max() < 1e-4
+    single = random(5, 7)
+    (one,) = memories(library, single)
+    assert not library.echoNpuMatMul(one.pointer, left.pointer, right.pointer, *sizes(5, 40, 7), 0)
+    assert np.abs(one.read() - a[0] @ b[0]).max() < 1e-4
+
+
+@pytest.mark.parametrize("result", ["a", "b", "c"])
+@pytest.mark.parametrize("alpha", [1.0, -0.5])
+def test_a_sum_into_any_of_its_tensors(library: ctypes.CDLL, result: str, alpha: float) -> None:
+    values = dict(zip("abc", [random(100) for _ in range(3)], strict=True))
+    held = {name: Memory(library, each) for name, each in values.items()}
+    assert not library.echoNpuAddTensor(
+        held[result].pointer, held["a"].pointer, held["b"].pointer, ctypes.c_float(alpha), *sizes(100)
+    )
+    assert np.abs(held[result].read() - (values["a"] + np.float32(alpha) * values["b"])).max() < 1e-6
+
+
+def test_vector_operations(library: ctypes.CDLL) -> None:
+    x, y = random(100), 1 + random(100) ** 2
+    sigmoid = 1 / (1 + np.exp(-x.astype(np.float64)))
+    wanted = {
+        "Sub": x - y, "Mul": x * y, "Div": x / y,
+        "Neg": -x, "Abs": np.abs(x), "ReLU": np.maximum(x, 0), "Exp": np.exp(x),
+        "Sin": np.sin(x), "Cos": np.cos(x),
+        "Tanh": np.tanh(x), "Sigmoid": sigmoid, "SiLU": x * sigmoid,
+    }  # fmt: skip
+    of_positive = {"Sqrt": np.sqrt(y), "Rsqrt": 1 / np.sqrt(y), "Reciprocal": 1 / y, "Log": np.log(y)}
+    left, right, out = memories(library, x, y, x)
+    for name, exact in (wanted | of_positive).items():
+        operands = (
+            [left, right] if name in ("Sub", "Mul", "Div") else [right if name in of_positive else left]
+        )
+        function = getattr(library, f"echoNpu{name}")
+        assert not function(out.pointer, *(each.pointer for each in operands), *sizes(100))
+        assert np.abs(out.read() - exact).max() < 1e-5 * max(1, np.abs(exact).max()), name
+    assert not library.echoNpuScale(out.pointer, left.pointer, ctypes.c_float(2.5), *sizes(100))
+    assert np.array_equal(out.read(), np.float32(2.5) * x)
+    assert not library.echoNpuGELU(out.pointer, left.pointer, *sizes(100))
+
+
+def test_rows(library: ctypes.CDLL) -> None:
+    x, weight = random(5, 20), random(20)
+    held, weights, out = memories(library, x, weight, x)
+    assert not library.echoNpuSoftmax(out.pointer, held.pointer, *sizes(5, 20))
+    powers = np.exp(x)
+    assert np.abs(out.read() - powers / powers.sum(-1, keepdims=True)).max() < 1e-6
+    eps = ctypes.c_float(1e-5)
+    assert not library.echoNpuRMSNorm(out.pointer, held.pointer, weights.pointer, eps, *sizes(5, 20))
+    exact = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight
+    assert np.abs(out.read() - exact).max() < 1e-5 * np.abs(exact).max()
+
+
+def test_attention(library: ctypes.CDLL) -> None:
+    q, k, v = random(4, 3, 16), random(2, 9, 16), random(2, 9, 16)
+    query, key, value, out = memories(library, q, k, v, q)
+    assert not library.echoNpuSDPA(
+        out.pointer, query.pointer, key.pointer, value.pointer, ctypes.c_float(0.25), *sizes(4, 2, 3, 9, 16)
+    )
+    powers = np.exp(0.25 * q @ k.repeat(2, axis=0).swapaxes(-1, -2))
+    exact = powers / powers.sum(-1, keepdims=True) @ v.repeat(2, axis=0)
+    assert np.abs(out.read() - exact).max() < 1e-5
+
+
+def test_memory_of_two_devices(library: ctypes.CDLL) -> None:
+    count = ctypes.c_int()
+    assert not library.echoNpuGetDeviceCount(ctypes.byref(count))
+    assert count.value == 2
+    (first,) = memories(library, random(50))
+    assert not library.echoNpuSetDevice(1)
+    (second,) = memories(library, random(50))
+    assert not library.echoNpuMemcpy(second.pointer, first.pointer, ctypes.c_size_t(200), 4)
+    assert np.array_equal(second.read(), first.like)
+    assert not library.echoNpuMemset(second.pointer, 0, ctypes.c_size_t(100))
+    assert np.array_equal(second.read()[:25], np.zeros(25))
+    assert library.echoNpuAbs(first.pointer, second.pointer, *sizes(50)) == 5
+    assert b"not on one device" in library.echoNpuGetLastErrorMessage()
+    assert not library.echoNpuFree(second.pointer)
+    assert library.echoNpuSetDevice(2) == 5
+
+
+def test_errors_have_words(library: ctypes.CDLL, server_path: Path) -> None:
+    (x,) = memories(library, random(4))
+    pointer = ctypes.c_void_p()
+    assert library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(1 << 40)) == 4
+    assert b"out of memory" in library.echoNpuGetLastErrorMessage()
+    assert library.echoNpuMemcpy(x.pointer, x.pointer, ctypes.c_size_t(4), 1) == 5
+    assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(0)) == 5
+    assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(1 << 30)) == 6
+    assert library.echoNpuGetErrorString(4) == b"out of device memory"
+    with ServerClient(server_path) as other:
+        assert other.hello() == 2
+    assert library.echoNpuFree(ctypes.c_void_p(x.pointer.value + 64)) == 5  # type: ignore[operator]
+    assert np.array_equal(x.read(), x.like)
+
+
+def test_the_example_starts_a_server_that_goes_away(tmp_path: Path) -> None:
+    program, path = tmp_path / "matmul", tmp_path / "own.sock"
+    source = ROOT / "examples" / "matmul.c"
+    subprocess.run(["cc", *FLAGS, str(source), *SOURCES, "-pthread", "-lm", "-o", str(program)], check=True)
+    command = tmp_path / "serve"
+    command.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom echo_npu.cli import main\n"
+        "sys.argv[sys.argv.index('10')] = '0.2'\nmain()\n"
+    )
+    command.chmod(0o700)
+    environment = {
+        **os.environ,
+        "ECHO_NPU_SOCKET": str(path),
+        "ECHO_NPU_BACKEND": "cmodel",
+        "ECHO_NPU_COMMAND": str(command),
+    }
+    ran = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "5 x 64 x 24 on the NPU, largest error 0\n", ran.stderr
+    for _ in range(300):
+        if not path.exists():
+            break
+        subprocess.run(["sleep", "0.1"], check=True)
+    assert not path.exists()
+
+
+def test_a_server_that_cannot_be_started_is_an_error_at_once(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
+    monkeypatch.setenv("ECHO_NPU_COMMAND", str(tmp_path / "missing"))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    count = ctypes.c_int()
+    assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+    assert b"ECHO_NPU_COMMAND cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
+
+
+def test_a_server_that_dies_is_an_error(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "own.sock"
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
+    program = [sys.executable, "-c", "from echo_npu.cli import main; main()"]
+    with subprocess.Popen(
+        [*program, "serve", "--backend", "cmodel"], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == f"listening at {path}\n"
+            loaded = ctypes.CDLL(str(library_file))
+            loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+            (x,) = memories(loaded, random(4))
+        finally:
+            server.kill()
+    assert loaded.echoNpuAbs(x.pointer, x.pointer, *sizes(4)) == 1
+    assert b"has ended" in loaded.echoNpuGetLastErrorMessage()
+    assert not loaded.echoNpuReset()

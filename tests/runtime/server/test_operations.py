@@ -1,0 +1,335 @@
+"""Graphs of single nodes on the functional model, against numpy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from echo_npu import formats
+from echo_npu.server import protocol
+from echo_npu.server.protocol import GraphTensor, RequestKind, TensorFlag
+from tests.runtime.server.server_client import AnswerError, ServerClient, node
+
+RANDOM = np.random.default_rng(7)
+
+
+def random(*shape: int) -> NDArray[np.float32]:
+    return RANDOM.standard_normal(shape, dtype=np.float32)
+
+
+def result(client: ServerClient, op: str, shape: tuple[int, ...], *sources: Any, **more: Any) -> NDArray[Any]:
+    """Return the result of one node; what is no tensor yet is brought to the device."""
+    given = [each if each is None or isinstance(each, GraphTensor) else client.put(each) for each in sources]
+    target = client.room(shape, more.pop("dtype", np.float32))
+    made = node(op, target, *given, parameters=more.get("parameters"))
+    assert client.supports(made)
+    client.graph(made)
+    return client.read(target).reshape(shape)
+
+
+def close(got: NDArray[Any], wanted: NDArray[Any], bound: float = 1e-5) -> None:
+    assert got.shape == wanted.shape
+    assert np.abs(got - wanted).max() <= bound * max(1.0, np.abs(wanted).max())
+
+
+def test_a_product_with_groups_and_batches(client: ServerClient) -> None:
+    weights, rows = random(2, 2, 5, 40), random(4, 6, 3, 40)
+    wide = weights.repeat(2, axis=0).repeat(3, axis=1)
+    close(result(client, "MUL_MAT", (4, 6, 3, 5), weights, rows), rows @ wide.swapaxes(-1, -2))
+
+
+def test_a_product_in_float16_rounds_the_rows(client: ServerClient) -> None:
+    weights, rows = random(5, 40).astype(np.float16), random(3, 40)
+    wanted = rows.astype(np.float16).astype(np.float32) @ weights.T.astype(np.float32)
+    close(result(client, "MUL_MAT", (3, 5), weights, rows), wanted)
+
+
+def test_a_product_of_transposed_rows(client: ServerClient) -> None:
+    weights, rows = random(5, 8, 40), random(5, 3, 40)
+    stored = client.put(np.ascontiguousarray(rows.transpose(1, 0, 2)))
+    steps = (stored.steps[0], stored.steps[2], stored.steps[1], stored.steps[3])
+    view = GraphTensor("f32", TensorFlag.VIEW, (40, 3, 5, 1), steps, stored.address)
+    close(result(client, "MUL_MAT", (5, 3, 8), weights, view), rows @ weights.swapaxes(-1, -2))
+
+
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
+def test_a_product_with_weights_in_blocks(client: ServerClient, name: str) -> None:
+    matrices = [formats.quantize(random(20, 96), name) for _ in range(2)]
+    form = formats.named_format(name)
+    size = form.packed_bytes(20, 96)
+    address = client.number(RequestKind.ALLOCATE, 2 * size)
+    raw = np.concatenate([each.reshape(-1) for each in matrices])
+    client.memory[address : address + raw.size] = raw
+    request = protocol.BLOCKS.pack(name.encode(), address, 20, 96, 2)
+    client.ask(RequestKind.PACK, request)
+    assert client.ask(RequestKind.UNPACK, request) == raw.tobytes()
+    row = form.row_bytes(96)
+    steps = (form.block_bytes, row, 20 * row, 40 * row)
+    weights = GraphTensor(name, TensorFlag.INPUT, (96, 20, 2, 1), steps, address)
+    rows = random(4, 3, 96)
+    values = np.stack([formats.dequantize(each, name) for each in matrices])
+    wanted = rows @ values.repeat(2, axis=0).swapaxes(-1, -2)
+    close(result(client, "MUL_MAT", (4, 3, 20), weights, rows), wanted, 1e-4)
+
+
+@pytest.mark.parametrize(("op", "function"), [("ADD", np.add), ("SUB", np.subtract), ("MUL", np.multiply)])
+def test_a_second_operand_repeats(client: ServerClient, op: str, function: Any) -> None:
+    left, right = random(4, 6, 5), random(2, 1, 5)
+    close(result(client, op, left.shape, left, right), function(left, np.tile(right, (2, 1, 1))))
+
+
+def test_a_quotient_in_float16(client: ServerClient) -> None:
+    left, right = random(3, 5).astype(np.float16), (1 + random(3, 5) ** 2).astype(np.float16)
+    got = result(client, "DIV", left.shape, left, right, dtype=np.float16)
+    close(got.astype(np.float32), (left.astype(np.float32) / right), 1e-3)
+
+
+def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
+    return 1 / (1 + np.exp(-x))
+
+
+FUNCTIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "SILU": lambda x: x * sigmoid(x),
+    "SGN": np.sign,
+    "ELU": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "GELU_QUICK": lambda x: x * sigmoid(1.702 * x),
+    "HARDSWISH": lambda x: x * np.clip((x + 3) / 6, 0, 1),
+    "SOFTPLUS": lambda x: np.log1p(np.exp(x)),
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "TRUNC": np.trunc,
+    "ROUND": lambda x: np.trunc(x + np.copysign(0.5, x)),
+    "SQR": np.square,
+}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_a_function(client: ServerClient, op: str) -> None:
+    x = 3 * random(3, 7)
+    close(result(client, op, x.shape, x), FUNCTIONS[op](x))
+
+
+def test_whole_numbers_too_large_for_integers_stay(client: ServerClient) -> None:
+    x = np.array([[2.0**35, -(2.0**35), 8388609.0, -2.5, 2.5]], np.float32)
+    assert np.array_equal(result(client, "ROUND", x.shape, x), [[2.0**35, -(2.0**35), 8388609.0, -3.0, 3.0]])
+
+
+def test_scale_and_bias(client: ServerClient) -> None:
+    x = random(3, 7)
+    close(result(client, "SCALE", x.shape, x, parameters={0: 2.5, 1: 0.5}), 2.5 * x + 0.5)
+
+
+@pytest.mark.parametrize("swapped", [0, 1])
+def test_a_gate_in_the_other_half(client: ServerClient, swapped: int) -> None:
+    x = random(4, 10)
+    a, b = (x[:, 5:], x[:, :5]) if swapped else (x[:, :5], x[:, 5:])
+    close(result(client, "SWIGLU", (4, 5), x, parameters={1: swapped}), a * sigmoid(a) * b)
+
+
+def test_norms(client: ServerClient) -> None:
+    x = random(4, 33)
+    rms = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+    close(result(client, "RMS_NORM", x.shape, x, parameters={0: 1e-5}), rms)
+    centred = x - x.mean(-1, keepdims=True)
+    norm = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    close(result(client, "NORM", x.shape, x, parameters={0: 1e-5}), norm)
+
+
+def softmax(scores: NDArray[Any]) -> NDArray[Any]:
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    shares: NDArray[Any] = powers / powers.sum(-1, keepdims=True)
+    return shares
+
+
+@pytest.mark.parametrize("bias", [0.0, 8.0])
+def test_a_masked_softmax(client: ServerClient, bias: float) -> None:
+    scores, mask = random(2, 4, 3, 9), random(1, 2, 5, 9).astype(np.float16)
+    slopes = 2.0 ** (-bias / 4 * np.arange(1, 5)) if bias else np.ones(4)
+    added = np.tile(mask[:, :, :3].astype(np.float32), (1, 2, 1, 1)) * slopes[:, None, None]
+    got = result(client, "SOFT_MAX", scores.shape, scores, mask, parameters={0: 0.5, 1: bias})
+    close(got, softmax(0.5 * scores + added))
+
+
+@pytest.mark.parametrize("mode", [0, 2])
+def test_a_rotation_of_some_dimensions(client: ServerClient, mode: int) -> None:
+    x, places = random(5, 3, 12), np.array([7, 0, 3, 99, 2], np.int32)
+    factors = np.array([1.0, 2.0, 1.5, 3.0], np.float32)
+    words = {1: 8, 2: mode, 4: 128, 5: 10000.0, 6: 0.5, 8: 1.0, 9: 32.0, 10: 1.0}
+    got = result(client, "ROPE", x.shape, x, places, factors, parameters=words)
+    angles = 0.5 * places[:, None, None] * 10000.0 ** (-np.arange(4) / 4) / factors
+    first, second = (x[..., :8:2], x[..., 1:8:2]) if mode == 0 else (x[..., :4], x[..., 4:8])
+    turned = (
+        first * np.cos(angles) - second * np.sin(angles),
+        second * np.cos(angles) + first * np.sin(angles),
+    )
+    wanted = x.copy()
+    if mode == 0:
+        wanted[..., :8:2], wanted[..., 1:8:2] = turned
+    else:
+        wanted[..., :4], wanted[..., 4:8] = turned
+    close(got, wanted)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16"])
+def test_attention_of_grouped_heads(client: ServerClient, name: str) -> None:
+    q, k, v = random(2, 4, 3, 16), random(2, 2, 20, 16).astype(name), random(2, 2, 20, 8).astype(name)
+    mask = np.where(RANDOM.random((1, 1, 3, 20)) < 0.3, -np.inf, 0).astype(np.float16)
+    mask[..., 0] = 0
+    got = result(client, "FLASH_ATTN_EXT", (2, 3, 4, 8), q, k, v, mask, parameters={0: 0.25})
+    scores = 0.25 * q @ k.astype(np.float32).repeat(2, axis=1).swapaxes(-1, -2) + mask.astype(np.float32)
+    wanted = (softmax(scores) @ v.astype(np.float32).repeat(2, axis=1)).swapaxes(1, 2)
+    close(got, wanted, 1e-5 if name == "float32" else 3e-3)
+
+
+def test_copies_convert_and_reshape(client: ServerClient) -> None:
+    x = random(4, 6)
+    stored = client.put(x)
+    turned = GraphTensor("f32", TensorFlag.VIEW, (4, 6, 1, 1), (24, 4, 96, 96), stored.address)
+    assert np.array_equal(result(client, "CONT", (6, 4), turned), x.T)
+    assert np.array_equal(result(client, "CPY", (24,), turned), x.T.reshape(-1))
+    halves = result(client, "CPY", (6, 4), turned, dtype=np.float16)
+    assert np.array_equal(halves, x.T.astype(np.float16))
+
+
+def test_rows_by_their_numbers(client: ServerClient) -> None:
+    table, numbers = random(2, 9, 5), np.array([[3, 3, 0], [8, 1, 2]], np.int32)
+    wanted = np.stack([table[i][numbers[i]] for i in range(2)])
+    assert np.array_equal(result(client, "GET_ROWS", (2, 3, 5), table, numbers), wanted)
+
+
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
+def test_rows_of_a_table_in_blocks(client: ServerClient, name: str) -> None:
+    form, numbers = formats.named_format(name), np.array([[17, 3], [0, 19]], np.int32)
+    blocks = [formats.quantize(random(20, 96), name) for _ in range(2)]
+    address = client.number(RequestKind.ALLOCATE, 2 * form.packed_bytes(20, 96))
+    raw = np.concatenate([each.reshape(-1) for each in blocks])
+    client.memory[address : address + raw.size] = raw
+    client.ask(RequestKind.PACK, protocol.BLOCKS.pack(name.encode(), address, 20, 96, 2))
+    row = form.row_bytes(96)
+    steps = (form.block_bytes, row, 20 * row, 40 * row)
+    table = GraphTensor(name, TensorFlag.INPUT, (96, 20, 2, 1), steps, address)
+    index, out = client.put(numbers), client.room((2, 2, 96))
+    values = np.stack([formats.dequantize(each, name) for each in blocks])
+    client.graph(node("GET_ROWS", out, table, index), key=3)
+    close(client.read(out)[0], np.stack([values[i][numbers[i]] for i in range(2)]), 1e-6)
+    client.write(index, numbers[::-1])
+    client.run(3)
+    close(client.read(out)[0], np.stack([values[i][numbers[1 - i]] for i in range(2)]), 1e-6)
+
+
+def test_concat_and_repeat(client: ServerClient) -> None:
+    left, right = random(2, 3, 4), random(2, 5, 4)
+    got = result(client, "CONCAT", (2, 8, 4), left, right, parameters={0: 1})
+    assert np.array_equal(got, np.concatenate([left, right], axis=1))
+    assert np.array_equal(result(client, "REPEAT", (4, 3, 8), left), np.tile(left, (2, 1, 2)))
+
+
+def test_reductions(client: ServerClient) -> None:
+    x = random(3, 4, 20)
+    close(result(client, "SUM_ROWS", (3, 4, 1), x), x.sum(-1, keepdims=True))
+    close(result(client, "MEAN", (3, 4, 1), x), x.mean(-1, keepdims=True))
+    close(result(client, "SUM", (1,), x), x.sum().reshape(1), 1e-4)
+    assert np.array_equal(result(client, "ARGMAX", (4,), x[0], dtype=np.int32), x[0].argmax(-1))
+
+
+def test_sinks_take_a_share(client: ServerClient) -> None:
+    scores, sinks = random(2, 3, 4, 9), random(3)
+    wide = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (2, 3, 4, 1))], axis=-1)
+    got = result(client, "SOFT_MAX", scores.shape, scores, None, sinks, parameters={0: 1.0})
+    close(got, softmax(wide)[..., :-1])
+
+
+def test_a_capped_attention(client: ServerClient) -> None:
+    q, k, v = random(2, 3, 16), random(2, 20, 16), random(2, 20, 8)
+    got = result(client, "FLASH_ATTN_EXT", (1, 3, 2, 8), q, k, v, parameters={0: 0.25, 2: 5.0})
+    shares = softmax(5 * np.tanh(0.25 * q @ k.swapaxes(-1, -2) / 5))
+    close(got[0], (shares @ v).swapaxes(0, 1))
+
+
+def test_a_rotation_by_sections(client: ServerClient) -> None:
+    x, places = random(3, 2, 8), RANDOM.integers(0, 50, (4, 3)).astype(np.int32)
+    words = {1: 8, 2: 8, 5: 10000.0, 6: 1.0, 8: 1.0, 11: 1, 12: 2, 13: 1}
+    got = result(client, "ROPE", x.shape, x, places.reshape(-1), parameters=words)
+    angles = places[[0, 1, 1, 2]].T * 10000.0 ** (-np.arange(4) / 4)
+    cosine, sine = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    a, b = x[..., :4], x[..., 4:]
+    close(got, np.concatenate([a * cosine - b * sine, b * cosine + a * sine], axis=-1))
+
+
+@pytest.mark.parametrize("name", ["f32", *sorted(formats.FORMATS)])
+def test_weights_of_the_experts_that_a_list_picks(client: ServerClient, name: str) -> None:
+    weights, rows = random(4, 20, 64), random(3, 2, 64)
+    numbers = np.array([[0, 3], [2, 2], [1, 0]], np.int32)
+    if name == "f32":
+        held, values = client.put(weights), weights
+    else:
+        form = formats.named_format(name)
+        blocks = [formats.quantize(each, name) for each in weights]
+        values = np.stack([formats.dequantize(each, name) for each in blocks])
+        address = client.number(RequestKind.ALLOCATE, 4 * form.packed_bytes(20, 64))
+        raw = np.concatenate([each.reshape(-1) for each in blocks])
+        client.memory[address : address + raw.size] = raw
+        client.ask(RequestKind.PACK, protocol.BLOCKS.pack(name.encode(), address, 20, 64, 4))
+        row = form.row_bytes(64)
+        steps = (form.block_bytes, row, 20 * row, 80 * row)
+        held = GraphTensor(name, TensorFlag.INPUT, (64, 20, 4, 1), steps, address)
+    wanted = np.einsum("tunk,tuk->tun", values[numbers], rows)
+    close(result(client, "MUL_MAT_ID", (3, 2, 20), held, rows, numbers), wanted, 1e-4)
+
+
+def test_windows(client: ServerClient) -> None:
+    x = random(2, 3, 6, 7)
+    padded = np.zeros((2, 3, 6 + 3, 7 + 3), np.float32)
+    padded[:, :, 1:7, 0:7] = x
+    got = result(client, "PAD", (2, 3, 9, 10), x, parameters={1: 3, 2: 1, 3: 2})
+    assert np.array_equal(got, padded)
+    views = np.lib.stride_tricks.sliding_window_view(x, (2, 3), axis=(2, 3))[:, :, ::2, ::2]
+    rows = views.transpose(0, 2, 3, 1, 4, 5).reshape(2, 3, 3, 18)
+    kernel = np.zeros((4, 3, 2, 3), np.float32)
+    words = {0: 2, 1: 2, 4: 1, 5: 1, 6: 1}
+    assert np.array_equal(result(client, "IM2COL", rows.shape, kernel, x, parameters=words), rows)
+    for kind, function in ((0, np.max), (1, np.mean)):
+        pooled = function(views, axis=(-1, -2))
+        words = {0: kind, 1: 3, 2: 2, 3: 2, 4: 2}
+        close(result(client, "POOL_2D", pooled.shape, x, parameters=words), pooled)
+
+
+def test_a_loss_and_its_gradient(client: ServerClient) -> None:
+    logits, shares, gradient = random(5, 9), softmax(random(5, 9)), random(1)
+    wanted = -(shares * np.log(softmax(logits))).sum() / 5
+    close(result(client, "CROSS_ENTROPY_LOSS", (1,), logits, shares), np.reshape(wanted, 1))
+    got = result(client, "CROSS_ENTROPY_LOSS_BACK", (5, 9), gradient, logits, shares)
+    close(got, (softmax(logits) - shares) * gradient / 5)
+
+
+def test_a_step_of_adamw_moves_its_averages(client: ServerClient) -> None:
+    weights, gradient, mean, square = random(3, 8), random(3, 8), random(3, 8), random(3, 8) ** 2
+    rate, beta1, beta2, eps, decay, scale1, scale2 = numbers = (0.01, 0.9, 0.99, 1e-6, 0.1, 1.5, 2.5)
+    held = [client.put(each) for each in (weights, gradient, mean, square, np.array(numbers, np.float32))]
+    client.graph(node("OPT_STEP_ADAMW", held[0], *held))
+    mean, square = mean * beta1 + gradient * (1 - beta1), square * beta2 + gradient**2 * (1 - beta2)
+    moved = weights * (1 - rate * decay) - rate * mean * scale1 / (np.sqrt(square * scale2) + eps)
+    for tensor, exact in ((held[0], moved), (held[2], mean), (held[3], square)):
+        close(client.read(tensor).reshape(3, 8), exact)
+
+
+def test_an_empty_result_needs_no_command(client: ServerClient) -> None:
+    x = client.put(random(3, 4))
+    nothing = GraphTensor("f32", TensorFlag(0), (4, 0, 1, 1), (4, 16, 16, 16), x.address)
+    client.graph(node("SILU", nothing, nothing))
+
+
+@pytest.mark.parametrize(
+    ("op", "kinds"),
+    [("MUL_MAT", ("f32", "i32")), ("SILU", ("i32",)), ("FFT", ("f32",)), ("ROPE", ("f32", "i64"))],
+)
+def test_what_is_not_supported_is_refused(client: ServerClient, op: str, kinds: tuple[str, ...]) -> None:
+    x = client.put(random(3, 4))
+    sources = [GraphTensor(kind, x.flags, x.elements, x.steps, x.address) for kind in kinds]
+    made = node(op, x, *sources)
+    assert not client.supports(made)
+    with pytest.raises(AnswerError) as caught:
+        client.graph(made)
+    assert caught.value.status == protocol.AnswerStatus.NOT_SUPPORTED

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tb.mutation.equivalence.circuit import Circuit, Modules, Shared
 from tb.mutation.equivalence.gates import FALSE, TRUE, Gates, Literal, biased, value_of
@@ -211,6 +211,9 @@ class Pair:
                 elif node in own:
                     name, latch = own[node]
                     made[node] = other.choose(begun, latch, first[name])
+                elif isinstance(kinds.get(node), tuple):
+                    # What is undefined: the operands may differ between the runs, and with them what is there.
+                    made[node] = other.variable()
                 else:
                     made[node] = input_of(node)
 
@@ -224,8 +227,11 @@ class Pair:
         bad = _differences(other, points)
         return Model(other, registers, other.both(begun, bad) if self.resets else bad)
 
-    def seen_to_differ(self, rng: random.Random, clocks: int = CLOCKS) -> bool:
-        """Return whether random runs from the same state, through a reset, show a different point."""
+    def seen_to_differ(self, rng: random.Random, late: Callable[[], bool] = lambda: False) -> bool:
+        """Return whether random runs from the same state, through a reset, show a different point.
+
+        They end when `late` says so.
+        """
         gates, mask = self.gates, (1 << CASES) - 1
         pairs = [
             tuple(circuit.points.get(name, FALSE) for circuit in self.circuits)
@@ -243,7 +249,9 @@ class Pair:
         kinds = {value >> 1: key for key, value in self._shared.variables.items()}
         found = {node for cone in cones for node in cone if gates.operands[node] is None}
         inputs = sorted(found - set(nodes.values()))
-        for clock in range(clocks if pairs else 0):
+        for clock in range(CLOCKS if pairs else 0):
+            if late():
+                break
             given = {node: self._stimulus(rng, kinds.get(node), clock) for node in inputs}
             values = [
                 gates.values(cone, given | state, mask) for cone, state in zip(cones, states, strict=True)

@@ -212,7 +212,7 @@ class Pair:
                     name, latch = own[node]
                     made[node] = other.choose(begun, latch, first[name])
                 elif isinstance(kinds.get(node), tuple):
-                    # What is undefined: the operands may differ between the runs, and with them what is there.
+                    # Undefined: the operands may differ between the runs, and with them what is there.
                     made[node] = other.variable()
                 else:
                     made[node] = input_of(node)

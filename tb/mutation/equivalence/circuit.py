@@ -9,7 +9,7 @@ or a box is compared. Where it is always equal, so is what comes out.
 import dataclasses
 import itertools
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from tb.mutation.equivalence.cells import (
@@ -29,7 +29,7 @@ Modules = Mapping[str, Mapping[str, Any]]
 Bit = int | str
 
 CLOCK_GATE = "clock_gate"
-MOST_GATES = 1_500_000
+MOST_GATES = 1_000_000
 _CLOCK = re.compile(r"clk")
 _IGNORED = frozenset(("$scopeinfo",))
 
@@ -97,7 +97,11 @@ class Circuit:
         registers: next value of each bit of a register by its name.
         points: what can be seen from outside by name: outputs, and inputs of boxes, memories and clock gates.
 
-    Raises CircuitError, UnknownCellError: no gates can be made of it.
+    Args:
+        held: values of inputs, by name.
+        late: says whether there is no time left.
+
+    Raises CircuitError, UnknownCellError: no gates can be made of it, or not in time.
     """
 
     def __init__(
@@ -108,12 +112,14 @@ class Circuit:
         *,
         inlined: bool,
         held: Mapping[str, Literal] | None = None,
+        late: Callable[[], bool] = lambda: False,
     ) -> None:
         self._shared = shared
         self._gates = shared.gates
         self._modules = modules
         self._inlined = inlined
         self._held = held or {}
+        self._late = late
         self._values: dict[tuple[str, int], Literal] = {}
         self._words: dict[tuple[str, str], list[Literal]] = {}
         self._open: set[tuple[str, object]] = set()
@@ -275,6 +281,8 @@ class Circuit:
     def _driven(self, scope: _Scope, bit: int) -> Literal:
         if len(self._gates.operands) > MOST_GATES:
             raise CircuitError(f"more than {MOST_GATES} gates")
+        if self._late():
+            raise CircuitError("no time is left")
         if bit in scope.inputs:
             port, place = scope.inputs[bit]
             if scope.outer is not None:

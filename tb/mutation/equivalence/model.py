@@ -111,7 +111,16 @@ class Model:
 class Pair:
     """Two circuits with the same inputs, memories and boxes: the original and the mutant."""
 
-    def __init__(self, original: Modules, mutant: Modules, top: str, *, inlined: bool) -> None:
+    def __init__(
+        self,
+        original: Modules,
+        mutant: Modules,
+        top: str,
+        *,
+        inlined: bool,
+        late: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._late = late
         self.gates = Gates()
         self._shared = Shared(self.gates)
         self._modules = (original, mutant)
@@ -131,7 +140,7 @@ class Pair:
 
     def _circuits(self, held: Mapping[str, Literal]) -> list[Circuit]:
         return [
-            Circuit(self._shared, modules, self._top, inlined=self._inlined, held=held)
+            Circuit(self._shared, modules, self._top, inlined=self._inlined, held=held, late=self._late)
             for modules in self._modules
         ]
 
@@ -227,11 +236,8 @@ class Pair:
         bad = _differences(other, points)
         return Model(other, registers, other.both(begun, bad) if self.resets else bad)
 
-    def seen_to_differ(self, rng: random.Random, late: Callable[[], bool] = lambda: False) -> bool:
-        """Return whether random runs from the same state, through a reset, show a different point.
-
-        They end when `late` says so.
-        """
+    def seen_to_differ(self, rng: random.Random) -> bool:
+        """Return whether random runs from the same state, through a reset, show a different point."""
         gates, mask = self.gates, (1 << CASES) - 1
         pairs = [
             tuple(circuit.points.get(name, FALSE) for circuit in self.circuits)
@@ -250,7 +256,7 @@ class Pair:
         found = {node for cone in cones for node in cone if gates.operands[node] is None}
         inputs = sorted(found - set(nodes.values()))
         for clock in range(CLOCKS if pairs else 0):
-            if late():
+            if self._late():
                 break
             given = {node: self._stimulus(rng, kinds.get(node), clock) for node in inputs}
             values = [

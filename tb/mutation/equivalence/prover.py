@@ -90,7 +90,7 @@ def same(
 
     Raises CircuitError, UnknownCellError: no gates can be made of it.
     """
-    pair = Pair(original, mutant, top, inlined=inlined)
+    pair = Pair(original, mutant, top, inlined=inlined, late=lambda: clock.left <= 0)
     digest = pair.digest()
     if known is not None and digest in known:
         return "the same as another instance"
@@ -104,7 +104,7 @@ def _same(pair: Pair, clock: Clock) -> str:
     step = pair.any_step()
     if step.bad == 0:
         return "the same gates"
-    if pair.seen_to_differ(random.Random(pair.digest()), lambda: clock.left <= 0):
+    if pair.seen_to_differ(random.Random(pair.digest())):
         return ""
     if never(step, _part(clock)):
         return "equal in every state"

@@ -26,7 +26,7 @@ def result_of(
     seed: int,
     replays: str,
     seconds: float,
-    proofs: Mapping[int, prover.Proof] | None = None,
+    proofs: Mapping[int, prover.EquivalenceProof] | None = None,
 ) -> CampaignResult:
     """Return the campaign's result; a mutant that was not found and is not proven equivalent has survived.
 
@@ -177,10 +177,10 @@ def _say(text: str) -> None:
 
 def _proofs(
     mutants: Mapping[int, Mutant], jobs: int, seconds: float, say: Callable[[str], None]
-) -> dict[int, prover.Proof]:
+) -> dict[int, prover.EquivalenceProof]:
     """Try to prove each mutant equivalent, `jobs` at a time."""
 
-    def attempt(number: int) -> prover.Proof:
+    def attempt(number: int) -> prover.EquivalenceProof:
         proof = prover.prove(mutants[number].edits, seconds)
         word = f"equivalent, {proof.how}" if proof.proven else "not proven equivalent"
         say(f"{number:4} {mutants[number].file:24} {word}")

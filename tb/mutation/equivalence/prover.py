@@ -20,9 +20,9 @@ from echo_sim.designs import read_file_list
 from echo_sim.places import RTL, SIM_BUILD
 from tb.mutation.equivalence.cells import UnknownCellError
 from tb.mutation.equivalence.circuit import CLOCK_GATE, CircuitError, Modules, base_of
-from tb.mutation.equivalence.model import Pair
 from tb.mutation.equivalence.netlists import load_or_read, read
-from tb.mutation.equivalence.solver import Clock, never
+from tb.mutation.equivalence.questions import CircuitPair
+from tb.mutation.equivalence.solver import TimeLimit, never
 from tb.mutation.schemata import SELECTOR_FILE, Edit, render
 
 CONFIGS = ("small", "default")
@@ -38,7 +38,7 @@ _DEPTH = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Proof:
+class EquivalenceProof:
     """How a mutant is proven equivalent, "" if it is not; and the seconds that it took."""
 
     how: str
@@ -50,22 +50,22 @@ class Proof:
         return bool(self.how)
 
 
-def prove(edits: Sequence[Edit], seconds: float = SECONDS) -> Proof:
+def prove(edits: Sequence[Edit], seconds: float = SECONDS) -> EquivalenceProof:
     """Try to prove that a change of one file of the RTL is none, for about so many seconds at most.
 
     Outcomes are kept by content in sim_build/equivalence.
     """
     kept = KEPT / "proofs" / f"{_digest(edits, seconds)}.json"
     if kept.exists():
-        return Proof(**json.loads(kept.read_text(encoding="utf-8")))
+        return EquivalenceProof(**json.loads(kept.read_text(encoding="utf-8")))
     sys.setrecursionlimit(_DEPTH)
     started = time.monotonic()
-    clock = Clock(seconds)
+    clock = TimeLimit(seconds)
     how = ""
     # What cannot be read is not proven.
     with contextlib.suppress(CircuitError, UnknownCellError):
         how = _Attempt(edits, clock).how()
-    proof = Proof(how, time.monotonic() - started)
+    proof = EquivalenceProof(how, time.monotonic() - started)
     kept.parent.mkdir(parents=True, exist_ok=True)
     part = kept.with_suffix(f".{os.getpid()}.part")
     part.write_text(json.dumps(dataclasses.asdict(proof)), encoding="utf-8")
@@ -77,7 +77,7 @@ def same(
     original: Modules,
     mutant: Modules,
     top: str,
-    clock: Clock,
+    clock: TimeLimit,
     *,
     inlined: bool,
     known: set[str] | None = None,
@@ -90,17 +90,17 @@ def same(
 
     Raises CircuitError, UnknownCellError: no gates can be made of it.
     """
-    pair = Pair(original, mutant, top, inlined=inlined, late=lambda: clock.left <= 0)
+    pair = CircuitPair(original, mutant, top, inlined=inlined, late=lambda: clock.left <= 0)
     digest = pair.digest()
     if known is not None and digest in known:
         return "the same as another instance"
-    how = _same(pair, Clock(clock.left))
+    how = _same(pair, TimeLimit(clock.left))
     if how and known is not None:
         known.add(digest)
     return how
 
 
-def _same(pair: Pair, clock: Clock) -> str:
+def _same(pair: CircuitPair, clock: TimeLimit) -> str:
     step = pair.any_step()
     if step.bad == 0:
         return "the same gates"
@@ -118,14 +118,14 @@ def _same(pair: Pair, clock: Clock) -> str:
     return ""
 
 
-def _part(clock: Clock) -> Clock:
-    return Clock(clock.left * SHARE)
+def _part(clock: TimeLimit) -> TimeLimit:
+    return TimeLimit(clock.left * SHARE)
 
 
 class _Attempt:
     """One mutant's proof."""
 
-    def __init__(self, edits: Sequence[Edit], clock: Clock) -> None:
+    def __init__(self, edits: Sequence[Edit], clock: TimeLimit) -> None:
         self._edits = edits
         self._clock = clock
         self._files, _ = read_file_list(RTL / "npu.f")

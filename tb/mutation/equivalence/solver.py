@@ -12,7 +12,7 @@ from pathlib import Path
 from echo_sim.processes import run_bounded
 from echo_sim.tools import find_python_tool
 from tb.mutation.equivalence.gates import FALSE, TRUE
-from tb.mutation.equivalence.model import Model
+from tb.mutation.equivalence.questions import TransitionSystem
 from tb.results import UnjudgedError
 
 SHORTEST_S = 2.0
@@ -26,7 +26,7 @@ class SolverError(UnjudgedError):
     """ABC said something that cannot be read."""
 
 
-class Clock:
+class TimeLimit:
     """Seconds that a proof may take, all its steps together."""
 
     def __init__(self, seconds: float) -> None:
@@ -38,7 +38,7 @@ class Clock:
         return self._end - time.monotonic()
 
 
-def never(model: Model, clock: Clock, *, reduced: bool = False) -> bool:
+def never(model: TransitionSystem, clock: TimeLimit, *, reduced: bool = False) -> bool:
     """Return whether the bad thing is proven never to happen.
 
     Args:
@@ -58,7 +58,7 @@ def never(model: Model, clock: Clock, *, reduced: bool = False) -> bool:
     return invariant is not None and never(_certificate(model, invariant), clock)
 
 
-def _constant(model: Model, commands: Sequence[str], seconds: float) -> bool:
+def _constant(model: TransitionSystem, commands: Sequence[str], seconds: float) -> bool:
     """Return whether the commands reduce the model's bad thing to the constant 0."""
     with tempfile.TemporaryDirectory(prefix="npu-equivalence-") as folder:
         script = ["read_aiger model.aig", "strash", *commands, "strash", "write_aiger out.aig"]
@@ -81,7 +81,7 @@ def constant_output(aiger: bytes) -> bool:
     return lines[int(words[3])] == b"0"
 
 
-def _invariant(model: Model, seconds: float) -> list[dict[int, bool]] | None:
+def _invariant(model: TransitionSystem, seconds: float) -> list[dict[int, bool]] | None:
     """Return states, as values of some latches, of which ABC says that none is reached and that all bad ones
     are among them; None if it does not say so."""
     with tempfile.TemporaryDirectory(prefix="npu-equivalence-") as folder:
@@ -100,7 +100,7 @@ def _invariant(model: Model, seconds: float) -> list[dict[int, bool]] | None:
     ]
 
 
-def _certificate(model: Model, avoided: Sequence[dict[int, bool]]) -> Model:
+def _certificate(model: TransitionSystem, avoided: Sequence[dict[int, bool]]) -> TransitionSystem:
     """Return the model without registers whose bad thing is that these states are no proof.
 
     They must not contain the first state, must contain every bad one, and must not be entered from others.
@@ -115,12 +115,12 @@ def _certificate(model: Model, avoided: Sequence[dict[int, bool]]) -> Model:
         )
 
     if outside([FALSE] * len(now)) != TRUE:
-        return Model(gates, [], TRUE)
+        return TransitionSystem(gates, [], TRUE)
     wrong = gates.either(model.bad, outside(then) ^ 1)
-    return Model(gates, [], gates.both(outside(now), wrong))
+    return TransitionSystem(gates, [], gates.both(outside(now), wrong))
 
 
-def _abc(folder: Path, model: Model, script: Sequence[str], seconds: float) -> None:
+def _abc(folder: Path, model: TransitionSystem, script: Sequence[str], seconds: float) -> None:
     """Run ABC on a model in a folder, for at most so many seconds. What it has found is in its files."""
     (folder / "model.aig").write_bytes(model.aiger())
     (folder / "unused.v").write_text(_MODULE, encoding="utf-8")

@@ -15,7 +15,7 @@ from tb.mutation.equivalence.cells import word_of
 from tb.mutation.equivalence.circuit import Modules
 from tb.mutation.equivalence.gates import FALSE, TRUE, Gates
 from tb.mutation.equivalence.netlists import read
-from tb.mutation.equivalence.solver import Clock, SolverError, constant_output
+from tb.mutation.equivalence.solver import SolverError, TimeLimit, constant_output, never
 from tb.mutation.schemata import Edit
 from tb.mutation.syntax import RtlSource
 from tb.repository import ROOT
@@ -149,7 +149,7 @@ def designs() -> tuple[Modules, Modules]:
 
 @pytest.mark.parametrize("name", EQUIVALENT)
 def test_equivalents_are_proven(designs: tuple[Modules, Modules], name: str) -> None:
-    assert prover.same(*designs, f"{name}$top.u_{name}", Clock(SECONDS), inlined=False)
+    assert prover.same(*designs, f"{name}$top.u_{name}", TimeLimit(SECONDS), inlined=False)
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
@@ -157,24 +157,26 @@ def test_differences_are_not_proven_away(
     designs: tuple[Modules, Modules], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even where simulation does not look for them."""
-    monkeypatch.setattr(prover.Pair, "seen_to_differ", lambda *_: False)
+    monkeypatch.setattr(prover.CircuitPair, "seen_to_differ", lambda *_: False)
     inlined = name == "box"
-    assert not prover.same(*designs, f"{name}$top.u_{name}", Clock(SECONDS), inlined=inlined)
+    assert not prover.same(*designs, f"{name}$top.u_{name}", TimeLimit(SECONDS), inlined=inlined)
 
 
 def test_what_is_in_a_box_is_not_looked_at(designs: tuple[Modules, Modules]) -> None:
-    assert not prover.same(*designs, "box$top.u_box", Clock(SECONDS), inlined=False)
+    assert not prover.same(*designs, "box$top.u_box", TimeLimit(SECONDS), inlined=False)
 
 
 def test_simulation_sees_a_plain_difference(designs: tuple[Modules, Modules]) -> None:
-    pair = prover.Pair(*designs, "plain$top.u_plain", inlined=False)
+    pair = prover.CircuitPair(*designs, "plain$top.u_plain", inlined=False)
     assert pair.seen_to_differ(random.Random(1))
-    pair = prover.Pair(*designs, "carry$top.u_carry", inlined=False)
+    pair = prover.CircuitPair(*designs, "carry$top.u_carry", inlined=False)
     assert not pair.seen_to_differ(random.Random(1))
 
 
 def test_no_time_is_no_proof(designs: tuple[Modules, Modules]) -> None:
-    assert not prover.same(*designs, "carry$top.u_carry", Clock(0.0), inlined=False)
+    question = prover.CircuitPair(*designs, "carry$top.u_carry", inlined=False).any_step()
+    assert not never(question, TimeLimit(0.0))
+    assert never(question, TimeLimit(SECONDS))
 
 
 KINDS = (

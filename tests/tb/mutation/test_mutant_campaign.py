@@ -6,7 +6,7 @@ import pytest
 
 from tb.cli import main
 from tb.mutation import mutant_campaign
-from tb.mutation.equivalence.prover import Proof
+from tb.mutation.equivalence.prover import EquivalenceProof
 from tb.mutation.judge import MutantFinding, blocks_of
 from tb.mutation.schemata import Mutant
 from tb.results import failures
@@ -43,7 +43,7 @@ def test_result_and_report() -> None:
 
 
 def test_a_proven_survivor_is_equivalent() -> None:
-    proofs = {2: Proof("small: module, equal in every state", 3.0), 1: Proof("", 5.0)}
+    proofs = {2: EquivalenceProof("small: module, equal in every state", 3.0), 1: EquivalenceProof("", 5.0)}
     survivors = {1: FINDINGS[2], 2: FINDINGS[2]}
     result = mutant_campaign.result_of(MUTANTS, survivors, {}, {}, 7, "", 60.0, proofs)
     names = ("killed", "survived", "equivalent", "proven")

@@ -20,7 +20,7 @@ _RARE = re.compile(r"input (abort|clear|soft_reset)\w*\[")
 
 
 @dataclasses.dataclass
-class Model:
+class TransitionSystem:
     """Registers and a bad thing that must never happen.
 
     Attributes:
@@ -32,7 +32,7 @@ class Model:
     registers: Sequence[tuple[Literal, Literal, bool | None]]
     bad: Literal
 
-    def lowered(self) -> "Model":
+    def lowered(self) -> "TransitionSystem":
         """Return the model with the registers that the bad thing depends on, all False before the first step.
 
         A register that may begin as either is one that counts from the second step on, with a variable in the
@@ -65,7 +65,7 @@ class Model:
         registers: list[tuple[Literal, Literal, bool | None]] = [(begun, TRUE, False)] if used else []
         for latch, (_, following, first) in zip(latches, used, strict=True):
             registers.append((latch, moved(following) ^ bool(first), False))
-        return Model(gates, registers, moved(self.bad))
+        return TransitionSystem(gates, registers, moved(self.bad))
 
     def _roots(self) -> list[Literal]:
         """Return the literals that decide whether the bad thing happens, now or later."""
@@ -108,7 +108,7 @@ class Model:
         return bytes(out)
 
 
-class Pair:
+class CircuitPair:
     """Two circuits with the same inputs, memories and boxes: the original and the mutant."""
 
     def __init__(
@@ -154,24 +154,26 @@ class Pair:
             self.gates.differ(value, second[name]) for name, value in first.items() if name in second
         )
 
-    def any_step(self) -> Model:
-        """Model: in one step from any state whatever, a point or a register becomes different."""
+    def any_step(self) -> TransitionSystem:
+        """Bad: in one step from any state whatever, a point or a register becomes different."""
         bad = self.gates.either(
             _differences(self.gates, [circuit.points for circuit in self.circuits]),
             self._states(self.circuits),
         )
-        return Model(self.gates, [], bad)
+        return TransitionSystem(self.gates, [], bad)
 
-    def in_reset(self) -> tuple[Model, dict[str, Literal]]:
-        """Model: in a step of reset from any state, a register becomes different; and what registers of the
-        original become then."""
+    def in_reset(self) -> tuple[TransitionSystem, dict[str, Literal]]:
+        """Bad: in a step of reset from any state, a register becomes different.
+
+        Also returns what registers of the original become then.
+        """
         held = dict.fromkeys(self.resets, FALSE)
         held |= {f"tick {name}": TRUE for name in self._modules[0][self._top]["ports"]}
         circuits = self._circuits(held)
-        return Model(self.gates, [], self._states(circuits)), circuits[0].registers
+        return TransitionSystem(self.gates, [], self._states(circuits)), circuits[0].registers
 
-    def reachable(self, after: Mapping[str, Literal]) -> Model:
-        """Model: from reset, both in the same state, a point or a register becomes different.
+    def reachable(self, after: Mapping[str, Literal]) -> TransitionSystem:
+        """Bad: from reset, both in the same state, a point or a register becomes different.
 
         Args:
             after: what registers of the original are after a reset. What is no constant may be anything.
@@ -182,10 +184,10 @@ class Pair:
             begin = after.get(name) if name in first else None
             known = begin == TRUE if begin is not None and begin < 2 else None
             registers.append((self._register(name), value, known))
-        return Model(self.gates, registers, self.any_step().bad)
+        return TransitionSystem(self.gates, registers, self.any_step().bad)
 
-    def two_runs(self) -> Model:
-        """Model: two runs from the same state, after a clock in reset, of which a point becomes different.
+    def two_runs(self) -> TransitionSystem:
+        """Bad: two runs from the same state differ at a point, after a clock in reset.
 
         Where there is no reset, from the first step on.
         """
@@ -234,7 +236,7 @@ class Pair:
             # What a memory reads is the same only where the address is.
             points.append(seen | {f"address {place}": moved(bit) for place, bit in enumerate(addresses)})
         bad = _differences(other, points)
-        return Model(other, registers, other.both(begun, bad) if self.resets else bad)
+        return TransitionSystem(other, registers, other.both(begun, bad) if self.resets else bad)
 
     def seen_to_differ(self, rng: random.Random) -> bool:
         """Return whether random runs from the same state, through a reset, show a different point."""

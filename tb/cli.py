@@ -194,7 +194,7 @@ def mutate(
     ] = "",
     config: Annotated[str, typer.Option(help="Hardware configuration of the regression.")] = "small",
     prove_seconds: Annotated[
-        float, typer.Option(min=0, help="Time to prove a survivor equivalent; 0: no proofs.")
+        float, typer.Option(help="Time to prove a survivor equivalent; 0: none.", **option(Real(0, 3600)))
     ] = 120.0,
     json: Json = REPORTS / "mutation.json",
 ) -> CampaignResult:

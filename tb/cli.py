@@ -193,6 +193,9 @@ def mutate(
         str, typer.Option(help="All mutants whose file, statement or change this expression finds; no draw.")
     ] = "",
     config: Annotated[str, typer.Option(help="Hardware configuration of the regression.")] = "small",
+    prove_seconds: Annotated[
+        float, typer.Option(help="Time to prove a survivor equivalent; 0: none.", **option(Real(0, 3600)))
+    ] = 120.0,
     json: Json = REPORTS / "mutation.json",
 ) -> CampaignResult:
     """Draw mutants of the RTL and require that the regression finds them."""
@@ -200,7 +203,16 @@ def mutate(
 
     part = parse_shard(shard)
     result = mutant_campaign.play(
-        count, seed, jobs, part, only or (), quick=quick, refute=refute, where=where, config=config
+        count,
+        seed,
+        jobs,
+        part,
+        only or (),
+        quick=quick,
+        refute=refute,
+        where=where,
+        config=config,
+        prove_seconds=prove_seconds,
     )
     print(mutant_campaign.report(result))
     return _printed(result)

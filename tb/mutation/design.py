@@ -160,7 +160,7 @@ class ChangedDesign:
         if at is None or not self._clock or not 0 < width <= WIDEST or _NOT_DELAYED.search(name):
             return
         late = f"late_{name}"
-        text = f"\n  type({name}) {late};\n  always_ff @(posedge {self._clock}) {late} <= {name};\n"
+        text = f"\n  var type({name}) {late};\n  always_ff @(posedge {self._clock}) {late} <= {name};\n"
         yield Change("stale", late, (at, text))
 
     # ---- priorities ----

@@ -4,8 +4,10 @@ import hashlib
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
+from tb.mutation.equivalence import prover
 from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
 from tb.mutation.judge import Case, Judge, MutantFinding
 from tb.mutation.operators import CLASSES, matching, mutants_of, sample
@@ -24,13 +26,16 @@ def result_of(
     seed: int,
     replays: str,
     seconds: float,
+    proofs: Mapping[int, prover.EquivalenceProof] | None = None,
 ) -> CampaignResult:
-    """Return the campaign's result; a mutant that was not found has survived.
+    """Return the campaign's result; a mutant that was not found and is not proven equivalent has survived.
 
     `replays` and a mutant's number are the command that replays it.
-    Figures include `<class> killed` and `<class> survived` of each class.
+    Figures include `<class> killed` and `<class> survived` of each class. `proven` counts those of
+    `equivalent` that the prover found, not a person.
     """
-    figures: Counter[str] = Counter(mutants=0, killed=0, survived=0, equivalent=0, illegal=0)
+    figures: Counter[str] = Counter(mutants=0, killed=0, survived=0, equivalent=0, proven=0, illegal=0)
+    proofs = proofs or {}
     items = []
     for number, mutant in mutants.items():
         replay = f"{replays}{number}"
@@ -49,6 +54,11 @@ def result_of(
             figures["equivalent"] += 1
             detail = f"equivalent: {equivalents[mutant.identity]}"
             items.append(Item(mutant.identity, "pass", detail=detail, replay=replay))
+        elif number in proofs and proofs[number].proven:
+            figures["equivalent"] += 1
+            figures["proven"] += 1
+            detail = f"equivalent (proven by ABC: {proofs[number].how})"
+            items.append(Item(mutant.identity, "pass", proofs[number].seconds, detail=detail, replay=replay))
         elif number in findings:
             figures["survived"] += 1
             figures[f"{mutant.operator} survived"] += 1
@@ -82,8 +92,9 @@ def report(result: CampaignResult) -> str:
     share = f"{100 * figures['killed'] / able:.1f} %" if able else "none"
     lines.append(
         f"{figures['mutants']} mutants: {figures['killed']} killed, {figures['survived']} survived,"
-        f" {figures['equivalent']} equivalent, {figures['illegal']} illegal; {share} of those that can be"
-        f" found, in {result.seconds:.0f} s, seed {result.seed}"
+        f" {figures['equivalent']} equivalent ({figures['proven']} of them proven by ABC),"
+        f" {figures['illegal']} illegal; {share} of those that can be found,"
+        f" in {result.seconds:.0f} s, seed {result.seed}"
     )
     return "\n".join(lines)
 
@@ -99,6 +110,7 @@ def play(
     refute: bool,
     where: str = "",
     config: str = CONFIG,
+    prove_seconds: float = prover.SECONDS,
 ) -> CampaignResult:
     """Draw `count` mutants and judge those of the shard, or those whose numbers `only` lists.
 
@@ -107,6 +119,7 @@ def play(
         config: of the regression's hardware; `lockstep-small` finds a clock that rests too long.
         quick: run only first trials and block testbenches.
         refute: judge equivalent mutants as well; none may be found.
+        prove_seconds: time to prove each survivor equivalent; 0 for no proofs.
 
     Raises:
         UnjudgedError: a list or a file of the RTL is unusable, or the unchanged RTL fails.
@@ -140,13 +153,38 @@ def play(
         if number not in refused and (refute or mutant.identity not in equivalents)
     ]
     part = f"mutation-{name}-{shard.part}of{shard.parts}"
-    judge = Judge(folder, seed, jobs, part, lambda text: print(text, flush=True), config=config)
+    judge = Judge(folder, seed, jobs, part, _say, config=config)
     findings = judge.judge(cases, whole=not quick)
-    seconds = time.monotonic() - started
     for number, finding in findings.items():
         if finding.killed and drawn[number].identity in equivalents:
             raise EquivalentsError(
                 f"{drawn[number].identity} is listed as equivalent, but {finding.killer} finds it:"
                 f" {finding.how}"
             )
-    return result_of(mine, findings, equivalents, refused, seed, replays, seconds)
+    left = {
+        number: drawn[number]
+        for number, finding in findings.items()
+        if not finding.killed and drawn[number].identity not in equivalents
+    }
+    proofs = _proofs(left, jobs, prove_seconds, _say) if prove_seconds else {}
+    seconds = time.monotonic() - started
+    return result_of(mine, findings, equivalents, refused, seed, replays, seconds, proofs)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _proofs(
+    mutants: Mapping[int, Mutant], jobs: int, seconds: float, say: Callable[[str], None]
+) -> dict[int, prover.EquivalenceProof]:
+    """Try to prove each mutant equivalent, `jobs` at a time."""
+
+    def attempt(number: int) -> prover.EquivalenceProof:
+        proof = prover.prove(mutants[number].edits, seconds)
+        word = f"equivalent, {proof.how}" if proof.proven else "not proven equivalent"
+        say(f"{number:4} {mutants[number].file:24} {word}")
+        return proof
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return dict(zip(mutants, pool.map(attempt, mutants), strict=True))

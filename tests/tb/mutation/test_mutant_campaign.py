@@ -6,6 +6,7 @@ import pytest
 
 from tb.cli import main
 from tb.mutation import mutant_campaign
+from tb.mutation.equivalence.prover import EquivalenceProof
 from tb.mutation.judge import MutantFinding, blocks_of
 from tb.mutation.schemata import Mutant
 from tb.results import failures
@@ -24,7 +25,7 @@ def test_result_and_report() -> None:
     result = mutant_campaign.result_of(
         MUTANTS, FINDINGS, equivalents, {4: "not an lvalue"}, 7, "make mutate SEED=7 N=300 MUTANT=", 60.0
     )
-    sums = {"mutants": 4, "killed": 1, "survived": 1, "equivalent": 1, "illegal": 1}
+    sums = {"mutants": 4, "killed": 1, "survived": 1, "equivalent": 1, "proven": 0, "illegal": 1}
     assert result.figures == sums | {"constant killed": 1, "constant survived": 1}
     assert not result.passed
     assert [item.status for item in result.items] == ["pass", "survived", "pass", "pass"]
@@ -34,8 +35,22 @@ def test_result_and_report() -> None:
     text = mutant_campaign.report(result)
     assert re.search(r"^constant +1 +1 +50 %$", text, re.MULTILINE)
     assert "SURVIVED  m.sv: assign a = 2; | 2 -> 0: no test finds it (line 12, constant)" in failures(result)
-    said = "4 mutants: 1 killed, 1 survived, 1 equivalent, 1 illegal; 50.0 % of those that can be found"
+    said = (
+        "4 mutants: 1 killed, 1 survived, 1 equivalent (0 of them proven by ABC), 1 illegal;"
+        " 50.0 % of those that can be found"
+    )
     assert said in text
+
+
+def test_a_proven_survivor_is_equivalent() -> None:
+    proofs = {2: EquivalenceProof("small: module, equal in every state", 3.0), 1: EquivalenceProof("", 5.0)}
+    survivors = {1: FINDINGS[2], 2: FINDINGS[2]}
+    result = mutant_campaign.result_of(MUTANTS, survivors, {}, {}, 7, "", 60.0, proofs)
+    names = ("killed", "survived", "equivalent", "proven")
+    assert [result.figures[name] for name in names] == [0, 1, 1, 1]
+    assert [item.status for item in result.items] == ["survived", "pass"]
+    assert result.items[1].detail == "equivalent (proven by ABC: small: module, equal in every state)"
+    assert "1 equivalent (1 of them proven by ABC)" in mutant_campaign.report(result)
 
 
 @pytest.mark.parametrize(

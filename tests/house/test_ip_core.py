@@ -1,0 +1,185 @@
+"""What FuseSoC and Vivado read of the NPU follows from its sources, and FuseSoC runs it."""
+
+import dataclasses
+import re
+import shutil
+import tkinter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyslang import driver as slang
+
+from echo_sim.parameters import NpuConfig, check
+from scripts import lint
+from scripts.ip import fusesoc, generate
+from tb.repository import ROOT
+
+WRAPPER = (ROOT / generate.WRAPPER).read_text(encoding="utf-8")
+TOP_TEXT = (ROOT / "rtl" / "npu_top.sv").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what the core is made of."""
+    for folder in ("rtl", "ip"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    for file in ("pyproject.toml", str(generate.CORE)):
+        shutil.copy(ROOT / file, tmp_path / file)
+    return tmp_path
+
+
+def test_generated_files_are_up_to_date() -> None:
+    assert not generate.stale(), "run make ip"
+
+
+def test_a_new_source_and_a_new_port_make_them_stale(tree: Path) -> None:
+    assert not generate.stale(tree)
+    (tree / "rtl" / "cells" / "new_cell.sv").touch()
+    with (tree / "rtl" / "npu.f").open("a", encoding="utf-8") as file:
+        file.write("cells/new_cell.sv\n")
+    assert generate.stale(tree) == [generate.CORE]
+    assert "rtl/cells/new_cell.sv" in generate.file_sets(tree)["cells"]
+    top = tree / "rtl" / "npu_top.sv"
+    text = top.read_text("utf-8")
+    top.write_text(text.replace("irq,\n", "irq,\n    output logic new_port,\n", 1), "utf-8")
+    assert generate.stale(tree) == [generate.CORE, generate.WRAPPER]
+
+
+def test_each_source_is_in_one_file_set() -> None:
+    sets = generate.file_sets()
+    files = [name for files in sets.values() for name in files]
+    assert len(files) == len(set(files))
+    headers = {path.relative_to(ROOT).as_posix() for path in (ROOT / "rtl").rglob("*.svh")}
+    assert set(files) == {*lint.sources(), *headers, generate.FPGA_CLOCK_GATE}
+    assert all((ROOT / name).exists() for name in re.findall(r"(?:rtl|ip)/[\w/.]+", generate.core_text()))
+
+
+def test_the_verilog_top_level_has_every_port_and_parameter() -> None:
+    """slang accepts it without a warning, as of widths that differ; the ports are those of npu_top."""
+    checker = slang.Driver()
+    checker.addStandardArgs()
+    sources = [name if name != generate.CLOCK_GATE else generate.FPGA_CLOCK_GATE for name in lint.sources()]
+    waived = [f"-Wno-{name}" for name in lint.SLANG_WAIVED]
+    arguments = ["slang --single-unit -Wextra -Werror -D SYNTHESIS -I", str(ROOT / "rtl"), *waived]
+    arguments += ["--suppress-warnings", str(ROOT / "rtl" / "regs"), "--top echo_npu_ip"]
+    arguments += [str(ROOT / name) for name in (*sources, generate.WRAPPER)]
+    assert checker.parseCommandLine(" ".join(arguments), slang.CommandLineOptions())
+    assert checker.processOptions()
+    assert checker.parseAllSources()
+    assert checker.runFullCompilation(True)
+    inner = [port for port in generate.ports(TOP_TEXT) if port.name not in ("clk", "rst_n", "test_enable")]
+    outer = re.findall(r"^ +(input|output) +wire +(\[.*?\])? *(\w+)", WRAPPER, re.MULTILINE)
+    assert [generate.Port(*each) for each in outer if not each[2].startswith("a")] == inner
+    assert len(inner) > 80
+
+
+def test_fusesoc_lints_the_core(tmp_path: Path) -> None:
+    result = fusesoc.run("lint_small", build=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert "%Warning" not in result.stdout
+
+
+def test_fusesoc_finds_a_fault(tree: Path) -> None:
+    cell = tree / "rtl" / "cells" / "round_robin.sv"
+    text = cell.read_text("utf-8")
+    cell.write_text(text.replace("endmodule", "  logic never_read;\nendmodule"), "utf-8")
+    build = tree / "build"
+    build.mkdir()
+    result = fusesoc.run("lint_small", root=tree, build=build)
+    assert result.returncode != 0
+    assert "never_read" in result.stdout
+
+
+class Interpreter:
+    """A Tcl interpreter in which every command that Tcl lacks is recorded, and answers with its own words."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.calls: list[list[str]] = []
+        self._tcl = tkinter.Tcl()
+        self._tcl.createcommand("record", self._record)
+        self._tcl.eval("proc unknown {args} { record {*}$args }")
+        self._tcl.call("set", "argv", arguments)
+
+    def _record(self, *words: str) -> str:
+        self.calls.append([str(word) for word in words])
+        return " ".join(map(str, words))
+
+    def source(self, name: str) -> None:
+        self._tcl.call("source", str(ROOT / "ip" / name))
+
+    def named(self, command: str) -> list[list[str]]:
+        """Return the arguments of every call of `command`."""
+        return [words[1:] for words in self.calls if words[0] == command]
+
+    def words(self, text: str) -> Sequence[str]:
+        """Split a list of Tcl."""
+        return [str(each) for each in self._tcl.splitlist(text)]
+
+
+def test_packaging_for_vivado_takes_every_source() -> None:
+    vivado = Interpreter("part", "folder")
+    vivado.source("vivado/package.tcl")
+    added = vivado.words(vivado.named("add_files")[0][1])
+    gates = {generate.CLOCK_GATE: generate.FPGA_CLOCK_GATE}
+    expected = [gates.get(name, name) for name in lint.sources()] + [str(generate.WRAPPER)]
+    assert [Path(name).relative_to(ROOT).as_posix() for name in added] == expected
+    assert ["top", "echo_npu_ip", "current_fileset"] in vivado.named("set_property")
+    assert vivado.named("ipx::save_core")
+
+
+def test_the_block_design_names_real_ports_and_a_legal_configuration() -> None:
+    vivado = Interpreter("part", "folder")
+    vivado.source("vivado/block_design.tcl")
+    pins = {name for words in vivado.calls for name in re.findall(r"\bnpu/(\w+)", " ".join(words))}
+    names = {port.name for port in generate.ports(TOP_TEXT)}
+    buses = {name.rpartition("_")[0] for name in names if name.endswith("_awvalid")}
+    assert pins == {"aclk", "aresetn", "irq", *buses}
+    (given,) = [
+        words for words in vivado.named("set_property") if words[0] == "-dict" and "ArrayRows" in words[1]
+    ]
+    values = vivado.words(given[1])
+    keys = [name.removeprefix("CONFIG.") for name in values[::2]]
+    chosen = dict(zip(keys, map(int, values[1::2]), strict=True))
+    all_values = {each.name: each.default for each in generate.parameters(TOP_TEXT)}
+    assert chosen.keys() <= all_values.keys()
+    all_values |= chosen
+    fields = [field.name for field in dataclasses.fields(NpuConfig) if field.name != "name"]
+    config = NpuConfig("block_design", **dict(zip(fields, all_values.values(), strict=True)))
+    assert config.parameters() == all_values
+    check(config, "ip/vivado/block_design.tcl")
+
+
+@pytest.mark.parametrize("name", ["npu.sdc", "npu.xdc"])
+def test_constraints_name_real_ports(name: str) -> None:
+    vivado = Interpreter()
+    vivado.source(name)
+    text = WRAPPER if name == "npu.xdc" else TOP_TEXT
+    by_name = [words for words in vivado.named("get_ports") if "-filter" not in words]
+    ports = {each for words in by_name for each in vivado.words(words[-1])}
+    assert ports >= {"aclk" if name == "npu.xdc" else "clk"}
+    assert all(re.search(rf"^ +input +\w+ +{port}\b", text, re.MULTILINE) for port in ports)
+    (clock,) = vivado.named("create_clock")
+    assert clock[0] == "-name"
+
+
+def test_yosys_reads_what_edalize_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "edalize_yosys_procs.tcl").write_text(
+        """
+proc read_files {} { read_verilog -sv {a_pkg.sv}; read_verilog -sv {b.sv} }
+proc set_defines {} {}
+proc set_incdirs {} { verilog_defaults -add -Irtl -Iip }
+proc set_params {} { chparam -set DataWidth 64 npu_top }
+set top npu_top
+set name core
+""",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    yosys = Interpreter()
+    yosys.source("yosys.tcl")
+    options = "--single-unit -D SYNTHESIS -I rtl -I ip -G DataWidth=64 --top npu_top"
+    assert [" ".join(words) for words in yosys.calls] == [
+        f"yosys read_slang {options} a_pkg.sv b.sv",
+        "yosys synth_ecp5 -top npu_top -json core.json",
+    ]

@@ -1,6 +1,5 @@
 """torch.compile: recorded graphs, fused programs, their reports."""
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,15 +62,17 @@ def test_a_training_step_is_a_doorbell(fuse: bool, launched: dict[str, int]) -> 
     """Three runs: one that records, two from the record, with other images. Unfused they equal eager."""
     model = lenet().to(DEVICE)
     fast = compiled(model, fuse=fuse)
-    y = torch.arange(8, device=DEVICE) % 10
+    y = torch.arange(8, device=DEVICE)
     for _ in range(3):
         x = torch.randn(8, 1, 8, 8, device=DEVICE)
         expected = gradients(model, model.parameters(), x, y)
         torch.accelerator.synchronize()
         launched["doorbells"] = 0
+        echo_npu.torch.reset_op_counts()
         found = gradients(fast, model.parameters(), x, y)
         torch.accelerator.synchronize()
         assert launched["doorbells"] == 1
+        assert_native()
         for one, other in zip(found, expected, strict=True):
             if fuse:
                 torch.testing.assert_close(one.cpu(), other.cpu(), rtol=1e-5, atol=1e-5)
@@ -80,7 +81,6 @@ def test_a_training_step_is_a_doorbell(fuse: bool, launched: dict[str, int]) -> 
     kinds = [each.name.split("::")[1].split("_")[0] for each in echo_npu.torch.compiled_graphs()]
     assert kinds == ["forward", "backward"]
     assert all(not each.fallbacks and each.runs == 3 for each in echo_npu.torch.compiled_graphs())
-    assert_native()
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -105,31 +105,23 @@ def rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return (functional.gelu(x) * weight).sum(-1)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("function", [rms_norm, layer_norm, masked_softmax, gate, rows])
-def test_chains_are_one_program(
-    function: Callable[..., torch.Tensor], dtype: torch.dtype, launched: dict[str, int]
-) -> None:
-    """A row that a row register holds, and one that none does; also where the last axis is not dense."""
-    torch.manual_seed(0)
-    fast = compiled(function)
-    for shape in ((2, 3, 40), (2, 5000)):
-        x, weight = torch.randn(shape).to(dtype), torch.randn(shape[-1]).to(dtype)
+def test_chains_are_one_program(function: Callable[..., torch.Tensor], launched: dict[str, int]) -> None:
+    """Rows that a row register holds and one that none does; bfloat16; a last axis with gaps."""
+    fast = torch.compile(function, backend="echo_npu", dynamic=False)
+    for x in (
+        torch.randn(2, 3, 40),
+        torch.randn(2, 5000),
+        torch.randn(2, 40).bfloat16(),
+        torch.randn(40, 6).t(),
+    ):
+        weight = torch.randn(x.shape[-1]).to(x.dtype)
         expected = function(x, weight)
-        torch._dynamo.mark_static(x)
-        given = x.to(DEVICE), weight.to(DEVICE)
-        for each in given:
-            torch._dynamo.mark_static(each)
         for _ in range(2):
             launched["commands"] = 0
-            found = fast(*given)
+            found = fast(x.to(DEVICE), weight.to(DEVICE))
             assert launched["commands"] == 1
-            assert_same(found, expected, TOLERANCE[dtype])
-    turned = torch.randn(40, 6).to(dtype).t()
-    weight = torch.randn(40).to(dtype)
-    assert_same(
-        compiled(function)(turned.to(DEVICE), weight.to(DEVICE)), function(turned, weight), TOLERANCE[dtype]
-    )
+            assert_same(found, expected, TOLERANCE[x.dtype])
 
 
 def test_parts_of_a_joined_tensor_are_computed_in_place(launched: dict[str, int]) -> None:
@@ -209,8 +201,7 @@ def test_options() -> None:
     for options in ({"fused": True}, {"fuse": 1}):
         with pytest.raises(Exception, match="option fuse"):
             torch.compile(lambda x: x + 1, backend="echo_npu", options=options)(torch.ones(2, device=DEVICE))
-    with contextlib.suppress(ImportError):
-        assert "echo_npu" in torch.compiler.list_backends()
+    assert "echo_npu" in torch.compiler.list_backends()
 
 
 def test_blocks_that_live_at_the_same_time_lie_apart() -> None:

@@ -8,7 +8,7 @@ from torch import fx
 from echo_npu.torch.compiled.attention import keep_attention
 from echo_npu.torch.compiled.fusion import fuse
 from echo_npu.torch.compiled.graph import CompiledGraph
-from echo_npu.torch.compiled.reporting import remember
+from echo_npu.torch.compiled.reporting import forget, remember
 
 OPTIONS: Final = {"fuse": True}
 """The options, with their defaults."""
@@ -49,3 +49,6 @@ def compile_graph(
         inference_compiler=compiler("inference"),
     )(module, inputs)
     return result
+
+
+compile_graph.reset = forget  # type: ignore[attr-defined]

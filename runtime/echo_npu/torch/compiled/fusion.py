@@ -237,10 +237,9 @@ def _fusible(node: Any) -> bool:
     if not _without_gaps(value) and node.target is not _aten.expand.default:
         return False
     sources = [each for each in map(_tensor, node.all_input_nodes) if each is not None]
-    if value.dtype == torch.bool and node.target not in COMPARISONS:
-        # Only comparisons give 0.0 and 1.0, which is what a bool is as a number.
-        if node.target not in FREE or any(each.dtype != torch.bool for each in sources):
-            return False
+    moved = node.target in FREE and all(each.dtype == torch.bool for each in sources)
+    if value.dtype == torch.bool and node.target not in COMPARISONS and not moved:
+        return False  # only comparisons give 0.0 and 1.0, which is what a bool is as a number
     floats = value.dtype in FLOATS
     for each in node.all_input_nodes:
         given = _tensor(each)

@@ -41,6 +41,11 @@ def remember(graph: CompiledGraph) -> CompiledGraph:
     return graph
 
 
+def forget() -> None:
+    """List only graphs that are compiled from now on: what `torch.compiler.reset()` calls."""
+    _graphs.clear()
+
+
 def compiled_graphs() -> list[GraphReport]:
     """Return a report of each graph that torch.compile made for the device and that is in use."""
     found = [graph for each in _graphs if (graph := each()) is not None]

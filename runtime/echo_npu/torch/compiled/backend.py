@@ -26,7 +26,6 @@ def compile_graph(
     Raises:
         TypeError: an option that is not one of these.
     """
-    from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
 
     chosen = {**OPTIONS, **(options or {})}
@@ -38,7 +37,15 @@ def compile_graph(
     def compiler(kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Any]:
         def made(graph: fx.GraphModule, examples: Sequence[Any]) -> Any:
             count = fuse(graph) if chosen["fuse"] else 0
-            return make_boxed_func(remember(CompiledGraph(kind, graph, count)))
+            compiled = remember(CompiledGraph(kind, graph, count))
+
+            def boxed(inputs: list[Any]) -> list[Any]:
+                given = tuple(inputs)
+                inputs.clear()
+                return compiled(*given)
+
+            boxed._boxed_call = True  # type: ignore[attr-defined]
+            return boxed
 
         return made
 

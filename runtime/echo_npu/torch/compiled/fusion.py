@@ -280,7 +280,7 @@ def _broadcasts(shape: Sequence[int], domain: Sequence[int]) -> bool:
 
 def _keeps(node: fx.Node) -> bool:
     """Return whether a reduction leaves the axis it reduces."""
-    return _tensor(node).dim() == _tensor(node.all_input_nodes[0]).dim()
+    return bool(_tensor(node).dim() == _tensor(node.all_input_nodes[0]).dim())
 
 
 class _Group:

@@ -10,7 +10,7 @@ from typing import Final
 
 from echo_npu.torch.compiled.expression import REDUCTIONS, Argument, Value, values
 from echo_npu.vector.isa import Kind, Operand
-from echo_npu.vector.kernels.axes import Axis
+from echo_npu.vector.kernels.axes import Axis, Total
 from echo_npu.vector.kernels.cast import FROM, TO
 from echo_npu.vector.kernels.elementwise import BODIES
 from echo_npu.vector.kernels.pointwise import MORE
@@ -74,8 +74,8 @@ class _Generator:
             last = not self._root.whole and level == self._loops - 1
             totals = [axis.start(*REDUCTIONS[each.op]) for each in sums]
             order = self._order(self._wanted(level), set(self._rows))
-            streams = {each.args[0] for each in order if each.op == "load"}
-            moved = [b.stream(int(i)) for i in sorted(streams) if not self._single[int(i)]]
+            streams = {_stream(each) for each in order if each.op == "load"}
+            moved = [b.stream(i) for i in sorted(streams) if not self._single[i]]
             with axis.loop(advance=moved):
                 self._loop(order, sums, totals, last=last)
             for each, running in zip(sums, totals, strict=True):
@@ -143,7 +143,7 @@ class _Generator:
         return [*found, self._root] if level == self._loops - 1 and not self._root.whole else found
 
     def _loop(
-        self, order: Sequence[Value], sums: Sequence[Value], totals: Sequence[object], *, last: bool
+        self, order: Sequence[Value], sums: Sequence[Value], totals: Sequence[Total], *, last: bool
     ) -> None:
         b = self._b
         uses: dict[Value, int] = {}
@@ -169,8 +169,8 @@ class _Generator:
             final = last and each is self._root and not uses.get(each)
             if final and self._target == "float32" and each.op != "load":
                 self._compute(each, b.out, held)
-            elif each.op == "load" and self._sources[int(each.args[0])] == "float32":  # type: ignore[arg-type]
-                held[each] = b.stream(int(each.args[0]))  # type: ignore[arg-type]
+            elif each.op == "load" and self._sources[_stream(each)] == "float32":
+                held[each] = b.stream(_stream(each))
             else:
                 kept = each in self._kept and each not in self._rows
                 register = b.row_register() if kept else b.vector()
@@ -207,7 +207,7 @@ class _Generator:
         """Append what computes a value; a load converts the element."""
         b = self._b
         if value.op == "load":
-            number = int(value.args[0])  # type: ignore[arg-type]
+            number = _stream(value)
             FROM[self._sources[number]](b, dst, b.stream(number))
             return
         body = BODIES.get(value.op) or MORE[value.op]
@@ -216,6 +216,13 @@ class _Generator:
             body(b, dst, *given)
         else:
             body(b, dst, *(self._operand(each, held) for each in value.args))
+
+
+def _stream(load: Value) -> int:
+    """Return the number of the stream that a load reads."""
+    number = load.args[0]
+    assert not isinstance(number, Value)
+    return int(number)
 
 
 def _cost(value: Value) -> float:

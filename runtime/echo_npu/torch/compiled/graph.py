@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -57,7 +57,7 @@ class CompiledGraph:
             storages, key = _signature(given, tensors)
             record = self.records.get(key)
             if record is not None:
-                seen = torch.autograd._profiler_enabled()
+                seen = bool(torch._C._autograd._profiler_enabled())
                 return _restored(record.run(device, storages, one_by_one=seen), given)
             if len(self.records) == MOST_RECORDS:
                 self.records.pop(next(iter(self.records)))
@@ -136,7 +136,3 @@ def _device_of(values: Sequence[Any]) -> OpenDevice | None:
     """Return the device of all tensors; None if there is none, or if there are several."""
     found = {each.device.index for each in values if _on_npu(each)}
     return opened(found.pop()) if len(found) == 1 else None
-
-
-Rewrite: TypeAlias = Callable[[fx.GraphModule], int]
-"""Changes a graph, and returns how many programs replace several operators."""

@@ -97,6 +97,11 @@ def masked_softmax(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.softmax((x * 0.3).masked_fill(x < weight - 1, float("-inf")), -1)
 
 
+def without_small_shares(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    shares = torch.softmax(x, -1)
+    return torch.where(shares > 0.01, shares, shares * 0.1) * weight
+
+
 def gate(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return functional.silu(x) * weight
 
@@ -105,7 +110,7 @@ def rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return (functional.gelu(x) * weight).sum(-1)
 
 
-@pytest.mark.parametrize("function", [rms_norm, layer_norm, masked_softmax, gate, rows])
+@pytest.mark.parametrize("function", [rms_norm, layer_norm, masked_softmax, without_small_shares, gate, rows])
 def test_chains_are_one_program(function: Callable[..., torch.Tensor], launched: dict[str, int]) -> None:
     """Rows that a row register holds and one that none does; bfloat16; a last axis with gaps."""
     fast = torch.compile(function, backend="echo_npu", dynamic=False)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 import torch
 from torch import fx
 
 from echo_npu.torch.compiled.program import RecordedGraph, Result
-from echo_npu.torch.compiled.recorder import Recorder, recording
+from echo_npu.torch.compiled.recorder import Recorder
 from echo_npu.torch.devices import OpenDevice, opened
 
 Signature: TypeAlias = tuple[Any, ...]
@@ -69,13 +70,24 @@ class CompiledGraph:
         recorder = Recorder(storages)
         if any(isinstance(each, torch.Tensor) and each.is_cpu for each in given):
             recorder.obstacle("an input on the CPU")
-        with recording(device, recorder):
+        with _recording(device, recorder):
             made = _listed(self._module(*given))
         results = [_result(each, given, recorder) for each in made]
         self.obstacles = recorder.obstacles
         if not self.obstacles:
             self.records[key] = RecordedGraph(device, recorder, results, len(storages))
         return made
+
+
+@contextmanager
+def _recording(device: OpenDevice, recorder: Recorder) -> Iterator[None]:
+    """Let `recorder` take what is launched inside the block."""
+    with device.lock:
+        device.recorder = recorder
+        try:
+            yield
+        finally:
+            device.recorder = None
 
 
 class _Given:

@@ -1,21 +1,12 @@
 """Record the launches of a graph while it runs for the first time."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from echo_npu.torch.plan import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from echo_npu.torch.devices import OpenDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +75,3 @@ class Recorder:
         """Note that the host takes part in the graph."""
         if what not in self.obstacles:
             self.obstacles.append(what)
-
-
-@contextmanager
-def recording(device: OpenDevice, recorder: Recorder) -> Iterator[None]:
-    """Let `recorder` take what is launched inside the block."""
-    with device.lock:
-        device.recorder = recorder
-        try:
-            yield
-        finally:
-            device.recorder = None

@@ -79,9 +79,11 @@ lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, cla
 	@$(VENV)/bin/echo-npu lenet --images "$$IMAGES" --config "$$CONFIG" \
 	    $(if $(SEED),--seed "$$SEED") $(if $(TRACE),--trace "$$TRACE")
 
-.PHONY: torch-lenet qwen2 lora
+.PHONY: torch-lenet torch-compile qwen2 lora
 torch-lenet: $(VENV)/.models $(VENV)/.torch ## PyTorch on the RTL: STEPS=5 of training a LeNet on handwritten digits; BACKEND=cmodel
 	@$(PY) examples/torch/lenet.py --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS"
+torch-compile: $(VENV)/.torch ## torch.compile on the RTL: a decoder layer with and without; BACKEND=cmodel
+	@$(PY) examples/torch/compiled.py --backend "$$BACKEND" --config "$$CONFIG"
 qwen2: $(VENV)/.torch-models ## Qwen2 of transformers on the RTL: forward, backward, generate; SHAPE=0.5b: a layer of Qwen2-0.5B, forward
 	@$(PY) examples/torch/qwen2.py --backend "$$BACKEND" --config "$$CONFIG" --shape "$$SHAPE"
 lora: $(VENV)/.torch-models ## a LoRA of peft on the RTL: STEPS=5 of training it in a tiny Qwen2; BACKEND=cmodel

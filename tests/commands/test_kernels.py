@@ -212,9 +212,10 @@ def other_kernels() -> Iterator[Kernel]:
         yield Kernel(counting.triangle(upper=upper), ("row",), "row", (2,))
     for taps, chained in itertools.product((1, 2), (False, True)):
         words = ("row",) * (1 + taps) + ("word",) * chained
-        yield Kernel(places.place_of(taps, chained=chained), words, "row", (30, 2, 7, 8))
+        yield Kernel(places.place_of(taps, chained=chained), words, "row", (7, 8)[:taps])
+    yield Kernel(places.corners(), (), "row", (30, 2))
     yield Kernel(places.last_place(), ("word", "index"), "one")
-    yield Kernel(places.kept_at(), ("row", "word"), "row", (0, 1, -3))
+    yield Kernel(places.kept_at(), ("row", "word", "word"), "row", (-3,))
     yield Kernel(rope.rope_pairs(), ("row", "shared", "shared"))
     yield Kernel(rope.rope_halves(), ("row", "row", "shared", "shared"), "halves", kept=True)
     yield Kernel(fill.fill(), (), "row", (2.5,))

@@ -3,6 +3,7 @@
 `import torch` registers the device; `import echo_npu.torch` does too. docs/pytorch.md has the rest.
 """
 
+from echo_npu.torch.compiled.reporting import compile_report, compiled_graphs, graph_breaks
 from echo_npu.torch.counting import op_counts, reset_op_counts
 from echo_npu.torch.devices import configure
 from echo_npu.torch.launch import MixedDevicesError
@@ -15,8 +16,11 @@ register()
 __all__ = [
     "MixedDevicesError",
     "NotNativeError",
+    "compile_report",
+    "compiled_graphs",
     "configure",
     "device",
+    "graph_breaks",
     "op_counts",
     "profile",
     "report",

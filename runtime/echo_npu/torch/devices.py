@@ -13,6 +13,7 @@ import echo_npu
 from echo_npu.commands.packets import nop_packet
 from echo_npu.device import Device
 from echo_npu.torch.allocator import CachingAllocator
+from echo_npu.torch.compiled.recorder import Recorder
 from echo_npu.torch.counting import Profile
 from echo_npu.torch.plan import Plan, Planner
 from echo_npu.torch.settings import Settings, announcement, checked, from_environment
@@ -35,6 +36,7 @@ class OpenDevice:
         allocator, stream, planner: see their classes.
         plans: launch plans by their key.
         profile: cycles of each operator, while they are asked for.
+        recorder: takes what is launched, while a graph is recorded.
     """
 
     def __init__(self, index: int, npu: Device) -> None:
@@ -49,6 +51,7 @@ class OpenDevice:
         self.planner = Planner(npu)
         self.plans: dict[Any, Plan] = {}
         self.profile = Profile()
+        self.recorder: Recorder | None = None
         self._memory = torch.from_numpy(_shared_memory(npu))
         self._views = {torch.uint8: self._memory}
 
@@ -61,6 +64,8 @@ class OpenDevice:
 
     def host(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a CPU tensor that shares the bytes of a tensor of this device, after all commands ran."""
+        if self.recorder is not None and not self.recorder.obstacles:
+            self.recorder.obstacle("a value that the host reads or writes")
         self.synchronize()
         dtype = tensor.dtype
         if not tensor.numel():

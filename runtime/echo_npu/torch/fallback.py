@@ -48,6 +48,8 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     index = _index(tensors, kwargs)
     device = opened(index)
     counting.count(name, counting.CPU)
+    if device.recorder is not None:
+        device.recorder.obstacle(f"{name} of {', '.join(types)} on the CPU")
     debug.cpu(f"{name} {' '.join(str(tuple(each.shape)) for each in inputs)} {' '.join(types)}")
     return _on_host(op, device, args, kwargs)
 

@@ -80,10 +80,9 @@ def launch(
                     inputs = _apart(plan, pointers, outputs, inputs)
                     launch(name, build, outputs, inputs, static, params)
                     return
-        if device.profile.enabled:
-            _measured(device, name, plan, pointers, params)
-        else:
-            _submit(device, plan, pointers, params)
+        if device.recorder is not None:
+            device.recorder.take(name, plan, pointers, params)
+        submit(device, name, plan, pointers, params)
     if debug.level():
         shapes = " ".join(str(tuple(tensor.shape)) for tensor in inputs)
         debug.npu(f"{name} {shapes} -> {tuple(outputs[0].shape)} {str(outputs[0].dtype)[6:]}")
@@ -133,6 +132,14 @@ def _apart(
         else tensor
         for i, tensor in enumerate(inputs)
     ]
+
+
+def submit(device: OpenDevice, name: str, plan: Plan, pointers: list[int], params: Sequence[float]) -> None:
+    """Launch a plan, and measure it if a profile is asked for. The caller holds the device's lock."""
+    if device.profile.enabled:
+        _measured(device, name, plan, pointers, params)
+    else:
+        _submit(device, plan, pointers, params)
 
 
 def _submit(device: OpenDevice, plan: Plan, pointers: list[int], params: Sequence[float]) -> None:

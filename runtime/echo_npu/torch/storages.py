@@ -43,6 +43,8 @@ def new_storage(device: OpenDevice, nbytes: int) -> torch.UntypedStorage:
     storage: torch.UntypedStorage = _construct(address, device.device, nbytes)
     owner = _Owner(storage, _released)
     owner.address, owner.device = address, device
+    if device.recorder is not None:
+        device.recorder.allocated(address, nbytes)
     _owners[device.index, address] = owner
     return storage
 

@@ -197,6 +197,7 @@ class Builder:
         self.name = name
         self._instructions: list[Instruction] = []
         self._constants: dict[int, Operand] = {}  # by their bits
+        self._used: set[Operand] = set()  # every register that was ever given out
         self._free = {
             Kind.VECTOR: [Operand(code) for code in range(16)],
             Kind.SCALAR: [Operand(16 + i) for i in range(16)],
@@ -244,7 +245,13 @@ class Builder:
         """
         bits = immediate_bits(value)
         if bits not in self._constants:
-            self._constants[bits] = self.scalar()
+            bank = self._free[Kind.SCALAR]
+            # One that was written before would not hold the value any more.
+            unused = [each for each in bank if each not in self._used]
+            if not unused:
+                raise AssemblyError(f"{self.name}: all scalar registers are or were in use")
+            bank.remove(unused[0])
+            self._constants[bits] = unused[0]
         return self._constants[bits]
 
     def like(self, dst: Operand) -> Operand:
@@ -264,7 +271,9 @@ class Builder:
     def _allocate(self, kind: Kind) -> Operand:
         if not self._free[kind]:
             raise AssemblyError(f"{self.name}: all {kind} registers are in use")
-        return self._free[kind].pop(0)
+        register = self._free[kind].pop(0)
+        self._used.add(register)
+        return register
 
     # --- loops ----------------------------------------------------------------------------------------------
 

@@ -47,3 +47,10 @@ def test_an_adapter_is_trained() -> None:
     assert len(result["losses"]) == 20
     assert result["losses"][-1] < result["losses"][0] - 0.3
     assert not result["operators on the CPU"]
+
+
+def test_a_compiled_layer() -> None:
+    result = run("compiled.py")
+    assert 0 < result["commands compiled"] <= 24
+    assert result["difference"] < 1e-5
+    assert not result["fallbacks"]

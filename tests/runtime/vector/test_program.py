@@ -171,6 +171,20 @@ def test_operands_have_codes() -> None:
     refuses(ValueError, "no operand with code 43", Operand, 43)
 
 
+def test_a_constant_gets_no_register_that_was_written() -> None:
+    """It is set before everything else, so an earlier write would replace it."""
+    b = Builder("late")
+    early = b.scalar()
+    b.mov(early, 1.0)
+    b.free(early)
+    assert b.constant(2.0) != early
+    assert b.scalar() == early
+    others = [b.scalar() for _ in range(14)]
+    b.free(*others)
+    with pytest.raises(AssemblyError, match="all scalar registers are or were in use"):
+        b.constant(3.0)
+
+
 def test_constants_are_set_once_before_everything_else() -> None:
     b = Builder("constants")
     with b.chunks(advance=[b.stream(0)]):

@@ -17,7 +17,7 @@ from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS
 from echo_npu.vector.kernels.softmax import softmax
 
-_OVERRIDEABLE = int(torch.nn.attention.SDPBackend.OVERRIDEABLE.value)
+OVERRIDEABLE = int(torch.nn.attention.SDPBackend.OVERRIDEABLE.value)
 _MATH = int(torch.nn.attention.SDPBackend.MATH.value)
 
 
@@ -38,7 +38,7 @@ def choice(
     same = all(each.dtype == q.dtype for each in (k, v)) and q.dtype in FLOATS
     mask = attn_mask is None or (not attn_mask.requires_grad and attn_mask.dtype in (torch.bool, q.dtype))
     grouped = k.dim() == 4 and q.dim() == 4 and k.shape[1] == v.shape[1] and q.shape[1] % k.shape[1] == 0
-    return _OVERRIDEABLE if plain and same and mask and grouped and q.shape[0] == k.shape[0] else _MATH
+    return OVERRIDEABLE if plain and same and mask and grouped and q.shape[0] == k.shape[0] else _MATH
 
 
 def _shares(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from echo_npu.ops.broadcast import elementwise_commands
 from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.rows import last_axis_commands
 from echo_npu.ops.windows import pad_commands
@@ -14,7 +15,7 @@ from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors, float_target, integers, narrowed, widened, words
 from echo_npu.torch.types import FLOATS
-from echo_npu.vector.kernels.places import kept_at, place_of
+from echo_npu.vector.kernels.places import corners, kept_at, place_of
 
 Pair = tuple[int, int]
 
@@ -37,6 +38,14 @@ def _tap(x: DeviceTensor, down: int, right: int, rows: int, cols: int, steps: Pa
         down : down + (rows - 1) * steps[0] + 1 : steps[0],
         right : right + (cols - 1) * steps[1] + 1 : steps[1],
     ]
+
+
+def _corners(npu: OpMethods, rows: int, cols: int, width: int, steps: Pair) -> DeviceTensor:
+    """Return the place of the corner of each window: int32 [rows, cols]."""
+    made = npu.empty((rows, cols), np.int32)
+    counts = [np.int32(steps[0] * width), np.int32(steps[1])]
+    npu.execute(last_axis_commands(npu, corners(), [], made, params=counts, keep_last=True))
+    return made
 
 
 def _forward(
@@ -68,16 +77,11 @@ def _forward(
             given.append(found)
         after = npu.empty(values.shape, np.int32)
         program = place_of(len(pair), chained=found is not None)
-        counts = [steps[0] * width, steps[1], *numbers]
-        npu.execute(
-            last_axis_commands(
-                npu, program, given, after, params=[np.int32(n) for n in counts], keep_last=True
-            )
-        )
+        npu.execute(elementwise_commands(npu, program, given, after, params=[np.int32(n) for n in numbers]))
         found = after
     assert found is not None
-    integers(npu, "mov", [found], low)
-    integers(npu, "sign_word", [found], high)
+    integers(npu, "add", [found, _corners(npu, rows, cols, width, steps)], low)
+    integers(npu, "sign_word", [low], high)
     narrowed(npu, target, outputs[0])
 
 
@@ -125,14 +129,13 @@ def _backward(
     )
     padded = npu.full(padded_shape, 0.0)
     low, _ = words(places)
+    base = _corners(npu, rows, cols, width, steps)
     for down in range(kernel[0]):
         for right in range(kernel[1]):
             first = (down - edges[0]) * width + right - edges[1]
-            counts = [np.int32(n) for n in (steps[0] * width, steps[1], first)]
             target = _tap(padded, down, right, rows, cols, steps)
-            npu.execute(
-                last_axis_commands(npu, kept_at(), [grad, low], target, params=counts, keep_last=True)
-            )
+            given = [grad, low, base]
+            npu.execute(elementwise_commands(npu, kept_at(), given, target, params=[np.int32(first)]))
     inside = padded[:, :, edges[0] : edges[0] + height, edges[1] : edges[1] + width]
     if out.dtype == np.float32:
         npu.copy(inside, out=image)

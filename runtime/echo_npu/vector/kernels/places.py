@@ -1,40 +1,37 @@
-"""Programs of places. In windows of images, `row` is the row of a window, an element's index its column.
-
-The place of a window's element in the image is row * p0 + column * p1 + its own number.
-"""
+"""Programs of places: which element of a row, or of a window of an image, is the one."""
 
 from functools import cache
 
-from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.axes import Axis
 from echo_npu.vector.kernels.pointwise import INTEGER_BODIES
 from echo_npu.vector.program import Builder, Program
 
 
-def _base(b: Builder) -> Operand:
-    """Return a register with row * p0 + column * p1."""
-    place, down = b.vector(), b.scalar()
+@cache
+def corners() -> Program:
+    """-> int32 row * p0 + element * p1: the place of each window's corner, one row of windows a row."""
+    b = Builder("corners")
     multiply = INTEGER_BODIES["mul"]
-    multiply(b, place, b.iota, b.param(1))
-    multiply(b, down, b.row, b.param(0))
-    b.iadd(place, place, down)
-    b.free(down)
-    return place
+    place, down = b.vector(), b.scalar()
+    with b.chunks():
+        multiply(b, place, b.iota, b.param(1))
+        multiply(b, down, b.row, b.param(0))
+        b.iadd(b.out, place, down)
+    return b.build()
 
 
 @cache
 def place_of(taps: int, *, chained: bool) -> Program:
-    """s0 = maxima, s1, s2 = elements -> int32 place of the last one that is the maximum or NaN.
+    """s0 = maxima, s1, s2 = elements -> int32 number of the last one that is the maximum or NaN.
 
     Args:
-        taps: how many elements; their numbers are p2, p3.
-        chained: the next stream has the places found before, which stay where none is; else 0.
+        taps: how many elements; their numbers are p0, p1.
+        chained: the next stream has the numbers found before, which stay where none is; else 0.
     """
     b = Builder(f"place_of_{taps}" + ("_chained" if chained else ""))
     streams = [b.stream(i) for i in range(1 + taps + chained)]
     with b.chunks(advance=streams):
-        base = _base(b)
-        mask, other, number, found = b.vector(), b.vector(), b.vector(), b.vector()
+        mask, other, found = b.vector(), b.vector(), b.vector()
         if chained:
             b.mov(found, streams[-1])
         else:
@@ -43,9 +40,7 @@ def place_of(taps: int, *, chained: bool) -> Program:
             b.cmpeq(mask, streams[1 + tap], streams[0])
             b.cmpun(other, streams[1 + tap], streams[1 + tap])
             b.or_(mask, mask, other)
-            b.iadd(number, base, b.param(2 + tap))
-            b.sel(found, mask, number, found)
-        b.mov(b.out, found)
+            b.sel(b.out if tap == taps - 1 else found, mask, b.param(tap), found)
     return b.build()
 
 
@@ -66,12 +61,12 @@ def last_place() -> Program:
 
 @cache
 def kept_at() -> Program:
-    """s0 = values, s1 = int32 places -> the value where its place is that of the element p2, else 0."""
+    """s0 = values, s1, s2 = int32 -> the value where s1 = s2 + p0, else 0."""
     b = Builder("kept_at")
-    streams = [b.stream(0), b.stream(1)]
+    streams = [b.stream(i) for i in range(3)]
     with b.chunks(advance=streams):
-        base = _base(b)
-        b.iadd(base, base, b.param(2))
-        b.icmpeq(base, base, streams[1])
-        b.sel(b.out, base, streams[0], 0.0)
+        place = b.vector()
+        b.iadd(place, streams[2], b.param(0))
+        b.icmpeq(place, place, streams[1])
+        b.sel(b.out, place, streams[0], 0.0)
     return b.build()

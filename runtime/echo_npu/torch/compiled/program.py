@@ -1,0 +1,168 @@
+"""Recorded graphs: the packets of all their launches, with gaps for the addresses of one run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from echo_npu.commands.packets import PACKET_BYTES, Command
+from echo_npu.errors import NpuProgramMemoryError
+from echo_npu.torch import counting
+from echo_npu.torch import launch as launches
+from echo_npu.torch.compiled.arena import Lifetime, layout
+from echo_npu.torch.compiled.recorder import Recorder
+from echo_npu.torch.devices import OpenDevice
+from echo_npu.torch.storages import new_storage, tensor_on
+from echo_npu.vector.program import Program
+
+_WORD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An output of a graph: a tensor in a block, strides and offset in elements; or `value` as it is."""
+
+    block: int = -1
+    offset: int = 0
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.float32
+    value: Any = None
+
+
+class RecordedGraph:
+    """Everything that a graph launches for inputs of certain shapes.
+
+    Args:
+        recorder: what the first run has shown.
+        results: what it returns.
+        given: how many of the blocks belong to inputs and constants.
+
+    Attributes:
+        commands: of one run.
+        slots: their packets.
+    """
+
+    def __init__(self, device: OpenDevice, recorder: Recorder, results: Sequence[Result], given: int) -> None:
+        self.launches = recorder.launches
+        self._results = list(results)
+        self._given = given
+        self._sizes = recorder.sizes
+        self._returned = sorted({each.block for each in results if each.block >= given})
+        sizes = list(recorder.sizes)
+        lifetimes: dict[int, list[int]] = {}
+        operands: list[list[int]] = []
+        for time, each in enumerate(self.launches):
+            blocks = [block for block, _ in each.operands]
+            for nbytes in each.plan.temporaries:
+                blocks.append(len(sizes))
+                sizes.append(nbytes)
+            operands.append(blocks)
+            for block in blocks:
+                lifetimes.setdefault(block, [time, time])[1] = time
+        kept = [b for b in lifetimes if b >= given and b not in self._returned]
+        offsets, self._arena = layout([Lifetime(sizes[b], *lifetimes[b]) for b in kept])
+        self._offsets = dict(zip(kept, offsets, strict=True))
+        self._merge(operands)
+        self._count = len(sizes)
+        words = sum(len(each) for each in self._programs)
+        self._whole = words <= device.npu.capabilities.program_words
+
+    def _merge(self, operands: Sequence[Sequence[int]]) -> None:
+        """Join the packets of all launches, and find the gaps."""
+        data: list[bytes] = []
+        addresses: list[tuple[int, int, int]] = []
+        entries: list[tuple[int, int]] = []
+        programs: dict[bytes, int] = {}
+        listed: list[Program] = []
+        self.commands: list[int] = []
+        at = 0
+        for each, blocks in zip(self.launches, operands, strict=True):
+            plan = each.plan
+            part = bytearray(plan.data)
+            for byte, number in plan.params:
+                part[byte : byte + _WORD] = launches.bits(each.params[number]).to_bytes(_WORD, "little")
+            for byte, operand, offset in plan.addresses:
+                inside = each.operands[operand][1] if operand < len(each.operands) else 0
+                addresses.append(((at + byte) // _WORD, blocks[operand], inside + offset))
+            for program in plan.programs:
+                if program.code not in programs:
+                    programs[program.code] = len(listed)
+                    listed.append(program)
+            for byte, number in plan.entries:
+                entries.append(((at + byte) // _WORD, programs[plan.programs[number].code]))
+            data.append(bytes(part))
+            self.commands += plan.slots
+            at += len(part)
+        self.slots = at // PACKET_BYTES
+        self._template: NDArray[np.uint32] = np.frombuffer(b"".join(data), np.uint32)
+        self._programs = tuple(listed)
+        self._places, self._blocks, self._inside = _columns(addresses, 3)
+        self._entry_places, self._entry_programs = _columns(entries, 2)
+
+    def run(
+        self, device: OpenDevice, storages: Sequence[torch.UntypedStorage], one_by_one: bool
+    ) -> list[Any]:
+        """Launch everything and return the outputs.
+
+        Args:
+            storages: those of the inputs and constants, in the order of the recording.
+            one_by_one: operator by operator, so that each can be seen.
+        """
+        bases = np.zeros(self._count, np.int64)
+        owned: dict[int, torch.UntypedStorage] = dict(enumerate(storages))
+        for block, storage in enumerate(storages):
+            bases[block] = storage.data_ptr()
+        for block in self._returned:
+            owned[block] = new_storage(device, self._sizes[block])
+            bases[block] = owned[block].data_ptr()
+        with device.lock:
+            for each in self.launches:
+                counting.count(each.name, counting.NPU)
+            arena = device.allocator.allocate(self._arena) if self._arena else 0
+            for block, offset in self._offsets.items():
+                bases[block] = arena + offset
+            if one_by_one or device.profile.enabled or not self._whole:
+                self._run_each(device, bases)
+            elif self.commands:
+                self._run_whole(device, bases)
+            if arena:
+                device.allocator.free(arena)  # later commands may use it: they run later
+        return [
+            each.value
+            if each.block < 0
+            else tensor_on(owned[each.block], each.offset, each.shape, each.strides, each.dtype)
+            for each in self._results
+        ]
+
+    def _run_whole(self, device: OpenDevice, bases: NDArray[np.int64]) -> None:
+        try:
+            entries = device.npu.driver.entries(self._programs)
+        except NpuProgramMemoryError:
+            device.stream.synchronize()
+            entries = device.npu.driver.entries_for_run(self._programs)
+        words = self._template.copy()
+        words[self._places] = bases[self._blocks] + self._inside
+        if entries:
+            words[self._entry_places] = np.array(entries)[self._entry_programs]
+        data = words.tobytes()
+        commands: list[Command] = []
+        at = 0
+        for slots in self.commands:
+            end = at + slots * PACKET_BYTES
+            commands.append(Command(tuple(data[i : i + PACKET_BYTES] for i in range(at, end, PACKET_BYTES))))
+            at = end
+        device.stream.add(commands, self.slots)
+
+    def _run_each(self, device: OpenDevice, bases: NDArray[np.int64]) -> None:
+        for each in self.launches:
+            pointers = [int(bases[block]) + offset for block, offset in each.operands]
+            with torch.profiler.record_function(each.name):
+                launches.submit(device, each.name, each.plan, pointers, each.params)
+
+
+def _columns(rows: Sequence[tuple[int, ...]], count: int) -> list[NDArray[np.int64]]:
+    return list(np.array(rows, np.int64).reshape(-1, count).T)

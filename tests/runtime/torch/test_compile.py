@@ -1,0 +1,225 @@
+"""torch.compile: recorded graphs, fused programs, their reports."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import echo_npu.torch
+from echo_npu.driver.queues import Ring
+from echo_npu.torch.compiled.arena import Lifetime, layout
+from echo_npu.torch.stream import CommandStream
+from tests.runtime.torch.comparison import DEVICE, assert_native, assert_same
+from tests.runtime.torch.test_training import lenet
+
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+"""The stated error of fused programs, absolute and relative, for numbers of about 1."""
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Nothing compiled before or afterwards."""
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Counts of the commands that were launched and of the doorbells."""
+    counts = {"commands": 0, "doorbells": 0}
+    add, write = CommandStream.add, Ring._write
+
+    def counted_add(self: CommandStream, commands: Any, slots: int) -> None:
+        counts["commands"] += len(commands)
+        add(self, commands, slots)
+
+    def counted_write(self: Ring, part: Any) -> None:
+        counts["doorbells"] += bool(part)
+        write(self, part)
+
+    monkeypatch.setattr(CommandStream, "add", counted_add)
+    monkeypatch.setattr(Ring, "_write", counted_write)
+    return counts
+
+
+def compiled(function: Any, *, fuse: bool = True) -> Any:
+    return torch.compile(function, backend="echo_npu", options={"fuse": fuse})
+
+
+def gradients(model: Any, parameters: Any, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    """The loss and all gradients of a step."""
+    made = functional.cross_entropy(model(x), y)
+    return [made.detach(), *torch.autograd.grad(made, list(parameters))]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("fuse", [False, True], ids=["unfused", "fused"])
+def test_a_training_step_is_a_doorbell(fuse: bool, launched: dict[str, int]) -> None:
+    """Three runs: one that records, two from the record, with other images. Unfused they equal eager."""
+    model = lenet().to(DEVICE)
+    fast = compiled(model, fuse=fuse)
+    y = torch.arange(8, device=DEVICE)
+    for _ in range(3):
+        x = torch.randn(8, 1, 8, 8, device=DEVICE)
+        expected = gradients(model, model.parameters(), x, y)
+        torch.accelerator.synchronize()
+        launched["doorbells"] = 0
+        echo_npu.torch.reset_op_counts()
+        found = gradients(fast, model.parameters(), x, y)
+        torch.accelerator.synchronize()
+        assert launched["doorbells"] == 1
+        assert_native()
+        for one, other in zip(found, expected, strict=True):
+            if fuse:
+                torch.testing.assert_close(one.cpu(), other.cpu(), rtol=1e-5, atol=1e-5)
+            else:
+                assert torch.equal(one.cpu(), other.cpu())
+    kinds = [each.name.split("::")[1].split("_")[0] for each in echo_npu.torch.compiled_graphs()]
+    assert kinds == ["forward", "backward"]
+    assert all(not each.fallbacks and each.runs == 3 for each in echo_npu.torch.compiled_graphs())
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def layer_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    mean = x.mean(-1, keepdim=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdim=True)
+    return (x - mean) * torch.rsqrt(variance + 1e-5) * weight + 1
+
+
+def masked_softmax(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch.softmax((x * 0.3).masked_fill(x < weight - 1, float("-inf")), -1)
+
+
+def without_small_shares(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    shares = torch.softmax(x, -1)
+    return torch.where(shares > 0.01, shares, shares * 0.1) * weight
+
+
+def gate(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return functional.silu(x) * weight
+
+
+def rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return (functional.gelu(x) * weight).sum(-1)
+
+
+@pytest.mark.parametrize("function", [rms_norm, layer_norm, masked_softmax, without_small_shares, gate, rows])
+def test_chains_are_one_program(function: Callable[..., torch.Tensor], launched: dict[str, int]) -> None:
+    """Rows that a row register holds and one that none does; bfloat16; a last axis with gaps."""
+    fast = torch.compile(function, backend="echo_npu", dynamic=False)
+    for x in (
+        torch.randn(2, 3, 40),
+        torch.randn(2, 5000),
+        torch.randn(2, 40).bfloat16(),
+        torch.randn(40, 6).t(),
+    ):
+        weight = torch.randn(x.shape[-1]).to(x.dtype)
+        expected = function(x, weight)
+        for _ in range(2):
+            launched["commands"] = 0
+            found = fast(x.to(DEVICE), weight.to(DEVICE))
+            assert launched["commands"] == 1
+            assert_same(found, expected, TOLERANCE[x.dtype])
+
+
+def test_parts_of_a_joined_tensor_are_computed_in_place(launched: dict[str, int]) -> None:
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat((-x[..., 3:], x[..., :3]), -1)
+
+    x = torch.randn(2, 6)
+    found = compiled(turned)(x.to(DEVICE))
+    assert launched["commands"] == 2
+    assert_same(found, turned(x), 0.0)
+
+
+def test_a_fallback_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ordered(x: torch.Tensor) -> torch.Tensor:
+        return torch.sort(x * 2 + 1).values * 3
+
+    x = torch.randn(6)
+    fast = compiled(ordered)
+    for _ in range(2):
+        assert_same(fast(x.to(DEVICE)), ordered(x), 1e-6)
+    (report,) = echo_npu.torch.compiled_graphs()
+    assert any("aten::sort" in each for each in report.fallbacks)
+    assert "aten::sort" in echo_npu.torch.compile_report()
+    monkeypatch.setenv("ECHO_NPU_FALLBACK", "error")
+    with pytest.raises(echo_npu.torch.NotNativeError, match="sort"):
+        fast(x.to(DEVICE))
+
+
+def test_graph_breaks_are_named() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    x = torch.randn(4)
+    assert_same(compiled(broken)(x.to(DEVICE)), broken(x), 0.0)
+    assert len(echo_npu.torch.compiled_graphs()) == 2
+    assert sum(echo_npu.torch.graph_breaks().values()) == 1
+    assert "graph break (1)" in echo_npu.torch.compile_report()
+
+
+def test_other_shapes_other_places_and_state() -> None:
+    """Sizes that Dynamo makes variable, inputs that share memory, buffers that a run changes."""
+    model = nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3)).to(DEVICE)
+    reference = nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3))
+    reference.load_state_dict(model.state_dict())
+    fast = compiled(model)
+    for count in (4, 6, 9, 9, 6):
+        x = torch.randn(count, 5)
+        assert_same(fast(x.to(DEVICE)).detach(), reference(x).detach(), 1e-5)
+    for name, each in reference.state_dict().items():
+        assert_same(model.state_dict()[name], each, 1e-5)
+
+    def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.mul_(2)
+        return x + y, y.view(-1)
+
+    for x, y in ((torch.ones(4), torch.ones(4)), (torch.ones(4), None), (torch.ones(4), torch.ones(4))):
+        expected = both(x, x if y is None else y)
+        x = torch.ones(4, device=DEVICE)
+        assert_same(compiled(both)(x, x if y is None else torch.ones(4, device=DEVICE)), expected, 0.0)
+
+
+def test_the_profiler_sees_the_operators() -> None:
+    x = torch.randn(3, 8, device=DEVICE)
+    fast = compiled(lambda x: functional.silu(x @ x.t()) * 2)
+    fast(x)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        fast(x)
+    names = {each.key for each in profile.key_averages()}
+    assert "aten::mm" in names
+    assert any(name.startswith("echo_npu::fused_silu_mul") for name in names)
+    assert any(name.startswith("echo_npu::inference") for name in names)
+
+
+def test_options() -> None:
+    for options in ({"fused": True}, {"fuse": 1}):
+        with pytest.raises(Exception, match="option fuse"):
+            torch.compile(lambda x: x + 1, backend="echo_npu", options=options)(torch.ones(2, device=DEVICE))
+    assert "echo_npu" in torch.compiler.list_backends()
+
+
+def test_blocks_that_live_at_the_same_time_lie_apart() -> None:
+    """Random lifetimes: no overlap in space and time, and less memory than all together."""
+    torch.manual_seed(0)
+    blocks = []
+    for size, first, span in torch.randint(1, 100, (200, 3)).tolist():
+        blocks.append(Lifetime(size * 10, first, first + span % 7))
+    offsets, total = layout(blocks)
+    for i, a in enumerate(blocks):
+        assert offsets[i] % 64 == 0
+        assert offsets[i] + a.nbytes <= total
+        for j, b in enumerate(blocks[:i]):
+            if a.first <= b.last and b.first <= a.last:
+                assert offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
+    assert total < sum(each.nbytes for each in blocks) / 3

@@ -27,6 +27,7 @@ WAVE   ?=
 N      ?= 50
 COUNT  ?=
 OPS    ?=
+SAMPLE ?=
 HOURS  ?= 8
 SEQUENCE ?= mixed
 REPLAY ?=
@@ -170,9 +171,9 @@ bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the
 	@$(PY) -m benchmarks.torch_ops $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: llama-test
-llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; hours; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
+llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; hours, SAMPLE=1: minutes; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
 	@$(PY) -m scripts.llama test --backend "$(LLAMA_BACKEND)" --ops "$$OPS" --jobs "$$JOBS" \
-	    $(if $(filter-out 0,$(UPDATE)),--update)
+	    $(if $(filter-out 0,$(SAMPLE)),--sample) $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: numerics
 numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes

@@ -484,6 +484,7 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     npu * owner = static_cast<npu *>(backend->context);
     std::string nodes;
     echo_npu_graph head = {};
+    head.flags = ECHO_NPU_GRAPH_REFUSE_NAN;
     for (int i = 0; i < graph->n_nodes; i++) {
         const ggml_tensor * node = graph->nodes[i];
         if (only_a_view(node) || is_empty(node))

@@ -37,6 +37,11 @@ enum echo_npu_answer {
     ECHO_NPU_NOT_SUPPORTED = 6,
     ECHO_NPU_UNKNOWN_GRAPH = 7,
     ECHO_NPU_DEVICE_FAILED = 8,
+    ECHO_NPU_NOT_A_NUMBER = 9,
+};
+
+enum echo_npu_graph_flag {
+    ECHO_NPU_GRAPH_REFUSE_NAN = 1,
 };
 
 enum echo_npu_tensor_flag {
@@ -90,7 +95,7 @@ struct echo_npu_counters {
 struct echo_npu_graph {
     uint64_t key;
     uint32_t nodes;
-    uint32_t zero;
+    uint32_t flags;
 };
 
 struct echo_npu_tensor {

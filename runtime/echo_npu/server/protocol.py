@@ -29,7 +29,7 @@ BLOCKS: Final = struct.Struct("<8sQQQQ")
 RANGE: Final = struct.Struct("<QQQ")
 """Request: destination, source, bytes."""
 GRAPH: Final = struct.Struct("<QII")
-"""Request: key, nodes, zero. The nodes follow."""
+"""Request: key, nodes, flags. The nodes follow."""
 NUMBER: Final = struct.Struct("<Q")
 COUNTERS: Final = struct.Struct("<QQQ")
 """Answer: busy cycles, commands, doorbells of graphs."""
@@ -68,6 +68,14 @@ class AnswerStatus(IntEnum):
     NOT_SUPPORTED = 6
     UNKNOWN_GRAPH = 7
     DEVICE_FAILED = 8
+    NOT_A_NUMBER = 9
+
+
+class GraphFlag(IntFlag):
+    """What a client wants of a graph."""
+
+    REFUSE_NAN = 1
+    """A NaN in a result that no node of the graph reads is an error, when the graph has run."""
 
 
 class TensorFlag(IntFlag):

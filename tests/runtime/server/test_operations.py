@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from echo_npu import formats
 from echo_npu.server import protocol
-from echo_npu.server.protocol import GraphTensor, RequestKind, TensorFlag
+from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
 
 RANDOM = np.random.default_rng(7)
@@ -333,3 +333,19 @@ def test_what_is_not_supported_is_refused(client: ServerClient, op: str, kinds: 
     with pytest.raises(AnswerError) as caught:
         client.graph(made)
     assert caught.value.status == protocol.AnswerStatus.NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
+def test_a_nan_that_a_graph_leaves_is_refused_if_the_client_wishes(
+    client: ServerClient, dtype: type[np.generic]
+) -> None:
+    x, y, z = client.put(np.array([4, 1], np.float32)), client.room((2,), dtype), client.room((2,))
+    nodes = node("SQRT", z, x), node("CPY", y, z)
+    client.graph(*nodes, key=1, flags=GraphFlag.REFUSE_NAN)
+    client.write(x, np.array([4, -1], np.float32))
+    with pytest.raises(AnswerError, match="CPY made a NaN") as refused:
+        client.run(1)
+    assert refused.value.status == AnswerStatus.NOT_A_NUMBER
+    client.graph(*nodes)
+    # A result that is read or written over is none of what the graph leaves.
+    client.graph(*nodes, node("SQR", y, client.put(np.zeros(2, np.float32))), flags=GraphFlag.REFUSE_NAN)

@@ -185,16 +185,23 @@ template <typename T> void append(std::string & message, const T & part) {
     message.append(reinterpret_cast<const char *>(&part), sizeof part);
 }
 
+// The tensor of which another one is a part, or that one itself.
+const ggml_tensor * whole_of(const ggml_tensor * tensor) {
+    return tensor->view_src ? tensor->view_src : tensor;
+}
+
 void append_tensor(std::string & message, const ggml_tensor * tensor) {
     echo_npu_tensor made = {};
     if (tensor) {
         const char * name = type_name(tensor->type);
         std::snprintf(made.type, sizeof made.type, "%s", name ? name : "other");
-        const ggml_tensor * whole = tensor->view_src ? tensor->view_src : tensor;
-        if (tensor->view_src)
-            made.flags |= ECHO_NPU_TENSOR_VIEW;
+        const ggml_tensor * whole = whole_of(tensor);
         if (whole->op == GGML_OP_NONE)
             made.flags |= ECHO_NPU_TENSOR_INPUT;
+        if (whole != tensor && blocks_of(tensor->type)) {
+            std::copy(whole->ne, whole->ne + GGML_MAX_DIMS, made.whole);
+            made.offset = tensor->view_offs;
+        }
         for (int i = 0; i < GGML_MAX_DIMS; i++) {
             made.elements[i] = uint64_t(tensor->ne[i]);
             made.steps[i] = tensor->nb[i];
@@ -337,14 +344,12 @@ bool in_tiles(const ggml_tensor * tensor) {
     return blocks_of(tensor->type) != nullptr && !is_empty(tensor);
 }
 
-void write_blocks(npu * owner, ggml_tensor * tensor, const void * data, size_t offset, size_t size) {
+void write_blocks(npu * owner, const ggml_tensor * part, const void * data, size_t offset, size_t size) {
+    const ggml_tensor * tensor = whole_of(part);
+    offset += part->view_offs;
     size_t whole = bytes_of(tensor);
     uint8_t * place = owner->host(tensor->data);
     std::string request = blocks_request(tensor);
-    if (tensor->view_src) {
-        std::fprintf(stderr, "%s: a part of weights in blocks cannot be written: %s\n", owner->name.c_str(), tensor->name);
-        return;
-    }
     if (size == whole) {
         std::memcpy(place, data, size);
     } else {
@@ -376,11 +381,11 @@ void buffer_get(ggml_backend_buffer_t buffer, const ggml_tensor * tensor, void *
         std::memcpy(data, owner->host(tensor->data) + offset, size);
         return;
     }
-    std::vector<uint8_t> whole(bytes_of(tensor));
-    if (tensor->view_src || owner->ask(ECHO_NPU_UNPACK, blocks_request(tensor), whole.data(), whole.size()))
+    std::vector<uint8_t> whole(bytes_of(whole_of(tensor)));
+    if (owner->ask(ECHO_NPU_UNPACK, blocks_request(whole_of(tensor)), whole.data(), whole.size()))
         owner->failed("a tensor cannot be read");
     else
-        std::memcpy(data, whole.data() + offset, size);
+        std::memcpy(data, whole.data() + tensor->view_offs + offset, size);
 }
 
 void buffer_memset(ggml_backend_buffer_t buffer, ggml_tensor * tensor, uint8_t value, size_t offset, size_t size) {

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define ECHO_NPU_PROTOCOL_VERSION 1
+#define ECHO_NPU_PROTOCOL_VERSION 2
 #define ECHO_NPU_MAX_MESSAGE (1u << 26)
 #define ECHO_NPU_MAX_SOURCES 10
 #define ECHO_NPU_DIMENSIONS 4
@@ -46,7 +46,6 @@ enum echo_npu_graph_flag {
 
 enum echo_npu_tensor_flag {
     ECHO_NPU_TENSOR_INPUT = 1,
-    ECHO_NPU_TENSOR_VIEW = 2,
 };
 
 // Of a request: kind; of an answer: status.
@@ -104,6 +103,9 @@ struct echo_npu_tensor {
     uint64_t elements[ECHO_NPU_DIMENSIONS];
     uint64_t steps[ECHO_NPU_DIMENSIONS];
     uint64_t address;
+    // Of a part of a tensor in blocks: the whole one, and the bytes from its start; else zeros.
+    uint64_t whole[ECHO_NPU_DIMENSIONS];
+    uint64_t offset;
 };
 
 // The destination and the sources follow.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Final, Self
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_MESSAGE: Final = 1 << 26
 """Most bytes behind the head of a message."""
 MAX_SOURCES: Final = 10
@@ -33,8 +33,9 @@ GRAPH: Final = struct.Struct("<QII")
 NUMBER: Final = struct.Struct("<Q")
 COUNTERS: Final = struct.Struct("<QQQ")
 """Answer: busy cycles, commands, doorbells of graphs."""
-TENSOR: Final = struct.Struct("<8sQ4q4QQ")
-"""Type (text; empty: no tensor), flags, elements of each dimension, bytes between them, address."""
+TENSOR: Final = struct.Struct("<8sQ4q4QQ4qQ")
+"""Type (text; empty: no tensor), flags, elements of each dimension, bytes between them, address; of a part of
+a tensor in blocks, elements of the whole one and bytes from its start, as a file counts them; else zeros."""
 NODE: Final = struct.Struct("<32s16iII")
 """GraphOperation (text), parameters, number of sources, zero. The destination and the sources follow."""
 
@@ -83,8 +84,6 @@ class TensorFlag(IntFlag):
 
     INPUT = 1
     """No node of the graph writes it."""
-    VIEW = 2
-    """It is a part of another tensor, or another shape of it."""
 
 
 class ProtocolError(Exception):
@@ -94,17 +93,32 @@ class ProtocolError(Exception):
 @dataclass(frozen=True, slots=True)
 class GraphTensor:
     """An operand of a node: `elements[0]` is the innermost dimension, whose neighbours are `steps[0]` bytes
-    apart."""
+    apart.
+
+    Attributes:
+        whole: of a part of a tensor in blocks, the elements of the whole one; else zeros.
+        offset: bytes from the start of the whole one, as a file has its blocks. So has the address.
+    """
 
     type: str
     flags: TensorFlag
     elements: tuple[int, ...]
     steps: tuple[int, ...]
     address: int
+    whole: tuple[int, ...] = (0,) * DIMENSIONS
+    offset: int = 0
 
     def packed(self) -> bytes:
         """Return the bytes of a message."""
-        return TENSOR.pack(self.type.encode(), self.flags, *self.elements, *self.steps, self.address)
+        return TENSOR.pack(
+            self.type.encode(),
+            self.flags,
+            *self.elements,
+            *self.steps,
+            self.address,
+            *self.whole,
+            self.offset,
+        )
 
     @classmethod
     def unpacked(cls, data: bytes | memoryview, at: int) -> Self | None:
@@ -114,9 +128,11 @@ class GraphTensor:
         if not kind:
             return None
         elements, steps, address = tuple(numbers[:4]), tuple(numbers[4:8]), numbers[8]
-        if any(not 0 <= count < 1 << 40 for count in elements) or any(step >= 1 << 40 for step in steps):
+        whole, offset = tuple(numbers[9:13]), numbers[13]
+        counts = (*elements, *whole)
+        if any(not 0 <= count < 1 << 40 for count in counts) or max(*steps, offset) >= 1 << 40:
             raise ProtocolError(f"a tensor of {elements} elements, steps {steps}")
-        return cls(kind, TensorFlag(flags & 3), elements, steps, address)
+        return cls(kind, TensorFlag(flags & 1), elements, steps, address, whole, offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import Backend
-from echo_npu.server.operations.base import FLOATS, TYPES, extent
+from echo_npu.server.operations.base import FLOATS, TYPES, extent, start_of
 from echo_npu.server.protocol import GraphNode, GraphTensor
 
 _GREATEST: Final = {"f32": 0x7F800000, "f16": 0x7C00, "bf16": 0x7F80}
@@ -28,12 +28,13 @@ def left_by(nodes: Sequence[GraphNode]) -> list[GraphNode]:
         if not all(target.elements):
             continue
         later = ranges[:known]
-        overlaps = (later[:, 0] < target.address + extent(target)) & (later[:, 1] > target.address)
+        start = start_of(target)
+        overlaps = (later[:, 0] < start + extent(target)) & (later[:, 1] > start)
         if target.type in FLOATS and not overlaps.any():
             found.append(node)
         for tensor in (target, *node.sources):
             if tensor is not None and all(tensor.elements):
-                ranges[known] = tensor.address, tensor.address + extent(tensor)
+                ranges[known] = start_of(tensor), start_of(tensor) + extent(tensor)
                 known += 1
     return found[::-1]
 

@@ -424,6 +424,10 @@ ggml_backend_buffer_t type_allocate(ggml_backend_buffer_type_t type, size_t size
         owner->failed("a buffer cannot be allocated");
         return nullptr;
     }
+    if (!echo_npu_link_holds(&owner->link, number, size)) {
+        std::fprintf(stderr, "%s: the server gave memory that the device does not have\n", owner->name.c_str());
+        return nullptr;
+    }
     void * base = reinterpret_cast<void *>(uintptr_t(device_bit | uint64_t(owner->number) << address_bits | number));
     ggml_backend_buffer_i methods = {};
     methods.free_buffer = buffer_free;

@@ -133,6 +133,17 @@ def table(counts: Mapping[str, Sequence[int]]) -> list[str]:
     return [*lines, "", f"Without a supported case: {', '.join(others)}."] if others else lines
 
 
+def committed() -> dict[str, list[int]]:
+    """Return the counts in the table of the page; 0 cases where it only names an operation."""
+    page = PAGE.read_text(encoding="utf-8")
+    counts = {
+        name: [int(each) for each in numbers.split("|")]
+        for name, numbers in re.findall(r"^\| ([A-Z]\w+) \| ([\d |]+) \|$", page, re.MULTILINE)
+    }
+    others = re.search(r"^Without a supported case: (.*)\.$", page, re.MULTILINE)
+    return counts | {name: [0, 0, 0] for name in (others[1].split(", ") if others else [])}
+
+
 # --- llama-cpp-python ---------------------------------------------------------------------------------------
 
 
@@ -240,7 +251,7 @@ def main() -> int:
             counts, wrong = try_operations(libraries / "test-backend-ops", environment, names)
         print("\n".join(table(counts)))
         if arguments.update:
-            replace_part(PAGE, "make llama-test UPDATE=1", table(counts))
+            replace_part(PAGE, "make llama-test UPDATE=1", table(committed() | counts))
         equal = not arguments.prompts or try_tokens(
             source, libraries, arguments.backend, arguments.prompts, arguments.tokens
         )

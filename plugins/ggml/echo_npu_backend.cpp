@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A backend of ggml that passes tensors and graphs to the device server (docs/llama_cpp.md). It computes nothing itself,
 // and it uses no function of ggml, so it needs none of its libraries to be linked.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -693,3 +696,17 @@ ggml_backend_reg_t ggml_backend_init(void) {
         GGML_BACKEND_API_VERSION, {registry_name, registry_count, registry_device, registry_function}, nullptr};
     return &registry;
 }
+
+namespace {
+
+// Programs with the CPU linked in do not look for other backends. In LD_PRELOAD this library makes itself known to them.
+__attribute__((constructor)) void register_if_preloaded() {
+    const char * preloaded = std::getenv("LD_PRELOAD");
+    if (!preloaded || !std::strstr(preloaded, "libggml-echo-npu"))
+        return;
+    using function = void (*)(ggml_backend_reg_t);
+    if (auto announce = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, "ggml_backend_register")))
+        announce(ggml_backend_init());
+}
+
+}  // namespace

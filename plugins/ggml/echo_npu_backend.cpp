@@ -496,13 +496,18 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     npu * owner = static_cast<npu *>(backend->context);
     std::string nodes;
     echo_npu_graph head = {};
-    head.flags = ECHO_NPU_GRAPH_REFUSE_NAN;
+    head.flags = ECHO_NPU_GRAPH_REFUSE_NAN | ECHO_NPU_GRAPH_FUSE;
     for (int i = 0; i < graph->n_nodes; i++) {
         const ggml_tensor * node = graph->nodes[i];
         if (only_a_view(node) || is_empty(node))
             continue;
+        size_t start = nodes.size();
         append_node(nodes, node);
         head.nodes++;
+        // What nobody or several nodes read, or a node of another part of the whole graph, must be written.
+        auto * target = reinterpret_cast<echo_npu_tensor *>(&nodes[start + sizeof(echo_npu_node)]);
+        if (!ggml_node_has_n_uses(graph, i, 1))
+            target->flags |= ECHO_NPU_TENSOR_OUTPUT;
     }
     if (!head.nodes)
         return GGML_STATUS_SUCCESS;

@@ -42,10 +42,12 @@ enum echo_npu_answer {
 
 enum echo_npu_graph_flag {
     ECHO_NPU_GRAPH_REFUSE_NAN = 1,
+    ECHO_NPU_GRAPH_FUSE = 2,
 };
 
 enum echo_npu_tensor_flag {
     ECHO_NPU_TENSOR_INPUT = 1,
+    ECHO_NPU_TENSOR_OUTPUT = 2,
 };
 
 // Of a request: kind; of an answer: status.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.driver.recording import RecordingDriver
+from echo_npu.server.fusion import FusedNodes, fused
 from echo_npu.server.operations import check, emit
 from echo_npu.server.operations.base import Emitter, extent
 from echo_npu.server.protocol import GraphFlag, GraphNode, GraphTensor
@@ -97,9 +98,12 @@ class _Graph(Emitter):
             driver = device.driver
             assert isinstance(driver, RecordingDriver)
             self._driver = driver
-            for node in nodes:
-                if all(node.destination.elements):
-                    emit(self, node)
+            computed = [node for node in nodes if all(node.destination.elements)]
+            for each in fused(computed) if flags & GraphFlag.FUSE else computed:
+                if isinstance(each, FusedNodes):
+                    each.emit(self)
+                else:
+                    emit(self, each)
             recorded = driver.recorded
         self._first = len(self._program) - recorded
         """The commands before it restore constants."""

@@ -77,6 +77,8 @@ class GraphFlag(IntFlag):
 
     REFUSE_NAN = 1
     """A NaN in a result that no node of the graph reads is an error, when the graph has run."""
+    FUSE = 2
+    """Results that other nodes read, and that are no outputs, need not be written."""
 
 
 class TensorFlag(IntFlag):
@@ -84,6 +86,8 @@ class TensorFlag(IntFlag):
 
     INPUT = 1
     """No node of the graph writes it."""
+    OUTPUT = 2
+    """It must be written, even if only the next node reads it."""
 
 
 class ProtocolError(Exception):
@@ -132,7 +136,7 @@ class GraphTensor:
         counts = (*elements, *whole)
         if any(not 0 <= count < 1 << 40 for count in counts) or max(*steps, offset) >= 1 << 40:
             raise ProtocolError(f"a tensor of {elements} elements, steps {steps}")
-        return cls(kind, TensorFlag(flags & 1), elements, steps, address, whole, offset)
+        return cls(kind, TensorFlag(flags & 3), elements, steps, address, whole, offset)
 
 
 @dataclass(frozen=True, slots=True)

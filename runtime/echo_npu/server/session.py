@@ -187,7 +187,7 @@ class DeviceSession:
         if len(data) < protocol.GRAPH.size:
             raise ProtocolError(f"a graph of {len(data)} bytes")
         key, count, flags = protocol.GRAPH.unpack(data[: protocol.GRAPH.size])
-        if flags & ~GraphFlag.REFUSE_NAN:
+        if flags & ~(GraphFlag.REFUSE_NAN | GraphFlag.FUSE):
             raise ProtocolError(f"a graph with the flags {flags}")
         self._graphs.run_new(key, list(nodes_of(data[protocol.GRAPH.size :], count)), GraphFlag(flags))
         return b""

@@ -45,7 +45,7 @@ class HostileClient:
             if self.random.random() < 0.1:
                 numbers[self.random.randrange(4)] = self.number() % (1 << 41)
         whole = tuple(elements) if self.random.random() < 0.2 else (0,) * 4
-        flags = TensorFlag(self.random.randrange(2))
+        flags = TensorFlag(self.random.randrange(4))
         address, offset = self.random.choice(self.addresses), self.random.choice((0, 0, 0, 34, 1 << 30))
         return GraphTensor(name, flags, tuple(elements), tuple(steps), address, whole, offset)
 
@@ -79,7 +79,7 @@ class HostileClient:
 
     def graph(self) -> bytes:
         nodes = [self.node().packed() for _ in range(self.random.randrange(1, 4))]
-        key, flags = self.random.randrange(4), self.random.randrange(2)
+        key, flags = self.random.randrange(4), self.random.randrange(4)
         return protocol.GRAPH.pack(key, len(nodes), flags) + b"".join(nodes)
 
     def message(self) -> tuple[int, bytes, bytes]:

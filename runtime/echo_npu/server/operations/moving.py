@@ -96,12 +96,12 @@ def _reshaped(emitter: Emitter, tensor: GraphTensor, like: GraphTensor) -> Devic
 def _check_block_copy(device: Device, source: GraphTensor, target: GraphTensor) -> None:
     """Take as many rows of one length: of the same blocks, or of floats on one side."""
     blocks = target if target.type in FORMATS else source
-    require(source.type == target.type or {source.type, target.type} & {*FLOATS}, "other blocks")
+    floats = target if blocks is source else source
+    require(source.type == target.type or floats.type in FLOATS, "other blocks")
     require(blocks.type in device.capabilities.block_formats, f"the device has no {blocks.type}")
     require(source.elements[0] == target.elements[0], "rows of another length")
     rows = math.prod(source.elements[1:])
     require(math.prod(target.elements[1:]) == rows <= MOST_BLOCK_ROWS, "many rows, or other numbers of them")
-    floats = target if blocks is source else source
     require(
         source.type == target.type or same_shape(source, target) or contiguous(floats), "floats with gaps"
     )

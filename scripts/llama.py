@@ -175,6 +175,8 @@ def make_float32(target: Path) -> None:
 def generated(model: Path, prompts: Sequence[str], count: int, *, npu: bool) -> list[list[int]]:
     """Return the likeliest tokens behind each prompt, by llama_cpp on the CPU or on the NPU."""
     llama_cpp: Any = importlib.import_module("llama_cpp")
+    if npu and not llama_cpp.llama_supports_gpu_offload():
+        raise LlamaError("the ggml that llama_cpp uses is not the one that knows the NPU")
     llm = llama_cpp.Llama(
         str(model), n_gpu_layers=99 if npu else 0, n_ctx=256, n_threads=2, seed=0, verbose=False
     )

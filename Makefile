@@ -27,6 +27,7 @@ WAVE   ?=
 N      ?= 50
 COUNT  ?=
 OPS    ?=
+SAMPLE ?=
 HOURS  ?= 8
 SEQUENCE ?= mixed
 REPLAY ?=
@@ -120,6 +121,10 @@ faults fuzz:
 	@$(PY) -m tb $@ --config "$$CONFIG" \
 	    $(if $(REPLAY),--replay "$$REPLAY",--count "$${COUNT:-$(if $(filter faults,$@),10000,100000)}")
 
+.PHONY: fuzz-protocol
+fuzz-protocol: setup ## COUNT=100000 messages of a hostile device server to the C library, under sanitizers, and of hostile clients to the server; SEED=7
+	@ECHO_NPU_FUZZ_COUNT="$${COUNT:-100000}" ECHO_NPU_FUZZ_SEED="$$SEED" $(PY) -m pytest -q -s tests/plugins/test_protocol_fuzz.py
+
 .PHONY: coverage
 coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branches, toggles, into reports/coverage/; SEED=1 JOBS=2
 	@$(PY) -m tb coverage --jobs "$$JOBS"
@@ -177,9 +182,9 @@ bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the
 	@$(PY) -m benchmarks.torch_ops $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: llama-test
-llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; hours; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
+llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; hours, SAMPLE=1: minutes; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
 	@$(PY) -m scripts.llama test --backend "$(LLAMA_BACKEND)" --ops "$$OPS" --jobs "$$JOBS" \
-	    $(if $(filter-out 0,$(UPDATE)),--update)
+	    $(if $(filter-out 0,$(SAMPLE)),--sample) $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: numerics
 numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes

@@ -1,19 +1,16 @@
 """Build the backend of ggml for a version of llama-cpp-python, and try it: `make llama`, `make llama-test`.
 
-The headers, and for the trial ggml, llama.cpp and its test-backend-ops, come from the source distribution of
-that version, which pip downloads once into sim_build/llama.
+scripts/llama_build.py builds what they need.
 """
 
 import argparse
 import ctypes
-import importlib.metadata
+import importlib
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,16 +18,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from echo_sim.numerals import Whole
+from scripts.llama_build import (
+    PLACE,
+    PLUGIN,
+    ROOT,
+    LlamaError,
+    build_ggml,
+    build_libraries,
+    build_plugin,
+    sources,
+)
 from spec.marked_page import replace_part
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-PLACE: Final = ROOT / "sim_build" / "llama"
-PLUGIN: Final = PLACE / "libggml-echo-npu.so"
 PAGE: Final = ROOT / "docs" / "llama_cpp.md"
-TRIED: Final = "0.3.36"
-"""The version of llama-cpp-python that is taken where none is installed."""
-INTERFACE: Final = 2
-"""The version of ggml's backend interface that the backend is written for."""
+SAMPLE: Final = ROOT / "scripts" / "llama_sample.txt"
+"""Cases of test-backend-ops, one a line, that the simulated RTL computes in minutes."""
 PROMPTS: Final = (
     "The capital of France is",
     "What is a systolic array?",
@@ -40,124 +42,6 @@ PROMPTS: Final = (
 )
 RESULT: Final = re.compile(r"^  (\w+)\((.*)\): .*?\b(OK|FAIL|not supported)\b")
 COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class LlamaError(Exception):
-    """Something that is missing or does not fit, in words."""
-
-
-def version() -> str:
-    """Return the installed version of llama-cpp-python, else the one that was tried."""
-    try:
-        return importlib.metadata.version("llama-cpp-python")
-    except importlib.metadata.PackageNotFoundError:
-        return TRIED
-
-
-def sources() -> Path:
-    """Return the unpacked source distribution; download it if it is not there."""
-    place = PLACE / version()
-    unpacked = place / f"llama_cpp_python-{version()}"
-    if not unpacked.exists():
-        place.mkdir(parents=True, exist_ok=True)
-        given = os.environ.get("LLAMA_SDIST")
-        archive = Path(given) if given else place / f"{unpacked.name}.tar.gz"
-        if not given and not archive.exists():
-            print(f"downloading llama-cpp-python {version()} (75 MB)", flush=True)
-            package = f"llama-cpp-python=={version()}"
-            only = ["--no-deps", "--no-binary", "llama-cpp-python", "--quiet", "--disable-pip-version-check"]
-            run([sys.executable, "-m", "pip", "download", *only, "--dest", str(place), package])
-        with tempfile.TemporaryDirectory(dir=place) as folder, tarfile.open(archive) as opened:
-            opened.extractall(folder, filter="data")
-            (Path(folder) / unpacked.name).rename(unpacked)
-    return unpacked / "vendor" / "llama.cpp"
-
-
-def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-    """Run a command; LlamaError if it fails."""
-    try:
-        subprocess.run(command, check=True, env=environment)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise LlamaError(f"{shlex.join(command)}: {error}") from None
-
-
-def build_plugin(source: Path) -> None:
-    """Compile the backend against the headers of a version."""
-    headers = (source / "ggml" / "src" / "ggml-backend-impl.h").read_text(encoding="utf-8")
-    found = re.search(r"#define GGML_BACKEND_API_VERSION (\d+)", headers)
-    if found is None or int(found[1]) != INTERFACE:
-        raise LlamaError(
-            f"llama-cpp-python {version()} has version {found[1] if found else 'none'} of ggml's backend "
-            f"interface, the backend is written for version {INTERFACE}: install llama-cpp-python=={TRIED}"
-        )
-    PLACE.mkdir(parents=True, exist_ok=True)
-    runtime = ROOT / "plugins" / "runtime"
-    link = PLACE / "echo_npu_link.o"
-    flags = ["-O2", "-fPIC", "-Wall", "-Wextra", f"-I{runtime}"]
-    run(["cc", "-std=c11", *flags, "-c", str(runtime / "echo_npu_link.c"), "-o", str(link)])
-    headers_of = [f"-isystem{source / 'ggml' / folder}" for folder in ("include", "src")]
-    defines = ["-DGGML_BACKEND_SHARED", "-DGGML_BACKEND_BUILD"]
-    main = ROOT / "plugins" / "ggml" / "echo_npu_backend.cpp"
-    compiler = shlex.split(os.environ.get("CXX") or "c++")
-    made = PLUGIN.with_suffix(".new")
-    run(
-        [
-            *compiler, "-std=c++17", "-shared", "-fvisibility=hidden", *flags, *defines, *headers_of,
-            str(main), str(link), "-pthread", "-o", str(made),
-        ]
-    )  # fmt: skip
-    made.replace(PLUGIN)
-    print(f"{PLUGIN.relative_to(ROOT)} for llama-cpp-python {version()}", flush=True)
-
-
-def build_libraries(source: Path, jobs: int) -> Path:
-    """Build ggml, llama.cpp and test-backend-ops for the CPU; return their folder."""
-    if shutil.which("cmake") is None:
-        raise LlamaError("cmake is missing: install it, for example by apt-get install cmake")
-    place = PLACE / version() / "build"
-    switches = [
-        "GGML_NATIVE=OFF",
-        "GGML_OPENMP=OFF",
-        "LLAMA_CURL=OFF",
-        "LLAMA_OPENSSL=OFF",
-        "BUILD_SHARED_LIBS=ON",
-    ]
-    switches += [f"LLAMA_BUILD_{part}=OFF" for part in ("TESTS", "TOOLS", "EXAMPLES", "SERVER")]
-    switches += ["CMAKE_BUILD_TYPE=Release", "CMAKE_CXX_FLAGS_RELEASE=-O2", "CMAKE_C_FLAGS_RELEASE=-O2"]
-    run(
-        [
-            "cmake",
-            "-S",
-            str(source),
-            "-B",
-            str(place),
-            "--log-level=ERROR",
-            *(f"-D{each}" for each in switches),
-        ]
-    )
-    run(
-        [
-            "cmake",
-            "--build",
-            str(place),
-            "--parallel",
-            str(jobs),
-            "--target",
-            "ggml",
-            "llama",
-            "--",
-            "--quiet",
-        ]
-    )
-    program = place / "bin" / "test-backend-ops"
-    test = source / "tests" / "test-backend-ops.cpp"
-    if not program.exists() or program.stat().st_mtime < test.stat().st_mtime:
-        compiler = shlex.split(os.environ.get("CXX") or "c++")
-        folder = place / "bin"
-        flags = ["-std=c++17", "-O1", "-DGGML_BACKEND_SHARED", f"-I{source / 'ggml' / 'include'}"]
-        libraries = [f"-L{folder}", "-lggml", "-lggml-base", "-lggml-cpu", "-Wl,-rpath,$ORIGIN", "-pthread"]
-        run([*compiler, *flags, str(test), *libraries, "-o", str(program)])
-    return place / "bin"
 
 
 @contextmanager
@@ -176,39 +60,65 @@ def served(backend: str) -> Iterator[dict[str, str]]:
 # --- test-backend-ops ---------------------------------------------------------------------------------------
 
 
+def sample() -> list[str]:
+    """Return the cases of the sample, as test-backend-ops names them."""
+    return SAMPLE.read_text(encoding="utf-8").splitlines()
+
+
+def results(program: Path, environment: Mapping[str, str], which: str) -> Iterator[tuple[str, str, str]]:
+    """Run test-backend-ops on operations or cases with commas between, "" for all of them.
+
+    Yields: for each case the operation, its parameters and the verdict; LlamaError at the end if the program
+        fails without a FAIL among the verdicts.
+    """
+    command = [str(program), "test", "-b", "NPU0", *(["-o", which] if which else [])]
+    failed = False
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            case = RESULT.match(COLOUR.sub("", line))
+            if case is not None:
+                failed |= case[3] == "FAIL"
+                yield case[1], case[2], case[3]
+    if child.returncode and not failed:
+        raise LlamaError(f"{shlex.join(command)[:200]}: exit status {child.returncode}")
+
+
 def try_operations(
-    libraries: Path, backend: str, names: Sequence[str]
+    program: Path, environment: Mapping[str, str], chosen: Sequence[str]
 ) -> tuple[dict[str, list[int]], list[str]]:
-    """Run test-backend-ops; return cases, supported and passed ones of each operation, and what failed."""
+    """Return cases, supported and passed ones of each operation, and what failed, of all choices."""
     counts: dict[str, list[int]] = {}
     wrong = []
-    with served(backend) as environment:
-        chosen: Sequence[Sequence[str]] = [["-o", name] for name in names] or [[]]
-        for which in chosen:
-            command = [str(libraries / "test-backend-ops"), "test", "-b", "NPU0", *which]
-            with subprocess.Popen(
-                command,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            ) as child:
-                assert child.stdout is not None
-                for line in child.stdout:
-                    case = RESULT.match(COLOUR.sub("", line))
-                    if case is None:
-                        continue
-                    count = counts.setdefault(case[1], [0, 0, 0])
-                    count[0] += 1
-                    count[1] += case[3] != "not supported"
-                    count[2] += case[3] == "OK"
-                    if case[3] == "FAIL":
-                        wrong.append(COLOUR.sub("", line).strip())
-                        print(wrong[-1], flush=True)
-            if child.returncode and not wrong:
-                wrong.append(f"{shlex.join(command)}: exit status {child.returncode}")
+    for which in chosen:
+        for name, parameters, verdict in results(program, environment, which):
+            count = counts.setdefault(name, [0, 0, 0])
+            count[0] += 1
+            count[1] += verdict != "not supported"
+            count[2] += verdict == "OK"
+            if verdict == "FAIL":
+                wrong.append(f"{name}({parameters})")
+                print(wrong[-1], flush=True)
     return counts, wrong
+
+
+def try_sample(program: Path, environment: Mapping[str, str], cases: Sequence[str]) -> list[str]:
+    """Run these cases; return those that fail, are not supported, or do not exist."""
+    left = dict.fromkeys(cases, "does not exist")
+    for name, parameters, verdict in results(program, environment, ",".join(cases)):
+        case = f"{name}({parameters})"
+        if verdict != "OK":
+            left[case] = verdict
+        elif left.get(case) == "does not exist":
+            del left[case]  # one that exists twice is met again
+    return [f"{case}: {why}" for case, why in left.items()]
 
 
 def table(counts: Mapping[str, Sequence[int]]) -> list[str]:
@@ -221,6 +131,17 @@ def table(counts: Mapping[str, Sequence[int]]) -> list[str]:
     ]
     others = [name for name, count in sorted(counts.items()) if not count[1]]
     return [*lines, "", f"Without a supported case: {', '.join(others)}."] if others else lines
+
+
+def committed() -> dict[str, list[int]]:
+    """Return the counts in the table of the page; 0 cases where it only names an operation."""
+    page = PAGE.read_text(encoding="utf-8")
+    counts = {
+        name: [int(each) for each in numbers.split("|")]
+        for name, numbers in re.findall(r"^\| ([A-Z]\w+) \| ([\d |]+) \|$", page, re.MULTILINE)
+    }
+    others = re.search(r"^Without a supported case: (.*)\.$", page, re.MULTILINE)
+    return counts | {name: [0, 0, 0] for name in (others[1].split(", ") if others else [])}
 
 
 # --- llama-cpp-python ---------------------------------------------------------------------------------------
@@ -254,6 +175,8 @@ def make_float32(target: Path) -> None:
 def generated(model: Path, prompts: Sequence[str], count: int, *, npu: bool) -> list[list[int]]:
     """Return the likeliest tokens behind each prompt, by llama_cpp on the CPU or on the NPU."""
     llama_cpp: Any = importlib.import_module("llama_cpp")
+    if npu and not llama_cpp.llama_supports_gpu_offload():
+        raise LlamaError("the ggml that llama_cpp uses is not the one that knows the NPU")
     llm = llama_cpp.Llama(
         str(model), n_gpu_layers=99 if npu else 0, n_ctx=256, n_threads=2, seed=0, verbose=False
     )
@@ -295,6 +218,14 @@ def try_tokens(source: Path, libraries: Path, backend: str, prompts: int, count:
 # --- the command line ---------------------------------------------------------------------------------------
 
 
+def run_sample(source: Path, backend: str, jobs: int) -> bool:
+    """Run the sample; return whether something is wrong."""
+    with served(backend) as environment:
+        wrong = try_sample(build_ggml(source, jobs) / "test-backend-ops", environment, sample())
+    print("\n".join(wrong) or f"{len(sample())} cases passed on {backend}")
+    return bool(wrong)
+
+
 def main() -> int:
     """Run one of the commands; 0 if all is right, 1 if a result is wrong, 2 if something is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -306,6 +237,7 @@ def main() -> int:
     tried.add_argument("--prompts", type=Whole(0, len(PROMPTS)), default=5)
     tried.add_argument("--tokens", type=Whole(1), default=50)
     tried.add_argument("--jobs", type=Whole(1), default=1)
+    tried.add_argument("--sample", action="store_true", help="only the cases of scripts/llama_sample.txt")
     tried.add_argument("--update", action="store_true", help="write the table into docs/llama_cpp.md")
     arguments = parser.parse_args()
     try:
@@ -313,11 +245,15 @@ def main() -> int:
         build_plugin(source)
         if arguments.command == "build":
             return 0
+        if arguments.sample:
+            return int(run_sample(source, arguments.backend, arguments.jobs))
         libraries = build_libraries(source, arguments.jobs)
-        counts, wrong = try_operations(libraries, arguments.backend, arguments.ops.split())
+        with served(arguments.backend) as environment:
+            names = arguments.ops.split() or [""]
+            counts, wrong = try_operations(libraries / "test-backend-ops", environment, names)
         print("\n".join(table(counts)))
         if arguments.update:
-            replace_part(PAGE, "make llama-test UPDATE=1", table(counts))
+            replace_part(PAGE, "make llama-test UPDATE=1", table(committed() | counts))
         equal = not arguments.prompts or try_tokens(
             source, libraries, arguments.backend, arguments.prompts, arguments.tokens
         )

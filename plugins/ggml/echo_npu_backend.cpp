@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A backend of ggml that passes tensors and graphs to the device server (docs/llama_cpp.md). It computes nothing itself,
 // and it uses no function of ggml, so it needs none of its libraries to be linked.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -185,16 +188,23 @@ template <typename T> void append(std::string & message, const T & part) {
     message.append(reinterpret_cast<const char *>(&part), sizeof part);
 }
 
+// The tensor of which another one is a part, or that one itself.
+const ggml_tensor * whole_of(const ggml_tensor * tensor) {
+    return tensor->view_src ? tensor->view_src : tensor;
+}
+
 void append_tensor(std::string & message, const ggml_tensor * tensor) {
     echo_npu_tensor made = {};
     if (tensor) {
         const char * name = type_name(tensor->type);
         std::snprintf(made.type, sizeof made.type, "%s", name ? name : "other");
-        const ggml_tensor * whole = tensor->view_src ? tensor->view_src : tensor;
-        if (tensor->view_src)
-            made.flags |= ECHO_NPU_TENSOR_VIEW;
+        const ggml_tensor * whole = whole_of(tensor);
         if (whole->op == GGML_OP_NONE)
             made.flags |= ECHO_NPU_TENSOR_INPUT;
+        if (whole != tensor && blocks_of(tensor->type)) {
+            std::copy(whole->ne, whole->ne + GGML_MAX_DIMS, made.whole);
+            made.offset = tensor->view_offs;
+        }
         for (int i = 0; i < GGML_MAX_DIMS; i++) {
             made.elements[i] = uint64_t(tensor->ne[i]);
             made.steps[i] = tensor->nb[i];
@@ -337,14 +347,12 @@ bool in_tiles(const ggml_tensor * tensor) {
     return blocks_of(tensor->type) != nullptr && !is_empty(tensor);
 }
 
-void write_blocks(npu * owner, ggml_tensor * tensor, const void * data, size_t offset, size_t size) {
+void write_blocks(npu * owner, const ggml_tensor * part, const void * data, size_t offset, size_t size) {
+    const ggml_tensor * tensor = whole_of(part);
+    offset += part->view_offs;
     size_t whole = bytes_of(tensor);
     uint8_t * place = owner->host(tensor->data);
     std::string request = blocks_request(tensor);
-    if (tensor->view_src) {
-        std::fprintf(stderr, "%s: a part of weights in blocks cannot be written: %s\n", owner->name.c_str(), tensor->name);
-        return;
-    }
     if (size == whole) {
         std::memcpy(place, data, size);
     } else {
@@ -376,11 +384,11 @@ void buffer_get(ggml_backend_buffer_t buffer, const ggml_tensor * tensor, void *
         std::memcpy(data, owner->host(tensor->data) + offset, size);
         return;
     }
-    std::vector<uint8_t> whole(bytes_of(tensor));
-    if (tensor->view_src || owner->ask(ECHO_NPU_UNPACK, blocks_request(tensor), whole.data(), whole.size()))
+    std::vector<uint8_t> whole(bytes_of(whole_of(tensor)));
+    if (owner->ask(ECHO_NPU_UNPACK, blocks_request(whole_of(tensor)), whole.data(), whole.size()))
         owner->failed("a tensor cannot be read");
     else
-        std::memcpy(data, whole.data() + offset, size);
+        std::memcpy(data, whole.data() + tensor->view_offs + offset, size);
 }
 
 void buffer_memset(ggml_backend_buffer_t buffer, ggml_tensor * tensor, uint8_t value, size_t offset, size_t size) {
@@ -417,6 +425,10 @@ ggml_backend_buffer_t type_allocate(ggml_backend_buffer_type_t type, size_t size
     owner->graphs.clear();
     if (owner->ask(ECHO_NPU_ALLOCATE, request, &number, sizeof number)) {
         owner->failed("a buffer cannot be allocated");
+        return nullptr;
+    }
+    if (!echo_npu_link_holds(&owner->link, number, size)) {
+        std::fprintf(stderr, "%s: the server gave memory that the device does not have\n", owner->name.c_str());
         return nullptr;
     }
     void * base = reinterpret_cast<void *>(uintptr_t(device_bit | uint64_t(owner->number) << address_bits | number));
@@ -484,12 +496,18 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     npu * owner = static_cast<npu *>(backend->context);
     std::string nodes;
     echo_npu_graph head = {};
+    head.flags = ECHO_NPU_GRAPH_REFUSE_NAN | ECHO_NPU_GRAPH_FUSE;
     for (int i = 0; i < graph->n_nodes; i++) {
         const ggml_tensor * node = graph->nodes[i];
         if (only_a_view(node) || is_empty(node))
             continue;
+        size_t start = nodes.size();
         append_node(nodes, node);
         head.nodes++;
+        // What nobody or several nodes read, or a node of another part of the whole graph, must be written.
+        auto * target = reinterpret_cast<echo_npu_tensor *>(&nodes[start + sizeof(echo_npu_node)]);
+        if (!ggml_node_has_n_uses(graph, i, 1))
+            target->flags |= ECHO_NPU_TENSOR_OUTPUT;
     }
     if (!head.nodes)
         return GGML_STATUS_SUCCESS;
@@ -683,3 +701,17 @@ ggml_backend_reg_t ggml_backend_init(void) {
         GGML_BACKEND_API_VERSION, {registry_name, registry_count, registry_device, registry_function}, nullptr};
     return &registry;
 }
+
+namespace {
+
+// Programs with the CPU linked in do not look for other backends. In LD_PRELOAD this library makes itself known to them.
+__attribute__((constructor)) void register_if_preloaded() {
+    const char * preloaded = std::getenv("LD_PRELOAD");
+    if (!preloaded || !std::strstr(preloaded, "libggml-echo-npu"))
+        return;
+    using function = void (*)(ggml_backend_reg_t);
+    if (auto announce = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, "ggml_backend_register")))
+        announce(ggml_backend_init());
+}
+
+}  // namespace

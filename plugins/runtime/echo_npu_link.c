@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -138,8 +139,19 @@ static int send_all(struct echo_npu_link *link, const void *data, size_t bytes) 
     return ECHO_NPU_OK;
 }
 
+// End a connection whose other side breaks the protocol: nobody knows where its next answer would begin.
+static int broken(struct echo_npu_link *link, const char *what, uint64_t number) {
+    close(link->fd);
+    link->fd = -1;
+    return fail(link, ECHO_NPU_BAD_MESSAGE, "the device server breaks the protocol: %s %llu", what, (unsigned long long)number);
+}
+
 // Read what follows the head of an answer.
 static int content(struct echo_npu_link *link, const struct echo_npu_head *head, void *answer, size_t most, size_t *got) {
+    if (head->bytes > ECHO_NPU_MAX_MESSAGE)
+        return broken(link, "the length", head->bytes);
+    if (head->zero || head->kind > ECHO_NPU_NOT_A_NUMBER)
+        return broken(link, head->zero ? "the reserved word" : "the status", head->zero ? head->zero : head->kind);
     char *target = head->kind == ECHO_NPU_OK ? answer : link->message;
     size_t room = head->kind == ECHO_NPU_OK ? most : sizeof link->message - 1;
     size_t stored = head->bytes < room ? (size_t)head->bytes : room;
@@ -154,6 +166,8 @@ static int content(struct echo_npu_link *link, const struct echo_npu_head *head,
     }
     if (head->kind != ECHO_NPU_OK)
         link->message[stored] = 0;
+    if (head->kind != ECHO_NPU_OK && !link->message[0])
+        fail(link, (int)head->kind, "the device server gives no reason");
     if (got)
         *got = (size_t)head->bytes;
     return (int)head->kind;
@@ -207,7 +221,9 @@ int echo_npu_link_connect(struct echo_npu_link *link, int start) {
     size_t got = 0;
     status = echo_npu_link_ask(link, ECHO_NPU_HELLO, &part, 1, &hello, sizeof hello, &got);
     if (!status && got != sizeof hello)
-        status = fail(link, ECHO_NPU_BAD_MESSAGE, "the server answered HELLO with %zu bytes", got);
+        status = broken(link, "the length of the answer to HELLO", got);
+    if (!status && hello.devices > ECHO_NPU_MAX_DEVICES)
+        status = broken(link, "the number of devices", hello.devices);
     if (status)
         echo_npu_link_close(link);
     link->devices = status ? 0 : hello.devices;
@@ -242,8 +258,12 @@ int echo_npu_link_open(struct echo_npu_link *link, unsigned device) {
         memcpy(&memory, CMSG_DATA(found), sizeof memory);
     size_t got = 0;
     status = content(link, &head, &opened, sizeof opened, &got);
-    if (!status && (memory < 0 || got != sizeof opened))
-        status = fail(link, ECHO_NPU_BAD_MESSAGE, "the server answered OPEN without memory");
+    struct stat facts;
+    if (!status && (memory < 0 || got != sizeof opened || fstat(memory, &facts) < 0 || facts.st_size <= 0))
+        status = broken(link, "memory in the answer to OPEN of bytes", got);
+    // A mapping that is longer than its file kills who reads it.
+    if (!status && opened.bytes != (uint64_t)facts.st_size)
+        status = broken(link, "the size of memory", opened.bytes);
     if (!status) {
         void *mapped = mmap(NULL, opened.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
         if (mapped == MAP_FAILED) {

@@ -15,6 +15,9 @@ extern "C" {
 // Beside the statuses of an answer: the server does not run, or has ended.
 #define ECHO_NPU_NO_SERVER (-1)
 
+// No server has more.
+#define ECHO_NPU_MAX_DEVICES 64
+
 struct echo_npu_link {
     int fd;                 // -1 once the connection has ended
     unsigned devices;       // of the server
@@ -40,6 +43,11 @@ struct echo_npu_part {
 };
 int echo_npu_link_ask(struct echo_npu_link *link, int kind, const struct echo_npu_part *parts, size_t count, void *answer,
                       size_t most, size_t *got);
+
+// Whether so many bytes from an address on are inside the memory of an open device.
+static inline int echo_npu_link_holds(const struct echo_npu_link *link, uint64_t address, uint64_t bytes) {
+    return bytes <= link->bytes && address <= link->bytes - bytes;
+}
 
 // Give everything back.
 void echo_npu_link_close(struct echo_npu_link *link);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define ECHO_NPU_PROTOCOL_VERSION 1
+#define ECHO_NPU_PROTOCOL_VERSION 2
 #define ECHO_NPU_MAX_MESSAGE (1u << 26)
 #define ECHO_NPU_MAX_SOURCES 10
 #define ECHO_NPU_DIMENSIONS 4
@@ -37,11 +37,17 @@ enum echo_npu_answer {
     ECHO_NPU_NOT_SUPPORTED = 6,
     ECHO_NPU_UNKNOWN_GRAPH = 7,
     ECHO_NPU_DEVICE_FAILED = 8,
+    ECHO_NPU_NOT_A_NUMBER = 9,
+};
+
+enum echo_npu_graph_flag {
+    ECHO_NPU_GRAPH_REFUSE_NAN = 1,
+    ECHO_NPU_GRAPH_FUSE = 2,
 };
 
 enum echo_npu_tensor_flag {
     ECHO_NPU_TENSOR_INPUT = 1,
-    ECHO_NPU_TENSOR_VIEW = 2,
+    ECHO_NPU_TENSOR_OUTPUT = 2,
 };
 
 // Of a request: kind; of an answer: status.
@@ -90,7 +96,7 @@ struct echo_npu_counters {
 struct echo_npu_graph {
     uint64_t key;
     uint32_t nodes;
-    uint32_t zero;
+    uint32_t flags;
 };
 
 struct echo_npu_tensor {
@@ -99,6 +105,9 @@ struct echo_npu_tensor {
     uint64_t elements[ECHO_NPU_DIMENSIONS];
     uint64_t steps[ECHO_NPU_DIMENSIONS];
     uint64_t address;
+    // Of a part of a tensor in blocks: the whole one, and the bytes from its start; else zeros.
+    uint64_t whole[ECHO_NPU_DIMENSIONS];
+    uint64_t offset;
 };
 
 // The destination and the sources follow.

@@ -11,10 +11,9 @@
 // A device pointer: a bit that no host pointer has, the device, the address.
 #define DEVICE_BIT (UINT64_C(1) << 62)
 #define ADDRESS_BITS 40
-#define MAX_DEVICES 64
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct echo_npu_link links[MAX_DEVICES];  // open where `memory` is set
+static struct echo_npu_link links[ECHO_NPU_MAX_DEVICES];  // open where `memory` is set
 static _Thread_local int current;
 static _Thread_local char last_message[1024];
 
@@ -70,7 +69,7 @@ static unsigned device_of(const void *pointer) {
 
 // Open a device; the lock is held.
 static echoNpuError opened(unsigned device, struct echo_npu_link **found) {
-    if (device >= MAX_DEVICES)
+    if (device >= ECHO_NPU_MAX_DEVICES)
         return failed(echoNpuErrorArgument, "no such device");
     struct echo_npu_link *link = *found = &links[device];
     if (link->memory)
@@ -86,10 +85,10 @@ static echoNpuError opened(unsigned device, struct echo_npu_link **found) {
 // The link of a range of device memory; the lock is held.
 static echoNpuError range(const void *pointer, uint64_t bytes, struct echo_npu_link **found) {
     unsigned device = device_of(pointer);
-    if (!is_device(pointer) || device >= MAX_DEVICES || !links[device].memory)
+    if (!is_device(pointer) || device >= ECHO_NPU_MAX_DEVICES || !links[device].memory)
         return failed(echoNpuErrorArgument, "not a pointer of an open device");
     *found = &links[device];
-    if (address_of(pointer) + bytes > links[device].bytes)
+    if (!echo_npu_link_holds(&links[device], address_of(pointer), bytes))
         return failed(echoNpuErrorArgument, "a range that leaves device memory");
     return echoNpuSuccess;
 }
@@ -119,7 +118,7 @@ echoNpuError echoNpuSetDevice(int device) {
     echoNpuError error = echoNpuGetDeviceCount(&count);
     if (error)
         return error;
-    if (device < 0 || device >= count || device >= MAX_DEVICES)
+    if (device < 0 || device >= count || device >= ECHO_NPU_MAX_DEVICES)
         return failed(echoNpuErrorArgument, "no such device");
     current = device;
     return echoNpuSuccess;
@@ -149,6 +148,8 @@ echoNpuError echoNpuMalloc(void **pointer, size_t bytes) {
     echoNpuError error = opened(device, &link);
     if (!error)
         error = ask(link, ECHO_NPU_ALLOCATE, &number, sizeof number, &number, sizeof number);
+    if (!error && !echo_npu_link_holds(link, number, bytes))
+        error = failed(echoNpuErrorServer, "the device server gave memory that the device does not have");
     pthread_mutex_unlock(&lock);
     if (!error)
         *pointer = (void *)(uintptr_t)(DEVICE_BIT | (uint64_t)device << ADDRESS_BITS | number);
@@ -193,7 +194,7 @@ echoNpuError echoNpuMemcpy(void *target, const void *source, size_t bytes, echoN
     if (!error && found == echoNpuMemcpyDeviceToDevice && device_of(source) == device_of(target)) {
         struct echo_npu_range copy = {address_of(target), address_of(source), bytes};
         error = ask(&links[device_of(target)], ECHO_NPU_COPY, &copy, sizeof copy, NULL, 0);
-    } else if (!error) {
+    } else if (!error && bytes) {
         memmove(to, from, bytes);
     }
     pthread_mutex_unlock(&lock);

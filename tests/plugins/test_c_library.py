@@ -96,6 +96,7 @@ def test_the_header_agrees_with_the_server(tmp_path: Path) -> None:
         for each in kind
     }
     constants |= {f"ECHO_NPU_TENSOR_{each.name}": each.value for each in protocol.TensorFlag}
+    constants |= {f"ECHO_NPU_GRAPH_{each.name}": each.value for each in protocol.GraphFlag}
     assert set(re.findall(r"^    (ECHO_NPU_\w+) = ", header, re.MULTILINE)) == set(constants)
     constants |= {
         "ECHO_NPU_PROTOCOL_VERSION": protocol.VERSION,

@@ -74,13 +74,15 @@ def dequantize(blocks: Bytes, name: str) -> F32:
 
 def _scales(blocks: F32, f: BlockFormat) -> tuple[F32, F32]:
     """Return the scale and the minimum of each block, float32 [blocks, 1], before they are rounded."""
-    least: F32 = blocks.min(axis=1, keepdims=True)
+    # The first of equal values, which zeros of both signs are.
+    least: F32 = np.take_along_axis(blocks, blocks.argmin(axis=1, keepdims=True), axis=1)
+    most: F32 = np.take_along_axis(blocks, blocks.argmax(axis=1, keepdims=True), axis=1)
     step: F32
     if f.minimum:
-        step = (blocks.max(axis=1, keepdims=True) - least) / np.float32(15)
+        step = (most - least) / np.float32(15)
         return step, least
     at = np.abs(blocks).argmax(axis=1, keepdims=True)
-    extreme: F32 = np.take_along_axis(blocks, at, axis=1)
+    extreme: F32 = np.take_along_axis(blocks, at, axis=1) + np.float32(0)  # no -0
     # In four bits the extreme value becomes -8, which is one step farther from 0 than 7.
     size: F32 = np.abs(extreme)
     step = extreme / np.float32(-8) if f.bits == 4 else size / np.float32(127)

@@ -10,6 +10,8 @@ from echo_npu.formats.block_format import TILE_COLUMNS
 from echo_npu.model.numerics import FloatArray, canonicalise_nan
 
 _CHUNK_BYTES: Final = 1 << 22  # of block sums; chosen so that a chunk stays in the cache
+_ALONE: Final = 1 << 18
+"""Multiply-accumulates of a product up to which OpenBLAS wakes no threads, which cost far more than it."""
 _LEAST_NORMAL: Final = -126
 
 
@@ -25,7 +27,7 @@ def matmul_blocks(
     rows, depth = a.shape
     result = np.empty((rows, columns), np.float32)
     planes, sums, exponents, kinds = _integers(a)
-    step = max(1, _CHUNK_BYTES // (planes.nbytes // BLOCK * TILE_COLUMNS))
+    step = min(_CHUNK_BYTES // (planes.nbytes // BLOCK), _ALONE // (2 * rows * BLOCK)) // TILE_COLUMNS or 1
     for first in range(0, tiles.shape[0], step):
         left = first * TILE_COLUMNS
         wide = min(columns - left, step * TILE_COLUMNS)

@@ -210,7 +210,7 @@ def packed_commands(
             b.shape[1],
             b.shape[0],
             blocks=b.format.name,
-            row_strides=(row_a, 0, row_c),
+            row_strides=(row_a, 0 if b.tiles.is_contiguous else b.tiles.strides[0], row_c),
             batch=chunk.batch,
             src1_batch_strides=chunk.strides[0],
             dst_batch_strides=chunk.strides[1],

@@ -17,7 +17,7 @@ class PackedTensor:
     """Weights [N, K] in packed tiles in device memory, as the right operand of `Device.matmul`.
 
     Attributes:
-        tiles: uint8 [N tiles, K tiles, bytes of a tile].
+        tiles: uint8 [N tiles, K tiles, bytes of a tile]; rows of tiles may be apart.
         format: of the blocks.
         shape: N and K.
     """

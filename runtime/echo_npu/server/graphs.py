@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.driver.recording import RecordingDriver
+from echo_npu.server.fusion import FusedNodes, fused
 from echo_npu.server.operations import check, emit
 from echo_npu.server.operations.base import Emitter, extent
-from echo_npu.server.protocol import GraphNode, GraphTensor
+from echo_npu.server.protocol import GraphFlag, GraphNode, GraphTensor
+from echo_npu.server.results import check_results, left_by
 
 MOST_GRAPHS: Final = 8
 """Graphs that are kept for another run."""
+
+NO_FLAGS: Final = GraphFlag(0)
 
 
 class GraphRunner:
@@ -31,19 +35,20 @@ class GraphRunner:
         self._device = device
         self._kept: OrderedDict[int, _Graph] = OrderedDict()
 
-    def run_new(self, key: int, nodes: Sequence[GraphNode]) -> None:
+    def run_new(self, key: int, nodes: Sequence[GraphNode], flags: GraphFlag = NO_FLAGS) -> None:
         """Record a graph, run it, and keep it under its key unless that is 0.
 
         Raises:
             UnsupportedError: naming a node that the device does not compute.
             NpuError: the device ran out of memory or failed.
+            NotANumberError: with REFUSE_NAN, a result of the graph holds a NaN.
         """
         for node in nodes:
             check(self._device, node)
         self._drop(key)
         while len(self._kept) >= MOST_GRAPHS:
             self._kept.popitem(last=False)[1].close()
-        graph = _Graph(self._device, nodes)
+        graph = _Graph(self._device, nodes, flags)
         try:
             graph.run()
         finally:
@@ -63,7 +68,7 @@ class GraphRunner:
             self.runs += 1
             graph.run()
         else:
-            self.run_new(key, graph.nodes)
+            self.run_new(key, graph.nodes, graph.flags)
         return True
 
     def forget(self) -> None:
@@ -81,9 +86,11 @@ class GraphRunner:
 class _Graph(Emitter):
     """A recorded graph, and what its recording took from the content of its inputs."""
 
-    def __init__(self, device: Device, nodes: Sequence[GraphNode]) -> None:
+    def __init__(self, device: Device, nodes: Sequence[GraphNode], flags: GraphFlag) -> None:
         super().__init__(device)
         self.nodes = tuple(nodes)
+        self.flags = flags
+        self._checked = left_by(nodes) if flags & GraphFlag.REFUSE_NAN else []
         self._conditions: list[Callable[[], bool]] = []
         self._moving: list[tuple[Callable[[], None], range]] = []
         self._indices: dict[tuple[int, int], bytes] = {}
@@ -91,9 +98,12 @@ class _Graph(Emitter):
             driver = device.driver
             assert isinstance(driver, RecordingDriver)
             self._driver = driver
-            for node in nodes:
-                if all(node.destination.elements):
-                    emit(self, node)
+            computed = [node for node in nodes if all(node.destination.elements)]
+            for each in fused(computed) if flags & GraphFlag.FUSE else computed:
+                if isinstance(each, FusedNodes):
+                    each.emit(self)
+                else:
+                    emit(self, each)
             recorded = driver.recorded
         self._first = len(self._program) - recorded
         """The commands before it restore constants."""
@@ -138,9 +148,10 @@ class _Graph(Emitter):
         return self._program.exchange(places, part)
 
     def run(self) -> None:
-        """Run it and wait."""
+        """Run it, wait, and look at what it leaves."""
         if len(self._program):
             self._program.run()
+        check_results(self.device.backend, self._checked)
 
     def close(self) -> None:
         """Give its memory back."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Final, Self
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_MESSAGE: Final = 1 << 26
 """Most bytes behind the head of a message."""
 MAX_SOURCES: Final = 10
@@ -29,12 +29,13 @@ BLOCKS: Final = struct.Struct("<8sQQQQ")
 RANGE: Final = struct.Struct("<QQQ")
 """Request: destination, source, bytes."""
 GRAPH: Final = struct.Struct("<QII")
-"""Request: key, nodes, zero. The nodes follow."""
+"""Request: key, nodes, flags. The nodes follow."""
 NUMBER: Final = struct.Struct("<Q")
 COUNTERS: Final = struct.Struct("<QQQ")
 """Answer: busy cycles, commands, doorbells of graphs."""
-TENSOR: Final = struct.Struct("<8sQ4q4QQ")
-"""Type (text; empty: no tensor), flags, elements of each dimension, bytes between them, address."""
+TENSOR: Final = struct.Struct("<8sQ4q4QQ4qQ")
+"""Type (text; empty: no tensor), flags, elements of each dimension, bytes between them, address; of a part of
+a tensor in blocks, elements of the whole one and bytes from its start, as a file counts them; else zeros."""
 NODE: Final = struct.Struct("<32s16iII")
 """GraphOperation (text), parameters, number of sources, zero. The destination and the sources follow."""
 
@@ -68,6 +69,16 @@ class AnswerStatus(IntEnum):
     NOT_SUPPORTED = 6
     UNKNOWN_GRAPH = 7
     DEVICE_FAILED = 8
+    NOT_A_NUMBER = 9
+
+
+class GraphFlag(IntFlag):
+    """What a client wants of a graph."""
+
+    REFUSE_NAN = 1
+    """A NaN in a result that no node of the graph reads is an error, when the graph has run."""
+    FUSE = 2
+    """Results that other nodes read, and that are no outputs, need not be written."""
 
 
 class TensorFlag(IntFlag):
@@ -75,8 +86,8 @@ class TensorFlag(IntFlag):
 
     INPUT = 1
     """No node of the graph writes it."""
-    VIEW = 2
-    """It is a part of another tensor, or another shape of it."""
+    OUTPUT = 2
+    """It must be written, even if only the next node reads it."""
 
 
 class ProtocolError(Exception):
@@ -86,17 +97,32 @@ class ProtocolError(Exception):
 @dataclass(frozen=True, slots=True)
 class GraphTensor:
     """An operand of a node: `elements[0]` is the innermost dimension, whose neighbours are `steps[0]` bytes
-    apart."""
+    apart.
+
+    Attributes:
+        whole: of a part of a tensor in blocks, the elements of the whole one; else zeros.
+        offset: bytes from the start of the whole one, as a file has its blocks. So has the address.
+    """
 
     type: str
     flags: TensorFlag
     elements: tuple[int, ...]
     steps: tuple[int, ...]
     address: int
+    whole: tuple[int, ...] = (0,) * DIMENSIONS
+    offset: int = 0
 
     def packed(self) -> bytes:
         """Return the bytes of a message."""
-        return TENSOR.pack(self.type.encode(), self.flags, *self.elements, *self.steps, self.address)
+        return TENSOR.pack(
+            self.type.encode(),
+            self.flags,
+            *self.elements,
+            *self.steps,
+            self.address,
+            *self.whole,
+            self.offset,
+        )
 
     @classmethod
     def unpacked(cls, data: bytes | memoryview, at: int) -> Self | None:
@@ -106,9 +132,11 @@ class GraphTensor:
         if not kind:
             return None
         elements, steps, address = tuple(numbers[:4]), tuple(numbers[4:8]), numbers[8]
-        if any(not 0 <= count < 1 << 40 for count in elements) or any(step >= 1 << 40 for step in steps):
+        whole, offset = tuple(numbers[9:13]), numbers[13]
+        counts = (*elements, *whole)
+        if any(not 0 <= count < 1 << 40 for count in counts) or max(*steps, offset) >= 1 << 40:
             raise ProtocolError(f"a tensor of {elements} elements, steps {steps}")
-        return cls(kind, TensorFlag(flags & 3), elements, steps, address)
+        return cls(kind, TensorFlag(flags & 3), elements, steps, address, whole, offset)
 
 
 @dataclass(frozen=True, slots=True)

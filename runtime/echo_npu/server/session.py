@@ -13,7 +13,8 @@ from echo_npu.model.memory import DeviceMemory
 from echo_npu.server import protocol
 from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.operations import UnsupportedError, check
-from echo_npu.server.protocol import AnswerStatus, GraphNode, ProtocolError, RequestKind, nodes_of
+from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphNode, ProtocolError, RequestKind, nodes_of
+from echo_npu.server.results import NotANumberError
 from echo_npu.spec.memory_map import MEMORY_SIZE, region_of
 
 _LOG: Final = logging.getLogger(__name__)
@@ -76,6 +77,8 @@ class DeviceSession:
             return request(data)
         except UnsupportedError as error:
             raise RefusedError(AnswerStatus.NOT_SUPPORTED, str(error)) from None
+        except NotANumberError as error:
+            raise RefusedError(AnswerStatus.NOT_A_NUMBER, str(error)) from None
         except NpuOutOfMemoryError as error:
             raise RefusedError(AnswerStatus.OUT_OF_MEMORY, str(error)) from None
         except (NpuPointerError, ValueError, TypeError) as error:
@@ -183,8 +186,10 @@ class DeviceSession:
     def _graph(self, data: memoryview) -> bytes:
         if len(data) < protocol.GRAPH.size:
             raise ProtocolError(f"a graph of {len(data)} bytes")
-        key, count, _ = protocol.GRAPH.unpack(data[: protocol.GRAPH.size])
-        self._graphs.run_new(key, list(nodes_of(data[protocol.GRAPH.size :], count)))
+        key, count, flags = protocol.GRAPH.unpack(data[: protocol.GRAPH.size])
+        if flags & ~(GraphFlag.REFUSE_NAN | GraphFlag.FUSE):
+            raise ProtocolError(f"a graph with the flags {flags}")
+        self._graphs.run_new(key, list(nodes_of(data[protocol.GRAPH.size :], count)), GraphFlag(flags))
         return b""
 
     def _run(self, data: memoryview) -> bytes:

@@ -113,8 +113,8 @@ class ServerClient:
     def supports(self, node: GraphNode) -> bool:
         return bool(protocol.NUMBER.unpack(self.ask(RequestKind.SUPPORTS, node.packed()))[0])
 
-    def graph(self, *nodes: GraphNode, key: int = 0) -> None:
-        head = protocol.GRAPH.pack(key, len(nodes), 0)
+    def graph(self, *nodes: GraphNode, key: int = 0, flags: int = 0) -> None:
+        head = protocol.GRAPH.pack(key, len(nodes), flags)
         self.ask(RequestKind.GRAPH, head + b"".join(node.packed() for node in nodes))
 
     def run(self, key: int) -> None:

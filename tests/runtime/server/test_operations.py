@@ -1,6 +1,7 @@
 """Graphs of single nodes on the functional model, against numpy."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 
 from echo_npu import formats
 from echo_npu.server import protocol
-from echo_npu.server.protocol import GraphTensor, RequestKind, TensorFlag
+from echo_npu.server.graphs import NO_FLAGS
+from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphNode, GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
 
 RANDOM = np.random.default_rng(7)
@@ -50,7 +52,7 @@ def test_a_product_of_transposed_rows(client: ServerClient) -> None:
     weights, rows = random(5, 8, 40), random(5, 3, 40)
     stored = client.put(np.ascontiguousarray(rows.transpose(1, 0, 2)))
     steps = (stored.steps[0], stored.steps[2], stored.steps[1], stored.steps[3])
-    view = GraphTensor("f32", TensorFlag.VIEW, (40, 3, 5, 1), steps, stored.address)
+    view = GraphTensor("f32", TensorFlag.INPUT, (40, 3, 5, 1), steps, stored.address)
     close(result(client, "MUL_MAT", (5, 3, 8), weights, view), rows @ weights.swapaxes(-1, -2))
 
 
@@ -186,7 +188,7 @@ def test_attention_of_grouped_heads(client: ServerClient, name: str) -> None:
 def test_copies_convert_and_reshape(client: ServerClient) -> None:
     x = random(4, 6)
     stored = client.put(x)
-    turned = GraphTensor("f32", TensorFlag.VIEW, (4, 6, 1, 1), (24, 4, 96, 96), stored.address)
+    turned = GraphTensor("f32", TensorFlag.INPUT, (4, 6, 1, 1), (24, 4, 96, 96), stored.address)
     assert np.array_equal(result(client, "CONT", (6, 4), turned), x.T)
     assert np.array_equal(result(client, "CPY", (24,), turned), x.T.reshape(-1))
     halves = result(client, "CPY", (6, 4), turned, dtype=np.float16)
@@ -333,3 +335,162 @@ def test_what_is_not_supported_is_refused(client: ServerClient, op: str, kinds: 
     with pytest.raises(AnswerError) as caught:
         client.graph(made)
     assert caught.value.status == protocol.AnswerStatus.NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
+def test_a_nan_that_a_graph_leaves_is_refused_if_the_client_wishes(
+    client: ServerClient, dtype: type[np.generic]
+) -> None:
+    x, y, z = client.put(np.array([4, 1], np.float32)), client.room((2,), dtype), client.room((2,))
+    nodes = node("SQRT", z, x), node("CPY", y, z)
+    client.graph(*nodes, key=1, flags=GraphFlag.REFUSE_NAN)
+    client.write(x, np.array([4, -1], np.float32))
+    with pytest.raises(AnswerError, match="CPY made a NaN") as refused:
+        client.run(1)
+    assert refused.value.status == AnswerStatus.NOT_A_NUMBER
+    client.graph(*nodes)
+    # A result that is read or written over is none of what the graph leaves.
+    client.graph(*nodes, node("SQR", y, client.put(np.zeros(2, np.float32))), flags=GraphFlag.REFUSE_NAN)
+
+
+def packed_weights(
+    client: ServerClient, name: str, blocks: NDArray[np.uint8], shape: tuple[int, int, int, int]
+) -> GraphTensor:
+    """Bring blocks [..., row bytes] of a tensor of numpy's shape to the device, in tiles."""
+    form, (outer, inner, rows, depth) = formats.named_format(name), shape
+    address = client.number(RequestKind.ALLOCATE, outer * inner * form.packed_bytes(rows, depth))
+    client.memory[address : address + blocks.size] = blocks.reshape(-1)
+    client.ask(RequestKind.PACK, protocol.BLOCKS.pack(name.encode(), address, rows, depth, outer * inner))
+    row = form.row_bytes(depth)
+    steps = (form.block_bytes, row, rows * row, inner * rows * row)
+    return GraphTensor(name, TensorFlag.INPUT, shape[::-1], steps, address)
+
+
+def unpacked(client: ServerClient, tensor: GraphTensor) -> NDArray[np.uint8]:
+    depth, rows, inner, outer = tensor.elements
+    request = protocol.BLOCKS.pack(tensor.type.encode(), tensor.address, rows, depth, inner * outer)
+    return np.frombuffer(client.ask(RequestKind.UNPACK, request), np.uint8)
+
+
+def part(
+    tensor: GraphTensor, elements: tuple[int, ...], steps: tuple[int, ...], first: int = 0
+) -> GraphTensor:
+    """Return a part of a tensor in blocks whose elements and steps begin with the rows, from one of them."""
+    offset = first * tensor.steps[1]
+    return GraphTensor(
+        tensor.type, tensor.flags, (tensor.elements[0], *elements), (tensor.steps[0], *steps),
+        tensor.address + offset, tensor.elements, offset,
+    )  # fmt: skip
+
+
+def awkward(rows: int, depth: int) -> NDArray[np.float32]:
+    """Values with blocks of zeros, of both zeros, of equal extremes, of halves, tiny and large ones."""
+    values = random(rows, depth // 32, 32)
+    values[0, 0] = 0
+    values[0, 1] = np.copysign(0.0, random(32))
+    values[1, 0] = np.resize([-1, 1, 0.5], 32)
+    values[1, 1] = np.resize([127, 0.5, -0.5, 1.5, 63.5, -2.5], 32)
+    values[2, 0] *= 1e-36
+    values[2, 1] *= 1e4
+    return values.reshape(rows, depth)
+
+
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_rows_are_quantised_to_the_bit(client: ServerClient, name: str, dtype: type[np.generic]) -> None:
+    values = awkward(40, 96).astype(dtype)
+    if name == "q4_1":
+        # Of zeros of both signs the device takes the negative one as the minimum.
+        values[0] = np.copysign(values[0], -1)
+    exact = formats.quantize(values.astype(np.float32), name)
+    target = packed_weights(client, name, np.zeros_like(exact), (1, 1, 40, 96))
+    client.graph(node("CPY", target, client.put(values)))
+    assert np.array_equal(unpacked(client, target).reshape(exact.shape), exact)
+    numbers = np.array([33, 2, 17, 16, 15, 2], np.int64)
+    index, rows = client.put(numbers), client.put(values[:6])
+    client.graph(node("SET_ROWS", target, rows, index), key=1)
+    for each in (numbers, numbers[::-1]):
+        client.write(index, each)
+        client.run(1)
+        for place, number in enumerate(each):
+            exact[number] = formats.quantize(values[place : place + 1].astype(np.float32), name)[0]
+        assert np.array_equal(unpacked(client, target).reshape(exact.shape), exact)
+
+
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
+def test_parts_of_tensors_in_blocks(client: ServerClient, name: str) -> None:
+    values = random(3, 20, 96)
+    blocks = formats.quantize(values.reshape(60, 96), name).reshape(3, 20, -1)
+    exact = formats.dequantize(blocks.reshape(60, -1), name).reshape(3, 20, 96)
+    whole = packed_weights(client, name, blocks, (1, 3, 20, 96))
+    row, matrix = whole.steps[1:3]
+    turned = part(whole, (3, 20, 1), (matrix, row, 3 * matrix))
+    rows = random(20, 2, 96)
+    close(result(client, "MUL_MAT", (20, 2, 3), turned, rows), rows @ exact.transpose(1, 2, 0), 1e-4)
+    below = part(whole, (14, 3, 1), (row, matrix, 3 * matrix), 3)
+    numbers = np.array([[0, 13], [5, 1], [2, 2]], np.int32)
+    got = result(client, "GET_ROWS", (3, 2, 96), below, numbers)
+    assert np.array_equal(got, np.stack([exact[i, 3 + numbers[i]] for i in range(3)]))
+    assert np.array_equal(result(client, "CPY", (1, 20, 3, 96), turned)[0], exact.swapaxes(0, 1))
+    target = packed_weights(client, name, np.zeros_like(blocks), (3, 5, 4, 96))
+    client.graph(node("CPY", target, turned))
+    assert np.array_equal(unpacked(client, target), blocks.swapaxes(0, 1).reshape(-1))
+
+
+def test_a_part_of_rows_in_blocks_is_not_supported(client: ServerClient) -> None:
+    whole = packed_weights(client, "q8_0", np.zeros((4, 68), np.uint8), (1, 1, 4, 64))
+    half = GraphTensor(
+        "q8_0", whole.flags, (32, 4, 1, 1), whole.steps, whole.address + 34, whole.elements, 34
+    )
+    target = client.room((4, 32))
+    assert not client.supports(node("CPY", target, half))
+    assert not client.supports(node("CONCAT", whole, whole, whole))
+
+
+def test_a_norm_and_its_weights_are_one_command(client: ServerClient) -> None:
+    x, weight, out = client.put(random(3, 64)), client.put(random(64)), client.room((3, 64))
+    middle, copy = client.room((3, 64)), client.room((3, 64))
+    nodes = [
+        node("RMS_NORM", middle, x, parameters={0: 1e-5}),
+        node("MUL", out, middle, weight),
+        node("CPY", copy, middle),
+    ]
+    client.graph(*nodes)
+    wanted, normed = client.read(out), client.read(middle)
+    assert commands_of(client, nodes[:2], GraphFlag.FUSE) == commands_of(client, nodes[:2]) - 1
+    close(client.read(out), wanted, 1e-6)
+    # A result that somebody else reads is written.
+    client.write(middle, np.zeros_like(normed))
+    assert commands_of(client, nodes, GraphFlag.FUSE) == commands_of(client, nodes)
+    assert np.array_equal(client.read(copy), normed)
+    output = replace(middle, flags=TensorFlag.OUTPUT)
+    kept = [replace(nodes[0], destination=output), nodes[1]]
+    assert commands_of(client, kept, GraphFlag.FUSE) == commands_of(client, kept)
+
+
+def test_a_sum_is_the_bias_of_a_product_of_one_row(client: ServerClient) -> None:
+    blocks = formats.quantize(random(32, 64), "q4_1")
+    weights = packed_weights(client, "q4_1", blocks, (1, 1, 32, 64))
+    x, residual, middle, out = (
+        client.put(random(1, 64)),
+        client.put(random(1, 32)),
+        *(client.room((1, 32)),) * 2,
+    )
+    nodes = [node("MUL_MAT", middle, weights, x), node("ADD", out, middle, residual)]
+    client.graph(*nodes)
+    wanted = client.read(out)
+    assert commands_of(client, nodes, GraphFlag.FUSE) == commands_of(client, nodes) - 1
+    assert np.array_equal(client.read(out), wanted)
+    client.graph(nodes[0], node("ADD", residual, middle, residual), flags=GraphFlag.FUSE)
+    assert np.array_equal(client.read(residual), wanted)  # in place: two commands
+
+
+def commands_of(client: ServerClient, nodes: list[GraphNode], flags: GraphFlag = NO_FLAGS) -> int:
+    """Return the commands of a graph, which is run."""
+
+    def count() -> int:
+        return int(protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))[1])
+
+    before = count()
+    client.graph(*nodes, flags=flags)
+    return count() - before

@@ -1,6 +1,7 @@
 """The operations of graphs, by ggml's names, as commands of the device."""
 
 from echo_npu.device import Device
+from echo_npu.formats import FORMATS
 from echo_npu.server.operations import (
     attention,
     elementwise,
@@ -12,7 +13,8 @@ from echo_npu.server.operations import (
     training,
     windows,
 )
-from echo_npu.server.operations.base import Emitter, UnsupportedError, check_tensors
+from echo_npu.server.operations.base import Emitter, UnsupportedError, check_tensors, require
+from echo_npu.server.operations.block_rows import check_block_rows
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode
 
@@ -28,6 +30,10 @@ OPERATIONS: dict[str, GraphOperation] = {
     **training.OPERATIONS,
 }
 
+TAKE_BLOCKS = frozenset(("MUL_MAT", "MUL_MAT_ID", "GET_ROWS", "SET_ROWS", "CPY", "CONT", "DUP"))
+MAKE_BLOCKS = frozenset(("SET_ROWS", "CPY", "CONT", "DUP"))
+"""Operations with sources, or a result, in blocks. The last source of SET_ROWS and CPY is the result."""
+
 WITHOUT_COMMANDS = frozenset(("NONE", "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"))
 """They only look at memory in another way."""
 
@@ -40,6 +46,11 @@ def check(device: Device, node: GraphNode) -> None:
     if operation is None:
         raise UnsupportedError(f"the operation {node.op}")
     check_tensors(node)
+    for tensor in (node.destination, *node.sources):
+        if tensor is not None and all(tensor.elements) and tensor.type in FORMATS:
+            check_block_rows(tensor)
+            blocks = node.op in TAKE_BLOCKS if tensor is not node.destination else node.op in MAKE_BLOCKS
+            require(blocks, "a tensor in blocks")
     if all(node.destination.elements):
         operation.check(device, node)
 

@@ -1,5 +1,7 @@
 """FLASH_ATTN_EXT: attention with grouped heads, as products and a softmax."""
 
+import numpy as np
+
 from echo_npu.device import Device
 from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
 from echo_npu.server.operations.rows import check_mask, check_sinks, masked_softmax
@@ -35,20 +37,29 @@ def emit_attention(emitter: Emitter, node: GraphNode) -> None:
         name: str = key.type
         return tensor if name == "f32" else device.cast(tensor, NAMES[name])
 
-    def grouped(tensor: DeviceTensor) -> DeviceTensor:
-        batch, head, *rest = tensor.strides
-        shape = (batches, groups, heads // groups, *tensor.shape[2:])
-        return DeviceTensor.borrow(
-            device, tensor.ptr, shape, (batch, head * (heads // groups), head, *rest), tensor.dtype
+    def multiply(left: DeviceTensor, right: GraphTensor, out: DeviceTensor, *, trans_b: bool = False) -> None:
+        """Multiply the heads of a group by what they share: as the rows of one product, if they lie so."""
+        views = [_rows_of_groups(each, groups) for each in (left, out)]
+        if None not in views:
+            device.matmul(views[0], emitter.view(right), trans_b=trans_b, out=views[1])
+            return
+        device.matmul(
+            _heads_of_groups(left, groups),
+            _shared(emitter, right),
+            trans_b=trans_b,
+            out=_heads_of_groups(out, groups),
         )
 
     rows = rounded(emitter.view(query))
     scores = device.empty((batches, heads, tokens, key.elements[1]))
-    device.matmul(grouped(rows), _shared(emitter, key), trans_b=True, out=grouped(scores))
+    multiply(rows, key, scores, trans_b=True)
     scale, cap = node.number(0), node.number(2)
     if cap:
         device.mul(device.tanh(device.mul(scores, scale / cap)), cap, out=scores)
         scale = 1.0
+    # The softmax can round its shares to float16 itself.
+    direct = key.type == "f16" and node.source(4) is None
+    shares = device.empty(scores.shape, np.float16) if direct else scores
     masked_softmax(
         emitter,
         scores,
@@ -56,12 +67,35 @@ def emit_attention(emitter: Emitter, node: GraphNode) -> None:
         node.source(4),
         scale=scale,
         most_bias=node.number(1),
-        out=scores,
+        out=shares,
     )
-    mixed = rounded(scores)
+    mixed = shares if direct else rounded(shares)
     # The result is [value, heads, tokens]: its tokens and heads change places.
     target = emitter.view(node.destination).swapaxes(1, 2)
-    device.matmul(grouped(mixed), _shared(emitter, value), out=grouped(target))
+    multiply(mixed, value, target)
+
+
+def _rows_of_groups(tensor: DeviceTensor, groups: int) -> DeviceTensor | None:
+    """Return [batches, heads, tokens, width] as [batches, groups, heads of one * tokens, width], if it is."""
+    (batches, heads, tokens, width), (batch, head, token, item) = tensor.shape, tensor.strides
+    many = heads // groups
+    if tokens > 1 and many > 1 and head != tokens * token:
+        return None
+    shape, strides = (
+        (batches, groups, many * tokens, width),
+        (batch, head * many, head if tokens == 1 else token, item),
+    )
+    return DeviceTensor.borrow(tensor.device, tensor.ptr, shape, strides, tensor.dtype)
+
+
+def _heads_of_groups(tensor: DeviceTensor, groups: int) -> DeviceTensor:
+    """Return [batches, heads, tokens, width] as [batches, groups, heads of one, tokens, width]."""
+    batch, head, *rest = tensor.strides
+    many = tensor.shape[1] // groups
+    shape = (tensor.shape[0], groups, many, *tensor.shape[2:])
+    return DeviceTensor.borrow(
+        tensor.device, tensor.ptr, shape, (batch, head * many, head, *rest), tensor.dtype
+    )
 
 
 def _shared(emitter: Emitter, tensor: GraphTensor) -> DeviceTensor:

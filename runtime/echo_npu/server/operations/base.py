@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.formats import FORMATS, named_format
-from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
+from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.tensor import DeviceTensor
 
@@ -88,13 +88,23 @@ class Emitter(ABC):
             self.device.cast(value, NAMES[tensor.type], out=self.view(tensor))
 
 
+def whole_elements(tensor: GraphTensor) -> tuple[int, ...]:
+    """Return the elements of the tensor that a tensor in blocks is a part of, or of that one itself."""
+    return tensor.whole if any(tensor.whole) else tensor.elements
+
+
 def extent(tensor: GraphTensor) -> int:
-    """Return the bytes from the first to the last one of a tensor."""
+    """Return the bytes from the first to the last one of a tensor; in blocks, of the whole one."""
     if tensor.type in FORMATS:
-        k, n, *more = tensor.elements
+        k, n, *more = whole_elements(tensor)
         return named_format(tensor.type).packed_bytes(n, k) * math.prod(more)
     size = TYPES[tensor.type].itemsize
     return size + sum((n - 1) * s for n, s in zip(tensor.elements, tensor.steps, strict=True))
+
+
+def start_of(tensor: GraphTensor) -> int:
+    """Return where `extent` begins."""
+    return tensor.address - tensor.offset if tensor.type in FORMATS else tensor.address
 
 
 def require(condition: bool, message: str) -> None:
@@ -136,10 +146,7 @@ def check_tensors(node: GraphNode) -> None:
     for tensor in (node.destination, *node.sources):
         if tensor is None or not all(tensor.elements):
             continue
-        if tensor.type in FORMATS:
-            require(tensor is not node.destination, "a result in blocks")
-            require(not tensor.flags & TensorFlag.VIEW, "a part of weights in blocks")
-        else:
+        if tensor.type not in FORMATS:
             require(tensor.type in TYPES, f"the type {tensor.type}")
             item = TYPES[tensor.type].itemsize
             require(all(not step % item for step in tensor.steps), "a step of no whole elements")

@@ -22,7 +22,7 @@ from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.spec.memory_map import ACTIVATION
 from echo_npu.tensor import DeviceTensor
 
-MOST_TOKENS: Final = 64
+MOST_TOKENS: Final = 1 << 14
 """A token takes a command or two of its own."""
 
 
@@ -41,7 +41,7 @@ def check_mul_mat_id(device: Device, node: GraphNode) -> None:
     if weights.type in FORMATS:
         require(weights.type in device.capabilities.block_formats, f"the device has no {weights.type}")
     else:
-        require(weights.type in FLOATS and contiguous(weights), "weights with gaps")
+        require(weights.type in FLOATS, f"weights in {weights.type}")
     depth, columns, _, one = weights.elements
     used, tokens = numbers.elements[:2]
     require(one == 1 and numbers.elements[2:] == (1, 1) and dense_rows(numbers), "lists with gaps")
@@ -59,7 +59,10 @@ def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
     used, tokens = target.elements[1:3]
     size = _matrix_bytes(weights)
     bytes_of = np.dtype(np.uint8)
-    table = DeviceTensor.borrow(device, weights.address, (experts, size), (size, 1), bytes_of)
+    start = weights.address
+    if weights.type not in FORMATS and not contiguous(weights):
+        start = emitter.view(weights).contiguous().ptr
+    table = DeviceTensor.borrow(device, start, (experts, size), (size, 1), bytes_of)
     numbers, out = emitter.view(first(node, 2))[0, 0], emitter.view(target)[0]
     blocks = weights.type in FORMATS
     wanted = "f32" if blocks else weights.type

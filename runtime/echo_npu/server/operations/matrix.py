@@ -1,11 +1,9 @@
 """MUL_MAT: products with weights in floats or in blocks; OUT_PROD: sums of outer products."""
 
-import numpy as np
-
 from echo_npu.device import Device
-from echo_npu.formats import FORMATS, named_format
-from echo_npu.ops.packed import PackedTensor
+from echo_npu.formats import FORMATS
 from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
+from echo_npu.server.operations.block_rows import block_rows, packed_rows
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
@@ -65,21 +63,13 @@ def emit_out_prod(emitter: Emitter, node: GraphNode) -> None:
 
 
 def _in_blocks(emitter: Emitter, weights: GraphTensor, rows: GraphTensor, target: GraphTensor) -> None:
-    form = named_format(weights.type)
-    depth, columns, few2, few3 = weights.elements
-    size = form.packed_bytes(columns, depth)
+    matrices = block_rows(weights)
+    few2, few3 = weights.elements[2:]
     left, out = _converted(emitter, rows, "f32"), emitter.view(target)
     repeat3, repeat2 = rows.elements[3] // few3, rows.elements[2] // few2
     for outer in range(few3):
         for inner in range(few2):
-            tiles = DeviceTensor.borrow(
-                emitter.device,
-                weights.address + (outer * few2 + inner) * size,
-                (*form.tiles(columns, depth), form.tile_bytes),
-                (form.tiles(columns, depth)[1] * form.tile_bytes, form.tile_bytes, 1),
-                np.dtype(np.uint8),
-            )
-            packed = PackedTensor(tiles, form, (columns, depth))
+            packed = packed_rows(emitter, matrices[outer, inner])
             part = (
                 slice(outer * repeat3, (outer + 1) * repeat3),
                 slice(inner * repeat2, (inner + 1) * repeat2),

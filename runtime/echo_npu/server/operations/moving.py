@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.device import Device
-from echo_npu.formats import FORMATS, TILE_COLUMNS, named_format
-from echo_npu.ops.packed import PackedTensor
+from echo_npu.formats import FORMATS, named_format
 from echo_npu.ops.shape import fill_commands
 from echo_npu.server.operations.base import (
     FLOATS,
@@ -22,6 +21,15 @@ from echo_npu.server.operations.base import (
     require,
     same_shape,
 )
+from echo_npu.server.operations.block_rows import (
+    MOST_BLOCK_ROWS,
+    block_rows,
+    copy_rows,
+    identity_of,
+    quantised,
+    values_of,
+    write_rows,
+)
 from echo_npu.server.operations.elementwise import repeated, repeats
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
@@ -29,10 +37,6 @@ from echo_npu.tensor import DeviceTensor
 
 MOST_BATCHES: Final = 1 << 17
 """GET_ROWS and SET_ROWS take a command for each matrix."""
-
-MOST_DEPTH: Final = 4096
-MOST_BLOCK_ROWS: Final = 1024
-"""Each row of a table in blocks is a product with an identity of so many rows."""
 
 MOST_ROWS: Final = 1 << 20
 """SET_ROWS takes a command for each run of rows, in the worst case for each row."""
@@ -57,6 +61,9 @@ def converts(source: str, target: str) -> bool:
 def check_copy(device: Device, node: GraphNode) -> None:
     """Take any strides on both sides, and as many elements."""
     source, target = first(node), node.destination
+    if source.type in FORMATS or target.type in FORMATS:
+        _check_block_copy(device, source, target)
+        return
     require(source.type in TYPES and converts(source.type, target.type), f"{source.type} to {target.type}")
     require(math.prod(source.elements) == math.prod(target.elements), "other numbers of elements")
 
@@ -65,7 +72,9 @@ def emit_copy(emitter: Emitter, node: GraphNode) -> None:
     """Copy in the order of the elements."""
     source, target = first(node), node.destination
     types = source.type, target.type
-    if same_shape(source, target):
+    if source.type in FORMATS or target.type in FORMATS:
+        _copy_blocks(emitter, source, target)
+    elif same_shape(source, target):
         move(emitter, emitter.view(source), emitter.view(target), types)
     elif contiguous(source):
         move(emitter, _reshaped(emitter, source, target), emitter.view(target), types)
@@ -82,6 +91,32 @@ def _reshaped(emitter: Emitter, tensor: GraphTensor, like: GraphTensor) -> Devic
     shape = like.elements[::-1]
     strides = [size * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     return emitter.strided(tensor, shape, strides)
+
+
+def _check_block_copy(device: Device, source: GraphTensor, target: GraphTensor) -> None:
+    """Take as many rows of one length: of the same blocks, or of floats on one side."""
+    blocks = target if target.type in FORMATS else source
+    floats = target if blocks is source else source
+    require(source.type == target.type or floats.type in FLOATS, "other blocks")
+    require(blocks.type in device.capabilities.block_formats, f"the device has no {blocks.type}")
+    require(source.elements[0] == target.elements[0], "rows of another length")
+    rows = math.prod(source.elements[1:])
+    require(math.prod(target.elements[1:]) == rows <= MOST_BLOCK_ROWS, "many rows, or other numbers of them")
+    require(
+        source.type == target.type or same_shape(source, target) or contiguous(floats), "floats with gaps"
+    )
+
+
+def _copy_blocks(emitter: Emitter, source: GraphTensor, target: GraphTensor) -> None:
+    if source.type == target.type:
+        copy_rows(emitter, block_rows(source).flat(), block_rows(target).flat())
+    elif target.type in FORMATS:
+        values = emitter.floats(source).contiguous().reshape(-1, source.elements[0])
+        write_rows(emitter, quantised(emitter, values, named_format(target.type)), block_rows(target).flat())
+    else:
+        values = values_of(emitter, block_rows(source).flat(), identity_of(emitter))
+        place = emitter.view(target) if same_shape(source, target) else _reshaped(emitter, target, source)
+        move(emitter, values.T.contiguous().reshape(*place.shape), place, ("f32", target.type))
 
 
 def check_concat(device: Device, node: GraphNode) -> None:
@@ -137,7 +172,7 @@ def check_get_rows(device: Device, node: GraphNode) -> None:
         require(
             bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes, for a table in blocks"
         )
-        require(table.elements[0] <= MOST_DEPTH and target.type == "f32", "long rows in blocks")
+        require(target.type == "f32", "rows of blocks as another type than float32")
         require(math.prod(index.elements) <= MOST_BLOCK_ROWS, "many rows in blocks")
     else:
         require(table.type in TYPES and converts(table.type, target.type), f"a table in {table.type}")
@@ -147,11 +182,7 @@ def check_get_rows(device: Device, node: GraphNode) -> None:
     require(target.elements == (table.elements[0], *index.elements[:3]), "a result of another shape")
     require(math.prod(table.elements[2:]) <= MOST_BATCHES, "many tables")
     require(contiguous(target), "a result with gaps")
-    rows_dense = blocks or (
-        dense_rows(table)
-        and (table.elements[1] == 1 or table.steps[1] == table.elements[0] * TYPES[table.type].itemsize)
-    )
-    require(rows_dense and dense_rows(index), "tables or lists with gaps")
+    require((blocks or dense_rows(table)) and dense_rows(index), "tables or lists with gaps")
 
 
 def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
@@ -164,7 +195,7 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
     for outer in range(tables.shape[0]):
         for inner in range(tables.shape[1]):
             place = out[outer, inner]
-            rows, numbers = tables[outer, inner], lists[0, outer, inner]
+            rows, numbers = tables[outer, inner].contiguous(), lists[0, outer, inner]
             if table.type == target.type:
                 emitter.device.embedding(rows, numbers, out=place)
             else:
@@ -172,33 +203,17 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
 
 
 def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, target: GraphTensor) -> None:
-    """Multiply the identity by the tiles that hold a row: their columns are the values of sixteen rows."""
-    device, form = emitter.device, named_format(table.type)
-    depth, count = table.elements[:2]
-    key = ("identity", depth)
-    if key not in emitter.shared:
-        emitter.shared[key] = device.tensor(np.eye(depth, dtype=np.float32))
-    identity: DeviceTensor = emitter.shared[key]
-    across = form.tiles(count, depth)[1]
-    out = emitter.view(target)
+    """Bring the tiles' rows together, and multiply the identity by them."""
+    rows, count = block_rows(table), table.elements[1]
+    out, identity = emitter.view(target).reshape(-1, table.elements[0]), identity_of(emitter)
 
     def build() -> None:
         numbers = _numbers(emitter, index)
         if numbers.min() < 0 or numbers.max() >= count:
             raise ValueError(f"GET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
-        for (outer, inner, place), number in np.ndenumerate(numbers):
-            matrix = outer * table.elements[2] + inner
-            row, column = divmod(int(number), TILE_COLUMNS)
-            start = matrix * form.packed_bytes(count, depth) + row * across * form.tile_bytes
-            tiles = DeviceTensor.borrow(
-                device,
-                table.address + start,
-                (1, across, form.tile_bytes),
-                (across * form.tile_bytes, form.tile_bytes, 1),
-                np.dtype(np.uint8),
-            )
-            values = device.matmul(identity, PackedTensor(tiles, form, (TILE_COLUMNS, depth)))
-            device.copy(values[:, column], out=out[outer, inner, place])
+        outer, inner, _ = np.indices(numbers.shape)
+        values = values_of(emitter, rows[outer, inner, numbers].flat(), identity)
+        emitter.device.copy(values.T, out=out)
 
     emitter.moving(build, index)
 
@@ -206,7 +221,11 @@ def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, ta
 def check_set_rows(device: Device, node: GraphNode) -> None:
     """Take rows of floats and their numbers, which are an input."""
     rows, index, target = first(node), first(node, 1), node.destination
-    require(rows.type in FLOATS and target.type in FLOATS, f"{rows.type} to {target.type}")
+    blocks = target.type in FORMATS
+    require(rows.type in FLOATS and (blocks or target.type in FLOATS), f"{rows.type} to {target.type}")
+    if blocks:
+        require(target.type in device.capabilities.block_formats, f"the device has no {target.type}")
+        require(math.prod(rows.elements[1:]) <= MOST_BLOCK_ROWS, "many rows in blocks")
     require(index.type in ("i32", "i64"), f"numbers in {index.type}")
     require(bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes")
     require(rows.elements[0] == target.elements[0], "rows of another length")
@@ -224,6 +243,11 @@ def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
     rows, index, target = first(node), first(node, 1), node.destination
 
     types = rows.type, target.type
+    if not rows.elements[1]:
+        return
+    if target.type in FORMATS:
+        _set_blocks(emitter, rows, index, target)
+        return
 
     def build() -> None:
         numbers = _numbers(emitter, index)
@@ -233,8 +257,23 @@ def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
                 listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1]]
                 _set(emitter, source[outer, inner], out[outer, inner], listed, types)
 
-    if rows.elements[1]:
-        emitter.moving(build, index)
+    emitter.moving(build, index)
+
+
+def _set_blocks(emitter: Emitter, rows: GraphTensor, index: GraphTensor, target: GraphTensor) -> None:
+    values = emitter.floats(rows).contiguous().reshape(-1, rows.elements[0])
+    made = quantised(emitter, values, named_format(target.type))
+    places, count = block_rows(target), target.elements[1]
+
+    def build() -> None:
+        numbers = _numbers(emitter, index)
+        if numbers.min() < 0 or numbers.max() >= count:
+            raise ValueError(f"SET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
+        outer, inner, number = np.indices(places.quants.shape[:2] + numbers.shape[2:])
+        listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1], number]
+        write_rows(emitter, made, places[outer, inner, listed].flat())
+
+    emitter.moving(build, index)
 
 
 def _numbers(emitter: Emitter, index: GraphTensor) -> NDArray[Any]:

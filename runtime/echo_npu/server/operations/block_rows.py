@@ -1,0 +1,281 @@
+"""Rows of tensors in blocks: where they lie in packed tiles, copies of them, their values, and quantising."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.formats import BLOCK, TILE_COLUMNS, TILE_DEPTH, BlockFormat, named_format
+from echo_npu.ops.packed import PackedTensor
+from echo_npu.server.operations.base import Emitter, require, whole_elements
+from echo_npu.server.protocol import GraphTensor
+from echo_npu.tensor import DeviceTensor
+
+Numbers = NDArray[np.int64]
+
+MOST_BLOCK_ROWS: Final = 1 << 14
+"""Rows of blocks take some commands each."""
+
+_BYTE: Final = np.dtype(np.uint8)
+_WORD: Final = np.dtype(np.uint16)
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """Some rows of a tensor in blocks.
+
+    Attributes:
+        form: of the blocks.
+        depth: elements of a row.
+        scales: the addresses of the rows' first scales, int64 of any shape.
+        quants: the addresses of their first quants.
+    """
+
+    form: BlockFormat
+    depth: int
+    scales: Numbers
+    quants: Numbers
+
+    @property
+    def across(self) -> int:
+        """The tiles of a row."""
+        return self.form.tiles(1, self.depth)[1]
+
+    @property
+    def heads(self) -> int:
+        """The float16 numbers of a block: the scale, and the minimum if there is one."""
+        return self.form.head_bytes // 2
+
+    def __getitem__(self, index: Any) -> "BlockRows":
+        return BlockRows(self.form, self.depth, self.scales[index], self.quants[index])
+
+    def flat(self) -> "BlockRows":
+        """Return the rows in one list."""
+        return self[...].reshaped(-1)
+
+    def reshaped(self, *shape: int) -> "BlockRows":
+        """Return the rows in another order of axes' counts."""
+        return BlockRows(self.form, self.depth, self.scales.reshape(shape), self.quants.reshape(shape))
+
+    def steps(self) -> Numbers:
+        """Return the bytes to the next scales and the next quants in a list of rows, [rows - 1, 2]."""
+        return np.stack([np.diff(self.scales), np.diff(self.quants)], axis=-1)
+
+
+def check_block_rows(tensor: GraphTensor) -> None:
+    """Raise UnsupportedError unless a tensor consists of whole rows of one in blocks."""
+    form = named_format(tensor.type)
+    whole = whole_elements(tensor)
+    row = form.row_bytes(whole[0]) or 1
+    require(whole[0] % BLOCK == 0 and tensor.elements[0] == whole[0], "a part of rows in blocks")
+    moves = (
+        count > 1 and step % row for count, step in zip(tensor.elements[1:], tensor.steps[1:], strict=True)
+    )
+    require(not tensor.offset % row and not any(moves), "a part of rows in blocks")
+
+
+def block_rows(tensor: GraphTensor) -> BlockRows:
+    """Return the rows of a tensor that `check_block_rows` passes: [outer, inner, rows].
+
+    Raises: ValueError if they are not inside the whole tensor.
+    """
+    form, whole = named_format(tensor.type), whole_elements(tensor)
+    depth, columns = whole[:2]
+    row = form.row_bytes(depth)
+    numbers: Numbers = np.full((1, 1, 1), tensor.offset // row, np.int64)
+    for axis, (count, step) in enumerate(zip(tensor.elements[:0:-1], tensor.steps[:0:-1], strict=True)):
+        places = np.arange(count, dtype=np.int64) * (step // row)
+        numbers = numbers + places.reshape([-1 if each == axis else 1 for each in range(3)])
+    if numbers.max() >= math.prod(whole[1:]):
+        raise ValueError(f"row {numbers.max()} of a tensor of {whole} elements")
+    matrix, number = np.divmod(numbers, columns)
+    start = tensor.address - tensor.offset + matrix * form.packed_bytes(columns, depth)
+    return _in_tiles(form, depth, start, number)
+
+
+def fresh_rows(emitter: Emitter, form: BlockFormat, depth: int, count: int) -> tuple[PackedTensor, BlockRows]:
+    """Allocate a packed matrix of `count` rows; return it and its rows, a list."""
+    tiles = emitter.device.empty((*form.tiles(count, depth), form.tile_bytes), np.uint8)
+    rows = _in_tiles(form, depth, np.int64(tiles.ptr), np.arange(count, dtype=np.int64))
+    return PackedTensor(tiles, form, (count, depth)), rows
+
+
+def _in_tiles(form: BlockFormat, depth: int, start: Any, number: Numbers) -> BlockRows:
+    """Return rows by their numbers in matrices that start at addresses."""
+    down, column = np.divmod(number, TILE_COLUMNS)
+    tile = start + down * (form.tiles(1, depth)[1] * form.tile_bytes)
+    return BlockRows(form, depth, tile + 2 * column, tile + form.quants_at + 2 * form.quant_bytes * column)
+
+
+def runs(*lists: Numbers) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+    """Cut lists of steps where one changes or is not positive; yield first row, rows and the steps."""
+    steps = np.concatenate(lists, axis=-1)
+    first = 0
+    while first <= len(steps):
+        last = first
+        if last < len(steps) and (steps[first] > 0).all():
+            last += 1
+            while last < len(steps) and (steps[last] == steps[first]).all():
+                last += 1
+        along = tuple(steps[first].tolist()) if last > first else (0,) * steps.shape[1]
+        yield first, last - first + 1, along
+        first = last + 1
+
+
+def copy_rows(emitter: Emitter, source: BlockRows, target: BlockRows) -> None:
+    """Copy a list of rows to as many others of the same form and depth, the tiles' padding with them."""
+    device, form, across = emitter.device, source.form, source.across
+    for first, count, along in runs(source.steps(), target.steps()):
+        for which, dtype, size, step in (
+            ("scales", _WORD, 2 * source.heads, TILE_COLUMNS * 2),
+            ("quants", _BYTE, 2 * form.quant_bytes, 1),
+        ):
+            part = int(which == "quants")
+            shape = (count, across, size)
+            ends = [
+                DeviceTensor.borrow(
+                    device,
+                    int(getattr(rows, which)[first]),
+                    shape,
+                    (along[part + offset], form.tile_bytes, step),
+                    dtype,
+                )
+                for rows, offset in ((source, 0), (target, 2))
+            ]
+            device.copy(ends[0], out=ends[1])
+
+
+def packed_rows(emitter: Emitter, rows: BlockRows) -> PackedTensor:
+    """Return a list of rows as a matrix: where they lie if they fill tiles in order, else copied together."""
+    form, depth, count = rows.form, rows.depth, len(rows.quants)
+    start = int(rows.quants[0]) - form.quants_at
+    there = _in_tiles(form, depth, np.int64(start), np.arange(count, dtype=np.int64))
+    if np.array_equal(rows.quants, there.quants) and np.array_equal(rows.scales, there.scales):
+        down, across = form.tiles(count, depth)
+        strides = (across * form.tile_bytes, form.tile_bytes, 1)
+        tiles = DeviceTensor.borrow(emitter.device, start, (down, across, form.tile_bytes), strides, _BYTE)
+        return PackedTensor(tiles, form, (count, depth))
+    packed, target = fresh_rows(emitter, form, depth, count)
+    copy_rows(emitter, rows, target)
+    return packed
+
+
+def identity_of(emitter: Emitter) -> DeviceTensor:
+    """Return the identity that `values_of` takes."""
+    if "identity" not in emitter.shared:
+        emitter.shared["identity"] = emitter.device.tensor(np.eye(TILE_DEPTH, dtype=np.float32))
+    found: DeviceTensor = emitter.shared["identity"]
+    return found
+
+
+def values_of(emitter: Emitter, rows: BlockRows, identity: DeviceTensor) -> DeviceTensor:
+    """Return the values of a list of rows, float32 [elements of a row, rows]: products with the identity."""
+    device, depth = emitter.device, rows.depth
+    packed = packed_rows(emitter, rows)
+    values = device.empty((depth, len(rows.quants)))
+    for first in range(0, depth, TILE_DEPTH):
+        size = min(TILE_DEPTH, depth - first)
+        tile = first // TILE_DEPTH
+        part = PackedTensor(packed.tiles[:, tile : tile + 1], packed.format, (packed.shape[0], size))
+        device.matmul(identity[:size, :size], part, out=values[first : first + size])
+    return values
+
+
+# --- quantising ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """Rows of blocks, dense.
+
+    Attributes:
+        heads: the scales, then the minima if there are any: float16 as uint16 [rows, blocks] each.
+        quants: uint8 [rows, blocks, bytes].
+    """
+
+    heads: tuple[DeviceTensor, ...]
+    quants: DeviceTensor
+
+
+def quantised(emitter: Emitter, values: DeviceTensor, form: BlockFormat) -> Quantised:
+    """Quantise float32 rows [rows, K] as ggml's reference does, operation by operation."""
+    device = emitter.device
+    count, depth = values.shape
+    x = values.contiguous().reshape(count, depth // BLOCK, BLOCK)
+    least: DeviceTensor | None = None
+    if form.minimum:
+        least = device.min(x, -1, True)
+        scale = device.div(device.sub(device.max(x, -1, True), least), 15.0)
+    elif form.bits == 4:
+        scale = device.div(_extreme(emitter, x), -8.0)
+    else:
+        scale = device.div(device.max(device.abs(x), -1, True), 127.0)
+    inverse = device.where(device.eq(scale, 0.0), 0.0, device.div(1.0, scale))
+    if form.bits == 8:
+        whole = _half_away(emitter, device.mul(x, inverse))
+        quants = device.cast(whole, "int8")
+    else:
+        scaled = device.mul(x if least is None else device.sub(x, least), inverse)
+        whole = device.cast(device.cast(device.add(scaled, 0.5 + form.offset), "int32"), "float32")
+        whole = device.minimum(whole, 15.0)
+        low, high = whole[..., : BLOCK // 2], whole[..., BLOCK // 2 :]
+        quants = device.cast(device.add(low, device.mul(high, 16.0)), "uint8")
+    heads = [scale] if least is None else [scale, least]
+    return Quantised(tuple(device.cast(each, "float16").reshape(count, -1) for each in heads), quants)
+
+
+def _extreme(emitter: Emitter, x: DeviceTensor) -> DeviceTensor:
+    """Return of each block the first of the values that are farthest from 0."""
+    device = emitter.device
+    if "places" not in emitter.shared:
+        places = np.arange(BLOCK, 0, -1, dtype=np.float32)[None, None]
+        emitter.shared["places"] = device.tensor(places)
+    size = device.abs(x)
+    place = device.mul(device.ge(size, device.max(size, -1, True)), emitter.shared["places"])
+    first = device.eq(place, device.max(place, -1, True))
+    found: DeviceTensor = device.sum(device.mul(first, x), -1, True)
+    return found
+
+
+def _half_away(emitter: Emitter, x: DeviceTensor) -> DeviceTensor:
+    """Round to whole numbers of at most 24 bits, halves away from zero."""
+    device = emitter.device
+    cut = device.cast(device.cast(x, "int32"), "float32")
+    rest = device.sub(x, cut)
+    rounded: DeviceTensor = device.add(cut, device.sub(device.ge(rest, 0.5), device.le(rest, -0.5)))
+    return rounded
+
+
+def write_rows(emitter: Emitter, source: Quantised, target: BlockRows) -> None:
+    """Write rows into tiles, in their order: later ones over earlier ones at the same place."""
+    device, form = emitter.device, target.form
+    blocks = target.depth // BLOCK
+    for first, count, (scales, quants) in runs(target.steps()):
+        rows = slice(first, first + count)
+        # A tile has two blocks of a row; the last one may have one.
+        for tile, tiles, wide in ((0, blocks // 2, 2), (blocks // 2, blocks % 2, 1)):
+            if not tiles:
+                continue
+            cut = slice(2 * tile, 2 * tile + tiles * wide)
+            for index, head in enumerate(source.heads):
+                start = int(target.scales[first]) + tile * form.tile_bytes + index * 4 * TILE_COLUMNS
+                place = DeviceTensor.borrow(
+                    device,
+                    start,
+                    (count, tiles, wide),
+                    (scales, form.tile_bytes, 2 * TILE_COLUMNS),
+                    head.dtype,
+                )
+                device.copy(head[rows, cut].reshape(count, tiles, wide), out=place)
+            start = int(target.quants[first]) + tile * form.tile_bytes
+            place = DeviceTensor.borrow(
+                device,
+                start,
+                (count, tiles, wide * form.quant_bytes),
+                (quants, form.tile_bytes, 1),
+                source.quants.dtype,
+            )
+            device.copy(source.quants[rows, cut].reshape(*place.shape), out=place)

@@ -1,0 +1,110 @@
+"""The backend of ggml: it is found, passes cases of test-backend-ops, computes a tiny llama, and fails aloud.
+
+ggml is built from the source distribution of llama-cpp-python, which pip downloads once.
+"""
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import echo_npu
+from echo_npu.device import Device
+from echo_npu.server.server import DeviceServer
+from scripts import llama_build
+from scripts.llama import sample, try_sample
+from scripts.llama_build import PLUGIN, build_ggml, build_plugin, link_with_ggml, sources
+from tb.repository import ROOT
+
+MAKE: dict[str, Callable[[], Device]] = {
+    "cmodel": partial(echo_npu.open, "cmodel"),
+    "rtlmodel": partial(echo_npu.open, "rtlmodel", config="default"),
+}
+
+
+@pytest.fixture(scope="module")
+def ggml() -> Path:
+    """The folder of ggml; the backend is built too."""
+    source = sources()
+    build_plugin(source)
+    return build_ggml(source, 2)
+
+
+@pytest.fixture(scope="module")
+def decode(ggml: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program decode.cpp."""
+    program = tmp_path_factory.mktemp("decode") / "decode"
+    link_with_ggml(ggml, [str(ROOT / "tests" / "plugins" / "decode.cpp")], program)
+    return program
+
+
+@contextmanager
+def served(folder: Path, backend: str, devices: int = 1) -> Iterator[dict[str, str]]:
+    """Serve devices in a thread; yield the environment of a program that uses them."""
+    path = folder / "server.sock"
+    server = DeviceServer(path, [MAKE[backend]] * devices)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield {**os.environ, "ECHO_NPU_SOCKET": str(path), "GGML_BACKEND_PATH": str(PLUGIN)}
+    finally:
+        server.stop()
+        thread.join(60)
+
+
+def run(program: Path, environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(program), str(PLUGIN), *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_hundred_cases_pass_on_the_functional_model(ggml: Path, tmp_path: Path) -> None:
+    cases = sample()[::3]
+    assert len(cases) >= 100
+    with served(tmp_path, "cmodel") as environment:
+        assert not try_sample(ggml / "test-backend-ops", environment, cases)
+
+
+def test_a_case_that_does_not_exist_is_not_passed(ggml: Path, tmp_path: Path) -> None:
+    case = sample()[0]
+    with served(tmp_path, "cmodel") as environment:
+        wrong = try_sample(ggml / "test-backend-ops", environment, [case, "ADD(type=f99)"])
+    assert wrong == ["ADD(type=f99): does not exist"]
+
+
+@pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])
+def test_two_tokens_of_a_tiny_llama_are_those_of_the_processor(
+    decode: Path, tmp_path: Path, backend: str
+) -> None:
+    with served(tmp_path, backend) as environment:
+        ran = run(decode, environment, "2")
+    title, *tokens = ran.stdout.splitlines()
+    assert ran.returncode == 0, ran.stderr
+    assert title.startswith("NPU0: ECHO NPU, ")
+    assert len(tokens) == 2
+    for line in tokens:
+        made, of_the_processor = line.split()[1].rstrip(","), line.split()[4].rstrip(",")
+        assert made == of_the_processor
+        assert line.endswith("splits 2, error small")
+
+
+def test_a_nan_fails_the_graph_with_a_line_about_it(decode: Path, tmp_path: Path) -> None:
+    with served(tmp_path, "cmodel") as environment:
+        ran = run(decode, environment, "1", "nan")
+    assert ran.returncode == 0, ran.stdout
+    assert "NPU0: a graph failed: MUL_MAT made a NaN" in ran.stderr
+
+
+def test_a_source_distribution_that_cannot_be_fetched_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama_build, "PLACE", tmp_path)
+    monkeypatch.delenv("LLAMA_SDIST", raising=False)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(llama_build.LlamaError, match="cannot be downloaded; LLAMA_SDIST=file"):
+        sources()

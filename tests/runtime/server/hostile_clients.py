@@ -1,0 +1,164 @@
+"""Clients that send a device server what they like; it must answer, and serve honest ones as before."""
+
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from echo_npu.formats import FORMATS
+from echo_npu.server import protocol
+from echo_npu.server.operations import OPERATIONS
+from echo_npu.server.operations.base import TYPES
+from echo_npu.server.protocol import AnswerStatus, GraphNode, GraphTensor, RequestKind, TensorFlag
+from tests.runtime.server.server_client import AnswerError, ServerClient, node
+
+NUMBERS = (0, 1, 63, 64, 1 << 20, (1 << 28) - 64, 1 << 28, 1 << 29, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
+
+
+class HostileClient:
+    """Makes messages from a seed: honest ones of small tensors, and others that are changed a little."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.addresses = [64]
+
+    def number(self) -> int:
+        pick = self.random.random()
+        if pick < 0.4:
+            return self.random.choice(self.addresses)
+        return self.random.choice(NUMBERS) if pick < 0.7 else self.random.randrange(1 << 12)
+
+    def tensor(self) -> GraphTensor:
+        name = self.random.choice([*TYPES, *FORMATS])
+        item = TYPES[name].itemsize if name in TYPES else FORMATS[name].block_bytes
+        first = self.random.choice((32, 64, 96)) if name in FORMATS else self.random.randrange(1, 9)
+        elements = [first, *(self.random.randrange(1, 5) for _ in range(3))]
+        steps = [item, item * (first // 32 if name in FORMATS else first)]
+        for count in elements[1:3]:
+            steps.append(steps[-1] * count)
+        for numbers in (elements, steps):
+            if self.random.random() < 0.1:
+                numbers[self.random.randrange(4)] = self.number() % (1 << 41)
+        whole = tuple(elements) if self.random.random() < 0.2 else (0,) * 4
+        flags = TensorFlag(self.random.randrange(4))
+        address, offset = self.random.choice(self.addresses), self.random.choice((0, 0, 0, 34, 1 << 30))
+        return GraphTensor(name, flags, tuple(elements), tuple(steps), address, whole, offset)
+
+    def node(self) -> GraphNode:
+        target = self.tensor()
+        sources: list[GraphTensor | None] = [
+            target if self.random.random() < 0.5 else self.tensor() for _ in range(self.random.randrange(4))
+        ]
+        words: dict[int, float | int] = {
+            self.random.randrange(16): self.random.choice((0, 1, -1, 1.0, 1e30, 1 << 30)) for _ in range(3)
+        }
+        return node(self.random.choice(list(OPERATIONS)), target, *sources, parameters=words)
+
+    def content(self, kind: RequestKind) -> bytes:
+        def numbers(count: int) -> bytes:
+            return struct.pack(f"<{count}Q", *(self.number() % (1 << 64) for _ in range(count)))
+
+        name = self.random.choice(list(FORMATS)).encode()
+        makers: dict[RequestKind, Callable[[], bytes]] = {
+            RequestKind.HELLO: lambda: protocol.HELLO.pack(protocol.VERSION, 0),
+            RequestKind.OPEN: lambda: protocol.NUMBER.pack(self.random.randrange(3)),
+            RequestKind.MEMORY: bytes,
+            RequestKind.COUNTERS: bytes,
+            RequestKind.PACK: lambda: name.ljust(8, b"\0") + numbers(1) + struct.pack("<3Q", 5, 64, 2),
+            RequestKind.UNPACK: lambda: name.ljust(8, b"\0") + numbers(1) + struct.pack("<3Q", 5, 64, 2),
+            RequestKind.COPY: lambda: numbers(3),
+            RequestKind.SUPPORTS: lambda: self.node().packed(),
+            RequestKind.GRAPH: lambda: self.graph(),
+        }
+        return makers.get(kind, lambda: numbers(1))()
+
+    def graph(self) -> bytes:
+        nodes = [self.node().packed() for _ in range(self.random.randrange(1, 4))]
+        key, flags = self.random.randrange(4), self.random.randrange(4)
+        return protocol.GRAPH.pack(key, len(nodes), flags) + b"".join(nodes)
+
+    def message(self) -> tuple[int, bytes, bytes]:
+        """Return a request: its kind, its content, and all its bytes after some changes."""
+        kind = self.random.choice(list(RequestKind)[2:])
+        content = bytearray(self.content(kind))
+        for _ in range(self.random.choice((0, 0, 0, 1, 2, 8))):
+            if content:
+                content[self.random.randrange(len(content))] = self.random.randrange(256)
+        if self.random.random() < 0.05:
+            content = content[: self.random.randrange(len(content) + 1)]
+        head = bytearray(protocol.HEAD.pack(kind, 0, len(content)))
+        if self.random.random() < 0.02:
+            head[self.random.choice((0, 1, 4, 8, 9, 15))] ^= self.random.randrange(1, 256)
+        return kind, bytes(content), bytes(head + content)
+
+
+def attack(path: Path, seed: int, count: int) -> dict[AnswerStatus, int]:
+    """Send messages from a seed; return how often each status was answered.
+
+    Raises: AssertionError if the server does not answer, answers what it must not, or is not what it was.
+    """
+    hostile = HostileClient(seed)
+    found = dict.fromkeys(AnswerStatus, 0)
+    crashes: list[str] = []
+    before, threading.excepthook = threading.excepthook, lambda args: crashes.append(repr(args.exc_value))
+    try:
+        _honest(path)  # a device keeps what its first use allocates
+        free = _honest(path)
+        client = None
+        for number in range(count):
+            if client is None:
+                client = _opened(path, hostile.random.randrange(2))
+            kind, _, message = hostile.message()
+            try:
+                client.connection.sendall(message)
+                if len(message) - protocol.HEAD.size != protocol.HEAD.unpack_from(message)[2]:
+                    client.connection.shutdown(socket.SHUT_WR)
+                status, answer, _ = client.receive()
+            except (EOFError, ConnectionError):
+                status, answer = AnswerStatus.BAD_MESSAGE, b"the end"
+            assert not crashes, f"message {number} of seed {seed}: {crashes}"
+            found[AnswerStatus(status)] += 1
+            assert status == AnswerStatus.OK or answer, f"message {number} of seed {seed}: no reason"
+            if status == AnswerStatus.OK and kind == RequestKind.ALLOCATE and len(answer) == 8:
+                hostile.addresses = [*hostile.addresses[-8:], *struct.unpack("<Q", answer)]
+            if status == AnswerStatus.BAD_MESSAGE or hostile.random.random() < 0.01:
+                client.connection.close()
+                client = None
+        if client is not None:
+            client.connection.close()
+        assert _honest(path) == free, f"seed {seed}: memory is lost"
+    finally:
+        threading.excepthook = before
+    return found
+
+
+def _opened(path: Path, device: int) -> ServerClient:
+    """Take a device, which the server gives back a moment after its client has gone."""
+    until = time.monotonic() + 60
+    while True:
+        client = ServerClient(path)
+        try:
+            return client.open(device)
+        except AnswerError as error:
+            client.connection.close()
+            if error.status != AnswerStatus.DEVICE_IN_USE or time.monotonic() > until:
+                raise
+            time.sleep(0.001)
+
+
+def _honest(path: Path) -> Sequence[int]:
+    """Compute on both devices as an honest client does; return the free bytes."""
+    free = []
+    for device in range(2):
+        with _opened(path, device) as client:
+            free.append(protocol.MEMORY.unpack(client.ask(RequestKind.MEMORY))[0])
+            x = client.put(np.arange(8, dtype=np.float32))
+            y = client.room((8,))
+            client.graph(node("SQR", y, x))
+            assert np.array_equal(client.read(y).reshape(-1), np.arange(8, dtype=np.float32) ** 2)
+    return free

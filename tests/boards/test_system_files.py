@@ -4,6 +4,7 @@ import os
 import select
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_facts_of_sysfs(tmp_path: Path) -> None:
 def test_a_lock_holds_off_another_process(tmp_path: Path) -> None:
     """The error names the process that has the file; the lock ends with that process, however it ends."""
     path = tmp_path / "xdma0_user"
-    path.touch()
+    path.write_bytes(bytes(4))
     code = (
         "import fcntl, sys\n"
         f"file = open({str(path)!r}, 'r+')\n"
@@ -101,12 +102,16 @@ def test_a_lock_holds_off_another_process(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(NpuCardBusyError, match=f"card: process {other.pid} has this card open") as caught:
-            lock_card(FILES, "card", fd)
+            lock_card(FILES, "card", fd, ExitStack())
         assert caught.value.holder == other.pid
         other.kill()
-    lock_card(FILES, "card", fd)
     second = os.open(path, os.O_RDWR)
-    refuses(NpuCardBusyError, f"process {os.getpid()} has", lock_card, FILES, "card", second)
+    with ExitStack() as stack:
+        lock_card(FILES, "card", fd, stack)
+        view = FILES.map(fd, 4, 0)
+        mine = f"process {os.getpid()} has"
+        refuses(NpuCardBusyError, mine, lock_card, FILES, "card", second, ExitStack())
     FILES.close(fd)
-    lock_card(FILES, "card", second)
+    lock_card(FILES, "card", second, ExitStack())  # although the map still has the first file open
+    view.release()
     FILES.close(second)

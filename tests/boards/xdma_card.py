@@ -133,13 +133,13 @@ class XdmaCalls(SystemFiles):
 
     def close(self, fd: int) -> None:
         del self._opened[fd]
-        for card, holder in list(self._locked.items()):
-            if holder == fd:
-                del self._locked[card]
 
     def lock(self, fd: int) -> None:
         if self._locked.setdefault(id(self._card), fd) != fd:
             raise BlockingIOError(errno.EAGAIN, "locked")
+
+    def unlock(self, fd: int) -> None:
+        assert self._locked.pop(id(self._card)) == fd
 
     def lock_holder(self, fd: int) -> int | None:
         return None

@@ -33,6 +33,10 @@ class SystemFiles:
         """Lock the file for this open file description; BlockingIOError while another one has it."""
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
+    def unlock(self, fd: int) -> None:
+        """Unlock the file, whatever other descriptors of the same open file there are."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
     def lock_holder(self, fd: int) -> int | None:
         """Return the process that holds the lock of a file, as /proc/locks tells; None if it does not."""
         status = os.fstat(fd)
@@ -73,7 +77,7 @@ class SystemFiles:
         return next((events for _, events in poller.poll(max(seconds, 0) * 1000)), 0)
 
     def map(self, fd: int, size: int, offset: int) -> memoryview:
-        """Map a part of a file, shared, as bytes."""
+        """Map a part of a file, shared, as bytes. The map ends with its last user, not with the file."""
         return memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, offset=offset))
 
     def allocate(self, size: int) -> memoryview:

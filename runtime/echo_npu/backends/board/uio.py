@@ -44,7 +44,7 @@ class UioTransport(Transport):
         with contextlib.ExitStack() as stack:
             self._fd = opened(device, device, lambda: files.open(device))
             stack.callback(files.close, self._fd)
-            lock_card(files, device, self._fd)
+            lock_card(files, device, self._fd, stack)
             memory = opened(device, memory_file, lambda: files.open(memory_file, uncached=True))
             stack.callback(files.close, memory)
             self._words = WordMap(self._window(registers))
@@ -135,4 +135,5 @@ class UioTransport(Transport):
 
     def close(self) -> None:
         self._bytes = np.empty(0, np.uint8)  # a map ends with its last user
+        self._words = WordMap(memoryview(b""))
         self._stack.close()

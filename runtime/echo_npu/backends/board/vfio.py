@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from echo_npu.backends.board import vfio_calls as vfio
 from echo_npu.backends.board.files import SystemFiles
-from echo_npu.backends.board.locking import lock_card
 from echo_npu.backends.board.transfers import WordFile, failed, lost, move, opened, retried
 from echo_npu.backends.board.transport import Transport
 from echo_npu.backends.board.vfio_calls import VfioCall
-from echo_npu.errors import NpuCardError, NpuCardMissingError, NpuCardPermissionError
+from echo_npu.errors import NpuCardBusyError, NpuCardError, NpuCardMissingError, NpuCardPermissionError
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
 
@@ -49,7 +48,8 @@ class VfioTransport(Transport):
     Raises:
         NpuCardMissingError: no such PCI function, or it is in no IOMMU group.
         NpuCardPermissionError: so much memory may not be pinned.
-        NpuCardError: VFIO lacks something; else as `opened` and `lock_card`.
+        NpuCardBusyError: another process has the group.
+        NpuCardError: VFIO lacks something; else as `opened`.
     """
 
     def __init__(self, files: SystemFiles, device: str, bar: int, registers: int, iova: int) -> None:
@@ -89,12 +89,11 @@ class VfioTransport(Transport):
         try:
             group = opened(self.device, path, lambda: self._files.open(path))
         except NpuCardError as error:
-            # A group can be open only once, which the kernel itself sees to.
+            # The kernel lets a group be open once, so this is the lock.
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EBUSY:
-                raise NpuCardError(self.device, f"{path} is in use by another process") from None
+                raise NpuCardBusyError(self.device, None) from None
             raise
         stack.callback(self._files.close, group)
-        lock_card(self._files, self.device, group)
         return group
 
     def _join(self, container: int, group: int) -> None:

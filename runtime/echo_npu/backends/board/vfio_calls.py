@@ -23,7 +23,6 @@ class VfioCall(IntEnum):
     GROUP_GET_STATUS = _TYPE << 8 | _BASE + 3
     GROUP_SET_CONTAINER = _TYPE << 8 | _BASE + 4
     GROUP_GET_DEVICE_FD = _TYPE << 8 | _BASE + 6
-    DEVICE_GET_INFO = _TYPE << 8 | _BASE + 7
     DEVICE_GET_REGION_INFO = _TYPE << 8 | _BASE + 8
     DEVICE_GET_IRQ_INFO = _TYPE << 8 | _BASE + 9
     DEVICE_SET_IRQS = _TYPE << 8 | _BASE + 10
@@ -35,7 +34,6 @@ API_VERSION: Final = 0
 TYPE1V2_IOMMU: Final = 3
 
 GROUP_VIABLE: Final = 1 << 0
-DEVICE_PCI: Final = 1 << 1
 REGION_READ: Final = 1 << 0
 REGION_WRITE: Final = 1 << 1
 IRQ_EVENTFD: Final = 1 << 0
@@ -50,8 +48,6 @@ PCI_MSIX_IRQ: Final = 2
 
 GROUP_STATUS: Final = struct.Struct("=II")
 """argsz, flags."""
-DEVICE_INFO: Final = struct.Struct("=IIIII")
-"""argsz, flags, num_regions, num_irqs, cap_offset."""
 REGION_INFO: Final = struct.Struct("=IIIIQQ")
 """argsz, flags, index, cap_offset, size, offset in the device's file."""
 IRQ_INFO: Final = struct.Struct("=IIII")

@@ -47,7 +47,7 @@ class XdmaTransport(Transport):
         with contextlib.ExitStack() as stack:
             user = opened(device, f"{device}_user", lambda: files.open(f"{device}_user"))
             stack.callback(files.close, user)
-            lock_card(files, device, user)
+            lock_card(files, device, user, stack)
             self._fds = {}
             for name, write in (("h2c_0", True), ("c2h_0", False), ("events_0", False)):
                 path = f"{device}_{name}"

@@ -35,14 +35,17 @@ class CardSlot:
         """What the names of the files begin with."""
         return str((self.folder or Path("/dev")) / "xdma0")
 
-    def open(self, **options: Any) -> Device:
+    def open(self, *, ring_slots: int | None = None, **options: Any) -> Device:
         """Open the card as a program does."""
         options = {"device": self.device, "clock_mhz": CLOCK_MHZ, **options}
         if self.folder is not None:
-            return echo_npu.open("fpga", config=self.config, transport="xdma", **options)
+            return echo_npu.open(
+                "fpga", config=self.config, ring_slots=ring_slots, transport="xdma", **options
+            )
         backend = FpgaBackend.open_with(XdmaCalls(self.card, self.device), self.config, options)
         try:
-            return Device(backend, config=self.config)
+            slots = {} if ring_slots is None else {"ring_slots": ring_slots}
+            return Device(backend, config=self.config, **slots)
         except BaseException:
             backend.close()
             raise

@@ -49,7 +49,7 @@ class FpgaOptions:
             raise ValueError(f"transport is {self.transport!r}; it is one of {', '.join(get_args(Way))}")
         for name in ("device", "memory_file"):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
+            if not isinstance(value, str) and not (name == "device" and value is None):
                 raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a path as text")
         check_offset("registers", self.registers, 4)
         check_offset("memory_base", self.memory_base, 4096)

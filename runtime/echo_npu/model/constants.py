@@ -1,4 +1,4 @@
-"""The registers that a hardware configuration fixes."""
+"""The registers that a hardware configuration fixes, and those that only keep what is written to them."""
 
 from typing import Final
 
@@ -7,6 +7,17 @@ from echo_npu.spec.data_types import DataType
 from echo_sim.config import NpuConfig
 
 _BLOCK_FIELDS: Final = (regs.CAP_TYPES_Q8_0, regs.CAP_TYPES_Q4_0, regs.CAP_TYPES_Q4_1)
+
+STORED_BITS: Final = {
+    regs.IRQ_ENABLE: 0x7,
+    regs.WATCHDOG: 0xFFFF_FFFF,
+    regs.AXI_PROT: regs.AXI_PROT_PROT.mask,
+    regs.RING_BASE: 0xFFFF_FFFF,
+    regs.RING_SIZE: regs.RING_SIZE_SLOTS.mask,
+    regs.GUARD_BASE: regs.GUARD_BASE_ADDRESS.mask,
+    regs.GUARD_SIZE: regs.GUARD_SIZE_BLOCKS.mask,
+}
+"""Plain configuration registers, and their bits."""
 
 
 def constant_registers(config: NpuConfig) -> dict[int, int]:

@@ -22,7 +22,7 @@ from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, NpuCommandPa
 from echo_npu.errors import NpuBusError
 from echo_npu.formats import FORMATS
 from echo_npu.model.blocks import matmul_blocks
-from echo_npu.model.constants import constant_registers
+from echo_npu.model.constants import STORED_BITS, constant_registers
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
@@ -37,16 +37,6 @@ from echo_npu.vector.model import ProgramFault, ProgramOverdue, VectorModel
 from echo_sim.config import NpuConfig
 
 _WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES
-_STORED: Final = {
-    regs.IRQ_ENABLE: 0x7,
-    regs.WATCHDOG: 0xFFFF_FFFF,
-    regs.AXI_PROT: regs.AXI_PROT_PROT.mask,
-    regs.RING_BASE: 0xFFFF_FFFF,
-    regs.RING_SIZE: regs.RING_SIZE_SLOTS.mask,
-    regs.GUARD_BASE: regs.GUARD_BASE_ADDRESS.mask,
-    regs.GUARD_SIZE: regs.GUARD_SIZE_BLOCKS.mask,
-}
-"""Plain configuration registers, and their bits."""
 _WIDE: Final = {r.offset for r in regs.REGISTERS.values() if r.width == 64}
 _READABLE: Final = {
     r.offset + i * r.stride + half
@@ -79,7 +69,7 @@ class FunctionalModel:
         self._config = config
         self._depth = config.queue_depth
         self._constants = constant_registers(config)
-        self._stored = dict.fromkeys(_STORED, 0)
+        self._stored = dict.fromkeys(STORED_BITS, 0)
         # High words, of the last read of the low one; no reset clears them.
         self._latched = dict.fromkeys(_WIDE, 0)
         self.programs = ProgramMemory(config.program_words)
@@ -146,7 +136,7 @@ class FunctionalModel:
     def write_reg(self, offset: int, value: int) -> None:
         """Write the 32-bit register at `offset`, without executing a command; NpuBusError if refused."""
         if offset in self._stored:
-            self._stored[offset] = value & _STORED[offset]
+            self._stored[offset] = value & STORED_BITS[offset]
         elif regs.CMD_WINDOW <= offset < _WINDOW_END:
             start = offset - regs.CMD_WINDOW
             self._window[start : start + 4] = value.to_bytes(4, "little")

@@ -58,7 +58,7 @@ def test_one_direction(tmp_path: Path) -> None:
 def test_words_of_a_map_are_the_files(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(256)) * 32)
-    fd = FILES.open(str(path), uncached=True)
+    fd = FILES.open(str(path), synchronous=True)
     words = WordMap(FILES.map(fd, PAGE, PAGE)[16:64])
     assert words.load(4) == 0x17161514
     words.store(8, 0xAABBCCDD)

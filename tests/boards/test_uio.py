@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import random
 import select
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from echo_npu import (
     nop_packet,
 )
 from echo_npu.backends import get_backend_class
+from echo_npu.backends.board.transfers import CHUNK
 from echo_npu.backends.fpga import FpgaBackend
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
@@ -79,16 +81,62 @@ def test_results_are_those_of_the_device_behind(board: UioBoard, tmp_path: Path)
     assert real_maps(tmp_path) == 0
 
 
-def test_memory_is_the_buffer_itself(board: UioBoard) -> None:
-    data = np.random.default_rng(1).integers(0, 256, 70_001, dtype=np.uint8)
+def test_memory_is_the_buffer(board: UioBoard) -> None:
+    seed = random.getrandbits(32)
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
     with opened(board) as npu:
-        for address in (0, 4095, MEMORY_SIZE - data.size):
-            npu.backend.write_mem(address, data)
-            assert np.array_equal(board.behind.backend.read_mem(address, data.size), data)
-            assert np.array_equal(npu.backend.read_mem(address, data.size), data)
-        copy = npu.backend.read_mem(0, 5)
-        npu.backend.write_mem(0, np.full(5, 7, np.uint8))
-        assert not np.array_equal(copy, npu.backend.read_mem(0, 5))
+        for size in (1, 63, 64, 70_001, CHUNK + 65):
+            data = rng.integers(0, 256, size, dtype=np.uint8)
+            for address in (0, 4095, int(rng.integers(MEMORY_SIZE - size)), MEMORY_SIZE - size):
+                around = slice(max(address - 200, 0), address + size + 200)
+                memory = board.behind.backend.memory.bytes  # type: ignore[attr-defined]
+                expected = memory[around].copy()
+                expected[address - around.start : address - around.start + size] = data
+                npu.backend.write_mem(address, data)
+                assert np.array_equal(memory[around], expected)
+                assert np.array_equal(npu.backend.read_mem(address, size), data)
+        assert npu.backend.read_mem(7, 0).size == 0
+        npu.backend.write_mem(7, np.empty(0, np.uint8))
+
+
+def test_whole_cache_lines_are_written(board: UioBoard) -> None:
+    """What the NPU wrote beside a write of the host stays, though the driver keeps old bytes in its cache."""
+    pieces: list[tuple[str, int, int]] = []
+    with opened(board) as npu:
+        board.memory_hook = lambda call, name, offset, size: pieces.append((call, offset, size))
+        npu.backend.write_mem(100, np.zeros(10, np.uint8))
+        npu.backend.write_mem(0x1000, np.zeros(128, np.uint8))
+        npu.backend.write_mem(0x2010, np.zeros(CHUNK, np.uint8))
+    assert pieces[:4] == [("pread", 64, 64), ("pread", 64, 64), ("pwrite", 64, 64), ("pwrite", 0x1000, 128)]
+    assert all(offset % 64 == 0 and size % 64 == 0 and size <= CHUNK for _, offset, size in pieces)
+
+
+@pytest.mark.parametrize("call", ["pread", "pwrite"])
+def test_a_transfer_that_fails(board: UioBoard, call: str) -> None:
+    """After pieces that moved less than they were asked for; the board works on."""
+    seen: list[int] = []
+
+    def hook(name: str, path: str, offset: int, size: int) -> int | None:
+        if name != call:
+            return None
+        seen.append(size)
+        if len(seen) == 4:
+            raise OSError(errno.EIO, "")
+        return 1000
+
+    with opened(board) as npu:
+        board.memory_hook = hook
+        actions = {
+            "pread": lambda: npu.backend.read_mem(0x4000, 8192),
+            "pwrite": lambda: npu.backend.write_mem(0x4000, np.zeros(8192, np.uint8)),
+        }
+        with pytest.raises(NpuTransferError) as caught:
+            actions[call]()
+        error = caught.value
+        assert (error.address, error.done, error.wanted, error.errno) == (0x4000, 3000, 8192, errno.EIO)
+        board.memory_hook = lambda *_: None
+        works(npu)
 
 
 @pytest.mark.parametrize(("start", "registers"), [(0x400, 0), (0, 0x1000), (0x400, 0x1000)])

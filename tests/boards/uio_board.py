@@ -1,4 +1,4 @@
-"""A board with UIO and u-dma-buf: real files, real maps, and a device that sees each load and store."""
+"""A board with UIO and u-dma-buf: real files, a real map, and a device that sees each load and store."""
 
 import errno
 import os
@@ -56,6 +56,7 @@ class UioBoard(SystemFiles):
 
     Attributes:
         hook: a fault to inject in `open`, `read`, `write` and `poll` of the UIO device.
+        memory_hook: likewise in `pread` and `pwrite` of the u-dma-buf.
         facts: what sysfs says.
         armed: whether the interrupt is enabled at the host.
     """
@@ -64,6 +65,7 @@ class UioBoard(SystemFiles):
         assert isinstance(behind.backend, CmodelBackend)
         self.behind = behind
         self.hook: Hook = lambda *_: None
+        self.memory_hook: Hook = lambda *_: None
         self.armed = False
         self._start = start
         self._count = 0
@@ -79,12 +81,12 @@ class UioBoard(SystemFiles):
             "/sys/class/u-dma-buf/udmabuf0/phys_addr": "0x0000000040000000",
         }
 
-    def open(self, path: str, *, uncached: bool = False) -> int:
+    def open(self, path: str, *, synchronous: bool = False) -> int:
         self.hook("open", path, 0, 0)
-        assert uncached == (path == BUFFER)
+        assert synchronous == (path == BUFFER)
         if path not in self._paths:
             raise OSError(errno.ENOENT, "No such file or directory")
-        fd = super().open(self._paths[path], uncached=uncached)
+        fd = super().open(self._paths[path], synchronous=synchronous)
         if path == UIO:
             self._uio.add(fd)
         return fd
@@ -92,6 +94,14 @@ class UioBoard(SystemFiles):
     def close(self, fd: int) -> None:
         self._uio.discard(fd)
         super().close(fd)
+
+    def pread(self, fd: int, buffer: memoryview, offset: int) -> int:
+        most = self.memory_hook("pread", BUFFER, offset, len(buffer))
+        return super().pread(fd, buffer if most is None else buffer[:most], offset)
+
+    def pwrite(self, fd: int, data: memoryview, offset: int) -> int:
+        most = self.memory_hook("pwrite", BUFFER, offset, len(data))
+        return super().pwrite(fd, data if most is None else data[:most], offset)
 
     def read_text(self, path: str) -> str:
         return self.facts[path]

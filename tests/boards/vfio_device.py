@@ -62,7 +62,7 @@ class VfioDevice(SystemFiles):
         if self._event is not None and self.command & 4:  # a message is a write of the device
             os.eventfd_write(self._event, 1)
 
-    def open(self, path: str, *, uncached: bool = False) -> int:
+    def open(self, path: str, *, synchronous: bool = False) -> int:
         self.hook("open", path, 0, 0)
         if path not in (GROUP, CONTAINER):
             raise OSError(errno.ENOENT, "No such file or directory")

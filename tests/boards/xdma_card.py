@@ -119,7 +119,7 @@ class XdmaCalls(SystemFiles):
         self._opened: dict[int, str] = {}
         self._locked = _LOCKS
 
-    def open(self, path: str, *, uncached: bool = False) -> int:
+    def open(self, path: str, *, synchronous: bool = False) -> int:
         prefix, _, name = path.partition(f"{self._device}_")
         if prefix or not name:
             raise _os_error(errno.ENOENT)

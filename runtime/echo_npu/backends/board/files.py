@@ -18,9 +18,9 @@ class SystemFiles:
     Every method raises OSError as the call does; nothing is repeated or completed here.
     """
 
-    def open(self, path: str, *, uncached: bool = False) -> int:
-        """Open for reading and writing; `uncached`: with O_SYNC, which u-dma-buf takes as "not cached"."""
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_SYNC if uncached else 0))
+    def open(self, path: str, *, synchronous: bool = False) -> int:
+        """Open for reading and writing; `synchronous`: with O_SYNC."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_SYNC if synchronous else 0))
 
     def open_stream(self, path: str, *, write: bool) -> int:
         """Open one direction of a DMA engine."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.errors import (
@@ -24,6 +24,9 @@ _SPAN: Final = 1 << 32
 _ATTEMPTS: Final = 100
 _PAUSE_S: Final = 0.001
 _GONE: Final = (errno.ENODEV, errno.ENXIO, errno.ESHUTDOWN)
+
+Move: TypeAlias = Callable[[memoryview, int], int]
+"""Moves bytes of a buffer to or from a place in a file; returns how many."""
 
 _R = TypeVar("_R")
 
@@ -86,26 +89,39 @@ def failed(
 
 
 def move(
-    call: Callable[[memoryview, int], int], device: str, what: str, address: int, buffer: memoryview
+    call: Move,
+    device: str,
+    what: str,
+    address: int,
+    buffer: memoryview,
+    *,
+    base: int = 0,
+    before: int = 0,
+    wanted: int | None = None,
 ) -> None:
-    """Move all of `buffer`, and go on where a call moved less.
+    """Move all of `buffer`, a part of a transfer, and go on where a call moved less.
 
     Args:
-        call: moves bytes of a buffer to or from an address; returns how many.
-        address: of the first byte.
+        what: names the transfer in errors.
+        address: of the first byte of the whole transfer.
+        base: the place in the file of address 0.
+        before: bytes of the transfer that were moved before.
+        wanted: bytes of the whole transfer; None: this part is all of it.
 
     Raises:
         NpuTransferError: a call failed, or moved nothing.
         NpuCardLostError: the card has vanished.
     """
+    total = len(buffer) if wanted is None else wanted
     done = 0
     while done < len(buffer):
+        place = base + address + before + done
         try:
-            count = retried(lambda: call(buffer[done:], address + done))  # noqa: B023  (called at once)
+            count = retried(lambda: call(buffer[done:], place))  # noqa: B023  (called at once)
         except OSError as error:
-            raise failed(device, what, address, done, len(buffer), error) from error
+            raise failed(device, what, address, before + done, total, error) from error
         if count <= 0:
-            raise failed(device, what, address, done, len(buffer))
+            raise failed(device, what, address, before + done, total)
         done += count
 
 

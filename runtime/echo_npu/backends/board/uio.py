@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os.path
 import select
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.locking import lock_card
-from echo_npu.backends.board.transfers import PAGE, WordMap, failed, lost, opened, retried
+from echo_npu.backends.board.transfers import PAGE, WordMap, chunk_size, failed, lost, move, opened, retried
 from echo_npu.backends.board.transport import Transport
 from echo_npu.errors import NpuCardError
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE, REGISTERS
 
 _COUNT_BYTES: Final = 4  # of interrupts, in reads; of 1 for "enable", in writes
+_LINE: Final = 64  # bytes of a cache line, and of a command's slot in the ring
 _ENABLE: Final = (1).to_bytes(_COUNT_BYTES, "little")
 _BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _WINDOW_END: Final = max(each.offset + each.width // 8 for each in regs.REGISTERS.values())
@@ -45,11 +47,10 @@ class UioTransport(Transport):
             self._fd = opened(device, device, lambda: files.open(device))
             stack.callback(files.close, self._fd)
             lock_card(files, device, self._fd, stack)
-            memory = opened(device, memory_file, lambda: files.open(memory_file, uncached=True))
-            stack.callback(files.close, memory)
+            self._memory = opened(device, memory_file, lambda: files.open(memory_file, synchronous=True))
+            stack.callback(files.close, self._memory)
             self._words = WordMap(self._window(registers))
             self._physical = self._checked_buffer()
-            self._bytes = np.frombuffer(self._mapped(memory, memory_file, MEMORY_SIZE), np.uint8)
             self._stack = stack.pop_all()
 
     def _window(self, registers: int) -> memoryview:
@@ -62,9 +63,11 @@ class UioTransport(Transport):
                 self.device,
                 f"its first map has {size} bytes: no register window of {_WINDOW_END} fits at {start}",
             )
-        return self._mapped(self._fd, self.device, -(-end // PAGE) * PAGE)[
-            start : start + (end - start) // 4 * 4
-        ]
+        try:
+            view = self._files.map(self._fd, -(-end // PAGE) * PAGE, 0)
+        except (OSError, ValueError) as error:
+            raise NpuCardError(self.device, f"its first map cannot be mapped: {error}") from error
+        return view[start : start + (end - start) // 4 * 4]
 
     def _checked_buffer(self) -> int:
         """Return the physical address of the buffer, for people."""
@@ -83,12 +86,6 @@ class UioTransport(Transport):
         except (OSError, ValueError) as error:
             raise NpuCardError(self.device, f"{path} cannot be read: {error}") from error
 
-    def _mapped(self, fd: int, path: str, size: int) -> memoryview:
-        try:
-            return self._files.map(fd, size, 0)
-        except (OSError, ValueError) as error:
-            raise NpuCardError(self.device, f"{size} bytes of {path} cannot be mapped: {error}") from error
-
     def load(self, offset: int) -> int:
         return self._words.load(offset)
 
@@ -96,10 +93,43 @@ class UioTransport(Transport):
         self._words.store(offset, value)
 
     def read(self, address: int, nbytes: int) -> NDArray[np.uint8]:
-        return self._bytes[address : address + nbytes].copy()
+        result = np.empty(nbytes, np.uint8)
+        self._move(self._files.pread, "memory read", address, result.data)
+        return result
 
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
-        self._bytes[address : address + data.size] = data
+        """Write device memory in whole cache lines.
+
+        The driver cleans the processor's cache behind a write, but does not invalidate it before: a line
+        that is written in part would take old bytes beside it to memory, where the NPU may have written.
+        """
+        if not data.size:
+            return
+        before, after = address % _LINE, -(address + data.size) % _LINE
+        whole = np.empty(before + data.size + after, np.uint8)
+        if before:
+            whole[:_LINE] = self.read(address - before, _LINE)
+        if after:
+            whole[-_LINE:] = self.read(address + data.size + after - _LINE, _LINE)
+        whole[before : before + data.size] = data
+        self._move(self._files.pwrite, "memory write", address - before, whole.data)
+
+    def _move(
+        self, call: Callable[[int, memoryview, int], int], what: str, address: int, buffer: memoryview
+    ) -> None:
+        done = 0
+        while done < len(buffer):
+            size = chunk_size(address + done, len(buffer) - done)
+            move(
+                lambda part, place: call(self._memory, part, place),
+                self.device,
+                what,
+                address,
+                buffer[done : done + size],
+                before=done,
+                wanted=len(buffer),
+            )
+            done += size
 
     def arm(self) -> None:
         # The driver disables the interrupt at the host whenever it comes, since it stays high until
@@ -134,6 +164,5 @@ class UioTransport(Transport):
         }
 
     def close(self) -> None:
-        self._bytes = np.empty(0, np.uint8)  # a map ends with its last user
-        self._words = WordMap(memoryview(b""))
+        self._words = WordMap(memoryview(b""))  # a map ends with its last user
         self._stack.close()

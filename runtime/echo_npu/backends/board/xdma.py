@@ -14,6 +14,7 @@ from echo_npu.backends.board.locking import lock_card
 from echo_npu.backends.board.transfers import (
     CHUNK,
     PAGE,
+    Move,
     WordFile,
     chunk_size,
     failed,
@@ -69,9 +70,8 @@ class XdmaTransport(Transport):
         result = np.empty(nbytes, np.uint8)
         done = 0
         while done < nbytes:
-            start = self._base + address + done
-            part = self._part(start, nbytes - done)
-            move(self._receive, self.device, "memory read", start, part)
+            part = self._part(self._base + address + done, nbytes - done)
+            self._move(self._receive, "memory read", address, part, done, nbytes)
             result[done : done + len(part)] = part
             done += len(part)
         return result
@@ -79,11 +79,13 @@ class XdmaTransport(Transport):
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
         done = 0
         while done < data.size:
-            start = self._base + address + done
-            part = self._part(start, data.size - done)
+            part = self._part(self._base + address + done, data.size - done)
             np.copyto(np.frombuffer(part, np.uint8), data[done : done + len(part)])
-            move(self._send, self.device, "memory write", start, part)
+            self._move(self._send, "memory write", address, part, done, data.size)
             done += len(part)
+
+    def _move(self, call: Move, what: str, address: int, part: memoryview, before: int, wanted: int) -> None:
+        move(call, self.device, what, address, part, base=self._base, before=before, wanted=wanted)
 
     def _part(self, start: int, wanted: int) -> memoryview:
         """Return the part of the buffer for the next call, aligned as `start` is."""

@@ -25,7 +25,7 @@ _POLL = struct.Struct("=QQII")  # fh, kh, flags, events
 
 _MOST = 1 << 20  # bytes of one request
 _ROOT = 1
-_DIRECT_IO, _NONSEEKABLE = 1, 4
+_DIRECT_IO = 1
 _MAX_PAGES = 1 << 22
 _POLL_NOTIFY = 1
 _POLLIN = 1
@@ -137,7 +137,7 @@ class FuseMount:
             return struct.pack("=QII", 60, 0, 0) + self._attributes(node)
         if opcode == _OPEN:
             self._served.open(self._name(node))
-            return struct.pack("=QII", node, _DIRECT_IO | _NONSEEKABLE * 0, 0)
+            return struct.pack("=QII", node, _DIRECT_IO, 0)
         if opcode == _READ_OP:
             _, offset, size, *_ = _READ.unpack_from(body)
             return self._served.read(self._name(node), size, offset)

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import echo_npu
 from echo_npu import NpuInterruptLostError
+from echo_npu.backends.board import card as card_module
 from echo_npu.cli import app
 from echo_npu.selftest import SelfTest, run_selftest
 from tests.boards.slots import CardSlot
@@ -24,13 +25,14 @@ def test_a_card_that_works(slot: CardSlot) -> None:
     assert done.facts["card"]["device"] == slot.device
 
 
-def test_a_card_whose_interrupt_never_arrives(slot: CardSlot) -> None:
+def test_a_card_whose_interrupt_never_arrives(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opening names the fault; where interrupts get lost later, the self-test does."""
     slot.behind.silent = True
     refuses(NpuInterruptLostError, "no event arrived", slot.open, clock_mhz=100)
     slot.behind.silent = False
     with slot.open(clock_mhz=100) as npu, echo_npu.open("cmodel", config=slot.config) as twin:
         slot.behind.silent = True
+        monkeypatch.setattr(card_module, "_LATE_S", 0.05)
         done = run_selftest(npu, twin, march_bytes=1)
     wrong = {check.name: check.detail for check in done.checks if not check.passed}
     assert "no event arrived" in wrong["interrupts"]

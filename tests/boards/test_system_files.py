@@ -4,6 +4,7 @@ import os
 import select
 import subprocess
 import sys
+import termios
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -75,6 +76,17 @@ def test_events() -> None:
     assert FILES.poll(fd, 1) == select.POLLIN
     assert FILES.read(fd, 8) == (3).to_bytes(8, "little")
     FILES.close(fd)
+
+
+def test_an_ioctl_fills_the_given_bytes() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"12345")
+    count = bytearray(4)
+    assert FILES.ioctl(reader, termios.FIONREAD, count) == 0
+    assert int.from_bytes(count, sys.byteorder) == 5
+    refuses(OSError, "Inappropriate ioctl", FILES.ioctl, reader, 0x3B64)
+    FILES.close(reader)
+    FILES.close(writer)
 
 
 def test_facts_of_sysfs(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ from echo_npu.backends.rtlmodel import RtlmodelBackend
 from tests.boards.fuse import fuse_is_missing
 from tests.boards.slots import inserted
 
-THROUGH_CARD = os.environ.get("ECHO_NPU_THROUGH") == "fpga"
+_THROUGH = os.environ.get("ECHO_NPU_THROUGH", "")
+if _THROUGH not in ("", "fpga"):
+    raise pytest.UsageError(f"ECHO_NPU_THROUGH is {_THROUGH!r}; it is fpga, or empty")
+THROUGH_CARD = bool(_THROUGH)
 simulator_only = pytest.mark.skipif(THROUGH_CARD, reason="is about the simulator, not about the device")
 
 STALLS = {"aw": 0.2, "w": 0.3, "b": 0.2, "ar": 0.2, "r": 0.3}

@@ -4,7 +4,9 @@ import errno
 import itertools
 import os
 import random
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -186,3 +188,47 @@ def test_buffer_and_address_are_equally_aligned(granularity: int) -> None:
         if granularity > 1:
             with pytest.raises(OSError, match="EINVAL"):
                 calls.pread(fd, calls.allocate(PAGE)[1:9], 0)
+
+
+@contextmanager
+def alarms(seconds: float, handler: Callable[..., object], *, repeat: bool) -> Iterator[None]:
+    """Let a signal arrive after so many seconds inside the block, once or again and again."""
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds if repeat else 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_signals_do_no_harm(slot: CardSlot) -> None:
+    """Transfers and waits go on after the handler of a signal."""
+    seen: list[int] = []
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    with slot.open() as npu, alarms(0.002, lambda *_: seen.append(1), repeat=True):
+        while len(seen) < 20:
+            data = drawn(300_000)
+            npu.backend.write_mem(1001, data)
+            assert np.array_equal(npu.backend.read_mem(1001, data.size), data)
+            assert np.array_equal(npu.matmul(x, x.T), x @ x.T)
+
+
+class StopWaitingError(Exception):
+    """Raised by the handler of a signal, as KeyboardInterrupt is."""
+
+
+def test_a_wait_may_be_broken_off(slot: CardSlot) -> None:
+    """An exception from a signal's handler ends a wait at once; the device can be used after it."""
+
+    def stop(*_: object) -> None:
+        raise StopWaitingError
+
+    with slot.open() as npu:
+        slot.behind.silent = True  # the wait would take ten seconds
+        npu.submit(nop_packet())
+        with pytest.raises(StopWaitingError), alarms(0.1, stop, repeat=False):
+            npu.wait()
+        slot.behind.silent = False
+        npu.wait()
+        assert np.array_equal(npu.relu(np.array([-1, 2], np.float32)), [0, 2])

@@ -94,7 +94,7 @@ class FuseMount:
             self._wanted.notify_all()
         ctypes.CDLL(None).umount2(os.fsencode(self._folder), _DETACH)
         for thread in self._threads:
-            thread.join(60)
+            thread.join(10)  # longer only if a test left a file open
         os.close(self._fd)
 
     # --- requests -------------------------------------------------------------------------------------------

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os.path
-import select
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.locking import lock_card
-from echo_npu.backends.board.transfers import PAGE, WordMap, chunk_size, failed, lost, move, opened, retried
+from echo_npu.backends.board.transfers import PAGE, WordMap, chunk_size, failed, move, opened, retried
 from echo_npu.backends.board.transport import Transport
 from echo_npu.errors import NpuCardError
 from echo_npu.spec import registers as regs
@@ -22,7 +22,6 @@ from echo_npu.spec.memory_map import MEMORY_SIZE, REGISTERS
 _COUNT_BYTES: Final = 4  # of interrupts, in reads; of 1 for "enable", in writes
 _LINE: Final = 64  # bytes of a cache line, and of a command's slot in the ring
 _ENABLE: Final = (1).to_bytes(_COUNT_BYTES, "little")
-_BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _WINDOW_END: Final = max(each.offset + each.width // 8 for each in regs.REGISTERS.values())
 
 
@@ -142,18 +141,7 @@ class UioTransport(Transport):
             raise failed(self.device, "interrupt enable", 0, count, _COUNT_BYTES)
 
     def wait(self, seconds: float) -> bool:
-        try:
-            events = self._files.poll(self._fd, seconds)
-            if events & _BROKEN:
-                raise lost(self.device)
-            if not events:
-                return False
-            count = len(retried(lambda: self._files.read(self._fd, _COUNT_BYTES)))
-        except OSError as error:
-            raise failed(self.device, "interrupt read", 0, 0, _COUNT_BYTES, error) from error
-        if count != _COUNT_BYTES:
-            raise failed(self.device, "interrupt read", 0, count, _COUNT_BYTES)
-        return True
+        return take_event(self._files, self.device, self._fd, _COUNT_BYTES, seconds)
 
     def info(self) -> dict[str, Any]:
         return {

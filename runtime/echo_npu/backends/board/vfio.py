@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import select
 import struct
 from typing import Any, Final
 
@@ -17,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.board import vfio_calls as vfio
+from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
-from echo_npu.backends.board.transfers import WordFile, failed, lost, move, opened, retried
+from echo_npu.backends.board.transfers import WordFile, lost, move, opened, retried
 from echo_npu.backends.board.transport import Transport
 from echo_npu.backends.board.vfio_calls import VfioCall
 from echo_npu.errors import NpuCardBusyError, NpuCardError, NpuCardMissingError, NpuCardPermissionError
@@ -29,7 +29,6 @@ _CONTAINER: Final = "/dev/vfio/vfio"
 _COMMAND: Final = 4  # offset of the PCI command register
 _MEMORY_AND_MASTER: Final = 0b110
 _COUNTER_BYTES: Final = 8  # of an eventfd
-_BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _WINDOW_END: Final = max(each.offset + each.width // 8 for each in regs.REGISTERS.values())
 
 
@@ -206,18 +205,7 @@ class VfioTransport(Transport):
         self._bytes[address : address + data.size] = data
 
     def wait(self, seconds: float) -> bool:
-        try:
-            events = self._files.poll(self._event, seconds)
-            if events & _BROKEN:
-                raise lost(self.device)
-            if not events:
-                return False
-            count = len(retried(lambda: self._files.read(self._event, _COUNTER_BYTES)))
-        except OSError as error:
-            raise failed(self.device, "interrupt read", 0, 0, _COUNTER_BYTES, error) from error
-        if count != _COUNTER_BYTES:
-            raise failed(self.device, "interrupt read", 0, count, _COUNTER_BYTES)
-        return True
+        return take_event(self._files, self.device, self._event, _COUNTER_BYTES, seconds)
 
     def info(self) -> dict[str, Any]:
         return {"transport": "vfio", "device": self.device}

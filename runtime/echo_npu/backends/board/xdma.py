@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import select
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.locking import lock_card
 from echo_npu.backends.board.transfers import (
@@ -17,16 +17,12 @@ from echo_npu.backends.board.transfers import (
     Move,
     WordFile,
     chunk_size,
-    failed,
-    lost,
     move,
     opened,
-    retried,
 )
 from echo_npu.backends.board.transport import Transport
 
 _EVENT_BYTES: Final = 4  # the driver refuses any other count
-_BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class XdmaTransport(Transport):
@@ -99,19 +95,7 @@ class XdmaTransport(Transport):
         return self._files.pwrite(self._fds["h2c_0"], buffer, address)
 
     def wait(self, seconds: float) -> bool:
-        fd = self._fds["events_0"]
-        try:
-            events = self._files.poll(fd, seconds)
-            if events & _BROKEN:
-                raise lost(self.device)
-            if not events:
-                return False
-            count = len(retried(lambda: self._files.read(fd, _EVENT_BYTES)))
-        except OSError as error:
-            raise failed(self.device, "interrupt read", 0, 0, _EVENT_BYTES, error) from error
-        if count != _EVENT_BYTES:
-            raise failed(self.device, "interrupt read", 0, count, _EVENT_BYTES)
-        return True
+        return take_event(self._files, self.device, self._fds["events_0"], _EVENT_BYTES, seconds)
 
     def info(self) -> dict[str, Any]:
         return {"transport": "xdma", "device": self.device}

@@ -118,8 +118,6 @@ class CardBackend(Backend):
 
     def _start_afresh(self) -> None:
         """Bring a card that its last user may have left in any state to the state after power-on."""
-        for offset in _KEPT:
-            self.transport.store(offset, 0)
         self.transport.store(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
         end = time.monotonic() + _RESET_S
         while regs.STATUS_STATE.get(self._load(regs.STATUS)) != State.IDLE:
@@ -129,6 +127,8 @@ class CardBackend(Backend):
                     f"the {self.word} did not become idle within {_RESET_S:g} s after a soft reset: its "
                     "memory does not end what was begun",
                 )
+        for offset in _KEPT:
+            self.transport.store(offset, 0)
         self.transport.store(regs.IRQ_STATUS, 0x7)
 
     def read_reg(self, offset: int) -> int:

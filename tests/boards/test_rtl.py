@@ -11,8 +11,10 @@ import pytest
 
 import echo_npu
 from echo_npu.backends.rtlmodel import RtlmodelBackend
+from echo_npu.commands.packets import matmul_packets
 from echo_npu.models import run_model, tiny_layer
 from echo_npu.selftest import run_selftest
+from echo_npu.spec.status import State
 from tb.repository import ROOT
 from tests.boards.fuse import fuse_is_missing
 from tests.boards.slots import inserted
@@ -57,6 +59,20 @@ def test_the_selftest(place: Path | None) -> None:
         done = run_selftest(npu, twin)
     assert done.passed, [check for check in done.checks if not check.passed]
     assert {"copy within memory", "matmul 96x96x96"} <= {speed.name for speed in done.speeds}
+
+
+def test_a_card_that_was_left_in_the_middle_of_its_work(place: Path | None) -> None:
+    """The next user finds an idle device; the command that ran has been ended."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with inserted(RtlmodelBackend.open(CONFIG, {}), CONFIG, place) as slot:
+        with slot.open() as npu:
+            npu.limit(watchdog_cycles=10_000_000, protect_ring=True)
+            npu.submit_batch(matmul_packets(0x1000, 0x80_0000, 0x1000_0000, 100, 100, 100))
+            assert npu.status().state == State.BUSY
+        with slot.open() as npu:
+            assert npu.status().state == State.IDLE
+            assert npu.counters()["macs"] == 0
+            assert np.array_equal(npu.matmul(x, x.T), x @ x.T)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,13 @@ test: setup-all ## everything: lint, unit, RTL blocks, all ops on every configur
 	@$(PY) scripts/lint.py
 	@$(PY) -m pytest tests --numprocesses "$$JOBS" --dist loadfile
 
+# The modules of tests/rtlmodel that are about the device, not about the simulator.
+ON_BOARDS = blocks equality host_faults language matmul ops random_views recording simulation structured_ops
+
+.PHONY: test-boards
+test-boards: setup-all ## the tests of the RTL through the backend fpga, on the files of a card over FUSE; minutes; CONFIG=small
+	@ECHO_NPU_THROUGH=fpga ECHO_NPU_CONFIG="$$CONFIG" $(PY) -m pytest tests/boards $(ON_BOARDS:%=tests/rtlmodel/test_%.py)
+
 .PHONY: uvm
 uvm: $(VENV)/.sim ## N=50 random programs on all ports at once; SEQUENCE=mixed CONFIG=small SEED=7, REPLAY=failures/x.json
 	@$(PY) -m tb uvm --sequence "$$SEQUENCE" --config "$$CONFIG" \

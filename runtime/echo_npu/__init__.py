@@ -35,14 +35,23 @@ from echo_npu.errors import (
     BackendError,
     DeviceClosedError,
     NpuBusError,
+    NpuCardBusyError,
+    NpuCardError,
+    NpuCardIdentityError,
+    NpuCardLostError,
+    NpuCardMissingError,
+    NpuCardPermissionError,
+    NpuCardResetError,
     NpuDeviceError,
     NpuError,
     NpuHostError,
+    NpuInterruptLostError,
     NpuOutOfMemoryError,
     NpuPointerError,
     NpuProgramMemoryError,
     NpuRecordingError,
     NpuTimeoutError,
+    NpuTransferError,
     SimulatorError,
 )
 from echo_npu.ops.block_linear import BlockLinear
@@ -65,13 +74,15 @@ def open(  # noqa: A001  (the public name; this module does not use the builtin)
         config: the hardware configuration: a file of rtl/configs without its ending, `random-<seed>`, the
             path of a TOML file, or `lockstep-` and one of these.
         ring_slots: length of the command ring; None: the default of `Device`.
-        options: options of the backend; for rtlmodel see `echo_npu.backends.rtlmodel.Options`.
+        options: options of the backend: `Options` of `echo_npu.backends.rtlmodel`, `FpgaOptions` of `.fpga`,
+            `AsicOptions` of `.asic`.
 
     Raises:
         BackendError: no such backend.
         ValueError: no such configuration (the message lists those that exist), or a wrong option value.
         TypeError: an option that the backend does not have, or a configuration that is no string.
         SimulatorError: rtlmodel could not be built or started.
+        NpuCardError: fpga or asic: there is no card, or it is in use, or it is another one.
     """
     chosen = get_backend_class(backend)
     if not isinstance(config, str):
@@ -99,16 +110,25 @@ __all__ = [
     "Flags",
     "MemcpyKind",
     "NpuBusError",
+    "NpuCardBusyError",
+    "NpuCardError",
+    "NpuCardIdentityError",
+    "NpuCardLostError",
+    "NpuCardMissingError",
+    "NpuCardPermissionError",
+    "NpuCardResetError",
     "NpuCommandPacket",
     "NpuDeviceError",
     "NpuError",
     "NpuHostError",
+    "NpuInterruptLostError",
     "NpuOutOfMemoryError",
     "NpuPointerError",
     "NpuProgramMemoryError",
     "NpuRecordingError",
     "NpuStatus",
     "NpuTimeoutError",
+    "NpuTransferError",
     "Opcode",
     "OutType",
     "PackedTensor",

@@ -1,5 +1,6 @@
 """The exceptions of the runtime. Each has the facts as attributes and in its message."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -103,6 +104,71 @@ class NpuTimeoutError(NpuError, TimeoutError):
         self.waves_hint = waves_hint
         busy = ", ".join(f"{name}={value}" for name, value in self.counters.items())
         super().__init__(f"no completion within {cycles} cycles; {status}; counters: {busy}. {waves_hint}")
+
+
+class NpuCardError(NpuError):
+    """Base of what goes wrong between the host and a card.
+
+    Attributes: device (the card, as it was opened).
+    """
+
+    def __init__(self, device: str, message: str) -> None:
+        self.device = device
+        super().__init__(f"{device}: {message}")
+
+
+class NpuCardMissingError(NpuCardError):
+    """There is no card: a device file does not exist, or no device is behind it."""
+
+
+class NpuCardPermissionError(NpuCardError):
+    """This user may not open the device files, or may not pin the memory that the card needs."""
+
+
+class NpuCardBusyError(NpuCardError):
+    """Another open device has the card.
+
+    Attributes: holder (process id; None if it cannot be told).
+    """
+
+    def __init__(self, device: str, holder: int | None) -> None:
+        self.holder = holder
+        by = "another process" if holder is None else f"process {holder}"
+        super().__init__(device, f"{by} has this card open; one device at a time can use it")
+
+
+class NpuCardIdentityError(NpuCardError):
+    """No ECHO NPU answers, or one of another version or configuration. Nothing was written to it."""
+
+
+class NpuCardLostError(NpuCardError):
+    """The card has vanished from its bus. Close the device; open it again when the card is back."""
+
+
+class NpuCardResetError(NpuCardError):
+    """Something else has reset the card: its state and memory are lost. Close the device, open it again."""
+
+
+class NpuInterruptLostError(NpuCardError):
+    """The interrupt is high on the card, and no event of it arrived at the host. `wait()` may be repeated."""
+
+
+class NpuTransferError(NpuCardError):
+    """A transfer ended early. The bytes before `address` + `done` were moved; the card may be used further.
+
+    Attributes: address (of the whole transfer: a physical address, or an offset in the register window),
+        done and wanted (bytes), errno (None: the driver moved nothing and named no error).
+    """
+
+    def __init__(
+        self, device: str, what: str, address: int, done: int, wanted: int, code: int | None = None
+    ) -> None:
+        self.address = address
+        self.done = done
+        self.wanted = wanted
+        self.errno = code
+        why = "no error was named" if code is None else os.strerror(code)
+        super().__init__(device, f"the {what} at 0x{address:08x} ended after {done} of {wanted} bytes: {why}")
 
 
 class SimulatorError(NpuError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import echo_npu
+from tests.rtlmodel.simulated import open_rtl
 
 
 @pytest.fixture(scope="session")
@@ -17,12 +18,12 @@ def config() -> str:
 @pytest.fixture
 def npu(config: str) -> Iterator[echo_npu.Device]:
     """A new simulated device for each test."""
-    with echo_npu.open("rtlmodel", config=config) as device:
+    with open_rtl(config) as device:
         yield device
 
 
 @pytest.fixture(scope="module")
 def pair(config: str) -> Iterator[tuple[echo_npu.Device, echo_npu.Device]]:
     """An RTL simulation and a functional model."""
-    with echo_npu.open("rtlmodel", config=config) as rtl, echo_npu.open("cmodel", config=config) as model:
+    with open_rtl(config) as rtl, echo_npu.open("cmodel", config=config) as model:
         yield rtl, model

@@ -13,7 +13,7 @@ from echo_npu.formats import FORMATS
 from echo_npu.spec.contract import Blocks
 from echo_npu.spec.status import ErrorCode
 from tests.arrays import normal
-from tests.rtlmodel.simulated import STALLS
+from tests.rtlmodel.simulated import STALLS, open_rtl
 
 pytestmark = pytest.mark.sim
 
@@ -24,7 +24,7 @@ CONFIG = "default"  # whose engine takes such weights
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Device, Device]]:
     """An RTL simulation and a functional model."""
     with (
-        echo_npu.open("rtlmodel", config=CONFIG, stalls=request.param, seed=5) as rtl,
+        open_rtl(CONFIG, stalls=request.param, seed=5) as rtl,
         echo_npu.open("cmodel", config=CONFIG) as model,
     ):
         yield rtl, model
@@ -108,8 +108,8 @@ def test_part_of_a_wider_matrix_and_batches(pair: tuple[Device, Device]) -> None
 
 def test_a_device_without_blocks_refuses_them() -> None:
     packed = formats.pack(normal(16, 64), "q8_0")
-    for backend in ("rtlmodel", "cmodel"):
-        with echo_npu.open(backend, config="small") as npu:
+    for opened in (open_rtl("small"), echo_npu.open("cmodel", config="small")):
+        with opened as npu:
             assert npu.capabilities.block_formats == ()
             weight, rows, result = (
                 PackedTensor.upload(npu, packed),

@@ -9,10 +9,9 @@ import pytest
 import echo_npu
 from echo_npu import Device, NpuDeviceError, Packet
 from echo_npu.backends.cmodel import CmodelBackend
-from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.spec import registers as regs
 from tests.rtlmodel.programs import ACTIVATION, ACTIVATION_BYTES, WEIGHT_BYTES, command, image, spoiled
-from tests.rtlmodel.simulated import STALLS
+from tests.rtlmodel.simulated import STALLS, backend_of, open_rtl
 
 pytestmark = pytest.mark.sim
 
@@ -22,7 +21,7 @@ def opened(request: pytest.FixtureRequest, config: str) -> Iterator[tuple[Device
     """An RTL simulation and a functional model."""
     stalls = STALLS if request.param == "with stalls" else 0.0
     with (
-        echo_npu.open("rtlmodel", config=config, stalls=stalls, seed=11) as rtl,
+        open_rtl(config, stalls=stalls, seed=11) as rtl,
         echo_npu.open("cmodel", config=config) as model,
     ):
         yield rtl, model
@@ -46,9 +45,8 @@ def fill(devices: tuple[Device, Device], rng: np.random.Generator) -> None:
 
 def assert_same(rtl: Device, model: Device) -> None:
     """Compare every byte of both regions, and the devices' states and counts."""
-    assert isinstance(rtl.backend, RtlmodelBackend)
     assert isinstance(model.backend, CmodelBackend)
-    assert rtl.backend.memory.differences(model.backend.memory) == []
+    assert backend_of(rtl).memory.differences(model.backend.memory) == []
     ours, theirs = rtl.status(), model.status()
     assert (ours.state, ours.error_code) == (theirs.state, theirs.error_code)
     for name in ("macs", "commands"):

@@ -23,7 +23,7 @@ from echo_npu.backends.simulator import Simulator
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_sim.run import RUNS
-from tests.rtlmodel.simulated import backend_of
+from tests.rtlmodel.simulated import backend_of, open_rtl, simulator_only
 
 pytestmark = pytest.mark.sim
 
@@ -109,6 +109,7 @@ def _garbage(link: socket.socket) -> None:
     link.sendall(b"\xff" * 64)
 
 
+@simulator_only
 @pytest.mark.parametrize("fault", [_cut, _half_a_request, _garbage])
 def test_a_broken_link_ends_the_simulator_and_is_named(
     config: str, fault: Callable[[socket.socket], None]
@@ -124,6 +125,7 @@ def test_a_broken_link_ends_the_simulator_and_is_named(
             npu.status()
 
 
+@simulator_only
 def test_an_answer_that_is_garbage_is_named(config: str) -> None:
     with echo_npu.open("rtlmodel", config=config) as npu, ends_soon():
         ours, theirs = socket.socketpair()
@@ -134,6 +136,7 @@ def test_an_answer_that_is_garbage_is_named(config: str) -> None:
                 npu.status()
 
 
+@simulator_only
 def test_a_second_client_is_turned_away(config: str) -> None:
     """A client that connects before the simulator is refused, and so is a later one."""
     answers: list[bytes] = []
@@ -173,6 +176,7 @@ def test_a_second_client_is_turned_away(config: str) -> None:
 # --- shared memory ------------------------------------------------------------------------------------------
 
 
+@simulator_only
 @pytest.mark.parametrize(
     ("size", "words"), [(None, "cannot open the device memory"), (4096, "has 4096 bytes")]
 )
@@ -188,6 +192,7 @@ def test_shared_memory_that_is_missing_or_too_short_is_named(
     assert words in str(caught.value)
 
 
+@simulator_only
 def test_shared_memory_outlives_its_name(npu: Device) -> None:
     """Shared memory has no name: closing the host's descriptor does not affect the simulator."""
     os.close(os.dup(backend_of(npu).memory.fd))
@@ -198,6 +203,7 @@ def test_shared_memory_outlives_its_name(npu: Device) -> None:
 # --- a full disk --------------------------------------------------------------------------------------------
 
 
+@simulator_only
 def test_a_log_that_takes_nothing_does_no_harm(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator's log is lost, but its results are right."""
     number = 900_000_000
@@ -212,6 +218,7 @@ def test_a_log_that_takes_nothing_does_no_harm(config: str, monkeypatch: pytest.
     assert not folder.exists()
 
 
+@simulator_only
 def test_a_run_directory_that_cannot_be_made_is_named(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     number = 900_000_001
     place = RUNS / f"rtlmodel-{os.getpid()}-{number}"
@@ -225,6 +232,7 @@ def test_a_run_directory_that_cannot_be_made_is_named(config: str, monkeypatch: 
         place.unlink()
 
 
+@simulator_only
 def test_a_waveform_that_fills_the_disk_ends_the_simulation_and_is_named() -> None:
     name = f"test-full-disk-{os.getpid()}"
     with echo_npu.open("rtlmodel", config="small", waves=name, timeout=SECONDS) as npu, ends_soon():
@@ -245,6 +253,7 @@ def test_a_waveform_that_fills_the_disk_ends_the_simulation_and_is_named() -> No
 # --- the simulator dies around a recording ------------------------------------------------------------------
 
 
+@simulator_only
 @pytest.mark.parametrize("moment", ["recording", "running"])
 def test_a_simulator_that_dies_around_a_recording_is_named(npu: Device, moment: str) -> None:
     x = npu.tensor(np.ones((8, 8), np.float32))
@@ -275,7 +284,12 @@ both_backends = pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])
 @contextlib.contextmanager
 def ringed(backend: str, config: str) -> Iterator[tuple[Device, int]]:
     """Return a device whose ring was used, and the ring's address."""
-    with echo_npu.open(backend, config=config, ring_slots=16) as npu:
+    opened = (
+        open_rtl(config, ring_slots=16)
+        if backend == "rtlmodel"
+        else echo_npu.open(backend, config=config, ring_slots=16)
+    )
+    with opened as npu:
         npu.submit_batch([nop_packet()] * 3)
         npu.wait()
         yield npu, npu.backend.read_reg(regs.RING_BASE)

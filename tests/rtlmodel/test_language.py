@@ -12,6 +12,7 @@ from echo_npu.language.network import Network
 from echo_npu.language.sampling import Sampling
 from echo_npu.models.extras import MissingExtraError, smollm2_file
 from echo_npu.models.gguf_model import GgufModel
+from tests.rtlmodel.simulated import open_rtl
 from tests.runtime.model_files import write_model
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
@@ -26,8 +27,10 @@ def generate(
     steps: list[GenerationStep] = []
     with ExitStack() as stack:
         networks = []
-        for backend, options in (("rtlmodel", {"stalls": stalls}), ("cmodel", {})):
-            device = echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options)
+        for device in (
+            open_rtl(config, ring_slots=RING_SLOTS, stalls=stalls),
+            echo_npu.open("cmodel", config=config, ring_slots=RING_SLOTS),
+        ):
             networks.append(Network(stack.enter_context(device), model, context=context))
         generator = TextGenerator(
             networks[0], twin=networks[1], sampling=Sampling(1.0, top_k=3), on_step=steps.append

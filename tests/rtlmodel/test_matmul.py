@@ -9,7 +9,7 @@ import pytest
 import echo_npu
 from echo_npu import Device, QuantizedLinear
 from tests.arrays import elements, normal
-from tests.rtlmodel.simulated import STALLS
+from tests.rtlmodel.simulated import STALLS, open_rtl
 
 pytestmark = pytest.mark.sim
 
@@ -20,7 +20,7 @@ TYPES = ["float32", "uint16", "float16", "int8"]  # uint16 holds the bits of bfl
 def pair(request: pytest.FixtureRequest, config: str) -> Iterator[tuple[Device, Device]]:
     """An RTL simulation and a functional model."""
     with (
-        echo_npu.open("rtlmodel", config=config, stalls=request.param, seed=5) as rtl,
+        open_rtl(config, stalls=request.param, seed=5) as rtl,
         echo_npu.open("cmodel", config=config) as model,
     ):
         yield rtl, model

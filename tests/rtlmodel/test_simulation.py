@@ -20,7 +20,7 @@ from echo_npu import (
 )
 from echo_npu.backends.base import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
-from tests.rtlmodel.simulated import backend_of
+from tests.rtlmodel.simulated import backend_of, simulator_only
 
 pytestmark = pytest.mark.sim
 
@@ -36,6 +36,7 @@ def work(device: Device) -> dict[str, int]:
     return device.counters()
 
 
+@simulator_only
 @pytest.mark.parametrize("stalls", [0.0, 0.3])
 def test_cycles_are_the_same_every_time(config: str, stalls: float) -> None:
     """Cycles do not depend on the host: simulated time passes only while a request is served."""
@@ -50,6 +51,7 @@ def test_cycles_are_the_same_every_time(config: str, stalls: float) -> None:
     assert seen[0][0]["busy_cycles"] > 0
 
 
+@simulator_only
 def test_the_seed_changes_the_stalls(config: str) -> None:
     cycles = []
     for seed in (1, 2):
@@ -58,6 +60,7 @@ def test_the_seed_changes_the_stalls(config: str) -> None:
     assert cycles[0] != cycles[1]
 
 
+@simulator_only
 def test_memory_timing_is_a_knob(npu: Device) -> None:
     backend = backend_of(npu)
 
@@ -99,6 +102,7 @@ def test_primitives(npu: Device) -> None:
     ]
 
 
+@simulator_only
 def test_wait_irq_takes_no_more_time_than_it_may(npu: Device) -> None:
     start = npu.status().cycle_count
     assert not npu.backend.wait_irq(5000)
@@ -108,6 +112,7 @@ def test_wait_irq_takes_no_more_time_than_it_may(npu: Device) -> None:
     assert low < start + 5400
 
 
+@simulator_only
 def test_memory_is_shared_without_copies(npu: Device) -> None:
     """The simulator reads what the host wrote, without any request."""
     before = npu.status().cycle_count
@@ -123,6 +128,7 @@ def test_memory_is_shared_without_copies(npu: Device) -> None:
         npu.backend.read_mem(0x1FFF_FFFF, 2)
 
 
+@simulator_only
 @pytest.mark.parametrize(("offset", "nbytes"), [(0, 64), (1, 1), (3, 7), (29, 4096), (4090, 70001)])
 def test_the_front_door_moves_the_same_bytes(config: str, offset: int, nbytes: int) -> None:
     rng = np.random.default_rng(nbytes)
@@ -142,6 +148,7 @@ def test_the_front_door_moves_the_same_bytes(config: str, offset: int, nbytes: i
         assert (product == 2).all()
 
 
+@simulator_only
 def test_a_time_out_shows_the_state_and_the_device_can_go_on(npu: Device) -> None:
     npu.submit(matmul_packets(LEFT, RIGHT, OUT, 60, 60, 60))
     with pytest.raises(NpuTimeoutError, match=r"within 50 cycles; state BUSY.*waves=True") as caught:
@@ -212,6 +219,7 @@ def test_out_of_memory_leaves_a_working_device(npu: Device) -> None:
     assert work(npu)["commands"] == 2
 
 
+@simulator_only
 def test_waves_are_written_and_complete() -> None:
     with echo_npu.open("rtlmodel", config="small", waves="test-waves") as npu:  # small: the quickest to build
         path = Path(npu.info()["simulator"]["waves"])
@@ -226,6 +234,7 @@ def test_waves_are_written_and_complete() -> None:
     assert last >= cycles * 10  # nanoseconds, or a finer unit
 
 
+@simulator_only
 def test_two_devices_at_once(config: str) -> None:
     rng = np.random.default_rng(2)
     a, b = rng.standard_normal((2, 12, 12), dtype=np.float32)

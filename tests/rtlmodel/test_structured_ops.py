@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import echo_npu
 from echo_npu import Device
 from tests.arrays import normal
-from tests.rtlmodel.simulated import STALLS
+from tests.rtlmodel.simulated import STALLS, open_rtl
 
 pytestmark = pytest.mark.sim
 
@@ -22,7 +22,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Device, Device]]:
     """An RTL simulation and a functional model."""
     config, stalls = request.param
     with (
-        echo_npu.open("rtlmodel", config=config, stalls=stalls, seed=5) as rtl,
+        open_rtl(config, stalls=stalls, seed=5) as rtl,
         echo_npu.open("cmodel", config=config) as model,
     ):
         yield rtl, model

@@ -26,7 +26,7 @@ def _no_choice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_backends_are_the_modules_that_exist() -> None:
-    assert echo_npu.list_backends() == ["cmodel", "rtlmodel"]
+    assert echo_npu.list_backends() == ["asic", "cmodel", "fpga", "rtlmodel"]
     for name in echo_npu.list_backends():
         backend = get_backend_class(name)
         assert backend.name == name
@@ -50,17 +50,17 @@ def test_choice_goes_argument_then_default_then_environment(monkeypatch: pytest.
     assert echo_npu.get_backend_name() == "cmodel"
 
 
-@pytest.mark.parametrize("name", ["fpga", "asic", "CMODEL", "base", "", "../cmodel"])
+@pytest.mark.parametrize("name", ["gpu", "board", "CMODEL", "base", "", "../cmodel"])
 def test_an_unknown_backend_lists_those_that_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for call in (
         lambda: echo_npu.open(name),
         lambda: echo_npu.set_default_backend(name),
         lambda: echo_npu.get_backend_info(name),
     ):
-        refuses(BackendError, "the backends are cmodel, rtlmodel", call)
+        refuses(BackendError, "the backends are asic, cmodel, fpga, rtlmodel", call)
     if name:
         monkeypatch.setenv("ECHO_NPU_BACKEND", name)
-        refuses(BackendError, "the backends are cmodel, rtlmodel", echo_npu.open)
+        refuses(BackendError, "the backends are asic, cmodel, fpga, rtlmodel", echo_npu.open)
 
 
 @pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])

@@ -12,7 +12,7 @@ from typing import Any
 from echo_npu.backends.base import Backend
 from echo_npu.errors import BackendError
 
-_INTERNAL = ("base", "simulator")
+_INTERNAL = ("base", "board", "simulator")
 _FIRST_CHOICE = "rtlmodel"
 _chosen: str | None = None
 

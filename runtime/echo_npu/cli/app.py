@@ -20,6 +20,7 @@ from echo_npu.cli import benchmark as bench_cli
 from echo_npu.cli import chat as chat_cli
 from echo_npu.cli import models as models_cli
 from echo_npu.cli import perplexity as perplexity_cli
+from echo_npu.cli import selftest as selftest_cli
 from echo_npu.cli import serve as serve_cli
 from echo_npu.cli import simulation as simulation_cli
 from echo_npu.cli import vector as vector_cli
@@ -41,7 +42,7 @@ from echo_sim.numerals import SEED, Whole, option
 from echo_sim.standard_error import lose_errors
 
 app = typer.Typer(
-    help="Run things on the ECHO NPU, in RTL simulation or on its functional model.",
+    help="Run things on the ECHO NPU: in RTL simulation, on its functional model, on hardware.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -159,6 +160,7 @@ app.command("model")(models_cli.model_command)
 app.command("chat")(chat_cli.chat_command)
 app.command("perplexity")(perplexity_cli.perplexity_command)
 app.command("lenet")(models_cli.lenet_command)
+app.command("selftest")(selftest_cli.selftest_command)
 app.command("serve")(serve_cli.serve_command)
 app.command("asm")(vector_cli.asm_command)
 app.command("disasm")(vector_cli.disasm_command)
@@ -178,7 +180,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run things on the ECHO NPU, in RTL simulation or on its functional model."""
+    """Run things on the ECHO NPU: in RTL simulation, on its functional model, on hardware."""
 
 
 def main() -> None:

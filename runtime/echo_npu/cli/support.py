@@ -13,7 +13,7 @@ from echo_sim.numerals import Real, Whole, option
 
 Backend = Annotated[
     str | None,
-    typer.Option("--backend", help="cmodel or rtlmodel. Default: ECHO_NPU_BACKEND, else rtlmodel."),
+    typer.Option("--backend", help="One that `info` lists. Default: ECHO_NPU_BACKEND, else rtlmodel."),
 ]
 Config = Annotated[
     str,

@@ -22,6 +22,7 @@ from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, NpuCommandPa
 from echo_npu.errors import NpuBusError
 from echo_npu.formats import FORMATS
 from echo_npu.model.blocks import matmul_blocks
+from echo_npu.model.constants import STORED_BITS, constant_registers
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
@@ -36,17 +37,6 @@ from echo_npu.vector.model import ProgramFault, ProgramOverdue, VectorModel
 from echo_sim.config import NpuConfig
 
 _WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES
-_STORED: Final = {
-    regs.IRQ_ENABLE: 0x7,
-    regs.WATCHDOG: 0xFFFF_FFFF,
-    regs.AXI_PROT: regs.AXI_PROT_PROT.mask,
-    regs.RING_BASE: 0xFFFF_FFFF,
-    regs.RING_SIZE: regs.RING_SIZE_SLOTS.mask,
-    regs.GUARD_BASE: regs.GUARD_BASE_ADDRESS.mask,
-    regs.GUARD_SIZE: regs.GUARD_SIZE_BLOCKS.mask,
-}
-"""Plain configuration registers, and their bits."""
-_BLOCK_FIELDS: Final = (regs.CAP_TYPES_Q8_0, regs.CAP_TYPES_Q4_0, regs.CAP_TYPES_Q4_1)
 _WIDE: Final = {r.offset for r in regs.REGISTERS.values() if r.width == 64}
 _READABLE: Final = {
     r.offset + i * r.stride + half
@@ -78,26 +68,8 @@ class FunctionalModel:
         self.memory = memory
         self._config = config
         self._depth = config.queue_depth
-        tile = config.array_rows * config.array_cols
-        self._constants = {
-            regs.ID: 0x4543484F,
-            regs.VERSION: regs.VERSION_MAJOR.put(1) | regs.VERSION_MINOR.put(0),
-            regs.CAP_ARRAY: regs.CAP_ARRAY_ROWS.put(config.array_rows)
-            | regs.CAP_ARRAY_COLS.put(config.array_cols),
-            regs.CAP_VECTOR: regs.CAP_VECTOR_LANES.put(config.vector_lanes)
-            | regs.CAP_VECTOR_DATA_WIDTH.put(config.data_width),
-            regs.CAP_TYPES: sum(1 << dtype for dtype in DataType)
-            | sum(field.put(int(config.has_blocks)) for field in _BLOCK_FIELDS),
-            regs.CAP_QUEUE: regs.CAP_QUEUE_DEPTH.put(config.queue_depth)
-            | regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.put(16),
-            regs.CAP_SCRATCH_A: 4 * config.block_m * config.block_k_tiles * config.array_rows,
-            regs.CAP_SCRATCH_B: 4 * config.block_k_tiles * config.block_n_tiles * tile,
-            regs.CAP_SCRATCH_ACC: 4 * config.acc_entries * config.array_cols,
-            regs.CAP_VECTOR_LENGTH: config.vector_length,
-            regs.CAP_VECTOR_ROW: config.row_elements,
-            regs.CAP_PROGRAM: config.program_words,
-        }
-        self._stored = dict.fromkeys(_STORED, 0)
+        self._constants = constant_registers(config)
+        self._stored = dict.fromkeys(STORED_BITS, 0)
         # High words, of the last read of the low one; no reset clears them.
         self._latched = dict.fromkeys(_WIDE, 0)
         self.programs = ProgramMemory(config.program_words)
@@ -164,7 +136,7 @@ class FunctionalModel:
     def write_reg(self, offset: int, value: int) -> None:
         """Write the 32-bit register at `offset`, without executing a command; NpuBusError if refused."""
         if offset in self._stored:
-            self._stored[offset] = value & _STORED[offset]
+            self._stored[offset] = value & STORED_BITS[offset]
         elif regs.CMD_WINDOW <= offset < _WINDOW_END:
             start = offset - regs.CMD_WINDOW
             self._window[start : start + 4] = value.to_bytes(4, "little")

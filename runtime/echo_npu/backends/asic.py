@@ -1,0 +1,87 @@
+"""An NPU as a PCIe device of its own, with its memory in the host, by VFIO."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from echo_npu.backends.base import refuse_options
+from echo_npu.backends.board.card import CardBackend
+from echo_npu.backends.board.files import SystemFiles
+from echo_npu.backends.board.options import check_clock, check_offset
+from echo_npu.backends.board.vfio import VfioTransport
+from echo_npu.errors import BackendError
+from echo_sim.config import load_config
+
+_ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+
+
+@dataclass(frozen=True, slots=True)
+class AsicOptions:
+    """The options of `echo_npu.open("asic", ...)` besides the configuration, which the device must have.
+
+    Attributes:
+        device: the PCI address, such as "0000:01:00.0"; None: ECHO_NPU_DEVICE.
+        bar: the number of the BAR with the registers, 0..5.
+        registers: offset of the register window in that BAR, bytes.
+        iova: the address on the device's bus of the NPU's physical address 0.
+        clock_mhz: the NPU's clock, by which time-outs in cycles become seconds.
+
+    Raises: TypeError, ValueError: naming the option and its value.
+    """
+
+    device: str | None = None
+    bar: int = 0
+    registers: int = 0
+    iova: int = 0
+    clock_mhz: float = 1000.0
+
+    def __post_init__(self) -> None:
+        if self.device is not None and not re.fullmatch(_ADDRESS, str(self.device)):
+            raise ValueError(f"device is {self.device!r}; it must be a PCI address such as 0000:01:00.0")
+        if not isinstance(self.bar, int) or isinstance(self.bar, bool):
+            raise TypeError(f"bar is {self.bar!r} ({type(self.bar).__name__}); it must be a whole number")
+        if not 0 <= self.bar <= 5:
+            raise ValueError(f"bar is {self.bar}; it must lie in 0..5")
+        check_offset("registers", self.registers, 4)
+        check_offset("iova", self.iova, 4096)
+        check_clock(self.clock_mhz)
+
+    def open(self, files: SystemFiles) -> VfioTransport:
+        """Open the device.
+
+        Raises:
+            BackendError: no PCI address was given, or ECHO_NPU_DEVICE is none.
+        """
+        device = self.device or os.environ.get("ECHO_NPU_DEVICE") or ""
+        if not re.fullmatch(_ADDRESS, device):
+            raise BackendError(
+                "the backend asic needs the PCI address of its device: open it with device='0000:01:00.0', "
+                f"or set ECHO_NPU_DEVICE, which is {device!r}"
+            )
+        return VfioTransport(files, device, self.bar, self.registers, self.iova)
+
+
+class AsicBackend(CardBackend):
+    """The five primitives, on a PCIe device."""
+
+    name = "asic"
+    description = "a PCIe device by VFIO, with its memory in the host"
+    word = "device"
+
+    @classmethod
+    def open(cls, config: str, options: Mapping[str, Any]) -> AsicBackend:
+        return cls.open_with(SystemFiles(), config, options)
+
+    @classmethod
+    def open_with(cls, files: SystemFiles, config: str, options: Mapping[str, Any]) -> AsicBackend:
+        """Do as `open` through given system calls."""
+        refuse_options(cls.name, options, [option.name for option in fields(AsicOptions)])
+        chosen, loaded = AsicOptions(**options), load_config(config)
+        return cls(chosen.open(files), loaded, chosen.clock_mhz)
+
+
+BACKEND = AsicBackend

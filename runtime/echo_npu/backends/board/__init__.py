@@ -1,0 +1,1 @@
+"""What the backends of real hardware share: system calls, transports, and the primitives on top of them."""

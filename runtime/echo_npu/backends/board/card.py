@@ -1,0 +1,242 @@
+"""The five primitives of a backend, on a card that a transport reaches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echo_npu.backends.base import Backend, check_register
+from echo_npu.backends.board.transport import Transport
+from echo_npu.errors import (
+    NpuBusError,
+    NpuCardError,
+    NpuCardIdentityError,
+    NpuCardLostError,
+    NpuCardResetError,
+    NpuInterruptLostError,
+    NpuPointerError,
+)
+from echo_npu.model.constants import constant_registers
+from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import MEMORY_SIZE
+from echo_npu.spec.status import State
+from echo_sim.config import NpuConfig
+
+_ALL_ONES: Final = 0xFFFF_FFFF
+"""What a read over PCIe returns when nothing answers."""
+_LATE_S: Final = 1.0
+"""How long an interrupt may take from the card to this process on a busy host."""
+
+_RESET_S: Final = 10.0
+_KEPT: Final = (
+    regs.IRQ_ENABLE,
+    regs.WATCHDOG,
+    regs.AXI_PROT,
+    regs.RING_BASE,
+    regs.RING_SIZE,
+    regs.GUARD_BASE,
+    regs.GUARD_SIZE,
+)
+"""What a soft reset keeps."""
+
+
+def _offsets(*, readable: bool) -> Iterator[int]:
+    for register in regs.REGISTERS.values():
+        if register.readable if readable else register.writable:
+            for index in range(register.count):
+                start = register.offset + index * register.stride
+                yield from range(start, start + register.width // 8, 4)
+
+
+_READABLE: Final = frozenset(_offsets(readable=True))
+_WRITABLE: Final = frozenset(_offsets(readable=False))
+_NAMES: Final = {register.offset: name for name, register in regs.REGISTERS.items()}
+
+
+class CardBackend(Backend):
+    """A real device.
+
+    Accesses to registers that the device would refuse are refused here, because a PCIe write has no answer
+    and a refused read returns all ones. So NpuBusError is the same on every backend.
+
+    A card that has vanished or was reset stays unusable until it is opened again: every later call raises
+    the same error.
+
+    Args:
+        transport: the opened card; this closes it, at once if the card is refused.
+        config: what must be behind it.
+        clock_mhz: the NPU's clock, by which time-outs in cycles become seconds.
+
+    Raises:
+        NpuCardError: the card does not become idle.
+        NpuCardIdentityError: a constant register has another value than `config` says. Nothing is written
+            before all of them were read.
+    """
+
+    has_cycles = True
+    word: ClassVar[str] = "card"
+
+    def __init__(self, transport: Transport, config: NpuConfig, clock_mhz: float) -> None:
+        self.transport = transport
+        self._hz = clock_mhz * 1e6
+        self._failure: NpuCardError | None = None
+        self._enabled = 0  # what was written to IRQ_ENABLE, which only a reset of the card zeroes
+        try:
+            self._identify(config)
+            transport.identified()
+            self._start_afresh()
+        except BaseException:
+            transport.close()
+            raise
+
+    def _identify(self, config: NpuConfig) -> None:
+        device = self.transport.device
+        for offset, expected in constant_registers(config).items():
+            value = self.transport.load(offset)
+            if value == expected:
+                continue
+            if offset == regs.ID:
+                why = "nothing answers" if value == _ALL_ONES else f"an ECHO NPU has 0x{expected:08x}"
+                raise NpuCardIdentityError(device, f"register ID reads 0x{value:08x}: {why}")
+            if offset == regs.VERSION:
+                if regs.VERSION_MAJOR.get(value) == regs.VERSION_MAJOR.get(expected):
+                    continue  # minor versions only add
+                major, minor = regs.VERSION_MAJOR.get(value), regs.VERSION_MINOR.get(value)
+                known = regs.VERSION_MAJOR.get(expected)
+                raise NpuCardIdentityError(
+                    device, f"the device has version {major}.{minor}; this runtime knows version {known}"
+                )
+            raise NpuCardIdentityError(
+                device,
+                f"register {_NAMES[offset]} reads 0x{value:08x}; configuration {config.name} has "
+                f"0x{expected:08x}. Open the device with the configuration that the card was built from",
+            )
+
+    def _start_afresh(self) -> None:
+        """Bring a card that its last user may have left in any state to the state after power-on."""
+        self.transport.store(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+        end = time.monotonic() + _RESET_S
+        while regs.STATUS_STATE.get(self._load(regs.STATUS)) != State.IDLE:
+            if time.monotonic() > end:
+                raise NpuCardError(
+                    self.transport.device,
+                    f"the {self.word} did not become idle within {_RESET_S:g} s after a soft reset: its "
+                    "memory does not end what was begun",
+                )
+        for offset in _KEPT:
+            self.transport.store(offset, 0)
+        self.transport.store(regs.IRQ_STATUS, 0x7)
+
+    def read_reg(self, offset: int) -> int:
+        check_register(offset)
+        self._check_usable()
+        if offset not in _READABLE:
+            raise NpuBusError(offset, "read")
+        return self._load(offset)
+
+    def write_reg(self, offset: int, value: int) -> None:
+        check_register(offset, value)
+        self._check_usable()
+        if offset not in _WRITABLE:
+            raise NpuBusError(offset, "write")
+        try:
+            self.transport.store(offset, value)
+        except NpuCardLostError as error:
+            self._give_up(error)
+        if offset == regs.IRQ_ENABLE:
+            self._enabled = value & 0x7
+
+    def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
+        self._check_range(address, nbytes)
+        self._check_usable()
+        try:
+            return self.transport.read(address, nbytes)
+        except NpuCardLostError as error:
+            self._give_up(error)
+
+    def write_mem(self, address: int, data: NDArray[np.uint8]) -> None:
+        self._check_range(address, data.size)
+        self._check_usable()
+        try:
+            self.transport.write(address, data)
+        except NpuCardLostError as error:
+            self._give_up(error)
+
+    def wait_irq(self, timeout_cycles: int) -> bool:
+        self._check_usable()
+        deadline = time.monotonic() + max(timeout_cycles, 0) / self._hz
+        try:
+            while not self._is_high():
+                self.transport.arm()
+                left = deadline - time.monotonic()
+                if left <= 0 or not self.transport.wait(left):
+                    return self._high_after_all()
+        except NpuCardLostError as error:
+            self._give_up(error)
+        return True
+
+    def _high_after_all(self) -> bool:
+        """Return whether the interrupt rose at the end of the time; NpuInterruptLostError if in silence."""
+        if not self._is_high():
+            return False
+        if not self.transport.wait(_LATE_S):
+            raise NpuInterruptLostError(
+                self.transport.device,
+                f"the interrupt is high on the {self.word}, but no event arrived within {_LATE_S:g} s",
+            )
+        return True
+
+    def _is_high(self) -> bool:
+        status, enable = self._load(regs.IRQ_STATUS), self._load(regs.IRQ_ENABLE)
+        if enable != self._enabled:
+            self._give_up(
+                NpuCardResetError(
+                    self.transport.device,
+                    f"IRQ_ENABLE reads {enable} in place of {self._enabled}: something else has reset the "
+                    f"{self.word}. Its state and memory are lost; close the device and open it again",
+                )
+            )
+        return bool(status & enable)
+
+    def _load(self, offset: int) -> int:
+        try:
+            value = self.transport.load(offset)
+            if value == _ALL_ONES and self.transport.load(regs.ID) != regs.REGISTERS["ID"].reset:
+                self._give_up(
+                    NpuCardLostError(
+                        self.transport.device,
+                        f"the {self.word} does not answer any more: reads return all ones",
+                    )
+                )
+        except NpuCardLostError as error:
+            self._give_up(error)
+        return value
+
+    def _check_range(self, address: int, nbytes: int) -> None:
+        if nbytes < 0 or address < 0 or address + nbytes > MEMORY_SIZE:
+            end = address + nbytes
+            raise NpuPointerError(
+                f"[0x{address:08x}, 0x{end:08x}) leaves memory, which ends at 0x{MEMORY_SIZE:08x}"
+            )
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _give_up(self, error: NpuCardError) -> NoReturn:
+        self._failure = error
+        raise error
+
+    def info(self) -> dict[str, Any]:
+        return {"card": self.transport.info()}
+
+    @property
+    def waves_hint(self) -> str:
+        return "No waveform of hardware: the same program on the backend rtlmodel, with waves=True, has one."
+
+    def close(self) -> None:
+        self.transport.close()

@@ -1,0 +1,17 @@
+"""Checks that the options of the backends of real hardware share."""
+
+
+def check_offset(name: str, value: object, multiple: int) -> None:
+    """Raise TypeError or ValueError unless `value` is a multiple of `multiple` below 2^63."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a whole number")
+    if not 0 <= value < 1 << 63 or value % multiple:
+        raise ValueError(f"{name} is {value}; it must be a multiple of {multiple} below 2^63")
+
+
+def check_clock(value: object) -> None:
+    """Raise TypeError or ValueError unless `value` can be a clock in MHz."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"clock_mhz is {value!r} ({type(value).__name__}); it must be a number")
+    if not 1e-6 <= value <= 1e5:
+        raise ValueError(f"clock_mhz is {value}; it must lie in 1e-06..100000")

@@ -1,0 +1,98 @@
+"""An NPU in an FPGA: a PCIe card with the XDMA driver, or a board whose processor shares the chip."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from echo_npu.backends.base import refuse_options
+from echo_npu.backends.board.card import CardBackend
+from echo_npu.backends.board.files import SystemFiles
+from echo_npu.backends.board.options import check_clock, check_offset
+from echo_npu.backends.board.transport import Transport
+from echo_npu.backends.board.uio import UioTransport
+from echo_npu.backends.board.xdma import XdmaTransport
+from echo_npu.errors import BackendError
+from echo_sim.config import load_config
+
+Way = Literal["xdma", "uio"]
+_DEFAULTS: dict[str, str] = {"xdma": "/dev/xdma0", "uio": "/dev/uio0"}
+
+
+@dataclass(frozen=True, slots=True)
+class FpgaOptions:
+    """The options of `echo_npu.open("fpga", ...)` besides the configuration, which the card must have.
+
+    Attributes:
+        transport: "xdma" or "uio"; None: ECHO_NPU_TRANSPORT, else xdma.
+        device: xdma: what the names of the driver's files begin with; uio: the UIO device. None:
+            ECHO_NPU_DEVICE, else /dev/xdma0 or /dev/uio0.
+        registers: offset of the register window in the card's BAR, or in the first UIO map, bytes.
+        memory_base: xdma: where device memory begins in the address space of the DMA engines.
+        memory_file: uio: the u-dma-buf that is device memory.
+        clock_mhz: the NPU's clock, by which time-outs in cycles become seconds.
+
+    Raises: TypeError, ValueError: naming the option and its value.
+    """
+
+    transport: Way | None = None
+    device: str | None = None
+    registers: int = 0
+    memory_base: int = 0
+    memory_file: str = "/dev/udmabuf0"
+    clock_mhz: float = 100.0
+
+    def __post_init__(self) -> None:
+        if self.transport is not None and self.transport not in get_args(Way):
+            raise ValueError(f"transport is {self.transport!r}; it is one of {', '.join(get_args(Way))}")
+        for name in ("device", "memory_file"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and not (name == "device" and value is None):
+                raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a path as text")
+        check_offset("registers", self.registers, 4)
+        check_offset("memory_base", self.memory_base, 4096)
+        check_clock(self.clock_mhz)
+
+    def way(self) -> Way:
+        """Return the transport to use.
+
+        Raises:
+            BackendError: ECHO_NPU_TRANSPORT names one that does not exist.
+        """
+        chosen = self.transport or os.environ.get("ECHO_NPU_TRANSPORT") or "xdma"
+        for known in get_args(Way):
+            if chosen == known:
+                way: Way = known
+                return way
+        raise BackendError(f"there is no transport {chosen!r}; they are {', '.join(get_args(Way))}")
+
+    def open(self, files: SystemFiles) -> Transport:
+        """Open the card."""
+        way = self.way()
+        device = self.device or os.environ.get("ECHO_NPU_DEVICE") or _DEFAULTS[way]
+        if way == "xdma":
+            return XdmaTransport(files, device, self.registers, self.memory_base)
+        return UioTransport(files, device, self.registers, self.memory_file)
+
+
+class FpgaBackend(CardBackend):
+    """The five primitives, on a card or board."""
+
+    name = "fpga"
+    description = "an FPGA card by Xilinx' XDMA driver, or a board by UIO and u-dma-buf"
+
+    @classmethod
+    def open(cls, config: str, options: Mapping[str, Any]) -> FpgaBackend:
+        return cls.open_with(SystemFiles(), config, options)
+
+    @classmethod
+    def open_with(cls, files: SystemFiles, config: str, options: Mapping[str, Any]) -> FpgaBackend:
+        """Do as `open` through given system calls."""
+        refuse_options(cls.name, options, [option.name for option in fields(FpgaOptions)])
+        chosen, loaded = FpgaOptions(**options), load_config(config)
+        return cls(chosen.open(files), loaded, chosen.clock_mhz)
+
+
+BACKEND = FpgaBackend

@@ -1,0 +1,47 @@
+"""The options of the backend fpga."""
+
+from typing import Any
+
+import pytest
+
+import echo_npu
+from echo_npu import BackendError, NpuCardMissingError
+from tests.boards.conftest import CONFIG
+from tests.refusals import refuses
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"transport": "pcie"}, ValueError, "transport is 'pcie'; it is one of xdma, uio"),
+        ({"device": 3}, TypeError, "device is 3"),
+        ({"memory_file": None}, TypeError, "memory_file is None"),
+        ({"registers": 6}, ValueError, "registers is 6; it must be a multiple of 4"),
+        ({"registers": -4}, ValueError, "registers is -4"),
+        ({"registers": 4.0}, TypeError, "registers is 4.0"),
+        ({"memory_base": 64}, ValueError, "memory_base is 64; it must be a multiple of 4096"),
+        ({"clock_mhz": 0}, ValueError, "clock_mhz is 0"),
+        ({"clock_mhz": float("nan")}, ValueError, "clock_mhz is nan"),
+        ({"clock_mhz": "fast"}, TypeError, "clock_mhz is 'fast'"),
+        ({"stalls": 0.5}, TypeError, "fpga has no option 'stalls'; its options are transport, device"),
+        ({"trace": "x.json"}, TypeError, "fpga has no option 'trace'"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    refuses(error, words, echo_npu.open, "fpga", CONFIG, **options)
+
+
+def test_the_environment_names_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECHO_NPU_DEVICE", "/dev/nothing")
+    monkeypatch.delenv("ECHO_NPU_TRANSPORT", raising=False)
+    refuses(NpuCardMissingError, "/dev/nothing_user", echo_npu.open, "fpga", CONFIG)
+    refuses(NpuCardMissingError, "/dev/else_user", echo_npu.open, "fpga", CONFIG, device="/dev/else")
+    monkeypatch.setenv("ECHO_NPU_TRANSPORT", "uio")
+    refuses(NpuCardMissingError, "/dev/nothing cannot", echo_npu.open, "fpga", CONFIG)
+    refuses(NpuCardMissingError, "/dev/nothing_user", echo_npu.open, "fpga", CONFIG, transport="xdma")
+    monkeypatch.setenv("ECHO_NPU_TRANSPORT", "pci")
+    refuses(BackendError, "no transport 'pci'; they are xdma, uio", echo_npu.open, "fpga", CONFIG)
+
+
+def test_a_configuration_that_does_not_exist() -> None:
+    refuses(ValueError, "'huge'", echo_npu.open, "fpga", "huge")

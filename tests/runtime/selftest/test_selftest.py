@@ -1,0 +1,244 @@
+"""The self-test passes on a device that works, and finds each kind of fault."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import echo_npu
+from echo_npu import Device, NpuTransferError, nop_packet
+from echo_npu.cli import app
+from echo_npu.selftest import SelfTest, run_selftest
+from echo_npu.spec import registers as regs
+
+CONFIG = "small"
+NAMES = [
+    "constants", "registers", "address lines", "memory march", "interrupts", "copies", "matrix engine",
+    "vector engine", "ring", "error report",
+]  # fmt: skip
+
+
+@pytest.fixture
+def npu() -> Iterator[Device]:
+    with echo_npu.open("cmodel", config=CONFIG) as device:
+        yield device
+
+
+def examined(npu: Device) -> SelfTest:
+    with echo_npu.open("cmodel", config=npu.config) as twin:
+        return run_selftest(npu, twin, march_bytes=1 << 17)
+
+
+def faults(done: SelfTest) -> dict[str, str]:
+    return {check.name: check.detail for check in done.checks if not check.passed}
+
+
+@pytest.mark.parametrize("config", ["small", "default"])
+def test_a_device_that_works(config: str) -> None:
+    seen = []
+    with echo_npu.open("cmodel", config=config) as npu, echo_npu.open("cmodel", config=config) as twin:
+        done = run_selftest(npu, twin, march_bytes=1, on_check=seen.append)
+    assert done.passed
+    assert [check.name for check in done.checks] == NAMES
+    assert list(done.checks) == seen
+    assert {speed.unit for speed in done.speeds} == {"us", "MiB/s"}
+    assert all(speed.value > 0 for speed in done.speeds)
+
+
+def test_nothing_is_left_behind(npu: Device) -> None:
+    """Registers, allocations and what memory held are as they were; the device can be used."""
+    tensor = npu.tensor(np.arange(1000, dtype=np.float32))
+    npu.limit(watchdog_cycles=100_000_000, protect_ring=True)
+    npu.submit_batch(nop_packet())
+    npu.wait()
+    offsets = (regs.WATCHDOG, regs.GUARD_BASE, regs.GUARD_SIZE, regs.IRQ_ENABLE, regs.RING_SIZE)
+
+    def state() -> tuple[list[int], dict[str, int]]:
+        in_use = {name: each.used for name, each in npu.memory_statistics().items()}
+        return [npu.backend.read_reg(offset) for offset in offsets], in_use
+
+    before = state()
+    for _ in range(2):
+        assert examined(npu).passed
+        assert state() == before
+    assert np.array_equal(tensor.to_numpy(), np.arange(1000, dtype=np.float32))
+
+
+def patched(monkeypatch: pytest.MonkeyPatch, npu: Device, name: str, change: Callable[..., Any]) -> None:
+    """Replace a method of the backend by `change(method, *arguments)`."""
+    method = getattr(npu.backend, name)
+    monkeypatch.setattr(npu.backend, name, lambda *arguments: change(method, *arguments))
+
+
+def test_a_register_bit_that_is_stuck(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    patched(
+        monkeypatch,
+        npu,
+        "read_reg",
+        lambda read, offset: read(offset) | (1 << 9 if offset == regs.RING_BASE else 0),
+    )
+    assert "RING_BASE reads 0x00000200 in place of 0x00000000" in faults(examined(npu))["registers"]
+
+
+def test_registers_that_are_connected(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(method: Callable[[int, int], None], offset: int, value: int) -> None:
+        method(regs.WATCHDOG if offset == regs.CMD_WINDOW + 20 else offset, value)
+
+    patched(monkeypatch, npu, "write_reg", write)
+    assert "(all got " in faults(examined(npu))["registers"]
+
+
+def test_another_configuration(npu: Device) -> None:
+    npu.config = "default"
+    assert faults(examined(npu))["constants"].startswith("CAP_ARRAY reads 0x00040004 in place of 0x00100010")
+
+
+@pytest.mark.parametrize("bit", [2, 11, 28])
+def test_an_address_line_that_is_stuck(npu: Device, monkeypatch: pytest.MonkeyPatch, bit: int) -> None:
+    def read(method: Callable[[int, int], np.ndarray], address: int, nbytes: int) -> np.ndarray:
+        return method(address & ~(1 << bit) if nbytes == 4 else address, nbytes)
+
+    def write(method: Callable[[int, np.ndarray], None], address: int, data: np.ndarray) -> None:
+        method(address & ~(1 << bit) if data.size == 4 else address, data)
+
+    patched(monkeypatch, npu, "read_mem", read)
+    patched(monkeypatch, npu, "write_mem", write)
+    assert "memory 0x00000000 reads" in faults(examined(npu))["address lines"]
+
+
+@pytest.mark.parametrize("stuck", [0, 1])
+def test_a_memory_bit_that_is_stuck(npu: Device, monkeypatch: pytest.MonkeyPatch, stuck: int) -> None:
+    place = npu.malloc(64)
+    npu.free(place)  # where the march will begin
+    place += 1 << 16
+
+    def read(method: Callable[[int, int], np.ndarray], address: int, nbytes: int) -> np.ndarray:
+        data = method(address, nbytes)
+        if address <= place < address + nbytes:
+            data[place - address] = data[place - address] & 0xEF | stuck << 4
+        return data
+
+    patched(monkeypatch, npu, "read_mem", read)
+    detail = faults(examined(npu))["memory march"]
+    assert f"memory 0x{place:08x}" in detail
+    assert "(bits 0x00000010; 1 of 16384 words differ)" in detail
+
+
+@pytest.mark.parametrize("high", [False, True])
+def test_an_interrupt_that_does_not_change(npu: Device, monkeypatch: pytest.MonkeyPatch, high: bool) -> None:
+    patched(monkeypatch, npu, "wait_irq", lambda wait, cycles: (wait(cycles), high)[1])
+    assert ("is high although" if high else "no interrupt within") in faults(examined(npu))["interrupts"]
+
+
+@pytest.mark.parametrize(
+    ("method", "found"), [("matmul", {"matrix engine", "ring"}), ("softmax", {"vector engine", "ring"})]
+)
+def test_a_wrong_bit_of_a_result(
+    npu: Device, monkeypatch: pytest.MonkeyPatch, method: str, found: set[str]
+) -> None:
+    right = getattr(Device, method)
+
+    def wrong(device: Device, a: Any, *arguments: Any, **options: Any) -> Any:
+        if device is npu and isinstance(a, np.ndarray) and a.size > 600:
+            a = a.copy()
+            a.reshape(-1).view(np.uint8)[-1] ^= 0x10
+        elif device is npu and not isinstance(a, np.ndarray):
+            return right(device, device.add(a, np.float32(1)), *arguments, **options)
+        return right(device, a, *arguments, **options)
+
+    monkeypatch.setattr(Device, method, wrong)
+    details = faults(examined(npu))
+    assert set(details) == found
+    assert all("elements differ; the first is [" in detail for detail in details.values())
+
+
+def test_a_copy_that_loses_a_byte(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(method: Callable[[int, int], np.ndarray], address: int, nbytes: int) -> np.ndarray:
+        data = method(address, nbytes)
+        if nbytes == 4097 + 64:
+            data[100] ^= 1
+        return data
+
+    patched(monkeypatch, npu, "read_mem", read)
+    assert faults(examined(npu)) == {"copies": "copy of 4097 bytes: 1 are wrong, first 97"}
+
+
+def test_an_error_that_is_not_reported_right(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    patched(
+        monkeypatch, npu, "read_reg", lambda read, offset: 5 if offset == regs.ERROR_CODE else read(offset)
+    )
+    assert "an unknown opcode was reported as" in faults(examined(npu))["error report"]
+
+
+def test_a_check_that_cannot_be_made_fails_alone(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(method: Callable[[int, np.ndarray], None], address: int, data: np.ndarray) -> None:
+        if data.size == 1 << 16:
+            raise NpuTransferError("card", "memory write", address, 5, data.size, 5)
+        method(address, data)
+
+    patched(monkeypatch, npu, "write_mem", write)
+    done = examined(npu)
+    assert list(faults(done)) == ["memory march"]
+    assert "after 5 of 65536 bytes" in faults(done)["memory march"]
+    assert done.speeds == ()
+
+
+def call(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["selftest", *words], env={"NO_COLOR": "1", "TERM": "dumb"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, out, _ = call("--backend", "cmodel", "--config", CONFIG)
+    assert status == 0
+    assert all(name in out for name in NAMES)
+    assert "register read" in out
+    status, out, _ = call("--backend", "cmodel", "--config", CONFIG, "--json", "--march", "2")
+    facts = json.loads(out)
+    assert status == 0
+    assert facts["passed"] is True
+    assert [check["name"] for check in facts["checks"]] == NAMES
+    assert "2 MiB of weight memory" in facts["checks"][3]["detail"]
+    assert {"name", "value", "unit"} == set(facts["speeds"][0])
+    assert facts["facts"]["capabilities"]["array_rows"] == 4
+
+
+def test_the_command_fails_with_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "echo_npu.selftest.run.check_copies", lambda npu, twin: 1 // len(npu.config[:0]) and ""
+    )
+    with pytest.raises(ZeroDivisionError):  # a mistake of the runtime is no fault of the device
+        call("--backend", "cmodel", "--config", CONFIG)
+
+    def failing(npu: Device, twin: Device) -> str:
+        raise NpuTransferError("card", "memory write", 0, 0, 4, 5)
+
+    monkeypatch.setattr("echo_npu.selftest.run.check_copies", failing)
+    status, out, _ = call("--backend", "cmodel", "--config", CONFIG)
+    assert status == 1
+    assert "FAILED" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--backend", "fpga", "--device", "/dev/none"], 1, "/dev/none_user cannot be opened"),
+        (["--backend", "fpga", "--transport", "pci"], 2, "transport is 'pci'; it is one of xdma, uio"),
+        (["--backend", "asic"], 2, "needs the PCI address"),
+        (["--backend", "cmodel", "--device", "x"], 2, "cmodel has no option 'device'"),
+        (["--backend", "cmodel", "--march", "0"], 2, "from 1 to 256"),
+    ],
+)
+def test_what_cannot_be_opened(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], status: int, message: str
+) -> None:
+    monkeypatch.delenv("ECHO_NPU_DEVICE", raising=False)
+    found, out, err = call(*words)
+    assert found == status
+    assert message in (out + err).replace("\n", "")
+    assert "Traceback" not in err

@@ -160,7 +160,15 @@ def network(
         def show(index: int) -> None:
             bar.say(f"layer {index} to {backend}")
 
-        yield Network(device, source, context=context, layers=layers, every_logit=every_logit, on_layer=show)
+        yield Network(
+            device,
+            source,
+            context=context,
+            layers=layers,
+            every_logit=every_logit,
+            weights="half" if half else "file",
+            on_layer=show,
+        )
 
 
 class _Talk:

@@ -59,6 +59,20 @@ def test_json(model_path: Path, model: GgufModel) -> None:
     assert report["seconds"] == pytest.approx(sum(step["seconds"] for step in report["steps"]))
 
 
+def test_half_rounds_the_blocks(model_path: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the theme of the other, and the one")
+    words = ("perplexity", str(text), "--model", str(model_path), "--context", "16", "--json")
+    blocks, half = (json.loads(invoke(*words, *more).stdout) for more in ((), ("--half",)))
+    assert half["perplexity"] != blocks["perplexity"]
+    assert half["perplexity"] == pytest.approx(blocks["perplexity"], rel=0.01)
+    steps = [
+        json.loads(chat(model_path, "--prompt", "hi", "--tokens", "1", "--json", *more).stdout)["steps"]
+        for more in ((), ("--half",))
+    ]
+    assert steps[1][0]["bound"] > steps[0][0]["bound"]
+
+
 def test_a_conversation(model_path: Path, model: GgufModel) -> None:
     result = chat(model_path, "--tokens", "2", typed="hi\nthe\n\n")
     assert result.exit_code == 0, result.output

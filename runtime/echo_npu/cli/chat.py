@@ -14,7 +14,7 @@ from rich.markup import escape
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
 from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
-from echo_npu.language.generator import GenerationStep, TextGenerator
+from echo_npu.language.generator import GenerationStep, TextGenerator, check_text
 from echo_npu.language.network import Network, check_size
 from echo_npu.language.sampling import Sampling
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
@@ -101,10 +101,13 @@ def chat_command(
         source = open_model(name, model)
         chosen = echo_npu.get_backend_name() if backend is None else backend
         talk = _Talk(source, tokens, _Answer(source.name, chosen, config, prompt or ""), quiet=as_json)
-        # The template is tried before anything is built or opened.
+        # Template, sizes and text are tried before anything is built or opened.
         messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
         user: Message = {"role": "user", "content": prompt or "hello"}
         text = source.tokenizer.encode(prompt).ids if raw else chat_prompt(source, [*messages, user])
+        check_size(source, context, source.layers if layers is None else layers)
+        if prompt is not None:
+            check_text(text, source.vocabulary, context)
         with contextlib.ExitStack() as stack:
             bar = ProgressBar(f"{source.name} on {chosen}, configuration {config}", 1, enabled=not as_json)
             loaded = stack.enter_context(bar)
@@ -178,6 +181,7 @@ class _Talk:
         self.result = result
         self._source = source
         self._most = tokens
+        self._stops = stop_tokens(source)
         self._screen = Screen(enabled=not quiet)
 
     def converse(self, generator: TextGenerator, messages: list[Message]) -> None:
@@ -198,7 +202,7 @@ class _Talk:
         """Print the answer as it grows, and return it."""
         grown = GrowingText(self._source.tokenizer)
         with self._screen.answer(f"reading {len(tokens)} tokens"):
-            for token in generator.generate(tokens, self._most, stop_tokens(self._source)):
+            for token in generator.generate(tokens, self._most, self._stops):
                 self._screen.add(grown.add(token))
             self._screen.add(grown.finish())
         self.result.text = grown.text

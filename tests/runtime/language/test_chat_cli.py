@@ -103,7 +103,10 @@ def test_wrong_arguments(model_path: Path, words: list[str], message: str) -> No
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("words", [["--layers", "9"], ["--context", "4000"]])
+@pytest.mark.parametrize(
+    "words",
+    [["--layers", "9"], ["--context", "4000"], ["--context", "4"], ["--raw", "--prompt", ""]],
+)
 def test_what_the_model_lacks_is_refused_before_a_device_is_opened(
     model_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,3 +156,14 @@ def test_perplexity(model_path: Path, tmp_path: Path) -> None:
     assert f"perplexity {report['perplexity']:.3f} over {report['tokens']} tokens" in result.stdout
     missing = invoke("perplexity", str(tmp_path / "none.txt"), "--model", str(model_path))
     assert missing.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "has 0 tokens"), (b"e", "has 1 tokens"), (b"the \xff", "is no UTF-8 text: byte 4")],
+)
+def test_texts_without_a_perplexity(model_path: Path, tmp_path: Path, content: bytes, words: str) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes(content)
+    result = invoke("perplexity", str(text), "--model", str(model_path))
+    assert (result.exit_code, f"text.txt {words}" in result.stderr) == (2, True)

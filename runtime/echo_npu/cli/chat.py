@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -97,6 +98,8 @@ def chat_command(
             raise ValueError("--json needs a --prompt")
         if raw and (system is not None or prompt is None):
             raise ValueError("--raw continues a --prompt, and has no --system message")
+        for given_text in (prompt, system):
+            _checked(given_text or "")
         sampling = Sampling(temperature, top_k, top_p)
         source = open_model(name, model)
         chosen = echo_npu.get_backend_name() if backend is None else backend
@@ -188,10 +191,7 @@ class _Talk:
         """Read prompts from standard input until it ends, and answer each."""
         self._screen.say("an empty line or Ctrl-D ends the conversation")
         while True:
-            try:
-                said = input("> ").strip()
-            except EOFError:
-                return
+            said = _asked()
             if not said:
                 return
             messages.append({"role": "user", "content": said})
@@ -212,6 +212,27 @@ class _Talk:
         """Note a step, and show its figures."""
         self.result.steps.append(step)
         self._screen.step(describe(step))
+
+
+def _asked() -> str:
+    """Return the next line of standard input; "" at its end, or without standard input."""
+    if sys.stdin is None:
+        return ""
+    try:
+        return _checked(input("> ").strip())
+    except EOFError:
+        return ""
+    except UnicodeDecodeError:
+        raise ValueError("standard input is no UTF-8 text") from None
+
+
+def _checked(text: str) -> str:
+    """Return a text; ValueError if bytes that are no UTF-8 text became characters of it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is no UTF-8 text") from None
+    return text
 
 
 @contextlib.contextmanager

@@ -95,6 +95,8 @@ def test_a_conversation(model_path: Path, model: GgufModel) -> None:
         (["--prompt", "a b c d e f g", "--context", "4"], "the context has 4 positions"),
         (["--prompt", "", "--raw"], "no token"),
         (["llama9", "--prompt", "a"], "no model 'llama9'"),
+        (["--prompt", "a\udcff", "--raw"], "no UTF-8 text"),
+        (["--prompt", "a", "--system", "\udcff"], "no UTF-8 text"),
     ],
 )
 def test_wrong_arguments(model_path: Path, words: list[str], message: str) -> None:
@@ -123,6 +125,19 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
     result = chat(path, "--prompt", "a")
     assert (result.exit_code, "chat_template" in result.stderr) == (2, True)
     assert chat(path, "--prompt", "a", "--raw", "--tokens", "1").exit_code == 0
+
+
+def test_a_conversation_without_standard_input(model_path: Path) -> None:
+    words = ["chat", "--model", str(model_path), "--context", "64", "--backend", "cmodel"]
+    command = [sys.executable, "-c", "from echo_npu.cli import main; main()", *words]
+    closed = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, "Traceback" in closed.stderr) == (0, False)
+    broken = subprocess.run(command, input=b"a \xff b\n", capture_output=True, check=False)
+    assert broken.returncode == 2
+    assert b"no UTF-8 text" in broken.stderr
+    assert b"Traceback" not in broken.stderr
 
 
 @pytest.mark.usefixtures("usual_signals")

@@ -70,6 +70,19 @@ def test_the_parts_of_a_text_do_not_matter(make_network: MakeNetwork, parts: lis
         assert np.array_equal(ours.view(np.uint8), theirs.view(np.uint8)), name
 
 
+@pytest.mark.parametrize(("context", "count"), [(2, 2), (PAIR - 1, PAIR - 1), (PAIR + 1, PAIR - 1)])
+def test_a_small_context_has_room_for_each_step(make_network: MakeNetwork, context: int, count: int) -> None:
+    wide, small = make_network(layers=1), make_network(layers=1, context=context)
+    ids = prompt(count, wide.vocabulary, context)
+    for network in (wide, small):
+        read(network, ids, [count])
+    for ours, theirs in (
+        (wide.tensors["keys"][:, :count], small.tensors["keys"][:, :count]),
+        (wide.logits, small.logits),
+    ):
+        assert np.array_equal(ours.to_numpy().view(np.uint8), theirs.to_numpy().view(np.uint8))
+
+
 def test_the_next_token_is_read_from_the_device(make_network: MakeNetwork) -> None:
     told, untold = make_network(), make_network()
     ids = prompt(6, told.vocabulary, 7)

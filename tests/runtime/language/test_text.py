@@ -9,6 +9,7 @@ from echo_npu.language.text import GrowingText, chat_prompt, stop_tokens
 from echo_npu.models.gguf_model import GgufModel
 from tests.refusals import refuses
 from tests.runtime.model_files import write_model
+from tests.runtime.raw_gguf import RawGguf
 
 TALK = [{"role": "system", "content": "be the"}, {"role": "user", "content": "hi"}]
 
@@ -56,8 +57,11 @@ def test_a_template_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     refuses(ValueError, ["does not work", "over 1 seconds"], chat_prompt, source, TALK)
 
 
-def test_stops(model: GgufModel) -> None:
+def test_stops(model: GgufModel, model_path: Path, tmp_path: Path) -> None:
     assert stop_tokens(model) == (0,)
+    path = tmp_path / "stops.gguf"
+    path.write_bytes(RawGguf.read(model_path).field("tokenizer.ggml.eot_token_id", "u32", 7).to_bytes())
+    assert stop_tokens(GgufModel(path)) == (0, 7)
 
 
 @pytest.mark.parametrize("whole", ["plain", "é the ü", "日本 the 🦆!", "a\n\n b"])

@@ -26,10 +26,10 @@ def check_layout(path: Path, sizes: Mapping[int, tuple[int, int]]) -> None:
     if path.stat().st_size == 0:
         raise ValueError("it is empty")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        _Walk(data, sizes).check()
+        _LayoutWalk(data, sizes).check()
 
 
-class _Walk:
+class _LayoutWalk:
     """Goes through a file, field by field; every step is within the file or refused."""
 
     def __init__(self, data: mmap.mmap, sizes: Mapping[int, tuple[int, int]]) -> None:

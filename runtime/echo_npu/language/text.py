@@ -39,7 +39,7 @@ def chat_prompt(model: GgufModel, messages: Sequence[Message]) -> list[int]:
 def _rendered(template: str, names: dict[str, Any]) -> str:
     """Return the text of a template; ValueError if it has none, or takes too long."""
     done = subprocess.run(
-        [sys.executable, "-I", template_process.__file__],
+        [sys.executable, "-P", template_process.__file__],
         input=json.dumps({"template": template, "names": names, "seconds": TEMPLATE_SECONDS}),
         capture_output=True,
         encoding="ascii",

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.markup import escape
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
 from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
-from echo_npu.language.generator import GenerationStep, TextGenerator
+from echo_npu.language.generator import GenerationStep, TextGenerator, check_text
 from echo_npu.language.network import Network, check_size
 from echo_npu.language.sampling import Sampling
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
@@ -97,14 +98,19 @@ def chat_command(
             raise ValueError("--json needs a --prompt")
         if raw and (system is not None or prompt is None):
             raise ValueError("--raw continues a --prompt, and has no --system message")
+        for given_text in (prompt, system):
+            _checked(given_text or "")
         sampling = Sampling(temperature, top_k, top_p)
         source = open_model(name, model)
         chosen = echo_npu.get_backend_name() if backend is None else backend
         talk = _Talk(source, tokens, _Answer(source.name, chosen, config, prompt or ""), quiet=as_json)
-        # The template is tried before anything is built or opened.
+        # Template, sizes and text are tried before anything is built or opened.
         messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
         user: Message = {"role": "user", "content": prompt or "hello"}
         text = source.tokenizer.encode(prompt).ids if raw else chat_prompt(source, [*messages, user])
+        check_size(source, context, source.layers if layers is None else layers)
+        if prompt is not None:
+            check_text(text, source.vocabulary, context)
         with contextlib.ExitStack() as stack:
             bar = ProgressBar(f"{source.name} on {chosen}, configuration {config}", 1, enabled=not as_json)
             loaded = stack.enter_context(bar)
@@ -160,7 +166,15 @@ def network(
         def show(index: int) -> None:
             bar.say(f"layer {index} to {backend}")
 
-        yield Network(device, source, context=context, layers=layers, every_logit=every_logit, on_layer=show)
+        yield Network(
+            device,
+            source,
+            context=context,
+            layers=layers,
+            every_logit=every_logit,
+            weights="half" if half else "file",
+            on_layer=show,
+        )
 
 
 class _Talk:
@@ -170,16 +184,14 @@ class _Talk:
         self.result = result
         self._source = source
         self._most = tokens
+        self._stops = stop_tokens(source)
         self._screen = Screen(enabled=not quiet)
 
     def converse(self, generator: TextGenerator, messages: list[Message]) -> None:
         """Read prompts from standard input until it ends, and answer each."""
         self._screen.say("an empty line or Ctrl-D ends the conversation")
         while True:
-            try:
-                said = input("> ").strip()
-            except EOFError:
-                return
+            said = _asked()
             if not said:
                 return
             messages.append({"role": "user", "content": said})
@@ -190,7 +202,7 @@ class _Talk:
         """Print the answer as it grows, and return it."""
         grown = GrowingText(self._source.tokenizer)
         with self._screen.answer(f"reading {len(tokens)} tokens"):
-            for token in generator.generate(tokens, self._most, stop_tokens(self._source)):
+            for token in generator.generate(tokens, self._most, self._stops):
                 self._screen.add(grown.add(token))
             self._screen.add(grown.finish())
         self.result.text = grown.text
@@ -200,6 +212,27 @@ class _Talk:
         """Note a step, and show its figures."""
         self.result.steps.append(step)
         self._screen.step(describe(step))
+
+
+def _asked() -> str:
+    """Return the next line of standard input; "" at its end, or without standard input."""
+    if sys.stdin is None:
+        return ""
+    try:
+        return _checked(input("> ").strip())
+    except EOFError:
+        return ""
+    except UnicodeDecodeError:
+        raise ValueError("standard input is no UTF-8 text") from None
+
+
+def _checked(text: str) -> str:
+    """Return a text; ValueError if bytes that are no UTF-8 text became characters of it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is no UTF-8 text") from None
+    return text
 
 
 @contextlib.contextmanager

@@ -33,7 +33,9 @@ def perplexity_command(
     """
     with reported(ImportError, OSError):
         source = open_model(name, model)
-        text = source.tokenizer.encode(file.read_text("utf-8")).ids[:tokens]
+        text = source.tokenizer.encode(_read(file)).ids[:tokens]
+        if len(text) < 2:
+            raise ValueError(f"{file.name} has {len(text)} tokens; at least 2 are needed")
         title = f"{source.name} on {backend}, configuration {config}"
         with (
             ProgressBar(title, len(text), enabled=not as_json) as bar,
@@ -49,3 +51,10 @@ def perplexity_command(
         low, high = (found.value * factor for factor in (1 - found.error, 1 + found.error))
         error = f"one standard error: {low:.3f} to {high:.3f}"
         typer.echo(f"perplexity {found.value:.3f} over {found.tokens} tokens ({error})")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file.name} is no UTF-8 text: byte {error.start} begins no character") from None

@@ -94,6 +94,10 @@ class PackedMatrix:
         tiles = block_format.tiles(columns, depth)
         return cls(block_format, columns, depth, data.reshape(*tiles, block_format.tile_bytes))
 
+    def heads(self) -> NDArray[np.float16]:
+        """Return the scales and the minima of all blocks, padding included, float16 in the tiles' order."""
+        return np.ascontiguousarray(self.data[..., : self.format.quants_at]).view(np.float16)
+
     def parts(self) -> BlockParts:
         """Return the numbers in the tiles."""
         return tile_parts(self.data, self.format, self.columns, self.depth)

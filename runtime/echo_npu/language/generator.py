@@ -45,6 +45,22 @@ class ContextFullError(ValueError):
     """A text has more tokens than the cache has positions."""
 
 
+def check_text(text: Sequence[int], vocabulary: int, context: int) -> None:
+    """Refuse a text that a model with so many tokens cannot read in so many positions.
+
+    Raises:
+        ContextFullError: the text has no room in the context.
+        ValueError: an empty text, or a token that the vocabulary does not have.
+    """
+    if not text:
+        raise ValueError("the text has no token")
+    for token in text:
+        if not 0 <= token < vocabulary:
+            raise ValueError(f"token {token} is not in the vocabulary of {vocabulary} entries")
+    if len(text) > context:
+        raise ContextFullError(f"the text has {len(text)} tokens; the context has {context} positions")
+
+
 class TextGenerator:
     """Generates text, and remembers what is in the cache.
 
@@ -91,7 +107,9 @@ class TextGenerator:
             MemoryDiffersError: the twin's memory differs.
             NpuError: the device failed.
         """
-        self._check(text, most)
+        if most < 1:
+            raise ValueError(f"most is {most}; at least 1 token is generated")
+        check_text(text, self.network.vocabulary, self.network.context)
         known = 0
         # At least one token is read: the step finds the token after it.
         while known < min(len(text) - 1, len(self._cached)) and text[known] == self._cached[known]:
@@ -105,18 +123,6 @@ class TextGenerator:
             if not left or len(self._cached) == self.network.context:
                 return
             token = self._step([token], partial(Network.record_next, position=len(self._cached)))
-
-    def _check(self, text: Sequence[int], most: int) -> None:
-        if most < 1:
-            raise ValueError(f"most is {most}; at least 1 token is generated")
-        if not text:
-            raise ValueError("the text has no token")
-        vocabulary, context = self.network.vocabulary, self.network.context
-        for token in text:
-            if not 0 <= token < vocabulary:
-                raise ValueError(f"token {token} is not in the vocabulary of {vocabulary} entries")
-        if len(text) > context:
-            raise ContextFullError(f"the text has {len(text)} tokens; the context has {context} positions")
 
     def _read(self, tokens: Sequence[int]) -> int:
         """Bring a text into the cache, part by part, and return the token after it."""

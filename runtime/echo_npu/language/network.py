@@ -90,7 +90,7 @@ class Network:
             on_layer(index)
             self._layers.append(self._load(source, index))
         self._final_norm = self._place("final norm", source.tensor("output_norm.weight"))
-        self._table = self._place("embedding", source.tensor("token_embd.weight").astype(HALF))
+        self._table = self._place("embedding", source.half("token_embd.weight"))
         self._head = self._projection("head", source, [source.head_name])
         self._every_logit = every_logit
         self._allocate()
@@ -124,7 +124,7 @@ class Network:
         if len(kept) < len(packed):
             if list(tensors) == ["token_embd.weight"]:
                 return HalfProjection(self.device, self._table)
-            values = np.concatenate([source.tensor(each) for each in tensors]).astype(HALF)
+            values = np.concatenate([source.half(each) for each in tensors])
             return HalfProjection(self.device, self._place(name, values))
         parts = joined(kept)
         names = [name] if len(parts) == 1 else [f"{name}, part {number}" for number in range(len(parts))]

@@ -1,10 +1,17 @@
 """Between text and tokens: the chat template of a model file, and text that grows token by token."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+from echo_npu.language import template_process
 from echo_npu.models.extras import require
 from echo_npu.models.gguf_model import GgufModel
+
+TEMPLATE_SECONDS = 10
+"""Processor time that a chat template may take."""
 
 Message = dict[str, str]
 """A message of a conversation: "role" (system, user or assistant) and "content"."""
@@ -17,37 +24,47 @@ def chat_prompt(model: GgufModel, messages: Sequence[Message]) -> list[int]:
         MissingExtraError: jinja2 is not installed.
         ValueError: the file has no chat template, or the template refuses the conversation.
     """
-    jinja2 = require("jinja2")
-    sandbox = require("jinja2.sandbox")
-    template = model.metadata("tokenizer.chat_template")
-    environment = sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-
-    def refuse(message: str) -> None:
-        raise ValueError(f"the chat template refuses the conversation: {message}")
-
-    try:
-        text = environment.from_string(template).render(
-            messages=list(messages),
-            add_generation_prompt=True,
-            bos_token=_special(model, "bos"),
-            eos_token=_special(model, "eos"),
-            raise_exception=refuse,
-        )
-    except jinja2.TemplateError as error:
-        raise ValueError(f"the chat template of the model file does not work: {error}") from None
+    require("jinja2")
+    names = {
+        "messages": list(messages),
+        "add_generation_prompt": True,
+        "bos_token": _special(model, "bos"),
+        "eos_token": _special(model, "eos"),
+    }
+    text = _rendered(model.text("tokenizer.chat_template"), names)
     ids: list[int] = model.tokenizer.encode(text).ids
     return ids
 
 
+def _rendered(template: str, names: dict[str, Any]) -> str:
+    """Return the text of a template; ValueError if it has none, or takes too long."""
+    done = subprocess.run(
+        [sys.executable, "-P", template_process.__file__],
+        input=json.dumps({"template": template, "names": names, "seconds": TEMPLATE_SECONDS}),
+        capture_output=True,
+        encoding="ascii",
+        check=False,
+    )
+    try:
+        answer: dict[str, str] = json.loads(done.stdout)
+    except ValueError:
+        answer = {"error": f"it takes over {TEMPLATE_SECONDS} seconds, or too much memory"}
+    if "refused" in answer:
+        raise ValueError(f"the chat template refuses the conversation: {answer['refused']}")
+    if "error" in answer:
+        raise ValueError(f"the chat template of the model file does not work: {answer['error']}")
+    return answer["text"]
+
+
 def stop_tokens(model: GgufModel) -> tuple[int, ...]:
     """Return the tokens that end an answer."""
-    found = {model.optional(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot")}
-    return tuple(sorted(int(token) for token in found if token is not None))
+    found = {model.special_token(name) for name in ("eos", "eot")}
+    return tuple(sorted(token for token in found if token is not None))
 
 
 def _special(model: GgufModel, name: str) -> str:
-    number = model.optional(f"tokenizer.ggml.{name}_token_id")
-    return "" if number is None else str(model.metadata("tokenizer.ggml.tokens")[number])
+    number = model.special_token(name)
+    return "" if number is None else model.texts("tokenizer.ggml.tokens")[number]
 
 
 class GrowingText:

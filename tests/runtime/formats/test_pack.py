@@ -188,6 +188,7 @@ def test_wrong_bytes_are_refused() -> None:
     tiles = np.zeros(f.tile_bytes, np.uint8)
     assert PackedMatrix.from_bytes(tiles, f, 16, 64).nbytes == 640
     refuses(ValueError, ["640 bytes", "639"], PackedMatrix.from_bytes, tiles[1:], f, 16, 64)
+    refuses(ValueError, ["640 bytes", "1280"], PackedMatrix.from_bytes, np.tile(tiles, 2), f, 16, 64)
     refuses(ValueError, ["16 x 33"], PackedMatrix.from_bytes, tiles, f, 16, 33)
     refuses(ValueError, ["[N, a multiple of 20]"], formats.dequantize, np.zeros((2, 21), np.uint8), "q4_1")
     refuses(TypeError, ["float64"], formats.quantize, np.ones((1, 32)), "q4_1")

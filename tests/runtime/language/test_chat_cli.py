@@ -59,6 +59,20 @@ def test_json(model_path: Path, model: GgufModel) -> None:
     assert report["seconds"] == pytest.approx(sum(step["seconds"] for step in report["steps"]))
 
 
+def test_half_rounds_the_blocks(model_path: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the theme of the other, and the one")
+    words = ("perplexity", str(text), "--model", str(model_path), "--context", "16", "--json")
+    blocks, half = (json.loads(invoke(*words, *more).stdout) for more in ((), ("--half",)))
+    assert half["perplexity"] != blocks["perplexity"]
+    assert half["perplexity"] == pytest.approx(blocks["perplexity"], rel=0.01)
+    steps = [
+        json.loads(chat(model_path, "--prompt", "hi", "--tokens", "1", "--json", *more).stdout)["steps"]
+        for more in ((), ("--half",))
+    ]
+    assert steps[1][0]["bound"] > steps[0][0]["bound"]
+
+
 def test_a_conversation(model_path: Path, model: GgufModel) -> None:
     result = chat(model_path, "--tokens", "2", typed="hi\nthe\n\n")
     assert result.exit_code == 0, result.output
@@ -81,6 +95,8 @@ def test_a_conversation(model_path: Path, model: GgufModel) -> None:
         (["--prompt", "a b c d e f g", "--context", "4"], "the context has 4 positions"),
         (["--prompt", "", "--raw"], "no token"),
         (["llama9", "--prompt", "a"], "no model 'llama9'"),
+        (["--prompt", "a\udcff", "--raw"], "no UTF-8 text"),
+        (["--prompt", "a", "--system", "\udcff"], "no UTF-8 text"),
     ],
 )
 def test_wrong_arguments(model_path: Path, words: list[str], message: str) -> None:
@@ -89,7 +105,10 @@ def test_wrong_arguments(model_path: Path, words: list[str], message: str) -> No
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("words", [["--layers", "9"], ["--context", "4000"]])
+@pytest.mark.parametrize(
+    "words",
+    [["--layers", "9"], ["--context", "4000"], ["--context", "4"], ["--raw", "--prompt", ""]],
+)
 def test_what_the_model_lacks_is_refused_before_a_device_is_opened(
     model_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +125,19 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
     result = chat(path, "--prompt", "a")
     assert (result.exit_code, "chat_template" in result.stderr) == (2, True)
     assert chat(path, "--prompt", "a", "--raw", "--tokens", "1").exit_code == 0
+
+
+def test_a_conversation_without_standard_input(model_path: Path) -> None:
+    words = ["chat", "--model", str(model_path), "--context", "64", "--backend", "cmodel"]
+    command = [sys.executable, "-c", "from echo_npu.cli import main; main()", *words]
+    closed = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, "Traceback" in closed.stderr) == (0, False)
+    broken = subprocess.run(command, input=b"a \xff b\n", capture_output=True, check=False)
+    assert broken.returncode == 2
+    assert b"no UTF-8 text" in broken.stderr
+    assert b"Traceback" not in broken.stderr
 
 
 @pytest.mark.usefixtures("usual_signals")
@@ -139,3 +171,14 @@ def test_perplexity(model_path: Path, tmp_path: Path) -> None:
     assert f"perplexity {report['perplexity']:.3f} over {report['tokens']} tokens" in result.stdout
     missing = invoke("perplexity", str(tmp_path / "none.txt"), "--model", str(model_path))
     assert missing.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "has 0 tokens"), (b"e", "has 1 tokens"), (b"the \xff", "is no UTF-8 text: byte 4")],
+)
+def test_texts_without_a_perplexity(model_path: Path, tmp_path: Path, content: bytes, words: str) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes(content)
+    result = invoke("perplexity", str(text), "--model", str(model_path))
+    assert (result.exit_code, f"text.txt {words}" in result.stderr) == (2, True)

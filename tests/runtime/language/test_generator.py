@@ -92,6 +92,7 @@ def test_a_twin_is_compared_after_each_step(make_network: MakeNetwork) -> None:
     next(answer)
     size = sum(tensor.nbytes for tensor in network.tensors.values())
     assert [step.checked for step in steps] == [size]
+    assert steps[0].seconds > steps[0].own_seconds > steps[0].device_seconds
     # One bit of a weight that the next step reads, and one of a cached value that it does not write.
     for name in ("layer 1: down", "values"):
         tensor = twin.tensors[name]

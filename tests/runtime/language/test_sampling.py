@@ -33,6 +33,8 @@ def test_the_first_of_equal_logits_is_taken() -> None:
         (Sampling(1.0, top_p=0.65), [0, 4 / 7, 0, 3 / 7]),
         (Sampling(1.0, top_p=0.75), [0, 4 / 9, 2 / 9, 3 / 9]),
         (Sampling(1.0, top_k=3, top_p=0.3), [0, 1, 0, 0]),
+        # The sum is of the probabilities among the top_k.
+        (Sampling(1.0, top_k=2, top_p=0.5), [0, 1, 0, 0]),
         (Sampling(0.5), [1 / 30, 16 / 30, 4 / 30, 9 / 30]),
     ],
 )

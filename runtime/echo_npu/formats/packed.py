@@ -94,6 +94,16 @@ class PackedMatrix:
         tiles = block_format.tiles(columns, depth)
         return cls(block_format, columns, depth, data.reshape(*tiles, block_format.tile_bytes))
 
+    def part(self, first: int, stop: int) -> PackedMatrix:
+        """Return the weights of columns `first` to `stop` - 1 of the product, packed anew where they begin
+        within a tile; ValueError for columns that do not exist."""
+        if not 0 <= first < stop <= self.columns:
+            raise ValueError(f"columns {first} to {stop} of {self.columns}")
+        if first % TILE_COLUMNS == 0 and (stop % TILE_COLUMNS == 0 or stop == self.columns):
+            tiles = self.data[first // TILE_COLUMNS : -(-stop // TILE_COLUMNS)]
+            return PackedMatrix(self.format, stop - first, self.depth, tiles)
+        return pack(np.ascontiguousarray(unpack(self)[first:stop]), self.format.name)
+
     def parts(self) -> BlockParts:
         """Return the numbers in the tiles."""
         return tile_parts(self.data, self.format, self.columns, self.depth)

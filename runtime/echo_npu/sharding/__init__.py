@@ -8,5 +8,6 @@ from echo_npu.sharding.devices import DeviceGroup, Spent
 from echo_npu.sharding.layer import ShardedLayer
 from echo_npu.sharding.linear import ShardedLinear
 from echo_npu.sharding.network import ShardedNetwork
+from echo_npu.sharding.report import ShardReport
 
-__all__ = ["DeviceGroup", "ShardedLayer", "ShardedLinear", "ShardedNetwork", "Spent"]
+__all__ = ["DeviceGroup", "ShardReport", "ShardedLayer", "ShardedLinear", "ShardedNetwork", "Spent"]

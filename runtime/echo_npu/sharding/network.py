@@ -14,7 +14,7 @@ from echo_npu.language.group import GroupMemory, group_memory
 from echo_npu.language.network import Network, check_step
 from echo_npu.language.share import Share, check_shares
 from echo_npu.models.gguf_model import GgufModel
-from echo_npu.sharding.devices import DeviceGroup, Gather
+from echo_npu.sharding.devices import DeviceGroup, Gather, Spent
 from echo_npu.sharding.layer import ShardGroup, shard_stages
 from echo_npu.tensor import DeviceTensor
 
@@ -109,6 +109,11 @@ class ShardedNetwork:
     def busy_cycles(self) -> int:
         """Cycles of the steps so far: in each phase those of its slowest device."""
         return self._group.spent().critical
+
+    @property
+    def spent(self) -> Spent:
+        """What the devices have spent on all steps so far."""
+        return self._group.spent()
 
     def set_next(self, token: int) -> None:
         """Choose the token that `record_next` reads."""

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.models.layer_types import LayerConfig, LayerWeights
+from echo_npu.models.layer_types import LayerConfig
 from echo_npu.sharding import ShardedLayer
 from echo_npu.sharding.layer import SingleLayer
+from echo_npu.sharding.report import random_layer
 from tests.refusals import refuses
 from tests.runtime.sharding.conftest import MakeGroup
 
@@ -16,21 +17,11 @@ CONFIG = LayerConfig(hidden=96, heads=6, kv_heads=3, head_dim=16, ffn=192)
 CONTEXT = 40
 
 
-def random_weights(config: LayerConfig, seed: int) -> LayerWeights:
-    random = np.random.default_rng(seed)
-    return LayerWeights(
-        **{
-            name: random.standard_normal(shape, dtype=np.float32) / np.float32(shape[-1] ** 0.5)
-            for name, shape in config.weight_shapes().items()
-        }
-    )
-
-
 @pytest.mark.parametrize("block_format", [None, "q4_1"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_bits_of_one_device(make_group: MakeGroup, count: int, block_format: str | None) -> None:
     """Two devices have 2 and 1 of 3 key heads. One token goes through other commands than several."""
-    weights = random_weights(CONFIG, 1)
+    weights = random_layer(CONFIG, 1)
     random = np.random.default_rng(2)
     group = make_group(count)
     sharded = ShardedLayer(group, CONFIG, weights, context=CONTEXT, block_format=block_format)
@@ -66,12 +57,12 @@ def test_what_cannot_be_divided_is_refused(
     make_group: MakeGroup, change: dict[str, int], count: int, words: list[str]
 ) -> None:
     config = dataclasses.replace(CONFIG, **change)
-    weights = random_weights(config, 1)
+    weights = random_layer(config, 1)
     refuses(ValueError, words, ShardedLayer, make_group(count), config, weights, context=CONTEXT)
 
 
 def test_wrong_tokens_are_refused(make_group: MakeGroup) -> None:
-    weights = random_weights(CONFIG, 1)
+    weights = random_layer(CONFIG, 1)
     layer = ShardedLayer(make_group(2), CONFIG, weights, context=CONTEXT)
     refuses(TypeError, ["float64"], layer, np.zeros((1, 96)))
     refuses(ValueError, ["(1, 95)", "[tokens, 96]"], layer, np.zeros((1, 95), np.float32))

@@ -7,7 +7,7 @@ import argparse
 import contextlib
 
 import echo_npu
-from echo_npu.sharding.report import TINY, report_layer
+from echo_npu.sharding.report import TINY, report_layer, usual_format
 
 
 def main() -> None:
@@ -19,7 +19,10 @@ def main() -> None:
         devices = [
             stack.enter_context(echo_npu.open(options.backend, config=options.config)) for _ in range(3)
         ]
-        reports = [report_layer(devices[:count], "tiny", TINY, tokens=4) for count in (1, 2, 3)]
+        kept = usual_format(devices[0])
+        reports = [
+            report_layer(devices[:count], "tiny", TINY, tokens=4, block_format=kept) for count in (1, 2, 3)
+        ]
     for report in reports:
         cycles = ", ".join(f"{each:,}" for each in report.cycles)
         gain = "" if report.speedup is None else f", speed-up {report.speedup:.2f}"

@@ -12,7 +12,7 @@ from echo_npu.cli.support import AsJson, Backend, Config, reported, table_consol
 from echo_npu.device import Device
 from echo_npu.devices import MOST_DEVICES
 from echo_npu.language.share import check_shares
-from echo_npu.sharding.report import SMOLLM2, TINY, ShardReport, report_layer, report_linear
+from echo_npu.sharding.report import SMOLLM2, TINY, ShardReport, report_layer, report_linear, usual_format
 from echo_sim.numerals import SEED, Whole, option
 
 shard = typer.Typer(help="Divide a layer among several NPUs, and compare with one.", no_args_is_help=True)
@@ -53,8 +53,9 @@ def layer_command(
     tokens: Annotated[int, typer.Option(help="At once.", **option(Whole(1)))] = 1,
     position: Annotated[int, typer.Option(help="Tokens in the cache before.", **option(Whole()))] = 0,
     weights: Annotated[
-        Literal["q4_1", "q4_0", "q8_0", "half"], typer.Option(help="How the matrices are held.")
-    ] = "q4_1",
+        Literal["q4_1", "q4_0", "q8_0", "half"] | None,
+        typer.Option(help="How the matrices are held. Default: q4_1 where the hardware has it, else half."),
+    ] = None,
     seed: Seed = 1,
     backend: Backend = None,
     config: Config = "default",
@@ -68,15 +69,15 @@ def layer_command(
         if name not in LAYERS:
             raise ValueError(f"there is no layer {name!r}; there are {', '.join(LAYERS)}")
         check_shares(LAYERS[name], devices)
-        block_format = None if weights == "half" else weights
         with _opened(devices, backend, config) as opened:
+            block_format = usual_format(opened[0]) if weights is None else weights
             report = report_layer(
                 opened,
                 name,
                 LAYERS[name],
                 tokens=tokens,
                 position=position,
-                block_format=block_format,
+                block_format=None if block_format == "half" else block_format,
                 seed=seed,
             )
     _show(report, as_json=as_json)

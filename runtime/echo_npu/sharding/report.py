@@ -95,11 +95,15 @@ def report_linear(devices: Sequence[Device], m: int, k: int, n: int, seed: int =
     rows = random.standard_normal((m, k), dtype=np.float32)
     with DeviceGroup(devices) as group, DeviceGroup(devices[:1]) as alone:
         layers = ShardedLinear(alone, weight), ShardedLinear(group, weight)
-        calls = [lambda each=each: each(rows) for each in layers]  # type: ignore[misc]
         before = devices[0].counters()["busy_cycles"]
-        single = _timed(calls[0])
+        single = _timed(lambda: layers[0](rows))
         cycles = devices[0].counters()["busy_cycles"] - before
-        return _report(f"linear {m} x {k} x {n}", m, single, cycles, group, calls[1])
+        return _report(f"linear {m} x {k} x {n}", m, single, cycles, group, lambda: layers[1](rows))
+
+
+def usual_format(device: Device) -> str | None:
+    """Return the block format of SmolLM2's weights, or None, which is float16, where the device has none."""
+    return "q4_1" if "q4_1" in device.capabilities.block_formats else None
 
 
 def random_layer(config: LayerConfig, seed: int) -> LayerWeights:
@@ -120,7 +124,7 @@ def report_layer(
     *,
     tokens: int,
     position: int = 0,
-    block_format: str | None = "q4_1",
+    block_format: str | None,
     seed: int = 1,
 ) -> ShardReport:
     """Measure a llama layer with random weights.

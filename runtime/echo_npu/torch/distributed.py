@@ -65,7 +65,8 @@ _COLLECTIVES: Final[dict[str, int]] = {
 
 
 def _init(self: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
-    group, gloo = torch.distributed.ProcessGroup, torch.distributed.ProcessGroup.BackendType.GLOO
+    group: Any = torch.distributed.ProcessGroup
+    gloo = group.BackendType.GLOO
     group.__init__(self, rank, size)
     # A whole group: it has the collectives under all the names by which PyTorch calls them.
     self._host = group(store, rank, size)
@@ -111,4 +112,5 @@ def _done(results: list[torch.Tensor]) -> Any:
     """Return the work of a collective that is over."""
     future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
     future.set_result(results)
-    return torch._C._distributed_c10d._create_work_from_future(future)
+    work: Any = torch._C._distributed_c10d
+    return work._create_work_from_future(future)

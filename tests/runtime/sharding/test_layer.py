@@ -20,7 +20,7 @@ CONTEXT = 40
 @pytest.mark.parametrize("block_format", [None, "q4_1"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_bits_of_one_device(make_group: MakeGroup, count: int, block_format: str | None) -> None:
-    """Two devices have 2 and 1 of 3 key heads. One token goes through other commands than several."""
+    """Two devices have 1 and 2 of 3 key heads. One token goes through other commands than several."""
     weights = random_layer(CONFIG, 1)
     random = np.random.default_rng(2)
     group = make_group(count)

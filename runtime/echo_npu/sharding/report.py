@@ -68,7 +68,7 @@ class ShardReport:
 
     def render(self) -> Group:
         """Return the report as a table and sentences."""
-        table = Table(title=f"{self.what}, {self.backend}, configuration {self.config}", title_justify="left")
+        table = Table()
         table.add_column("device")
         table.add_column("cycles", justify="right")
         table.add_column("of one device alone", justify="right")
@@ -85,7 +85,7 @@ class ShardReport:
         lines.append(
             f"bits of one device: {'[green]equal[/]' if self.bit_exact else '[bold red]DIFFERENT[/]'}"
         )
-        return Group(table, *lines)
+        return Group(f"{self.what}, {self.backend}, configuration {self.config}", table, *lines)
 
 
 def report_linear(devices: Sequence[Device], m: int, k: int, n: int, seed: int = 1) -> ShardReport:

@@ -92,6 +92,11 @@ def test_a_conversation_on_several_devices(path: Path) -> None:
     wrong = CliRunner().invoke(app, ["chat", "--model", str(path), "--prompt", "a", "--devices", "4"])
     assert wrong.exit_code == 2
     assert "kv_heads is 3" in wrong.stderr
+    wrong = CliRunner().invoke(
+        app, ["chat", "--model", str(path), "--prompt", "a", "--devices", "2", "--trace", "t.json"]
+    )
+    assert wrong.exit_code == 2
+    assert "--trace writes the timeline of one device" in wrong.stderr
 
 
 def test_rounded_weights_are_asked_for(path: Path) -> None:

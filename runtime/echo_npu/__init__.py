@@ -5,10 +5,7 @@ with echo_npu.open("rtlmodel", config="default") as npu:
     c = npu.matmul(a, b)
 """
 
-from typing import Any
-
 from echo_npu.backends import (
-    get_backend_class,
     get_backend_info,
     get_backend_name,
     list_backends,
@@ -29,6 +26,16 @@ from echo_npu.commands.packets import (
     sync_packet,
 )
 from echo_npu.device import Device
+from echo_npu.devices import (
+    close_devices,
+    configure,
+    device_count,
+    get_device,
+    memcpy_peer,
+    open,  # noqa: A004  (the public name; this module does not use the builtin)
+    open_device,
+    set_device,
+)
 from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.driver.transfer import MemcpyKind
 from echo_npu.errors import (
@@ -62,39 +69,6 @@ from echo_npu.spec.status import ErrorCode, NpuStatus, State
 from echo_npu.tensor import DeviceTensor
 
 __version__ = "0.1.0"
-
-
-def open(  # noqa: A001  (the public name; this module does not use the builtin)
-    backend: str | None = None, config: str = "default", *, ring_slots: int | None = None, **options: Any
-) -> Device:
-    """Open a device.
-
-    Args:
-        backend: a name of `list_backends()`; None: the one of `get_backend_name()`.
-        config: the hardware configuration: a file of rtl/configs without its ending, `random-<seed>`, the
-            path of a TOML file, or `lockstep-` and one of these.
-        ring_slots: length of the command ring; None: the default of `Device`.
-        options: options of the backend: `Options` of `echo_npu.backends.rtlmodel`, `FpgaOptions` of `.fpga`,
-            `AsicOptions` of `.asic`.
-
-    Raises:
-        BackendError: no such backend.
-        ValueError: no such configuration (the message lists those that exist), or a wrong option value.
-        TypeError: an option that the backend does not have, or a configuration that is no string.
-        SimulatorError: rtlmodel could not be built or started.
-        NpuCardError: fpga or asic: there is no card, or it is in use, or it is another one.
-    """
-    chosen = get_backend_class(backend)
-    if not isinstance(config, str):
-        raise TypeError(f"config must be a name or a path as text, got {config!r} ({type(config).__name__})")
-    if options.get("trace") is not None and not chosen.has_cycles:
-        raise ValueError(f"the backend {chosen.name} has no cycles, so it has no timeline to trace")
-    opened = chosen.open(config, options)
-    try:
-        return Device(opened, config=config, **({} if ring_slots is None else {"ring_slots": ring_slots}))
-    except BaseException:
-        opened.close()
-        raise
 
 
 __all__ = [
@@ -138,15 +112,22 @@ __all__ = [
     "SimulatorError",
     "State",
     "add_packets",
+    "close_devices",
+    "configure",
+    "device_count",
     "gather_packets",
     "get_backend_info",
     "get_backend_name",
+    "get_device",
     "list_backends",
     "load_program_packets",
     "matmul_packets",
     "memcpy_packets",
+    "memcpy_peer",
     "nop_packet",
     "open",
+    "open_device",
     "set_default_backend",
+    "set_device",
     "sync_packet",
 ]

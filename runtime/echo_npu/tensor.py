@@ -33,8 +33,8 @@ class TensorDevice(Protocol):
 
     def memcpy(
         self,
-        dst: SupportsIndex | DeviceTensor | NDArray[Any],
-        src: SupportsIndex | DeviceTensor | NDArray[Any],
+        dst: SupportsIndex | DeviceTensor | NDArray[Any] | bytes | bytearray | memoryview,
+        src: SupportsIndex | DeviceTensor | NDArray[Any] | bytes | bytearray | memoryview,
         nbytes: SupportsIndex,
     ) -> None: ...
 
@@ -272,6 +272,13 @@ class DeviceTensor:
         self.device.memcpy(raw, self.ptr, extent)
         window = np.ndarray(self.shape, self.dtype, raw, strides=self.strides)
         return np.ascontiguousarray(window).reshape(self.shape)
+
+    def to(self, device: TensorDevice) -> DeviceTensor:
+        """Return this tensor if it is on `device`, else a contiguous copy there, with the same bits.
+
+        The bytes go through the host. NpuOutOfMemoryError: the activation region there has no room.
+        """
+        return self if device is self.device else device.tensor(self.to_numpy())
 
     def copy_from(self, values: NDArray[Any]) -> None:
         """Write a numpy array into this tensor; ValueError or TypeError for another shape or dtype."""

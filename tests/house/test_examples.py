@@ -24,3 +24,11 @@ def test_a_recorded_layer() -> None:
     assert result.returncode == 0, result.stderr
     assert "18 commands in 41 packets" in result.stdout
     assert "bits of the direct calls: equal" in result.stdout
+
+
+def test_a_layer_on_several_devices() -> None:
+    program = [sys.executable, str(EXAMPLES / "sharding.py"), "--backend", "cmodel"]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "3 devices: cycles 0, 0, 0; 15,360 bytes between them" in result.stdout
+    assert "bits of one device: equal" in result.stdout

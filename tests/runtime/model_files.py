@@ -42,6 +42,7 @@ def write_model(
     matrix_type: str = "Q4_1",
     template: str | None = TEMPLATE,
     fields: dict[str, str] | None = None,
+    config: LayerConfig = CONFIG,
     seed: int = 0,
 ) -> dict[str, F32]:
     """Write a model file of `LAYERS` random layers; return the tensors before quantisation.
@@ -50,6 +51,7 @@ def write_model(
         leave_out, reshape: the name of a tensor that the file lacks, or has in another shape.
         matrix_type: of the layers' matrices.
         fields: further metadata.
+        config: shape of the layers.
     """
     gguf = pytest.importorskip("gguf")
     random = np.random.default_rng(seed)
@@ -57,13 +59,13 @@ def write_model(
     writer.add_name("small")
     writer.add_block_count(LAYERS)
     writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(CONFIG.hidden)
-    writer.add_head_count(CONFIG.heads)
-    writer.add_head_count_kv(CONFIG.kv_heads)
-    writer.add_feed_forward_length(CONFIG.ffn)
-    writer.add_rope_freq_base(CONFIG.rope_base)
-    writer.add_layer_norm_rms_eps(CONFIG.eps)
-    writer.add_rope_dimension_count(CONFIG.head_dim)
+    writer.add_embedding_length(config.hidden)
+    writer.add_head_count(config.heads)
+    writer.add_head_count_kv(config.kv_heads)
+    writer.add_feed_forward_length(config.ffn)
+    writer.add_rope_freq_base(config.rope_base)
+    writer.add_layer_norm_rms_eps(config.eps)
+    writer.add_rope_dimension_count(config.head_dim)
     tokens = ["<|end|>", *_alphabet(), "th", "the"]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
@@ -89,13 +91,13 @@ def write_model(
             writer.add_tensor(name, gguf.quants.quantize(original[name], kind), raw_dtype=kind)
 
     types = gguf.GGMLQuantizationType
-    add("token_embd.weight", (len(tokens), CONFIG.hidden), types.Q8_0)
-    add("output_norm.weight", (CONFIG.hidden,), None)
+    add("token_embd.weight", (len(tokens), config.hidden), types.Q8_0)
+    add("output_norm.weight", (config.hidden,), None)
     if own_head:
-        add("output.weight", (len(tokens), CONFIG.hidden), types.F16)
+        add("output.weight", (len(tokens), config.hidden), types.F16)
     for layer in range(LAYERS):
         for stem, field in NAMES.items():
-            shape = CONFIG.weight_shapes()[field]
+            shape = config.weight_shapes()[field]
             add(f"blk.{layer}.{stem}.weight", shape, None if len(shape) == 1 else types[matrix_type])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -22,6 +22,7 @@ from echo_npu.cli import models as models_cli
 from echo_npu.cli import perplexity as perplexity_cli
 from echo_npu.cli import selftest as selftest_cli
 from echo_npu.cli import serve as serve_cli
+from echo_npu.cli import shard as shard_cli
 from echo_npu.cli import simulation as simulation_cli
 from echo_npu.cli import vector as vector_cli
 from echo_npu.cli.support import (
@@ -155,6 +156,7 @@ def _print_report(r: MatmulReport) -> None:
 
 
 app.add_typer(bench_cli.bench, name="bench")
+app.add_typer(shard_cli.shard, name="shard")
 app.command("layer")(models_cli.layer_command)
 app.command("model")(models_cli.model_command)
 app.command("chat")(chat_cli.chat_command)

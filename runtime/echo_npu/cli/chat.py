@@ -3,8 +3,9 @@
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,13 +16,16 @@ from rich.markup import escape
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
 from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
+from echo_npu.devices import MOST_DEVICES
 from echo_npu.language.generator import GenerationStep, TextGenerator, check_text
-from echo_npu.language.network import Network, check_size
+from echo_npu.language.network import Network, Weights, check_size
 from echo_npu.language.sampling import Sampling
+from echo_npu.language.share import check_shares
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
 from echo_npu.models.extras import smollm2_file
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.report import ProgressBar
+from echo_npu.sharding import DeviceGroup, ShardedNetwork, Spent
 from echo_sim.numerals import SEED, Real, Whole, option
 
 RING_SLOTS = 8192
@@ -33,6 +37,9 @@ INTERRUPTED = 130
 ModelName = Annotated[str, typer.Argument(help="smollm2 (SmolLM2-135M), unless --model is given.")]
 ModelFile = Annotated[Path | None, typer.Option(help="A GGUF file of the llama architecture.")]
 Layers = Annotated[int | None, typer.Option(help="Only the first layers. Default: all.", **option(Whole(1)))]
+Devices = Annotated[
+    int, typer.Option(help="Divide the model among so many NPUs.", **option(Whole(1, MOST_DEVICES)))
+]
 Half = Annotated[bool, typer.Option("--half", help="Round all weights to float16, blocks included.")]
 
 
@@ -44,8 +51,11 @@ class _Answer:
     backend: str
     config: str
     prompt: str
+    devices: int = 1
     text: str = ""
     steps: list[GenerationStep] = field(default_factory=list)
+    device_cycles: list[int] = field(default_factory=list)
+    traffic: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         totals = {
@@ -82,6 +92,7 @@ def chat_command(
     check: Annotated[
         bool, typer.Option("--check", help="Compare all memory with the functional model after each step.")
     ] = False,
+    devices: Devices = 1,
     backend: Backend = None,
     config: Config = "default",
     trace: Trace = None,
@@ -98,12 +109,16 @@ def chat_command(
             raise ValueError("--json needs a --prompt")
         if raw and (system is not None or prompt is None):
             raise ValueError("--raw continues a --prompt, and has no --system message")
+        if trace is not None and devices > 1:
+            raise ValueError("--trace writes the timeline of one device; --devices gives several")
         for given_text in (prompt, system):
             _checked(given_text or "")
         sampling = Sampling(temperature, top_k, top_p)
         source = open_model(name, model)
         chosen = echo_npu.get_backend_name() if backend is None else backend
-        talk = _Talk(source, tokens, _Answer(source.name, chosen, config, prompt or ""), quiet=as_json)
+        check_shares(source.config, devices)
+        answer = _Answer(source.name, chosen, config, prompt or "", devices)
+        talk = _Talk(source, tokens, answer, quiet=as_json)
         # Template, sizes and text are tried before anything is built or opened.
         messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
         user: Message = {"role": "user", "content": prompt or "hello"}
@@ -116,7 +131,9 @@ def chat_command(
             loaded = stack.enter_context(bar)
             networks = [
                 stack.enter_context(
-                    network(source, which, config, context, layers, loaded, half=half, **options)
+                    network(
+                        source, which, config, context, layers, loaded, half=half, devices=devices, **options
+                    )
                 )
                 for which, options in (
                     (chosen, given(trace=trace)),
@@ -130,6 +147,8 @@ def chat_command(
                 talk.converse(generator, messages)
             else:
                 talk.answer(generator, text)
+            if isinstance(networks[0], ShardedNetwork):
+                talk.spent(networks[0].spent)
     if as_json:
         typer.echo(json.dumps(talk.result.to_dict(), indent=2))
 
@@ -156,23 +175,33 @@ def network(
     *,
     half: bool,
     every_logit: bool = False,
+    devices: int = 1,
     **options: Any,
-) -> Iterator[Network]:
-    """Open a device and bring the model to it, showing how far that is."""
+) -> Iterator[Network | ShardedNetwork]:
+    """Open devices and bring the model to them, showing how far that is."""
     check_size(source, context, source.layers if layers is None else layers)  # before anything is built
     bar.say("opening the device; the first time, it is built")
-    with echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options) as device:
+    with contextlib.ExitStack() as stack:
+        opened = [
+            stack.enter_context(echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options))
+            for _ in range(devices)
+        ]
 
         def show(index: int) -> None:
             bar.say(f"layer {index} to {backend}")
 
-        yield Network(
-            device,
+        weights: Weights = "half" if half else "file"
+        build: Callable[..., Network | ShardedNetwork] = (
+            partial(Network, opened[0])
+            if devices == 1
+            else partial(ShardedNetwork, stack.enter_context(DeviceGroup(opened)))
+        )
+        yield build(
             source,
             context=context,
             layers=layers,
             every_logit=every_logit,
-            weights="half" if half else "file",
+            weights=weights,
             on_layer=show,
         )
 
@@ -207,6 +236,12 @@ class _Talk:
             self._screen.add(grown.finish())
         self.result.text = grown.text
         return grown.text
+
+    def spent(self, spent: Spent) -> None:
+        """Note what several devices have spent, and show it."""
+        self.result.device_cycles, self.result.traffic = spent.cycles, spent.traffic
+        cycles = ", ".join(f"{each:,}" for each in spent.cycles)
+        self._screen.say(f"cycles of each device: {cycles}; {spent.traffic:,} bytes between devices")
 
     def show(self, step: GenerationStep) -> None:
         """Note a step, and show its figures."""

@@ -108,7 +108,6 @@ class CommandDevice(Locked, ABC):
             give_back, address = self._dropped.popleft()
             give_back(address)
 
-    @locked
     def memcpy(
         self,
         dst: SupportsIndex | DeviceTensor | HostBuffer,
@@ -119,9 +118,11 @@ class CommandDevice(Locked, ABC):
         """Copy `nbytes` bytes, after everything submitted before; return when they have arrived.
 
         An integer or a DeviceTensor is a device end, a C-contiguous numpy array or a bytes-like object a host
-        end. Between two device ends the NPU copies.
+        end. Between two device ends the NPU copies; where one of them is a tensor of another device, the
+        bytes go through the host.
 
         Raises:
+            NpuRecordingError: a tensor of another device inside a recording.
             TypeError: an end is neither, is written but read-only, or contradicts `kind`; `nbytes` is no
                 integer.
             ValueError: a host end with fewer bytes.
@@ -131,6 +132,28 @@ class CommandDevice(Locked, ABC):
         if count < 0:
             raise ValueError(f"nbytes is {count}; it must not be negative")
         found = resolve_kind(dst, src, kind)
+        source, target = (end.device if isinstance(end, DeviceTensor) else self for end in (src, dst))
+        if source is self and target is self:
+            self._copy(dst, src, count, found)
+            return
+        if self.driver is not self._hardware:
+            raise NpuRecordingError("a copy from or to another device inside a recording")
+        # One device after the other: to hold both could wait for a copy in the other direction for ever.
+        staged = src
+        if found in (MemcpyKind.DEVICE_TO_HOST, MemcpyKind.DEVICE_TO_DEVICE):
+            staged = np.empty(count, np.uint8)
+            source.memcpy(staged, src, count)
+        target.memcpy(dst, staged, count)
+
+    @locked
+    def _copy(
+        self,
+        dst: SupportsIndex | DeviceTensor | HostBuffer,
+        src: SupportsIndex | DeviceTensor | HostBuffer,
+        count: int,
+        found: MemcpyKind,
+    ) -> None:
+        """Copy between ends that are the host or this device."""
         debug.copy(f"{found.name.lower()} {count} bytes")
         to_device = found in (MemcpyKind.HOST_TO_DEVICE, MemcpyKind.DEVICE_TO_DEVICE)
         from_device = found in (MemcpyKind.DEVICE_TO_HOST, MemcpyKind.DEVICE_TO_DEVICE)

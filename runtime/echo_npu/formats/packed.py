@@ -98,6 +98,16 @@ class PackedMatrix:
         """Return the scales and the minima of all blocks, padding included, float16 in the tiles' order."""
         return np.ascontiguousarray(self.data[..., : self.format.quants_at]).view(np.float16)
 
+    def part(self, first: int, stop: int) -> PackedMatrix:
+        """Return the weights of columns `first` to `stop` - 1 of the product, packed anew where they begin
+        within a tile; ValueError for columns that do not exist."""
+        if not 0 <= first < stop <= self.columns:
+            raise ValueError(f"columns {first} to {stop} of {self.columns}")
+        if first % TILE_COLUMNS == 0 and (stop % TILE_COLUMNS == 0 or stop == self.columns):
+            tiles = self.data[first // TILE_COLUMNS : -(-stop // TILE_COLUMNS)]
+            return PackedMatrix(self.format, stop - first, self.depth, tiles)
+        return pack(np.ascontiguousarray(unpack(self)[first:stop]), self.format.name)
+
     def parts(self) -> BlockParts:
         """Return the numbers in the tiles."""
         return tile_parts(self.data, self.format, self.columns, self.depth)

@@ -1,17 +1,51 @@
 """Generate tokens: bring a prompt into the cache, then one token after another."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.language.check import check_memory
-from echo_npu.language.network import CHUNK, Network
+from echo_npu.language.network import CHUNK
 from echo_npu.language.sampling import Sampling
+from echo_npu.tensor import DeviceTensor
+
+
+class RunnableStep(Protocol):
+    """A step that is ready to run."""
+
+    def run(self, **inputs: NDArray[np.int32]) -> object:
+        """Run it; `ids` are the tokens of a prompt, int32 [count]."""
+
+
+class TextNetwork(Protocol):
+    """A model on one or several devices, as `TextGenerator` uses it. `Network` describes the members."""
+
+    context: int
+    next: DeviceTensor
+    logits: DeviceTensor
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def tensors(self) -> Mapping[str, DeviceTensor]: ...
+
+    @property
+    def busy_cycles(self) -> int: ...
+
+    def set_next(self, token: int) -> None: ...
+
+    def record_prompt(self, position: int, count: int) -> AbstractContextManager[RunnableStep]: ...
+
+    def record_next(self, position: int) -> AbstractContextManager[RunnableStep]: ...
+
+    def bound(self, position: int, count: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +109,11 @@ class TextGenerator:
 
     def __init__(
         self,
-        network: Network,
+        network: TextNetwork,
         *,
         sampling: Sampling | None = None,
         seed: int = 0,
-        twin: Network | None = None,
+        twin: TextNetwork | None = None,
         on_step: Callable[[GenerationStep], None] = lambda step: None,
         cached: Sequence[int] = (),
     ) -> None:
@@ -122,40 +156,39 @@ class TextGenerator:
             yield token
             if not left or len(self._cached) == self.network.context:
                 return
-            token = self._step([token], partial(Network.record_next, position=len(self._cached)))
+            token = self._step([token], _record_next)
 
     def _read(self, tokens: Sequence[int]) -> int:
         """Bring a text into the cache, part by part, and return the token after it."""
         token = -1
         for start in range(0, len(tokens), CHUNK):
             part = tokens[start : start + CHUNK]
-            record = partial(Network.record_prompt, position=len(self._cached), count=len(part))
-            token = self._step(part, record, ids=np.array(part, np.int32))
+            token = self._step(part, partial(_record_prompt, count=len(part)), ids=np.array(part, np.int32))
         return token
 
     def _step(
         self,
         tokens: Sequence[int],
-        record: Callable[[Network], RecordedProgram],
+        record: Callable[[TextNetwork, int], AbstractContextManager[RunnableStep]],
         **inputs: NDArray[np.int32],
     ) -> int:
         network, position, count = self.network, len(self._cached), len(tokens)
         start = time.perf_counter()
-        before = network.device.counters()["busy_cycles"]
-        with record(network) as program:
+        before = network.busy_cycles
+        with record(network, position) as program:
             submitted = time.perf_counter()
             program.run(**inputs)
             finished = time.perf_counter()
         checked = 0
         beside = time.perf_counter()
         if self._twin is not None:
-            with record(self._twin) as program:
+            with record(self._twin, position) as program:
                 program.run(**inputs)
-            checked = check_memory(network, self._twin)
+            checked = check_memory(network.tensors, self._twin.tensors)
         beside = time.perf_counter() - beside
         self._cached += tokens
         token = self._choose()
-        cycles = network.device.counters()["busy_cycles"] - before
+        cycles = network.busy_cycles - before
         seconds = time.perf_counter() - start
         step = GenerationStep(
             position,
@@ -178,5 +211,13 @@ class TextGenerator:
         token = self._sampling.draw(network.logits.to_numpy()[0], self._random)
         for each in (network, self._twin):
             if each is not None:
-                each.next.copy_from(np.array([token], np.int32))
+                each.set_next(token)
         return token
+
+
+def _record_prompt(network: TextNetwork, position: int, count: int) -> AbstractContextManager[RunnableStep]:
+    return network.record_prompt(position, count)
+
+
+def _record_next(network: TextNetwork, position: int) -> AbstractContextManager[RunnableStep]:
+    return network.record_next(position)

@@ -41,14 +41,25 @@ class GroupMemory:
 
 
 def group_memory(
-    empty: Allocate, config: LayerConfig, rows: int, context: int, suffix: str = ""
+    empty: Allocate,
+    config: LayerConfig,
+    rows: int,
+    context: int,
+    suffix: str = "",
+    *,
+    whole: LayerConfig | None = None,
 ) -> GroupMemory:
-    """Allocate the tensors for up to `rows` tokens of a context of so many positions."""
+    """Allocate the tensors for up to `rows` tokens of a context of so many positions.
+
+    Args:
+        whole: the layer of which `config` is one device's share; what is gathered has its widths.
+    """
+    gathered = config if whole is None else whole
 
     def single(name: str, *shape: int) -> DeviceTensor:
         return empty(name + suffix, (rows, *shape), np.float32)
 
-    widest = max(config.hidden, config.q_width, config.ffn)
+    widest = max(gathered.hidden, gathered.q_width, gathered.ffn)
     scores = (config.kv_heads, config.group, rows, -(-context // PLACES) * PLACES)
     return GroupMemory(
         config=config,
@@ -61,11 +72,11 @@ def group_memory(
         query=empty(f"query{suffix}", (rows, config.heads, config.head_dim), HALF),
         scores=empty(f"scores{suffix}", scores, np.float32),
         shares=empty(f"probabilities{suffix}", scores, HALF),
-        mixed=single("mixed values", config.q_width),
+        mixed=single("mixed values", gathered.q_width),
         delta=single("delta", config.hidden),
         gate=single("gate", config.ffn),
         up=single("up", config.ffn),
-        swish=single("swish", config.ffn),
+        swish=single("swish", gathered.ffn),
     )
 
 

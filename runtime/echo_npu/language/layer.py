@@ -66,6 +66,15 @@ class NetworkLayer:
             cosines, sines: tables of the rotation, [context, head_dim].
             alone: there is no other group.
         """
+        yield from self.attention(group, cosines, sines, alone=alone)
+        yield from self.add_product(group.mixed, group, self.output)
+        yield from self.feed_forward(group, alone=alone)
+        yield from self.add_product(group.swish, group, self.down)
+
+    def attention(
+        self, group: TokenGroup, cosines: DeviceTensor, sines: DeviceTensor, *, alone: bool
+    ) -> Iterator[None]:
+        """Submit the commands from the residual stream to the mixed values of all heads, as `stages` does."""
         self._normalise(group, self.attention_norm)
         rows = self._operands(group.normed, group, self.key_value, self.query)
         self.key_value.apply(rows[self.key_value.dtype], group.key_value)
@@ -73,10 +82,6 @@ class NetworkLayer:
         yield
         self._rotate(group, cosines, sines)
         yield from self._attend(group, alone=alone)
-        yield from self._add(group.mixed, group, self.output)
-        self._normalise(group, self.ffn_norm)
-        yield from self._feed_forward(group, alone=alone)
-        yield from self._add(group.swish, group, self.down)
 
     def _normalise(self, group: TokenGroup, weight: DeviceTensor) -> None:
         self.device.rms_norm(group.stream, weight, self.config.eps, out=group.normed)
@@ -90,17 +95,20 @@ class NetworkLayer:
             made[HALF] = self.device.cast(rows, HALF, out=group.rounded(rows.shape[-1]))
         return made
 
-    def _add(self, rows: DeviceTensor, group: TokenGroup, weights: Projection) -> Iterator[None]:
-        """Add a product to the residual stream: a single row of it is the product's bias."""
+    def add_product(
+        self, rows: DeviceTensor, group: TokenGroup, weights: Projection, columns: slice = slice(None)
+    ) -> Iterator[None]:
+        """Add a product to columns of the residual stream: a single row of it is the product's bias."""
         rows = self._operands(rows, group, weights)[weights.dtype]
         if group.count == 1:
-            weights.apply(rows, group.other_stream, bias=group.stream[0])
+            weights.apply(rows, group.other_stream[:, columns], bias=group.stream[0][columns])
             group.turn()
             yield
         else:
-            weights.apply(rows, group.delta)
+            weights.apply(rows, group.delta[:, columns])
             yield
-            self.device.add(group.stream, group.delta, out=group.stream)
+            stream = group.stream[:, columns]
+            self.device.add(stream, group.delta[:, columns], out=stream)
 
     def _rotate(self, group: TokenGroup, cosines: DeviceTensor, sines: DeviceTensor) -> None:
         """Bring keys and values of the tokens into the cache, and rotate the queries."""
@@ -144,9 +152,13 @@ class NetworkLayer:
         values = self.values[: group.places.stop, run].transpose(1, 0, 2)
         self.device.matmul(group.as_rows(group.shares[run]), group.for_rows(values), out=group.as_rows(mixed))
 
-    def _feed_forward(self, group: TokenGroup, *, alone: bool) -> Iterator[None]:
-        """Compute `silu(gate) * up`. A few tokens alone take the columns piece by piece: the function of a
-        piece has the products of others beside it."""
+    def feed_forward(self, group: TokenGroup, *, alone: bool) -> Iterator[None]:
+        """Submit the commands from the residual stream to `silu(gate) * up`, as `stages` does.
+
+        A few tokens alone take the columns piece by piece: the function of a piece has the products of others
+        beside it.
+        """
+        self._normalise(group, self.ffn_norm)
         npu, width = self.device, self.gate.outputs
         pieces = _runs(width, COLUMN_PIECES if alone and group.count > 1 else 1, TILE_COLUMNS)
         rows = self._operands(group.normed, group, self.gate, self.up)

@@ -5,20 +5,20 @@ program. Keys and values are float16, weights are in their file's blocks or floa
 float32; every product adds up in float32.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.device import Device
 from echo_npu.driver.recorded_program import RecordedProgram
-from echo_npu.language.group import TokenGroup, group_memory
+from echo_npu.language.group import GroupMemory, TokenGroup, group_memory
 from echo_npu.language.layer import NetworkLayer
-from echo_npu.language.projection import HALF, BlockProjection, HalfProjection, Projection, joined, place
+from echo_npu.language.loading import WeightLoader
+from echo_npu.language.projection import HALF
+from echo_npu.language.share import WHOLE, Share
 from echo_npu.language.turns import in_turn
 from echo_npu.models.gguf_model import GgufModel, check_layers
-from echo_npu.ops.packed import PackedTensor
 from echo_npu.ops.rope import rope_tables
 from echo_npu.tensor import DeviceTensor
 
@@ -39,6 +39,15 @@ def check_size(source: GgufModel, context: int, layers: int) -> None:
         raise ValueError(f"context is {context}; this model has 2 to {source.context} positions")
 
 
+def check_step(position: int, count: int, context: int) -> None:
+    """Raise ValueError unless a step may have these tokens."""
+    if count > CHUNK or position < 0 or position + count > context:
+        raise ValueError(
+            f"{count} tokens from position {position}: a step has at most {CHUNK} tokens, the context "
+            f"{context} positions"
+        )
+
+
 class Network:
     """The first layers of a model on a device.
 
@@ -50,10 +59,12 @@ class Network:
         every_logit: find the logits of every token of a step, not of the last one alone.
         weights: "file" keeps the file's blocks where the device multiplies them, and rounds other weights to
             float16; "half" rounds all.
+        share: which of the layers' and the head's columns it has; `echo_npu.sharding` joins several.
         on_layer: called before each layer's weights are brought to the device, with its number.
 
     Attributes:
         layers, context.
+        config: of the layers, as this device computes them.
         tensors: all tensors of the network, by name.
         next: int32 [1] on the device: the token that the last step found, and that `record_next` reads.
         logits: float32 [1, vocabulary] on the device, of the last step; [CHUNK, vocabulary] with
@@ -61,7 +72,7 @@ class Network:
 
     Raises:
         NpuOutOfMemoryError: the model does not fit into the device's memory.
-        ValueError: a number of layers or positions that the model does not have.
+        ValueError: a number of layers or positions that the model does not have, or a share that is none.
     """
 
     def __init__(
@@ -73,98 +84,58 @@ class Network:
         layers: int | None = None,
         every_logit: bool = False,
         weights: Weights = "file",
+        share: Share = WHOLE,
         on_layer: Callable[[int], None] = lambda index: None,
     ) -> None:
         self.device = device
-        self.config = source.config
+        self.config = share.config(source.config)
         self.layers = source.layers if layers is None else layers
         check_size(source, context, self.layers)
         self.context = context
-        self._blocks = device.capabilities.block_formats if weights == "file" else ()
-        self.tensors: dict[str, DeviceTensor] = {}
+        formats = device.capabilities.block_formats if weights == "file" else ()
+        self._loader = loader = WeightLoader(device, formats, share)
+        self.tensors = loader.tensors
         cached = (self.layers, context, self.config.kv_heads, self.config.head_dim)
-        self._keys = self._empty("keys", cached, HALF)
-        self._values = self._empty("values", cached, HALF)
+        keys, values = loader.empty("keys", cached, HALF), loader.empty("values", cached, HALF)
         self._layers: list[NetworkLayer] = []
         for index in range(self.layers):
             on_layer(index)
-            self._layers.append(self._load(source, index))
-        self._final_norm = self._place("final norm", source.tensor("output_norm.weight"))
-        self._table = self._place("embedding", source.half("token_embd.weight"))
-        self._head = self._projection("head", source, [source.head_name])
+            self._layers.append(loader.layer(source, index, keys[index], values[index]))
+        self._final_norm = loader.place("final norm", source.tensor("output_norm.weight"))
+        self._table = loader.place("embedding", source.half("token_embd.weight"))
+        self._own_tokens = share.vocabulary(self.vocabulary)
+        tied = self._table if source.head_name == "token_embd.weight" else None
+        self._head = loader.projection("head", source, [source.head_name], [self._own_tokens], tied)
         self._every_logit = every_logit
-        self._allocate()
-
-    def _load(self, source: GgufModel, index: int) -> NetworkLayer:
-        vectors = source.layer_vectors(index)
-
-        def projection(name: str, *weights: str) -> Projection:
-            names = [source.layer_tensor(index, weight) for weight in weights]
-            return self._projection(f"layer {index}: {name}", source, names)
-
-        return NetworkLayer(
-            self.device,
-            self.config,
-            attention_norm=self._place(f"layer {index}: attention norm", vectors["attn_norm"]),
-            query=projection("q", "wq"),
-            key_value=projection("k, v", "wk", "wv"),
-            output=projection("output", "wo"),
-            ffn_norm=self._place(f"layer {index}: ffn norm", vectors["ffn_norm"]),
-            gate=projection("gate", "w_gate"),
-            up=projection("up", "w_up"),
-            down=projection("down", "w_down"),
-            keys=self._keys[index],
-            values=self._values[index],
-        )
-
-    def _projection(self, name: str, source: GgufModel, tensors: Sequence[str]) -> Projection:
-        """Bring weights, [out, in] each, to the device; their outputs will lie side by side."""
-        packed = [source.packed(each) for each in tensors]
-        kept = [each for each in packed if each is not None and each.format.name in self._blocks]
-        if len(kept) < len(packed):
-            if list(tensors) == ["token_embd.weight"]:
-                return HalfProjection(self.device, self._table)
-            values = np.concatenate([source.half(each) for each in tensors])
-            return HalfProjection(self.device, self._place(name, values))
-        parts = joined(kept)
-        names = [name] if len(parts) == 1 else [f"{name}, part {number}" for number in range(len(parts))]
-        return BlockProjection(
-            self.device,
-            [
-                PackedTensor(self._place(each, part.data), part.format, part.shape)
-                for each, part in zip(names, parts, strict=True)
-            ],
-        )
-
-    def _place(self, name: str, values: NDArray[Any]) -> DeviceTensor:
-        self.tensors[name] = place(self.device, values)
-        return self.tensors[name]
-
-    def _allocate(self) -> None:
-        config, context = self.config, self.context
         rows = min(CHUNK, context)
-        cosines, sines = rope_tables(context, config.head_dim, config.rope_base, interleaved=True)
-        self._cosines, self._sines = self._place("cosines", cosines), self._place("sines", sines)
-        first = max(min(rows, PAIR - 1), -(-rows // 2))
-        self._memories = [group_memory(self._empty, config, first, context)]
-        if rows >= PAIR:
-            self._memories.append(
-                group_memory(self._empty, config, rows // 2, context, " of the second group")
-            )
-        self.logits = self._empty("logits", (rows if self._every_logit else 1, self._head.outputs))
-        self.next = self._empty("next token", (1,), np.int32)
+        cosines, sines = rope_tables(context, self.config.head_dim, self.config.rope_base, interleaved=True)
+        self._cosines, self._sines = loader.place("cosines", cosines), loader.place("sines", sines)
+        self._memories = self._group_memories(rows)
+        self.logits = loader.empty("logits", (rows if every_logit else 1, self.vocabulary))
+        self.next = loader.empty("next token", (1,), np.int32)
 
-    def _empty(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> DeviceTensor:
-        """Allocate a tensor of zeros: what a step leaves unwritten is then the same on every device."""
-        made = self.device.empty(shape, dtype)
-        self.device.memset(made.ptr, 0, made.nbytes)
-        self.tensors[name] = made
+    def _group_memories(self, rows: int) -> list[GroupMemory]:
+        """Allocate for groups of tokens, which have at most `rows` tokens together."""
+        empty, config, context = self._loader.empty, self.config, self.context
+        first = max(min(rows, PAIR - 1), -(-rows // 2))
+        made = [group_memory(empty, config, first, context)]
+        if rows >= PAIR:
+            made.append(group_memory(empty, config, rows // 2, context, " of the second group"))
         return made
 
     @property
     def vocabulary(self) -> int:
         """Number of tokens that the model knows."""
         return self._table.shape[0]
+
+    @property
+    def busy_cycles(self) -> int:
+        """Cycles in which the device worked, since its reset; 0 on a backend without cycles."""
+        return self.device.counters()["busy_cycles"]
+
+    def set_next(self, token: int) -> None:
+        """Choose the token that `record_next` reads."""
+        self.next.copy_from(np.array([token], np.int32))
 
     # --- steps ----------------------------------------------------------------------------------------------
 
@@ -187,11 +158,7 @@ class Network:
 
     def _step(self, ids: DeviceTensor, position: int) -> None:
         count = len(ids)
-        if count > CHUNK or position < 0 or position + count > self.context:
-            raise ValueError(
-                f"{count} tokens from position {position}: a step has at most {CHUNK} tokens, the context "
-                f"{self.context} positions"
-            )
+        check_step(position, count, self.context)
         counts = [count] if count < PAIR else [-(-count // 2), count // 2]
         groups, firsts = [], [0, counts[0]]
         for memory, first, own in zip(self._memories, firsts, counts, strict=False):
@@ -211,11 +178,14 @@ class Network:
 
     def _pass(self, group: TokenGroup, ids: DeviceTensor, *, alone: bool) -> Iterator[None]:
         """Bring tokens through all layers; it pauses where the other engine is next."""
+        self._embed(group, ids)
+        for layer in self._layers:
+            yield from layer.stages(group, self._cosines, self._sines, alone=alone)
+
+    def _embed(self, group: TokenGroup, ids: DeviceTensor) -> None:
         embedded = group.rounded(self.config.hidden)
         self.device.embedding(self._table, ids, out=embedded)
         self.device.cast(embedded, np.float32, out=group.stream)
-        for layer in self._layers:
-            yield from layer.stages(group, self._cosines, self._sines, alone=alone)
 
     def _find_logits(self, group: TokenGroup, rows: int, out: DeviceTensor) -> None:
         """Compute the logits of the last rows of a group."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.language.network import CHUNK, Network
+from echo_npu.language.generator import TextNetwork
+from echo_npu.language.network import CHUNK
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def nats(logits: NDArray[np.floating[Any]], following: NDArray[np.integer[Any]])
 
 
 def perplexity(
-    network: Network, text: Sequence[int], on_step: Callable[[int], None] = lambda tokens: None
+    network: TextNetwork, text: Sequence[int], on_step: Callable[[int], None] = lambda tokens: None
 ) -> Perplexity:
     """Predict each token of a text from those before it.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from echo_npu.devices import device_count, get_device
 from echo_npu.torch import devices, generators
 
 
@@ -23,7 +24,7 @@ class device:  # noqa: N801  (PyTorch's name)
         self._before = 0
 
     def __enter__(self) -> None:
-        self._before = devices.current_index()
+        self._before = get_device()
         if self._wanted is not None:
             devices.set_current(self._wanted)
 
@@ -99,7 +100,7 @@ class NpuStream:
     """The one stream of a device: everything runs in order."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
-        self.device = torch.device("echo_npu", _number(device) or devices.current_index())
+        self.device = torch.device("echo_npu", _number(device) or get_device())
 
     def synchronize(self) -> None:
         """Let everything run that was launched."""
@@ -165,8 +166,8 @@ for _name, _function in (
     ("is_available", lambda: True),
     ("is_initialized", lambda: bool(devices.all_open())),
     ("_is_in_bad_fork", devices.in_bad_fork),
-    ("device_count", devices.device_count),
-    ("current_device", devices.current_index),
+    ("device_count", device_count),
+    ("current_device", get_device),
     ("manual_seed", generators.manual_seed_all),
     ("manual_seed_all", generators.manual_seed_all),
     ("default_stream", current_stream),

@@ -1,6 +1,5 @@
 """The open NPUs behind `echo_npu:0`, `echo_npu:1`, ..."""
 
-import atexit
 import os
 import sys
 import threading
@@ -9,20 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 
-import echo_npu
 from echo_npu.commands.packets import nop_packet
 from echo_npu.device import Device
+from echo_npu.devices import device_count, get_device, open_device, set_device, settings
 from echo_npu.torch.allocator import CachingAllocator
 from echo_npu.torch.compiled.recorder import Recorder
 from echo_npu.torch.counting import Profile
 from echo_npu.torch.plan import Plan, Planner
-from echo_npu.torch.settings import Settings, announcement, checked, from_environment
+from echo_npu.torch.settings import announcement
 from echo_npu.torch.stream import CommandStream
 
 _lock = threading.RLock()
-_configured: Settings | None = None
 _open: dict[int, "OpenDevice"] = {}
-_current = 0
 _pid = os.getpid()
 
 
@@ -93,63 +90,18 @@ def _shared_memory(npu: Device) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return array
 
 
-def configure(
-    *, backend: str | None = None, config: str | None = None, devices: int | None = None, **options: Any
-) -> None:
-    """Choose what the devices of PyTorch are, before the first tensor.
-
-    Args:
-        backend: a name of `echo_npu.list_backends()`; None: the default one, ECHO_NPU_BACKEND.
-        config: the hardware configuration; None: ECHO_NPU_CONFIG, or "default".
-        devices: how many NPUs; None: ECHO_NPU_DEVICES, or 1.
-        options: of the backend, as for `echo_npu.open`.
-
-    Raises:
-        RuntimeError: a device is open already, with other settings.
-        BackendError, TypeError, ValueError: no such backend, or a wrong value.
-    """
-    global _configured
-    found = from_environment()
-    wanted = Settings(
-        backend,
-        found.config if config is None else config,
-        found.devices if devices is None else devices,
-        options,
-    )
-    with _lock:
-        if _open and wanted != settings():
-            raise RuntimeError("configure() comes before the first tensor: the device is open already")
-        _configured = checked(wanted)
-
-
-def settings() -> Settings:
-    """Return the settings in force."""
-    return from_environment() if _configured is None else _configured
-
-
-def device_count() -> int:
-    """Return the number of devices, open or not."""
-    return settings().devices
-
-
-def current_index() -> int:
-    """Return the index that "echo_npu" without one means."""
-    return _current
-
-
 def exchange_current(index: int) -> int:
     """Make `index` the current device, unless it is negative, and return which was current before."""
-    before = _current
+    before = get_device()
     if index >= 0:
         set_current(index)
     return before
 
 
 def set_current(index: int) -> None:
-    """Make `index` the current device; RuntimeError if there is no such device."""
-    global _current
+    """Make `index` the current device of this thread; RuntimeError if there is no such device."""
     check_index(index)
-    _current = index
+    set_device(index)
 
 
 def check_index(index: int) -> None:
@@ -162,7 +114,7 @@ def check_index(index: int) -> None:
 
 def opened(index: int | None = None) -> OpenDevice:
     """Return a device, open; RuntimeError for an unknown index or in a forked child."""
-    number = _current if index is None else index
+    number = get_device() if index is None else index
     found = _open.get(number)
     if found is not None and os.getpid() == _pid:
         return found
@@ -177,8 +129,7 @@ def opened(index: int | None = None) -> OpenDevice:
             said = announcement(wanted)
             if said and not _open:
                 print(said, file=sys.stderr, flush=True)
-            npu = echo_npu.open(wanted.backend, wanted.config, **wanted.options)
-            _open[number] = OpenDevice(number, npu)
+            _open[number] = OpenDevice(number, open_device(number))
         return _open[number]
 
 
@@ -202,11 +153,3 @@ def empty_caches() -> None:
 def in_bad_fork() -> bool:
     """Return whether this is a child that was forked from a process with an open device."""
     return bool(_open) and os.getpid() != _pid
-
-
-@atexit.register
-def close_all() -> None:
-    """Close the devices at the end of the process that opened them."""
-    if os.getpid() == _pid:
-        for each in _open.values():
-            each.npu.close()

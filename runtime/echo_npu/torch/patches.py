@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from echo_npu.devices import device_count, get_device
 from echo_npu.torch import devices, generators
 from echo_npu.torch.storages import new_storage
 
@@ -19,7 +20,7 @@ def apply() -> None:
     torch.Generator = generators.Generator  # type: ignore[misc]
     functions = torch._C
     for name, function in (
-        ("_accelerator_getDeviceIndex", devices.current_index),
+        ("_accelerator_getDeviceIndex", get_device),
         ("_accelerator_setDeviceIndex", devices.set_current),
         ("_accelerator_exchangeDevice", devices.exchange_current),
         ("_accelerator_maybeExchangeDevice", devices.exchange_current),
@@ -32,7 +33,7 @@ def apply() -> None:
         ("_accelerator_resetAccumulatedStats", lambda index: None),
     ):
         setattr(functions, name, function)
-    torch.accelerator.device_count = devices.device_count
+    torch.accelerator.device_count = device_count
     # Without it, Module.to would replace parameters that an optimizer or a tied weight refers to.
     torch.__future__.set_swap_module_params_on_conversion(True)
     _backward()
@@ -53,7 +54,7 @@ def _backward() -> None:
     plain = torch.autograd.graph._engine_run_backward
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if devices.device_count() == 1:
+        if device_count() == 1:
             return plain(*args, **kwargs)
         with torch.autograd.set_multithreading_enabled(False):
             return plain(*args, **kwargs)
@@ -67,7 +68,7 @@ def _indexed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        index = devices.current_index()
+        index = get_device()
         if index:
             args = tuple(_with_index(each, index) for each in args)
             kwargs = {name: _with_index(each, index) for name, each in kwargs.items()}

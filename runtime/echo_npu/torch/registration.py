@@ -5,7 +5,17 @@ from typing import Final
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from echo_npu.torch import autocast, backend_module, copies, fallback, kernels, ops, patches, storages
+from echo_npu.torch import (
+    autocast,
+    backend_module,
+    copies,
+    distributed,
+    fallback,
+    kernels,
+    ops,
+    patches,
+    storages,
+)
 
 NAME: Final = "echo_npu"
 
@@ -67,6 +77,7 @@ def register() -> None:
     patches.host_memory(aten)
     autocast.register(aten, everything)
     everything.fallback(fallback.fallback, "PrivateUse1")
+    distributed.register()
 
 
 def _on_any_device(name: str) -> kernels.Kernel:

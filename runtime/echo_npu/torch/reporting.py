@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from echo_npu.device import Device
+from echo_npu.devices import device_count
 from echo_npu.torch import counting, devices
 
 
@@ -20,7 +21,7 @@ def device(index: int = 0) -> Device:
 @contextmanager
 def profile() -> Iterator[None]:
     """Measure each launch inside the `with` block, for `report()`. Launches do not overlap then."""
-    found = [devices.opened(index) for index in range(devices.device_count())]
+    found = [devices.opened(index) for index in range(device_count())]
     for each in found:
         each.synchronize()
         each.profile.enabled = True

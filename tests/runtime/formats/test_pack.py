@@ -192,3 +192,16 @@ def test_wrong_bytes_are_refused() -> None:
     refuses(ValueError, ["16 x 33"], PackedMatrix.from_bytes, tiles, f, 16, 33)
     refuses(ValueError, ["[N, a multiple of 20]"], formats.dequantize, np.zeros((2, 21), np.uint8), "q4_1")
     refuses(TypeError, ["float64"], formats.quantize, np.ones((1, 32)), "q4_1")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("first", "stop"), [(0, 40), (16, 32), (32, 40), (5, 21), (0, 7), (39, 40)])
+def test_a_part_has_the_blocks_of_its_columns(name: str, first: int, stop: int) -> None:
+    values = np.random.default_rng(first).standard_normal((40, 96), dtype=np.float32)
+    whole = formats.pack(values, name)
+    part = whole.part(first, stop)
+    assert part.shape == (stop - first, 96)
+    assert np.array_equal(formats.unpack(part), formats.unpack(whole)[first:stop])
+    assert np.array_equal(part.data, formats.pack(values[first:stop], name).data)
+    for wrong in ((0, 41), (-1, 3), (4, 4)):
+        refuses(ValueError, [f"columns {wrong[0]} to {wrong[1]} of 40"], whole.part, *wrong)

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import echo_npu.torch
-from echo_npu.torch.settings import Settings, announcement, checked
+from echo_npu.devices import Settings, checked
+from echo_npu.torch.settings import announcement
 
 DEVICE = "echo_npu"
 

@@ -1,0 +1,116 @@
+"""The process group "echo_npu": collectives of several processes, each with its own NPU, over host memory.
+
+`torch.distributed.init_process_group("echo_npu")` makes it. A collective copies tensors to the host, where
+gloo carries it out, and copies the results back. It also takes tensors of the CPU.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+import torch
+
+from echo_npu.torch.devices import all_open
+
+NAME: Final = "echo_npu"
+
+
+def register() -> None:
+    """Make the process group known, where this PyTorch has torch.distributed with gloo."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_gloo_available():
+        distributed.Backend.register_backend(NAME, _make, devices=[NAME, "cpu"])
+
+
+def _make(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    return _process_group_class()(store, rank, size, timeout)
+
+
+_classes: Final[list[type[Any]]] = []
+
+
+def _process_group_class() -> type[Any]:
+    """Return the class, made on first use: a PyTorch without torch.distributed has no base for it."""
+    if not _classes:
+        members = {name: _collective(name, written) for name, written in _COLLECTIVES.items()}
+        members |= {"barrier": _barrier, "__init__": _init, "getBackendName": lambda self: NAME}
+        _classes.append(type("NpuProcessGroup", (torch.distributed.ProcessGroup,), members))
+    return _classes[0]
+
+
+_COLLECTIVES: Final[dict[str, int]] = {
+    "allreduce": 0,
+    "allreduce_coalesced": 0,
+    "broadcast": 0,
+    "reduce": 0,
+    "allgather": 0,
+    "allgather_coalesced": 0,
+    "allgather_into_tensor_coalesced": 0,
+    "_allgather_base": 0,
+    "all_gather_single": 0,
+    "gather": 0,
+    "scatter": 0,
+    "reduce_scatter": 0,
+    "_reduce_scatter_base": 0,
+    "reduce_scatter_single": 0,
+    "reduce_scatter_tensor_coalesced": 0,
+    "alltoall": 0,
+    "alltoall_base": 0,
+    "all_to_all_single": 0,
+    "recv": 0,
+    "recv_anysource": 0,
+    "send": -1,
+}
+"""The collectives, and which argument they write to; -1: none."""
+
+
+def _init(self: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    group: Any = torch.distributed.ProcessGroup
+    gloo = group.BackendType.GLOO
+    group.__init__(self, rank, size)
+    # A whole group: it has the collectives under all the names by which PyTorch calls them.
+    self._host = group(store, rank, size)
+    backend = torch.distributed.ProcessGroupGloo(store, rank, size, timeout)
+    self._host._register_backend(torch.device("cpu"), gloo, backend)
+    self._host._set_default_backend(gloo)
+
+
+def _barrier(self: Any, *args: Any, **options: Any) -> Any:
+    for each in all_open():
+        each.synchronize()
+    self._host.barrier().wait()
+    return _done([])
+
+
+def _collective(name: str, written: int) -> Callable[..., Any]:
+    """Return a method that carries out a collective on copies in host memory, and waits for its end."""
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        given = [_on_host(each, copies if number == written else None) for number, each in enumerate(args)]
+        getattr(self._host, name)(*given, **options).wait()
+        for original, copy in copies:
+            original.copy_(copy)
+        return _done([original for original, _ in copies])
+
+    return method
+
+
+def _on_host(value: Any, copies: list[tuple[torch.Tensor, torch.Tensor]] | None) -> Any:
+    """Return an argument with dense tensors of the host, and note which of them are to be copied back."""
+    if isinstance(value, (list, tuple)):
+        return [_on_host(each, copies) for each in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    made = value.detach().cpu().contiguous()
+    if copies is not None:
+        copies.append((value.detach(), made))
+    return made
+
+
+def _done(results: list[torch.Tensor]) -> Any:
+    """Return the work of a collective that is over."""
+    future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+    future.set_result(results)
+    work: Any = torch._C._distributed_c10d
+    return work._create_work_from_future(future)

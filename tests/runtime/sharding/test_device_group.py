@@ -1,0 +1,79 @@
+"""Devices in phases: they work at the same time, what they exchange, and what happens when one fails."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu import NpuDeviceError
+from echo_npu.commands.packets import memcpy_command
+from echo_npu.sharding import DeviceGroup
+from echo_npu.sharding.devices import Gather
+from tests.refusals import refuses
+from tests.runtime.sharding.conftest import MakeGroup
+
+
+def test_devices_work_at_the_same_time(make_group: MakeGroup) -> None:
+    group = make_group(3)
+    together = threading.Barrier(3, timeout=60)  # broken unless all three wait at once
+    assert sorted(group.each(lambda index: (together.wait(), index)[1])) == [0, 1, 2]
+
+
+def test_gathered_columns(make_group: MakeGroup) -> None:
+    group = make_group(3)
+    owns = [slice(0, 4), slice(4, 4), slice(4, 5)]
+    tensors = [
+        device.tensor(np.full((2, 5), index, np.float32)) for index, device in enumerate(group.devices)
+    ]
+    gathers = [
+        Gather(tensor, own, index < 2) for index, (tensor, own) in enumerate(zip(tensors, owns, strict=True))
+    ]
+    group.gather(gathers)
+    assert [tensor.to_numpy()[1].tolist() for tensor in tensors] == [
+        [0, 0, 0, 0, 2], [0, 0, 0, 0, 2], [2, 2, 2, 2, 2],
+    ]  # fmt: skip
+    assert group.spent().traffic == 8 * (1 + 5)
+    refuses(ValueError, ["one device's own"], group.gather, [Gather(each, slice(0, 5)) for each in tensors])
+    refuses(
+        ValueError, ["one device's own"], group.gather, [Gather(each, slice(0, 1)) for each in tensors[:1]]
+    )
+    other = group.devices[1].empty((2, 6))
+    refuses(
+        ValueError, ["(2, 6)"], group.gather, [Gather(tensors[0], slice(0, 5)), Gather(other, slice(0, 0))]
+    )
+
+
+def test_a_device_that_fails_ends_the_run(make_group: MakeGroup) -> None:
+    group = make_group(2)
+
+    def passes(index: int) -> Iterator[Gather]:
+        device = group.devices[index]
+        if index == 1:
+            device.execute(memcpy_command(0x2000_0000, 0x1000_0000, 64))
+        else:
+            device.relu(device.tensor(np.ones(4, np.float32)))
+        yield Gather(device.empty((1, 1)), slice(index, 1))
+
+    with pytest.raises(NpuDeviceError):
+        group.run([passes(0), passes(1)])
+    group.devices[1].clear_error()
+    assert group.each(lambda index: group.devices[index].status().state.name) == ["DONE", "IDLE"]
+
+
+def test_passes_that_do_not_fit_are_refused(make_group: MakeGroup) -> None:
+    group = make_group(2)
+
+    def passes(index: int) -> Iterator[Gather]:
+        if index:
+            yield Gather(group.devices[index].empty((1, 1)), slice(0, 1))
+
+    refuses(ValueError, ["ended"], group.run, [passes(0), passes(1)])
+    refuses(ValueError, ["1 passes for 2"], group.run, [passes(0)])
+
+
+def test_what_is_no_group_is_refused() -> None:
+    refuses(ValueError, ["got 0"], DeviceGroup, [])
+    with echo_npu.open("cmodel") as device:
+        refuses(ValueError, ["got 2"], DeviceGroup, [device, device])

@@ -1,0 +1,89 @@
+"""The collectives of the process group "echo_npu". A program that torchrun starts in two processes."""
+
+import torch
+import torch.distributed as dist
+
+import echo_npu.torch
+
+DEVICE = "echo_npu"
+
+
+def reductions(rank: int) -> None:
+    for device in (DEVICE, "cpu"):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            x = torch.arange(6, device=device).reshape(2, 3).to(dtype) + rank
+            dist.all_reduce(x)
+            assert x.device.type == device
+            assert torch.equal(x.cpu(), (2 * torch.arange(6).reshape(2, 3) + 1).to(dtype))
+    x = torch.arange(6.0, device=DEVICE).reshape(2, 3)[:, 1] * (rank + 1)
+    columns = torch.zeros(2, 3, device=DEVICE)
+    columns[:, 1] = x
+    view = columns[:, 1]  # with gaps
+    work = dist.all_reduce(view, op=dist.ReduceOp.MAX, async_op=True)
+    work.wait()
+    assert columns.cpu().tolist() == [[0, 2, 0], [0, 8, 0]]
+    y = torch.full((2,), rank + 1.0, device=DEVICE)
+    dist.reduce(y, dst=1)
+    assert rank == 0 or y.cpu().tolist() == [3, 3]
+
+
+def gathers(rank: int) -> None:
+    x = torch.tensor([rank, 7], device=DEVICE, dtype=torch.int32)
+    parts = [torch.zeros_like(x) for _ in range(2)]
+    dist.all_gather(parts, x)
+    assert [each.tolist() for each in parts] == [[0, 7], [1, 7]]
+    whole = torch.zeros(4, device=DEVICE, dtype=torch.int32)
+    dist.all_gather_single(whole, x)
+    assert whole.tolist() == [0, 7, 1, 7]
+    dist.gather(x, parts if rank == 1 else None, dst=1)
+    objects: list[object] = [None, None]
+    dist.all_gather_object(objects, {"rank": rank})
+    assert objects == [{"rank": 0}, {"rank": 1}]
+
+
+def scattered(rank: int) -> None:
+    x = torch.full((2,), float(rank), device=DEVICE)
+    dist.broadcast(x, src=1)
+    assert x.tolist() == [1, 1]
+    given = [torch.full((2,), 5.0, device=DEVICE), torch.full((2,), 6.0, device=DEVICE)]
+    dist.scatter(x, given if rank == 0 else None, src=0)
+    assert x.tolist() == [5.0 + rank] * 2
+    out = torch.zeros(1, device=DEVICE)
+    dist.reduce_scatter_single(out, torch.tensor([1.0, 2.0], device=DEVICE))
+    assert out.item() == 2.0 * (rank + 1)
+    dist.all_to_all_single(x, torch.tensor([10.0 * rank, 10.0 * rank + 1], device=DEVICE))
+    assert x.tolist() == [rank, 10 + rank]
+
+
+def between_two(rank: int) -> None:
+    x = torch.tensor([1.5, -0.0, float("inf")], device=DEVICE)
+    if rank == 0:
+        dist.send(x, dst=1)
+    else:
+        y = torch.zeros(3, device=DEVICE)
+        dist.recv(y, src=0)
+        assert torch.equal(y.cpu().view(torch.int32), x.cpu().view(torch.int32))
+    dist.barrier()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    echo_npu.torch.configure(backend="cmodel", config="small", devices=2)
+    dist.init_process_group("echo_npu")
+    rank = dist.get_rank()
+    assert dist.get_backend() == "echo_npu"
+    torch.echo_npu.set_device(rank)
+    assert torch.zeros(1, device=DEVICE).device.index == rank
+    for check in (reductions, gathers, scattered, between_two):
+        check(rank)
+    part = dist.new_group([0, 1])
+    x = torch.ones(1, device=DEVICE)
+    dist.all_reduce(x, group=part)
+    assert x.item() == 2
+    if rank == 0:
+        print("every collective is right")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

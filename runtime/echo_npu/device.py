@@ -47,7 +47,9 @@ class Device(OpMethods):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.backend.abandon()
         self.close()
 
     def close(self) -> None:

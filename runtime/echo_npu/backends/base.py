@@ -137,6 +137,12 @@ class Backend(ABC):
         """How to get a waveform of what the device did, as a sentence."""
         return "A waveform: open the device on the backend rtlmodel with waves=True."
 
+    def settle(self) -> None:  # noqa: B027  (a backend may have nothing outstanding)
+        """Return when everything that the device did has been checked, on a backend that checks behind."""
+
+    def abandon(self) -> None:  # noqa: B027
+        """Let `close` drop what is outstanding: the program that used the device has failed."""
+
     def close(self) -> None:  # noqa: B027  (a backend may have nothing to give back)
         """Give everything back. Idempotent."""
 

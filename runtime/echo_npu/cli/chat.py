@@ -13,7 +13,7 @@ from rich.markup import escape
 
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
-from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
+from echo_npu.cli.support import AsJson, Backend, Config, Executor, Jobs, Trace, given, reported
 from echo_npu.language.generator import GenerationStep, TextGenerator
 from echo_npu.language.network import Network, check_size
 from echo_npu.language.sampling import Sampling
@@ -83,6 +83,8 @@ def chat_command(
     ] = False,
     backend: Backend = None,
     config: Config = "default",
+    jobs: Jobs = None,
+    executor: Executor = None,
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
@@ -113,7 +115,7 @@ def chat_command(
                     network(source, which, config, context, layers, loaded, half=half, **options)
                 )
                 for which, options in (
-                    (chosen, given(trace=trace)),
+                    (chosen, given(trace=trace, jobs=jobs, executor=executor)),
                     *([("cmodel", {})] if check else []),
                 )
             ]

@@ -13,7 +13,14 @@ from echo_sim.numerals import Real, Whole, option
 
 Backend = Annotated[
     str | None,
-    typer.Option("--backend", help="cmodel or rtlmodel. Default: ECHO_NPU_BACKEND, else rtlmodel."),
+    typer.Option("--backend", help="cmodel, rtlmodel or rtlfarm. Default: ECHO_NPU_BACKEND, else rtlmodel."),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", help="Simulations at a time (rtlfarm).", **option(Whole(1)))
+]
+Executor = Annotated[
+    str | None,
+    typer.Option("--executor", help="Dask scheduler whose workers simulate, tcp://host:port (rtlfarm)."),
 ]
 Config = Annotated[
     str,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from echo_npu.backends.base import (
     Backend,
+    LaterCounters,
     ReadReg,
     RegisterOp,
     WaitIrq,
@@ -47,6 +48,25 @@ MakeWorkers = Callable[
 ]
 
 
+class _MarkedCounters:
+    """The counters at a mark."""
+
+    def __init__(self, farm: RtlfarmBackend, number: int) -> None:
+        self._farm = farm
+        self._number = number
+
+    @property
+    def known(self) -> bool:
+        return self._farm.marked(self._number) is not None
+
+    def wait(self) -> dict[str, int]:
+        if not self.known:
+            self._farm.settle()
+        counters = self._farm.marked(self._number)
+        assert counters is not None
+        return counters
+
+
 class RtlfarmBackend(Backend):
     """The functional model, and RTL simulations that check chunk after chunk of what it did.
 
@@ -74,6 +94,7 @@ class RtlfarmBackend(Backend):
         self._deviations: list[tuple[Chunk, Deviation]] = []
         self._failure: Exception | None = None
         self._raised = False
+        self._marks = 0
         self._abandoned = False
         self._closed = False
         self._progress = FarmProgress(enabled=options.progress)
@@ -172,6 +193,17 @@ class RtlfarmBackend(Backend):
         self._high[offset + 4] = counters[name] >> 32
         return counters[name] & 0xFFFF_FFFF
 
+    def counters_later(self) -> LaterCounters:
+        self._check()
+        number, self._marks = self._marks, self._marks + 1
+        self._recorder.mark(number)
+        return _MarkedCounters(self, number)
+
+    def marked(self, number: int) -> dict[str, int] | None:
+        """Return the counters at a mark; None while they are not known."""
+        with self._counted:
+            return self._totals.marks.get(number)
+
     @property
     def cycles(self) -> Interval:
         """Clock cycles of the chunks so far; an estimate if only a sample of them is simulated."""
@@ -184,7 +216,7 @@ class RtlfarmBackend(Backend):
         sample = self.options.sample
         if sample is not None and self._random.random() >= sample:
             with self._counted:
-                self._totals.add(chunk.number, chunk.estimate, None)
+                self._totals.add(chunk.number, chunk.estimate, None, chunk.marks)
         else:
             self.workers.submit(chunk)
         self._show()

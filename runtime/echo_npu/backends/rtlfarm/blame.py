@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import ReadReg, WriteReg
-from echo_npu.backends.rtlfarm.chunk import Chunk, Deviation, HostWrite
+from echo_npu.backends.rtlfarm.chunk import Chunk, Deviation, HostMark, HostWrite
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, Runs, written_by
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.listing import list_command
@@ -106,6 +106,8 @@ def _play(chunk: Chunk, model: FunctionalModel, writers: _Writers) -> None:
     for index, action in enumerate(chunk.actions):
         if isinstance(action, HostWrite):
             model.memory.write(action.address, np.frombuffer(action.data, np.uint8))
+            continue
+        if isinstance(action, HostMark):
             continue
         writers.ends = action.results is None and index == len(chunk.actions) - 1 and chunk.end is not None
         try:

@@ -39,7 +39,14 @@ class HostOps:
     refused: bool = False
 
 
-HostAction = HostWrite | HostOps
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostMark:
+    """The host wants to know the counters at this moment, in which the device is idle."""
+
+    number: int
+
+
+HostAction = HostWrite | HostOps | HostMark
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +122,11 @@ class Chunk:
     names: Mapping[int, str]
 
     @property
+    def marks(self) -> list[int]:
+        """Numbers of the marks that count."""
+        return [each.number for each in self.actions[self.warm :] if isinstance(each, HostMark)]
+
+    @property
     def nbytes(self) -> int:
         """Bytes of its pages and of what the host writes."""
         writes = (each.data for each in self.actions if isinstance(each, HostWrite))
@@ -179,6 +191,7 @@ class ChunkResult:
         seconds: wall time of all of it.
         prepare_seconds: of that, to bring the device into its state.
         deviation: None if everything was equal.
+        marks: by their numbers, the counters as in `counters` up to there, and whether they were cleared.
     """
 
     number: int
@@ -189,3 +202,4 @@ class ChunkResult:
     seconds: float
     prepare_seconds: float
     deviation: Deviation | None = None
+    marks: Mapping[int, tuple[bool, Mapping[str, int]]] = dataclasses.field(default_factory=dict)

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
-from echo_npu.backends.rtlfarm.chunk import Boundary, Chunk, EndState, HostAction, HostOps, HostWrite
+from echo_npu.backends.rtlfarm.chunk import (
+    Boundary,
+    Chunk,
+    EndState,
+    HostAction,
+    HostMark,
+    HostOps,
+    HostWrite,
+)
 from echo_npu.backends.rtlfarm.costs import estimated_cycles
 from echo_npu.backends.rtlfarm.pages import PAGE, Page, PageTable, pages_of, read_by, written_by
 from echo_npu.commands.checked import CheckedCommand
@@ -129,6 +137,11 @@ class Recorder:
                 high = min((last + 1) * PAGE, address + data.size)
                 chunk.actions.append(HostWrite(low, data[low - address : high - address].tobytes()))
         self._table.changed(numbers)
+
+    def mark(self, number: int) -> None:
+        """Note that the host wants to know the counters."""
+        for chunk in self._open():
+            chunk.actions.append(HostMark(number))
 
     def begin(self, ops: Sequence[RegisterOp]) -> None:
         """Note that the host begins register operations."""

@@ -10,7 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 from echo_npu.backends.base import ReadReg, RegisterOp, WaitIrq, WriteReg
-from echo_npu.backends.rtlfarm.chunk import Boundary, Chunk, ChunkResult, Deviation, HostOps, HostWrite
+from echo_npu.backends.rtlfarm.chunk import (
+    Boundary,
+    Chunk,
+    ChunkResult,
+    Deviation,
+    HostMark,
+    HostOps,
+    HostWrite,
+)
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
 from echo_npu.backends.rtlmodel import Options, RtlmodelBackend
 from echo_npu.commands.packets import Flags, load_program_command
@@ -69,8 +77,12 @@ class ChunkRunner:
         self.rtl = RtlmodelBackend(self._config, self._options)
         self._programs, self._fresh = b"", True
 
-    def run(self, chunk: Chunk) -> ChunkResult:
-        """Bring the simulation into the chunk's state, run the chunk and compare."""
+    def run(self, chunk: Chunk, *, restart: bool = True) -> ChunkResult:
+        """Bring the simulation into the chunk's state, run the chunk and compare.
+
+        Args:
+            restart: start anew behind a chunk that differs, for the next one.
+        """
         began = time.perf_counter()
         if len(self._programs) > len(chunk.state.programs):
             self._restart()  # words that were once loaded stay loaded
@@ -95,9 +107,10 @@ class ChunkRunner:
             time.perf_counter() - began,
             prepared - began,
             deviation,
+            run.marks,
         )
         self._fresh, self._programs = False, chunk.programs
-        if deviation is not None:
+        if deviation is not None and restart:
             self._restart()
         return result
 
@@ -201,6 +214,9 @@ class _Run:
         self._start: _Sample | None = None
         self._end: _Sample | None = None
         self.cleared = False
+        self.marks: dict[int, tuple[bool, dict[str, int]]] = {}
+        self._late = 0  # cycles in which the counters were read for marks
+        self._late_in_counters = 0  # those of them that the counters have, which the host may clear
         rings = [
             (index, place)
             for index, action in enumerate(chunk.actions)
@@ -222,6 +238,9 @@ class _Run:
                 self._start = self._sample_at_rest()
             if isinstance(action, HostWrite):
                 self._rtl.memory.write(action.address, np.frombuffer(action.data, np.uint8))
+            elif isinstance(action, HostMark):
+                if index >= chunk.warm:
+                    self._mark(action)
             elif self._waits_again(index):
                 continue  # the wait behind it does for both: the RTL may need only one
             elif action.results is None and index == len(chunk.actions) - 1 and chunk.end is not None:
@@ -240,9 +259,22 @@ class _Run:
         """Return the cycles that count and the counters over them; nothing if the chunk did not end."""
         if self._start is None or self._end is None:
             return 0, {}
-        before = dict.fromkeys(self._end.counters, 0) if self.cleared else self._start.counters
-        counters = {name: value - before[name] for name, value in self._end.counters.items()}
-        return self._end.cycle - self._start.cycle, counters
+        return self._end.cycle - self._start.cycle - self._late, self._since_start(self._end)
+
+    def _since_start(self, sample: _Sample) -> dict[str, int]:
+        """Return the counters since the start, or since the host cleared them."""
+        before = dict.fromkeys(sample.counters, 0)
+        if not self.cleared and self._start is not None:
+            before = self._start.counters
+        counters = {name: value - before[name] for name, value in sample.counters.items()}
+        return counters | {"cycles": counters["cycles"] - self._late_in_counters}
+
+    def _mark(self, mark: HostMark) -> None:
+        sample = self._sample()
+        self.marks[mark.number] = (self.cleared, self._since_start(sample))
+        late = int(self._rtl.statistics()["cycles"]) - sample.cycle
+        self._late += late
+        self._late_in_counters += late
 
     # --- commands that wait at the beginning ----------------------------------------------------------------
 
@@ -311,7 +343,8 @@ class _Run:
             if isinstance(op, WriteReg) and op.offset == regs.CONTROL:
                 reset = bool(op.value & regs.CONTROL_SOFT_RESET.mask)
                 counts = index >= self._chunk.warm
-                self.cleared |= counts and (reset or bool(op.value & regs.CONTROL_CLEAR_COUNTERS.mask))
+                if counts and (reset or op.value & regs.CONTROL_CLEAR_COUNTERS.mask):
+                    self.cleared, self._late_in_counters = True, 0
                 self._offset = 0 if reset else self._offset
         refused, results = False, []
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,7 @@ class Totals:
     Attributes:
         checked: chunks that were simulated and equal.
         simulated: clock cycles of the simulations, with preparation and warm-up.
+        marks: the counters at each mark that is known, by its number.
         prepare_seconds, seconds: wall time of the simulations, of all of them.
     """
 
@@ -35,27 +37,34 @@ class Totals:
         self.checked = 0
         self.simulated = 0
         self.prepare_seconds = self.seconds = 0.0
-        self._waiting: dict[int, tuple[float, ChunkResult | None]] = {}  # until those before have come
+        self.marks: dict[int, dict[str, int]] = {}
+        self._waiting: dict[int, tuple[float, ChunkResult | None, Sequence[int]]] = {}  # for those before
         self._next = 0
         self._measured: list[tuple[float, int]] = []  # estimate and cycles of each simulated chunk
         self._estimates: list[float] = []  # of all chunks
         self._counters = dict.fromkeys(_NAMES, 0)  # since the host cleared them
         self._known = self._unknown = 0.0  # estimates of the chunks in them, simulated or not
 
-    def add(self, number: int, estimate: float, result: ChunkResult | None) -> None:
-        """Count a chunk; None: it is not simulated. One that was counted already is ignored."""
+    def add(
+        self, number: int, estimate: float, result: ChunkResult | None, marks: Sequence[int] = ()
+    ) -> None:
+        """Count a chunk and its marks, once; None: it is not simulated."""
         if number < self._next or number in self._waiting:
             return
-        self._waiting[number] = (estimate, result)
+        self._waiting[number] = (estimate, result, marks)
         while self._next in self._waiting:
             self._count(*self._waiting.pop(self._next))
             self._next += 1
 
-    def _count(self, estimate: float, result: ChunkResult | None) -> None:
+    def _count(self, estimate: float, result: ChunkResult | None, marks: Sequence[int]) -> None:
         self._estimates.append(estimate)
         if result is None:
             self._unknown += estimate
+            self.marks |= dict.fromkeys(marks, self.counters)
             return
+        for number, (cleared, counters) in result.marks.items():
+            before = dict.fromkeys(_NAMES, 0) if cleared else self._counters
+            self.marks[number] = {name: before[name] + value for name, value in counters.items()}
         self.checked += 1
         self.simulated += result.simulated
         self.seconds += result.seconds

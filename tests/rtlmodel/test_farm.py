@@ -97,7 +97,7 @@ def layers(device: echo_npu.Device) -> Any:
 
 def test_chunks_of_one_submission_take_its_cycles_but_for_a_thousandth() -> None:
     wanted, counters = sequential(layers)
-    found, summed, chunks = in_chunks(layers, jobs=2, chunk_cycles=4000)
+    found, summed, chunks = in_chunks(layers, jobs=2, chunk_cycles=2000)
     assert found == wanted
     assert chunks > 10
     assert summed["commands"] == counters["commands"]
@@ -187,7 +187,7 @@ def test_a_chunk_whose_simulator_is_killed_runs_again_and_counts_once(
         return original(self, *arguments)
 
     monkeypatch.setattr(ChunkRunner, phase, kill)
-    with echo_npu.open("rtlfarm", config=CONFIG, jobs=2, chunk_cycles=12_000) as device:
+    with echo_npu.open("rtlfarm", config=CONFIG, jobs=2, chunk_cycles=4000) as device:
         found = layers(device)
         device.wait()
         summed = device.counters()
@@ -252,8 +252,8 @@ def test_an_error_of_the_device_is_the_same_on_the_farm() -> None:
 
 
 def test_a_sample_estimates_the_cycles() -> None:
-    _, summed, _ = in_chunks(layers, jobs=2, chunk_cycles=4000)
-    with echo_npu.open("rtlfarm", config=CONFIG, jobs=2, chunk_cycles=4000, sample=0.4, seed=4) as device:
+    _, summed, _ = in_chunks(layers, jobs=2, chunk_cycles=2000)
+    with echo_npu.open("rtlfarm", config=CONFIG, jobs=2, chunk_cycles=2000, sample=0.4, seed=4) as device:
         layers(device)
         device.wait()
         found = farm_of(device).cycles

@@ -3,6 +3,7 @@
 from typing import Final
 
 from echo_npu.commands.checked import CheckedCommand
+from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.model.watchdog import least_clocks
 from echo_sim.config import NpuConfig
 
@@ -11,6 +12,17 @@ _START: Final = 150
 
 _INSTRUCTIONS: Final = 12
 """Instructions of a vector program for each word of a row, on average."""
+
+
+def roughly(packet: NpuCommandPacket, config: NpuConfig) -> float:
+    """Return about how long a command takes if it is a product, as far as its packet says."""
+    if packet.opcode != Opcode.MATMUL:
+        return _START
+    m, k, n = (max(each, 0) for each in (packet.m, packet.k, packet.n))
+    weights = k * n * (1 if packet.blocks else packet.data_type.itemsize)
+    return _START + max(
+        weights / (config.data_width // 8), m * k * n / (config.array_rows * config.array_cols)
+    )
 
 
 def estimated_cycles(command: CheckedCommand, config: NpuConfig) -> float:

@@ -18,10 +18,10 @@ from echo_npu.backends.rtlfarm.chunk import (
     HostOps,
     HostWrite,
 )
-from echo_npu.backends.rtlfarm.costs import estimated_cycles
+from echo_npu.backends.rtlfarm.costs import estimated_cycles, roughly
 from echo_npu.backends.rtlfarm.pages import PAGE, Page, PageTable, pages_of, read_by, written_by
 from echo_npu.commands.checked import CheckedCommand
-from echo_npu.commands.packets import PACKET_BYTES, Command, Opcode
+from echo_npu.commands.packets import PACKET_BYTES, Command, NpuCommandPacket, Opcode
 from echo_npu.model.functional import FunctionalModel, ModelState
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
@@ -33,14 +33,17 @@ WARM_COMMANDS: Final = 4
 MORE_COMMANDS: Final = 8
 """Commands that run behind such a cut, for the same reason: more than the device executes and prefetches."""
 
-WARM_SLOTS: Final = 16
-"""Packets before the end of a submission with which a chunk warms up that begins at that end."""
-
-_LONG: Final = 8 * WARM_SLOTS
+_LONG: Final = 128
 """Packets that must wait if a submission is to be cut between two commands."""
 
 _PATIENCE: Final = 1.25
 """How much longer than asked for a chunk gets, in the hope of an end at which the engines are idle."""
+
+_LAST_PATIENCE: Final = 2.5
+"""How much longer than asked for a chunk gets at most, until the commands around a cut are short ones."""
+
+_SHORT: Final = 0.03
+"""The part of a chunk that the commands around a cut may take, which are simulated twice."""
 
 
 class _OpenChunk:
@@ -105,8 +108,6 @@ class Recorder:
         self._number = 0
         self._current = _OpenChunk(model.save())
         self._next: _OpenChunk | None = None  # begins between two commands, when `start` is reached
-        self._spare: _OpenChunk | None = None  # can begin at any time at which the device is idle
-        self._spared = False  # `_spare` begins with commands that were submitted since the device was idle
         self._ops: Sequence[RegisterOp] = ()
         self._position = 0  # in `_ops`
         self._waiting = False
@@ -190,7 +191,7 @@ class Recorder:
     def _at_idle(self, seen: int) -> None:
         if seen == State.BUSY:
             return
-        self._doorbells, self._windowed, self._spared = 0, False, False
+        self._doorbells, self._windowed = 0, False
         if self._next is not None and self._next.start is not None:
             if seen == State.ERROR or self._model.retired < self._next.start.retired:
                 self._current.commands += self._next.commands
@@ -198,7 +199,7 @@ class Recorder:
                 self._next = None
             else:
                 self._end_current(self._next)
-        if self._spare is not None and self._current.estimate >= self._target:
+        if self._current.estimate >= self._target:
             self._cut()
 
     # --- the model ------------------------------------------------------------------------------------------
@@ -217,18 +218,28 @@ class Recorder:
                 self._next.start = Boundary(start.retired, base + head * PACKET_BYTES)
             elif model.retired == start.retired + MORE_COMMANDS:
                 self._end_current(self._next)
-        elif not self._waiting:
-            return
-        elif (
-            self._current.estimate >= _PATIENCE * self._target
-            and model.waiting > _LONG
-            and self._doorbells == 1
-            and not self._windowed
-        ):
+        elif self._waiting and self._may_cut():
             self._next = self._opened(Boundary(model.retired + WARM_COMMANDS, 0))
-            self._spare = None
-        elif model.waiting <= WARM_SLOTS and not self._spared:
-            self._spare, self._spared = self._opened(None), True
+
+    def _may_cut(self) -> bool:
+        """Return whether the chunk is long enough for a cut between the commands that come next."""
+        estimate = self._current.estimate / self._target
+        if estimate < _PATIENCE or self._model.waiting <= _LONG or self._doorbells != 1 or self._windowed:
+            return False
+        around = self._packets_ahead(WARM_COMMANDS + MORE_COMMANDS)
+        short = sum(roughly(packet, self._config) for packet in around) <= _SHORT * self._target
+        return short or estimate >= _LAST_PATIENCE
+
+    def _packets_ahead(self, count: int) -> list[NpuCommandPacket]:
+        """Return the packets of the next commands in the ring."""
+        base, size, slot, tail = self._model.ring_slots
+        found: list[NpuCommandPacket] = []
+        while len(found) < count and slot != tail:
+            raw = self._model.memory.read(base + slot * PACKET_BYTES, PACKET_BYTES).tobytes()
+            command = Command((raw,))
+            found.append(command.packet)
+            slot = (slot + command.needed) % size
+        return found
 
     def executing(self, command: Command, checked: CheckedCommand) -> None:
         written = written_by(checked)
@@ -263,7 +274,7 @@ class Recorder:
     # --- chunks ---------------------------------------------------------------------------------------------
 
     def _open(self) -> list[_OpenChunk]:
-        return [each for each in (self._current, self._next, self._spare) if each is not None]
+        return [self._current] if self._next is None else [self._current, self._next]
 
     def _opened(self, start: Boundary | None) -> _OpenChunk:
         """Open a chunk that begins with the command that the model is about to take, in the host's wait."""
@@ -280,11 +291,12 @@ class Recorder:
 
     def _cut(self) -> None:
         """Submit the current chunk. The next one begins now, while the device is idle."""
-        chunk, spare, self._spare = self._current, self._spare, None
-        if spare is None:  # no command to warm up with: with everything again
-            spare = chunk.copy()
-        self._current = spare
-        spare.warm, spare.commands, spare.estimate = len(spare.actions), 0, 0.0
+        chunk = self._current
+        if self._model.between_commands:
+            self._current = _OpenChunk(self._model.save())
+        else:  # only the commands before can bring a device into state ERROR
+            self._current = chunk.copy()
+            self._current.warm = len(chunk.actions)
         self._submit(self._finished(chunk, None, 0))
 
     def cut(self) -> None:

@@ -21,7 +21,7 @@ from echo_npu.backends.rtlfarm.chunk import (
 )
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
 from echo_npu.backends.rtlmodel import Options, RtlmodelBackend
-from echo_npu.commands.packets import Flags, load_program_command
+from echo_npu.commands.packets import Flags, load_program_command, nop_packet
 from echo_npu.errors import NpuBusError
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS, State, error_name
@@ -154,6 +154,10 @@ class ChunkRunner:
                     ]
                 )
                 _until_done(rtl)
+            if state.submitted and not state.waiting:
+                _push(rtl, [nop_packet().pack()])  # the state is DONE
+                _until_done(rtl)
+            _write_window(rtl, state.window)
             rtl.run([WriteReg(offset, value) for offset, value in state.stored.items()])
             enable = regs.CONTROL_RING_ENABLE.put(int(state.ring_enabled))
             rtl.run(
@@ -287,7 +291,7 @@ class _Run:
             rtl.run([WriteReg(regs.IRQ_ENABLE, 0x7)])
         if state.queue:
             _push(rtl, state.queue)
-        _write_window(rtl, state.window)
+            _write_window(rtl, state.window)
         if state.ring[1] and state.head != state.tail:
             tail = state.tail
             if self._last_doorbell is None and chunk.end is not None:

@@ -24,6 +24,7 @@ from echo_npu.backends.base import (
 )
 from echo_npu.backends.rtlfarm.blame import blame
 from echo_npu.backends.rtlfarm.chunk import Chunk, ChunkResult, Deviation
+from echo_npu.backends.rtlfarm.cluster import DaskWorkers
 from echo_npu.backends.rtlfarm.names import ProgramNames
 from echo_npu.backends.rtlfarm.options import Options
 from echo_npu.backends.rtlfarm.pool import LocalWorkers, Workers
@@ -115,12 +116,16 @@ class RtlfarmBackend(Backend):
         refuse_options(cls.name, options, [option.name for option in fields(Options)])
         chosen = Options(**options)
         load_config(config)
-        # The first simulation is started here, so that what prevents it is known at once.
-        first = ChunkRunner(config, chosen.simulation())
+        first = None
+        if chosen.executor is None:
+            # The first simulation is started here, so that what prevents it is known at once.
+            first = ChunkRunner(config, chosen.simulation())
 
         def workers(
             on_result: Callable[[Chunk, ChunkResult], None], on_failure: Callable[[Exception], None]
         ) -> Workers:
+            if first is None:
+                return DaskWorkers(str(chosen.executor), chosen.simulation(), on_result, on_failure)
             return LocalWorkers(config, chosen.simulation(), chosen.jobs, on_result, on_failure, first)
 
         return cls(config, chosen, workers)

@@ -8,13 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from echo_npu.backends.rtlfarm.chunk import Chunk, ChunkResult
+from echo_npu.backends.rtlfarm.chunk import Chunk, ChunkResult, Deviation
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.errors import SimulatorError
 
 ATTEMPTS: Final = 3
 """How often a chunk is tried on simulations that end before it does."""
+
+
+def ended_by_itself(error: SimulatorError) -> Deviation | None:
+    """Return the end of a simulation as a finding if an assertion of the RTL did it, and nobody's signal."""
+    if error.exit_status is None or error.exit_status <= 0:
+        return None
+    said = [line for line in error.log_tail.splitlines() if "%Error" in line]
+    return Deviation(f"the simulation ended: {said[0].strip() if said else error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,7 @@ class LocalWorkers:
                 self._end(place)
                 again = attempts + 1 < ATTEMPTS
                 if not again and not self._closed:
-                    self._fail(error)
+                    self._give_up(chunk, error)
             except Exception as error:  # everything else would be lost in this thread
                 self._fail(error)
             with self._changed:
@@ -151,6 +159,13 @@ class LocalWorkers:
         runner, self.runners[place] = self.runners[place], None
         if runner is not None:
             runner.close()
+
+    def _give_up(self, chunk: Chunk, error: SimulatorError) -> None:
+        deviation = ended_by_itself(error)
+        if deviation is None:
+            self._fail(error)
+        else:
+            self._on_result(chunk, ChunkResult(chunk.number, 0, {}, False, 0, 0.0, 0.0, deviation))
 
     def _fail(self, error: Exception) -> None:
         self._on_failure(error)

@@ -12,7 +12,7 @@ import pytest
 
 import echo_npu
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
-from echo_npu.backends.rtlfarm.chunk import Chunk, Deviation
+from echo_npu.backends.rtlfarm.chunk import Deviation, RunChunk
 from echo_npu.backends.rtlfarm.pool import LocalWorkers
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.errors import NpuDeviceError, RtlMismatchError, SimulatorError
@@ -112,7 +112,7 @@ def wrong_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]
     wrong: list[tuple[int, int]] = []
     compare = ChunkRunner._differences
 
-    def differences(self: ChunkRunner, chunk: Chunk) -> Deviation | None:
+    def differences(self: ChunkRunner, chunk: RunChunk) -> Deviation | None:
         for number, address in wrong:
             if number == chunk.number:
                 self.rtl.memory.bytes[address] ^= 0x10
@@ -145,7 +145,7 @@ def test_a_difference_is_named_by_chunk_command_and_address(
     with pytest.raises(RtlMismatchError):
         device.submit(echo_npu.nop_packet())
     device.close()
-    kept = Chunk.load(error.file)
+    kept = RunChunk.load(error.file)
     assert kept.number == error.chunk
 
 
@@ -221,7 +221,7 @@ def test_results_come_before_the_simulation_and_nothing_piles_up(monkeypatch: py
     most = 0
     original = LocalWorkers.submit
 
-    def submit(self: LocalWorkers, chunk: Chunk) -> None:
+    def submit(self: LocalWorkers, chunk: RunChunk) -> None:
         nonlocal most
         original(self, chunk)
         most = max(most, self.load.waiting)

@@ -10,8 +10,8 @@ import pytest
 import echo_npu
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.blame import run_on_model
-from echo_npu.backends.rtlfarm.chunk import Chunk
-from echo_npu.backends.rtlfarm.options import Options
+from echo_npu.backends.rtlfarm.chunk import RunChunk
+from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pages import PAGE, digest_of
 from echo_npu.backends.rtlfarm.pool import Load
 from echo_npu.errors import BackendError, NpuDeviceError
@@ -25,9 +25,9 @@ class _Shelf:
     """Keeps chunks in place of simulating them."""
 
     def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
+        self.chunks: list[RunChunk] = []
 
-    def submit(self, chunk: Chunk) -> None:
+    def submit(self, chunk: RunChunk) -> None:
         self.chunks.append(chunk)
 
     def drain(self, timeout: float | None = None) -> bool:
@@ -46,15 +46,15 @@ class _Shelf:
 
 def _farm(chunk_cycles: int) -> tuple[echo_npu.Device, _Shelf]:
     shelf = _Shelf()
-    backend = RtlfarmBackend("small", Options(chunk_cycles=chunk_cycles), lambda *_: shelf)
+    backend = RtlfarmBackend("small", FarmOptions(chunk_cycles=chunk_cycles), lambda *_: shelf)
     return echo_npu.Device(backend), shelf
 
 
-def _final(chunk: Chunk) -> Mapping[int, bytes]:
+def _final(chunk: RunChunk) -> Mapping[int, bytes]:
     return {n: chunk.final.get(n, page.digest) for n, page in chunk.pages.items() if n not in chunk.undefined}
 
 
-def _check(chunks: list[Chunk]) -> None:
+def _check(chunks: list[RunChunk]) -> None:
     for number, chunk in enumerate(chunks):
         assert chunk.number == number
         memory = DeviceMemory()
@@ -137,12 +137,12 @@ def test_a_chunk_survives_its_file(tmp_path: Path) -> None:
     device.close()
     path = tmp_path / "folder" / "x.chunk"
     shelf.chunks[-1].save(path)
-    loaded = Chunk.load(path)
+    loaded = RunChunk.load(path)
     assert loaded.number == shelf.chunks[-1].number
     assert _final(loaded) == _final(shelf.chunks[-1])
     assert [each.name for each in path.parent.iterdir()] == ["x.chunk"]
     (tmp_path / "garbage").write_bytes(b"no chunk")
-    refuses(BackendError, "is no chunk", Chunk.load, tmp_path / "garbage")
+    refuses(BackendError, "is no chunk", RunChunk.load, tmp_path / "garbage")
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from echo_npu.backends.base import (
     refuse_options,
 )
 from echo_npu.backends.rtlfarm.blame import blame
-from echo_npu.backends.rtlfarm.chunk import Chunk, ChunkResult, Deviation
+from echo_npu.backends.rtlfarm.chunk import ChunkResult, Deviation, RunChunk
 from echo_npu.backends.rtlfarm.cluster import DaskWorkers
 from echo_npu.backends.rtlfarm.names import ProgramNames
-from echo_npu.backends.rtlfarm.options import Options
+from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pool import LocalWorkers, Workers
 from echo_npu.backends.rtlfarm.progress import FarmProgress
 from echo_npu.backends.rtlfarm.recorder import Recorder
@@ -44,7 +44,7 @@ _LAST_WAIT: Final = (WaitIrq(1_000_000), WriteReg(regs.IRQ_STATUS, END_IRQS), Re
 _LAST_WAITS: Final = 100
 
 MakeWorkers = Callable[
-    [Callable[[Chunk, ChunkResult], None], Callable[[Exception], None]],
+    [Callable[[RunChunk, ChunkResult], None], Callable[[Exception], None]],
     Workers,
 ]
 
@@ -85,14 +85,14 @@ class RtlfarmBackend(Backend):
     description = "the RTL on many cores: the functional model runs ahead, every chunk is checked"
     has_cycles = True
 
-    def __init__(self, config: str, options: Options, make_workers: MakeWorkers) -> None:
+    def __init__(self, config: str, options: FarmOptions, make_workers: MakeWorkers) -> None:
         self.options = options
         self.memory = DeviceMemory()
         self.model = FunctionalModel(load_config(config), self.memory)
         self._random = np.random.default_rng(options.seed)
         self._totals = Totals()
         self._counted = threading.Lock()  # guards the totals and the two below
-        self._deviations: list[tuple[Chunk, Deviation]] = []
+        self._deviations: list[tuple[RunChunk, Deviation]] = []
         self._failure: Exception | None = None
         self._raised = False
         self._marks = 0
@@ -113,8 +113,8 @@ class RtlfarmBackend(Backend):
 
     @classmethod
     def open(cls, config: str, options: Mapping[str, Any]) -> RtlfarmBackend:
-        refuse_options(cls.name, options, [option.name for option in fields(Options)])
-        chosen = Options(**options)
+        refuse_options(cls.name, options, [option.name for option in fields(FarmOptions)])
+        chosen = FarmOptions(**options)
         load_config(config)
         first = None
         if chosen.executor is None:
@@ -122,7 +122,7 @@ class RtlfarmBackend(Backend):
             first = ChunkRunner(config, chosen.simulation())
 
         def workers(
-            on_result: Callable[[Chunk, ChunkResult], None], on_failure: Callable[[Exception], None]
+            on_result: Callable[[RunChunk, ChunkResult], None], on_failure: Callable[[Exception], None]
         ) -> Workers:
             if first is None:
                 return DaskWorkers(str(chosen.executor), chosen.simulation(), on_result, on_failure)
@@ -217,7 +217,7 @@ class RtlfarmBackend(Backend):
 
     # --- chunks ---------------------------------------------------------------------------------------------
 
-    def _submit(self, chunk: Chunk) -> None:
+    def _submit(self, chunk: RunChunk) -> None:
         sample = self.options.sample
         if sample is not None and self._random.random() >= sample:
             with self._counted:
@@ -226,7 +226,7 @@ class RtlfarmBackend(Backend):
             self.workers.submit(chunk)
         self._show()
 
-    def _checked(self, chunk: Chunk, result: ChunkResult) -> None:
+    def _checked(self, chunk: RunChunk, result: ChunkResult) -> None:
         with self._counted:
             self._totals.add(chunk.number, chunk.estimate, result)
             if result.deviation is not None:
@@ -249,6 +249,7 @@ class RtlfarmBackend(Backend):
         if self._recorder.idle:
             self._recorder.cut()
         self.workers.drain()
+        self._show()
         self._check()
 
     def _check(self) -> None:
@@ -262,7 +263,7 @@ class RtlfarmBackend(Backend):
             self._raised = True
             raise self._failure
 
-    def _mismatch(self, chunk: Chunk, deviation: Deviation) -> RtlMismatchError:
+    def _mismatch(self, chunk: RunChunk, deviation: Deviation) -> RtlMismatchError:
         found = blame(chunk, deviation)
         what = deviation.what
         if found.address is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import ReadReg, WriteReg
-from echo_npu.backends.rtlfarm.chunk import Chunk, Deviation, HostMark, HostWrite
+from echo_npu.backends.rtlfarm.chunk import CounterMark, Deviation, MemoryWrite, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, Runs, written_by
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.listing import list_command
@@ -44,7 +44,7 @@ class _Ended(Exception):  # noqa: N818  (no error: the chunk ends here)
 class _Writers:
     """Notes what the commands of a chunk write."""
 
-    def __init__(self, model: FunctionalModel, chunk: Chunk) -> None:
+    def __init__(self, model: FunctionalModel, chunk: RunChunk) -> None:
         self._model = model
         self._chunk = chunk
         self.commands: list[tuple[Command, Runs]] = []
@@ -61,7 +61,7 @@ class _Writers:
         pass
 
 
-def blame(chunk: Chunk, deviation: Deviation) -> Blame:
+def blame(chunk: RunChunk, deviation: Deviation) -> Blame:
     """Run the chunk on the functional model, and return what differs first."""
     memory = DeviceMemory()
     try:
@@ -83,7 +83,7 @@ def blame(chunk: Chunk, deviation: Deviation) -> Blame:
         memory.close()
 
 
-def run_on_model(chunk: Chunk, memory: DeviceMemory) -> list[tuple[Command, Runs]]:
+def run_on_model(chunk: RunChunk, memory: DeviceMemory) -> list[tuple[Command, Runs]]:
     """Run the chunk on the functional model.
 
     Args:
@@ -102,12 +102,12 @@ def run_on_model(chunk: Chunk, memory: DeviceMemory) -> list[tuple[Command, Runs
     return writers.commands
 
 
-def _play(chunk: Chunk, model: FunctionalModel, writers: _Writers) -> None:
+def _play(chunk: RunChunk, model: FunctionalModel, writers: _Writers) -> None:
     for index, action in enumerate(chunk.actions):
-        if isinstance(action, HostWrite):
+        if isinstance(action, MemoryWrite):
             model.memory.write(action.address, np.frombuffer(action.data, np.uint8))
             continue
-        if isinstance(action, HostMark):
+        if isinstance(action, CounterMark):
             continue
         writers.ends = action.results is None and index == len(chunk.actions) - 1 and chunk.end is not None
         try:

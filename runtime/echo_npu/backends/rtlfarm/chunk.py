@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from echo_npu.backends.base import RegisterOp
-from echo_npu.backends.rtlfarm.pages import PAGE, Page
+from echo_npu.backends.rtlfarm.pages import PAGE, MemoryPage
 from echo_npu.errors import BackendError
 from echo_npu.model.functional import ModelState
 
@@ -18,7 +18,7 @@ _MAGIC: Final = b"echo-npu chunk 1\n"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostWrite:
+class MemoryWrite:
     """The host writes `data` to device memory from `address` on."""
 
     address: int
@@ -26,7 +26,7 @@ class HostWrite:
 
 
 @dataclasses.dataclass(slots=True)
-class HostOps:
+class RegisterBatch:
     """The host does register operations at once.
 
     Attributes:
@@ -40,13 +40,13 @@ class HostOps:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostMark:
+class CounterMark:
     """The host wants to know the counters at this moment, in which the device is idle."""
 
     number: int
 
 
-HostAction = HostWrite | HostOps | HostMark
+HostAction = MemoryWrite | RegisterBatch | CounterMark
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class EndState:
 
 
 @dataclasses.dataclass(frozen=True)
-class Chunk:
+class RunChunk:
     """Part of a run, from a state between two commands.
 
     What is simulated is longer than what counts: the first host actions, or the commands up to `start`, warm
@@ -107,7 +107,7 @@ class Chunk:
     config: str
     knobs: Mapping[str, float]
     state: ModelState
-    pages: Mapping[int, Page]
+    pages: Mapping[int, MemoryPage]
     actions: Sequence[HostAction]
     warm: int
     start: Boundary | None
@@ -124,12 +124,12 @@ class Chunk:
     @property
     def marks(self) -> list[int]:
         """Numbers of the marks that count."""
-        return [each.number for each in self.actions[self.warm :] if isinstance(each, HostMark)]
+        return [each.number for each in self.actions[self.warm :] if isinstance(each, CounterMark)]
 
     @property
     def nbytes(self) -> int:
         """Bytes of its pages and of what the host writes."""
-        writes = (each.data for each in self.actions if isinstance(each, HostWrite))
+        writes = (each.data for each in self.actions if isinstance(each, MemoryWrite))
         return len(self.pages) * PAGE + sum(map(len, writes))
 
     def save(self, path: Path) -> None:
@@ -145,7 +145,7 @@ class Chunk:
             part.unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, path: Path) -> Chunk:
+    def load(cls, path: Path) -> RunChunk:
         """Read a file that `save` wrote. It is a pickle: read only files that you trust.
 
         Raises:

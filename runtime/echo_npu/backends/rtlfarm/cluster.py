@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from echo_npu.backends.rtlfarm.chunk import Chunk, ChunkResult
-from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, Page
+from echo_npu.backends.rtlfarm.chunk import ChunkResult, RunChunk
+from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, MemoryPage
 from echo_npu.backends.rtlfarm.pool import ATTEMPTS, Load, ended_by_itself
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
@@ -37,7 +37,7 @@ class PackedChunk:
         pages: digests of its pages, by page number.
     """
 
-    chunk: Chunk
+    chunk: RunChunk
     pages: Mapping[int, bytes]
 
     @property
@@ -63,7 +63,7 @@ def run_packed(packed: PackedChunk, blocks: list[dict[bytes, bytes]], options: O
     """
     known = {ZERO.digest: ZERO}
     for block in blocks:
-        known |= {digest: Page(block[digest]) for digest in packed.wanted & block.keys()}
+        known |= {digest: MemoryPage(block[digest]) for digest in packed.wanted & block.keys()}
     pages = {number: known[digest] for number, digest in packed.pages.items()}
     chunk = dataclasses.replace(packed.chunk, pages=pages)
     for attempt in range(ATTEMPTS):
@@ -142,7 +142,7 @@ class DaskWorkers:
         self,
         address: str,
         options: Options,
-        on_result: Callable[[Chunk, ChunkResult], None],
+        on_result: Callable[[RunChunk, ChunkResult], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
         try:
@@ -163,7 +163,7 @@ class DaskWorkers:
         self._on_failure = on_failure
         self._run = uuid.uuid4().hex
         self._changed = threading.Condition()
-        self._open: dict[int, tuple[Chunk, Any, int]] = {}  # chunk, its future, attempts so far
+        self._open: dict[int, tuple[RunChunk, Any, int]] = {}  # chunk, its future, attempts so far
         self._closed = False
         self._blocks: dict[str, Any] = {}  # futures by name
         self._block_of: dict[bytes, str] = {}
@@ -180,14 +180,14 @@ class DaskWorkers:
         workers = self._client.scheduler_info()["workers"].values()
         return max(1, sum(int(each["nthreads"]) for each in workers))
 
-    def submit(self, chunk: Chunk) -> None:
+    def submit(self, chunk: RunChunk) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._open) < 3 * self._threads())
             if self._closed:
                 return
         self._send(chunk, 0)
 
-    def _send(self, chunk: Chunk, attempts: int) -> None:
+    def _send(self, chunk: RunChunk, attempts: int) -> None:
         packed, blocks = self._packed(chunk, anew=attempts > 0)
         future = self._client.submit(
             run_packed,
@@ -202,7 +202,7 @@ class DaskWorkers:
             self._open[chunk.number] = (chunk, future, attempts)
         future.add_done_callback(lambda done: self._ended(chunk, done, attempts))
 
-    def _packed(self, chunk: Chunk, *, anew: bool) -> tuple[PackedChunk, list[Any]]:
+    def _packed(self, chunk: RunChunk, *, anew: bool) -> tuple[PackedChunk, list[Any]]:
         """Send the pages that the cluster lacks, or all of them; return the rest and what holds pages."""
         with self._changed:
             contents = {page.digest: page.content for page in chunk.pages.values()}
@@ -230,7 +230,7 @@ class DaskWorkers:
             del self._used[name], self._blocks[name]
         self._block_of = {d: name for d, name in self._block_of.items() if name in self._blocks}
 
-    def _ended(self, chunk: Chunk, future: Any, attempts: int) -> None:
+    def _ended(self, chunk: RunChunk, future: Any, attempts: int) -> None:
         try:
             self._take(chunk, future, attempts)
         except Exception as error:  # it would be lost in Dask's thread
@@ -242,7 +242,7 @@ class DaskWorkers:
                 del self._open[chunk.number]
             self._changed.notify_all()
 
-    def _take(self, chunk: Chunk, future: Any, attempts: int) -> None:
+    def _take(self, chunk: RunChunk, future: Any, attempts: int) -> None:
         if future.status == "finished":
             self._on_result(chunk, future.result())
             return

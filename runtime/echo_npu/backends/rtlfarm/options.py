@@ -13,7 +13,7 @@ _MOST_JOBS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class FarmOptions:
     """The options of `echo_npu.open("rtlfarm", ...)` besides the configuration.
 
     Attributes:
@@ -32,7 +32,7 @@ class Options:
 
     jobs: int = 2
     executor: str | None = None
-    chunk_cycles: int = 1_000_000
+    chunk_cycles: int = 500_000
     sample: float | None = None
     seed: int = 1
     latency: int = RtlOptions().latency

@@ -29,7 +29,7 @@ def digest_of(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-class Page:
+class MemoryPage:
     """The content of a page at a moment. Immutable, and shared by everything that needs the same content.
 
     Attributes: content (PAGE bytes), digest.
@@ -41,11 +41,11 @@ class Page:
         self.content = content
         self.digest = digest_of(content)
 
-    def __reduce__(self) -> tuple[type[Page], tuple[bytes]]:
-        return Page, (self.content,)
+    def __reduce__(self) -> tuple[type[MemoryPage], tuple[bytes]]:
+        return MemoryPage, (self.content,)
 
 
-ZERO: Final = Page(bytes(PAGE))
+ZERO: Final = MemoryPage(bytes(PAGE))
 
 
 class PageTable:
@@ -53,14 +53,14 @@ class PageTable:
 
     def __init__(self, memory: DeviceMemory) -> None:
         self._memory = memory
-        self._pages: dict[int, Page] = {}
+        self._pages: dict[int, MemoryPage] = {}
 
-    def at(self, number: int) -> Page:
+    def at(self, number: int) -> MemoryPage:
         """Return page `number` (its address is PAGE times that)."""
         page = self._pages.get(number)
         if page is None:
             content = self._memory.bytes[number * PAGE : (number + 1) * PAGE].tobytes()
-            page = ZERO if content == ZERO.content else Page(content)
+            page = ZERO if content == ZERO.content else MemoryPage(content)
             self._pages[number] = page
         return page
 

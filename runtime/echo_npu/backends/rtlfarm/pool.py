@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from echo_npu.backends.rtlfarm.chunk import Chunk, ChunkResult, Deviation
+from echo_npu.backends.rtlfarm.chunk import ChunkResult, Deviation, RunChunk
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.errors import SimulatorError
@@ -36,7 +36,7 @@ class Load:
 class Workers(Protocol):
     """Simulations that run chunks, wherever they are."""
 
-    def submit(self, chunk: Chunk) -> None:
+    def submit(self, chunk: RunChunk) -> None:
         """Take a chunk; block while too many wait."""
 
     def drain(self, timeout: float | None = None) -> bool:
@@ -70,7 +70,7 @@ class LocalWorkers:
         config: str,
         options: Options,
         jobs: int,
-        on_result: Callable[[Chunk, ChunkResult], None],
+        on_result: Callable[[RunChunk, ChunkResult], None],
         on_failure: Callable[[Exception], None],
         first: ChunkRunner,
     ) -> None:
@@ -79,7 +79,7 @@ class LocalWorkers:
         self._most = 2 * jobs
         self._on_result = on_result
         self._on_failure = on_failure
-        self._waiting: deque[tuple[Chunk, int]] = deque()  # and the attempts so far
+        self._waiting: deque[tuple[RunChunk, int]] = deque()  # and the attempts so far
         self._running = 0
         self._closed = False
         self._changed = threading.Condition()
@@ -96,7 +96,7 @@ class LocalWorkers:
         with self._changed:
             return Load(len(self._waiting), self._running)
 
-    def submit(self, chunk: Chunk) -> None:
+    def submit(self, chunk: RunChunk) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._waiting) < self._most)
             if not self._closed:
@@ -160,7 +160,7 @@ class LocalWorkers:
         if runner is not None:
             runner.close()
 
-    def _give_up(self, chunk: Chunk, error: SimulatorError) -> None:
+    def _give_up(self, chunk: RunChunk, error: SimulatorError) -> None:
         deviation = ended_by_itself(error)
         if deviation is None:
             self._fail(error)

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
 from echo_npu.backends.rtlfarm.chunk import (
     Boundary,
-    Chunk,
+    CounterMark,
     EndState,
     HostAction,
-    HostMark,
-    HostOps,
-    HostWrite,
+    MemoryWrite,
+    RegisterBatch,
+    RunChunk,
 )
 from echo_npu.backends.rtlfarm.costs import estimated_cycles, roughly
-from echo_npu.backends.rtlfarm.pages import PAGE, Page, PageTable, pages_of, read_by, written_by
+from echo_npu.backends.rtlfarm.pages import PAGE, MemoryPage, PageTable, pages_of, read_by, written_by
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.packets import PACKET_BYTES, Command, NpuCommandPacket, Opcode
 from echo_npu.model.functional import FunctionalModel, ModelState
@@ -52,7 +52,7 @@ class _OpenChunk:
     def __init__(self, state: ModelState, start: Boundary | None = None) -> None:
         self.state = state
         self.start = start
-        self.pages: dict[int, Page] = {}
+        self.pages: dict[int, MemoryPage] = {}
         self.dirty: set[int] = set()
         self.undefined: set[int] = set()
         self.actions: list[HostAction] = []
@@ -96,7 +96,7 @@ class Recorder:
         name: str,
         knobs: Mapping[str, float],
         target: float,
-        submit: Callable[[Chunk], None],
+        submit: Callable[[RunChunk], None],
     ) -> None:
         self._model = model
         self._config = config
@@ -136,19 +136,19 @@ class Recorder:
             for first, last in _runs(touched):
                 low = max(first * PAGE, address)
                 high = min((last + 1) * PAGE, address + data.size)
-                chunk.actions.append(HostWrite(low, data[low - address : high - address].tobytes()))
+                chunk.actions.append(MemoryWrite(low, data[low - address : high - address].tobytes()))
         self._table.changed(numbers)
 
     def mark(self, number: int) -> None:
         """Note that the host wants to know the counters."""
         for chunk in self._open():
-            chunk.actions.append(HostMark(number))
+            chunk.actions.append(CounterMark(number))
 
     def begin(self, ops: Sequence[RegisterOp]) -> None:
         """Note that the host begins register operations."""
         self._ops = tuple(ops)
         for chunk in self._open():
-            chunk.actions.append(HostOps(self._ops))
+            chunk.actions.append(RegisterBatch(self._ops))
 
     def operate(self, position: int, *, waits: bool) -> None:
         """Note that the operation with this number begins, and whether it waits for the interrupt."""
@@ -176,7 +176,7 @@ class Recorder:
         """Note what the operations that began last returned."""
         for chunk in self._open():
             action = chunk.actions[-1]
-            assert isinstance(action, HostOps)
+            assert isinstance(action, RegisterBatch)
             action.results = tuple(results[len(self._ops) - len(action.ops) :])
             action.refused = refused
         last = self._ops[-1] if self._ops else None
@@ -279,7 +279,7 @@ class Recorder:
     def _opened(self, start: Boundary | None) -> _OpenChunk:
         """Open a chunk that begins with the command that the model is about to take, in the host's wait."""
         chunk = _OpenChunk(self._model.save(), start)
-        chunk.actions.append(HostOps(tuple(self._ops[self._position :])))
+        chunk.actions.append(RegisterBatch(tuple(self._ops[self._position :])))
         self._touch_ring([chunk])
         return chunk
 
@@ -304,11 +304,11 @@ class Recorder:
         if len(self._current.actions) > self._current.warm:
             self._cut()
 
-    def _finished(self, chunk: _OpenChunk, end: Boundary | None, end_tail: int) -> Chunk:
+    def _finished(self, chunk: _OpenChunk, end: Boundary | None, end_tail: int) -> RunChunk:
         number, self._number = self._number, self._number + 1
         final = {page: self._table.at(page).digest for page in chunk.dirty if page in chunk.pages}
         code, index, address = self._model.error_registers
-        return Chunk(
+        return RunChunk(
             number=number,
             config=self._name,
             knobs=self._knobs,

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from echo_npu.backends.rtlfarm.blame import Blame, blame
-from echo_npu.backends.rtlfarm.chunk import Chunk
+from echo_npu.backends.rtlfarm.chunk import RunChunk
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ChunkReplay:
     """What a chunk did alone.
 
     Attributes:
@@ -65,7 +65,7 @@ class Replay:
         return "\n".join(lines)
 
 
-def replay_chunk(path: Path, *, waves: bool = False) -> Replay:
+def replay_chunk(path: Path, *, waves: bool = False) -> ChunkReplay:
     """Run the chunk in a file on the RTL of this tree.
 
     Args:
@@ -75,7 +75,7 @@ def replay_chunk(path: Path, *, waves: bool = False) -> Replay:
         BackendError: the file is no chunk.  OSError: it cannot be read.
         SimulatorError: the simulation could not be built or started, or ended.
     """
-    chunk = Chunk.load(path)
+    chunk = RunChunk.load(path)
     name = re.sub(r"[^\w.+-]", "-", path.stem)
     options = Options(waves=name if waves else False, seed=int(chunk.knobs["seed"]))
     runner = ChunkRunner(chunk.config, options)
@@ -86,7 +86,7 @@ def replay_chunk(path: Path, *, waves: bool = False) -> Replay:
     finally:
         runner.close()
     deviation = result.deviation
-    return Replay(
+    return ChunkReplay(
         chunk.number,
         chunk.commands,
         result.cycles,

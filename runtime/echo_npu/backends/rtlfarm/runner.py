@@ -12,12 +12,12 @@ import numpy as np
 from echo_npu.backends.base import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.backends.rtlfarm.chunk import (
     Boundary,
-    Chunk,
     ChunkResult,
+    CounterMark,
     Deviation,
-    HostMark,
-    HostOps,
-    HostWrite,
+    MemoryWrite,
+    RegisterBatch,
+    RunChunk,
 )
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
 from echo_npu.backends.rtlmodel import Options, RtlmodelBackend
@@ -77,7 +77,7 @@ class ChunkRunner:
         self.rtl = RtlmodelBackend(self._config, self._options)
         self._programs, self._fresh = b"", True
 
-    def run(self, chunk: Chunk, *, restart: bool = True) -> ChunkResult:
+    def run(self, chunk: RunChunk, *, restart: bool = True) -> ChunkResult:
         """Bring the simulation into the chunk's state, run the chunk and compare.
 
         Args:
@@ -114,7 +114,7 @@ class ChunkRunner:
             self._restart()
         return result
 
-    def _play(self, _chunk: Chunk, run: _Run) -> None:
+    def _play(self, _chunk: RunChunk, run: _Run) -> None:
         run.play()
 
     def _cycle(self) -> int:
@@ -122,7 +122,7 @@ class ChunkRunner:
 
     # --- before ---------------------------------------------------------------------------------------------
 
-    def _restore(self, chunk: Chunk) -> None:
+    def _restore(self, chunk: RunChunk) -> None:
         state = chunk.state
         rtl = self.rtl
         rtl.memory.clear()
@@ -181,7 +181,7 @@ class ChunkRunner:
 
     # --- after ----------------------------------------------------------------------------------------------
 
-    def _differences(self, chunk: Chunk) -> Deviation | None:
+    def _differences(self, chunk: RunChunk) -> Deviation | None:
         """Compare all memory with what the model left."""
         memory = self.rtl.memory.bytes
         found: dict[int, bytes] = {}
@@ -210,7 +210,7 @@ class ChunkRunner:
 class _Run:
     """One run of a chunk on a prepared simulation."""
 
-    def __init__(self, rtl: RtlmodelBackend, chunk: Chunk) -> None:
+    def __init__(self, rtl: RtlmodelBackend, chunk: RunChunk) -> None:
         self._rtl = rtl
         self._chunk = chunk
         self._offset = 0  # the RTL's count of commands minus the model's, until a reset
@@ -224,7 +224,7 @@ class _Run:
         rings = [
             (index, place)
             for index, action in enumerate(chunk.actions)
-            if isinstance(action, HostOps)
+            if isinstance(action, RegisterBatch)
             for place, op in enumerate(action.ops)
             if isinstance(op, WriteReg) and op.offset == regs.RING_TAIL
         ]
@@ -240,9 +240,9 @@ class _Run:
         for index, action in enumerate(chunk.actions):
             if index == chunk.warm and chunk.start is None:
                 self._start = self._sample_at_rest()
-            if isinstance(action, HostWrite):
+            if isinstance(action, MemoryWrite):
                 self._rtl.memory.write(action.address, np.frombuffer(action.data, np.uint8))
-            elif isinstance(action, HostMark):
+            elif isinstance(action, CounterMark):
                 if index >= chunk.warm:
                     self._mark(action)
             elif self._waits_again(index):
@@ -273,7 +273,7 @@ class _Run:
         counters = {name: value - before[name] for name, value in sample.counters.items()}
         return counters | {"cycles": counters["cycles"] - self._late_in_counters}
 
-    def _mark(self, mark: HostMark) -> None:
+    def _mark(self, mark: CounterMark) -> None:
         sample = self._sample()
         self.marks[mark.number] = (self.cleared, self._since_start(sample))
         late = int(self._rtl.statistics()["cycles"]) - sample.cycle
@@ -337,7 +337,7 @@ class _Run:
 
     # --- the host -------------------------------------------------------------------------------------------
 
-    def _operate(self, index: int, action: HostOps) -> None:
+    def _operate(self, index: int, action: RegisterBatch) -> None:
         """Do register operations as the host did, and wait where it found the device at rest."""
         ops: list[RegisterOp] = list(action.ops)
         for place, op in enumerate(ops):
@@ -372,7 +372,7 @@ class _Run:
                     raise self._stuck(results[-1])
             results = self._rtl.run(ops if waits else [op for op in ops if isinstance(op, ReadReg)])
             if not waits:
-                action = HostOps(
+                action = RegisterBatch(
                     tuple(op for op in ops if isinstance(op, ReadReg)),
                     tuple(
                         result
@@ -388,13 +388,15 @@ class _Run:
     def _waits_again(self, index: int) -> bool:
         """Return whether the host waited, found the model busy, and waited in the same way again."""
         action, following = [*self._chunk.actions[index : index + 2], None][:2]
-        if not isinstance(action, HostOps) or not isinstance(following, HostOps) or action.results is None:
+        if not isinstance(action, RegisterBatch) or not isinstance(following, RegisterBatch):
+            return False
+        if action.results is None:
             return False
         waits = any(isinstance(op, WaitIrq) for op in action.ops)
         return waits and action.ops == following.ops and self._found_busy(action)
 
     @staticmethod
-    def _found_busy(action: HostOps) -> bool:
+    def _found_busy(action: RegisterBatch) -> bool:
         last = action.ops[-1]
         assert action.results is not None
         is_status = isinstance(last, ReadReg) and last.offset == regs.STATUS
@@ -413,7 +415,7 @@ class _Run:
     def _until_done(self) -> None:
         """Wait for the end of what was submitted, as the host does."""
         waiting = (WaitIrq(_PATIENCE), WriteReg(regs.IRQ_STATUS, END_IRQS), ReadReg(regs.STATUS))
-        self._operate(-1, HostOps(waiting, (1, 0, int(State.DONE))))
+        self._operate(-1, RegisterBatch(waiting, (1, 0, int(State.DONE))))
 
     def _stuck(self, status: int) -> DeviationError:
         state = State(regs.STATUS_STATE.get(status))

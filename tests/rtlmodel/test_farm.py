@@ -1,5 +1,6 @@
 """RTL simulation in parallel through time: the same bits and the same cycles as one simulation."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -9,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import echo_npu
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.chunk import Deviation, RunChunk
 from echo_npu.backends.rtlfarm.pool import LocalWorkers
+from echo_npu.backends.rtlfarm.replay import replay_chunk
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
+from echo_npu.cli.app import app
 from echo_npu.errors import NpuDeviceError, RtlMismatchError, SimulatorError
 from echo_npu.spec.status import ErrorCode
 from echo_sim.numerals import choose_seed
@@ -145,8 +149,20 @@ def test_a_difference_is_named_by_chunk_command_and_address(
     with pytest.raises(RtlMismatchError):
         device.submit(echo_npu.nop_packet())
     device.close()
-    kept = RunChunk.load(error.file)
-    assert kept.number == error.chunk
+    alone = replay_chunk(error.file)
+    assert alone.blame is not None
+    assert (alone.blame.address, alone.blame.command) == (error.address, error.command)
+    assert CliRunner().invoke(app, ["replay", str(error.file)]).exit_code == 1
+    wrong_at.clear()  # as if the RTL had been corrected
+    right = CliRunner().invoke(app, ["replay", str(error.file), "--json"])
+    assert right.exit_code == 0
+    assert json.loads(right.stdout)["differs"] is False
+
+
+def test_what_is_no_chunk_is_not_replayed(tmp_path: Path) -> None:
+    (tmp_path / "garbage").write_bytes(b"no chunk")
+    for path in (tmp_path / "garbage", tmp_path / "missing"):
+        assert CliRunner().invoke(app, ["replay", str(path)]).exit_code == 2
 
 
 def test_a_byte_outside_of_what_the_commands_touch_is_a_difference(

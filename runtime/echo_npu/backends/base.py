@@ -148,6 +148,9 @@ class Backend(ABC):
         """How to get a waveform of what the device did, as a sentence."""
         return "A waveform: open the device on the backend rtlmodel with waves=True."
 
+    def exposed(self, address: int, nbytes: int) -> None:  # noqa: B027
+        """Note that the host may write these bytes of shared memory by itself, until its next command."""
+
     def counters_later(self) -> LaterCounters | None:
         """Return the counters as they are now, for a device that is idle; None: read the registers."""
         return None

@@ -16,6 +16,7 @@ from echo_npu.backends.rtlfarm.pages import PAGE, digest_of
 from echo_npu.backends.rtlfarm.pool import Load
 from echo_npu.errors import BackendError, NpuDeviceError
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec import registers as regs
 from echo_sim.numerals import choose_seed
 from tests.refusals import refuses
 from tests.rtlmodel import programs
@@ -128,6 +129,22 @@ def test_weights_are_kept_once() -> None:
     for number in range(weights.ptr // PAGE + 1, (weights.ptr + weights.nbytes) // PAGE):
         assert all(chunk.pages[number] is first.pages[number] for chunk in others)
     assert max(chunk.nbytes - len(chunk.pages) * PAGE for chunk in shelf.chunks) < weights.nbytes
+    _check(shelf.chunks)
+
+
+def test_what_the_host_writes_by_itself_is_part_of_the_run() -> None:
+    """PyTorch computes on shared memory where the device has no operator."""
+    device, shelf = _farm(1_000_000)
+    x = device.tensor(np.ones(2000, np.float32))
+    device.add(x, x)
+    held = device.backend.read_mem(x.ptr, x.nbytes)
+    device.backend.exposed(x.ptr, x.nbytes)
+    device.backend.read_reg(regs.STATUS)  # asks, and submits nothing
+    device.backend.memory.bytes[x.ptr : x.ptr + 4000] = 0  # type: ignore[attr-defined]
+    device.add(x, x)
+    device.backend.exposed(x.ptr, x.nbytes)
+    device.backend.memory.bytes[x.ptr : x.ptr + x.nbytes] = held  # type: ignore[attr-defined]
+    device.close()
     _check(shelf.chunks)
 
 

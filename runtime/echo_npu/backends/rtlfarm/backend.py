@@ -180,6 +180,9 @@ class RtlfarmBackend(Backend):
         self._recorder.writing(address, data)
         self.memory.write(address, data)
 
+    def exposed(self, address: int, nbytes: int) -> None:
+        self._recorder.exposed(address, nbytes)
+
     # --- counters -------------------------------------------------------------------------------------------
 
     def _read_counters(self) -> dict[str, int]:

@@ -6,8 +6,10 @@ only names its pages and the blocks that they are in. A worker fetches a block o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -24,6 +26,7 @@ CONNECT_TIMEOUT_S: Final = 10
 _ATTEMPTS: Final = 5
 """How often a chunk is sent."""
 
+_RECOUNT_S: Final = 5.0
 _KEPT_CHUNKS: Final = 512
 """A block that so many chunks did not need is dropped; it is sent again if one does."""
 
@@ -154,8 +157,8 @@ class DaskWorkers:
             self._client: Any = connect(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise BackendError(f"executor={address}: no Dask scheduler answers ({error})") from None
-        threads = sum(each["nthreads"] for each in self._client.scheduler_info()["workers"].values())
-        if not threads:
+        self._threads = sum(self._client.nthreads().values())
+        if not self._threads:
             self._client.close()
             raise BackendError(f"executor={address}: the scheduler has no worker")
         self._options = options
@@ -169,20 +172,25 @@ class DaskWorkers:
         self._block_of: dict[bytes, str] = {}
         self._used: dict[str, int] = {}  # the last chunk that needed a block
         self.sent = 0
+        self._recount = time.monotonic() + _RECOUNT_S
 
     @property
     def load(self) -> Load:
         with self._changed:
-            running = min(len(self._open), self._threads())
+            running = min(len(self._open), self._threads)
             return Load(len(self._open) - running, running)
 
-    def _threads(self) -> int:
-        workers = self._client.scheduler_info()["workers"].values()
-        return max(1, sum(int(each["nthreads"]) for each in workers))
+    def _count_threads(self) -> None:
+        """Count the threads of the cluster again, for workers come and go."""
+        if time.monotonic() > self._recount:
+            with contextlib.suppress(OSError, TimeoutError):  # between two connections
+                self._threads = max(1, sum(self._client.nthreads().values()))
+            self._recount = time.monotonic() + _RECOUNT_S
 
     def submit(self, chunk: RunChunk) -> None:
+        self._count_threads()
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._open) < 3 * self._threads())
+            self._changed.wait_for(lambda: self._closed or len(self._open) < 3 * self._threads)
             if self._closed:
                 return
         self._send(chunk, 0)

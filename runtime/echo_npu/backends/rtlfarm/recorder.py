@@ -33,6 +33,8 @@ WARM_COMMANDS: Final = 4
 MORE_COMMANDS: Final = 8
 """Commands that run behind such a cut, for the same reason: more than the device executes and prefetches."""
 
+_DOORBELLS: Final = (regs.DOORBELL, regs.RING_TAIL)
+
 _LONG: Final = 128
 """Packets that must wait if a submission is to be cut between two commands."""
 
@@ -115,6 +117,7 @@ class Recorder:
         self._windowed = False  # a doorbell of the window, likewise
         self._head = 0  # where the command that is executed begins
         self._failed: set[int] = set()
+        self._exposed: dict[int, MemoryPage] = {}  # as they were when it was last looked
         self.names: dict[int, str] = {}
         self._images: dict[bytes, list[tuple[int, str]]] = {}
         model.observer = self
@@ -139,6 +142,20 @@ class Recorder:
                 chunk.actions.append(MemoryWrite(low, data[low - address : high - address].tobytes()))
         self._table.changed(numbers)
 
+    def exposed(self, address: int, nbytes: int) -> None:
+        """Note that the host may write memory by itself, until its next doorbell."""
+        for number in range(address // PAGE, (address + max(nbytes, 1) - 1) // PAGE + 1):
+            if number not in self._exposed:
+                self._exposed[number] = self._table.at(number)
+
+    def _find_written(self) -> None:
+        """Note what the host has written by itself."""
+        for number, before in self._exposed.items():
+            self._table.changed([number])
+            now = self._exposed[number] = self._table.at(number)
+            if now.content != before.content:
+                self.writing(number * PAGE, np.frombuffer(now.content, np.uint8))
+
     def mark(self, number: int) -> None:
         """Note that the host wants to know the counters."""
         for chunk in self._open():
@@ -147,6 +164,9 @@ class Recorder:
     def begin(self, ops: Sequence[RegisterOp]) -> None:
         """Note that the host begins register operations."""
         self._ops = tuple(ops)
+        if self._exposed and any(isinstance(op, WriteReg) and op.offset in _DOORBELLS for op in ops):
+            self._find_written()
+            self._exposed.clear()
         for chunk in self._open():
             chunk.actions.append(RegisterBatch(self._ops))
 
@@ -301,6 +321,7 @@ class Recorder:
 
     def cut(self) -> None:
         """Submit what has happened so far, while the device is idle."""
+        self._find_written()
         if len(self._current.actions) > self._current.warm:
             self._cut()
 

@@ -71,3 +71,19 @@ def test_one_chunk_is_no_sample() -> None:
     assert totals.cycles.value == 80
     assert math.isinf(totals.cycles.margin)
     assert totals.counters["cycles"] == 80
+
+
+def test_counters_of_a_sample_never_run_backwards() -> None:
+    rng = np.random.default_rng(8)
+    totals = Totals()
+    seen = [0]
+    for number in range(60):
+        simulated = rng.random() < 0.3
+        cycles = int(rng.integers(50, 500))
+        totals.add(
+            number, float(rng.uniform(50, 150)), _result(number, cycles) if simulated else None, [number]
+        )
+        seen.append(totals.counters["cycles"])
+        assert simulated or totals.marks[number]["cycles"] == seen[-1]
+    assert seen == sorted(seen)
+    assert seen[-1] > 0

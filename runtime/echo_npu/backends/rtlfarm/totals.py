@@ -43,7 +43,9 @@ class Totals:
         self._measured: list[tuple[float, int]] = []  # estimate and cycles of each simulated chunk
         self._estimates: list[float] = []  # of all chunks
         self._counters = dict.fromkeys(_NAMES, 0)  # since the host cleared them
-        self._known = self._unknown = 0.0  # estimates of the chunks in them, simulated or not
+        self._sampled = dict.fromkeys(_NAMES, 0)  # of the simulated chunks alone
+        self._sampled_estimate = 0.0
+        self._unrated = 0.0  # estimates of chunks before the first simulated one, which are not in yet
 
     def add(
         self, number: int, estimate: float, result: ChunkResult | None, marks: Sequence[int] = ()
@@ -59,7 +61,7 @@ class Totals:
     def _count(self, estimate: float, result: ChunkResult | None, marks: Sequence[int]) -> None:
         self._estimates.append(estimate)
         if result is None:
-            self._unknown += estimate
+            self._suppose(estimate)
             self.marks |= dict.fromkeys(marks, self.counters)
             return
         for number, (cleared, counters) in result.marks.items():
@@ -72,16 +74,27 @@ class Totals:
         self._measured.append((estimate, result.cycles))
         if result.cleared:
             self._counters = dict.fromkeys(_NAMES, 0)
-            self._known = self._unknown = 0.0
-        self._known += estimate
+            self._unrated = 0.0
+        self._sampled_estimate += estimate
         for name, value in result.counters.items():
             self._counters[name] += value
+            self._sampled[name] += value
+        supposed, self._unrated = self._unrated, 0.0
+        self._suppose(supposed)
+
+    def _suppose(self, estimate: float) -> None:
+        """Count a chunk that is not simulated like those that were."""
+        if not self._sampled_estimate:
+            self._unrated += estimate
+            return
+        for name, value in self._sampled.items():
+            self._counters[name] += round(value * estimate / self._sampled_estimate)
 
     @property
     def counters(self) -> dict[str, int]:
-        """The performance counters since the host cleared them; scaled if not everything was simulated."""
-        factor = 1 + self._unknown / self._known if self._known else 1.0
-        return {name: round(value * factor) for name, value in self._counters.items()}
+        """The performance counters since the host cleared them; chunks that are not simulated count like the
+        simulated ones before them."""
+        return dict(self._counters)
 
     @property
     def cycles(self) -> Interval:

@@ -43,6 +43,7 @@ from echo_npu.errors import (
     NpuProgramMemoryError,
     NpuRecordingError,
     NpuTimeoutError,
+    RtlMismatchError,
     SimulatorError,
 )
 from echo_npu.ops.block_linear import BlockLinear
@@ -115,6 +116,7 @@ __all__ = [
     "Packet",
     "QuantizedLinear",
     "RecordedProgram",
+    "RtlMismatchError",
     "SimulatorError",
     "State",
     "add_packets",

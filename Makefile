@@ -46,6 +46,9 @@ TARGET ?= lint
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
 export OPS TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET
 
+# The backend of a model, and how many simulations of one run it has at a time.
+FARM = --backend "$$BACKEND" $(if $(filter rtlfarm,$(BACKEND)),--jobs "$$JOBS")
+
 .DEFAULT_GOAL := $(if $(SIM),regression,help)
 
 .PHONY: help
@@ -66,13 +69,13 @@ transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transf
 	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT") $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: smollm2
-smollm2: $(VENV)/.models ## the first layers of SmolLM2 on the RTL, to its likeliest next tokens; LAYERS=2 PROMPT="..."
-	@$(VENV)/bin/echo-npu model smollm2 --layers "$$LAYERS" --config "$$CONFIG" \
+smollm2: $(VENV)/.models ## the first layers of SmolLM2 on the RTL, to its likeliest next tokens; LAYERS=2 PROMPT="..." BACKEND=rtlfarm JOBS=2
+	@$(VENV)/bin/echo-npu model smollm2 --layers "$$LAYERS" --config "$$CONFIG" $(FARM) \
 	    $(if $(PROMPT),--prompt "$$PROMPT") $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: chat
-chat: $(VENV)/.models ## SmolLM2 answers on the RTL, token by token; PROMPT="..." TOKENS=16, without PROMPT a conversation; MODEL=file.gguf CHECK=1
-	@$(VENV)/bin/echo-npu chat --tokens "$$TOKENS" --config "$$CONFIG" $(if $(PROMPT),--prompt "$$PROMPT") \
+chat: $(VENV)/.models ## SmolLM2 answers on the RTL, token by token; PROMPT="..." TOKENS=16, without PROMPT a conversation; MODEL=file.gguf CHECK=1 BACKEND=rtlfarm JOBS=2
+	@$(VENV)/bin/echo-npu chat --tokens "$$TOKENS" --config "$$CONFIG" $(FARM) $(if $(PROMPT),--prompt "$$PROMPT") \
 	    $(if $(MODEL),--model "$$MODEL") $(if $(filter-out 0,$(CHECK)),--check) $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: lenet

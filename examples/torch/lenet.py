@@ -1,6 +1,6 @@
 """A LeNet on handwritten digits, trained on the NPU.
 
-python examples/torch/lenet.py [--backend cmodel|rtlmodel] [--config default|small] [--epochs 3] [--steps N]
+python examples/torch/lenet.py [--backend cmodel|rtlfarm|rtlmodel] [--config NAME] [--epochs 3] [--steps N]
 """
 
 import argparse
@@ -42,7 +42,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
+    parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel", "rtlfarm"])
     parser.add_argument("--config", default="default")
     parser.add_argument("--epochs", type=Whole(1), default=3)
     parser.add_argument("--steps", type=Whole(1), help="stop after so many steps")

@@ -1,6 +1,6 @@
 """A LoRA of the package peft, trained on the NPU: adapters of a tiny Qwen2 learn a sentence by heart.
 
-python examples/torch/lora.py [--backend cmodel|rtlmodel] [--config default|small] [--steps 20]
+python examples/torch/lora.py [--backend cmodel|rtlfarm|rtlmodel] [--config NAME] [--steps 20]
 """
 
 import argparse
@@ -18,7 +18,7 @@ SENTENCE = b"The systolic array multiplies."
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
+    parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel", "rtlfarm"])
     parser.add_argument("--config", default="default")
     parser.add_argument("--steps", type=Whole(1), default=20)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

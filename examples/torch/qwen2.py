@@ -1,6 +1,6 @@
 """Qwen2 of the package transformers on the NPU, with random weights: forward, backward, generate.
 
-python examples/torch/qwen2.py [--backend cmodel|rtlmodel] [--config default|small] [--shape tiny|0.5b]
+python examples/torch/qwen2.py [--backend cmodel|rtlfarm|rtlmodel] [--config NAME] [--shape tiny|0.5b]
 """
 
 import argparse
@@ -44,7 +44,7 @@ def error_of(found: torch.Tensor, exact: torch.Tensor) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
+    parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel", "rtlfarm"])
     parser.add_argument("--config", default="default")
     parser.add_argument("--shape", default="tiny", choices=SHAPES)
     parser.add_argument("--layers", type=Whole(1), help="how many layers")

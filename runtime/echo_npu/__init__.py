@@ -59,6 +59,7 @@ from echo_npu.errors import (
     NpuRecordingError,
     NpuTimeoutError,
     NpuTransferError,
+    RtlMismatchError,
     SimulatorError,
 )
 from echo_npu.ops.block_linear import BlockLinear
@@ -109,6 +110,7 @@ __all__ = [
     "Packet",
     "QuantizedLinear",
     "RecordedProgram",
+    "RtlMismatchError",
     "SimulatorError",
     "State",
     "add_packets",

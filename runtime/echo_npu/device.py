@@ -4,14 +4,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any, Final, Self, SupportsIndex
 
-from echo_npu.backends.base import Backend
+from echo_npu.backends.base import Backend, LaterCounters
 from echo_npu.commands.integers import checked_integer
 from echo_npu.driver.allocator import AllocatorStatistics
 from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.driver.locking import locked
 from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.driver.recording import record
-from echo_npu.driver.status import read_counters, read_status
+from echo_npu.driver.status import KnownCounters, read_counters, read_status
 from echo_npu.ops.methods import OpMethods
 from echo_npu.spec.memory_map import MEMORY_REGIONS
 from echo_npu.spec.status import NpuStatus
@@ -47,7 +47,9 @@ class Device(OpMethods):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.backend.abandon()
         self.close()
 
     def close(self) -> None:
@@ -134,6 +136,15 @@ class Device(OpMethods):
         without cycles.
         """
         return read_counters(self.backend)
+
+    @locked
+    def counters_later(self) -> LaterCounters:
+        """Return what `counters()` would return now, but do not wait until it is known.
+
+        Only rtlfarm knows it later: `known` says whether it does, `wait()` waits and returns it. The device
+        must be idle.
+        """
+        return self.backend.counters_later() or KnownCounters(read_counters(self.backend))
 
     @locked
     def clear_counters(self) -> None:

@@ -200,6 +200,31 @@ class SimulatorError(NpuError):
         super().__init__("\n".join(lines))
 
 
+class RtlMismatchError(NpuError):
+    """The RTL did something else than the functional model.
+
+    Attributes:
+        chunk: the number of the part of the run in which it did.
+        address: the first address, of the command named, at which memory differs; None if memory is equal.
+        command: the first command whose result differs, as text; empty if no command wrote what differs.
+        file: what `echo-npu replay FILE` runs alone; None if it could not be written.
+    """
+
+    def __init__(
+        self, what: str, *, chunk: int, address: int | None, command: str, file: Path | None
+    ) -> None:
+        self.chunk = chunk
+        self.address = address
+        self.command = command
+        self.file = file
+        lines = [f"chunk {chunk}: {what}"]
+        if command:
+            lines.append(f"written by: {command}")
+        if file is not None:
+            lines.append(f"alone, with waves: echo-npu replay {file} --waves")
+        super().__init__("\n".join(lines))
+
+
 class BackendError(NpuError, LookupError):
     """A backend that does not exist, or that cannot do what was asked of it."""
 

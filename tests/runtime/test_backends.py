@@ -26,7 +26,7 @@ def _no_choice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_backends_are_the_modules_that_exist() -> None:
-    assert echo_npu.list_backends() == ["asic", "cmodel", "fpga", "rtlmodel"]
+    assert echo_npu.list_backends() == ["asic", "cmodel", "fpga", "rtlfarm", "rtlmodel"]
     for name in echo_npu.list_backends():
         backend = get_backend_class(name)
         assert backend.name == name
@@ -57,10 +57,10 @@ def test_an_unknown_backend_lists_those_that_exist(name: str, monkeypatch: pytes
         lambda: echo_npu.set_default_backend(name),
         lambda: echo_npu.get_backend_info(name),
     ):
-        refuses(BackendError, "the backends are asic, cmodel, fpga, rtlmodel", call)
+        refuses(BackendError, "the backends are asic, cmodel, fpga, rtlfarm, rtlmodel", call)
     if name:
         monkeypatch.setenv("ECHO_NPU_BACKEND", name)
-        refuses(BackendError, "the backends are asic, cmodel, fpga, rtlmodel", echo_npu.open)
+        refuses(BackendError, "the backends are asic, cmodel, fpga, rtlfarm, rtlmodel", echo_npu.open)
 
 
 @pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])

@@ -176,7 +176,7 @@ def test_an_unknown_backend_is_named() -> None:
     for command in (["info"], ["matmul", "1", "2", "3"], ["bench", "gemm"]):
         status, _, err = call(*command, "--backend", "gpu")
         assert status == 2
-        assert "the backends are asic, cmodel, fpga, rtlmodel" in err
+        assert "the backends are asic, cmodel, fpga, rtlfarm, rtlmodel" in err
 
 
 def test_info() -> None:
@@ -185,7 +185,7 @@ def test_info() -> None:
     assert "array rows" in out
     status, out, _ = call("info", "--backend", "cmodel", "--config", "small", "--json")
     facts = json.loads(out)
-    assert facts["backends"] == ["asic", "cmodel", "fpga", "rtlmodel"]
+    assert facts["backends"] == ["asic", "cmodel", "fpga", "rtlfarm", "rtlmodel"]
     assert facts["capabilities"]["array_rows"] == 4
 
 

@@ -60,6 +60,17 @@ class DeviceTimeline(Protocol):
         """Show what the device does inside the `with` block under one name."""
 
 
+class LaterCounters(Protocol):
+    """The performance counters as they were at one moment."""
+
+    @property
+    def known(self) -> bool:
+        """Whether `wait` returns at once."""
+
+    def wait(self) -> dict[str, int]:
+        """Return the counters by name, in lower case. Raises as `Backend.settle`."""
+
+
 class Backend(ABC):
     """A device, or a model of one, behind five primitives.
 
@@ -136,6 +147,19 @@ class Backend(ABC):
     def waves_hint(self) -> str:
         """How to get a waveform of what the device did, as a sentence."""
         return "A waveform: open the device on the backend rtlmodel with waves=True."
+
+    def exposed(self, address: int, nbytes: int) -> None:  # noqa: B027
+        """Note that the host may write these bytes of shared memory by itself, until its next command."""
+
+    def counters_later(self) -> LaterCounters | None:
+        """Return the counters as they are now, for a device that is idle; None: read the registers."""
+        return None
+
+    def settle(self) -> None:  # noqa: B027  (a backend may have nothing outstanding)
+        """Return when everything that the device did has been checked, on a backend that checks behind."""
+
+    def abandon(self) -> None:  # noqa: B027
+        """Let `close` drop what is outstanding: the program that used the device has failed."""
 
     def close(self) -> None:  # noqa: B027  (a backend may have nothing to give back)
         """Give everything back. Idempotent."""

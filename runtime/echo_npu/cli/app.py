@@ -168,6 +168,7 @@ app.command("asm")(vector_cli.asm_command)
 app.command("disasm")(vector_cli.disasm_command)
 app.command()(simulation_cli.doctor)
 app.command()(simulation_cli.cache)
+app.command()(simulation_cli.replay)
 
 
 def _print_version(wanted: bool) -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
-from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported
+from echo_npu.cli.support import AsJson, Backend, Config, Executor, Jobs, Trace, given, reported
 from echo_npu.devices import MOST_DEVICES
 from echo_npu.language.generator import GenerationStep, TextGenerator, check_text
 from echo_npu.language.network import Network, Weights, check_size
@@ -95,6 +95,8 @@ def chat_command(
     devices: Devices = 1,
     backend: Backend = None,
     config: Config = "default",
+    jobs: Jobs = None,
+    executor: Executor = None,
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
@@ -136,7 +138,7 @@ def chat_command(
                     )
                 )
                 for which, options in (
-                    (chosen, given(trace=trace)),
+                    (chosen, given(trace=trace, jobs=jobs, executor=executor)),
                     *([("cmodel", {})] if check else []),
                 )
             ]

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 import typer
 
 import echo_npu
-from echo_npu.cli.support import AsJson, Backend, Config, Trace, given, reported, table_console
+from echo_npu.cli.support import (
+    AsJson,
+    Backend,
+    Config,
+    Executor,
+    Jobs,
+    Trace,
+    given,
+    reported,
+    table_console,
+)
 from echo_npu.models.digits import load_digits
 from echo_npu.models.lenet import LeNet
 from echo_npu.models.lenet_training import EPOCHS, train
@@ -32,6 +42,8 @@ def layer_command(
     prompt: Annotated[str | None, typer.Option(help="smollm2: a text of at least 8 tokens.")] = None,
     seed: Seed = None,
     waves: Annotated[bool, typer.Option("--waves", help="Dump a waveform of the run (rtlmodel).")] = False,
+    jobs: Jobs = None,
+    executor: Executor = None,
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,7 +57,8 @@ def layer_command(
         random = _is_random(layer, prompt, seed)
         model = tiny_layer(seed or 0) if random else smollm2_layer(index, _text(prompt))
         hint = waves_command(layer, index, config, prompt, seed)
-        run = _run(model, backend, config, waves=waves, hint=hint, trace=trace, quiet=as_json)
+        options = given(trace=trace, jobs=jobs, executor=executor)
+        run = _run(model, backend, config, waves=waves, hint=hint, quiet=as_json, **options)
     _show(run, as_json)
 
 
@@ -56,6 +69,8 @@ def model_command(
     config: Config = "default",
     prompt: Annotated[str | None, typer.Option(help="smollm2: the text to continue.")] = None,
     seed: Seed = None,
+    jobs: Jobs = None,
+    executor: Executor = None,
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +83,8 @@ def model_command(
     with reported(IndexError, ImportError, FileNotFoundError):
         random = _is_random(name, prompt, seed)
         model = tiny_stack(layers, seed or 0) if random else smollm2_stack(layers, _text(prompt))
-        run = _run(model, backend, config, trace=trace, quiet=as_json)
+        options = given(trace=trace, jobs=jobs, executor=executor)
+        run = _run(model, backend, config, quiet=as_json, **options)
     _show(run, as_json)
 
 
@@ -81,6 +97,8 @@ def lenet_command(
     seed: Annotated[
         int, typer.Option(help="Of the training and of the choice of images.", **option(SEED))
     ] = 0,
+    jobs: Jobs = None,
+    executor: Executor = None,
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> None:
@@ -101,7 +119,8 @@ def lenet_command(
             "held-out images of 8x8 pixels, each pixel drawn as 4x4",
         )
         model = LeNet(weights, held_out.take(slice(images)), notes)
-        run = _run(model, backend, config, trace=trace, quiet=as_json)
+        options = given(trace=trace, jobs=jobs, executor=executor)
+        run = _run(model, backend, config, quiet=as_json, **options)
     _show(run, as_json)
 
 
@@ -142,15 +161,15 @@ def _run(
     *,
     waves: bool = False,
     hint: str = "",
-    trace: str | None,
     quiet: bool,
+    **more: Any,
 ) -> ModelRun:
     chosen = echo_npu.get_backend_name() if backend is None else backend
     if waves and chosen != "rtlmodel":
         raise ValueError(f"the backend {chosen} has no waveform; --waves is for rtlmodel")
     title = f"{model.name} on {chosen}, configuration {config}"
     options: dict[str, Any] = {"waves": f"layer-{model.slug}"} if waves else {}
-    options |= given(trace=trace)
+    options |= more
     with ProgressBar(title, model.steps, enabled=not quiet) as bar:
         bar.say("opening the device; the first time, it is built")
         with (

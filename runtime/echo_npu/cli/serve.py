@@ -42,7 +42,8 @@ def serve_command(
     level = logging.INFO if debug.level() else logging.WARNING
     logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
     with reported():
-        get_backend_class(backend)
+        if get_backend_class(backend).name == "rtlfarm":
+            raise ValueError("clients write device memory by themselves, which rtlfarm cannot follow")
         load_config(config)
         make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS)
         try:

@@ -1,13 +1,16 @@
-"""The commands `echo-npu doctor` and `echo-npu cache`: what simulations need, and what they keep."""
+"""The commands `echo-npu doctor`, `echo-npu cache` and `echo-npu replay`: what simulations need, what they
+keep, and one of their chunks alone."""
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from echo_npu.backends.rtlfarm.replay import replay_chunk
 from echo_npu.cli.support import AsJson, reported, table_console
 from echo_npu.errors import NpuHostError
 from echo_sim import cache as kept_builds
@@ -52,3 +55,24 @@ def cache(
     table_console().print(table)
     total = freed if clear else sum(each.nbytes for each in entries)
     typer.echo(f"{'removed' if clear else 'kept'} {total / 1e6:,.1f} MB in {SIM_BUILD}")
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="A chunk that a run on rtlfarm has left.")],
+    waves: Annotated[bool, typer.Option("--waves", help="Write a waveform, waves/<file>.vcd.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a chunk alone on the RTL of this tree, and compare it with the functional model.
+
+    The file is a pickle, which can run code as it is read: take it only from somebody you trust.
+
+    Exit status: 0 nothing differs, 1 something does, 2 no such file.
+    """
+    with reported(OSError):
+        found = replay_chunk(file, waves=waves)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        typer.echo(str(found))
+    if found.differs:
+        raise typer.Exit(1)

@@ -15,6 +15,13 @@ Backend = Annotated[
     str | None,
     typer.Option("--backend", help="One that `info` lists. Default: ECHO_NPU_BACKEND, else rtlmodel."),
 ]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", help="Simulations at a time (rtlfarm).", **option(Whole(1)))
+]
+Executor = Annotated[
+    str | None,
+    typer.Option("--executor", help="Dask scheduler whose workers simulate, tcp://host:port (rtlfarm)."),
+]
 Config = Annotated[
     str,
     typer.Option(

@@ -337,9 +337,14 @@ class Command:
         return NpuCommandPacket.unpack(self.slots[0])
 
     @property
+    def needed(self) -> int:
+        """Slots that it has when it is complete."""
+        return 1 + _announced(self.slots[0])
+
+    @property
     def complete(self) -> bool:
         """Whether every extension that the packet announces is there."""
-        return len(self.slots) > _announced(self.slots[0])
+        return len(self.slots) >= self.needed
 
     def __str__(self) -> str:
         others = self.slots[1:]

@@ -264,7 +264,7 @@ class CommandDevice(Locked, ABC):
             self.driver.submit_batch(listed)
         else:
             self.driver.submit(listed)
-        self.wait(timeout_cycles)
+        self._wait(timeout_cycles)
 
     @locked
     def wait(self, timeout_cycles: int | None = None) -> None:
@@ -277,8 +277,18 @@ class CommandDevice(Locked, ABC):
         Raises:
             NpuDeviceError: the device stopped in state ERROR.
             NpuTimeoutError: not finished in time. The device is still running: `wait()` again or `reset()`.
+            RtlMismatchError, SimulatorError: rtlfarm has checked everything by then, and found this.
             ValueError: a negative number of cycles.
         """
+        self._wait(timeout_cycles)
+        self.backend.settle()
+
+    @locked
+    def finish(self, timeout_cycles: int | None = None) -> None:
+        """Do as `wait`, but on rtlfarm return as soon as the results are known, before they are checked."""
+        self._wait(timeout_cycles)
+
+    def _wait(self, timeout_cycles: int | None) -> None:
         if timeout_cycles is not None and timeout_cycles < 0:
             raise ValueError(f"timeout_cycles is {timeout_cycles}; it must not be negative")
         self.driver.wait(timeout_cycles)

@@ -169,7 +169,7 @@ class RecordedProgram:
             NpuDeviceError, NpuTimeoutError: as `Device.wait`.
         """
         self.submit(**inputs)
-        self._device.wait(timeout_cycles)
+        self._device.finish(timeout_cycles)
         return self.outputs
 
     def submit(self, **inputs: NDArray[Any] | DeviceTensor) -> None:

@@ -1,5 +1,7 @@
 """Read a device's state, errors and counters."""
 
+from dataclasses import dataclass
+
 from echo_npu.backends.base import Backend, ReadReg
 from echo_npu.errors import NpuDeviceError
 from echo_npu.spec import registers as regs
@@ -37,6 +39,21 @@ def read_counters(backend: Backend) -> dict[str, int]:
     words = backend.run([ReadReg(offset) for offset in offsets])
     pairs = zip(regs.COUNTERS, words[0::2], words[1::2], strict=True)
     return {name.lower(): high << 32 | low for name, low, high in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCounters:
+    """Counters that were read already, as `LaterCounters`."""
+
+    counters: dict[str, int]
+
+    @property
+    def known(self) -> bool:
+        return True
+
+    def wait(self) -> dict[str, int]:
+        """Return the counters."""
+        return self.counters
 
 
 def read_progress(backend: Backend) -> list[int]:

@@ -1,15 +1,17 @@
 """Generate tokens: bring a prompt into the cache, then one token after another."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.backends.base import LaterCounters
 from echo_npu.language.check import check_memory
 from echo_npu.language.network import CHUNK
 from echo_npu.language.sampling import Sampling
@@ -36,8 +38,7 @@ class TextNetwork(Protocol):
     @property
     def tensors(self) -> Mapping[str, DeviceTensor]: ...
 
-    @property
-    def busy_cycles(self) -> int: ...
+    def counters_later(self) -> LaterCounters: ...
 
     def set_next(self, token: int) -> None: ...
 
@@ -103,7 +104,8 @@ class TextGenerator:
         sampling: how tokens are chosen.
         seed: of the draws.
         twin: the same network on the functional model: every step is run there too, and all memory compared.
-        on_step: called after each step.
+        on_step: called after each step; on rtlfarm once its cycles are known, at the end of the text at the
+            latest.
         cached: tokens that the cache holds already, if somebody has filled it.
     """
 
@@ -122,6 +124,7 @@ class TextGenerator:
         self._random = np.random.default_rng(seed)
         self._twin = twin
         self._on_step = on_step
+        self._unreported: deque[tuple[GenerationStep, LaterCounters, LaterCounters]] = deque()
         self._cached = list(cached)  # the token of each position
 
     def generate(self, text: Sequence[int], most: int, stops: Sequence[int] = ()) -> Iterator[int]:
@@ -144,6 +147,10 @@ class TextGenerator:
         if most < 1:
             raise ValueError(f"most is {most}; at least 1 token is generated")
         check_text(text, self.network.vocabulary, self.network.context)
+        yield from self._generate(text, most, stops)
+        self._report(wait=True)
+
+    def _generate(self, text: Sequence[int], most: int, stops: Sequence[int]) -> Iterator[int]:
         known = 0
         # At least one token is read: the step finds the token after it.
         while known < min(len(text) - 1, len(self._cached)) and text[known] == self._cached[known]:
@@ -174,7 +181,7 @@ class TextGenerator:
     ) -> int:
         network, position, count = self.network, len(self._cached), len(tokens)
         start = time.perf_counter()
-        before = network.busy_cycles
+        before = network.counters_later()
         with record(network, position) as program:
             submitted = time.perf_counter()
             program.run(**inputs)
@@ -188,21 +195,32 @@ class TextGenerator:
         beside = time.perf_counter() - beside
         self._cached += tokens
         token = self._choose()
-        cycles = network.busy_cycles - before
+        after = network.counters_later()
         seconds = time.perf_counter() - start
         step = GenerationStep(
             position,
             count,
             token,
-            cycles,
+            0,
             network.bound(position, count),
             seconds,
             seconds - beside,
             finished - submitted,
             checked,
         )
-        self._on_step(step)
+        self._unreported.append((step, before, after))
+        self._report()
         return token
+
+    def _report(self, *, wait: bool = False) -> None:
+        """Report the steps whose cycles are known, in order; with `wait`, all of them."""
+        while self._unreported:
+            step, before, after = self._unreported[0]
+            if not wait and not (before.known and after.known):
+                return
+            cycles = after.wait()["busy_cycles"] - before.wait()["busy_cycles"]
+            self._unreported.popleft()
+            self._on_step(replace(step, cycles=cycles))
 
     def _choose(self) -> int:
         network = self.network

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from echo_npu.backends.base import LaterCounters
 from echo_npu.device import Device
 from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.language.group import GroupMemory, TokenGroup, group_memory
@@ -128,10 +129,9 @@ class Network:
         """Number of tokens that the model knows."""
         return self._table.shape[0]
 
-    @property
-    def busy_cycles(self) -> int:
-        """Cycles in which the device worked, since its reset; 0 on a backend without cycles."""
-        return self.device.counters()["busy_cycles"]
+    def counters_later(self) -> LaterCounters:
+        """Return the device's counters as they are now; on rtlfarm they are known later."""
+        return self.device.counters_later()
 
     def set_next(self, token: int) -> None:
         """Choose the token that `record_next` reads."""

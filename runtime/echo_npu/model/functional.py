@@ -10,7 +10,8 @@ result that is read without waiting has the old bytes.
 """
 
 from collections import deque
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -51,6 +52,53 @@ class ExecutionFault(PacketFault):
     """A command that was begun and stopped: the content of its destination is undefined."""
 
 
+class ModelObserver(Protocol):
+    """Follows the commands of a model."""
+
+    def taking(self) -> None:
+        """The model is about to take a command; nothing of it has happened."""
+
+    def executing(self, command: Command, checked: CheckedCommand) -> None:
+        """The model is about to execute a command, which is legal."""
+
+    def faulted(self) -> None:
+        """The command that was being executed has failed: the content of its destination is undefined."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """What a model between two commands is, but for its memory: with it, another one goes on from there.
+
+    Attributes:
+        stored: the configuration registers, by offset.
+        window: the command window.
+        queue: the packets that wait in the window queue.
+        ring_enabled: CONTROL.ring_enable.
+        ring: base and size of the ring at its last doorbell; (0, 0) if there was none.
+        head, tail: slots of the ring.
+        submitted: whether anything was submitted since reset.
+        taken, retired: commands since reset.
+        programs: the words of program memory from 0 to the highest that was ever loaded.
+    """
+
+    stored: dict[int, int]
+    window: bytes
+    queue: tuple[bytes, ...]
+    ring_enabled: bool
+    ring: tuple[int, int]
+    head: int
+    tail: int
+    submitted: bool
+    taken: int
+    retired: int
+    programs: bytes
+
+    @property
+    def waiting(self) -> int:
+        """Packets that were submitted and not taken."""
+        return len(self.queue) + ((self.tail - self.head) % self.ring[1] if self.ring[1] else 0)
+
+
 class FunctionalModel:
     """The device as its host sees it: registers by offset, memory by physical address, one interrupt.
 
@@ -73,6 +121,7 @@ class FunctionalModel:
         # High words, of the last read of the low one; no reset clears them.
         self._latched = dict.fromkeys(_WIDE, 0)
         self.programs = ProgramMemory(config.program_words)
+        self.observer: ModelObserver | None = None
         self._vector = VectorModel(memory.bytes, self.programs, config.vector_length, config.row_elements)
         self._return_to_reset()
 
@@ -94,6 +143,61 @@ class FunctionalModel:
 
     def _clear_counters(self) -> None:
         self._counters = dict.fromkeys((getattr(regs, name) for name in regs.COUNTERS), 0)
+
+    # --- state ----------------------------------------------------------------------------------------------
+
+    @property
+    def between_commands(self) -> bool:
+        """Whether no command waits for extensions and none has failed, so that `save` has all there is."""
+        return self._held is None and not self._error
+
+    @property
+    def waiting(self) -> int:
+        """Packets that were submitted and not taken."""
+        return len(self._queue) + ((self._tail - self._head) % self._ring[1] if self._ring[1] else 0)
+
+    @property
+    def ring_slots(self) -> tuple[int, int, int, int]:
+        """Base and size of the ring as of its last doorbell, the head and the tail."""
+        return (*self._ring, self._head, self._tail)
+
+    @property
+    def retired(self) -> int:
+        """Commands retired since reset."""
+        return self._retired
+
+    @property
+    def error_registers(self) -> tuple[int, int, int]:
+        """ERROR_CODE, ERROR_INDEX and ERROR_ADDR."""
+        return int(self._error), self._error_index, self._error_address
+
+    def save(self) -> ModelState:
+        """Return everything but memory, between two commands."""
+        return ModelState(
+            stored=dict(self._stored),
+            window=bytes(self._window),
+            queue=tuple(self._queue),
+            ring_enabled=self._ring_enabled,
+            ring=self._ring,
+            head=self._head,
+            tail=self._tail,
+            submitted=self._submitted,
+            taken=self._taken,
+            retired=self._retired,
+            programs=self.programs.words.tobytes(),
+        )
+
+    def restore(self, state: ModelState) -> None:
+        """Go on from a state that `save` returned. Counters begin at 0."""
+        self._return_to_reset()
+        self._stored = dict(state.stored)
+        self._window = bytearray(state.window)
+        self._queue = deque(state.queue)
+        self._ring_enabled, self._ring = state.ring_enabled, state.ring
+        self._head, self._tail, self._tail_register = state.head, state.tail, state.tail
+        self._submitted = state.submitted
+        self._taken, self._retired = state.taken, state.retired
+        self.programs.load(0, np.frombuffer(state.programs, np.uint64))
 
     # --- registers ------------------------------------------------------------------------------------------
 
@@ -248,6 +352,8 @@ class FunctionalModel:
             return False
         if self._held is None:
             from_ring = not self._queue
+            if self.observer is not None and self.waiting:
+                self.observer.taking()
             slot = self._take(from_ring)
             if slot is None:
                 return False
@@ -267,8 +373,13 @@ class FunctionalModel:
             self._held = None
             extension = unpack_extension(command.slots[1:])
             blocks = self._config.has_blocks
-            self._execute(check_command(packet, extension, self.programs, self._guard, blocks=blocks))
+            checked = check_command(packet, extension, self.programs, self._guard, blocks=blocks)
+            if self.observer is not None:
+                self.observer.executing(command, checked)
+            self._execute(checked)
         except ExecutionFault as fault:
+            if self.observer is not None:
+                self.observer.faulted()
             self._fail(fault.code, fault.address, self._taken - 1)
             return True
         except PacketFault as fault:

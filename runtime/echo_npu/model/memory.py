@@ -43,6 +43,7 @@ class DeviceMemory:
         except OSError as error:
             raise NpuHostError("device memory", error) from None
         self._finalizer = weakref.finalize(self, os.close, self.fd)
+        self._mapping: mmap.mmap | None = mapping
         self.bytes: NDArray[np.uint8] = np.frombuffer(mapping, dtype=np.uint8)
         """All of it, as one writable array; the index is the physical address."""
 
@@ -67,6 +68,11 @@ class DeviceMemory:
         """Store the bytes of a one-dimensional uint8 array at physical `address`."""
         self.check(address, data.size)
         self.bytes[address : address + data.size] = data
+
+    def clear(self) -> None:
+        """Make all of it zero, and give the host's memory back."""
+        assert self._mapping is not None
+        self._mapping.madvise(mmap.MADV_REMOVE)
 
     def extents(self) -> Iterator[tuple[int, int]]:
         """Yield `(start, end)` of the ranges that the host holds; everything else is zero."""
@@ -97,4 +103,5 @@ class DeviceMemory:
         self._finalizer()
         self.fd = -1
         self.size = 0
+        self._mapping = None
         self.bytes = np.empty(0, dtype=np.uint8)

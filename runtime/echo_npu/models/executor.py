@@ -8,14 +8,16 @@ Accurate: the result is within a stated bound of float64.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from echo_npu import debug
+from echo_npu.backends.base import LaterCounters
 from echo_npu.device import Device
 from echo_npu.models.operations import Operation
 from echo_npu.models.records import OpRecord
@@ -57,6 +59,7 @@ class Executor:
         self.records: list[OpRecord] = []
         self.device_seconds = 0.0
         self._on_record = on_record
+        self._unfinished: deque[tuple[OpRecord, LaterCounters, LaterCounters]] = deque()
         self._tensors: list[Mirrored] = []
         self._weights: dict[int, tuple[Mirrored, NDArray[Any]]] = {}
         self._weights_were_exact = True
@@ -119,8 +122,10 @@ class Executor:
 
     # --- operations -----------------------------------------------------------------------------------------
 
-    def run(self, name: str, operation: Operation, inputs: Sequence[Mirrored], out: Mirrored) -> OpRecord:
+    def run(self, name: str, operation: Operation, inputs: Sequence[Mirrored], out: Mirrored) -> None:
         """Run one operation on the device and on the functional model, and compare.
+
+        Its record comes as soon as its cycles are known: on rtlfarm later, with `finish` at the latest.
 
         Raises:
             NpuDeviceError, NpuTimeoutError, SimulatorError: the device refused, hung or died.
@@ -130,33 +135,53 @@ class Executor:
         truth = operation.truth(*(tensor.twin.to_numpy() for tensor in inputs))
         shapes = [tensor.shape for tensor in inputs]
         macs = operation.macs(shapes)
-        before = self.device.counters()
+        before = self.device.counters_later()
         start = time.perf_counter()
         with self.device.span(name):
             operation.run(self.device, [tensor.device for tensor in inputs], out.device)
         self.device_seconds += time.perf_counter() - start
-        after = self.device.counters()
+        after = self.device.counters_later()
         with debug.silenced():
             operation.run(self.twin, [tensor.twin for tensor in inputs], out.twin)
-        cycles = after["busy_cycles"] - before["busy_cycles"]
-        beats = max(after[key] - before[key] for key in ("read_beats", "write_beats"))
         record = OpRecord(
             name=name,
             op=operation.op,
             where="NPU",
             shape=operation.size(shapes, out.shape),
-            cycles=cycles,
+            cycles=0,
             macs=macs,
-            utilisation=macs / (cycles * array_size(self.device)) if cycles and macs else None,
-            bus=beats / cycles if cycles else None,
+            utilisation=None,
+            bus=None,
             exact=self._same_activations(),
             error=truth.error(out.device.to_numpy()),
             bound=truth.bound,
         )
-        self.records.append(record)
-        if self._on_record is not None:
-            self._on_record(record)
-        return record
+        self._unfinished.append((record, before, after))
+        self._finish(wait=False)
+
+    def finish(self) -> None:
+        """Return when every operation has its record. Raises as `Device.wait`."""
+        self._finish(wait=True)
+
+    def _finish(self, *, wait: bool) -> None:
+        while self._unfinished:
+            record, earlier, later = self._unfinished[0]
+            if not wait and not (earlier.known and later.known):
+                return
+            before, after = earlier.wait(), later.wait()
+            self._unfinished.popleft()
+            cycles = after["busy_cycles"] - before["busy_cycles"]
+            beats = max(after[key] - before[key] for key in ("read_beats", "write_beats"))
+            macs = record.macs
+            record = replace(
+                record,
+                cycles=cycles,
+                utilisation=macs / (cycles * array_size(self.device)) if cycles and macs else None,
+                bus=beats / cycles if cycles else None,
+            )
+            self.records.append(record)
+            if self._on_record is not None:
+                self._on_record(record)
 
     def _same_activations(self) -> bool:
         """Compare activation memory, and make the twin's equal, so that each error counts once."""

@@ -91,6 +91,7 @@ def run_model(
         with np.errstate(all="ignore"):  # the checks find infinities and NaNs of a broken device
             outcome = model.compute(executor)
         weights_exact = executor.weights_exact()
+        executor.finish()
     finally:
         executor.release()
     cycles = sum(record.cycles for record in executor.records)

@@ -9,7 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.backends.base import LaterCounters
 from echo_npu.device import Device
+from echo_npu.driver.status import KnownCounters
 from echo_npu.language.group import GroupMemory, group_memory
 from echo_npu.language.network import Network, check_step
 from echo_npu.language.share import Share, check_shares
@@ -105,10 +107,10 @@ class ShardedNetwork:
             for name, tensor in shard.tensors.items()
         }
 
-    @property
-    def busy_cycles(self) -> int:
-        """Cycles of the steps so far: in each phase those of its slowest device."""
-        return self._group.spent().critical
+    def counters_later(self) -> LaterCounters:
+        """Return the busy cycles of the steps so far, and no other counter: in each phase those of its slowest
+        device."""
+        return KnownCounters({"busy_cycles": self._group.spent().critical})
 
     @property
     def spent(self) -> Spent:

@@ -3,8 +3,8 @@
 `import torch` registers the device; `import echo_npu.torch` does too. docs/pytorch.md has the rest.
 """
 
-from echo_npu.torch.compiled.reporting import compile_report, compiled_graphs, graph_breaks
 from echo_npu.devices import configure
+from echo_npu.torch.compiled.reporting import compile_report, compiled_graphs, graph_breaks
 from echo_npu.torch.counting import op_counts, reset_op_counts
 from echo_npu.torch.launch import MixedDevicesError
 from echo_npu.torch.registration import register

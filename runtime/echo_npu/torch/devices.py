@@ -63,10 +63,13 @@ class OpenDevice:
         """Return a CPU tensor that shares the bytes of a tensor of this device, after all commands ran."""
         if self.recorder is not None and not self.recorder.obstacles:
             self.recorder.obstacle("a value that the host reads or writes")
-        self.synchronize()
+        with self.lock:
+            self.stream.finish()
         dtype = tensor.dtype
         if not tensor.numel():
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype)
+        extent = sum(stride * (n - 1) for stride, n in zip(tensor.stride(), tensor.shape, strict=True)) + 1
+        self.npu.backend.exposed(tensor.data_ptr(), extent * dtype.itemsize)
         alias = self.memory_as(dtype).as_strided(
             tensor.shape, tensor.stride(), tensor.data_ptr() // dtype.itemsize
         )

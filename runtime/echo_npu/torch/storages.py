@@ -132,6 +132,7 @@ def resize(
         if storage.nbytes():
             device.synchronize()
             memory, old, new = device.memory_as(torch.uint8), storage.data_ptr(), larger.data_ptr()
+            device.npu.backend.exposed(new, storage.nbytes())
             memory[new : new + storage.nbytes()] = memory[old : old + storage.nbytes()]
         storage = larger
     _set(KEYS, tensor, storage, offset, size, strides)

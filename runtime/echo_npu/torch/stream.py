@@ -27,7 +27,7 @@ class CommandStream:
         self._commands += commands
         self._slots += slots
         if self._slots > _MOST_SLOTS:
-            self.synchronize()
+            self.finish()
 
     @property
     def idle(self) -> bool:
@@ -35,7 +35,15 @@ class CommandStream:
         return not self._commands
 
     def synchronize(self) -> None:
-        """Let everything run that was added.
+        """Let everything run that was added; on rtlfarm, return when it was checked.
+
+        Raises: as `finish`.
+        """
+        self.finish()
+        self._npu.backend.settle()
+
+    def finish(self) -> None:
+        """Let everything run that was added, so that its results are there.
 
         Raises:
             NpuDeviceError: a command failed. Those behind it are dropped; the device works again.
@@ -45,7 +53,7 @@ class CommandStream:
         commands, self._commands, self._slots = self._commands, [], 0
         try:
             self._npu.submit_batch(commands)
-            self._npu.wait()
+            self._npu.finish()
         except NpuDeviceError:
             self._npu.clear_error()
             raise

@@ -1,0 +1,181 @@
+"""Every chunk is a whole: another functional model gets from its beginning to its end."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
+from echo_npu.backends.rtlfarm.blame import run_on_model
+from echo_npu.backends.rtlfarm.chunk import RunChunk
+from echo_npu.backends.rtlfarm.options import FarmOptions
+from echo_npu.backends.rtlfarm.pages import PAGE, digest_of
+from echo_npu.backends.rtlfarm.pool import Load
+from echo_npu.errors import BackendError, NpuDeviceError
+from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec import registers as regs
+from echo_sim.numerals import choose_seed
+from tests.refusals import refuses
+from tests.rtlmodel import programs
+
+
+class _Shelf:
+    """Keeps chunks in place of simulating them."""
+
+    def __init__(self) -> None:
+        self.chunks: list[RunChunk] = []
+
+    def submit(self, chunk: RunChunk) -> None:
+        self.chunks.append(chunk)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        return True
+
+    @property
+    def load(self) -> Load:
+        return Load(0, 0)
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _farm(chunk_cycles: int) -> tuple[echo_npu.Device, _Shelf]:
+    shelf = _Shelf()
+    backend = RtlfarmBackend("small", FarmOptions(chunk_cycles=chunk_cycles), lambda *_: shelf)
+    return echo_npu.Device(backend), shelf
+
+
+def _final(chunk: RunChunk) -> Mapping[int, bytes]:
+    return {n: chunk.final.get(n, page.digest) for n, page in chunk.pages.items() if n not in chunk.undefined}
+
+
+def _check(chunks: list[RunChunk]) -> None:
+    for number, chunk in enumerate(chunks):
+        assert chunk.number == number
+        memory = DeviceMemory()
+        run_on_model(chunk, memory)
+        for page, wanted in _final(chunk).items():
+            content = memory.bytes[page * PAGE : (page + 1) * PAGE].tobytes()
+            assert digest_of(content) == wanted, f"chunk {number}, page {page}"
+        held = {n for a, b in memory.extents() for n in range(a // PAGE, -(-b // PAGE))}
+        stray = [n for n in held - set(chunk.pages) if memory.bytes[n * PAGE : (n + 1) * PAGE].any()]
+        assert stray == []
+        memory.close()
+
+
+@pytest.mark.parametrize("chunk_cycles", [1, 1000, 20_000])
+def test_random_programs_in_chunks(chunk_cycles: int) -> None:
+    rng = np.random.default_rng(choose_seed())
+    device, shelf = _farm(chunk_cycles)
+    device.memcpy(0x40, programs.image(rng, programs.WEIGHT_BYTES), programs.WEIGHT_BYTES)
+    total = 0
+    for _ in range(12):
+        batch = [each for _ in range(rng.integers(1, 30)) for each in programs.command(rng)]
+        total += 1
+        with contextlib.suppress(NpuDeviceError):
+            if rng.random() < 0.5:
+                device.submit_batch(batch)
+            else:
+                device.execute(batch)
+        if rng.random() < 0.3:
+            device.memcpy(0x40 + 4 * int(rng.integers(0, 999)), programs.image(rng, 400), 400)
+        with contextlib.suppress(NpuDeviceError):
+            device.wait()
+    device.close()
+    assert len(shelf.chunks) >= total
+    assert sum(chunk.commands for chunk in shelf.chunks) > total
+    _check(shelf.chunks)
+
+
+def _layers(npu: echo_npu.Device, count: int) -> echo_npu.RecordedProgram:
+    rng = np.random.default_rng(3)
+    weights = npu.tensor(rng.standard_normal((24, 24)).astype(np.float32))
+    with npu.record() as program:
+        y = x = program.input("x", (8, 24))
+        for _ in range(count):
+            y = npu.add(npu.softmax(npu.matmul(y, weights)), x)
+        program.output("y", y)
+    return program
+
+
+def test_one_submission_is_cut_between_its_commands() -> None:
+    device, shelf = _farm(4000)
+    program = _layers(device, 60)
+    for _ in range(2):
+        program.run(x=np.ones((8, 24), np.float32))
+    device.close()
+    assert sum(chunk.start is not None for chunk in shelf.chunks) >= 4
+    for before, after in zip(shelf.chunks, shelf.chunks[1:], strict=False):
+        assert before.end == after.start
+    _check(shelf.chunks)
+
+
+def test_weights_are_kept_once() -> None:
+    """Chunks that find a page unchanged share its copy, and carry no copy of what the host wrote before."""
+    device, shelf = _farm(1)
+    weights = device.tensor(np.ones((512, 64), np.float32))
+    rows = device.tensor(np.ones((4, 512), np.float32))
+    for _ in range(3):
+        device.matmul(rows, weights)
+    device.close()
+    first, *others = [chunk for chunk in shelf.chunks if weights.ptr // PAGE + 3 in chunk.pages]
+    assert len(others) >= 2
+    for number in range(weights.ptr // PAGE + 1, (weights.ptr + weights.nbytes) // PAGE):
+        assert all(chunk.pages[number] is first.pages[number] for chunk in others)
+    assert max(chunk.nbytes - len(chunk.pages) * PAGE for chunk in shelf.chunks) < weights.nbytes
+    _check(shelf.chunks)
+
+
+def test_what_the_host_writes_by_itself_is_part_of_the_run() -> None:
+    """PyTorch computes on shared memory where the device has no operator."""
+    device, shelf = _farm(1_000_000)
+    x = device.tensor(np.ones(2000, np.float32))
+    device.add(x, x)
+    held = device.backend.read_mem(x.ptr, x.nbytes)
+    device.backend.exposed(x.ptr, x.nbytes)
+    device.backend.read_reg(regs.STATUS)  # asks, and submits nothing
+    device.backend.memory.bytes[x.ptr : x.ptr + 4000] = 0  # type: ignore[attr-defined]
+    device.add(x, x)
+    device.backend.exposed(x.ptr, x.nbytes)
+    device.backend.memory.bytes[x.ptr : x.ptr + x.nbytes] = held  # type: ignore[attr-defined]
+    device.close()
+    _check(shelf.chunks)
+
+
+def test_a_chunk_survives_its_file(tmp_path: Path) -> None:
+    device, shelf = _farm(1)
+    device.add(np.ones(5, np.float32), np.ones(5, np.float32))
+    device.close()
+    path = tmp_path / "folder" / "x.chunk"
+    shelf.chunks[-1].save(path)
+    loaded = RunChunk.load(path)
+    assert loaded.number == shelf.chunks[-1].number
+    assert _final(loaded) == _final(shelf.chunks[-1])
+    assert [each.name for each in path.parent.iterdir()] == ["x.chunk"]
+    (tmp_path / "garbage").write_bytes(b"no chunk")
+    refuses(BackendError, "is no chunk", RunChunk.load, tmp_path / "garbage")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"jobs": 0}, ValueError, "jobs is 0"),
+        ({"jobs": 1.5}, TypeError, "jobs is 1.5"),
+        ({"chunk_cycles": 0}, ValueError, "chunk_cycles is 0"),
+        ({"sample": 0}, ValueError, "sample is 0"),
+        ({"sample": "all"}, TypeError, "sample is 'all'"),
+        ({"executor": "localhost"}, ValueError, "executor is 'localhost'"),
+        ({"failures": 3}, TypeError, "failures is 3"),
+        ({"latency": 0}, ValueError, "latency is 0"),
+        ({"waves": True}, TypeError, "rtlfarm has no option 'waves'"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        echo_npu.open("rtlfarm", **options)  # type: ignore[arg-type]

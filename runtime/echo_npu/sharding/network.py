@@ -108,8 +108,7 @@ class ShardedNetwork:
         }
 
     def counters_later(self) -> LaterCounters:
-        """Return the busy cycles of the steps so far, and no other counter: in each phase those of its slowest
-        device."""
+        """Return the busy cycles of the steps so far, in each phase those of its slowest device."""
         return KnownCounters({"busy_cycles": self._group.spent().critical})
 
     @property

@@ -10,9 +10,10 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -26,8 +27,8 @@ from echo_sim.processes import run_bounded
 from echo_sim.progress import Progress
 from echo_sim.tools import Verilator, find_libpython, find_verilator
 
-Kind = Literal["fast", "waves", "coverage"]
-KINDS: tuple[Kind, ...] = ("fast", "waves", "coverage")
+Kind = Literal["fast", "waves", "coverage", "profile"]
+KINDS: tuple[Kind, ...] = ("fast", "waves", "coverage", "profile")
 
 # These are make variables. Verilator's -CFLAGS would also apply the flags to its symbol tables, one of which
 # would then compile for minutes.
@@ -56,20 +57,32 @@ KIND_ARGS: dict[str, tuple[str, ...]] = {
     "waves": ("--trace-structs", "-DNPU_TB_CLOCK"),
     # Line (with branches) and toggle; expression coverage on top is an internal error of Verilator 5.48.
     "coverage": ("--coverage-line", "--coverage-toggle", "--coverage-user"),
+    "profile": (),
 }
 
 KIND_CONTROL: dict[str, tuple[Path, ...]] = {
     "fast": (),
     "waves": (PACKAGE / "waves" / "trace.vlt",),
     "coverage": (),
+    "profile": (),
 }
+
+PROFILE_FLAGS = "-fprofile-generate -fprofile-update=single"
+"""Make g++ count the branches that are taken; the program writes the counts, *.gcda, when it ends."""
+TUNED_FLAGS = "-fprofile-use -fprofile-correction -Wno-missing-profile -Wno-coverage-mismatch"
 
 COVERAGE_VARIABLE = "ECHO_NPU_COVERAGE"
 """Names a folder. While it is set, the kind "coverage" is built and run in place of "fast", and every
 simulator writes the points that it reached to a file of its own in that folder."""
 
+PROFILE_VARIABLE = "ECHO_NPU_PROFILE"
+"""While it is set, the kind "profile" is built and run in place of "fast"; `echo_sim.tuning` sets it."""
+
 ZIG_VARIABLES = ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")
 """Name folders in which the clang of the package ziglang keeps what it compiled, its C++ library among it."""
+
+TUNED = "tuned"
+"""A file in the directory of a simulator that was compiled for what another one had run."""
 
 BUILD_TIMEOUT_S = 1200.0
 
@@ -143,8 +156,11 @@ def as_design(design: Design | str) -> Design:
 
 
 def as_asked(kind: Kind) -> Kind:
-    """Return the kind to build for `kind`: "coverage" replaces "fast" while $ECHO_NPU_COVERAGE is set."""
-    return "coverage" if kind == "fast" and os.environ.get(COVERAGE_VARIABLE) else kind
+    """Return the kind to build for `kind`: "coverage" replaces "fast" while $ECHO_NPU_COVERAGE is set, else
+    "profile" while $ECHO_NPU_PROFILE is set."""
+    if kind == "fast" and os.environ.get(COVERAGE_VARIABLE):
+        return "coverage"
+    return "profile" if kind == "fast" and os.environ.get(PROFILE_VARIABLE) else kind
 
 
 def build_directory(design: Design | str, kind: Kind = "fast") -> Path:
@@ -171,11 +187,19 @@ def _host_refusals(name: str) -> Iterator[None]:
         raise BuildError(f"building {name} failed: {error}") from error
 
 
-def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool = False) -> Path:
+def build(
+    design: Design | str = "default",
+    kind: Kind = "fast",
+    *,
+    counts: Sequence[Path] | None = None,
+    quiet: bool = False,
+) -> Path:
     """Build the simulator unless it is there and up to date; return the build directory. With
     $ECHO_NPU_COVERAGE set, "coverage" is built in place of "fast".
 
-    `design` is a Design or the name of a configuration. Building is serialised across processes.
+    `design` is a Design or the name of a configuration. Building is serialised across processes. With
+    `counts`, what a simulator of the kind "profile" has written, it is compiled again in any case, for what
+    that one ran; the program does the same, faster.
 
     Raises:
         ToolMissingError: compiler, make, perl, libpython or Verilator is not there.
@@ -196,20 +220,29 @@ def build(design: Design | str = "default", kind: Kind = "fast", *, quiet: bool 
     stamp, objects = directory / "fingerprint", directory / "compilation"
     with _host_refusals(directory.name), _exclusive(SIM_BUILD / f".{directory.name}.lock"):
         fingerprint = _fingerprint(target, kind, verilator, compilation)
-        if (directory / target.top).exists() and stamp.exists() and stamp.read_text() == fingerprint:
+        there = (directory / target.top).exists() and stamp.exists() and stamp.read_text() == fingerprint
+        if there and counts is None:
             return directory
         directory.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
+        (directory / TUNED).unlink(missing_ok=True)
         _remove_precompiled(directory)  # a killed compiler leaves an incomplete one, newer than its source
-        if not objects.exists() or objects.read_text() != compilation:
+        made = compilation if counts is None else TUNED
+        if not objects.exists() or objects.read_text() != made or counts is not None:
             for old in (*directory.glob("*.o"), *directory.glob("*.a")):
                 old.unlink()  # Verilator leaves sources that did not change, so make would keep their objects
-            objects.write_text(compilation)
+            objects.write_text(made)
+        for file in counts or ():
+            shutil.copyfile(file, directory / file.name)
         progress = Progress(directory.name, directory, quiet)
         try:
-            _compile(target, kind, verilator, compiler, directory, progress.tick)
+            _compile(target, kind, verilator, compiler, directory, progress.tick, tuned=counts is not None)
         finally:
             _remove_precompiled(directory)
+            for file in counts or ():
+                (directory / file.name).unlink()
+        if counts is not None:
+            (directory / TUNED).touch()
         stamp.write_text(fingerprint)
         progress.finish()
     return directory
@@ -228,6 +261,8 @@ def _compile(
     compiler: Compiler,
     directory: Path,
     tick: Callable[[float], None],
+    *,
+    tuned: bool,
 ) -> None:
     environment = {
         **{name: os.environ.get(name, str(SIM_BUILD / "zig")) for name in ZIG_VARIABLES},
@@ -237,6 +272,12 @@ def _compile(
     planned = (_plan_cocotb if design.cocotb else _plan_plain)(design, kind, directory, environment)
     translate, compile_ = planned.commands
     variables = {**MAKE_FLAGS, **verilator.make_variables, **compiler.make_variables}
+    # Verilator's own runtime neither counts nor is tuned: its objects are kept for all simulators.
+    if kind == "profile":
+        variables["OPT_FAST"] += f" {PROFILE_FLAGS}"
+        variables["USER_LDLIBS"] = "--coverage"
+    elif tuned:
+        variables["OPT_FAST"] += f" {TUNED_FLAGS}"
     if "OBJCACHE" not in os.environ:  # a user's ccache does the same and more
         tool = Path(__file__).with_name("object_cache.py")
         variables["OBJCACHE"] = shlex.join(

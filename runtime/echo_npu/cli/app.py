@@ -24,6 +24,7 @@ from echo_npu.cli import selftest as selftest_cli
 from echo_npu.cli import serve as serve_cli
 from echo_npu.cli import shard as shard_cli
 from echo_npu.cli import simulation as simulation_cli
+from echo_npu.cli import tune as tune_cli
 from echo_npu.cli import vector as vector_cli
 from echo_npu.cli.support import (
     AsJson,
@@ -168,6 +169,7 @@ app.command("asm")(vector_cli.asm_command)
 app.command("disasm")(vector_cli.disasm_command)
 app.command()(simulation_cli.doctor)
 app.command()(simulation_cli.cache)
+app.command("tune")(tune_cli.tune_command)
 app.command()(simulation_cli.replay)
 
 

@@ -20,7 +20,7 @@ REPEATS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class WorkloadSpeed:
     """How fast a workload was simulated: its cycles, and the seconds of wall time that its commands took."""
 
     cycles: int
@@ -53,7 +53,7 @@ def tune_command(config: Config = "default", as_json: AsJson = False) -> None:
     )
 
 
-def _tuned(config: str, *, quiet: bool) -> tuple[Speed, Speed]:
+def _tuned(config: str, *, quiet: bool) -> tuple[WorkloadSpeed, WorkloadSpeed]:
     """Tune a simulator, and return how fast it was and is."""
     try:
         from echo_sim.build import BuildError, build  # it needs the packages of the extra "sim"
@@ -73,7 +73,7 @@ def _tuned(config: str, *, quiet: bool) -> tuple[Speed, Speed]:
     return before, exercise(config)
 
 
-def exercise(config: str) -> Speed:
+def exercise(config: str) -> WorkloadSpeed:
     """Run products and vector operations as networks have them, in every data type and block format.
 
     Raises:
@@ -100,8 +100,8 @@ def exercise(config: str) -> Speed:
         for call in work * REPEATS:
             call()
         seconds = time.perf_counter() - start
-        return Speed(npu.counters()["busy_cycles"] - before, seconds)
+        return WorkloadSpeed(npu.counters()["busy_cycles"] - before, seconds)
 
 
-def _discard(speed: Speed) -> None:
+def _discard(speed: WorkloadSpeed) -> None:
     """Take no notice of the speed of a simulator that counts its branches."""

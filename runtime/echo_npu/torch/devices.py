@@ -12,7 +12,7 @@ from echo_npu.commands.packets import nop_packet
 from echo_npu.device import Device
 from echo_npu.devices import device_count, get_device, open_device, set_device, settings
 from echo_npu.torch.allocator import CachingAllocator
-from echo_npu.torch.compiled.recorder import Recorder
+from echo_npu.torch.compiled.recorder import GraphRecorder
 from echo_npu.torch.counting import Profile
 from echo_npu.torch.plan import Plan, Planner
 from echo_npu.torch.settings import announcement
@@ -48,7 +48,7 @@ class OpenDevice:
         self.planner = Planner(npu)
         self.plans: dict[Any, Plan] = {}
         self.profile = Profile()
-        self.recorder: Recorder | None = None
+        self.recorder: GraphRecorder | None = None
         self._memory = torch.from_numpy(_shared_memory(npu))
         self._views = {torch.uint8: self._memory}
 

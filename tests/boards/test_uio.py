@@ -34,6 +34,7 @@ from echo_npu.spec.memory_map import MEMORY_SIZE
 from tests.boards.conftest import CONFIG
 from tests.boards.hardware import HardwareBehind
 from tests.boards.uio_board import BUFFER, UIO, UioBoard, real_maps
+from tests.boards.working import as_device, works
 from tests.refusals import refuses
 
 
@@ -48,18 +49,7 @@ def opened(board: UioBoard, **options: Any) -> Device:
     """Open a board as a program does."""
     options = {"transport": "uio", "clock_mhz": 1.0, **options}
     backend = FpgaBackend.open_with(board, CONFIG, options)
-    try:
-        return Device(backend, config=CONFIG)
-    except BaseException:
-        backend.close()
-        raise
-
-
-def works(npu: Device) -> None:
-    x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    assert np.array_equal(npu.matmul(x, x.T), x @ x.T)
-    npu.submit_batch([nop_packet()] * 5)
-    npu.wait()
+    return as_device(backend)
 
 
 def test_results_are_those_of_the_device_behind(board: UioBoard, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from echo_npu.spec.memory_map import MEMORY_SIZE
 from tests.boards.conftest import CONFIG
 from tests.boards.hardware import HardwareBehind
 from tests.boards.vfio_device import DEVICE, GROUP, VfioDevice
+from tests.boards.working import as_device, works
 from tests.boards.xdma_card import Hook
 from tests.refusals import refuses
 
@@ -45,18 +46,7 @@ def device() -> Iterator[VfioDevice]:
 def opened(files: VfioDevice, **options: Any) -> Device:
     """Open a device as a program does."""
     backend = AsicBackend.open_with(files, CONFIG, {"device": DEVICE, "clock_mhz": 1.0, **options})
-    try:
-        return Device(backend, config=CONFIG)
-    except BaseException:
-        backend.close()
-        raise
-
-
-def works(npu: Device) -> None:
-    x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    assert np.array_equal(npu.matmul(x, x.T), x @ x.T)
-    npu.submit_batch([nop_packet()] * 5)
-    npu.wait()
+    return as_device(backend)
 
 
 def works_again(files: VfioDevice) -> None:

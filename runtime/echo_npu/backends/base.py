@@ -165,6 +165,22 @@ class Backend(ABC):
         """Give everything back. Idempotent."""
 
 
+class BatchBackend(Backend):
+    """A backend whose primitive for registers is `run`: a single access is a batch of one."""
+
+    @abstractmethod
+    def run(self, ops: Sequence[RegisterOp]) -> list[int]: ...
+
+    def read_reg(self, offset: int) -> int:
+        return self.run([ReadReg(offset)])[0]
+
+    def write_reg(self, offset: int, value: int) -> None:
+        self.run([WriteReg(offset, value)])
+
+    def wait_irq(self, timeout_cycles: int) -> bool:
+        return bool(self.run([WaitIrq(timeout_cycles)])[0])
+
+
 def check_register(offset: int, value: int = 0) -> None:
     """Raise ValueError unless `offset` is a word in the register window and `value` is a u32."""
     if not 0 <= offset < REGISTERS.size or offset % 4:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import (
-    Backend,
-    ReadReg,
+    BatchBackend,
     RegisterOp,
     WaitIrq,
     WriteReg,
@@ -114,7 +113,7 @@ def _number(name: str, value: object, low: float, high: float) -> None:
         raise ValueError(f"{name} is {value}; it must lie in {low:g}..{high:g}")
 
 
-class RtlmodelBackend(Backend):
+class RtlmodelBackend(BatchBackend):
     """The five primitives, served by a simulator whose clock stands still between two requests."""
 
     name = "rtlmodel"
@@ -155,15 +154,6 @@ class RtlmodelBackend(Backend):
         if self._timeline is not None and self._tracing:
             self._timeline.add(data[results.nbytes :], reply["cycle"])
         return [int(value) for value in results]
-
-    def read_reg(self, offset: int) -> int:
-        return self.run([ReadReg(offset)])[0]
-
-    def write_reg(self, offset: int, value: int) -> None:
-        self.run([WriteReg(offset, value)])
-
-    def wait_irq(self, timeout_cycles: int) -> bool:
-        return bool(self.run([WaitIrq(timeout_cycles)])[0])
 
     def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
         if self.options.access == "backdoor":

@@ -4,7 +4,6 @@ import random
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from echo_npu.server import protocol
 from echo_npu.server.operations import OPERATIONS
 from echo_npu.server.operations.base import TYPES
 from echo_npu.server.protocol import AnswerStatus, GraphNode, GraphTensor, RequestKind, TensorFlag
-from tests.runtime.server.server_client import AnswerError, ServerClient, node
+from tests.runtime.server.server_client import node, opened
 
 NUMBERS = (0, 1, 63, 64, 1 << 20, (1 << 28) - 64, 1 << 28, 1 << 29, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
 
@@ -112,7 +111,7 @@ def attack(path: Path, seed: int, count: int) -> dict[AnswerStatus, int]:
         client = None
         for number in range(count):
             if client is None:
-                client = _opened(path, hostile.random.randrange(2))
+                client = opened(path, hostile.random.randrange(2))
             kind, _, message = hostile.message()
             try:
                 client.connection.sendall(message)
@@ -137,25 +136,11 @@ def attack(path: Path, seed: int, count: int) -> dict[AnswerStatus, int]:
     return found
 
 
-def _opened(path: Path, device: int) -> ServerClient:
-    """Take a device, which the server gives back a moment after its client has gone."""
-    until = time.monotonic() + 60
-    while True:
-        client = ServerClient(path)
-        try:
-            return client.open(device)
-        except AnswerError as error:
-            client.connection.close()
-            if error.status != AnswerStatus.DEVICE_IN_USE or time.monotonic() > until:
-                raise
-            time.sleep(0.001)
-
-
 def _honest(path: Path) -> Sequence[int]:
     """Compute on both devices as an honest client does; return the free bytes."""
     free = []
     for device in range(2):
-        with _opened(path, device) as client:
+        with opened(path, device) as client:
             free.append(protocol.MEMORY.unpack(client.ask(RequestKind.MEMORY))[0])
             x = client.put(np.arange(8, dtype=np.float32))
             y = client.room((8,))

@@ -4,6 +4,7 @@ import mmap
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -133,3 +134,17 @@ def node(
         form = "<f" if isinstance(value, float) else "<i"
         words[index] = struct.unpack("<i", struct.pack(form, value))[0]
     return GraphNode(op, tuple(words), target, sources)
+
+
+def opened(path: Path, device: int = 0) -> ServerClient:
+    """Open a device, which the server gives back a moment after its last client has gone."""
+    until = time.monotonic() + 60
+    while True:
+        client = ServerClient(path)
+        try:
+            return client.open(device)
+        except AnswerError as error:
+            client.connection.close()
+            if error.status != AnswerStatus.DEVICE_IN_USE or time.monotonic() > until:
+                raise
+            time.sleep(0.001)

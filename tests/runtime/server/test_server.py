@@ -17,22 +17,9 @@ import echo_npu
 from echo_npu.server import protocol
 from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
 from echo_npu.server.server import AddressInUseError, DeviceServer
-from tests.runtime.server.server_client import AnswerError, ServerClient, node
+from tests.runtime.server.server_client import AnswerError, ServerClient, node, opened
 
 RANDOM = np.random.default_rng()
-
-
-def opened(path: Path, device: int = 0) -> ServerClient:
-    """Open a device that a client before may still be giving back."""
-    deadline = time.monotonic() + 60
-    while True:
-        client = ServerClient(path)
-        try:
-            return client.open(device)
-        except AnswerError as error:
-            client.connection.close()
-            if error.status != AnswerStatus.DEVICE_IN_USE or time.monotonic() > deadline:
-                raise
 
 
 def works(client: ServerClient) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.base import (
-    Backend,
+    BatchBackend,
     LaterCounters,
     ReadReg,
     RegisterOp,
@@ -68,7 +68,7 @@ class _MarkedCounters:
         return counters
 
 
-class RtlfarmBackend(Backend):
+class RtlfarmBackend(BatchBackend):
     """The functional model, and RTL simulations that check chunk after chunk of what it did.
 
     Results come from the model at once. Counters are those of the RTL: reading one waits for all chunks.
@@ -160,15 +160,6 @@ class RtlfarmBackend(Backend):
             raise
         recorder.end(results)
         return results
-
-    def read_reg(self, offset: int) -> int:
-        return self.run([ReadReg(offset)])[0]
-
-    def write_reg(self, offset: int, value: int) -> None:
-        self.run([WriteReg(offset, value)])
-
-    def wait_irq(self, timeout_cycles: int) -> bool:
-        return bool(self.run([WaitIrq(timeout_cycles)])[0])
 
     def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
         self._check()

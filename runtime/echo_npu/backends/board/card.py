@@ -180,7 +180,7 @@ class CardBackend(Backend):
         return True
 
     def _high_after_all(self) -> bool:
-        """Return whether the interrupt rose at the end of the time; NpuInterruptLostError if in silence."""
+        """Return whether the interrupt is high after the time; NpuInterruptLostError if no event tells."""
         if not self._is_high():
             return False
         if not self.transport.wait(_LATE_S):

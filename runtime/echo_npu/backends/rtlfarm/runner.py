@@ -27,7 +27,7 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS, State, error_name
 
 _PATIENCE: Final = 1_000_000
-"""Cycles of one wait."""
+"""Cycles of the device that one wait for its interrupt may take."""
 
 _POLLS: Final = 10_000
 _SHOWN_PAGES: Final = 1024

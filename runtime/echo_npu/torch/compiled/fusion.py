@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -31,7 +32,28 @@ _MOST: Final = 40
 _aten: Final = torch.ops.aten
 
 
-class FusedOperator:
+class Fused(ABC):
+    """A function of tensors that a graph calls as one operator; its result has the layout of `out`.
+
+    Attributes: __name__ (shows what it computes).
+    """
+
+    def __init__(self, name: str, out: Any) -> None:
+        self.__name__ = name
+        self.__module__ = "echo_npu"
+        self._shape, self._strides, self._dtype = tuple(out.shape), tuple(out.stride()), out.dtype
+
+    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
+        out = empty_strided(self._shape, self._strides, dtype=self._dtype, device=inputs[0].device)
+        launch(f"echo_npu::{self.__name__}", _build, (out,), inputs, (self,))
+        return out
+
+    @abstractmethod
+    def build(self, npu: OpMethods, out: DeviceTensor, inputs: Tensors) -> None:
+        """Submit the commands that compute `out`."""
+
+
+class FusedOperator(Fused):
     """A generated program as a function of tensors.
 
     Attributes:
@@ -48,11 +70,9 @@ class FusedOperator:
         self.single = tuple(not each.dim() or each.shape[-1] == 1 for each in inputs)
         self.target = WORDS[out.dtype]
         self.reduces = any(each.op in REDUCTIONS for each in values(root))
-        self._shape, self._strides, self._dtype = tuple(out.shape), tuple(out.stride()), out.dtype
         self._cols = int(domain[-1])
         self._leading = tuple(domain[:-1])
-        self.__name__ = _name(root, self)
-        self.__module__ = "echo_npu"
+        super().__init__(_name(root, self), out)
         self.program(kept=True)
 
     def program(self, *, kept: bool) -> Any:
@@ -61,13 +81,7 @@ class FusedOperator:
         name = self.__name__ if kept or not self.reduces else f"{self.__name__}_long"
         return generate(name, self.root, self.sources, single, self.target, kept=kept)
 
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        out = empty_strided(self._shape, self._strides, dtype=self._dtype, device=inputs[0].device)
-        launch(f"echo_npu::{self.__name__}", _build, (out,), inputs, (self,))
-        return out
-
     def build(self, npu: OpMethods, out: DeviceTensor, inputs: Tensors) -> None:
-        """Make the commands."""
         if not self.reduces:
             given = {str(i): each for i, each in enumerate(inputs)}
             compute(npu, self.__name__, self.program(kept=False), given, out, dtype=out.dtype)
@@ -83,7 +97,7 @@ class FusedOperator:
         npu.execute(row_commands(npu, program, leading, lines, target, cols=cols))
 
 
-class FusedJoin:
+class FusedJoin(Fused):
     """Joins tensors along an axis; those that operators make are written to their place at once.
 
     Args:
@@ -95,17 +109,11 @@ class FusedJoin:
     def __init__(self, axis: int, out: Any, parts: Sequence[tuple[FusedOperator | None, int, int]]) -> None:
         self.axis = axis
         self._parts = tuple(parts)
-        self._shape, self._strides, self._dtype = tuple(out.shape), tuple(out.stride()), out.dtype
-        self.__name__ = "_".join(["join", *(each.__name__ for each, _, _ in parts if each is not None)])
-        self.__module__ = "echo_npu"
-
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        out = empty_strided(self._shape, self._strides, dtype=self._dtype, device=inputs[0].device)
-        launch(f"echo_npu::{self.__name__}", _build, (out,), inputs, (self,))
-        return out
+        super().__init__(
+            "_".join(["join", *(each.__name__ for each, _, _ in parts if each is not None)]), out
+        )
 
     def build(self, npu: OpMethods, out: DeviceTensor, inputs: Tensors) -> None:
-        """Make the commands."""
         start, taken = 0, 0
         for made, count, size in self._parts:
             place = out[(*(slice(None),) * self.axis, slice(start, start + size))]
@@ -117,9 +125,7 @@ class FusedJoin:
             start, taken = start + size, taken + count
 
 
-def _build(
-    npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], fused: FusedOperator | FusedJoin
-) -> None:
+def _build(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], fused: Fused) -> None:
     fused.build(npu, outputs[0], inputs)
 
 

@@ -154,7 +154,7 @@ def test_ctrl_c(model_path: Path) -> None:
     assert process.stdout.read(2) == "> "
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, errors
     assert "interrupted" in errors
     assert "Traceback" not in errors
 

@@ -256,11 +256,22 @@ def _asked() -> str:
     if sys.stdin is None:
         return ""
     try:
-        return _checked(input("> ").strip())
+        return _checked(_line("> ").strip())
     except EOFError:
         return ""
     except UnicodeDecodeError:
         raise ValueError("standard input is no UTF-8 text") from None
+
+
+def _line(prompt: str) -> str:
+    """Return the next line of standard input, as `input`.
+
+    Without a terminal `input` ignores every exception while it flushes the prompt, a KeyboardInterrupt too.
+    """
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return input(prompt)
+    print(prompt, end="", flush=True)
+    return input()
 
 
 def _checked(text: str) -> str:

@@ -11,6 +11,11 @@ from rich.text import Text
 
 from echo_npu.language.generator import GenerationStep
 
+CONTROLS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
+CONTROLS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+"""Control characters, which would command a terminal, and the visible signs that stand for them (Unicode's
+block Control Pictures)."""
+
 
 def describe(step: GenerationStep) -> str:
     """Return the figures of a step as a line."""
@@ -73,9 +78,9 @@ class Screen:
                 typer.echo()
 
     def add(self, text: str) -> None:
-        """Append to the answer."""
+        """Append to the answer. A terminal shows its control characters as signs."""
         if self._live is not None:
-            self._text.append(text)
+            self._text.append(text.translate(CONTROLS))
         elif self._enabled:
             typer.echo(text, nl=False)
 

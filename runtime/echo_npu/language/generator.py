@@ -17,6 +17,9 @@ from echo_npu.language.network import CHUNK
 from echo_npu.language.sampling import Sampling
 from echo_npu.tensor import DeviceTensor
 
+NO_TOKEN = -1
+"""What a step has chosen that reads a part of a text, with more of it to come."""
+
 
 class RunnableStep(Protocol):
     """A step that is ready to run."""
@@ -56,7 +59,7 @@ class GenerationStep:
     Attributes:
         position: of its first token.
         count: tokens that it read.
-        token: the token that it chose.
+        token: the token that it chose; NO_TOKEN after a part of a text that goes on.
         cycles: busy cycles of the device; 0 on a backend without cycles.
         bound: the least cycles that memory and array allow.
         seconds: wall time of the whole step, with the functional model's, if that runs beside it.
@@ -167,16 +170,20 @@ class TextGenerator:
 
     def _read(self, tokens: Sequence[int]) -> int:
         """Bring a text into the cache, part by part, and return the token after it."""
-        token = -1
+        token = NO_TOKEN
         for start in range(0, len(tokens), CHUNK):
             part = tokens[start : start + CHUNK]
-            token = self._step(part, partial(_record_prompt, count=len(part)), ids=np.array(part, np.int32))
+            record = partial(_record_prompt, count=len(part))
+            last = start + CHUNK >= len(tokens)
+            token = self._step(part, record, chooses=last, ids=np.array(part, np.int32))
         return token
 
     def _step(
         self,
         tokens: Sequence[int],
         record: Callable[[TextNetwork, int], AbstractContextManager[RunnableStep]],
+        *,
+        chooses: bool = True,
         **inputs: NDArray[np.int32],
     ) -> int:
         network, position, count = self.network, len(self._cached), len(tokens)
@@ -194,7 +201,8 @@ class TextGenerator:
             checked = check_memory(network.tensors, self._twin.tensors)
         beside = time.perf_counter() - beside
         self._cached += tokens
-        token = self._choose()
+        # A draw for each part would make the answer depend on where the text was cut.
+        token = self._choose() if chooses else NO_TOKEN
         after = network.counters_later()
         seconds = time.perf_counter() - start
         step = GenerationStep(

@@ -141,22 +141,53 @@ def test_a_conversation_without_standard_input(model_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("usual_signals")
-def test_ctrl_c(model_path: Path) -> None:
-    words = ["chat", "--model", str(model_path), "--context", "64", "--backend", "cmodel"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from echo_npu.cli import main; main()", *words],
+def conversation(path: Path, program: str) -> subprocess.Popen[str]:
+    words = ["chat", "--model", str(path), "--context", "64", "--backend", "cmodel"]
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.read(2) == "> "
-    process.send_signal(signal.SIGINT)
+
+
+def check_interrupted(process: subprocess.Popen[str]) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "interrupted" in errors
     assert "Traceback" not in errors
+
+
+def test_ctrl_c(model_path: Path) -> None:
+    process = conversation(model_path, "from echo_npu.cli import main; main()")
+    assert process.stdout is not None
+    assert process.stdout.read(2) == "> "
+    process.send_signal(signal.SIGINT)
+    check_interrupted(process)
+
+
+INTERRUPTED_FLUSH = """
+import io, signal, sys
+from echo_npu.cli import main
+
+class Interrupted(io.TextIOWrapper):
+    done = False
+
+    def flush(self):
+        super().flush()
+        if not self.done:
+            self.done = True
+            signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.stdout = Interrupted(sys.stdout.buffer)
+main()
+"""
+
+
+def test_ctrl_c_while_the_prompt_is_flushed(model_path: Path) -> None:
+    check_interrupted(conversation(model_path, INTERRUPTED_FLUSH))
 
 
 def test_perplexity(model_path: Path, tmp_path: Path) -> None:

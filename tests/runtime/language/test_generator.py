@@ -5,7 +5,7 @@ import pytest
 
 from echo_npu.language import generator as generator_module
 from echo_npu.language.check import MemoryDiffersError
-from echo_npu.language.generator import ContextFullError, GenerationStep, TextGenerator
+from echo_npu.language.generator import NO_TOKEN, ContextFullError, GenerationStep, TextGenerator
 from echo_npu.language.sampling import Sampling
 from tests.refusals import refuses
 from tests.runtime.language.conftest import MakeNetwork
@@ -82,6 +82,18 @@ def test_draws_are_what_the_next_step_reads(make_network: MakeNetwork) -> None:
     steps: list[GenerationStep] = []
     generator = TextGenerator(network, on_step=steps.append)
     assert next(iter(generator.generate([*TEXT, *tokens[:3]], 1))) == steps[0].token
+
+
+def test_only_the_end_of_a_text_draws(make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampling = Sampling(1.5, top_k=40)
+    whole = list(TextGenerator(make_network(), sampling=sampling, seed=9).generate(TEXT, 4))
+    monkeypatch.setattr("echo_npu.language.generator.CHUNK", 2)
+    steps: list[GenerationStep] = []
+    generator = TextGenerator(make_network(), sampling=sampling, seed=9, on_step=steps.append)
+    assert list(generator.generate(TEXT, 4)) == whole
+    parts = (len(TEXT) - 1) // 2
+    assert parts
+    assert [step.token for step in steps] == [NO_TOKEN] * parts + whole
 
 
 def test_a_twin_is_compared_after_each_step(make_network: MakeNetwork) -> None:

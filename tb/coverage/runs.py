@@ -71,9 +71,18 @@ SMALL_SUITES = (
     "load_program",
     "guard",
     "watchdog",
+    "ring",
+    "reset_values",
 )
 DEFAULT_SUITES = ("matmul_types", "matmul_blocks", "vector_programs", "huge_commands", "long", "host_window")
-BLOCKS = ("axi_slave", "register_block", "element_packer")
+# Their ports reach what the commands above do not: refused bursts, positions near 2^31.
+BLOCKS = (
+    "axi_slave",
+    "register_block",
+    "element_packer",
+    "stream_window",
+    "stream_walker",
+)
 
 
 def planned() -> list[CoverageRun]:

@@ -2,31 +2,25 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
-import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from echo_sim.build import build
 from echo_sim.designs import npu_design
-from echo_sim.places import RTL_VARIABLE
 from echo_sim.processes import stop_all
-from echo_sim.run import RUNS, SimulationError, run
-from tb.blocks import sources_of
-from tb.children import run_python
+from echo_sim.run import SimulationError, run
+from tb.mutation.block_trials import BlockTrials, UnchangedFailsError, alone, state_of_code
 from tb.mutation.dispatcher import Trial
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
 from tb.mutation.trials import Experience, Key, load_cycles, save_cycles
 from tb.mutation.worker import Worker
-from tb.repository import ROOT
-from tb.results import UnjudgedError
 from tb.suites import SUITE_FOLDERS
 
 QUICK_S = 10.0
@@ -35,9 +29,6 @@ PROGRAMS = 20
 """pyuvm programs that a change must survive as well."""
 WALL_S = 120.0
 WALL_FACTOR = 20.0
-BLOCK_TIMEOUT_S = 900.0
-BLOCK_FACTOR = 2.0
-BLOCK_MORE_S = 60.0
 REFERENCE_S = 3600.0
 POWER_UPS = 3
 POWER_UP_TESTS = tuple(
@@ -45,10 +36,6 @@ POWER_UP_TESTS = tuple(
 )
 POWER_UP_TIMEOUT_S = 300.0
 _WITHOUT_LIMIT = 10_000_000
-
-
-class UnchangedFailsError(UnjudgedError):
-    """The RTL without a change fails, so changes cannot be judged."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,39 +69,10 @@ class MutantFinding:
         return bool(self.killer)
 
 
-def blocks_of(file: str) -> list[str]:
-    """Return the folders of module testbenches that contain this file, relative to the repository."""
-    found = []
-    for folder in sorted((ROOT / "tests" / "rtl").glob("*/*/")):
-        testbench = [*folder.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{folder.name}.sv")]
-        held = {source.name for source in sources_of(*testbench)}
-        listed = (path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
-        if file in held or any(f"/{file}" in text for text in listed):
-            found.append(str(folder.relative_to(ROOT)))
-    return found
-
-
-def _state_of_tests() -> str:
-    """Return a digest of the tests and of everything they are made of."""
-    digest = hashlib.sha256()
-    for folder in (*SUITE_FOLDERS, "tb", "runtime"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 def short(trial: Trial) -> str:
     """Return a test's short name."""
     name = trial.test.removeprefix("tests.commands.test_").removeprefix("tests.programs.test_")
     return f"{name} (stalls)" if trial.stalls else name
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the lock `path`, exclusively across processes."""
-    with open(path, "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 class Judge:
@@ -149,7 +107,7 @@ class Judge:
         self._design = npu_design(config, folder)
         self._requests = folder / "programs.json"
         self._lock = threading.Lock()
-        self._block_limits: dict[str, float] = {}
+        self._blocks = BlockTrials(folder, seed, name)
 
     def judge(self, cases: Sequence[Case], *, whole: bool = True) -> dict[int, MutantFinding]:
         """Return the finding of each change by number.
@@ -200,10 +158,15 @@ class Judge:
         They are measured once per simulator, seed and state of the tests.
         """
         facts = json.dumps(
-            [self._seed, self._among, (directory / "fingerprint").read_text(), _state_of_tests()]
+            [
+                self._seed,
+                self._among,
+                (directory / "fingerprint").read_text(),
+                state_of_code(*SUITE_FOLDERS, "tb", "runtime"),
+            ]
         )
         kept = directory / f"cycles-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.json"
-        with _alone(directory / ".cycles.lock"):
+        with alone(directory / ".cycles.lock"):
             with contextlib.suppress(OSError):
                 return load_cycles(kept)
             self._say("running the tests on the unchanged RTL ...")
@@ -250,7 +213,8 @@ class Judge:
                     with self._lock:
                         if not waiting:
                             return
-                        case = waiting.popleft()
+                        # Neighbours have the same testbench, which runs once at a time.
+                        case = waiting.pop() if part % 2 else waiting.popleft()
                     finding = what(worker, case)
                     with self._lock:
                         before = findings.get(case.number)
@@ -312,42 +276,6 @@ class Judge:
         return MutantFinding("", "", time.monotonic() - started)
 
     def _block(self, case: Case) -> MutantFinding:
-        """Run the module's own testbenches on the changed sources."""
         started = time.monotonic()
-        for tests in blocks_of(case.file):
-            with _alone(self._folder / f".{Path(tests).name}.lock"):
-                if tests not in self._block_limits:
-                    self._block_limits[tests] = self._block_limit(tests)
-                how = self._run_block(tests, case.number, self._block_limits[tests])
-            if how:
-                return MutantFinding(tests, how, time.monotonic() - started)
-        return MutantFinding("", "", time.monotonic() - started)
-
-    def _block_limit(self, tests: str) -> float:
-        """Return the seconds after which these tests hang, from their time (with build) without a change."""
-        started = time.monotonic()
-        how = self._run_block(tests, 0, BLOCK_TIMEOUT_S)
-        if how:
-            raise UnchangedFailsError(f"{tests} fails without a change: {how}")
-        return BLOCK_MORE_S + BLOCK_FACTOR * (time.monotonic() - started)
-
-    def _run_block(self, tests: str, number: int, limit: float) -> str:
-        """Return how these tests fail with this change; empty if they pass."""
-        log = RUNS / f"{self._name}-block-{Path(tests).name}.log"
-        environment = {
-            RTL_VARIABLE: str(self._folder),
-            SELECTOR_VARIABLE: str(number),
-            "SEED": str(self._seed),
-        }
-        try:
-            # Tests that insert their own faults do not simulate the changed sources.
-            arguments = ["-m", "pytest", "-x", "-q", "-k", "not is_found", tests]
-            status = run_python(arguments, log, limit, environment)
-        except subprocess.TimeoutExpired:
-            return f"it hangs: no end after {limit:.0f} s"
-        text = log.read_text(encoding="utf-8", errors="replace")
-        if status == 1:
-            return "; ".join(line for line in text.splitlines() if line.startswith("FAILED"))
-        if status != 0:
-            raise SimulationError(f"{tests} does not run with change {number}:\n{text}")
-        return ""
+        tests, how = self._blocks.find(case.file, case.number)
+        return MutantFinding(tests, how, time.monotonic() - started)

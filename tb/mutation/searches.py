@@ -15,7 +15,7 @@ from typing import Final
 from echo_sim.places import RTL_VARIABLE
 from echo_sim.run import RUNS, RUNS_VARIABLE, SimulationError
 from tb.children import run_python
-from tb.mutation.judge import UnchangedFailsError
+from tb.mutation.block_trials import UnchangedFailsError
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
 from tb.repository import ROOT

@@ -7,7 +7,7 @@ import pytest
 from tb.cli import main
 from tb.mutation import mutant_campaign
 from tb.mutation.equivalence.prover import EquivalenceProof
-from tb.mutation.judge import MutantFinding, blocks_of
+from tb.mutation.judge import MutantFinding
 from tb.mutation.schemata import Mutant
 from tb.results import failures
 
@@ -71,9 +71,3 @@ def test_wrong_arguments(
     monkeypatch.setenv("SEED", "1")
     assert main(["mutate", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_modules_own_testbenches() -> None:
-    assert "tests/rtl/memory/dma_read" in blocks_of("dma_read.sv")
-    assert len(blocks_of("sync_fifo.sv")) > 1
-    assert blocks_of("nothing.sv") == []

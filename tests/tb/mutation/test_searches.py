@@ -7,7 +7,7 @@ import pytest
 
 from echo_sim.run import SimulationError
 from tb.mutation import bugs, searches
-from tb.mutation.judge import UnchangedFailsError
+from tb.mutation.block_trials import UnchangedFailsError
 from tb.mutation.patches import load_bugs
 from tb.mutation.searches import Search, SearchError, parse_search, run_search
 from tb.uvm.sequences import SEQUENCES

@@ -1,0 +1,124 @@
+"""Run the testbenches of modules on changed sources."""
+
+import contextlib
+import fcntl
+import hashlib
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from echo_sim.places import RTL_VARIABLE
+from echo_sim.run import RUNS, SimulationError
+from tb.blocks import sources_of
+from tb.children import run_python
+from tb.mutation.schemata import SELECTOR_VARIABLE
+from tb.repository import ROOT
+from tb.results import UnjudgedError
+
+REFERENCE_S = 900.0
+FACTOR = 2.0
+MORE_S = 60.0
+
+
+class UnchangedFailsError(UnjudgedError):
+    """The RTL without a change fails, so changes cannot be judged."""
+
+
+def blocks_of(file: str) -> list[str]:
+    """Return the folders of module testbenches that contain this file, relative to the repository.
+
+    The module's own comes first: it knows most about the file, and is shorter than those of larger modules.
+    """
+    found = []
+    for folder in sorted((ROOT / "tests" / "rtl").glob("*/*/")):
+        testbench = [*folder.glob("*.sv"), *(ROOT / "rtl").glob(f"*/{folder.name}.sv")]
+        held = {source.name for source in sources_of(*testbench)}
+        listed = (path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
+        if file in held or any(f"/{file}" in text for text in listed):
+            found.append(folder)
+    found.sort(key=lambda folder: folder.name != Path(file).stem)
+    return [str(folder.relative_to(ROOT)) for folder in found]
+
+
+def state_of_code(*folders: str) -> str:
+    """Return a digest of all Python files and SystemVerilog files in folders of the repository."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".sv", ".svh"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock `path`, exclusively across processes."""
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class BlockTrials:
+    """Runs module testbenches on the changes in the tree `folder`.
+
+    Args:
+        name: unique among concurrent users of the tree. Two never run one testbench at a time.
+    """
+
+    def __init__(self, folder: Path, seed: int, name: str) -> None:
+        self._folder = folder
+        self._seed = seed
+        self._name = name
+        self._state = state_of_code("tests/rtl", "tb", "runtime", "rtl")[:16]
+
+    def find(self, file: str, number: int) -> tuple[str, str]:
+        """Return the testbench that finds change `number` of a file, and its message; empty if none does.
+
+        Raises:
+            UnchangedFailsError: a testbench fails without a change.
+            SimulationError: a testbench does not run.
+        """
+        for tests in blocks_of(file):
+            with alone(self._folder / f".{Path(tests).name}.lock"):
+                how = self._run(tests, number, self._limit(tests))
+            if how:
+                return tests, how
+        return "", ""
+
+    def _limit(self, tests: str) -> float:
+        """Return the seconds after which these tests hang, from their time (with build) without a change.
+
+        It is measured once per tree, seed and state of the code, and kept for other users of the tree.
+        """
+        kept = self._folder / f".{Path(tests).name}-{self._seed}-{self._state}.seconds"
+        with contextlib.suppress(OSError, ValueError):
+            return MORE_S + FACTOR * float(kept.read_text(encoding="utf-8"))
+        started = time.monotonic()
+        how = self._run(tests, 0, REFERENCE_S)
+        if how:
+            raise UnchangedFailsError(f"{tests} fails without a change: {how}")
+        seconds = time.monotonic() - started
+        kept.write_text(f"{seconds:.1f}", encoding="utf-8")
+        return MORE_S + FACTOR * seconds
+
+    def _run(self, tests: str, number: int, limit: float) -> str:
+        """Return how these tests fail with this change; empty if they pass."""
+        log = RUNS / f"{self._name}-block-{Path(tests).name}.log"
+        environment = {
+            RTL_VARIABLE: str(self._folder),
+            SELECTOR_VARIABLE: str(number),
+            "SEED": str(self._seed),
+        }
+        try:
+            # Tests that insert their own faults do not simulate the changed sources.
+            arguments = ["-m", "pytest", "-x", "-q", "-k", "not is_found", tests]
+            status = run_python(arguments, log, limit, environment)
+        except subprocess.TimeoutExpired:
+            return f"it hangs: no end after {limit:.0f} s"
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if status == 1:
+            return "; ".join(line for line in text.splitlines() if line.startswith("FAILED"))
+        if status != 0:
+            raise SimulationError(f"{tests} does not run with change {number}:\n{text}")
+        return ""

@@ -1,0 +1,95 @@
+"""Which testbenches judge a change, in which order, and how long they may take."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from echo_sim.run import SimulationError
+from tb.mutation import block_trials
+from tb.mutation.block_trials import BlockTrials, UnchangedFailsError, blocks_of
+from tb.mutation.schemata import SELECTOR_VARIABLE
+from tests.refusals import refuses
+
+OWN, OTHER = "tests/rtl/own", "tests/rtl/other"
+
+
+class PytestStandIn:
+    """Stands for pytest: `status` of each testbench, for each change."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, int]] = []
+        self.status: dict[tuple[str, int], int] = {}
+        self.hangs: set[tuple[str, int]] = set()
+
+    def __call__(
+        self, arguments: Sequence[str], log: Path, limit: float, environment: Mapping[str, str]
+    ) -> int:
+        run = arguments[-1], int(environment[SELECTOR_VARIABLE])
+        self.runs.append(run)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("FAILED test_it - wrong\n", encoding="utf-8")
+        if run in self.hangs:
+            raise subprocess.TimeoutExpired(list(arguments), limit)
+        return self.status.get(run, 0)
+
+
+@pytest.fixture
+def testbenches(monkeypatch: pytest.MonkeyPatch) -> PytestStandIn:
+    made = PytestStandIn()
+    monkeypatch.setattr(block_trials, "run_python", made)
+    monkeypatch.setattr(block_trials, "blocks_of", lambda file: [OWN, OTHER])
+    return made
+
+
+def test_a_modules_own_testbench_is_first() -> None:
+    assert blocks_of("dma_read.sv")[0] == "tests/rtl/memory/dma_read"
+    assert len(blocks_of("sync_fifo.sv")) > 1
+    assert blocks_of("sync_fifo.sv")[0] == "tests/rtl/cells/sync_fifo"
+    assert blocks_of("nothing.sv") == []
+
+
+def test_the_first_that_fails_ends_the_search(testbenches: PytestStandIn, tmp_path: Path) -> None:
+    testbenches.status[OWN, 3] = 1
+    assert BlockTrials(tmp_path, 1, "a").find("own.sv", 3) == (OWN, "FAILED test_it - wrong")
+    assert testbenches.runs == [(OWN, 0), (OWN, 3)]
+    assert BlockTrials(tmp_path, 1, "a").find("own.sv", 4) == ("", "")
+    assert testbenches.runs[2:] == [(OWN, 4), (OTHER, 0), (OTHER, 4)]
+
+
+def test_the_unchanged_rtl_runs_once_for_all_users(testbenches: PytestStandIn, tmp_path: Path) -> None:
+    for name in "ab":
+        BlockTrials(tmp_path, 1, name).find("own.sv", 1)
+    assert testbenches.runs.count((OWN, 0)) == 1
+    BlockTrials(tmp_path, 2, "a").find("own.sv", 1)
+    assert testbenches.runs.count((OWN, 0)) == 2
+
+
+def test_a_hang_is_found(testbenches: PytestStandIn, tmp_path: Path) -> None:
+    testbenches.hangs.add((OTHER, 5))
+    tests, how = BlockTrials(tmp_path, 1, "a").find("own.sv", 5)
+    assert tests == OTHER
+    assert how.startswith("it hangs: no end after 60 s")
+
+
+def test_the_unchanged_rtl_must_pass(testbenches: PytestStandIn, tmp_path: Path) -> None:
+    testbenches.status[OTHER, 0] = 1
+    refuses(
+        UnchangedFailsError,
+        "tests/rtl/other fails without a change: FAILED test_it - wrong",
+        BlockTrials(tmp_path, 1, "a").find,
+        "own.sv",
+        6,
+    )
+
+
+def test_pytest_must_work(testbenches: PytestStandIn, tmp_path: Path) -> None:
+    testbenches.status[OWN, 7] = 4
+    refuses(
+        SimulationError,
+        "tests/rtl/own does not run with change 7",
+        BlockTrials(tmp_path, 1, "a").find,
+        "own.sv",
+        7,
+    )

@@ -109,10 +109,19 @@ class Judge:
         self._lock = threading.Lock()
         self._blocks = BlockTrials(folder, seed, name)
 
-    def judge(self, cases: Sequence[Case], *, whole: bool = True) -> dict[int, MutantFinding]:
+    def judge(
+        self,
+        cases: Sequence[Case],
+        *,
+        whole: bool = True,
+        proven: Callable[[Case], bool] = lambda _: False,
+    ) -> dict[int, MutantFinding]:
         """Return the finding of each change by number.
 
-        Without `whole`, a change survives if the first trials and its module's testbench do not find it.
+        Args:
+            whole: otherwise a change survives if the first trials and its module's testbench do not find it.
+            proven: whether a change is proven to be none. It is asked before the whole regression, which
+                takes longest where there is nothing to be found.
 
         Raises:
             UnchangedFailsError: the RTL without a change fails.
@@ -148,6 +157,9 @@ class Judge:
         left = [case for case in left if not findings[case.number].killed]
         self._each(left, block, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
+        with ThreadPoolExecutor(self._jobs) as pool:
+            none = list(pool.map(proven, left))
+        left = [case for case, equal in zip(left, none, strict=True) if not equal]
         if whole and not self._among:
             self._each(left, others, findings, simulator=True)
         return findings

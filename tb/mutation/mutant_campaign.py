@@ -4,8 +4,7 @@ import hashlib
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 
 from tb.mutation.equivalence import prover
 from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
@@ -156,37 +155,27 @@ def play(
         cases.reverse()  # so that two shards meet in few testbenches of modules, which run once at a time
     part = f"mutation-{name}-{shard.part}of{shard.parts}"
     judge = Judge(folder, seed, jobs, part, _say, config=config)
-    findings = judge.judge(cases, whole=not quick)
+    proofs: dict[int, prover.EquivalenceProof] = {}
+
+    def proven(case: Case) -> bool:
+        mutant = drawn[case.number]
+        if refute or not prove_seconds or mutant.identity in equivalents:
+            return False
+        proof = proofs[case.number] = prover.prove(mutant.edits, prove_seconds)
+        word = f"equivalent, {proof.how}" if proof.proven else "not proven equivalent"
+        _say(f"{case.number:4} {mutant.file:24} {word}")
+        return proof.proven
+
+    findings = judge.judge(cases, whole=not quick, proven=proven)
     for number, finding in findings.items():
         if finding.killed and drawn[number].identity in equivalents:
             raise EquivalentsError(
                 f"{drawn[number].identity} is listed as equivalent, but {finding.killer} finds it:"
                 f" {finding.how}"
             )
-    left = {
-        number: drawn[number]
-        for number, finding in findings.items()
-        if not finding.killed and drawn[number].identity not in equivalents
-    }
-    proofs = _proofs(left, jobs, prove_seconds, _say) if prove_seconds else {}
     seconds = time.monotonic() - started
     return result_of(mine, findings, equivalents, refused, seed, replays, seconds, proofs)
 
 
 def _say(text: str) -> None:
     print(text, flush=True)
-
-
-def _proofs(
-    mutants: Mapping[int, Mutant], jobs: int, seconds: float, say: Callable[[str], None]
-) -> dict[int, prover.EquivalenceProof]:
-    """Try to prove each mutant equivalent, `jobs` at a time."""
-
-    def attempt(number: int) -> prover.EquivalenceProof:
-        proof = prover.prove(mutants[number].edits, seconds)
-        word = f"equivalent, {proof.how}" if proof.proven else "not proven equivalent"
-        say(f"{number:4} {mutants[number].file:24} {word}")
-        return proof
-
-    with ThreadPoolExecutor(jobs) as pool:
-        return dict(zip(mutants, pool.map(attempt, mutants), strict=True))

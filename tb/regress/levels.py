@@ -206,7 +206,7 @@ LEVELS = {
         Level("quick", "for each change: minutes", _quick, goals=(*_NOTHING_ODD, _BUGS_FOUND)),
         Level(
             "full",
-            "for a night, or before a release: about an hour on two cores",
+            "for a night, or before a release: about three hours on two cores",
             _full,
             (_FUNCTIONAL_REPORT,),
             (

@@ -2,7 +2,8 @@
 
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -37,13 +38,32 @@ class MixedDevicesError(RuntimeError):
     """Operands on different devices."""
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Numbers of a launch that follow from others, which a recorded graph reads again in every run.
+
+    Attributes:
+        function: makes the numbers of the values of the arguments.
+        arguments: numbers, and tensors of one element.
+    """
+
+    function: Callable[..., Sequence[float]]
+    arguments: tuple[float | torch.Tensor, ...]
+
+    def values(self) -> Sequence[float]:
+        """Return the numbers, from what the tensors hold now."""
+        return self.function(
+            *(each.item() if isinstance(each, torch.Tensor) else each for each in self.arguments)
+        )
+
+
 def launch(
     name: str,
     build: Build,
     outputs: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
     static: tuple[Any, ...] = (),
-    params: Sequence[float] = (),
+    params: Sequence[float] | Computed = (),
 ) -> None:
     """Run an operator on the device of its outputs, in order behind everything launched before.
 
@@ -51,14 +71,15 @@ def launch(
         name: for the debug trace and the profile.
         build: makes the commands, see `plan.Build`; with `static` it decides which.
         outputs, inputs: tensors, none of them empty.
-        params: numbers; a float becomes float32, an int 32 bits.
+        params: numbers, or how to compute them; a float becomes float32, an int 32 bits.
 
     Raises:
         MixedDevicesError: a tensor of another device.
         NpuDeviceError: an earlier command failed.
     """
     device = opened(outputs[0].device.index)
-    key: list[Any] = [build, static, len(outputs), len(params)]
+    numbers = params.values() if isinstance(params, Computed) else params
+    key: list[Any] = [build, static, len(outputs), len(numbers)]
     pointers: list[int] = []
     for tensor in (*outputs, *inputs):
         if tensor.is_cpu or tensor.device != device.device:
@@ -72,7 +93,7 @@ def launch(
         plan = device.plans.get(whole)
         if plan is None:
             plan = device.plans[whole] = _planned(
-                device, build, outputs, inputs, pointers, len(params), static
+                device, build, outputs, inputs, pointers, len(numbers), static
             )
         for number in range(len(outputs)):
             for other in range(len(pointers)):
@@ -82,7 +103,7 @@ def launch(
                     return
         if device.recorder is not None:
             device.recorder.take(name, plan, pointers, params)
-        submit(device, name, plan, pointers, params)
+        submit(device, name, plan, pointers, numbers)
     if debug.level():
         shapes = " ".join(str(tuple(tensor.shape)) for tensor in inputs)
         debug.npu(f"{name} {shapes} -> {tuple(outputs[0].shape)} {str(outputs[0].dtype)[6:]}")

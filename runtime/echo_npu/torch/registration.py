@@ -13,6 +13,7 @@ from echo_npu.torch import (
     fallback,
     kernels,
     ops,
+    optimizers,
     patches,
     storages,
 )
@@ -75,6 +76,7 @@ def register() -> None:
     for key in ("Conjugate", "Negative"):
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     patches.host_memory(aten)
+    optimizers.apply()
     autocast.register(aten, everything)
     everything.fallback(fallback.fallback, "PrivateUse1")
     distributed.register()

@@ -9,9 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import echo_npu.torch
-from echo_npu.driver.queues import Ring
 from echo_npu.torch.compiled.arena import Lifetime, layout
-from echo_npu.torch.stream import CommandStream
 from tests.runtime.torch.comparison import DEVICE, assert_native, assert_same
 from tests.runtime.torch.test_training import lenet
 
@@ -25,25 +23,6 @@ def forgotten() -> Iterator[None]:
     torch.compiler.reset()
     yield
     torch.compiler.reset()
-
-
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Counts of the commands that were launched and of the doorbells."""
-    counts = {"commands": 0, "doorbells": 0}
-    add, write = CommandStream.add, Ring._write
-
-    def counted_add(self: CommandStream, commands: Any, slots: int) -> None:
-        counts["commands"] += len(commands)
-        add(self, commands, slots)
-
-    def counted_write(self: Ring, part: Any) -> None:
-        counts["doorbells"] += bool(part)
-        write(self, part)
-
-    monkeypatch.setattr(CommandStream, "add", counted_add)
-    monkeypatch.setattr(Ring, "_write", counted_write)
-    return counts
 
 
 def compiled(function: Any, *, fuse: bool = True) -> Any:

@@ -2,8 +2,7 @@
 
 import struct
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from echo_npu.commands.packets import PACKET_BYTES, Command
 from echo_npu.driver.status import read_counters
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch.devices import OpenDevice, opened
-from echo_npu.torch.plan import Build, Plan, Spec
+from echo_npu.torch.plan import Build, Computed, Plan, Spec
 
 _U32: Final = struct.Struct("<I")
 _F32: Final = struct.Struct("<f")
@@ -36,25 +35,6 @@ _NUMPY: Final[dict[torch.dtype, np.dtype[Any]]] = {
 
 class MixedDevicesError(RuntimeError):
     """Operands on different devices."""
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """Numbers of a launch that follow from others, which a recorded graph reads again in every run.
-
-    Attributes:
-        function: makes the numbers of the values of the arguments.
-        arguments: numbers, and tensors of one element.
-    """
-
-    function: Callable[..., Sequence[float]]
-    arguments: tuple[float | torch.Tensor, ...]
-
-    def values(self) -> Sequence[float]:
-        """Return the numbers, from what the tensors hold now."""
-        return self.function(
-            *(each.item() if isinstance(each, torch.Tensor) else each for each in self.arguments)
-        )
 
 
 def launch(

@@ -76,7 +76,7 @@ def register() -> None:
     for key in ("Conjugate", "Negative"):
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     patches.host_memory(aten)
-    optimizers.apply()
+    optimizers.apply(aten)
     autocast.register(aten, everything)
     everything.fallback(fallback.fallback, "PrivateUse1")
     distributed.register()

@@ -12,8 +12,9 @@ from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.rows import last_axis_commands
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
-from echo_npu.torch.launch import Computed, launch
+from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors
+from echo_npu.torch.plan import Computed
 from echo_npu.torch.storages import tensor_on
 from echo_npu.vector.kernels import optimizers, training
 from echo_npu.vector.kernels.pointwise import pointwise

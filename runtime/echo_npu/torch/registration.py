@@ -68,6 +68,8 @@ def register() -> None:
         ("_copy_from", copies.copy_from),
         ("_copy_from_and_resize", copies.copy_from_and_resize),
         ("_local_scalar_dense", copies.local_scalar),
+        ("record_stream", lambda tensor, stream: None),
+        ("_efficientzerotensor", storages.zeros),
     ):
         aten.impl(name, function, "PrivateUse1")
     ops.load()

@@ -1,4 +1,4 @@
-"""PyTorch's own operator database on the functional model, and the host's time of a launch.
+"""PyTorch's own operator database on the functional model, the host's time of a launch, training steps.
 
 .venv/bin/python -m benchmarks.torch_ops [--quick] [--dtype float32] [--operator NAME]
 
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import echo_npu.torch
+from benchmarks import torch_steps
 
 DEVICE = "echo_npu"
 DTYPES = ("float32", "bfloat16", "int64", "bool")
@@ -136,6 +137,7 @@ def main() -> None:
     x = torch.rand(64, 64, device=DEVICE)
     print(f"launch of add 64x64: {microseconds(lambda: x + x):.0f} us of the host's time")
     print(f"view: {microseconds(lambda: x.view(-1)):.1f} us, transpose: {microseconds(x.t):.1f} us")
+    print(torch_steps.table())
     wrong = []
     for name in DTYPES if chosen.dtype is None else (chosen.dtype,):
         figures = measure(getattr(torch, name), 3 if chosen.quick else 12, chosen.operator)

@@ -24,6 +24,7 @@ from echo_npu.vector.kernels import (
     fill,
     losses,
     norm,
+    optimizers,
     places,
     pointwise,
     pool,
@@ -181,6 +182,15 @@ def training_kernels() -> Iterator[Kernel]:
     for squared in (False, True):
         yield Kernel(training.moving_average(squared=squared), ("row", "row"), "row", (0.9, 0.1))
     yield Kernel(training.adamw_update(), ("row", "row", "row"), "row", (0.999, 1.1, 1e-8, 1e-3))
+    for decayed in (False, True):
+        p = ("row",) * decayed
+        numbers = (0.9, 0.1, 0.99, 0.01, 0.03)
+        yield Kernel(optimizers.moments(decayed=decayed), ("row", "shared", *p), "row", numbers)
+        numbers = (-0.1, 0.03, 0.9, 0.1)
+        yield Kernel(optimizers.momentum(decayed=decayed), ("row", "row", *p), "row", numbers)
+        for nesterov in (False, True):
+            program = optimizers.sgd_update(decayed=decayed, nesterov=nesterov)
+            yield Kernel(program, ("row", "row", *("row",) * nesterov), "row", numbers)
 
 
 def loss_kernels() -> Iterator[Kernel]:

@@ -13,7 +13,7 @@ from echo_npu.commands.packets import PACKET_BYTES, Command
 from echo_npu.driver.status import read_counters
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch.devices import OpenDevice, opened
-from echo_npu.torch.plan import Build, Plan, Spec
+from echo_npu.torch.plan import Build, Computed, Plan, Spec
 
 _U32: Final = struct.Struct("<I")
 _F32: Final = struct.Struct("<f")
@@ -43,7 +43,7 @@ def launch(
     outputs: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
     static: tuple[Any, ...] = (),
-    params: Sequence[float] = (),
+    params: Sequence[float] | Computed = (),
 ) -> None:
     """Run an operator on the device of its outputs, in order behind everything launched before.
 
@@ -51,14 +51,15 @@ def launch(
         name: for the debug trace and the profile.
         build: makes the commands, see `plan.Build`; with `static` it decides which.
         outputs, inputs: tensors, none of them empty.
-        params: numbers; a float becomes float32, an int 32 bits.
+        params: numbers, or how to compute them; a float becomes float32, an int 32 bits.
 
     Raises:
         MixedDevicesError: a tensor of another device.
         NpuDeviceError: an earlier command failed.
     """
     device = opened(outputs[0].device.index)
-    key: list[Any] = [build, static, len(outputs), len(params)]
+    numbers = params.values() if isinstance(params, Computed) else params
+    key: list[Any] = [build, static, len(outputs), len(numbers)]
     pointers: list[int] = []
     for tensor in (*outputs, *inputs):
         if tensor.is_cpu or tensor.device != device.device:
@@ -72,7 +73,7 @@ def launch(
         plan = device.plans.get(whole)
         if plan is None:
             plan = device.plans[whole] = _planned(
-                device, build, outputs, inputs, pointers, len(params), static
+                device, build, outputs, inputs, pointers, len(numbers), static
             )
         for number in range(len(outputs)):
             for other in range(len(pointers)):
@@ -82,7 +83,7 @@ def launch(
                     return
         if device.recorder is not None:
             device.recorder.take(name, plan, pointers, params)
-        submit(device, name, plan, pointers, params)
+        submit(device, name, plan, pointers, numbers)
     if debug.level():
         shapes = " ".join(str(tuple(tensor.shape)) for tensor in inputs)
         debug.npu(f"{name} {shapes} -> {tuple(outputs[0].shape)} {str(outputs[0].dtype)[6:]}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 
 from echo_npu.devices import device_count, get_device
-from echo_npu.torch import devices, generators
+from echo_npu.torch import devices, events, generators
 from echo_npu.torch.storages import new_storage
 
 _pinned: Final[set[int]] = set()
@@ -15,9 +15,10 @@ _pinned: Final[set[int]] = set()
 
 
 def apply() -> None:
-    """Patch storages, generators and torch.accelerator."""
+    """Patch storages, generators, events and torch.accelerator."""
     _storages()
     torch.Generator = generators.Generator  # type: ignore[misc]
+    torch.Event = events.Event  # type: ignore[misc]
     functions = torch._C
     for name, function in (
         ("_accelerator_getDeviceIndex", get_device),

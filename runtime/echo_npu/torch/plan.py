@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from echo_npu import debug
@@ -87,6 +88,25 @@ class Plan:
     @property
     def slot_count(self) -> int:
         return len(self.data) // PACKET_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Numbers of a launch that follow from others, which a recorded graph reads again in every run.
+
+    Attributes:
+        function: makes the numbers of the values of the arguments.
+        arguments: numbers, and tensors of one element.
+    """
+
+    function: Callable[..., Sequence[float]]
+    arguments: tuple[float | torch.Tensor, ...]
+
+    def values(self) -> Sequence[float]:
+        """Return the numbers, from what the tensors hold now."""
+        return self.function(
+            *(each.item() if isinstance(each, torch.Tensor) else each for each in self.arguments)
+        )
 
 
 class _CollectingDriver(DeviceDriver):

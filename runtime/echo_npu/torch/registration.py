@@ -13,6 +13,7 @@ from echo_npu.torch import (
     fallback,
     kernels,
     ops,
+    optimizers,
     patches,
     storages,
 )
@@ -67,6 +68,8 @@ def register() -> None:
         ("_copy_from", copies.copy_from),
         ("_copy_from_and_resize", copies.copy_from_and_resize),
         ("_local_scalar_dense", copies.local_scalar),
+        ("record_stream", lambda tensor, stream: None),
+        ("_efficientzerotensor", storages.zeros),
     ):
         aten.impl(name, function, "PrivateUse1")
     ops.load()
@@ -75,6 +78,7 @@ def register() -> None:
     for key in ("Conjugate", "Negative"):
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     patches.host_memory(aten)
+    optimizers.apply(aten)
     autocast.register(aten, everything)
     everything.fallback(fallback.fallback, "PrivateUse1")
     distributed.register()

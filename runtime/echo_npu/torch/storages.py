@@ -93,6 +93,18 @@ def empty(
     return empty_strided(size, strides_of(size, memory_format), dtype=dtype, device=device)
 
 
+def zeros(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """`aten::_efficientzerotensor`: a tensor of zeros; this device has none without memory."""
+    return empty(size, dtype=dtype, layout=layout, device=device).zero_()
+
+
 def strides_of(size: Sequence[int], memory_format: torch.memory_format | None) -> tuple[int, ...]:
     """Return the strides, in elements, of a dense tensor."""
     order = list(range(len(size)))

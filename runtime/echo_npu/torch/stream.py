@@ -15,9 +15,15 @@ class CommandStream:
     """Collects commands and submits them with one doorbell, when a result is needed or the ring is full.
 
     The caller holds the device's lock.
+
+    Attributes:
+        added: commands so far.
+        submissions: so far, each with one doorbell.
     """
 
     def __init__(self, npu: Device) -> None:
+        self.added = 0
+        self.submissions = 0
         self._npu = npu
         self._commands: list[Command] = []
         self._slots = 0
@@ -26,6 +32,7 @@ class CommandStream:
         """Append commands of so many slots."""
         self._commands += commands
         self._slots += slots
+        self.added += len(commands)
         if self._slots > _MOST_SLOTS:
             self.finish()
 
@@ -51,6 +58,7 @@ class CommandStream:
         if not self._commands:
             return
         commands, self._commands, self._slots = self._commands, [], 0
+        self.submissions += 1
         try:
             self._npu.submit_batch(commands)
             self._npu.finish()

@@ -9,9 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import echo_npu.torch
-from echo_npu.driver.queues import Ring
 from echo_npu.torch.compiled.arena import Lifetime, layout
-from echo_npu.torch.stream import CommandStream
 from tests.runtime.torch.comparison import DEVICE, assert_native, assert_same
 from tests.runtime.torch.test_training import lenet
 
@@ -25,25 +23,6 @@ def forgotten() -> Iterator[None]:
     torch.compiler.reset()
     yield
     torch.compiler.reset()
-
-
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Counts of the commands that were launched and of the doorbells."""
-    counts = {"commands": 0, "doorbells": 0}
-    add, write = CommandStream.add, Ring._write
-
-    def counted_add(self: CommandStream, commands: Any, slots: int) -> None:
-        counts["commands"] += len(commands)
-        add(self, commands, slots)
-
-    def counted_write(self: Ring, part: Any) -> None:
-        counts["doorbells"] += bool(part)
-        write(self, part)
-
-    monkeypatch.setattr(CommandStream, "add", counted_add)
-    monkeypatch.setattr(Ring, "_write", counted_write)
-    return counts
 
 
 def compiled(function: Any, *, fuse: bool = True) -> Any:
@@ -81,6 +60,70 @@ def test_a_training_step_is_a_doorbell(fuse: bool, launched: dict[str, int]) -> 
     kinds = [each.name.split("::")[1].split("_")[0] for each in echo_npu.torch.compiled_graphs()]
     assert kinds == ["forward", "backward"]
     assert all(not each.fallbacks and each.runs == 3 for each in echo_npu.torch.compiled_graphs())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_step_with_its_optimizer_is_a_doorbell(launched: dict[str, int]) -> None:
+    """The bits of eager training. The rate changes without another recording."""
+    models = [lenet().to(DEVICE) for _ in range(2)]
+    rates = [torch.tensor(1e-2) for _ in models]
+    optimizers = [
+        torch.optim.AdamW(model.parameters(), lr=rate) for model, rate in zip(models, rates, strict=True)
+    ]
+    fast = compiled(models[0], fuse=False)
+    step = torch.compile(optimizers[0].step, backend="echo_npu")
+    y = torch.arange(4, device=DEVICE)
+    for rate in (1e-2, 1e-2, 5e-3):
+        x = torch.randn(4, 1, 8, 8, device=DEVICE)
+        for each in rates:
+            each.fill_(rate)
+        functional.cross_entropy(models[1](x), y).backward()
+        optimizers[1].step()
+        optimizers[1].zero_grad()
+        torch.accelerator.synchronize()
+        launched["doorbells"] = 0
+        echo_npu.torch.reset_op_counts()
+        functional.cross_entropy(fast(x), y).backward()
+        step()
+        torch.accelerator.synchronize()
+        optimizers[0].zero_grad()
+        assert launched["doorbells"] == 1
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(one.cpu(), other.cpu())
+        states = [dict(each.state) for each in optimizers]
+        for name, value in states[0][one].items():
+            assert torch.equal(value.cpu(), states[1][other][name].cpu())
+    reports = {each.name.split("::")[1].split("_")[0]: each for each in echo_npu.torch.compiled_graphs()}
+    assert list(reports) == ["forward", "backward", "step"]
+    assert all(each.parts == 1 and not each.fallbacks for each in reports.values())
+    assert reports["step"].commands == 2 * len(list(models[0].parameters()))
+    assert_native()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_compiled_step_of_sgd(momentum: float, launched: dict[str, int]) -> None:
+    """Its first step differs where there is momentum; parameters with and without weight decay."""
+    lists = [[torch.ones(3, device=DEVICE), torch.ones(2, 2, device=DEVICE)] for _ in range(2)]
+    optimizers = [
+        torch.optim.SGD(
+            [{"params": params[:1]}, {"params": params[1:], "weight_decay": 0.5}], lr=0.1, momentum=momentum
+        )
+        for params in lists
+    ]
+    step = torch.compile(optimizers[0].step, backend="echo_npu")
+    for number in range(4):
+        for pair in zip(*lists, strict=True):
+            grad = torch.randn(pair[0].shape)
+            for each in pair:
+                each.grad = grad.to(DEVICE)
+        optimizers[1].step()
+        torch.accelerator.synchronize()
+        launched["commands"] = 0
+        step()
+        if number > 1:  # the compiler itself looks at tensors
+            assert launched["commands"] == 2 * (1 + bool(momentum))
+    for one, other in zip(*lists, strict=True):
+        assert torch.equal(one.cpu(), other.cpu())
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -148,11 +191,58 @@ def test_a_fallback_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         assert_same(fast(x.to(DEVICE)), ordered(x), 1e-6)
     (report,) = echo_npu.torch.compiled_graphs()
-    assert any("aten::sort" in each for each in report.fallbacks)
+    assert len(report.fallbacks) == 1
+    assert "aten::sort" in report.fallbacks[0]
     assert "aten::sort" in echo_npu.torch.compile_report()
     monkeypatch.setenv("ECHO_NPU_FALLBACK", "error")
     with pytest.raises(echo_npu.torch.NotNativeError, match="sort"):
         fast(x.to(DEVICE))
+
+
+def test_what_the_host_does_divides_a_recording(launched: dict[str, int]) -> None:
+    """The stretches before, between and after are a recorded program each, with a doorbell."""
+
+    def divided(x: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = (x @ x) * 2
+        z = torch.sort(y.relu(), dim=-1).values @ x + scale
+        rest = (z * (scale + 1)).sum(0)
+        return torch.sort(rest).values @ y, z, (scale + 2).sqrt()
+
+    fast = compiled(divided, fuse=False)
+    for number in range(4):
+        x, scale = torch.randn(5, 5), torch.tensor(float(number))
+        expected = divided(x.to(DEVICE), scale)
+        found = x.to(DEVICE)
+        torch.accelerator.synchronize()
+        launched["doorbells"] = 0
+        found = fast(found, scale)
+        torch.accelerator.synchronize()
+        assert launched["doorbells"] == 3
+        for one, other in zip(found, expected, strict=True):
+            assert one.device == other.device
+            assert torch.equal(one.cpu(), other.cpu())
+    (report,) = echo_npu.torch.compiled_graphs()
+    assert report.parts >= 3
+    assert report.commands >= 4
+    assert any("aten::sort" in each for each in report.fallbacks)
+    assert any("on the CPU" in each for each in report.fallbacks)
+    assert f"{report.name} is divided by" in echo_npu.torch.compile_report()
+
+
+def test_a_number_that_the_host_reads_divides_a_recording() -> None:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2 + 1
+        return y * y.max().item() - 1
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        fast = compiled(scaled)
+        for _ in range(4):
+            x = torch.randn(6)
+            assert_same(fast(x.to(DEVICE)), scaled(x), 1e-5)
+        (report,) = echo_npu.torch.compiled_graphs()
+        assert report.parts == 2
+        assert report.commands
+        assert any("host" in each or "CPU" in each for each in report.fallbacks)
 
 
 def test_graph_breaks_are_named() -> None:

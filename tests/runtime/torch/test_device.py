@@ -79,6 +79,26 @@ def test_the_accelerator() -> None:
     assert x.device == torch.device(DEVICE, 0)
 
 
+def test_streams_and_events_of_torch() -> None:
+    """They are those of a device with one stream; times are cycles, 0 on the functional model."""
+    stream, plain = torch.Stream(DEVICE), torch.Event(DEVICE)
+    first, last = (torch.Event(DEVICE, enable_timing=True) for _ in range(2))
+    first.record(stream)
+    with stream:
+        x = torch.ones(3, device=DEVICE) + 1
+        x.record_stream(stream)
+    assert not torch.echo_npu.current_stream().query()
+    plain.record()
+    plain.synchronize()
+    assert torch.echo_npu.current_stream().query()
+    stream.wait_event(plain)
+    last.record()
+    assert first.elapsed_time(last) == 0.0
+    with pytest.raises(ValueError, match="enable_timing"):
+        first.elapsed_time(plain)
+    assert isinstance(plain, torch.Event)
+
+
 MIXED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
     "add": lambda a, b: a + b,
     "add, the other way": lambda a, b: b + a,

@@ -256,6 +256,21 @@ def test_cross_entropy(reduction: str, weighted: bool) -> None:
     check_gradients(loss, torch.randn(6, 11))
 
 
+def test_a_class_that_there_is_not_makes_the_loss_nan() -> None:
+    x = torch.randn(4, 6)
+    for wrong in (6, -1, 2**40):
+        targets = torch.tensor([0, wrong, 5, -100])
+        losses = functional.cross_entropy(x.to("echo_npu"), targets.to("echo_npu"), reduction="none")
+        assert losses.isnan().tolist() == [False, True, False, False]
+        assert functional.cross_entropy(x.to("echo_npu"), targets.to("echo_npu")).isnan()
+
+
+def test_joining_different_types() -> None:
+    x = torch.randn(2, 3)
+    check(lambda x: torch.cat([x, x.bfloat16(), x.half()], 1), x)
+    check(lambda x: torch.cat([x.bfloat16(), (x > 0), x.bfloat16()]), x)
+
+
 def test_norms() -> None:
     x, weight, bias = torch.randn(4, 3, 16), torch.randn(16), torch.randn(16)
     check_gradients(lambda x, w, b: functional.layer_norm(x, (16,), w, b), x, weight, bias)

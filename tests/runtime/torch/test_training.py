@@ -82,6 +82,42 @@ def test_autocast_and_scaled_gradients(dtype: torch.dtype) -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize("name", ["AdamW, fused", "SGD, fused"])
+def test_a_fused_step_of_scaled_gradients(name: str) -> None:
+    """A step with an infinite gradient is left out, as on the CPU."""
+    results = []
+    for device in ("cpu", DEVICE):
+        torch.manual_seed(0)
+        layer = nn.Linear(4, 3).to(device)
+        optimizer = OPTIMIZERS[name](layer.parameters())
+        scaler = torch.amp.GradScaler(device, init_scale=8.0)
+        for number in range(3):
+            optimizer.zero_grad()
+            scaler.scale(layer(torch.ones(2, 4, device=device)).square().mean()).backward()
+            if number == 1:
+                assert layer.bias.grad is not None
+                layer.bias.grad[0] = float("inf")
+            scaler.step(optimizer)
+            scaler.update()
+        assert scaler.get_scale() == 4.0
+        results.append([each.detach().cpu() for each in layer.parameters()])
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_jacobians_of_a_layer() -> None:
+    """Forward mode, backward mode, and both: products with operands that have no tangent."""
+    x, weight = torch.randn(3), torch.randn(3, 4)
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ weight.to(x.device))
+
+    for transform in (torch.func.jacfwd, torch.func.jacrev, torch.func.hessian):
+        found, expected = transform(layer)(x.to(DEVICE)), transform(layer)(x)
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_a_checkpoint_gives_the_same_gradients() -> None:
     layer = nn.Linear(4, 4).to(DEVICE)
     grads = []

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import torch
 from torch import fx
 
 from echo_npu.torch.compiled.attention import keep_attention
+from echo_npu.torch.compiled.division import STEPS
 from echo_npu.torch.compiled.fusion import fuse
 from echo_npu.torch.compiled.graph import CompiledGraph
 from echo_npu.torch.compiled.reporting import forget, remember
@@ -49,11 +51,16 @@ def compile_graph(
 
         return made
 
+    if not torch.is_grad_enabled() and any(node.target in STEPS for node in module.graph.nodes):
+        # A step of an optimizer is recorded as it is: a function without effects would have to copy its
+        # results to the parameters.
+        return remember(CompiledGraph("step", module))
     keep_attention(module)
     result: Callable[..., Any] = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
+        keep_inference_input_mutations=True,
     )(module, inputs)
     return result
 

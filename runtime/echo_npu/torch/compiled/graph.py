@@ -1,22 +1,16 @@
-"""A compiled graph: it runs operator by operator once, and from the record afterwards."""
+"""A compiled graph: recorded stretches, and between them the nodes in which the host takes part."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import fx
 
-from echo_npu.torch.compiled.program import RecordedGraph, Result
-from echo_npu.torch.compiled.recorder import GraphRecorder
+from echo_npu.torch.compiled.division import Part, divide
+from echo_npu.torch.compiled.segment import Segment, on_npu
 from echo_npu.torch.devices import OpenDevice, opened
-
-Signature: TypeAlias = tuple[Any, ...]
-
-MOST_RECORDS: Final = 16
-"""Recordings of one graph: one for each set of shapes."""
 
 
 class CompiledGraph:
@@ -29,8 +23,6 @@ class CompiledGraph:
     Attributes:
         operators: calls in the graph.
         fused: how many programs replace several operators.
-        records: by what the inputs look like.
-        obstacles: why the graph runs operator by operator; empty if it is recorded.
         runs: how often it ran.
     """
 
@@ -38,113 +30,92 @@ class CompiledGraph:
         self.name = name
         self.operators = sum(node.op == "call_function" for node in module.graph.nodes)
         self.fused = fused
-        self.records: dict[Signature, RecordedGraph] = {}
-        self.obstacles: list[str] = []
         self.runs = 0
         self._module = module
-        self._constants = [
-            each
-            for each in (*module.parameters(), *module.buffers(), *vars(module).values())
-            if isinstance(each, torch.Tensor)
-        ]
+        nodes = list(module.graph.nodes)
+        self._places = [each for each in nodes if each.op == "placeholder"]
+        self._constants = {each: _attribute(module, each.target) for each in nodes if each.op == "get_attr"}
+        self._returned: Any = nodes[-1].args[0]
+        self._hosts: dict[fx.Node, str] = {}
+        self._divide()
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The stretches that are recorded."""
+        return [each for each in self._parts if isinstance(each, Segment)]
+
+    @property
+    def obstacles(self) -> list[str]:
+        """Why there are several stretches: what the host does between them."""
+        return list(dict.fromkeys(self._hosts.values()))
 
     def __call__(self, *given: Any) -> list[Any]:
         self.runs += 1
         with torch.profiler.record_function(self.name):
-            device = _device_of([*given, *self._constants])
-            if device is None or self.obstacles:
+            device = _device_of([*given, *self._constants.values()])
+            if device is None:
                 return _listed(self._module(*given))
-            tensors = [each for each in (*given, *self._constants) if _on_npu(each)]
-            storages, key = _signature(given, tensors)
-            record = self.records.get(key)
-            if record is not None:
-                seen = bool(torch._C._autograd._profiler_enabled())
-                return _restored(record.run(device, storages, one_by_one=seen), given)
-            if len(self.records) == MOST_RECORDS:
-                self.records.pop(next(iter(self.records)))
-            return self._record(device, given, storages, key)
+            values = {**dict(zip(self._places, given, strict=True)), **self._constants}
+            for part, ends in zip(self._parts, self._ends, strict=True):
+                if isinstance(part, Segment):
+                    made = part.run(device, [values[each] for each in part.inputs])
+                    values.update(zip(part.outputs, made, strict=True))
+                else:
+                    self._run_on_host(part, values)
+                for each in ends:
+                    del values[each]
+            returned = _listed(fx.map_arg(self._returned, values.__getitem__))
+            found = {node: why for part in self.segments for node, why in part.obstacles.items()}
+            if found:
+                self._hosts |= found
+                self._divide()
+            return returned
 
-    def _record(
-        self, device: OpenDevice, given: Sequence[Any], storages: list[torch.UntypedStorage], key: Signature
-    ) -> list[Any]:
-        recorder = GraphRecorder(storages)
-        if any(isinstance(each, torch.Tensor) and each.is_cpu for each in given):
-            recorder.obstacle("an input on the CPU")
-        with _recording(device, recorder):
-            made = _listed(self._module(*given))
-        results = [_result(each, given, recorder) for each in made]
-        self.obstacles = recorder.obstacles
-        if not self.obstacles:
-            self.records[key] = RecordedGraph(device, recorder, results, len(storages))
-        return made
+    def _run_on_host(self, nodes: Sequence[fx.Node], values: dict[fx.Node, Any]) -> None:
+        runner = fx.Interpreter(self._module, garbage_collect_values=False)
+        runner.env = values
+        for each in nodes:
+            values[each] = runner.run_node(each)
 
-
-@contextmanager
-def _recording(device: OpenDevice, recorder: GraphRecorder) -> Iterator[None]:
-    """Let `recorder` take what is launched inside the block."""
-    with device.lock:
-        device.recorder = recorder
-        try:
-            yield
-        finally:
-            device.recorder = None
-
-
-class _Given:
-    """An output that is an input itself."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def _divide(self) -> None:
+        """Find the parts again, now that it is known which nodes need the host."""
+        self._parts: list[Part] = divide(self._module, self._hosts)
+        last: dict[fx.Node, int] = {}
+        for number, part in enumerate(self._parts):
+            for each in _used_by(part):
+                last[each] = number
+        kept = set(_nodes_in(self._returned))
+        self._ends: list[list[fx.Node]] = [[] for _ in self._parts]
+        for each, number in last.items():
+            if each not in kept:
+                self._ends[number].append(each)
 
 
-def _result(value: Any, given: Sequence[Any], recorder: GraphRecorder) -> Result:
-    for number, each in enumerate(given):
-        if value is each:
-            return Result(value=_Given(number))
-    if not isinstance(value, torch.Tensor):
-        return Result(value=value)
-    if not _on_npu(value):
-        recorder.obstacle("an output on the CPU")
-        return Result()
-    shape, strides = tuple(value.shape), tuple(value.stride())
-    if not value.numel():
-        return Result(value=value)
-    place = recorder.place(value.untyped_storage().data_ptr())
-    if place is None:
-        recorder.obstacle("an output that nothing in the graph makes")
-        return Result()
-    return Result(place[0], int(value.storage_offset()), shape, strides, value.dtype)
+def _used_by(part: Part) -> Iterable[fx.Node]:
+    """Return the nodes whose values a part uses or makes."""
+    if isinstance(part, Segment):
+        return (*part.inputs, *part.outputs)
+    return [used for each in part for used in (each, *each.all_input_nodes)]
 
 
-def _restored(made: list[Any], given: Sequence[Any]) -> list[Any]:
-    return [given[each.number] if isinstance(each, _Given) else each for each in made]
+def _nodes_in(value: Any) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.map_arg(value, found.append)
+    return found
 
 
-def _signature(
-    given: Sequence[Any], tensors: Sequence[torch.Tensor]
-) -> tuple[list[torch.UntypedStorage], Signature]:
-    """Return the storages of the tensors, each once, and what a recording depends on."""
-    storages: list[torch.UntypedStorage] = []
-    numbers: dict[int, int] = {}
-    key: list[Any] = [each for each in given if not isinstance(each, torch.Tensor)]
-    for each in tensors:
-        storage = each.untyped_storage()
-        number = numbers.setdefault(storage.data_ptr(), len(storages))
-        if number == len(storages):
-            storages.append(storage)
-        key += (number, each.dtype, each.shape, each.stride(), each.storage_offset())
-    return storages, tuple(key)
+def _attribute(module: fx.GraphModule, name: Any) -> Any:
+    found: Any = module
+    for each in str(name).split("."):
+        found = getattr(found, each)
+    return found
 
 
 def _listed(made: Any) -> list[Any]:
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
 
-def _on_npu(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "echo_npu"
-
-
 def _device_of(values: Sequence[Any]) -> OpenDevice | None:
     """Return the device of all tensors; None if there is none, or if there are several."""
-    found = {each.device.index for each in values if _on_npu(each)}
+    found = {each.device.index for each in values if on_npu(each)}
     return opened(found.pop()) if len(found) == 1 else None

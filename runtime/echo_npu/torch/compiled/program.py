@@ -13,7 +13,7 @@ from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch import counting
 from echo_npu.torch import launch as launches
 from echo_npu.torch.compiled.arena import Lifetime, layout
-from echo_npu.torch.compiled.recorder import GraphRecorder
+from echo_npu.torch.compiled.recorder import GraphRecorder, Reread
 from echo_npu.torch.devices import OpenDevice
 from echo_npu.torch.storages import new_storage, tensor_on
 from echo_npu.vector.program import Program
@@ -39,7 +39,7 @@ class RecordedGraph:
     Args:
         recorder: what the first run has shown.
         results: what it returns.
-        given: how many of the blocks belong to inputs and constants.
+        given: how many of the blocks belong to inputs.
 
     Attributes:
         commands: of one run.
@@ -78,6 +78,7 @@ class RecordedGraph:
         data: list[bytes] = []
         addresses: list[tuple[int, int, int]] = []
         entries: list[tuple[int, int]] = []
+        self._reread: list[tuple[Reread, list[tuple[int, int]]]] = []
         programs: dict[bytes, int] = {}
         listed: list[Program] = []
         self.commands: list[int] = []
@@ -85,8 +86,12 @@ class RecordedGraph:
         for each, blocks in zip(self.launches, operands, strict=True):
             plan = each.plan
             part = bytearray(plan.data)
-            for byte, number in plan.params:
-                part[byte : byte + _WORD] = launches.bits(each.params[number]).to_bytes(_WORD, "little")
+            if isinstance(each.params, Reread):
+                gaps = [((at + byte) // _WORD, number) for byte, number in plan.params]
+                self._reread.append((each.params, gaps))
+            else:
+                for byte, number in plan.params:
+                    part[byte : byte + _WORD] = launches.bits(each.params[number]).to_bytes(_WORD, "little")
             for byte, operand, offset in plan.addresses:
                 inside = each.operands[operand][1] if operand < len(each.operands) else 0
                 addresses.append(((at + byte) // _WORD, blocks[operand], inside + offset))
@@ -106,12 +111,18 @@ class RecordedGraph:
         self._entry_places, self._entry_programs = _columns(entries, 2)
 
     def run(
-        self, device: OpenDevice, storages: Sequence[torch.UntypedStorage], one_by_one: bool
+        self,
+        device: OpenDevice,
+        storages: Sequence[torch.UntypedStorage],
+        hosts: Sequence[torch.Tensor],
+        *,
+        one_by_one: bool,
     ) -> list[Any]:
         """Launch everything and return the outputs.
 
         Args:
-            storages: those of the inputs and constants, in the order of the recording.
+            storages: those of the inputs, in the order of the recording.
+            hosts: inputs on the CPU, likewise.
             one_by_one: operator by operator, so that each can be seen.
         """
         bases = np.zeros(self._count, np.int64)
@@ -128,9 +139,9 @@ class RecordedGraph:
             for block, offset in self._offsets.items():
                 bases[block] = arena + offset
             if one_by_one or device.profile.enabled or not self._whole:
-                self._run_each(device, bases)
+                self._run_each(device, bases, hosts)
             elif self.commands:
-                self._run_whole(device, bases)
+                self._run_whole(device, bases, hosts)
             if arena:
                 device.allocator.free(arena)  # later commands may use it: they run later
         return [
@@ -140,7 +151,7 @@ class RecordedGraph:
             for each in self._results
         ]
 
-    def _run_whole(self, device: OpenDevice, bases: NDArray[np.int64]) -> None:
+    def _run_whole(self, device: OpenDevice, bases: NDArray[np.int64], hosts: Sequence[torch.Tensor]) -> None:
         try:
             entries = device.npu.driver.entries(self._programs)
         except NpuProgramMemoryError:
@@ -148,6 +159,10 @@ class RecordedGraph:
             entries = device.npu.driver.entries_for_run(self._programs)
         words = self._template.copy()
         words[self._places] = bases[self._blocks] + self._inside
+        for each, gaps in self._reread:
+            values = each.values(hosts)
+            for place, number in gaps:
+                words[place] = launches.bits(values[number])
         if entries:
             words[self._entry_places] = np.array(entries)[self._entry_programs]
         data = words.tobytes()
@@ -159,11 +174,12 @@ class RecordedGraph:
             at = end
         device.stream.add(commands, self.slots)
 
-    def _run_each(self, device: OpenDevice, bases: NDArray[np.int64]) -> None:
+    def _run_each(self, device: OpenDevice, bases: NDArray[np.int64], hosts: Sequence[torch.Tensor]) -> None:
         for each in self.launches:
+            params = each.params.values(hosts) if isinstance(each.params, Reread) else each.params
             pointers = [int(bases[block]) + offset for block, offset in each.operands]
             with torch.profiler.record_function(each.name):
-                launches.submit(device, each.name, each.plan, pointers, each.params)
+                launches.submit(device, each.name, each.plan, pointers, params)
 
 
 def _columns(rows: Sequence[tuple[int, ...]], count: int) -> list[NDArray[np.int64]]:

@@ -18,15 +18,16 @@ class GraphReport:
         name: "echo_npu::forward_0", as profiles show it.
         operators: calls of operators in it, after fusion.
         fused: how many of them are programs that replace several operators.
-        commands: of a recorded run; 0 before the first one.
+        parts: recorded programs that it consists of; 1 unless the host takes part.
+        commands: of the recorded programs together; 0 before the first recording.
         runs: how often it ran.
-        fallbacks: why it runs operator by operator, not as one recorded program: operators on the CPU, values
-            that the host reads.
+        fallbacks: what the host does between the parts: operators on the CPU, values that it reads.
     """
 
     name: str
     operators: int
     fused: int
+    parts: int
     commands: int
     runs: int
     fallbacks: tuple[str, ...]
@@ -44,6 +45,9 @@ def remember(graph: CompiledGraph) -> CompiledGraph:
 def forget() -> None:
     """List only graphs that are compiled from now on: what `torch.compiler.reset()` calls."""
     _graphs.clear()
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is not None:
+        dynamo.counters["graph_break"].clear()
 
 
 def compiled_graphs() -> list[GraphReport]:
@@ -54,7 +58,11 @@ def compiled_graphs() -> list[GraphReport]:
             each.name,
             each.operators,
             each.fused,
-            max((len(record.commands) for record in each.records.values()), default=0),
+            len(each.segments),
+            sum(
+                max((len(record.commands) for record in segment.records.values()), default=0)
+                for segment in each.segments
+            ),
             each.runs,
             tuple(each.obstacles),
         )
@@ -70,12 +78,11 @@ def graph_breaks() -> dict[str, int]:
 
 def compile_report() -> str:
     """Return a table of the compiled graphs, with fallbacks and graph breaks below."""
-    head = f"{'graph':<28} {'operators':>9} {'fused':>6} {'commands':>9} {'runs':>6}"
+    head = f"{'graph':<28} {'operators':>9} {'fused':>6} {'parts':>6} {'commands':>9} {'runs':>6}"
     lines, notes = [head], []
     for each in compiled_graphs():
-        lines.append(
-            f"{each.name:<28} {each.operators:>9} {each.fused:>6} {each.commands or '-':>9} {each.runs:>6}"
-        )
-        notes += [f"{each.name} runs operator by operator: {reason}" for reason in each.fallbacks]
+        figures = f"{each.fused:>6} {each.parts:>6} {each.commands or '-':>9} {each.runs:>6}"
+        lines.append(f"{each.name:<28} {each.operators:>9} {figures}")
+        notes += [f"{each.name} is divided by {reason}" for reason in each.fallbacks]
     notes += [f"graph break ({n}): {reason.splitlines()[0]}" for reason, n in graph_breaks().items()]
     return "\n".join([*lines, *notes])

@@ -23,8 +23,9 @@ def _cat(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], a
 @native("cat.out")
 def cat(tensors: Any, dim: int = 0, *, out: torch.Tensor) -> Any:
     given = [each for each in tensors if each.numel()]
-    if any(each.dtype != out.dtype or each.dim() != out.dim() for each in given):
+    if any(each.dim() != out.dim() for each in given):
         return NotImplemented
     if given:
+        given = [each if each.dtype == out.dtype else each.to(out.dtype) for each in given]
         launch("aten::cat", _cat, (out,), given, (dim % out.dim(),))
     return out

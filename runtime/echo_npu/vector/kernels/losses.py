@@ -1,7 +1,7 @@
 """Programs of log-softmax, losses, normalisation with given figures, and running sums."""
 
 from functools import cache
-from math import inf
+from math import inf, nan
 
 from echo_npu.vector.kernels.axes import Axis, variant
 from echo_npu.vector.kernels.math import div, exp, log, rsqrt
@@ -55,6 +55,8 @@ def log_softmax_backward() -> Program:
 def picked(*, weighted: bool = False, counted: bool = False) -> Program:
     """s0 = a row, s1 = int32 target -> minus the row's element there, 0 if the target is p0 (int32).
 
+    The result for a target that the row does not have is NaN.
+
     Args:
         weighted: s2 holds a weight for each element, and the result is times the target's.
         counted: give the target's weight, or 1, instead; 0 if the target is p0.
@@ -79,6 +81,12 @@ def picked(*, weighted: bool = False, counted: bool = False) -> Program:
     if not counted:
         b.xor(loss, loss, 0x8000_0000)
         b.mul(weight, weight, loss)
+    if not counted:
+        beyond = b.scalar()
+        b.icmplt(beyond, target, 0)
+        b.sel(weight, beyond, nan, weight)
+        b.icmplt(beyond, target, b.cols)
+        b.sel(weight, beyond, weight, nan)
     b.icmpeq(ignored, target, b.param(0))
     b.sel(weight, ignored, 0.0, weight)
     axis.store(weight)

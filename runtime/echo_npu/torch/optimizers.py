@@ -1,0 +1,125 @@
+"""How the optimizers of PyTorch use the fused steps of the device, whatever they are asked for.
+
+Adam, AdamW and SGD choose between a loop over parameters (`foreach=False`), operators on lists of them
+(`foreach=True`) and fused steps (`fused=True`). For parameters of the device in float32 all three are the
+fused steps. The averages of Adam lie next to each other, so that one command updates both, and its count of
+steps stays on the CPU, `capturable` or not, so that a step does not wait for the device.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch.optim import adam, sgd
+
+from echo_npu.torch.storages import tensor_on
+
+_AVERAGES: Final = ("exp_avg", "exp_avg_sq")
+_NOT_FUSED: Final = ("amsgrad", "maximize", "differentiable", "has_sparse_grad", "grad_scale", "found_inf")
+"""Options with which the steps of PyTorch are taken."""
+
+
+def apply(library: torch.library.Library) -> None:
+    """Patch the optimizers of PyTorch, and let the compiler know all overloads of the fused steps.
+
+    Args:
+        library: takes kernels of `aten`.
+    """
+    for module, name in ((adam, "adam"), (sgd, "sgd")):
+        fused = _unscaled(getattr(module, f"_fused_{name}"))
+        setattr(module, f"_fused_{name}", fused)
+        for kind in ("single", "multi"):
+            place = f"_{kind}_tensor_{name}"
+            setattr(module, place, _fused_if_possible(getattr(module, place), fused))
+    adam.Adam._init_group = _prepared(adam.Adam._init_group)  # type: ignore[method-assign]
+    for name in ("_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adam_.tensor_lr", "_fused_adamw_.tensor_lr"):
+        library.impl(name, lambda *lists, **options: None, "Meta")
+
+
+def _unscaled(plain: Callable[..., None]) -> Callable[..., None]:
+    """Return the fused step that takes scaled gradients of the device, as `GradScaler` gives them."""
+
+    @functools.wraps(plain)
+    def step(params: list[Any], grads: list[Any], *lists: Any, **options: Any) -> None:
+        found_inf, scale = options["found_inf"], options["grad_scale"]
+        if found_inf is not None and params and params[0].device.type == "echo_npu":
+            if found_inf.item():
+                return
+            if scale is not None:
+                torch._foreach_div_(grads, scale)
+            options.update(found_inf=None, grad_scale=None)
+        plain(params, grads, *lists, **options)
+
+    return step
+
+
+def _fused_if_possible(plain: Callable[..., None], fused: Callable[..., None]) -> Callable[..., None]:
+    """Return the function that takes a fused step, or the plain one where there is none."""
+
+    @functools.wraps(plain)
+    def step(*lists: Any, **options: Any) -> None:
+        (fused if _possible(lists, options) else plain)(*lists, **options)
+
+    return step
+
+
+def _possible(lists: Sequence[Sequence[Any]], options: Mapping[str, Any]) -> bool:
+    """Return whether the fused steps of the device compute what is asked for.
+
+    Args:
+        lists: parameters, gradients, and the state of each parameter.
+    """
+    if torch.is_grad_enabled() or any(options.get(name) for name in _NOT_FUSED):
+        return False
+    if any(isinstance(options.get(name), torch.Tensor) for name in ("beta1", "beta2")):
+        return False
+    params, grads, first = lists[0], lists[1], lists[2]
+    held = [each for each in first if each is not None]
+    if options.get("momentum", 1) and held and len(held) < len(first):
+        return False
+    for each in (*params, *grads, *held):
+        if each.device.type != "echo_npu" or each.dtype != torch.float32:
+            return False
+    return len(params) > 0
+
+
+def _prepared(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Adam's `_init_group` for state that lies as the fused step wants it."""
+
+    @functools.wraps(plain)
+    def init_group(self: Any, group: dict[str, Any], *lists: Any, **others: Any) -> Any:
+        betas = any(isinstance(each, torch.Tensor) for each in group["betas"])
+        if not betas and not any(group.get(name) for name in _NOT_FUSED):
+            _prepare(self.state, group["params"])
+        return plain(self, group, *lists, **others)
+
+    return init_group
+
+
+def _prepare(state: Any, params: Iterable[torch.Tensor]) -> None:
+    """Make the state of parameters that have a gradient, or put what there is in place."""
+    for param in params:
+        if param.grad is None or param.device.type != "echo_npu" or param.dtype != torch.float32:
+            continue
+        own = state[param]
+        if not own:
+            own["step"] = torch.zeros((), device="cpu")
+            own.update(zip(_AVERAGES, _side_by_side(param), strict=True))
+            continue
+        step, *averages = (own[name] for name in ("step", *_AVERAGES))
+        if isinstance(step, torch.Tensor) and not step.is_cpu:
+            own["step"] = step.cpu()
+        storages = {each.untyped_storage().data_ptr() for each in averages}
+        if len(storages) == 2 and all(each.dtype == torch.float32 for each in averages):
+            for name, new, old in zip(_AVERAGES, _side_by_side(param), averages, strict=True):
+                own[name] = new.copy_(old)
+
+
+def _side_by_side(param: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two tensors of zeros like `param` in one storage."""
+    count = param.numel()
+    storage = torch.zeros(2 * count, device=param.device).untyped_storage()
+    strides = torch.empty_like(param, device="meta").stride()
+    first, second = (tensor_on(storage, place, param.shape, strides, torch.float32) for place in (0, count))
+    return first, second

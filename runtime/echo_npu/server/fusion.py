@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from echo_npu.formats import FORMATS
+from echo_npu.server.liveness import LaterReads, meet
 from echo_npu.server.operations import emit
-from echo_npu.server.operations.base import Emitter, contiguous, extent, start_of
+from echo_npu.server.operations.base import Emitter, contiguous
 from echo_npu.server.operations.block_rows import block_rows, packed_rows
 from echo_npu.server.operations.elementwise import GATES, emit_gated_apart
 from echo_npu.server.operations.rotated_rows import emit_rotated_rows, rotates_into_rows
@@ -88,21 +89,22 @@ def fused(nodes: Sequence[GraphNode]) -> list[GraphNode | FusedNodes]:
     outputs. What such a command writes lies apart from all that it reads.
     """
     found: list[GraphNode | FusedNodes] = []
+    later = LaterReads(nodes)
     index = 0
     while index < len(nodes):
-        count, made = _together(nodes, index)
+        count, made = _together(nodes, index, later)
         found.append(made or nodes[index])
         index += count
     return found
 
 
-def _together(nodes: Sequence[GraphNode], index: int) -> tuple[int, FusedNodes | None]:
+def _together(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> tuple[int, FusedNodes | None]:
     """Return how many nodes from an index on are emitted together, and these."""
     for ops, rule in _RULES:
         end = index + len(ops)
         part = nodes[index:end]
         if len(part) == len(ops) and all(node.op in some for node, some in zip(part, ops, strict=True)):
-            made = rule(nodes, index)
+            made = rule(nodes, index, later)
             if made is not None:
                 return len(ops), made
     return 1, None
@@ -111,33 +113,32 @@ def _together(nodes: Sequence[GraphNode], index: int) -> tuple[int, FusedNodes |
 # --- two nodes, one command ---------------------------------------------------------------------------------
 
 
-def _weighted_norm(nodes: Sequence[GraphNode], index: int) -> FusedNodes | None:
+def _weighted_norm(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
     norm, product = nodes[index : index + 2]
     weights = _vector_of(norm, product)
-    if weights is None or not _only_read_by(norm, product, [weights], nodes[index + 2 :]):
+    if weights is None or not _only_read_by(norm, product, [weights], later, index):
         return None
     return _WeightedNorm(norm, product, weights)
 
 
-def _biased_product(nodes: Sequence[GraphNode], index: int) -> FusedNodes | None:
+def _biased_product(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
     product, total = nodes[index : index + 2]
     weights, rows = _given(product, 0), _given(product, 1)
     single = weights.type in FORMATS and weights.elements[2:] == rows.elements[2:] == (1, 1)
     if not (single and rows.elements[1] == 1 and rows.type == "f32" and contiguous(rows)):
         return None
     bias = _vector_of(product, total)
-    if bias is None or not _only_read_by(product, total, [bias], nodes[index + 2 :]):
+    if bias is None or not _only_read_by(product, total, [bias], later, index):
         return None
     return _BiasedProduct(product, total, bias)
 
 
-def _rotated_rows(nodes: Sequence[GraphNode], index: int) -> FusedNodes | None:
+def _rotated_rows(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
     rope, rows = nodes[index : index + 2]
-    if not rotates_into_rows(rope, rows):
+    if not rotates_into_rows(rope, rows) or meet(rope.destination, rows.destination):
         return None
-    return (
-        _RotatedRows(rope, rows) if _only_read_by(rope, rows, [_given(rows, 1)], nodes[index + 2 :]) else None
-    )
+    fits = _only_read_by(rope, rows, [_given(rows, 1)], later, index)
+    return _RotatedRows(rope, rows) if fits else None
 
 
 def _vector_of(left: GraphNode, right: GraphNode) -> GraphTensor | None:
@@ -152,7 +153,7 @@ def _vector_of(left: GraphNode, right: GraphNode) -> GraphTensor | None:
 
 
 def _only_read_by(
-    left: GraphNode, right: GraphNode, others: Sequence[GraphTensor], later: Sequence[GraphNode]
+    left: GraphNode, right: GraphNode, others: Sequence[GraphTensor], later: LaterReads, index: int
 ) -> bool:
     """Return whether one command may do the work of both nodes, without the first one's result in memory.
 
@@ -161,21 +162,21 @@ def _only_read_by(
 
     Args:
         others: what the second node reads beside the first one's result.
-        later: the nodes behind both.
+        index: of the first node in the graph; the second one is next.
     """
     made, target = left.destination, right.destination
     return (
         not made.flags & TensorFlag.OUTPUT
-        and not any(_meet(each, made) for each in others)
-        and not any(each is not None and _meet(each, target) for each in (*left.sources, *others))
-        and not _read(made, target, later)
+        and not any(meet(each, made) for each in others)
+        and not any(each is not None and meet(each, target) for each in (*left.sources, *others))
+        and (_same(made, target) or not later.any(made, after=index + 1))
     )
 
 
 # --- an order -----------------------------------------------------------------------------------------------
 
 
-def _gated_products(nodes: Sequence[GraphNode], index: int) -> FusedNodes | None:
+def _gated_products(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
     left, right, gated = nodes[index : index + 3]
     x, gate = gated.source(0), gated.source(1)
     if x is None or gate is None:
@@ -189,14 +190,14 @@ def _gated_products(nodes: Sequence[GraphNode], index: int) -> FusedNodes | None
 def _independent(left: GraphNode, right: GraphNode) -> bool:
     """Return whether two nodes give the same results in either order."""
     return not any(
-        each is not None and _meet(each, one.destination)
+        each is not None and meet(each, one.destination)
         for one, other in ((left, right), (right, left))
         for each in (*other.sources, other.destination)
     )
 
 
 _Ops: TypeAlias = tuple[Collection[str], ...]
-_Rule: TypeAlias = Callable[[Sequence[GraphNode], int], FusedNodes | None]
+_Rule: TypeAlias = Callable[[Sequence[GraphNode], int, LaterReads], FusedNodes | None]
 
 _RULES: Final[tuple[tuple[_Ops, _Rule], ...]] = (
     (({"RMS_NORM"}, {"MUL"}), _weighted_norm),
@@ -228,28 +229,3 @@ def _same(one: GraphTensor, other: GraphTensor) -> bool:
 
 def _dense(*tensors: GraphTensor) -> bool:
     return all(each.type == "f32" and all(each.elements) and contiguous(each) for each in tensors)
-
-
-def _read(made: GraphTensor, target: GraphTensor, later: Sequence[GraphNode]) -> bool:
-    """Return whether a later node may read a result before another one is written in its place."""
-    if _same(made, target):
-        return False
-    for node in later:
-        if any(each is not None and all(each.elements) and _meet(each, made) for each in node.sources):
-            return True
-        if _covers(node.destination, made):
-            return False
-    return False
-
-
-def _covers(one: GraphTensor, other: GraphTensor) -> bool:
-    """Return whether all bytes of the other tensor are bytes of the dense first one."""
-    if one.type in FORMATS or other.type in FORMATS or not all(one.elements) or not contiguous(one):
-        return False
-    a, b = start_of(one), start_of(other)
-    return a <= b and b + extent(other) <= a + extent(one)
-
-
-def _meet(one: GraphTensor, other: GraphTensor) -> bool:
-    a, b = start_of(one), start_of(other)
-    return a < b + extent(other) and b < a + extent(one)

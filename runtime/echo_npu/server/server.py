@@ -127,8 +127,13 @@ class DeviceServer:
             self._end()
 
     def stop(self) -> None:
-        """Have `serve` return; a signal handler may call it."""
+        """Have `serve` return when the requests under way are answered; a signal handler may call it."""
         self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop()` was called."""
+        return self._stopping.is_set()
 
     def _end(self) -> None:
         with contextlib.suppress(OSError):

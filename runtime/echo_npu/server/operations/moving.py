@@ -194,6 +194,7 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
     tables, lists, out = emitter.view(table), emitter.view(index), emitter.view(target)
     for outer in range(tables.shape[0]):
         for inner in range(tables.shape[1]):
+            emitter.check_size()
             place = out[outer, inner]
             rows, numbers = tables[outer, inner].contiguous(), lists[0, outer, inner]
             if table.type == target.type:
@@ -309,6 +310,7 @@ def _set(
             move(emitter, rows, place, types)
             return
     for start, count, step in cut:
+        emitter.check_size()
         place = part_of(target, listed[start], (count, width), (step * down, item))
         move(emitter, source[start : start + count], place, types)
 

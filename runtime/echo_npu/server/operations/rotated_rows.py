@@ -39,6 +39,7 @@ def emit_rotated_rows(emitter: Emitter, rope: GraphNode, rows: GraphNode) -> Non
         check_numbers(listed, target.shape[0])
         down, item = target.strides
         for start, count, step in runs(listed.tolist()):
+            emitter.check_size()
             part = slice(start, start + count)
             strides = step * down, width * item, item
             place = part_of(target, listed[start], (count, heads, width), strides)

@@ -1,11 +1,13 @@
 """The device server: handshake, one client a device, replay, faults, and what is left behind."""
 
 import contextlib
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.server import graphs, protocol
+from echo_npu.server import graphs, protocol, server
 from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
 from echo_npu.server.server import AddressInUseError, DeviceServer
 from tests.runtime.server.server_client import AnswerError, ServerClient, node, opened
@@ -221,6 +223,54 @@ def test_a_client_that_dies_in_a_graph_frees_its_device(server_path: Path) -> No
     with opened(server_path) as next_one:
         assert protocol.MEMORY.unpack(next_one.ask(RequestKind.MEMORY)) == before
         works(next_one)
+
+
+def test_one_connection_too_many_is_ended_and_the_others_stay(
+    server_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    with contextlib.ExitStack() as stack:
+        first, *_ = (stack.enter_context(ServerClient(server_path)) for _ in range(3))
+        assert first.hello() == 2
+        with ServerClient(server_path) as fourth, pytest.raises((EOFError, ConnectionError)):
+            fourth.hello()
+        works(first.open())
+
+    def answered() -> bool:
+        with ServerClient(server_path) as next_one:
+            try:
+                return next_one.hello() == 2
+            except (EOFError, ConnectionError):
+                return False  # the others have not quite gone
+
+    until(answered)
+
+
+def test_a_connection_that_cannot_be_accepted_does_not_end_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    serving = DeviceServer(path, [])
+    listener = serving._listener
+
+    class Failing:
+        failures = 2
+
+        def accept(self) -> tuple[socket.socket, object]:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EMFILE, "Too many open files")
+            return listener.accept()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(listener, name)
+
+    serving._listener = Failing()  # type: ignore[assignment]
+    thread = threading.Thread(target=serving.serve)
+    thread.start()
+    with ServerClient(path) as client:
+        assert client.hello() == 0
+    serving.stop()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_a_graph_that_is_too_large_is_refused(client: ServerClient) -> None:

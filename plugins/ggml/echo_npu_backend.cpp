@@ -492,6 +492,28 @@ void backend_free(ggml_backend_t backend) {
     delete backend;
 }
 
+bool reads(const ggml_tensor * node, const ggml_tensor * other) {
+    return std::find(node->src, node->src + GGML_MAX_SRC, other) != node->src + GGML_MAX_SRC;
+}
+
+// Whether one node of this graph reads the result of another one, and nobody else does: neither a node of another
+// part of the whole graph nor the program, also not by views.
+bool has_one_reader(const ggml_cgraph * graph, int index) {
+    if (graph->nodes[index]->view_src)
+        return false;
+    while (true) {
+        const ggml_tensor * node = graph->nodes[index];
+        if ((node->flags & GGML_TENSOR_FLAG_OUTPUT) || ggml_node_get_use_count(graph, index) != 1)
+            return false;
+        do {
+            if (++index == graph->n_nodes)
+                return false;
+        } while (!reads(graph->nodes[index], node));
+        if (!only_a_view(graph->nodes[index]))
+            return true;
+    }
+}
+
 ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     npu * owner = static_cast<npu *>(backend->context);
     std::string nodes;
@@ -499,14 +521,14 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     head.flags = ECHO_NPU_GRAPH_REFUSE_NAN | ECHO_NPU_GRAPH_FUSE;
     for (int i = 0; i < graph->n_nodes; i++) {
         const ggml_tensor * node = graph->nodes[i];
-        if (only_a_view(node) || is_empty(node))
+        if (only_a_view(node) || is_empty(node) || !(node->flags & GGML_TENSOR_FLAG_COMPUTE))
             continue;
         size_t start = nodes.size();
         append_node(nodes, node);
         head.nodes++;
         // What nobody or several nodes read, or a node of another part of the whole graph, must be written.
         auto * target = reinterpret_cast<echo_npu_tensor *>(&nodes[start + sizeof(echo_npu_node)]);
-        if (!ggml_node_has_n_uses(graph, i, 1))
+        if (!has_one_reader(graph, i))
             target->flags |= ECHO_NPU_TENSOR_OUTPUT;
     }
     if (!head.nodes)
@@ -514,6 +536,8 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     std::lock_guard<std::mutex> guard(owner->lock);
     if (!owner->ready())
         return GGML_STATUS_FAILED;
+    // A graph is known by all that the server is told of it, not by ggml's number of it: so parameters, shapes, steps
+    // and addresses are those of the recorded program.
     auto & kept = owner->graphs;
     auto known = std::find_if(kept.begin(), kept.end(), [&](const auto & each) { return each.second == nodes; });
     int status = ECHO_NPU_UNKNOWN_GRAPH;

@@ -101,6 +101,7 @@ def test_the_header_agrees_with_the_server(tmp_path: Path) -> None:
     constants |= {
         "ECHO_NPU_PROTOCOL_VERSION": protocol.VERSION,
         "ECHO_NPU_MAX_MESSAGE": protocol.MAX_MESSAGE,
+        "ECHO_NPU_MAX_NODES": protocol.MAX_NODES,
         "ECHO_NPU_MAX_SOURCES": protocol.MAX_SOURCES,
         "ECHO_NPU_DIMENSIONS": protocol.DIMENSIONS,
         "ECHO_NPU_PARAMETER_WORDS": protocol.PARAMETER_WORDS,

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import echo_npu
 from echo_npu.device import Device
+from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.server import DeviceServer
 from scripts import llama_build
 from scripts.llama import sample, try_sample
@@ -40,6 +42,14 @@ def decode(ggml: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program decode.cpp."""
     program = tmp_path_factory.mktemp("decode") / "decode"
     link_with_ggml(ggml, [str(ROOT / "tests" / "plugins" / "decode.cpp")], program)
+    return program
+
+
+@pytest.fixture(scope="module")
+def graphs(ggml: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program graphs.cpp."""
+    program = tmp_path_factory.mktemp("graphs") / "graphs"
+    link_with_ggml(ggml, [str(ROOT / "tests" / "plugins" / "graphs.cpp")], program)
     return program
 
 
@@ -97,6 +107,34 @@ def test_a_nan_fails_the_graph_with_a_line_about_it(decode: Path, tmp_path: Path
         ran = run(decode, environment, "1", "nan")
     assert ran.returncode == 0, ran.stdout
     assert "NPU0: a graph failed: MUL_MAT made a NaN" in ran.stderr
+
+
+def test_a_graph_is_replayed_only_if_nothing_has_changed(
+    graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    for name in ("run", "run_new"):
+        function = getattr(GraphRunner, name)
+
+        def counted(runner: GraphRunner, *words: Any, name: str = name, function: Any = function) -> Any:
+            calls.append(name)
+            return function(runner, *words)
+
+        monkeypatch.setattr(GraphRunner, name, counted)
+    with served(tmp_path, "cmodel") as environment:
+        ran = run(graphs, environment, "replay")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    # As it is, again, another input; another parameter, another address, another step, again.
+    assert calls == ["run_new", "run", "run", "run_new", "run_new", "run_new", "run"]
+
+
+@pytest.mark.parametrize("which", ["views", "select"])
+def test_what_others_read_is_written_and_what_is_not_chosen_is_not_computed(
+    graphs: Path, tmp_path: Path, which: str
+) -> None:
+    with served(tmp_path, "cmodel") as environment:
+        ran = run(graphs, environment, which)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_a_source_distribution_that_cannot_be_fetched_is_an_error_in_words(

@@ -1,6 +1,7 @@
 """The command `echo-npu serve`."""
 
 import logging
+import os
 import signal
 from functools import partial
 from pathlib import Path
@@ -35,9 +36,11 @@ def serve_command(
 ) -> None:
     """Lend simulated NPUs to other programs of this user: the C library, llama.cpp.
 
-    Runs until Ctrl-C or SIGTERM. A device is opened for its first client.
+    Runs until Ctrl-C or SIGTERM, and then finishes the graphs under way; a second signal ends it at once. A
+    device is opened for its first client.
 
-    Exit status: 0 after a regular end, 1 a server listens there already, 2 wrong arguments.
+    Exit status: 0 after a regular end, 1 a server listens there already or a second signal came, 2 wrong
+    arguments.
     """
     level = logging.INFO if debug.level() else logging.WARNING
     logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
@@ -51,7 +54,13 @@ def serve_command(
         except OSError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
+
+    def end(*_: object) -> None:
+        if server.stopping:
+            os._exit(1)  # threads still compute; simulators end with this process, the socket is gone already
+        server.stop()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: server.stop())
+        signal.signal(number, end)
     typer.echo(f"listening at {server.path}")
     server.serve()

@@ -1,81 +1,224 @@
-"""Neighbouring nodes of a graph that one command computes."""
+"""Neighbouring nodes of a graph that are emitted together: fewer commands, or a better order of them."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from echo_npu.formats import FORMATS
-from echo_npu.server.operations.base import Emitter, contiguous, extent, start_of
+from echo_npu.server.liveness import LaterReads, meet
+from echo_npu.server.operations import emit
+from echo_npu.server.operations.base import Emitter, contiguous
 from echo_npu.server.operations.block_rows import block_rows, packed_rows
+from echo_npu.server.operations.elementwise import GATES, emit_gated_apart
+from echo_npu.server.operations.rotated_rows import emit_rotated_rows, rotates_into_rows
 from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
+from echo_npu.tensor import DeviceTensor
 
 
-class FusedNodes:
-    """Two nodes of which the second one takes the first one's result, which nobody else reads."""
+class FusedNodes(ABC):
+    """Nodes that are emitted together."""
 
-    def __init__(self, first: GraphNode, second: GraphNode, other: GraphTensor) -> None:
-        self.first = first
-        self.second = second
-        self.other = other
+    @abstractmethod
+    def emit(self, emitter: Emitter) -> None:
+        """Leave the commands that do the work of all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WeightedNorm(FusedNodes):
+    norm: GraphNode
+    product: GraphNode
+    weights: GraphTensor
 
     def emit(self, emitter: Emitter) -> None:
-        """Leave the command that does the work of both."""
-        source = self.first.sources[0]
-        assert source is not None
-        other = emitter.strided(self.other, self.other.elements[:1], self.other.steps[:1])
-        out = emitter.view(self.second.destination)
-        if self.first.op == "RMS_NORM":
-            emitter.device.rms_norm(emitter.view(source), other, self.first.number(0), out=out)
-            return
-        rows = self.first.sources[1]
-        assert rows is not None
-        packed = packed_rows(emitter, block_rows(source)[0, 0])
-        emitter.device.matmul(emitter.view(rows)[0, 0], packed, bias=other, out=out[0, 0])
+        source = _given(self.norm, 0)
+        emitter.device.rms_norm(
+            emitter.view(source),
+            _vector(emitter, self.weights),
+            self.norm.number(0),
+            out=emitter.view(self.product.destination),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _BiasedProduct(FusedNodes):
+    product: GraphNode
+    sum: GraphNode
+    bias: GraphTensor
+
+    def emit(self, emitter: Emitter) -> None:
+        packed = packed_rows(emitter, block_rows(_given(self.product, 0))[0, 0])
+        rows = emitter.view(_given(self.product, 1))[0, 0]
+        out = emitter.view(self.sum.destination)[0, 0]
+        emitter.device.matmul(rows, packed, bias=_vector(emitter, self.bias), out=out)
+
+
+@dataclass(frozen=True, slots=True)
+class _RotatedRows(FusedNodes):
+    rope: GraphNode
+    rows: GraphNode
+
+    def emit(self, emitter: Emitter) -> None:
+        emit_rotated_rows(emitter, self.rope, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _GatedProducts(FusedNodes):
+    """The product that the function takes comes first. The vector engine computes the function while the
+    matrix engine has the other product, which costs less than one command that waits for both."""
+
+    argument: GraphNode
+    gate: GraphNode
+    gated: GraphNode
+
+    def emit(self, emitter: Emitter) -> None:
+        emit(emitter, self.argument)
+        emit(emitter, self.gate)
+        emit_gated_apart(emitter, self.gated)
 
 
 def fused(nodes: Sequence[GraphNode]) -> list[GraphNode | FusedNodes]:
-    """Return the nodes with pairs in their place where a pair is one command.
+    """Return the nodes, with FusedNodes in the place of neighbours that are emitted together.
 
-    A norm is fused with the product with its weights, and the product of a single row and weights in blocks
-    with a sum. The first one's result is then not written: nobody may read it later, and it is no output. The
-    second one's result lies apart from all operands.
+    - RMS_NORM and the MUL with its weights are one command, and so are the MUL_MAT of a single row with
+      weights in blocks and the ADD of another row.
+    - ROPE and SET_ROWS are one command for each run of rows.
+    - Of two MUL_MAT and the gated function of their results, the product that the function takes comes first.
+
+    Results between two nodes of one command are not written: nobody may read them later, and they are no
+    outputs. What such a command writes lies apart from all that it reads.
     """
     found: list[GraphNode | FusedNodes] = []
+    later = LaterReads(nodes)
     index = 0
     while index < len(nodes):
-        pair = _pair(nodes, index)
-        found.append(pair or nodes[index])
-        index += 2 if pair else 1
+        count, made = _together(nodes, index, later)
+        found.append(made or nodes[index])
+        index += count
     return found
 
 
-def _pair(nodes: Sequence[GraphNode], index: int) -> FusedNodes | None:
-    if index + 1 == len(nodes):
+def _together(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> tuple[int, FusedNodes | None]:
+    """Return how many nodes from an index on are emitted together, and these."""
+    for ops, rule in _RULES:
+        end = index + len(ops)
+        part = nodes[index:end]
+        if len(part) == len(ops) and all(node.op in some for node, some in zip(part, ops, strict=True)):
+            made = rule(nodes, index, later)
+            if made is not None:
+                return len(ops), made
+    return 1, None
+
+
+# --- two nodes, one command ---------------------------------------------------------------------------------
+
+
+def _weighted_norm(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
+    norm, product = nodes[index : index + 2]
+    weights = _vector_of(norm, product)
+    if weights is None or not _only_read_by(norm, product, [weights], later, index):
         return None
-    left, right = nodes[index : index + 2]
-    if (left.op, right.op) not in (("RMS_NORM", "MUL"), ("MUL_MAT", "ADD")):
+    return _WeightedNorm(norm, product, weights)
+
+
+def _biased_product(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
+    product, total = nodes[index : index + 2]
+    weights, rows = _given(product, 0), _given(product, 1)
+    single = weights.type in FORMATS and weights.elements[2:] == rows.elements[2:] == (1, 1)
+    if not (single and rows.elements[1] == 1 and rows.type == "f32" and contiguous(rows)):
         return None
+    bias = _vector_of(product, total)
+    if bias is None or not _only_read_by(product, total, [bias], later, index):
+        return None
+    return _BiasedProduct(product, total, bias)
+
+
+def _rotated_rows(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
+    rope, rows = nodes[index : index + 2]
+    if not rotates_into_rows(rope, rows) or meet(rope.destination, rows.destination):
+        return None
+    fits = _only_read_by(rope, rows, [_given(rows, 1)], later, index)
+    return _RotatedRows(rope, rows) if fits else None
+
+
+def _vector_of(left: GraphNode, right: GraphNode) -> GraphTensor | None:
+    """Return the vector that the second node combines with the first one's result; None if it does not."""
     made, target = left.destination, right.destination
     others = [each for each in right.sources if each is not None and not _same(each, made)]
     if len(right.sources) != 2 or len(others) != 1 or not _dense(made, target, *others):
         return None
     (other,) = others
-    if (
-        made.flags & TensorFlag.OUTPUT
-        or made.elements != target.elements
-        or _read(made, target, nodes[index + 2 :])
-    ):
+    vector = other.elements == (made.elements[0], 1, 1, 1) and made.elements == target.elements
+    return other if vector else None
+
+
+def _only_read_by(
+    left: GraphNode, right: GraphNode, others: Sequence[GraphTensor], later: LaterReads, index: int
+) -> bool:
+    """Return whether one command may do the work of both nodes, without the first one's result in memory.
+
+    Nobody else reads that, and what the second node writes lies apart from all that the command reads
+    meanwhile.
+
+    Args:
+        others: what the second node reads beside the first one's result.
+        index: of the first node in the graph; the second one is next.
+    """
+    made, target = left.destination, right.destination
+    return (
+        not made.flags & TensorFlag.OUTPUT
+        and not any(meet(each, made) for each in others)
+        and not any(each is not None and meet(each, target) for each in (*left.sources, *others))
+        and (_same(made, target) or not later.any(made, after=index + 1))
+    )
+
+
+# --- an order -----------------------------------------------------------------------------------------------
+
+
+def _gated_products(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
+    left, right, gated = nodes[index : index + 3]
+    x, gate = gated.source(0), gated.source(1)
+    if x is None or gate is None:
         return None
-    # The second result may lie where the first node's operands were, which are read meanwhile.
-    if any(each is not None and _meet(each, target) for each in (*left.sources, other)):
-        return None
-    vector = other.elements == (made.elements[0], 1, 1, 1)
-    if left.op == "RMS_NORM":
-        return FusedNodes(left, right, other) if vector else None
-    weights, rows = left.sources[:2]
-    assert weights is not None
-    assert rows is not None
-    single = weights.type in FORMATS and weights.elements[2:] == rows.elements[2:] == (1, 1)
-    fits = single and rows.elements[1] == 1 and vector and rows.type == "f32" and contiguous(rows)
-    return FusedNodes(left, right, other) if fits else None
+    if _same(left.destination, x) and _same(right.destination, gate):
+        return _GatedProducts(left, right, gated)
+    turned = _same(right.destination, x) and _same(left.destination, gate)
+    return _GatedProducts(right, left, gated) if turned and _independent(left, right) else None
+
+
+def _independent(left: GraphNode, right: GraphNode) -> bool:
+    """Return whether two nodes give the same results in either order."""
+    return not any(
+        each is not None and meet(each, one.destination)
+        for one, other in ((left, right), (right, left))
+        for each in (*other.sources, other.destination)
+    )
+
+
+_Ops: TypeAlias = tuple[Collection[str], ...]
+_Rule: TypeAlias = Callable[[Sequence[GraphNode], int, LaterReads], FusedNodes | None]
+
+_RULES: Final[tuple[tuple[_Ops, _Rule], ...]] = (
+    (({"RMS_NORM"}, {"MUL"}), _weighted_norm),
+    (({"MUL_MAT"}, {"ADD"}), _biased_product),
+    (({"ROPE"}, {"SET_ROWS"}), _rotated_rows),
+    (({"MUL_MAT"}, {"MUL_MAT"}, GATES), _gated_products),
+)
+"""Operations of neighbours, and what decides whether such neighbours belong together."""
+
+
+# --- tensors ------------------------------------------------------------------------------------------------
+
+
+def _given(node: GraphNode, index: int) -> GraphTensor:
+    source = node.sources[index]
+    assert source is not None  # the node is a supported one
+    return source
+
+
+def _vector(emitter: Emitter, tensor: GraphTensor) -> DeviceTensor:
+    return emitter.strided(tensor, tensor.elements[:1], tensor.steps[:1])
 
 
 def _same(one: GraphTensor, other: GraphTensor) -> bool:
@@ -86,20 +229,3 @@ def _same(one: GraphTensor, other: GraphTensor) -> bool:
 
 def _dense(*tensors: GraphTensor) -> bool:
     return all(each.type == "f32" and all(each.elements) and contiguous(each) for each in tensors)
-
-
-def _read(made: GraphTensor, target: GraphTensor, later: Sequence[GraphNode]) -> bool:
-    """Return whether a later node may read a result before another one is written in its place."""
-    if _same(made, target):
-        return False
-    for node in later:
-        if any(each is not None and all(each.elements) and _meet(each, made) for each in node.sources):
-            return True
-        if _same(node.destination, made):
-            return False
-    return False
-
-
-def _meet(one: GraphTensor, other: GraphTensor) -> bool:
-    a, b = start_of(one), start_of(other)
-    return a < b + extent(other) and b < a + extent(one)

@@ -20,6 +20,9 @@ from echo_npu.server.results import check_results, left_by
 MOST_GRAPHS: Final = 8
 """Graphs that are kept for another run."""
 
+MOST_COMMANDS: Final = 1 << 19
+"""Commands of a graph: a recording takes a kilobyte and some 50 microseconds for each."""
+
 NO_FLAGS: Final = GraphFlag(0)
 
 
@@ -40,6 +43,7 @@ class GraphRunner:
 
         Raises:
             UnsupportedError: naming a node that the device does not compute.
+            ValueError: it has too many commands, or a number of a row that there is not.
             NpuError: the device ran out of memory or failed.
             NotANumberError: with REFUSE_NAN, a result of the graph holds a NaN.
         """
@@ -104,6 +108,7 @@ class _Graph(Emitter):
                     each.emit(self)
                 else:
                     emit(self, each)
+                self.check_size()
             recorded = driver.recorded
         self._first = len(self._program) - recorded
         """The commands before it restore constants."""
@@ -122,6 +127,12 @@ class _Graph(Emitter):
         build()
         self._moving.append((build, range(start, self._driver.recorded)))
         self._indices[index.address, extent(index)] = self.content(index).tobytes()
+
+    def check_size(self) -> None:
+        driver = self.device.driver
+        assert isinstance(driver, RecordingDriver)
+        if driver.recorded > MOST_COMMANDS:
+            raise ValueError(f"a graph of more than {MOST_COMMANDS} commands")
 
     # --- running --------------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from typing import Final, Self
 VERSION: Final = 2
 MAX_MESSAGE: Final = 1 << 26
 """Most bytes behind the head of a message."""
+MAX_NODES: Final = 1 << 16
+"""Most nodes of a graph."""
 MAX_SOURCES: Final = 10
 DIMENSIONS: Final = 4
 PARAMETER_WORDS: Final = 16

@@ -20,6 +20,9 @@ from echo_npu.server.places import make_folder
 from echo_npu.server.protocol import AnswerStatus, ProtocolError, RequestKind
 from echo_npu.server.session import DeviceSession, RefusedError
 
+MOST_CONNECTIONS: Final = 256
+"""Connections at a time, each with a thread. The next one is ended at once."""
+
 _POLL_S: Final = 0.2
 _LOG: Final = logging.getLogger(__name__)
 
@@ -117,7 +120,15 @@ class DeviceServer:
                     ):
                         break
                     continue
+                except OSError as error:  # no descriptor is left, for example
+                    _LOG.warning("a connection is not accepted: %s", error)
+                    self._stopping.wait(_POLL_S)
+                    continue
                 idle_since = time.monotonic()
+                if len(self._threads) >= MOST_CONNECTIONS:
+                    _LOG.warning("a connection is ended: there are %d", MOST_CONNECTIONS)
+                    connection.close()
+                    continue
                 thread = threading.Thread(target=self._client, args=(connection,), daemon=True)
                 with self._guard:
                     self._threads.add(thread)
@@ -127,8 +138,13 @@ class DeviceServer:
             self._end()
 
     def stop(self) -> None:
-        """Have `serve` return; a signal handler may call it."""
+        """Have `serve` return when the requests under way are answered; a signal handler may call it."""
         self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop()` was called."""
+        return self._stopping.is_set()
 
     def _end(self) -> None:
         with contextlib.suppress(OSError):

@@ -189,6 +189,8 @@ class DeviceSession:
         key, count, flags = protocol.GRAPH.unpack(data[: protocol.GRAPH.size])
         if flags & ~(GraphFlag.REFUSE_NAN | GraphFlag.FUSE):
             raise ProtocolError(f"a graph with the flags {flags}")
+        if count > protocol.MAX_NODES:
+            raise ValueError(f"a graph of {count} nodes, at most {protocol.MAX_NODES}")
         self._graphs.run_new(key, list(nodes_of(data[protocol.GRAPH.size :], count)), GraphFlag(flags))
         return b""
 

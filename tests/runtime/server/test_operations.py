@@ -1,7 +1,6 @@
 """Graphs of single nodes on the functional model, against numpy."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ from numpy.typing import NDArray
 
 from echo_npu import formats
 from echo_npu.server import protocol
-from echo_npu.server.graphs import NO_FLAGS
-from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphNode, GraphTensor, RequestKind, TensorFlag
+from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
 
 RANDOM = np.random.default_rng(7)
@@ -445,52 +443,3 @@ def test_a_part_of_rows_in_blocks_is_not_supported(client: ServerClient) -> None
     target = client.room((4, 32))
     assert not client.supports(node("CPY", target, half))
     assert not client.supports(node("CONCAT", whole, whole, whole))
-
-
-def test_a_norm_and_its_weights_are_one_command(client: ServerClient) -> None:
-    x, weight, out = client.put(random(3, 64)), client.put(random(64)), client.room((3, 64))
-    middle, copy = client.room((3, 64)), client.room((3, 64))
-    nodes = [
-        node("RMS_NORM", middle, x, parameters={0: 1e-5}),
-        node("MUL", out, middle, weight),
-        node("CPY", copy, middle),
-    ]
-    client.graph(*nodes)
-    wanted, normed = client.read(out), client.read(middle)
-    assert commands_of(client, nodes[:2], GraphFlag.FUSE) == commands_of(client, nodes[:2]) - 1
-    close(client.read(out), wanted, 1e-6)
-    # A result that somebody else reads is written.
-    client.write(middle, np.zeros_like(normed))
-    assert commands_of(client, nodes, GraphFlag.FUSE) == commands_of(client, nodes)
-    assert np.array_equal(client.read(copy), normed)
-    output = replace(middle, flags=TensorFlag.OUTPUT)
-    kept = [replace(nodes[0], destination=output), nodes[1]]
-    assert commands_of(client, kept, GraphFlag.FUSE) == commands_of(client, kept)
-
-
-def test_a_sum_is_the_bias_of_a_product_of_one_row(client: ServerClient) -> None:
-    blocks = formats.quantize(random(32, 64), "q4_1")
-    weights = packed_weights(client, "q4_1", blocks, (1, 1, 32, 64))
-    x, residual, middle, out = (
-        client.put(random(1, 64)),
-        client.put(random(1, 32)),
-        *(client.room((1, 32)),) * 2,
-    )
-    nodes = [node("MUL_MAT", middle, weights, x), node("ADD", out, middle, residual)]
-    client.graph(*nodes)
-    wanted = client.read(out)
-    assert commands_of(client, nodes, GraphFlag.FUSE) == commands_of(client, nodes) - 1
-    assert np.array_equal(client.read(out), wanted)
-    client.graph(nodes[0], node("ADD", residual, middle, residual), flags=GraphFlag.FUSE)
-    assert np.array_equal(client.read(residual), wanted)  # in place: two commands
-
-
-def commands_of(client: ServerClient, nodes: list[GraphNode], flags: GraphFlag = NO_FLAGS) -> int:
-    """Return the commands of a graph, which is run."""
-
-    def count() -> int:
-        return int(protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))[1])
-
-    before = count()
-    client.graph(*nodes, flags=flags)
-    return count() - before

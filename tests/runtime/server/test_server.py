@@ -1,12 +1,15 @@
 """The device server: handshake, one client a device, replay, faults, and what is left behind."""
 
 import contextlib
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +17,7 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.server import protocol
+from echo_npu.server import graphs, protocol, server
 from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
 from echo_npu.server.server import AddressInUseError, DeviceServer
 from tests.runtime.server.server_client import AnswerError, ServerClient, node, opened
@@ -170,16 +173,7 @@ def test_the_socket_of_a_dead_server_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("end", ["idle", "signal"])
 def test_the_command_ends_and_leaves_nothing(tmp_path: Path, end: str) -> None:
-    path = tmp_path / "folder" / "server.sock"
-    program = [sys.executable, "-c", "from echo_npu.cli import main; main()"]
-    command = [*program, "serve", "--backend", "cmodel", "--socket", str(path)]
-    child = subprocess.Popen([*command, *(["--idle", "0.5"] if end == "idle" else [])])
-    try:
-        deadline = time.monotonic() + 60
-        while not path.exists():
-            assert time.monotonic() < deadline
-            assert child.poll() is None
-            time.sleep(0.05)
+    with served(tmp_path, *(["--idle", "0.5"] if end == "idle" else [])) as (child, path):
         assert path.stat().st_mode & 0o077 == 0
         assert path.parent.stat().st_mode & 0o077 == 0
         with ServerClient(path) as client:
@@ -187,7 +181,170 @@ def test_the_command_ends_and_leaves_nothing(tmp_path: Path, end: str) -> None:
         if end == "signal":
             child.send_signal(signal.SIGTERM)
         assert child.wait(60) == 0
+    assert not path.exists()
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_second_signal_does_not_wait_for_a_graph(tmp_path: Path) -> None:
+    with served(tmp_path) as (child, path), opened(path) as client:
+        send_work(client, 1000)
+        child.send_signal(signal.SIGTERM)
+        until(lambda: not path.exists())
+        assert child.poll() is None
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 1
+        with pytest.raises((EOFError, ConnectionError)):
+            client.receive()
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_server_that_is_killed_gives_its_client_an_error_and_the_next_one_its_place(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path) as (child, path), opened(path) as client:
+        send_work(client, 1000)
+        child.kill()
+        with pytest.raises((EOFError, ConnectionError)):
+            client.receive()
+        child.wait()
+        with served(tmp_path) as (other, _), opened(path) as next_one:
+            works(next_one)
+            other.send_signal(signal.SIGTERM)
+            assert other.wait(60) == 0
+    assert not path.exists()
+
+
+def test_a_client_that_dies_in_a_graph_frees_its_device(server_path: Path) -> None:
+    with opened(server_path) as warm:
+        works(warm)  # a device keeps what its first use allocates
+    with opened(server_path) as first:
+        before = protocol.MEMORY.unpack(first.ask(RequestKind.MEMORY))
+        send_work(first, 3)
+    with opened(server_path) as next_one:
+        assert protocol.MEMORY.unpack(next_one.ask(RequestKind.MEMORY)) == before
+        works(next_one)
+
+
+def test_one_connection_too_many_is_ended_and_the_others_stay(
+    server_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    with contextlib.ExitStack() as stack:
+        first, *_ = (stack.enter_context(ServerClient(server_path)) for _ in range(3))
+        assert first.hello() == 2
+        with ServerClient(server_path) as fourth, pytest.raises((EOFError, ConnectionError)):
+            fourth.hello()
+        works(first.open())
+
+    def answered() -> bool:
+        with ServerClient(server_path) as next_one:
+            try:
+                return next_one.hello() == 2
+            except (EOFError, ConnectionError):
+                return False  # the others have not quite gone
+
+    until(answered)
+
+
+def test_a_connection_that_cannot_be_accepted_does_not_end_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    serving = DeviceServer(path, [])
+    listener = serving._listener
+
+    class Failing:
+        failures = 2
+
+        def accept(self) -> tuple[socket.socket, object]:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EMFILE, "Too many open files")
+            return listener.accept()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(listener, name)
+
+    serving._listener = Failing()  # type: ignore[assignment]
+    thread = threading.Thread(target=serving.serve)
+    thread.start()
+    with ServerClient(path) as client:
+        assert client.hello() == 0
+    serving.stop()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_graph_that_is_too_large_is_refused(client: ServerClient) -> None:
+    x, few = client.put(np.ones((1, 4), np.float32)), client.room((1, 4))
+    single = node("SQR", few, x).packed()
+    count = protocol.MAX_NODES + 1
+    with pytest.raises(AnswerError, match="nodes, at most") as caught:
+        client.ask(RequestKind.GRAPH, protocol.GRAPH.pack(0, count, 0) + single)
+    assert caught.value.status == AnswerStatus.BAD_ARGUMENT
+    with pytest.raises(AnswerError) as caught:
+        client.ask(RequestKind.GRAPH, protocol.GRAPH.pack(0, count - 1, 0) + single)
+    assert caught.value.status == AnswerStatus.BAD_MESSAGE
+
+
+def test_a_graph_has_so_many_commands(client: ServerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "MOST_COMMANDS", 3)
+    x, few = client.put(np.ones((1, 4), np.float32)), client.room((1, 4))
+    client.graph(*[node("SQR", few, x)] * 3)
+    numbers = client.put(np.array([5, 1, 7, 3, 0], np.int64))
+    cache, rows = client.put(np.zeros((8, 4), np.float16)), client.put(np.ones((5, 4), np.float32))
+    for nodes in ([node("SQR", few, x)] * 4, [node("SET_ROWS", cache, rows, numbers, cache)]):
+        with pytest.raises(AnswerError, match="more than 3 commands") as caught:
+            client.graph(*nodes)
+        assert caught.value.status == AnswerStatus.BAD_ARGUMENT
+    works(client)
+
+
+@pytest.mark.parametrize("op", ["SUM", "POOL_2D", "MUL_MAT"])
+def test_tensors_that_would_keep_the_device_busy_forever_are_not_supported(
+    client: ServerClient, op: str
+) -> None:
+    long = GraphTensor("f32", TensorFlag.INPUT, (1 << 36, 1, 1, 1), (0, 0, 0, 0), 1 << 20)
+    few, single = client.put(np.ones((1, 1, 4, 4), np.float32)), client.room((1,))
+    made = {
+        "SUM": node("SUM", single, long),
+        "MUL_MAT": node("MUL_MAT", single, long, long),
+        "POOL_2D": node("POOL_2D", single, few, parameters={1: 1 << 30, 2: 1 << 30, 3: 1 << 30, 4: 1 << 30}),
+    }
+    assert not client.supports(made[op])
+
+
+# --- a server of its own ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def served(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """Run the command on the functional model; yield its process and its socket. It is killed at the end."""
+    path = folder / "folder" / "server.sock"
+    program = [sys.executable, "-c", "from echo_npu.cli import main; main()"]
+    command = [*program, "serve", "--backend", "cmodel", "--socket", str(path), *words]
+    child = subprocess.Popen(command)
+    try:
+        until(lambda: child.poll() is not None or listens(path))
+        assert child.poll() is None
+        yield child, path
     finally:
         child.kill()
         child.wait()
-    assert not path.exists()
+
+
+def listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def send_work(client: ServerClient, count: int) -> None:
+    """Send a graph of so many large products, without waiting for the answer."""
+    x, y = client.put(np.ones((512, 512), np.float32)), client.room((512, 512))
+    nodes = node("MUL_MAT", y, x, x).packed() * count
+    client.send(RequestKind.GRAPH, protocol.GRAPH.pack(0, count, 0) + nodes)

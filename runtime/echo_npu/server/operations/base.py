@@ -58,6 +58,10 @@ class Emitter(ABC):
     def moving(self, build: Callable[[], None], index: GraphTensor) -> None:
         """Build commands whose addresses follow from an index; they are built again when it changes."""
 
+    @abstractmethod
+    def check_size(self) -> None:
+        """Raise ValueError once the graph has too many commands; operations with many of them ask between."""
+
     # --- views ----------------------------------------------------------------------------------------------
 
     def view(self, tensor: GraphTensor) -> DeviceTensor:
@@ -150,6 +154,8 @@ def check_tensors(node: GraphNode) -> None:
             require(tensor.type in TYPES, f"the type {tensor.type}")
             item = TYPES[tensor.type].itemsize
             require(all(not step % item for step in tensor.steps), "a step of no whole elements")
+            # Even if they repeat in memory: some operations make them dense.
+            require(math.prod(tensor.elements) * item < WEIGHT.size, "more elements than fit into memory")
         require(extent(tensor) < WEIGHT.size, "a tensor larger than memory")
     if all(node.destination.elements):
         steps = zip(node.destination.elements, node.destination.steps, strict=True)

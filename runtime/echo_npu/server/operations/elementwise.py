@@ -1,13 +1,19 @@
 """Sums and products with broadcasting, functions of one tensor, gated functions."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from echo_npu.device import Device
+from echo_npu.ops.broadcast import compute
 from echo_npu.server.operations.base import FLOATS, Emitter, first, require, same_shape
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.isa import Operand
+from echo_npu.vector.kernels import math
+from echo_npu.vector.kernels.elementwise import BODIES, Body
+from echo_npu.vector.program import Builder, Program
 
 Function = Callable[[Device, DeviceTensor, DeviceTensor | None], Any]
 """Of a float32 tensor, written to the given one or to a new one."""
@@ -221,6 +227,36 @@ GATES: Final[dict[str, str]] = {
     "GEGLU_ERF": "GELU_ERF",
     "GEGLU_QUICK": "GELU_QUICK",
 }
+"""The function of each; its result is multiplied by the gate."""
+
+
+def _quick(b: Builder, dst: Operand, x: Operand) -> None:
+    """The instructions of `_gelu_quick`."""
+    t = b.vector()
+    b.mul(t, x, 1.702)
+    math.sigmoid(b, t, t)
+    b.mul(dst, x, t)
+    b.free(t)
+
+
+_BODIES: Final[dict[str, Body]] = {
+    "RELU": BODIES["relu"],
+    "GELU": BODIES["gelu_tanh"],
+    "SILU": BODIES["silu"],
+    "GELU_ERF": BODIES["gelu"],
+    "GELU_QUICK": _quick,
+}
+
+
+@cache
+def gated(function: str) -> Program:
+    """The vector program of a function of s0, times s1: the bits of the function's program and a product."""
+    b = Builder(f"{function.lower()}_gated")
+    x, gate, value = b.stream(0), b.stream(1), b.vector()
+    with b.chunks(advance=[x, gate]):
+        _BODIES[function](b, value, x)
+        b.mul(b.out, value, gate)
+    return b.build()
 
 
 def check_gated(device: Device, node: GraphNode) -> None:
@@ -246,7 +282,16 @@ def _halves(emitter: Emitter, node: GraphNode) -> tuple[DeviceTensor, DeviceTens
 
 
 def emit_gated(emitter: Emitter, node: GraphNode) -> None:
-    """Compute `f(x) * gate`."""
+    """Compute `f(x) * gate` with one command."""
+    x, gate = _halves(emitter, node)
+    out = emitter.target(node.destination)
+    result = compute(emitter.device, node.op, gated(GATES[node.op]), {"x": x, "gate": gate}, out)
+    emitter.finish(result, node.destination)
+
+
+def emit_gated_apart(emitter: Emitter, node: GraphNode) -> None:
+    """Compute f(x) with a command, and the product with the gate with another one, which alone waits for the
+    gate."""
     device, (x, gate) = emitter.device, _halves(emitter, node)
     value = FUNCTIONS[GATES[node.op]](device, x, None)
     emitter.finish(device.mul(value, gate, out=emitter.target(node.destination)), node.destination)

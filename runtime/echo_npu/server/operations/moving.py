@@ -194,6 +194,7 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
     tables, lists, out = emitter.view(table), emitter.view(index), emitter.view(target)
     for outer in range(tables.shape[0]):
         for inner in range(tables.shape[1]):
+            emitter.check_size()
             place = out[outer, inner]
             rows, numbers = tables[outer, inner].contiguous(), lists[0, outer, inner]
             if table.type == target.type:
@@ -208,7 +209,7 @@ def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, ta
     out, identity = emitter.view(target).reshape(-1, table.elements[0]), identity_of(emitter)
 
     def build() -> None:
-        numbers = _numbers(emitter, index)
+        numbers = numbers_of(emitter, index)
         if numbers.min() < 0 or numbers.max() >= count:
             raise ValueError(f"GET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
         outer, inner, _ = np.indices(numbers.shape)
@@ -250,7 +251,7 @@ def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
         return
 
     def build() -> None:
-        numbers = _numbers(emitter, index)
+        numbers = numbers_of(emitter, index)
         source, out = emitter.view(rows), emitter.view(target)
         for outer in range(source.shape[0]):
             for inner in range(source.shape[1]):
@@ -266,9 +267,8 @@ def _set_blocks(emitter: Emitter, rows: GraphTensor, index: GraphTensor, target:
     places, count = block_rows(target), target.elements[1]
 
     def build() -> None:
-        numbers = _numbers(emitter, index)
-        if numbers.min() < 0 or numbers.max() >= count:
-            raise ValueError(f"SET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
+        numbers = numbers_of(emitter, index)
+        check_numbers(numbers, count)
         outer, inner, number = np.indices(places.quants.shape[:2] + numbers.shape[2:])
         listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1], number]
         write_rows(emitter, made, places[outer, inner, listed].flat())
@@ -276,18 +276,23 @@ def _set_blocks(emitter: Emitter, rows: GraphTensor, index: GraphTensor, target:
     emitter.moving(build, index)
 
 
-def _numbers(emitter: Emitter, index: GraphTensor) -> NDArray[Any]:
+def numbers_of(emitter: Emitter, index: GraphTensor) -> NDArray[Any]:
     """Return the numbers [outer, inner, count]."""
     dtype = TYPES[index.type]
     shape, strides = index.elements[2::-1], index.steps[2::-1]
     return np.ndarray(shape, dtype, emitter.content(index), strides=strides)
 
 
+def check_numbers(listed: NDArray[Any], count: int) -> None:
+    """Raise ValueError unless the numbers are those of rows."""
+    if listed.min() < 0 or listed.max() >= count:
+        raise ValueError(f"SET_ROWS: {listed.min()}..{listed.max()} of {count} rows")
+
+
 def _set(
     emitter: Emitter, source: DeviceTensor, target: DeviceTensor, listed: NDArray[Any], types: tuple[str, str]
 ) -> None:
-    if listed.min() < 0 or listed.max() >= target.shape[0]:
-        raise ValueError(f"SET_ROWS: {listed.min()}..{listed.max()} of {target.shape[0]} rows")
+    check_numbers(listed, target.shape[0])
     cut = list(runs(listed.tolist()))
     counts = {(count, step) for _, count, step in cut}
     firsts = listed[[start for start, _, _ in cut]]
@@ -296,7 +301,7 @@ def _set(
     if len(cut) > 1 and len(counts) == len(apart) == 1 and min(apart) > 0:
         # The runs themselves are equally far apart: tokens of a cache that is stored by element, for example.
         (count, step), (outer,) = counts.pop(), apart
-        place = _part(target, firsts[0], (len(cut), count, width), (outer * down, step * down, item))
+        place = part_of(target, firsts[0], (len(cut), count, width), (outer * down, step * down, item))
         if not place.overlaps_itself:
             along = source.strides[0]
             rows = DeviceTensor.borrow(
@@ -305,11 +310,12 @@ def _set(
             move(emitter, rows, place, types)
             return
     for start, count, step in cut:
-        place = _part(target, listed[start], (count, width), (step * down, item))
+        emitter.check_size()
+        place = part_of(target, listed[start], (count, width), (step * down, item))
         move(emitter, source[start : start + count], place, types)
 
 
-def _part(target: DeviceTensor, row: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> DeviceTensor:
+def part_of(target: DeviceTensor, row: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> DeviceTensor:
     """Return a view that starts at a row."""
     return DeviceTensor.borrow(
         target.device, target.ptr + int(row) * target.strides[0], shape, strides, target.dtype

@@ -151,7 +151,7 @@ def check_rope(device: Device, node: GraphNode) -> None:
 def emit_rope(emitter: Emitter, node: GraphNode) -> None:
     """Rotate some dimensions of each head and copy the others."""
     rotation = Rotation.of(node)
-    cosine, sine = _tables(emitter, rotation, first(node, 1), node.source(2))
+    cosine, sine = tables_of(emitter, node)
     device = emitter.device
     if node.op == "ROPE_BACK":
         sine = device.neg(sine)
@@ -167,10 +167,9 @@ def emit_rope(emitter: Emitter, node: GraphNode) -> None:
     emitter.finish(whole, node.destination)
 
 
-def _tables(
-    emitter: Emitter, rotation: Rotation, positions: GraphTensor, factors: GraphTensor | None
-) -> tuple[DeviceTensor, DeviceTensor]:
+def tables_of(emitter: Emitter, node: GraphNode) -> tuple[DeviceTensor, DeviceTensor]:
     """Return cosine and sine of the positions, which the device takes from its tables in each run."""
+    rotation, positions, factors = Rotation.of(node), first(node, 1), node.source(2)
     key = ("rotation", rotation, positions, factors)
     if key not in emitter.shared:
         emitter.shared[key] = _gathered(emitter, rotation, positions, factors)

@@ -20,6 +20,9 @@ from echo_npu.tensor import DeviceTensor
 MAXIMUM, AVERAGE = 0, 1
 """Kinds of pooling, as ggml numbers them."""
 
+MOST_TAPS = 1 << 12
+"""POOL_2D takes a command for each element of its window, IM2COL for each row of it."""
+
 LEAST = -3.4028234663852886e38
 """The least finite float32, which ggml's maximum starts from."""
 
@@ -97,6 +100,7 @@ def check_im2col(device: Device, node: GraphNode) -> None:
     windows = ImageWindows.of(node)
     require(min(windows.stride) > 0 and min(windows.pad) >= 0 and min(windows.step) > 0, "such a window")
     require(bool(node.integer(6)) or images.elements[3] == 1, "more than rows")
+    require(windows.kernel[0] <= MOST_TAPS, "a large window")
     (count, channels, height, width), _ = _images(images, node)
     rows, columns = windows.count(0, height), windows.count(1, width)
     wanted = (channels * math.prod(windows.kernel), columns, rows, count)
@@ -157,6 +161,7 @@ def check_pool(device: Device, node: GraphNode) -> None:
     require(all(source.elements), "an empty image")
     kernel, strides, pads = ([node.integer(1 + 2 * i), node.integer(2 + 2 * i)] for i in range(3))
     require(min(kernel) > 0 and min(strides) > 0 and min(pads) >= 0, "such a window")
+    require(kernel[0] * kernel[1] <= MOST_TAPS, "a large window")
     require(all(pad < size for pad, size in zip(pads, kernel, strict=True)), "windows in the border")
     for axis in range(2):
         last = (target.elements[axis] - 1) * strides[axis] - pads[axis]

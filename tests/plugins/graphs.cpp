@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that a backend can get wrong by doing too much or too little:
+//     graphs PLUGIN replay|views|select
+// Exit status 1 and a line about it if a result is wrong.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+
+namespace {
+
+ggml_backend_t npu, cpu;
+
+ggml_context * new_context() {
+    return ggml_init({1 << 20, nullptr, true});
+}
+
+std::vector<float> read(const ggml_tensor * tensor) {
+    std::vector<float> values(size_t(ggml_nelements(tensor)));
+    ggml_backend_tensor_get(tensor, values.data(), 0, values.size() * sizeof(float));
+    return values;
+}
+
+void write(ggml_tensor * tensor, const std::vector<float> & values) {
+    ggml_backend_tensor_set(tensor, values.data(), 0, values.size() * sizeof(float));
+}
+
+bool equal(const char * what, const std::vector<float> & got, const std::vector<float> & wanted) {
+    bool same = got.size() == wanted.size();
+    for (size_t i = 0; same && i < got.size(); i++)
+        same = std::fabs(got[i] - wanted[i]) <= 1e-5f * (1 + std::fabs(wanted[i]));
+    std::printf("%s: %s\n", what, same ? "right" : "wrong");
+    return same;
+}
+
+// A graph that is computed again, as it was and with something changed: each result is that of the graph as it is.
+bool replay() {
+    ggml_context * context = new_context();
+    ggml_tensor * whole = ggml_new_tensor_2d(context, GGML_TYPE_F32, 8, 4);
+    ggml_tensor * part = ggml_view_2d(context, whole, 4, 2, whole->nb[1], 0);
+    ggml_tensor * scaled = ggml_scale(context, part, 2);
+    ggml_backend_alloc_ctx_tensors(context, npu);
+    std::vector<float> values(32);
+    for (size_t i = 0; i < values.size(); i++)
+        values[i] = float(i) + 0.5f;
+    write(whole, values);
+    ggml_cgraph * graph = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, scaled);
+    float factor = 2;
+    auto right = [&](const char * what) {
+        if (ggml_backend_graph_compute(npu, graph) != GGML_STATUS_SUCCESS)
+            return false;
+        size_t first = size_t(static_cast<char *>(part->data) - static_cast<char *>(whole->data)) / sizeof(float);
+        std::vector<float> wanted;
+        for (size_t row = 0; row < 2; row++)
+            for (size_t i = 0; i < 4; i++)
+                wanted.push_back(factor * values[first + row * part->nb[1] / sizeof(float) + i]);
+        return equal(what, read(scaled), wanted);
+    };
+    bool good = right("a graph") && right("the same graph");
+    for (float & value : values)
+        value = -value;
+    write(whole, values);
+    good = good && right("another input");
+    factor = 3;
+    std::memcpy(scaled->op_params, &factor, sizeof factor);
+    good = good && right("another parameter");
+    part->data = static_cast<char *>(part->data) + whole->nb[1];
+    good = good && right("another address");
+    part->nb[1] *= 2;
+    part->nb[2] = part->nb[3] = 2 * part->nb[1];
+    return good && right("another step") && right("the last graph");
+}
+
+// A result that two nodes read by one view, of which one is in another part of the graph.
+bool views() {
+    ggml_context *context = new_context(), *made = new_context();
+    ggml_tensor * weights = ggml_new_tensor_2d(context, GGML_TYPE_Q4_1, 64, 32);
+    ggml_tensor *x = ggml_new_tensor_1d(context, GGML_TYPE_F32, 64), *more = ggml_new_tensor_1d(context, GGML_TYPE_F32, 32);
+    ggml_backend_alloc_ctx_tensors(context, npu);
+    std::vector<float> numbers(64 * 32), row(64), added(32, 100), product(32), sum;
+    for (size_t i = 0; i < numbers.size(); i++)
+        numbers[i] = float(i % 16);  // exact in q4_1
+    for (size_t i = 0; i < row.size(); i++)
+        row[i] = float(i % 5) - 1;
+    std::vector<char> blocks(ggml_row_size(GGML_TYPE_Q4_1, 64) * 32);
+    ggml_quantize_chunk(GGML_TYPE_Q4_1, numbers.data(), blocks.data(), 0, 32, 64, nullptr);
+    ggml_backend_tensor_set(weights, blocks.data(), 0, blocks.size());
+    write(x, row);
+    write(more, added);
+    for (size_t n = 0; n < 32; n++) {
+        for (size_t k = 0; k < 64; k++)
+            product[n] += row[k] * numbers[64 * n + k];
+        sum.push_back(product[n] + 100);
+    }
+    ggml_tensor * view = ggml_reshape_1d(made, ggml_mul_mat(made, weights, x), 32);
+    ggml_tensor *total = ggml_add(made, view, more), *elsewhere = ggml_cumsum(made, view);  // on the CPU
+    ggml_set_output(total);
+    ggml_set_output(elsewhere);
+    ggml_cgraph * graph = ggml_new_graph(made);
+    ggml_build_forward_expand(graph, total);
+    ggml_build_forward_expand(graph, elsewhere);
+    ggml_backend_t backends[] = {npu, cpu};
+    ggml_backend_sched_t scheduler = ggml_backend_sched_new(backends, nullptr, 2, GGML_DEFAULT_GRAPH_SIZE, false, true);
+    if (!ggml_backend_sched_alloc_graph(scheduler, graph))
+        return false;
+    ggml_status status = ggml_backend_sched_graph_compute(scheduler, graph);
+    int splits = ggml_backend_sched_get_n_splits(scheduler);
+    std::printf("status %d, %d splits\n", status, splits);
+    if (status != GGML_STATUS_SUCCESS || splits != 2)
+        return false;
+    for (size_t n = 1; n < 32; n++)
+        product[n] += product[n - 1];
+    bool good = equal("the sum", read(total), sum) & equal("the other reader", read(elsewhere), product);
+    ggml_backend_sched_free(scheduler);
+    return good;
+}
+
+// Of two branches only the chosen one is computed: the other one would be a NaN, and write to an input.
+bool select() {
+    ggml_context * context = new_context();
+    ggml_tensor *x = ggml_new_tensor_1d(context, GGML_TYPE_F32, 8), *bad = ggml_new_tensor_1d(context, GGML_TYPE_F32, 8);
+    ggml_tensor * branches[] = {ggml_sqr(context, x), ggml_sqr_inplace(context, bad)};
+    ggml_cgraph * graph = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, ggml_neg(context, ggml_build_forward_select(graph, branches, 2, 0)));
+    ggml_tensor * result = ggml_graph_node(graph, -1);
+    ggml_backend_alloc_ctx_tensors(context, npu);
+    write(x, {0, 1, 2, 3, 4, 5, 6, 7});
+    write(bad, std::vector<float>(8, -NAN));
+    if (ggml_backend_graph_compute(npu, graph) != GGML_STATUS_SUCCESS)
+        return false;
+    return equal("the chosen branch", read(result), {0, -1, -4, -9, -16, -25, -36, -49});
+}
+
+}  // namespace
+
+int main(int count, char ** words) {
+    if (count != 3 || !ggml_backend_load(words[1]))
+        return 2;
+    ggml_backend_dev_t device = ggml_backend_dev_by_name("NPU0");
+    npu = device ? ggml_backend_dev_init(device, nullptr) : nullptr, cpu = ggml_backend_cpu_init();
+    if (!npu)
+        return 2;
+    std::string which = words[2];
+    return !(which == "replay" ? replay() : which == "views" ? views() : select());
+}

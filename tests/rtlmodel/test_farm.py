@@ -178,13 +178,15 @@ def test_a_byte_outside_of_what_the_commands_touch_is_a_difference(
 
 
 def test_a_full_disk_does_not_hide_a_difference(wrong_at: list[tuple[int, int]], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    for number in range(10):  # every byte that is written there finds the disk full
+        (tmp_path / f"chunk-{os.getpid()}-{number}.chunk.part").symlink_to("/dev/full")
     wrong_at += [(number, 0x0ABC_DEF0) for number in range(10)]
-    device = echo_npu.open("rtlfarm", config=CONFIG, jobs=1, failures=tmp_path / "file")
+    device = echo_npu.open("rtlfarm", config=CONFIG, jobs=1, failures=tmp_path)
     device.add(np.ones(4, np.float32), np.ones(4, np.float32))
-    with pytest.raises(RtlMismatchError, match="could not be kept") as caught:
+    with pytest.raises(RtlMismatchError, match=r"could not be kept: .*No space left") as caught:
         device.wait()
     assert caught.value.file is None
+    assert len(list(tmp_path.iterdir())) == 9, "half a file was left behind"
     device.close()
 
 

@@ -42,8 +42,8 @@ def runners_of(device: echo_npu.Device) -> list[ChunkRunner]:
     return [runner for runner in workers.runners if runner is not None]
 
 
-def sequential(work: Work) -> tuple[Any, dict[str, int]]:
-    with echo_npu.open("rtlmodel", config=CONFIG) as device:
+def sequential(work: Work, **options: Any) -> tuple[Any, dict[str, int]]:
+    with echo_npu.open("rtlmodel", config=CONFIG, **options) as device:
         result = work(device)
         device.wait()
         return result, device.counters()
@@ -108,6 +108,27 @@ def test_chunks_of_one_submission_take_its_cycles_but_for_a_thousandth() -> None
     assert summed["macs"] == counters["macs"]
     for name in ("cycles", "busy_cycles"):
         assert abs(summed[name] - counters[name]) <= counters[name] / 1000
+
+
+@pytest.mark.parametrize("way", ["window", "ring"])
+def test_a_host_that_never_waits_meets_queues_that_empty_later_than_the_models(way: str) -> None:
+    """The model has room for all packets while the RTL's queue would be full."""
+
+    def work(device: echo_npu.Device) -> Any:
+        device.memcpy(0x40, programs.image(np.random.default_rng(1), 9000), 9000)
+        for number in range(40):
+            product = echo_npu.matmul_packets(0x40, 0x1000, 0x1000_0000 + 0x1000 * number, 30, 30, 30)
+            if way == "window":
+                device.submit(*product)
+            else:
+                device.submit_batch(product)
+        device.finish()
+        return device.backend.read_mem(0x1000_0000, 0x1000 * 40).tobytes()
+
+    wanted, counters = sequential(work, ring_slots=16)
+    found, summed, _ = in_chunks(work, jobs=1, chunk_cycles=1, ring_slots=16)
+    assert found == wanted
+    assert summed["commands"] == counters["commands"] == 40
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ MUTANT ?=
 BUG    ?=
 SINCE  ?=
 SEARCH ?=
+CHUNKS ?=
 TARGET ?= lint
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
@@ -154,8 +155,9 @@ mutate: $(VENV)/.sim $(VENV)/.dev ## N=300 mutants of the RTL, each against the 
 	@$(PY) -m tb mutate --count "$(MUTANTS)" --jobs "$$JOBS" $(if $(MUTANT),--only "$$MUTANT")
 
 .PHONY: bugs
-bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RTL: the regression must find it; JOBS=2 BUG=name, SEARCH=1: the random campaigns
-	@$(PY) -m tb bugs --jobs "$$JOBS" $(if $(BUG),--only "$$BUG") $(if $(filter-out 0,$(SEARCH)),--searches)
+bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RTL: the regression must find it; JOBS=2 BUG=name, SEARCH=1: the random campaigns, CHUNKS=1: the farm
+	@$(PY) -m tb bugs --jobs "$$JOBS" $(if $(BUG),--only "$$BUG") $(if $(filter-out 0,$(SEARCH)),--searches) \
+	    $(if $(filter-out 0,$(CHUNKS)),--chunks)
 
 .PHONY: lint
 lint: setup-all ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys; silent when there is nothing to say
@@ -182,6 +184,10 @@ bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML rep
 .PHONY: bench-lm
 bench-lm: $(VENV)/.models ## a language model on the RTL: cycles of a token, perplexity, tokens against float32; minutes; QUICK=1 UPDATE=1
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.language $(if $(filter-out 0,$(QUICK)),--quick)
+
+.PHONY: bench-farm
+bench-farm: $(VENV)/.bench $(VENV)/.models $(VENV)/.verify ## what chunks of a run cost, and the speed-up on 1 to 64 workers; minutes; QUICK=1 UPDATE=1
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.farm $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: bench-sim
 bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator alone, plain cocotb; QUICK=1 CONFIG=small SINCE=commit

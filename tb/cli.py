@@ -227,12 +227,18 @@ def bugs(
         bool, typer.Option("--searches", help="Use the random campaigns that the patches name.")
     ] = False,
     named: Annotated[bool, typer.Option("--named", help="Use only the tests that the patches name.")] = False,
+    chunks: Annotated[
+        bool, typer.Option("--chunks", help="Use the backend rtlfarm, which must name the command.")
+    ] = False,
     json: Json = REPORTS / "bugs.json",
 ) -> CampaignResult:
     """Put each known bug into the RTL and require that the regression finds it."""
     from tb.mutation import bugs as known
 
-    result = known.search(seed, only) if searches else known.play(seed, jobs, only, named=named)
+    if chunks:
+        result = known.look_in_chunks(seed, jobs, only)
+    else:
+        result = known.search(seed, only) if searches else known.play(seed, jobs, only, named=named)
     print(known.report(result))
     return _printed(result)
 

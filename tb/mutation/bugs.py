@@ -1,10 +1,11 @@
-"""Insert each known bug into the RTL and require that the regression, or the random campaign of its patch,
-finds it."""
+"""Insert each known bug into the RTL and require that the regression, the random campaign of its patch, or
+the backend rtlfarm finds it."""
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tb.mutation import chunks
 from tb.mutation.judge import Case, Judge
 from tb.mutation.patches import Bug, PatchError, load_bugs
 from tb.mutation.searches import look_for
@@ -66,6 +67,25 @@ def search(seed: int, only: str = "") -> CampaignResult:
         detail = f"found by {bug.search}: {sighting.found}"
         items.append(_item(bug, bool(sighting.found), sighting.seconds, message, again, detail))
     return _result("searches", seed, started, items)
+
+
+def look_in_chunks(seed: int, jobs: int, only: str = "") -> CampaignResult:
+    """Run random programs on the backend rtlfarm with each bug of `chunks.BUGS`, or with `only`.
+
+    The farm must name the command that shows it. Raises as `play`; ValueError too for one not among those.
+    """
+    started = time.monotonic()
+    if only not in ("", *chunks.BUGS):
+        raise ValueError(f"no bug {only!r} that chunks show; there are {', '.join(chunks.BUGS)}")
+    folder, bugs, _ = _planted(only)
+    wanted = [number for number, bug in bugs.items() if bug.name in ((only,) if only else chunks.BUGS)]
+    items = []
+    for sight in chunks.look_for(folder, wanted, seed, jobs):
+        bug = bugs[sight.number]
+        message = "" if sight.where else f"rtlfarm names no command: {bug.text}"
+        again = f"make bugs CHUNKS=1 BUG={bug.name} SEED={seed}"
+        items.append(_item(bug, bool(sight.where), sight.seconds, message, again, sight.where))
+    return _result("chunks", seed, started, sorted(items, key=lambda item: item.name))
 
 
 def _item(bug: Bug, found: bool, seconds: float, message: str, again: str, detail: str) -> Item:

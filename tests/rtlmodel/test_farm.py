@@ -42,8 +42,8 @@ def runners_of(device: echo_npu.Device) -> list[ChunkRunner]:
     return [runner for runner in workers.runners if runner is not None]
 
 
-def sequential(work: Work) -> tuple[Any, dict[str, int]]:
-    with echo_npu.open("rtlmodel", config=CONFIG) as device:
+def sequential(work: Work, **options: Any) -> tuple[Any, dict[str, int]]:
+    with echo_npu.open("rtlmodel", config=CONFIG, **options) as device:
         result = work(device)
         device.wait()
         return result, device.counters()
@@ -108,6 +108,27 @@ def test_chunks_of_one_submission_take_its_cycles_but_for_a_thousandth() -> None
     assert summed["macs"] == counters["macs"]
     for name in ("cycles", "busy_cycles"):
         assert abs(summed[name] - counters[name]) <= counters[name] / 1000
+
+
+@pytest.mark.parametrize("way", ["window", "ring"])
+def test_a_host_that_never_waits_meets_queues_that_empty_later_than_the_models(way: str) -> None:
+    """The model has room for all packets while the RTL's queue would be full."""
+
+    def work(device: echo_npu.Device) -> Any:
+        device.memcpy(0x40, programs.image(np.random.default_rng(1), 9000), 9000)
+        for number in range(40):
+            product = echo_npu.matmul_packets(0x40, 0x1000, 0x1000_0000 + 0x1000 * number, 30, 30, 30)
+            if way == "window":
+                device.submit(*product)
+            else:
+                device.submit_batch(product)
+        device.finish()
+        return device.backend.read_mem(0x1000_0000, 0x1000 * 40).tobytes()
+
+    wanted, counters = sequential(work, ring_slots=16)
+    found, summed, _ = in_chunks(work, jobs=1, chunk_cycles=1, ring_slots=16)
+    assert found == wanted
+    assert summed["commands"] == counters["commands"] == 40
 
 
 @pytest.fixture
@@ -178,13 +199,15 @@ def test_a_byte_outside_of_what_the_commands_touch_is_a_difference(
 
 
 def test_a_full_disk_does_not_hide_a_difference(wrong_at: list[tuple[int, int]], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    for number in range(10):  # every byte that is written there finds the disk full
+        (tmp_path / f"chunk-{os.getpid()}-{number}.chunk.part").symlink_to("/dev/full")
     wrong_at += [(number, 0x0ABC_DEF0) for number in range(10)]
-    device = echo_npu.open("rtlfarm", config=CONFIG, jobs=1, failures=tmp_path / "file")
+    device = echo_npu.open("rtlfarm", config=CONFIG, jobs=1, failures=tmp_path)
     device.add(np.ones(4, np.float32), np.ones(4, np.float32))
-    with pytest.raises(RtlMismatchError, match="could not be kept") as caught:
+    with pytest.raises(RtlMismatchError, match=r"could not be kept: .*No space left") as caught:
         device.wait()
     assert caught.value.file is None
+    assert len(list(tmp_path.iterdir())) == 9, "half a file was left behind"
     device.close()
 
 

@@ -1,13 +1,8 @@
-"""The farm on a Dask cluster: two workers of this machine."""
+"""The farm on a Dask cluster of two workers, which lose each other: right bits and cycles, nothing left."""
 
-import os
-import signal
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import distributed
 import numpy as np
 import pytest
 
@@ -15,65 +10,114 @@ import echo_npu
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.cluster import DaskWorkers
 from echo_npu.errors import BackendError
+from tests.processes import eventually
 from tests.refusals import refuses
+from tests.rtlmodel.dask_processes import DaskProcesses
 
 pytestmark = pytest.mark.sim
 
 CONFIG = "small"
+_COUNT = 10
+_START_S = 120
+_WEIGHT_BYTES = 256 * 64 * 4
+
+
+def _nothing() -> None:
+    pass
+
+
+def _products(device: echo_npu.Device, harm: Callable[[], None] = _nothing) -> list[bytes]:
+    """Return products; `harm` is called while the first of them are simulated."""
+    rng = np.random.default_rng(2)
+    weights = device.tensor(rng.standard_normal((256, 64)).astype(np.float32))
+    found = []
+    for number in range(_COUNT):
+        if number == 4:
+            harm()
+        rows = device.tensor(rng.standard_normal((4, 256)).astype(np.float32))
+        found.append(device.matmul(rows, weights).to_numpy().tobytes())
+    return found
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    make: Any = distributed.LocalCluster
-    with make(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, protocol="tcp://"
-    ) as made:
-        yield made
-
-
-def _products(device: echo_npu.Device, count: int) -> list[bytes]:
-    rng = np.random.default_rng(2)
-    weights = device.tensor(rng.standard_normal((256, 64)).astype(np.float32))
-    rows = [rng.standard_normal((4, 256)).astype(np.float32) for _ in range(count)]
-    return [device.matmul(device.tensor(each), weights).to_numpy().tobytes() for each in rows]
-
-
-def test_a_killed_worker_changes_nothing_and_pages_travel_once(cluster: Any) -> None:
+def sequential() -> tuple[list[bytes], dict[str, int]]:
     with echo_npu.open("rtlmodel", config=CONFIG) as device:
-        wanted = _products(device, 12)
+        found = _products(device)
+        device.wait()
+        return found, device.counters()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
+    with DaskProcesses(tmp_path_factory.mktemp("cluster"), workers=2) as made:
+        yield made
+    assert eventually(lambda: not made.left())
+
+
+def _opened(cluster: DaskProcesses, **options: Any) -> echo_npu.Device:
+    """Open the farm as soon as the cluster has a worker."""
+    opened: list[echo_npu.Device] = []
+
+    def answers() -> bool:
+        try:
+            opened.append(
+                echo_npu.open("rtlfarm", config=CONFIG, executor=cluster.address, chunk_cycles=1, **options)
+            )
+        except BackendError:
+            return False
+        return True
+
+    assert eventually(answers, _START_S), cluster.log()
+    return opened[0]
+
+
+@pytest.mark.parametrize("what", ["workers killed", "network held up", "network cut", "scheduler killed"])
+def test_a_run_survives(
+    what: str, cluster: DaskProcesses, sequential: tuple[list[bytes], dict[str, int]]
+) -> None:
+    harms: dict[str, Callable[[], None]] = {
+        "workers killed": cluster.arm,
+        "network held up": lambda: cluster.proxy.hold(2.0),
+        "network cut": lambda: cluster.proxy.cut(1.0),
+        "scheduler killed": cluster.restart_scheduler,
+    }
+    under_way: list[int] = []
+    with _opened(cluster) as device:
+        backend = device.backend
+        assert isinstance(backend, RtlfarmBackend)
+        workers = backend.workers
+        assert isinstance(workers, DaskWorkers)
+
+        def harm() -> None:
+            under_way.append(workers.load.running)
+            harms[what]()
+
+        found = _products(device, harm)
         device.wait()
         counters = device.counters()
-    address = cluster.scheduler_address
-    with echo_npu.open("rtlfarm", config=CONFIG, executor=address, chunk_cycles=1) as device:
-        assert isinstance(device.backend, RtlfarmBackend)
-        workers = device.backend.workers
-        assert isinstance(workers, DaskWorkers)
-        killed: list[int] = []
+        chunks = backend.info()["farm"]["chunks"]
+    assert under_way[0] >= 1
+    assert cluster.armed == []
+    assert found == sequential[0]
+    assert counters == sequential[1]
+    assert chunks >= _COUNT
+    if what in ("workers killed", "network held up"):  # the scheduler still has the weights
+        assert _WEIGHT_BYTES < workers.sent < 4 * _WEIGHT_BYTES
+    assert eventually(lambda: cluster.simulations() <= 0, _START_S), "a simulation outlived its run"
 
-        def kill_one() -> None:
-            connect: Any = distributed.Client
-            with connect(address, set_as_default=False) as client:
-                pids: dict[str, int] = client.run(os.getpid)
-                deadline = time.monotonic() + 60
-                while not killed and time.monotonic() < deadline:
-                    for name, keys in client.processing().items():
-                        if keys and name in pids and not killed:
-                            killed.append(pids[name])
-                            os.kill(pids[name], signal.SIGKILL)
-                    time.sleep(0.01)
 
-        killer = threading.Thread(target=kill_one)
-        killer.start()
-        found = _products(device, 12)
-        device.wait()
-        killer.join()
-        assert device.counters() == counters
-        chunks = device.backend.info()["farm"]["chunks"]
-    assert found == wanted
-    assert killed
-    assert chunks >= 12
-    # The weights, 16 pages, are in every chunk and were sent once.
-    assert 16 * 4096 < workers.sent < 16 * 4096 * 4
+def test_a_scheduler_that_stays_away_is_an_error(cluster: DaskProcesses) -> None:
+    device = _opened(cluster, timeout=1.0)
+    _products(device)
+    device.wait()
+    cluster.kill_scheduler()
+    try:
+        device.add(np.ones(4, np.float32), np.ones(4, np.float32))
+        with pytest.raises(BackendError, match=r"the scheduler has been away for 1 s; [1-9] chunks were not"):
+            device.wait()
+    finally:
+        device.close()
+        cluster.start_scheduler()
 
 
 def test_a_farm_without_cluster_is_refused() -> None:

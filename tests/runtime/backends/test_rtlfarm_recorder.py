@@ -1,6 +1,7 @@
 """Every chunk is a whole: another functional model gets from its beginning to its end."""
 
 import contextlib
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -91,6 +92,30 @@ def test_random_programs_in_chunks(chunk_cycles: int) -> None:
     assert len(shelf.chunks) >= total
     assert sum(chunk.commands for chunk in shelf.chunks) > total
     _check(shelf.chunks)
+
+
+def _unwaited(device: echo_npu.Device) -> None:
+    """Submit through the window and the ring more than they hold, and wait for nothing."""
+    rng = np.random.default_rng(6)
+    device.memcpy(0x40, programs.image(rng, programs.WEIGHT_BYTES), programs.WEIGHT_BYTES)
+    for number in range(60):
+        batch = [each for _ in range(rng.integers(1, 9)) for each in programs.command(rng)]
+        if number % 20 < 10:
+            device.submit_batch(batch)
+        else:
+            device.submit(*echo_npu.matmul_packets(0x40, 0x4000, programs.ACTIVATION, 9, 9, 9))
+
+
+def test_two_runs_are_cut_into_the_same_chunks() -> None:
+    """What the host sees of queues is the model's, which knows no time."""
+    runs = []
+    for _ in range(2):
+        device, shelf = _farm(20_000)
+        _unwaited(device)
+        device.close()
+        runs.append([pickle.dumps(chunk) for chunk in shelf.chunks])
+    assert len(runs[0]) > 3
+    assert runs[0] == runs[1]
 
 
 def _layers(npu: echo_npu.Device, count: int) -> echo_npu.RecordedProgram:

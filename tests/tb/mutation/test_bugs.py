@@ -25,3 +25,16 @@ def test_the_regression_finds_every_known_bug() -> None:
 def test_an_unknown_bug(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bugs", "--only", "nothing"]) == 2
     assert "no bug 'nothing'; there are" in capsys.readouterr().err
+
+
+def test_the_farm_names_the_command_that_shows_a_bug() -> None:
+    result = bugs.look_in_chunks(SEED, 1, "bias_of_next_tile")
+    (item,) = result.items
+    assert item.status == "pass"
+    assert "command" in item.detail
+    assert "MATMUL" in item.detail
+
+
+def test_a_bug_that_chunks_do_not_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bugs", "--chunks", "--only", "busy_cycles_of_16_bits"]) == 2
+    assert "that chunks show; there are bias_of_next_tile" in capsys.readouterr().err

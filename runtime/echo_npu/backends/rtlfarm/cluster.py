@@ -2,137 +2,76 @@
 
 Pages travel by content. Those that no earlier chunk had go to the cluster together, as one block; a chunk
 only names its pages and the blocks that they are in. A worker fetches a block once and keeps its pages.
+
+One thread talks to the scheduler. It sends what waits, takes what has ended, and sends again what was lost
+with a worker, a connection or a scheduler.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from echo_npu.backends.rtlfarm.chunk import ChunkResult, RunChunk
-from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, MemoryPage
-from echo_npu.backends.rtlfarm.pool import ATTEMPTS, Load, ended_by_itself
-from echo_npu.backends.rtlfarm.runner import ChunkRunner
+from echo_npu.backends.rtlfarm.pages import PAGE, ZERO
+from echo_npu.backends.rtlfarm.pool import Load
+from echo_npu.backends.rtlfarm.remote import PackedChunk, end_runners, keep_block, run_packed
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.errors import BackendError, SimulatorError
 
-CONNECT_TIMEOUT_S: Final = 10
+_CONNECT_TIMEOUT_S: Final = 10
+_RESULT_TIMEOUT_S: Final = 30
+_CLOSE_TIMEOUT_S: Final = 30
+
+_LOOK_S: Final = 0.5
+"""How often the thread looks by itself."""
 
 _ATTEMPTS: Final = 5
-"""How often a chunk is sent."""
+"""How often a chunk is sent that its workers fail to finish."""
 
 _RECOUNT_S: Final = 5.0
 _KEPT_CHUNKS: Final = 512
 """A block that so many chunks did not need is dropped; it is sent again if one does."""
 
+_ON_ITS_WAY: Final = ("pending", "lost")
+"""States of a task that Dask will bring to an end by itself."""
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PackedChunk:
-    """A chunk whose pages are elsewhere.
+_LOST_CONNECTION: Final = "scheduler-connection-lost"
+"""What Dask gives as the reason why a task was cancelled whose connection was lost."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Sent:
+    """A chunk that is not finished.
 
     Attributes:
-        chunk: it, without pages.
-        pages: digests of its pages, by page number.
+        future: of Dask; None while it waits to be sent.
+        failures: how often a worker did not finish it.
     """
 
     chunk: RunChunk
-    pages: Mapping[int, bytes]
-
-    @property
-    def wanted(self) -> set[bytes]:
-        """The digests of its pages."""
-        return set(self.pages.values())
-
-
-# --- in a worker --------------------------------------------------------------------------------------------
-
-_guard = threading.Lock()
-_of_thread = threading.local()
-_runners: list[ChunkRunner] = []
-
-
-def run_packed(packed: PackedChunk, blocks: list[dict[bytes, bytes]], options: Options) -> ChunkResult:
-    """Run a chunk in a worker of a cluster.
-
-    Args:
-        blocks: contents of pages by their digests, all that the chunk needs and others.
-
-    Raises: as `ChunkRunner`, after some attempts.
-    """
-    known = {ZERO.digest: ZERO}
-    for block in blocks:
-        known |= {digest: MemoryPage(block[digest]) for digest in packed.wanted & block.keys()}
-    pages = {number: known[digest] for number, digest in packed.pages.items()}
-    chunk = dataclasses.replace(packed.chunk, pages=pages)
-    for attempt in range(ATTEMPTS):
-        try:
-            return _runner(chunk.config, options).run(chunk)
-        except SimulatorError as error:
-            _drop_runner()
-            if attempt + 1 < ATTEMPTS:
-                continue
-            deviation = ended_by_itself(error)
-            if deviation is None:
-                raise
-            return ChunkResult(chunk.number, 0, {}, False, 0, 0.0, 0.0, deviation)
-    raise AssertionError("unreachable")
-
-
-def end_runners() -> None:
-    """End all simulations of this worker's process."""
-    with _guard:
-        ended = list(_runners)
-        _runners.clear()
-    for runner in ended:
-        runner.close()
-
-
-def _runner(config: str, options: Options) -> ChunkRunner:
-    wanted = (config, options)
-    runner: ChunkRunner | None = getattr(_of_thread, "runner", None)
-    with _guard:
-        usable = runner in _runners and _of_thread.wanted == wanted
-    if runner is None or not usable:
-        _drop_runner()
-        runner = ChunkRunner(config, options)
-        _of_thread.runner, _of_thread.wanted = runner, wanted
-        with _guard:
-            _runners.append(runner)
-    return runner
-
-
-def _drop_runner() -> None:
-    runner: ChunkRunner | None = getattr(_of_thread, "runner", None)
-    _of_thread.runner = None
-    if runner is not None:
-        with _guard:
-            if runner in _runners:
-                _runners.remove(runner)
-        runner.close()
-
-
-def keep_block(block: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return a block. Dask moves it to the workers that need it, and makes it again if they die."""
-    return block
-
-
-# --- in the program that uses the farm ----------------------------------------------------------------------
+    future: Any = None
+    failures: int = 0
 
 
 class DaskWorkers:
     """The workers of a scheduler.
 
     Each needs this version of the package, and the extras "sim" and "verify". A chunk takes one thread. One
-    whose worker dies runs again on another; one whose pages are lost with a worker is sent again.
+    whose worker dies runs again on another; one that a connection or a scheduler takes with it is sent again
+    as soon as there are a scheduler and workers at the same address.
 
     Args:
         address: of the scheduler.
-        options: of each simulation.
+        options: of each simulation; `timeout` is also how many seconds the scheduler, or all its workers,
+            may be away.
         on_result, on_failure: as of `LocalWorkers`.
 
     Attributes: sent (bytes of pages that went to the cluster).
@@ -148,15 +87,8 @@ class DaskWorkers:
         on_result: Callable[[RunChunk, ChunkResult], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
-        try:
-            import distributed
-        except ImportError:
-            raise BackendError("executor needs Dask: pip install 'echo-npu[verify]'") from None
-        connect: Any = distributed.Client
-        try:
-            self._client: Any = connect(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise BackendError(f"executor={address}: no Dask scheduler answers ({error})") from None
+        self._address = address
+        self._client = _connected(address)
         self._threads = sum(self._client.nthreads().values())
         if not self._threads:
             self._client.close()
@@ -165,14 +97,20 @@ class DaskWorkers:
         self._on_result = on_result
         self._on_failure = on_failure
         self._run = uuid.uuid4().hex
+        self._numbers = itertools.count()
         self._changed = threading.Condition()
-        self._open: dict[int, tuple[RunChunk, Any, int]] = {}  # chunk, its future, attempts so far
+        self._open: dict[int, _Sent] = {}
         self._closed = False
         self._blocks: dict[str, Any] = {}  # futures by name
         self._block_of: dict[bytes, str] = {}
         self._used: dict[str, int] = {}  # the last chunk that needed a block
         self.sent = 0
         self._recount = time.monotonic() + _RECOUNT_S
+        self._away: float | None = None  # since when there is nothing to send to
+        self._thread = threading.Thread(target=self._work, name="rtlfarm-cluster", daemon=True)
+        self._thread.start()
+
+    # --- the program ----------------------------------------------------------------------------------------
 
     @property
     def load(self) -> Load:
@@ -180,86 +118,12 @@ class DaskWorkers:
             running = min(len(self._open), self._threads)
             return Load(len(self._open) - running, running)
 
-    def _count_threads(self) -> None:
-        """Count the threads of the cluster again, for workers come and go."""
-        if time.monotonic() > self._recount:
-            with contextlib.suppress(OSError, TimeoutError):  # between two connections
-                self._threads = max(1, sum(self._client.nthreads().values()))
-            self._recount = time.monotonic() + _RECOUNT_S
-
     def submit(self, chunk: RunChunk) -> None:
-        self._count_threads()
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._open) < 3 * self._threads)
-            if self._closed:
-                return
-        self._send(chunk, 0)
-
-    def _send(self, chunk: RunChunk, attempts: int) -> None:
-        packed, blocks = self._packed(chunk, anew=attempts > 0)
-        future = self._client.submit(
-            run_packed,
-            packed,
-            blocks,
-            self._options,
-            key=f"echo-npu-{self._run}-{chunk.number}-{attempts}",
-            pure=False,
-            priority=-chunk.number,
-        )
-        with self._changed:
-            self._open[chunk.number] = (chunk, future, attempts)
-        future.add_done_callback(lambda done: self._ended(chunk, done, attempts))
-
-    def _packed(self, chunk: RunChunk, *, anew: bool) -> tuple[PackedChunk, list[Any]]:
-        """Send the pages that the cluster lacks, or all of them; return the rest and what holds pages."""
-        with self._changed:
-            contents = {page.digest: page.content for page in chunk.pages.values()}
-            contents.pop(ZERO.digest, None)
-            new = {digest: each for digest, each in contents.items() if anew or digest not in self._block_of}
-        if new:
-            name = f"echo-npu-pages-{uuid.uuid4().hex}"
-            future = self._client.submit(keep_block, new, key=name, pure=False, priority=1)
-            with self._changed:
-                self._blocks[name] = future
-                self._block_of |= dict.fromkeys(new, name)
-                self.sent += PAGE * len(new)
-        with self._changed:
-            names = {self._block_of[digest] for digest in contents}
-            self._used |= dict.fromkeys(names, chunk.number)
-            blocks = [self._blocks[name] for name in sorted(names)]
-            self._forget(chunk.number)
-        pages = {number: page.digest for number, page in chunk.pages.items()}
-        return PackedChunk(dataclasses.replace(chunk, pages={}), pages), blocks
-
-    def _forget(self, number: int) -> None:
-        """Drop blocks that nothing has needed for long."""
-        oldest = min([*self._open, number]) - _KEPT_CHUNKS
-        for name in [name for name, used in self._used.items() if used < oldest]:
-            del self._used[name], self._blocks[name]
-        self._block_of = {d: name for d, name in self._block_of.items() if name in self._blocks}
-
-    def _ended(self, chunk: RunChunk, future: Any, attempts: int) -> None:
-        try:
-            self._take(chunk, future, attempts)
-        except Exception as error:  # it would be lost in Dask's thread
-            self._on_failure(error)
-            self.stop()
-        with self._changed:
-            current = self._open.get(chunk.number)
-            if current is not None and current[1] is future:
-                del self._open[chunk.number]
-            self._changed.notify_all()
-
-    def _take(self, chunk: RunChunk, future: Any, attempts: int) -> None:
-        if future.status == "finished":
-            self._on_result(chunk, future.result())
-            return
-        if self._closed:
-            return
-        error = future.exception() if future.status == "error" else None
-        if isinstance(error, SimulatorError) or attempts + 1 >= _ATTEMPTS:
-            raise error or SimulatorError(f"the cluster gave up chunk {chunk.number} ({future.status})")
-        self._send(chunk, attempts + 1)
+            self._changed.wait_for(lambda: self._closed or len(self._open) < 3 * max(1, self._threads))
+            if not self._closed:
+                self._open[chunk.number] = _Sent(chunk)
+                self._changed.notify_all()
 
     def drain(self, timeout: float | None = None) -> bool:
         with self._changed:
@@ -268,14 +132,173 @@ class DaskWorkers:
     def stop(self) -> None:
         with self._changed:
             self._closed = True
+            for number in [number for number, sent in self._open.items() if sent.future is None]:
+                del self._open[number]
             self._changed.notify_all()
 
     def close(self) -> None:
         self.stop()
         with self._changed:
-            left = [future for _, future, _ in self._open.values()]
+            left = [sent.future for sent in self._open.values() if sent.future is not None]
             self._open.clear()
+            self._changed.notify_all()
+        # A network that is down must not hold up the end of the program.
+        farewell = threading.Thread(target=self._part, args=(left,), daemon=True)
+        farewell.start()
+        farewell.join(_CLOSE_TIMEOUT_S)
+
+    def _part(self, left: list[Any]) -> None:
+        self._thread.join()
         if self._client.status == "running":
-            self._client.cancel(left, force=True)
-            self._client.run(end_runners)
+            with contextlib.suppress(Exception):  # the cluster may go at any moment
+                self._client.cancel(left, force=True)
+                self._client.run(end_runners, self._run)
         self._client.close()
+
+    # --- the thread -----------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work, _LOOK_S)
+                if self._closed and not self._open:
+                    return
+                waiting = list(self._open.values())
+            try:
+                for sent in waiting:
+                    if sent.future is not None:
+                        self._look(sent)
+                if self._reached():
+                    for sent in waiting:
+                        if sent.future is None and not self._closed:
+                            self._send(sent)
+            except Exception as error:  # it would be lost in this thread
+                self._on_failure(error)
+                with self._changed:
+                    self._open.clear()
+                self.stop()
+
+    def _has_work(self) -> bool:
+        if self._closed and not self._open:
+            return True
+        if self._away is not None:
+            return False
+        futures = [sent.future for sent in self._open.values()]
+        return any(future is None or future.status not in _ON_ITS_WAY for future in futures)
+
+    def _wake(self, _future: Any) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _reached(self) -> bool:
+        """Return whether there is a scheduler with workers. BackendError: there was none for too long."""
+        now = time.monotonic()
+        problem = ""
+        if self._client.status != "running":
+            problem = "the scheduler has been away"
+            if self._client.status not in ("connecting", "newly-created"):
+                with contextlib.suppress(BackendError):
+                    self._client = _connected(self._address)
+        elif now > self._recount or self._away is not None:
+            with contextlib.suppress(OSError, TimeoutError):
+                self._threads = sum(self._client.nthreads().values())
+                self._recount = now + _RECOUNT_S
+            if not self._threads:
+                problem = "the scheduler has had no worker"
+        if not problem:
+            self._away = None
+            return True
+        self._away = self._away or now
+        if self._open and now - self._away > self._options.timeout:
+            raise BackendError(
+                f"executor={self._address}: {problem} for {self._options.timeout:g} s;"
+                f" {len(self._open)} chunks were not checked"
+            )
+        return False
+
+    def _send(self, sent: _Sent) -> None:
+        packed, blocks = self._packed(sent.chunk, anew=sent.failures > 0)
+        sent.future = self._client.submit(
+            run_packed,
+            packed,
+            blocks,
+            self._options,
+            self._run,
+            key=f"echo-npu-{self._run}-{sent.chunk.number}-{next(self._numbers)}",
+            pure=False,
+            priority=-sent.chunk.number,
+        )
+        sent.future.add_done_callback(self._wake)
+
+    def _packed(self, chunk: RunChunk, *, anew: bool) -> tuple[PackedChunk, list[Any]]:
+        """Send the pages that the cluster lacks, or all of them; return the rest and what holds pages."""
+        self._forget(chunk.number)
+        contents = {page.digest: page.content for page in chunk.pages.values()}
+        contents.pop(ZERO.digest, None)
+        new = {digest: each for digest, each in contents.items() if anew or digest not in self._block_of}
+        if new:
+            name = f"echo-npu-pages-{uuid.uuid4().hex}"
+            self._blocks[name] = self._client.submit(keep_block, new, key=name, pure=False, priority=1)
+            self._block_of |= dict.fromkeys(new, name)
+            self.sent += PAGE * len(new)
+        names = {self._block_of[digest] for digest in contents}
+        self._used |= dict.fromkeys(names, chunk.number)
+        blocks = [self._blocks[name] for name in sorted(names)]
+        pages = {number: page.digest for number, page in chunk.pages.items()}
+        return PackedChunk(dataclasses.replace(chunk, pages={}), pages), blocks
+
+    def _forget(self, number: int) -> None:
+        """Drop blocks that nothing has needed for long, and those that a connection took with it."""
+        with self._changed:
+            oldest = min([*self._open, number]) - _KEPT_CHUNKS
+        for name in list(self._blocks):
+            if self._used[name] < oldest or self._blocks[name].status not in (*_ON_ITS_WAY, "finished"):
+                del self._used[name], self._blocks[name]
+        self._block_of = {d: name for d, name in self._block_of.items() if name in self._blocks}
+
+    def _look(self, sent: _Sent) -> None:
+        """Take a chunk's result if it has ended, or let it be sent again."""
+        future = sent.future
+        lost = future.client is not self._client or self._client.status == "closed"
+        if future.status in _ON_ITS_WAY and not lost:
+            return
+        result: ChunkResult | None = None
+        if not lost:
+            try:
+                result = future.result(timeout=_RESULT_TIMEOUT_S)
+            except SimulatorError:
+                raise
+            except (OSError, TimeoutError):
+                if future.status in (*_ON_ITS_WAY, "finished"):
+                    time.sleep(_LOOK_S)
+                    return  # the network is slow, or down
+            except (Exception, concurrent.futures.CancelledError) as error:
+                if getattr(error, "reason", "") != _LOST_CONNECTION:
+                    sent.failures += 1
+                if sent.failures >= _ATTEMPTS:
+                    raise SimulatorError(f"the cluster gave up chunk {sent.chunk.number}: {error}") from error
+        with self._changed:
+            sent.future = None
+            if self._open.get(sent.chunk.number) is not sent:
+                return  # the farm is being closed
+        if result is not None:
+            self._on_result(sent.chunk, result)
+            with self._changed:
+                self._open.pop(sent.chunk.number, None)
+        with self._changed:
+            if self._closed:
+                self._open.pop(sent.chunk.number, None)
+            self._changed.notify_all()
+
+
+def _connected(address: str) -> Any:
+    """Return a client of the scheduler. BackendError: none answers, or Dask is not installed."""
+    try:
+        import distributed
+    except ImportError:
+        raise BackendError("executor needs Dask: pip install 'echo-npu[verify]'") from None
+    connect: Any = distributed.Client
+    try:
+        return connect(address, timeout=_CONNECT_TIMEOUT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise BackendError(f"executor={address}: no Dask scheduler answers ({error})") from None

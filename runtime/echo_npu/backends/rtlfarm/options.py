@@ -23,7 +23,9 @@ class FarmOptions:
         chunk_cycles: about how many cycles a chunk has.
         sample: the share of the chunks that are simulated, above 0 and up to 1; None: all of them.
         seed: of the choice of chunks, and of the memory's stalls.
-        latency, bandwidth, stalls, timeout: as of rtlmodel.
+        latency, bandwidth, stalls: as of rtlmodel.
+        timeout: seconds of wall time that one request to a simulation may take, and that the scheduler, or
+            all its workers, may be away.
         progress: whether to show a bar on standard error.
         failures: the folder for chunks in which the RTL differs.
 

@@ -3,53 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from echo_npu.backends.base import ReadReg, RegisterOp, WaitIrq, WriteReg
-from echo_npu.backends.rtlfarm.chunk import (
-    Boundary,
-    ChunkResult,
-    CounterMark,
-    Deviation,
-    MemoryWrite,
-    RegisterBatch,
-    RunChunk,
-)
+from echo_npu.backends.base import ReadReg, WaitIrq, WriteReg
+from echo_npu.backends.rtlfarm.chunk import ChunkResult, Deviation, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
+from echo_npu.backends.rtlfarm.play import PATIENCE, ChunkPlay, DeviationError, push, write_window
 from echo_npu.backends.rtlmodel import Options, RtlmodelBackend
-from echo_npu.commands.packets import Flags, load_program_command, nop_packet
-from echo_npu.errors import NpuBusError
+from echo_npu.commands.packets import load_program_command, nop_packet
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import END_IRQS, State, error_name
-
-_PATIENCE: Final = 1_000_000
-"""Cycles of the device that one wait for its interrupt may take."""
+from echo_npu.spec.status import END_IRQS, State
 
 _POLLS: Final = 10_000
 _SHOWN_PAGES: Final = 1024
-_COUNTERS: Final = tuple(ReadReg(getattr(regs, name) + half) for name in regs.COUNTERS for half in (0, 4))
-_PROGRESS: Final = tuple(map(ReadReg, (regs.RETIRED, regs.MACS, regs.READ_BEATS, regs.WRITE_BEATS)))
-_IRQ_BYTE: Final = 4 + (int(Flags.IRQ).bit_length() - 1) // 8
-_IRQ_BIT: Final = int(Flags.IRQ) >> 8 * (_IRQ_BYTE - 4)
-"""Where the flag IRQ is in a packet, whose flags begin at byte 4."""
-
-
-class DeviationError(Exception):
-    """The RTL did something else than the model; `done` as in `Deviation`."""
-
-    def __init__(self, what: str, done: int | None = None) -> None:
-        self.done = done
-        super().__init__(what)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    cycle: int
-    counters: dict[str, int]
 
 
 class ChunkRunner:
@@ -87,7 +55,7 @@ class ChunkRunner:
         if len(self._programs) > len(chunk.state.programs):
             self._restart()  # words that were once loaded stay loaded
         before = self._cycle()
-        run = _Run(self.rtl, chunk)
+        run = ChunkPlay(self.rtl, chunk)
         prepared = began
         try:
             self._restore(chunk)
@@ -114,7 +82,7 @@ class ChunkRunner:
             self._restart()
         return result
 
-    def _play(self, _chunk: RunChunk, run: _Run) -> None:
+    def _play(self, _chunk: RunChunk, run: ChunkPlay) -> None:
         run.play()
 
     def _cycle(self) -> int:
@@ -155,9 +123,9 @@ class ChunkRunner:
                 )
                 _until_done(rtl)
             if state.submitted and not state.waiting:
-                _push(rtl, [nop_packet().pack()])  # the state is DONE
+                push(rtl, [nop_packet().pack()])  # the state is DONE
                 _until_done(rtl)
-            _write_window(rtl, state.window)
+            write_window(rtl, state.window)
             rtl.run([WriteReg(offset, value) for offset, value in state.stored.items()])
             enable = regs.CONTROL_RING_ENABLE.put(int(state.ring_enabled))
             rtl.run(
@@ -175,7 +143,7 @@ class ChunkRunner:
         if words == self._programs:
             return
         self.rtl.memory.write(0, np.frombuffer(words, np.uint8))
-        _push(self.rtl, load_program_command(0, len(words) // 8, 0).slots)
+        push(self.rtl, load_program_command(0, len(words) // 8, 0).slots)
         _until_done(self.rtl)
         self.rtl.memory.clear()
 
@@ -207,271 +175,6 @@ class ChunkRunner:
         return Deviation(f"memory differs from the functional model's in {len(found)} pages{where}", found)
 
 
-class _Run:
-    """One run of a chunk on a prepared simulation."""
-
-    def __init__(self, rtl: RtlmodelBackend, chunk: RunChunk) -> None:
-        self._rtl = rtl
-        self._chunk = chunk
-        self._offset = 0  # the RTL's count of commands minus the model's, until a reset
-        self._patched: list[int] = []
-        self._start: _Sample | None = None
-        self._end: _Sample | None = None
-        self.cleared = False
-        self.marks: dict[int, tuple[bool, dict[str, int]]] = {}
-        self._late = 0  # cycles in which the counters were read for marks
-        self._late_in_counters = 0  # those of them that the counters have, which the host may clear
-        rings = [
-            (index, place)
-            for index, action in enumerate(chunk.actions)
-            if isinstance(action, RegisterBatch)
-            for place, op in enumerate(action.ops)
-            if isinstance(op, WriteReg) and op.offset == regs.RING_TAIL
-        ]
-        self._last_doorbell = rings[-1] if rings else None  # None: the one with which the chunk begins
-
-    def play(self) -> None:
-        """Do everything. DeviationError: registers differ, or the device hangs."""
-        chunk = self._chunk
-        (retired,) = self._rtl.run([ReadReg(regs.RETIRED)])
-        self._offset = retired - chunk.state.retired
-        if chunk.state.waiting:
-            self._begin()
-        for index, action in enumerate(chunk.actions):
-            if index == chunk.warm and chunk.start is None:
-                self._start = self._sample_at_rest()
-            if isinstance(action, MemoryWrite):
-                self._rtl.memory.write(action.address, np.frombuffer(action.data, np.uint8))
-            elif isinstance(action, CounterMark):
-                if index >= chunk.warm:
-                    self._mark(action)
-            elif self._waits_again(index):
-                continue  # the wait behind it does for both: the RTL may need only one
-            elif action.results is None and index == len(chunk.actions) - 1 and chunk.end is not None:
-                self._end = self._boundary(chunk.end)
-                self._until_done()
-            else:
-                self._operate(index, action)
-        if self._end is None:
-            self._end = self._sample()
-            if chunk.warm == len(chunk.actions) and self._start is None:
-                self._start = self._end
-        self._check_registers()
-        self._unpatch()
-
-    def measured(self) -> tuple[int, dict[str, int]]:
-        """Return the cycles that count and the counters over them; nothing if the chunk did not end."""
-        if self._start is None or self._end is None:
-            return 0, {}
-        return self._end.cycle - self._start.cycle - self._late, self._since_start(self._end)
-
-    def _since_start(self, sample: _Sample) -> dict[str, int]:
-        """Return the counters since the start, or since the host cleared them."""
-        before = dict.fromkeys(sample.counters, 0)
-        if not self.cleared and self._start is not None:
-            before = self._start.counters
-        counters = {name: value - before[name] for name, value in sample.counters.items()}
-        return counters | {"cycles": counters["cycles"] - self._late_in_counters}
-
-    def _mark(self, mark: CounterMark) -> None:
-        sample = self._sample()
-        self.marks[mark.number] = (self.cleared, self._since_start(sample))
-        late = int(self._rtl.statistics()["cycles"]) - sample.cycle
-        self._late += late
-        self._late_in_counters += late
-
-    # --- commands that wait at the beginning ----------------------------------------------------------------
-
-    def _begin(self) -> None:
-        """Submit what waits, and reach the cut if that is between two commands."""
-        chunk, rtl = self._chunk, self._rtl
-        state = chunk.state
-        if chunk.start is not None:
-            self._patch(chunk.start)
-            rtl.run([WriteReg(regs.IRQ_ENABLE, 0x7)])
-        if state.queue:
-            _push(rtl, state.queue)
-            _write_window(rtl, state.window)
-        if state.ring[1] and state.head != state.tail:
-            tail = state.tail
-            if self._last_doorbell is None and chunk.end is not None:
-                self._patch(chunk.end)
-                tail = chunk.end_tail
-            rtl.run([WriteReg(regs.RING_TAIL, tail)])
-        if chunk.start is not None:
-            self._start = self._boundary(chunk.start)
-            rtl.run([WriteReg(regs.IRQ_ENABLE, state.stored[regs.IRQ_ENABLE])])
-
-    def _patch(self, boundary: Boundary) -> None:
-        """Let the packet before a cut raise an interrupt."""
-        byte = boundary.slot + _IRQ_BYTE
-        if not self._rtl.memory.bytes[byte] & _IRQ_BIT:
-            self._rtl.memory.bytes[byte] |= _IRQ_BIT
-            self._patched.append(byte)
-
-    def _unpatch(self) -> None:
-        for byte in self._patched:
-            self._rtl.memory.bytes[byte] &= 0xFF ^ _IRQ_BIT
-
-    def _boundary(self, boundary: Boundary) -> _Sample:
-        """Wait until the last command before a cut retires."""
-        (enabled,) = self._rtl.run([ReadReg(regs.IRQ_ENABLE)])
-        self._rtl.run([WriteReg(regs.IRQ_ENABLE, 0x7)])
-        wanted = boundary.retired + self._offset
-        progress: list[int] = []
-        while True:
-            (irq,) = self._rtl.run([WaitIrq(_PATIENCE)])
-            cycle = int(self._rtl.statistics()["cycles"])
-            retired, status = self._rtl.run([ReadReg(regs.RETIRED), ReadReg(regs.STATUS)])
-            if retired >= wanted:
-                break
-            before, progress = progress, self._rtl.run(_PROGRESS)
-            if regs.STATUS_STATE.get(status) != State.BUSY or (not irq and progress == before):
-                raise self._stuck(status)
-            self._rtl.run([WriteReg(regs.IRQ_STATUS, regs.IRQ_STATUS_COMMAND.mask)])
-        sample = _Sample(cycle, self._counters())
-        self._rtl.run(
-            [WriteReg(regs.IRQ_STATUS, regs.IRQ_STATUS_COMMAND.mask), WriteReg(regs.IRQ_ENABLE, enabled)]
-        )
-        return sample
-
-    # --- the host -------------------------------------------------------------------------------------------
-
-    def _operate(self, index: int, action: RegisterBatch) -> None:
-        """Do register operations as the host did, and wait where it found the device at rest."""
-        ops: list[RegisterOp] = list(action.ops)
-        for place, op in enumerate(ops):
-            if (index, place) == self._last_doorbell and self._chunk.end is not None:
-                self._patch(self._chunk.end)
-                ops[place] = WriteReg(regs.RING_TAIL, self._chunk.end_tail)
-            if isinstance(op, WriteReg) and op.offset == regs.CONTROL:
-                reset = bool(op.value & regs.CONTROL_SOFT_RESET.mask)
-                counts = index >= self._chunk.warm
-                if counts and (reset or op.value & regs.CONTROL_CLEAR_COUNTERS.mask):
-                    self.cleared, self._late_in_counters = True, 0
-                self._offset = 0 if reset else self._offset
-        refused, results = False, []
-        try:
-            results = self._rtl.run(ops)
-        except NpuBusError:
-            refused = True
-        if refused != action.refused:
-            raise DeviationError(f"the device {'refused' if refused else 'took'} a register access")
-        if refused or action.results is None:
-            return
-        waits = any(isinstance(op, WaitIrq) for op in ops)
-        progress: list[int] = []
-        for _ in range(_POLLS):
-            if not self._behind(ops, results, action.results):
-                break
-            if waits and not any(
-                result for op, result in zip(ops, results, strict=True) if isinstance(op, WaitIrq)
-            ):
-                before, progress = progress, self._rtl.run(_PROGRESS)
-                if before == progress:
-                    raise self._stuck(results[-1])
-            results = self._rtl.run(ops if waits else [op for op in ops if isinstance(op, ReadReg)])
-            if not waits:
-                action = RegisterBatch(
-                    tuple(op for op in ops if isinstance(op, ReadReg)),
-                    tuple(
-                        result
-                        for op, result in zip(ops, action.results, strict=True)
-                        if isinstance(op, ReadReg)
-                    ),
-                )
-                ops = list(action.ops)
-                assert action.results is not None
-        else:
-            raise self._stuck(results[-1])
-
-    def _waits_again(self, index: int) -> bool:
-        """Return whether the host waited, found the model busy, and waited in the same way again."""
-        action, following = [*self._chunk.actions[index : index + 2], None][:2]
-        if not isinstance(action, RegisterBatch) or not isinstance(following, RegisterBatch):
-            return False
-        if action.results is None:
-            return False
-        waits = any(isinstance(op, WaitIrq) for op in action.ops)
-        return waits and action.ops == following.ops and self._found_busy(action)
-
-    @staticmethod
-    def _found_busy(action: RegisterBatch) -> bool:
-        last = action.ops[-1]
-        assert action.results is not None
-        is_status = isinstance(last, ReadReg) and last.offset == regs.STATUS
-        return is_status and regs.STATUS_STATE.get(action.results[-1]) == State.BUSY
-
-    @staticmethod
-    def _behind(ops: Sequence[RegisterOp], results: Sequence[int], wanted: Sequence[int]) -> bool:
-        """Return whether the model had finished where the RTL is still busy."""
-        for op, result, model in zip(ops, results, wanted, strict=True):
-            if isinstance(op, ReadReg) and op.offset == regs.STATUS:
-                states = (regs.STATUS_STATE.get(result), regs.STATUS_STATE.get(model))
-                if states[0] == State.BUSY != states[1]:
-                    return True
-        return False
-
-    def _until_done(self) -> None:
-        """Wait for the end of what was submitted, as the host does."""
-        waiting = (WaitIrq(_PATIENCE), WriteReg(regs.IRQ_STATUS, END_IRQS), ReadReg(regs.STATUS))
-        self._operate(-1, RegisterBatch(waiting, (1, 0, int(State.DONE))))
-
-    def _stuck(self, status: int) -> DeviationError:
-        state = State(regs.STATUS_STATE.get(status))
-        (retired,) = self._rtl.run([ReadReg(regs.RETIRED)])
-        done = retired - self._offset - self._chunk.state.retired
-        if state == State.ERROR:
-            code, low = self._rtl.run([ReadReg(regs.ERROR_CODE), ReadReg(regs.ERROR_ADDR)])
-            return DeviationError(f"the device stopped with {error_name(code)} at 0x{low:08x}", done)
-        return DeviationError(f"the device is {state.name} and makes no progress", done)
-
-    # --- samples and checks ---------------------------------------------------------------------------------
-
-    def _sample_at_rest(self) -> _Sample:
-        """Sample at a start in an idle device, whose clock goes on while its counters are read."""
-        before = self._sample()
-        after = int(self._rtl.statistics()["cycles"])
-        late = after - before.cycle
-        return _Sample(after, before.counters | {"cycles": before.counters["cycles"] + late})
-
-    def _sample(self) -> _Sample:
-        return _Sample(int(self._rtl.statistics()["cycles"]), self._counters())
-
-    def _counters(self) -> dict[str, int]:
-        words = self._rtl.run(_COUNTERS)
-        pairs = zip(regs.COUNTERS, words[0::2], words[1::2], strict=True)
-        return {name.lower(): high << 32 | low for name, low, high in pairs}
-
-    def _check_registers(self) -> None:
-        last = self._chunk.last
-        offsets = (
-            regs.STATUS,
-            regs.ERROR_CODE,
-            regs.ERROR_INDEX,
-            regs.ERROR_ADDR,
-            regs.RETIRED,
-            regs.RING_HEAD,
-        )
-        status, code, index, address, retired, head = self._rtl.run([ReadReg(offset) for offset in offsets])
-        state = regs.STATUS_STATE.get(status)
-        pairs: list[tuple[str, Any, Any]] = [
-            ("STATUS.state", State(state).name, State(last.state).name),
-            ("ERROR_CODE", error_name(code), error_name(last.code)),
-        ]
-        if state == last.state == State.ERROR:
-            pairs += [
-                ("ERROR_INDEX", index - self._offset, last.error_index),
-                ("ERROR_ADDR", address, last.error_address),
-            ]
-        pairs.append(("RETIRED", retired - self._offset, last.retired))
-        if state == last.state:
-            pairs.append(("RING_HEAD", head, last.head))
-        for name, found, wanted in pairs:
-            if found != wanted:
-                raise DeviationError(f"{name} is {found}, of the functional model {wanted}")
-
-
 def _until_idle(rtl: RtlmodelBackend) -> None:
     """Wait until the device has done what prepares it."""
     for _ in range(_POLLS):
@@ -484,19 +187,7 @@ def _until_idle(rtl: RtlmodelBackend) -> None:
 def _until_done(rtl: RtlmodelBackend) -> None:
     """Wait for commands that prepare the device; interrupts at their end are enabled."""
     for _ in range(_POLLS):
-        _, _, status = rtl.run([WaitIrq(_PATIENCE), WriteReg(regs.IRQ_STATUS, 0x7), ReadReg(regs.STATUS)])
+        _, _, status = rtl.run([WaitIrq(PATIENCE), WriteReg(regs.IRQ_STATUS, 0x7), ReadReg(regs.STATUS)])
         if regs.STATUS_STATE.get(status) != State.BUSY:
             return
     raise DeviationError("the device does not get into the state with which the chunk begins")
-
-
-def _push(rtl: RtlmodelBackend, slots: Sequence[bytes]) -> None:
-    """Submit packets through the command window."""
-    for slot in slots:
-        _write_window(rtl, slot)
-        rtl.run([WriteReg(regs.DOORBELL, 1)])
-
-
-def _write_window(rtl: RtlmodelBackend, slot: bytes) -> None:
-    words = np.frombuffer(slot, "<u4").tolist()
-    rtl.run([WriteReg(regs.CMD_WINDOW + 4 * index, word) for index, word in enumerate(words)])

@@ -107,6 +107,8 @@ def _prepare(state: Any, params: Iterable[torch.Tensor]) -> None:
             own["step"] = torch.zeros((), device="cpu")
             own.update(zip(_AVERAGES, _side_by_side(param), strict=True))
             continue
+        if not own.keys() >= {"step", *_AVERAGES}:
+            continue  # state of a subclass
         step, *averages = (own[name] for name in ("step", *_AVERAGES))
         if isinstance(step, torch.Tensor) and not step.is_cpu:
             own["step"] = step.cpu()

@@ -64,7 +64,7 @@ class Segment:
             self.records.pop(next(iter(self.records)))
         recorder = GraphRecorder(storages, hosts)
         with _recording(device, recorder):
-            made = list(_Watched(self._module, recorder).run(*given))
+            made = list(_NotingInterpreter(self._module, recorder).run(*given))
         results = []
         for node, value in zip(self.outputs, made, strict=True):
             recorder.node = node
@@ -75,7 +75,7 @@ class Segment:
         return made
 
 
-class _Watched(fx.Interpreter):
+class _NotingInterpreter(fx.Interpreter):
     """Runs a graph and tells the recorder which node runs."""
 
     def __init__(self, module: fx.GraphModule, recorder: GraphRecorder) -> None:

@@ -15,8 +15,8 @@ from tb.mutation.equivalence.gates import FALSE, Gates, Literal
 from tb.mutation.equivalence.questions import TransitionSystem
 from tb.mutation.equivalence.solver import SHORTEST_S, TimeLimit, never
 
-LENGTHS = (0, 1, 2, 3, 4, 6, 8, 11, 15)
-"""Steps of the counterexamples that are asked for."""
+LONGEST = 12
+"""Most steps of the counterexamples that are asked for."""
 MOST_CLAUSES = 3_000_000
 SHARE = 0.3
 """Most of the time left that goes to one proof for a small model."""
@@ -51,7 +51,9 @@ def never_localized(
         return "no gates differ"
     paths = _Paths(model, words)
     kept: set[str] = set()
-    for length in LENGTHS:
+    tried: set[str] | None = None
+    # Every length is asked for: the induction relies on it.
+    for length in range(LONGEST + 1):
         if not paths.extend(length) or clock.left < SHORTEST_S:
             return ""
         answer = paths.reached(length, clock)
@@ -64,10 +66,11 @@ def never_localized(
             core = paths.smaller(core, length, TimeLimit(clock.left * SHARE))
         if paths.inductive(clock):
             return f"induction of {length + 1} steps"
-        if core <= kept and length > 4:
-            continue
         kept |= core
-        if length and never(restricted(model, words, kept), TimeLimit(clock.left * SHARE)):
+        if length == 0 or kept == tried:
+            continue
+        tried = set(kept)
+        if never(restricted(model, words, kept), TimeLimit(clock.left * SHARE)):
             return f"an invariant of {len(kept)} registers"
     return ""
 

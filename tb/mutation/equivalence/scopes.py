@@ -7,7 +7,8 @@ from typing import Any
 from tb.mutation.equivalence.circuit import CLOCK_GATE, Modules, base_of
 
 MOST_WEIGHT = 250_000
-"""Estimated gates of a scope. In a larger one, the heaviest modules that need not be open are boxes."""
+"""Estimated gates of a scope besides those of modules that must be open. In a larger one, the heaviest others
+are boxes."""
 _PER_BIT = {"$add": 8, "$sub": 8, "$neg": 8, "$lt": 8, "$le": 8, "$gt": 8, "$ge": 8, "$eq": 4, "$ne": 4}
 _SHIFTS = frozenset(("$shl", "$shr", "$sshl", "$sshr", "$shiftx"))
 
@@ -31,9 +32,9 @@ class Scope:
 def scopes(modules: Modules, changed: Mapping[str, object], name: str) -> Iterator[Scope]:
     """Yield the scopes of an instance of the changed module, smallest first."""
     yield Scope(name, False, "module")
-    if children(modules, name):
-        yield Scope(name, True, "module with all below it")
     weights = _Weights(modules)
+    if children(modules, name):
+        yield Scope(name, True, "module with those below it", weights.boxes(name, set(changed)))
     parents = {child: parent for parent in modules for child in children(modules, parent)}
     top = name
     while top in parents:
@@ -80,11 +81,13 @@ class _Weights:
     def boxes(self, top: str, open_modules: set[str]) -> frozenset[str]:
         """Return the modules that are boxes so that the others are not too heavy."""
         boxes: set[str] = set()
-        while self._total(top, boxes) > MOST_WEIGHT:
+        fixed = sum(self._of(each)[0] for each in {top, *self._below(top, boxes)} & open_modules)
+        while self._total(top, boxes) > MOST_WEIGHT + fixed:
             others = [each for each in self._below(top, boxes) if each not in open_modules]
             if not others:
                 break
-            boxes.add(max(others, key=lambda each: (self._total(each, boxes), each)))
+            # Not with what is below: the engines stay open, their arithmetic does not.
+            boxes.add(max(others, key=lambda each: (self._of(each)[0], each)))
         return frozenset(boxes)
 
 

@@ -18,8 +18,10 @@ from tb.mutation.equivalence.solver import SHORTEST_S, TimeLimit, never
 LONGEST = 12
 """Most steps of the counterexamples that are asked for."""
 MOST_CLAUSES = 3_000_000
-SHARE = 0.3
+SHARE = 0.5
 """Most of the time left that goes to one proof for a small model."""
+SMALLER_SHARE = 0.1
+"""Most of the time left that goes to making a small model smaller."""
 MOST_DROPPED = 24
 """A small model with at most so many words is made smaller word by word."""
 
@@ -63,7 +65,7 @@ def never_localized(
             raise CounterexampleError(paths.true_of(about))
         core = paths.core()
         if length <= 4 and len(core) <= MOST_DROPPED:
-            core = paths.smaller(core, length, TimeLimit(clock.left * SHARE))
+            core = paths.smaller(core, length, TimeLimit(clock.left * SMALLER_SHARE))
         if paths.inductive(clock):
             return f"induction of {length + 1} steps"
         kept |= core

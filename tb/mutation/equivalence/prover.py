@@ -33,8 +33,10 @@ from tb.mutation.schemata import SELECTOR_FILE, Edit, render
 CONFIGS = ("small", "default")
 SECONDS = 120.0
 """Time for the proof of a mutant."""
-SHARE = 0.3
+SHARE = 0.4
 """Most of the time left that goes to one question."""
+SCOPE_SHARE = 0.5
+"""Most of the time left that goes to one scope, before the slow methods."""
 MOST_PARTED = 6
 """How often registers that a counterexample shows to differ are allowed to."""
 KEPT = SIM_BUILD / "equivalence"
@@ -253,7 +255,7 @@ class _Attempt:
                 originals,
                 both,
                 scope.top,
-                self._clock if thorough else _part(self._clock),
+                self._clock if thorough else TimeLimit(self._clock.left * SCOPE_SHARE),
                 inlined=scope.inlined,
                 boxes=scope.boxes,
                 known=digests,

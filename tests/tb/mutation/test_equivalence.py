@@ -45,11 +45,11 @@ PHASES = """
   always_ff @(posedge clk_i) phase_q <= rst_ni ? phase_d : 8'd0;
 """
 NOISE = """
-  logic [31:0] total_q, other_q;
+  logic [11:0] total_q, other_q;
   always_ff @(posedge clk_i)
     if (!rst_ni) begin total_q <= '0; other_q <= '0; end
     else begin
-      total_q <= total_q + {{24'd0, a_i ^ phase_d}};
+      total_q <= total_q + {{4'd0, a_i ^ phase_d}};
       other_q <= other_q + total_q;
     end
 """

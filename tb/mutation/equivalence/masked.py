@@ -48,7 +48,7 @@ def equal_where_read(pair: CircuitPair, question: Lockstep, runs: RandomRuns, cl
     return ""
 
 
-class _Group:
+class _ApartGroup:
     """Registers, and conditions under which all of them are to be equal."""
 
     def __init__(self, words: Iterable[str], conditions: Iterable[Condition]) -> None:
@@ -86,13 +86,13 @@ def _narrow(question: Lockstep) -> dict[str, list[str]]:
     return found | {name: [name] for names in wider for name in names}
 
 
-def _merged(found: Mapping[str, set[Condition]]) -> list[_Group]:
+def _merged(found: Mapping[str, set[Condition]]) -> list[_ApartGroup]:
     """Return groups of registers with the same conditions; what is too many shares what it has in common."""
     by_conditions: dict[frozenset[Condition], list[str]] = {}
     for word, conditions in found.items():
         by_conditions.setdefault(frozenset(conditions), []).append(word)
     ordered = sorted(by_conditions.items(), key=lambda each: -len(each[1]))
-    groups = [_Group(words, common) for common, words in ordered[:MOST_GROUPS]]
+    groups = [_ApartGroup(words, common) for common, words in ordered[:MOST_GROUPS]]
     for common, words in ordered[MOST_GROUPS:]:
         last = groups[-1]
         last.words |= set(words)
@@ -103,7 +103,7 @@ def _merged(found: Mapping[str, set[Condition]]) -> list[_Group]:
 class _Cases:
     """The step of the induction, case by case."""
 
-    def __init__(self, pair: CircuitPair, question: Lockstep, groups: Sequence[_Group]) -> None:
+    def __init__(self, pair: CircuitPair, question: Lockstep, groups: Sequence[_ApartGroup]) -> None:
         self._pair = pair
         self._gates = pair.gates
         self._question = question
@@ -112,7 +112,7 @@ class _Cases:
         for group in groups:
             group.conditions = {each for each in group.conditions if self._begins_well(group, each)}
 
-    def _begins_well(self, group: _Group, condition: Condition) -> bool:
+    def _begins_well(self, group: _ApartGroup, condition: Condition) -> bool:
         """Return whether after a reset the registers are equal, or the condition does not hold."""
         starts = self._question.starts
         equal = all(
@@ -130,7 +130,7 @@ class _Cases:
         bits = (self._question.shared[name][later] for name in self._bits[word])
         return self._gates.all_of(bit ^ (not value >> place & 1) for place, bit in enumerate(bits))
 
-    def failing(self, clock: TimeLimit) -> list[tuple[_Group, Condition]] | None:
+    def failing(self, clock: TimeLimit) -> list[tuple[_ApartGroup, Condition]] | None:
         """Return conditions that do not hold after a step although all hold before; none if all are proven.
 
         None if a difference is true, or if there is no time.
@@ -141,7 +141,9 @@ class _Cases:
                 return found
         return []
 
-    def _failing_in(self, equal: Sequence[bool], clock: TimeLimit) -> list[tuple[_Group, Condition]] | None:
+    def _failing_in(
+        self, equal: Sequence[bool], clock: TimeLimit
+    ) -> list[tuple[_ApartGroup, Condition]] | None:
         gates, question = self._gates, self._question
         same: dict[int, Literal] = {}
         given = []
@@ -151,7 +153,7 @@ class _Cases:
             if chosen:
                 own = (bits for name, bits in question.own.items() if word_of_bit(name) in group.words)
                 same |= {bits.two >> 1: bits.one for bits in own}
-        wanted: list[tuple[tuple[_Group, Condition] | None, Literal]] = [(None, question.model.bad)]
+        wanted: list[tuple[tuple[_ApartGroup, Condition] | None, Literal]] = [(None, question.model.bad)]
         for group in self._groups:
             differs = gates.any_of(
                 gates.differ(bits.next_one, bits.next_two)

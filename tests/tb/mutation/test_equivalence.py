@@ -15,6 +15,8 @@ from tb.mutation.equivalence.cells import word_of
 from tb.mutation.equivalence.circuit import Modules
 from tb.mutation.equivalence.gates import FALSE, TRUE, Gates
 from tb.mutation.equivalence.netlists import read
+from tb.mutation.equivalence.questions import CircuitPair
+from tb.mutation.equivalence.runs import RandomRuns
 from tb.mutation.equivalence.solver import SolverError, TimeLimit, constant_output, never
 from tb.mutation.schemata import Edit
 from tb.mutation.syntax import RtlSource
@@ -220,7 +222,7 @@ def test_differences_are_not_proven_away(
     designs: tuple[Modules, Modules], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even where simulation does not look for them, and finds no state in which registers differ."""
-    monkeypatch.setattr(prover.RandomRuns, "states", lambda *_: iter(()))
+    monkeypatch.setattr(RandomRuns, "states", lambda *_: iter(()))
     inlined = name == "box"
     assert not prover.same(*designs, f"{name}$top.u_{name}", TimeLimit(SECONDS), inlined=inlined)
 
@@ -233,7 +235,7 @@ def test_what_is_in_a_box_is_not_looked_at(designs: tuple[Modules, Modules]) -> 
 def test_what_is_around_a_module_counts(
     designs: tuple[Modules, Modules], name: str, proven: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prover.RandomRuns, "states", lambda *_: iter(()))
+    monkeypatch.setattr(RandomRuns, "states", lambda *_: iter(()))
     limit = TimeLimit(SECONDS)
     assert bool(prover.same(*designs, f"{name}$top.u_{name}", limit, inlined=True, thorough=False)) == proven
 
@@ -259,14 +261,14 @@ def test_methods(designs: tuple[Modules, Modules], name: str, how: str) -> None:
 
 def test_simulation_sees_a_plain_difference(designs: tuple[Modules, Modules]) -> None:
     for name, differ in (("plain", True), ("carry", False)):
-        pair = prover.CircuitPair(*designs, f"{name}$top.u_{name}", inlined=False)
-        runs = prover.RandomRuns(pair, random.Random(1))
+        pair = CircuitPair(*designs, f"{name}$top.u_{name}", inlined=False)
+        runs = RandomRuns(pair, random.Random(1))
         runs.play()
         assert runs.differ == differ
 
 
 def test_no_time_is_no_proof(designs: tuple[Modules, Modules]) -> None:
-    question = prover.CircuitPair(*designs, "carry$top.u_carry", inlined=False).any_step()
+    question = CircuitPair(*designs, "carry$top.u_carry", inlined=False).any_step()
     assert not never(question, TimeLimit(0.0))
     assert never(question, TimeLimit(SECONDS))
 

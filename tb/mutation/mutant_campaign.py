@@ -16,6 +16,8 @@ from tb.mutation.tree import CONFIG, sources, usable
 from tb.results import CampaignResult, Item
 from tb.shard import Shard
 
+_PROVEN = "equivalent (proven: "
+
 
 def result_of(
     mutants: Mapping[int, Mutant],
@@ -56,7 +58,7 @@ def result_of(
         elif number in proofs and proofs[number].proven:
             figures["equivalent"] += 1
             figures["proven"] += 1
-            detail = f"equivalent (proven by ABC: {proofs[number].how})"
+            detail = f"{_PROVEN}{proofs[number].how})"
             items.append(Item(mutant.identity, "pass", proofs[number].seconds, detail=detail, replay=replay))
         elif number in findings:
             figures["survived"] += 1
@@ -87,11 +89,20 @@ def report(result: CampaignResult) -> str:
         if killed + survived:
             share = f"{100 * killed / (killed + survived):.0f} %"
             lines.append(f"{name:26}{killed:9}{survived:10}{share:>9}")
+    if proven := [item for item in result.items if item.detail.startswith(_PROVEN)]:
+        lines += [
+            "",
+            f"{'proven equivalent':26}{'seconds':>9}  in each configuration: part of the design, method",
+        ]
+        for item in proven:
+            how = item.detail.removeprefix(_PROVEN).removesuffix(")")
+            lines.append(f"{item.name.partition(':')[0]:26}{item.seconds:9.0f}  {how}")
+        lines.append("")
     able = figures["killed"] + figures["survived"]
     share = f"{100 * figures['killed'] / able:.1f} %" if able else "none"
     lines.append(
         f"{figures['mutants']} mutants: {figures['killed']} killed, {figures['survived']} survived,"
-        f" {figures['equivalent']} equivalent ({figures['proven']} of them proven by ABC),"
+        f" {figures['equivalent']} equivalent ({figures['proven']} of them proven by tools),"
         f" {figures['illegal']} illegal; {share} of those that can be found,"
         f" in {result.seconds:.0f} s, seed {result.seed}"
     )
@@ -163,7 +174,7 @@ def play(
             return False
         proof = proofs[case.number] = prover.prove(mutant.edits, prove_seconds)
         word = f"equivalent, {proof.how}" if proof.proven else "not proven equivalent"
-        _say(f"{case.number:4} {mutant.file:24} {word}")
+        _say(f"{case.number:4} {mutant.file:24} {word} ({proof.seconds:.0f} s)")
         return proof.proven
 
     findings = judge.judge(cases, whole=not quick, proven=proven)

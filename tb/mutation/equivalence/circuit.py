@@ -9,7 +9,7 @@ or a box is compared. Where it is always equal, so is what comes out.
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Any
 
 from tb.mutation.equivalence.cells import (
@@ -88,6 +88,7 @@ class _Scope:
     inputs: dict[int, tuple[str, int]]
     outer: "_Scope | None" = None
     connections: Mapping[str, list[Bit]] = dataclasses.field(default_factory=dict)
+    wires: dict[int, tuple[str, int]] | None = None
 
 
 class Circuit:
@@ -96,9 +97,14 @@ class Circuit:
     Attributes:
         registers: next value of each bit of a register by its name.
         points: what can be seen from outside by name: outputs, and inputs of boxes, memories and clock gates.
+        assumed: with `like`, where a named wire differs from that of the other circuit, by name. What reads
+            the wire is made of the other's value, so the circuits are compared at the first wires behind a
+            change. Their comparison says something only about steps in which none of these holds.
 
     Args:
+        inlined: with what is below, but for the modules `boxes`.
         held: values of inputs, by name.
+        like: the circuit of the same module in another design.
         late: says whether there is no time left.
 
     Raises CircuitError, UnknownCellError: no gates can be made of it, or not in time.
@@ -111,23 +117,28 @@ class Circuit:
         top: str,
         *,
         inlined: bool,
+        boxes: Collection[str] = (),
         held: Mapping[str, Literal] | None = None,
         late: Callable[[], bool] = lambda: False,
+        like: "Circuit | None" = None,
     ) -> None:
         self._shared = shared
         self._gates = shared.gates
         self._modules = modules
         self._inlined = inlined
+        self._boxes = boxes
+        self._like = like
         self._held = held or {}
         self._late = late
         self._values: dict[tuple[str, int], Literal] = {}
         self._words: dict[tuple[str, str], list[Literal]] = {}
         self._open: set[tuple[str, object]] = set()
-        self._children: dict[str, _Scope] = {}
+        self._scopes: dict[str, _Scope] = {}
+        self.assumed: dict[str, Literal] = {}
         self.unknowns = 0
         self.registers: dict[str, Literal] = {}
         self.points: dict[str, Literal] = {}
-        scope = self._scope("", top, None, {})
+        scope = self._scopes[""] = self._scope("", top, None, {})
         clocks = [name for name, port in self._ports(scope) if _is_clock(name, port)]
         self._only_clock = clocks[0] if len(clocks) == 1 else ""
         for name, port in self._ports(scope):
@@ -167,9 +178,13 @@ class Circuit:
 
     def _child(self, scope: _Scope, name: str, cell: Mapping[str, Any]) -> _Scope:
         path = f"{scope.path}{name}."
-        if path not in self._children:
-            self._children[path] = self._scope(path, cell["type"], scope, cell["connections"])
-        return self._children[path]
+        if path not in self._scopes:
+            self._scopes[path] = self._scope(path, cell["type"], scope, cell["connections"])
+        return self._scopes[path]
+
+    def _opens(self, kind: str) -> bool:
+        """Return whether an instance of a module is part of the circuit, not a box."""
+        return self._inlined and kind not in self._boxes
 
     def _look_at(self, scope: _Scope) -> None:
         """Find the registers and points of an instance."""
@@ -197,7 +212,7 @@ class Circuit:
                     self._bit(scope, connections["test_enable_i"][0]),
                 )
                 self.points[f"{path}.enable"] = enable
-            elif self._inlined:
+            elif self._opens(kind):
                 self._look_at(self._child(scope, name, cell))
             else:
                 for port, bits in connections.items():
@@ -274,9 +289,30 @@ class Circuit:
             if key in self._open:
                 raise CircuitError(f"{scope.path}: a combinational loop")
             self._open.add(key)
-            self._values[key] = self._driven(scope, bit)
+            value = self._driven(scope, bit)
+            self._values[key] = value if self._like is None else self._compared(scope, bit, value, self._like)
             self._open.discard(key)
         return self._values[key]
+
+    def _compared(self, scope: _Scope, bit: int, value: Literal, like: "Circuit") -> Literal:
+        """Return the value that a named wire's bit has in the other circuit; of another bit its own."""
+        other = like._scopes.get(scope.path)
+        if other is None or other.module is scope.module or other.name != scope.name:
+            return value
+        if scope.wires is None:
+            scope.wires = {}
+            for name, wire in scope.module["netnames"].items():
+                if not wire["hide_name"] and name in other.module["netnames"]:
+                    for place, each in enumerate(wire["bits"]):
+                        scope.wires.setdefault(each, (name, place))
+        name, place = scope.wires.get(bit, ("", 0))
+        bits = other.module["netnames"][name]["bits"] if name else []
+        if place >= len(bits):
+            return value
+        seen = like._bit(other, bits[place])
+        if seen != value:
+            self.assumed[f"{scope.path}{name}[{place}]"] = self._gates.differ(seen, value)
+        return seen
 
     def _driven(self, scope: _Scope, bit: int) -> Literal:
         if len(self._gates.operands) > MOST_GATES:
@@ -307,7 +343,7 @@ class Circuit:
             return self._word(scope, path, cell)[place]
         if base_of(kind) == CLOCK_GATE:
             return self._tick(scope, bit)
-        if self._inlined:
+        if self._opens(kind):
             child = self._child(scope, name, cell)
             return self._bit(child, child.module["ports"][port]["bits"][place])
         return self._shared.named(f"box {path}.{port}[{place}]")

@@ -12,16 +12,21 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from echo_sim.config import load_config
 from echo_sim.designs import read_file_list
 from echo_sim.places import RTL, SIM_BUILD
 from tb.mutation.equivalence.cells import UnknownCellError
-from tb.mutation.equivalence.circuit import CLOCK_GATE, CircuitError, Modules, base_of
+from tb.mutation.equivalence.circuit import CircuitError, Modules
+from tb.mutation.equivalence.localized import CounterexampleError, never_localized
+from tb.mutation.equivalence.lockstep import WIRE, Lockstep, lockstep
+from tb.mutation.equivalence.masked import equal_where_read
 from tb.mutation.equivalence.netlists import load_or_read, read
-from tb.mutation.equivalence.questions import CircuitPair
+from tb.mutation.equivalence.questions import CircuitPair, TransitionSystem
+from tb.mutation.equivalence.runs import RandomRuns
+from tb.mutation.equivalence.scopes import Scope, scopes
 from tb.mutation.equivalence.solver import TimeLimit, never
 from tb.mutation.schemata import SELECTOR_FILE, Edit, render
 
@@ -30,11 +35,16 @@ SECONDS = 120.0
 """Time for the proof of a mutant."""
 SHARE = 0.4
 """Most of the time left that goes to one question."""
+SCOPE_SHARE = 0.5
+"""Most of the time left that goes to one scope, before the slow methods."""
+MOST_PARTED = 6
+"""How often registers that a counterexample shows to differ are allowed to."""
 KEPT = SIM_BUILD / "equivalence"
 TOP = "npu_top"
 _SELECTED = "package mutation_pkg;\n  localparam int unsigned selected = 1;\nendpackage\n"
 _FUNCTION = re.compile(r"^ *function automatic ([^;]*?)(\w+)\(([^;]*?)\);.*?^ *endfunction", re.M | re.S)
 _DEPTH = 1_000_000
+_AGAIN = "the same as another instance"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,34 +90,50 @@ def same(
     clock: TimeLimit,
     *,
     inlined: bool,
+    boxes: Collection[str] = (),
     known: set[str] | None = None,
+    thorough: bool = True,
 ) -> str:
     """Return how `top` is proven to be the same in two designs; "" if it is not.
 
     Args:
-        inlined: with all that is below it.
+        inlined: with all that is below it, but for the modules `boxes`.
         known: digests of pairs that are proven, which grows.
+        thorough: use the slow methods as well.
 
     Raises CircuitError, UnknownCellError: no gates can be made of it.
     """
-    pair = CircuitPair(original, mutant, top, inlined=inlined, late=lambda: clock.left <= 0)
+    pair = CircuitPair(original, mutant, top, inlined=inlined, boxes=boxes, late=lambda: clock.left <= 0)
     digest = pair.digest()
     if known is not None and digest in known:
-        return "the same as another instance"
-    how = _same(pair, TimeLimit(clock.left))
+        return _AGAIN
+    how = _same(pair, TimeLimit(clock.left), thorough=thorough)
     if how and known is not None:
         known.add(digest)
     return how
 
 
-def _same(pair: CircuitPair, clock: TimeLimit) -> str:
+def _same(pair: CircuitPair, clock: TimeLimit, *, thorough: bool) -> str:
     step = pair.any_step()
     if step.bad == 0:
         return "the same gates"
-    if pair.seen_to_differ(random.Random(pair.digest())):
+    if how := _first_wires(pair, _part(clock)):
+        return f"lockstep, {how}"
+    runs = RandomRuns(pair, random.Random(pair.digest()))
+    runs.play()
+    if runs.differ:
         return ""
     if never(step, _part(clock)):
         return "equal in every state"
+    stays = _lockstep(pair, runs.apart, TimeLimit(clock.left * (SHARE if thorough else 1)))
+    if stays:
+        return f"lockstep, {stays}"
+    if stays is None:
+        return ""
+    return _slowly(pair, clock) if thorough else ""
+
+
+def _slowly(pair: CircuitPair, clock: TimeLimit) -> str:
     if pair.resets:
         reset, after = pair.in_reset()
         if never(reset, _part(clock)) and never(pair.reachable(after), _part(clock)):
@@ -120,6 +146,43 @@ def _same(pair: CircuitPair, clock: TimeLimit) -> str:
 
 def _part(clock: TimeLimit) -> TimeLimit:
     return TimeLimit(clock.left * SHARE)
+
+
+def _lockstep(pair: CircuitPair, seen_apart: set[str], clock: TimeLimit) -> str | None:
+    """Return how the circuits are proven to stay one, "" if they are not, None if they do not stay one."""
+    apart = set(seen_apart)
+    for _ in range(MOST_PARTED):
+        question = lockstep(pair, apart)
+        again = RandomRuns(pair, random.Random(pair.digest()))
+        if how := equal_where_read(pair, question, again, _part(clock)):
+            return how if _resets_equally(question, clock) else ""
+        try:
+            return _stays(question, clock)
+        except CounterexampleError as found:
+            parted = question.parted(found.seen)
+            if not parted:
+                return None
+            apart |= parted
+    return ""
+
+
+def _first_wires(pair: CircuitPair, clock: TimeLimit) -> str:
+    question = lockstep(pair, first_wires=True)
+    if not any(name.startswith(WIRE) for name in question.differences):
+        return ""
+    with contextlib.suppress(CounterexampleError):
+        how = _stays(question, clock)
+        return how and f"{how}, for the first wires"
+    return ""
+
+
+def _stays(question: Lockstep, clock: TimeLimit) -> str:
+    how = never_localized(question.model, question.words, clock, list(question.differences.values()))
+    return how if how and _resets_equally(question, clock) else ""
+
+
+def _resets_equally(question: Lockstep, clock: TimeLimit) -> bool:
+    return never(TransitionSystem(question.model.gates, [], question.reset), clock)
 
 
 class _Attempt:
@@ -165,33 +228,41 @@ class _Attempt:
         return "; ".join(found)
 
     def _level(self, originals: Modules, mutants: Modules) -> str:
-        """Return how all instances of the changed module are proven: alone, with what is below, or around."""
+        """Return how all instances of the changed module are proven, each in the smallest scope that does."""
         both = {**originals, **mutants}
-        levels: list[Callable[[], Iterator[tuple[str, bool]]]] = [
-            lambda: ((name, False) for name in mutants),
-            lambda: ((name, True) for name in mutants if _children(originals, name)),
-            lambda: ((name, True) for name in dict.fromkeys(_parents(originals, mutants))),
-        ]
-        words = ("module", "module with all below it", "parent")
-        for places, word in zip(levels, words, strict=True):
-            known: set[str] = set()
-            hows: dict[str, None] = {}
-            asked = list(places())
-            for top, inlined in asked:
-                if self._clock.left <= 0:
-                    return ""
-                try:
-                    how = same(originals, both, top, self._clock, inlined=inlined, known=known)
-                except (CircuitError, UnknownCellError):
-                    how = ""
-                if not how:
+        known: dict[tuple[Scope, bool], str] = {}
+        digests: set[str] = set()
+        hows: dict[str, None] = {}
+        for name in mutants:
+            how = ""
+            for scope, thorough in _attempts(list(scopes(originals, mutants, name))):
+                if (scope, thorough) not in known:
+                    known[scope, thorough] = self._in_scope(originals, both, scope, digests, thorough)
+                if how := known[scope, thorough]:
+                    hows[f"{scope.word}, {how}"] = None
                     break
-                hows[how] = None
-            else:
-                if asked:
-                    hows.pop("the same as another instance", None)
-                    return f"{word}, {' and '.join(hows)}"
-        return ""
+            if not how:
+                return ""
+        return "; ".join(each for each in hows if not each.endswith(_AGAIN))
+
+    def _in_scope(
+        self, originals: Modules, both: Modules, scope: Scope, digests: set[str], thorough: bool
+    ) -> str:
+        if self._clock.left <= 0:
+            return ""
+        try:
+            return same(
+                originals,
+                both,
+                scope.top,
+                self._clock if thorough else TimeLimit(self._clock.left * SCOPE_SHARE),
+                inlined=scope.inlined,
+                boxes=scope.boxes,
+                known=digests,
+                thorough=thorough,
+            )
+        except (CircuitError, UnknownCellError):
+            return ""
 
     # ---- a function of a package ----
 
@@ -236,16 +307,10 @@ class _Attempt:
         return bool(same(original, mutant, top, self._clock, inlined=False))
 
 
-def _children(modules: Modules, name: str) -> list[str]:
-    kinds = (cell["type"] for cell in modules[name]["cells"].values())
-    return [kind for kind in kinds if not kind.startswith("$") and base_of(kind) != CLOCK_GATE]
-
-
-def _parents(modules: Modules, names: Mapping[str, object]) -> Iterator[str]:
-    """Yield the modules that have one of these instances; none if one of them is the top."""
-    parents = {child: name for name in modules for child in _children(modules, name)}
-    found = [parents.get(name, TOP) for name in names]
-    yield from found if TOP not in found else []
+def _attempts(places: Sequence[Scope]) -> Iterator[tuple[Scope, bool]]:
+    """Yield scopes, and whether to use the slow methods: at last, and not around the module."""
+    yield from ((scope, False) for scope in places)
+    yield from ((scope, True) for scope in places if not scope.around)
 
 
 def _folder() -> Path:

@@ -2,21 +2,16 @@
 
 import dataclasses
 import hashlib
-import random
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
 from tb.mutation.equivalence.circuit import Circuit, Modules, Shared
-from tb.mutation.equivalence.gates import FALSE, TRUE, Gates, Literal, biased, value_of
+from tb.mutation.equivalence.gates import FALSE, TRUE, Gates, Literal
 
 RESETS = ("rst_ni", "rst_n")
 """Names of reset inputs; they are low in a reset."""
-CASES = 128
-"""Random runs at a time, each in one bit of a number."""
-CLOCKS = 60
-RESET_CHANCE = 0.03
-RARE_CHANCE = 0.9
-_RARE = re.compile(r"input (abort|clear|soft_reset)\w*\[")
+
+First = bool | None | str
+"""Value before the first step: known, unknown, or an unknown with a name, which others may share."""
 
 
 @dataclasses.dataclass
@@ -24,12 +19,11 @@ class TransitionSystem:
     """Registers and a bad thing that must never happen.
 
     Attributes:
-        registers: for each register its variable, its next value, and what it is before the first step:
-            False, True, or None for either.
+        registers: for each register its variable, its next value, and what it is before the first step.
     """
 
     gates: Gates
-    registers: Sequence[tuple[Literal, Literal, bool | None]]
+    registers: Sequence[tuple[Literal, Literal, First]]
     bad: Literal
 
     def lowered(self) -> "TransitionSystem":
@@ -45,12 +39,17 @@ class TransitionSystem:
         begun = gates.variable() if used else FALSE
         made = {0: FALSE}
         latches = []
+        unknowns: dict[str, Literal] = {}
         for variable, _, first in used:
             latch = gates.variable()
             latches.append(latch)
-            made[variable >> 1] = (
-                gates.choose(begun, latch, gates.variable()) if first is None else latch ^ bool(first)
-            )
+            if isinstance(first, bool):
+                made[variable >> 1] = latch ^ first
+            else:
+                unknown = gates.variable()
+                if first is not None:
+                    unknown = unknowns.setdefault(first, unknown)
+                made[variable >> 1] = gates.choose(begun, latch, unknown)
         for node in cone:
             operands = self.gates.operands[node]
             if operands is not None:
@@ -62,9 +61,9 @@ class TransitionSystem:
         def moved(literal: Literal) -> Literal:
             return made[literal >> 1] ^ literal & 1
 
-        registers: list[tuple[Literal, Literal, bool | None]] = [(begun, TRUE, False)] if used else []
+        registers: list[tuple[Literal, Literal, First]] = [(begun, TRUE, False)] if used else []
         for latch, (_, following, first) in zip(latches, used, strict=True):
-            registers.append((latch, moved(following) ^ bool(first), False))
+            registers.append((latch, moved(following) ^ (first is True), False))
         return TransitionSystem(gates, registers, moved(self.bad))
 
     def _roots(self) -> list[Literal]:
@@ -118,14 +117,17 @@ class CircuitPair:
         top: str,
         *,
         inlined: bool,
+        boxes: Collection[str] = (),
         late: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._late = late
+        self.late = late
         self.gates = Gates()
         self._shared = Shared(self.gates)
         self._modules = (original, mutant)
         self._top = top
         self._inlined = inlined
+        self._boxes = boxes
+        self._reset_circuits: list[Circuit] | None = None
         self.circuits = self._circuits({})
         self.resets = [name for name in RESETS if name in original[top]["ports"]]
 
@@ -138,13 +140,37 @@ class CircuitPair:
         facts.update(repr([(str(key), value) for key, value in self._shared.variables.items()]).encode())
         return facts.hexdigest()
 
-    def _circuits(self, held: Mapping[str, Literal]) -> list[Circuit]:
-        return [
-            Circuit(self._shared, modules, self._top, inlined=self._inlined, held=held, late=self._late)
-            for modules in self._modules
-        ]
+    def first_wires(self) -> Circuit:
+        """Return the mutant, compared with the original at the first wires behind a change."""
+        return self._circuit(self._modules[1], like=self.circuits[0])
 
-    def _register(self, name: str) -> Literal:
+    def kinds(self) -> dict[int, Hashable]:
+        """Return the names of variables by node."""
+        return {value >> 1: key for key, value in self._shared.variables.items()}
+
+    def addresses(self) -> list[Literal]:
+        """Return the bits of all addresses that memories are read at."""
+        return self._shared.addresses()
+
+    def _circuits(self, held: Mapping[str, Literal]) -> list[Circuit]:
+        return [self._circuit(modules, held=held) for modules in self._modules]
+
+    def _circuit(
+        self, modules: Modules, *, held: Mapping[str, Literal] | None = None, like: Circuit | None = None
+    ) -> Circuit:
+        return Circuit(
+            self._shared,
+            modules,
+            self._top,
+            inlined=self._inlined,
+            boxes=self._boxes,
+            held=held,
+            late=self.late,
+            like=like,
+        )
+
+    def register(self, name: str) -> Literal:
+        """Return the variable of a register's bit."""
         return self._shared.named(f"register {name}")
 
     def _states(self, circuits: Sequence[Circuit]) -> Literal:
@@ -167,9 +193,7 @@ class CircuitPair:
 
         Also returns what registers of the original become then.
         """
-        held = dict.fromkeys(self.resets, FALSE)
-        held |= {f"tick {name}": TRUE for name in self._modules[0][self._top]["ports"]}
-        circuits = self._circuits(held)
+        circuits = self._after_reset()
         return TransitionSystem(self.gates, [], self._states(circuits)), circuits[0].registers
 
     def reachable(self, after: Mapping[str, Literal]) -> TransitionSystem:
@@ -183,8 +207,76 @@ class CircuitPair:
         for name, value in {**second, **first}.items():
             begin = after.get(name) if name in first else None
             known = begin == TRUE if begin is not None and begin < 2 else None
-            registers.append((self._register(name), value, known))
+            registers.append((self.register(name), value, known))
         return TransitionSystem(self.gates, registers, self.any_step().bad)
+
+    def with_own(self, own: Mapping[int, Literal], roots: Sequence[Literal]) -> Callable[[Literal], Literal]:
+        """Return a function that puts other variables, by node, into what the roots depend on."""
+        gates = self.gates
+        keys = {
+            value >> 1: list(_numbers(key))
+            for key, value in self._shared.variables.items()
+            if _undefined(key)
+        }
+        known: set[int] = set()
+        wanted = list(roots)
+        while True:
+            cone = gates.cone(wanted)
+            new = [node for node in cone if node in keys and node not in known]
+            if not new:
+                break
+            known.update(new)
+            wanted += [number for node in new for number in keys[node] if number >> 1 < node]
+        made: dict[int, Literal] = {}
+        for node in cone:
+            operands = gates.operands[node]
+            if node in own:
+                made[node] = own[node]
+            elif node in known:
+                # Undefined: the operands may differ, and with them what is there.
+                if any(number >> 1 in made for number in keys[node]):
+                    made[node] = gates.variable()
+            elif operands is not None:
+                a, b = operands
+                if a >> 1 in made or b >> 1 in made:
+                    made[node] = gates.both(
+                        made.get(a >> 1, a & ~1) ^ a & 1, made.get(b >> 1, b & ~1) ^ b & 1
+                    )
+        return lambda literal: made.get(literal >> 1, literal & ~1) ^ literal & 1
+
+    def starts(self) -> dict[str, tuple[First, First]]:
+        """Return what each register is after a reset, in both circuits; without a reset, at the beginning."""
+        names = {**self.circuits[0].registers, **self.circuits[1].registers}
+        if not self.resets:
+            return {name: (name, name) for name in names}
+        first, second = (circuit.registers for circuit in self._after_reset())
+
+        def start(name: str, value: Literal | None) -> First:
+            if value is None:
+                return None
+            if value < 2:
+                return value == TRUE
+            return name if first.get(name) == second.get(name) else None
+
+        return {name: (start(name, first.get(name)), start(name, second.get(name))) for name in names}
+
+    def reset_differs(self, apart: Collection[str]) -> Literal:
+        """Return whether in a step of reset another register becomes different."""
+        if not self.resets:
+            return FALSE
+        first, second = (circuit.registers for circuit in self._after_reset())
+        return self.gates.any_of(
+            self.gates.differ(value, second[name])
+            for name, value in first.items()
+            if name in second and name not in apart
+        )
+
+    def _after_reset(self) -> list[Circuit]:
+        if self._reset_circuits is None:
+            held = dict.fromkeys(self.resets, FALSE)
+            held |= {f"tick {name}": TRUE for name in self._modules[0][self._top]["ports"]}
+            self._reset_circuits = self._circuits(held)
+        return self._reset_circuits
 
     def two_runs(self) -> TransitionSystem:
         """Bad: two runs from the same state differ at a point, after a clock in reset.
@@ -194,25 +286,25 @@ class CircuitPair:
         gates = self.gates
         other = Gates()
         begun = other.variable()
-        registers: list[tuple[Literal, Literal, bool | None]] = [(begun, TRUE, False)]
+        registers: list[tuple[Literal, Literal, First]] = [(begun, TRUE, False)]
         first = {name: other.variable() for circuit in self.circuits for name in circuit.registers}
-        kinds = {value >> 1: key for key, value in self._shared.variables.items()}
-        addresses = self._shared.addresses()
+        kinds = self.kinds()
+        addresses = self.addresses()
         inputs: dict[int, Literal] = {}
         points: list[dict[str, Literal]] = []
 
         def input_of(node: int) -> Literal:
             if node not in inputs:
                 variable = other.variable()
-                if self._is_reset(kinds.get(node)):
+                if self.is_reset(kinds.get(node)):
                     variable = other.both(begun, variable)
-                elif _is_tick(kinds.get(node)):
+                elif is_tick(kinds.get(node)):
                     variable = other.either(begun ^ 1, variable)
                 inputs[node] = variable
             return inputs[node]
 
         for circuit in self.circuits:
-            own = {self._register(name) >> 1: (name, other.variable()) for name in circuit.registers}
+            own = {self.register(name) >> 1: (name, other.variable()) for name in circuit.registers}
             made: dict[int, Literal] = {0: FALSE}
             for node in gates.cone([*circuit.points.values(), *circuit.registers.values(), *addresses]):
                 operands = gates.operands[node]
@@ -238,57 +330,27 @@ class CircuitPair:
         bad = _differences(other, points)
         return TransitionSystem(other, registers, other.both(begun, bad) if self.resets else bad)
 
-    def seen_to_differ(self, rng: random.Random) -> bool:
-        """Return whether random runs from the same state, through a reset, show a different point."""
-        gates, mask = self.gates, (1 << CASES) - 1
-        pairs = [
-            tuple(circuit.points.get(name, FALSE) for circuit in self.circuits)
-            for name in {**self.circuits[0].points, **self.circuits[1].points}
-        ]
-        pairs = [(one, two) for one, two in pairs if one != two]
-        cones = [
-            gates.cone([*circuit.points.values(), *circuit.registers.values()]) for circuit in self.circuits
-        ]
-        first = {
-            name: rng.getrandbits(CASES) for circuit in self.circuits for name in sorted(circuit.registers)
-        }
-        nodes = {name: self._register(name) >> 1 for name in first}
-        states = [{nodes[name]: first[name] for name in circuit.registers} for circuit in self.circuits]
-        kinds = {value >> 1: key for key, value in self._shared.variables.items()}
-        found = {node for cone in cones for node in cone if gates.operands[node] is None}
-        inputs = sorted(found - set(nodes.values()))
-        for clock in range(CLOCKS if pairs else 0):
-            if self._late():
-                break
-            given = {node: self._stimulus(rng, kinds.get(node), clock) for node in inputs}
-            values = [
-                gates.values(cone, given | state, mask) for cone, state in zip(cones, states, strict=True)
-            ]
-            if (clock or not self.resets) and any(
-                value_of(values[0], one, mask) != value_of(values[1], two, mask) for one, two in pairs
-            ):
-                return True
-            states = [
-                {nodes[name]: value_of(value, each, mask) for name, each in circuit.registers.items()}
-                for circuit, value in zip(self.circuits, values, strict=True)
-            ]
-        return False
-
-    def _is_reset(self, key: object) -> bool:
+    def is_reset(self, key: object) -> bool:
+        """Return whether a variable's name is a reset's."""
         return any(key == f"input {name}[0]" for name in self.resets)
 
-    def _stimulus(self, rng: random.Random, key: object, clock: int) -> int:
-        mask = (1 << CASES) - 1
-        if self._is_reset(key):
-            return mask ^ (rng.getrandbits(CASES) if rng.random() < RESET_CHANCE else 0) if clock else 0
-        if _is_tick(key) and clock == 0:
-            return mask
-        if isinstance(key, str) and _RARE.match(key) and rng.random() < RARE_CHANCE:
-            return 0
-        return biased(rng, CASES)
+
+def _undefined(key: object) -> bool:
+    return isinstance(key, tuple)
 
 
-def _is_tick(key: object) -> bool:
+def _numbers(key: object) -> Iterator[int]:
+    """Yield all numbers in the name of an undefined bit. Those of its operands are literals."""
+    if isinstance(key, int):
+        if key >= 0:
+            yield key
+    elif isinstance(key, tuple):
+        for part in key:
+            yield from _numbers(part)
+
+
+def is_tick(key: object) -> bool:
+    """Return whether a variable's name is that of a clock's edge."""
     return isinstance(key, str) and key.startswith("tick ")
 
 

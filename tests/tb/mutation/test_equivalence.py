@@ -15,6 +15,8 @@ from tb.mutation.equivalence.cells import word_of
 from tb.mutation.equivalence.circuit import Modules
 from tb.mutation.equivalence.gates import FALSE, TRUE, Gates
 from tb.mutation.equivalence.netlists import read
+from tb.mutation.equivalence.questions import CircuitPair
+from tb.mutation.equivalence.runs import RandomRuns
 from tb.mutation.equivalence.solver import SolverError, TimeLimit, constant_output, never
 from tb.mutation.schemata import Edit
 from tb.mutation.syntax import RtlSource
@@ -33,6 +35,36 @@ MEMORY = """
   logic [7:0] store_q [16];
   always_ff @(posedge clk_i) if (en_i) store_q[{0}] <= {1};
   assign y_o = store_q[{2}];
+"""
+# The phases are 0 to 3, and 4 is never reached.
+PHASES = """
+  logic [7:0] phase_q, phase_d;
+  always_comb begin
+    phase_d = phase_q;
+    if (phase_q == {}) phase_d = 8'd99;
+    else if (en_i) phase_d = (phase_q == 8'd3) ? 8'd0 : phase_q + 8'd1;
+  end
+  always_ff @(posedge clk_i) phase_q <= rst_ni ? phase_d : 8'd0;
+"""
+NOISE = """
+  logic [11:0] total_q, other_q;
+  always_ff @(posedge clk_i)
+    if (!rst_ni) begin total_q <= '0; other_q <= '0; end
+    else begin
+      total_q <= total_q + {{4'd0, a_i ^ phase_d}};
+      other_q <= other_q + total_q;
+    end
+"""
+# Data that is read only behind a bit that says so.
+VALID = """
+  logic valid_q, later_q, begun_q; logic [7:0] data_q;
+  always_ff @(posedge clk_i) begin
+    valid_q <= rst_ni && en_i;
+    later_q <= rst_ni && valid_q;
+    begun_q <= rst_ni;
+    if ({}) data_q <= a_i * b_i;
+  end
+  assign y_o = {} ? data_q * data_q + b_i : 8'd0;
 """
 # Name: what both have, the original's and the mutant's text.
 EQUIVALENT: Mapping[str, tuple[str, str, str]] = {
@@ -56,7 +88,10 @@ EQUIVALENT: Mapping[str, tuple[str, str, str]] = {
         "{{a_i[7:6], 2'd0}} ^ {{2'd0, b_i[1:0]}}",
     ),
     "masked": (MEMORY.format("a_i[3:0]", "{}", "b_i[3:0]"), "b_i", "en_i ? b_i : a_i"),
+    "phase": (PHASES + NOISE + "assign y_o = total_q[7:0] ^ phase_q;", "8'd4", "8'd77"),
+    "valid": (VALID.format("{}", "valid_q"), "en_i", "1'b1"),
 }
+# One step from an equivalent: what makes it one is missing.
 DIFFERENT: Mapping[str, tuple[str, str, str]] = {
     "plain": ("assign y_o = {};", "a_i + b_i", "a_i - b_i"),
     "one_case": ("assign y_o = {};", "a_i", "(a_i == 8'h5a && b_i == 8'ha5) ? 8'd0 : a_i"),
@@ -111,6 +146,9 @@ DIFFERENT: Mapping[str, tuple[str, str, str]] = {
         "en_i || !rst_ni",
         "en_i || !rst_ni || a_i == 8'd7",
     ),
+    "reached_phase": (PHASES + NOISE + "assign y_o = total_q[7:0] ^ phase_q;", "8'd3", "8'd77"),
+    "valid_later": (VALID.format("{}", "(valid_q || later_q)"), "en_i", "1'b1"),
+    "valid_at_first": (VALID.format("{}", "(valid_q || !begun_q)"), "en_i", "1'b1"),
     "box": ("below u_below (.clk_i, .a_i({}), .y_o(y_o));", "a_i", "a_i ^ 8'(b_i == 8'd77)"),
 }
 BELOW = """
@@ -120,20 +158,47 @@ endmodule
 """
 
 
+# What the changed module gets from around it decides: what makes its input, and whether it is equivalent.
+AROUND: Mapping[str, tuple[str, bool]] = {
+    "low": ("a_i & 8'h7f", True),
+    "high": ("a_i", False),
+    "counted": ("count", True),
+    "twice_counted": ("{{count[6:0], 1'b0}}", False),
+}
+
+
+def around(which: int) -> str:
+    """Return modules around a changed one, whose change shows from 200 on."""
+    text = ("a_i", "(a_i >= 8'd200) ? 8'd0 : a_i")[which - 1]
+    changed = f"module changed ({PORTS}); assign y_o = {text}; endmodule\n"
+    counter = f"module counter ({PORTS});{COUNTER.replace('37', '120')} assign y_o = count_q; endmodule\n"
+    return (
+        changed
+        + counter
+        + "".join(
+            f"module {name} ({PORTS});\n  logic [7:0] count;\n"
+            "  counter u_counter (.clk_i, .rst_ni, .en_i, .a_i, .b_i, .y_o(count));\n"
+            f"  changed u_changed (.clk_i, .rst_ni, .en_i, .a_i({source.format()}), .b_i, .y_o);\nendmodule\n"
+            for name, (source, _) in AROUND.items()
+        )
+    )
+
+
 def design(folder: Path, which: int) -> Modules:
     """Return all originals, or all mutants, below one top."""
     cases = {**EQUIVALENT, **DIFFERENT}
+    names = [*cases, *AROUND]
     modules = "".join(
         f"module {name} ({PORTS});\n{text[0].format(text[which])}\nendmodule\n"
         for name, text in cases.items()
     )
     uses = "".join(
         f"  {name} u_{name} (.clk_i, .rst_ni, .en_i, .a_i, .b_i, .y_o(y_o[{n}]));\n"
-        for n, name in enumerate(cases)
+        for n, name in enumerate(names)
     )
-    ports = PORTS.replace("logic [7:0] y_o", f"logic [{len(cases) - 1}:0][7:0] y_o")
+    ports = PORTS.replace("logic [7:0] y_o", f"logic [{len(names) - 1}:0][7:0] y_o")
     path = folder / f"{which}.sv"
-    path.write_text(f"{BELOW}{modules}module top ({ports});\n{uses}endmodule\n")
+    path.write_text(f"{BELOW}{around(which)}{modules}module top ({ports});\n{uses}endmodule\n")
     return read([ROOT / "rtl" / "cells" / "clock_gate.sv", path], "top", {}, [ROOT / "rtl"], SECONDS)
 
 
@@ -156,8 +221,8 @@ def test_equivalents_are_proven(designs: tuple[Modules, Modules], name: str) -> 
 def test_differences_are_not_proven_away(
     designs: tuple[Modules, Modules], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even where simulation does not look for them."""
-    monkeypatch.setattr(prover.CircuitPair, "seen_to_differ", lambda *_: False)
+    """Not even where simulation does not look for them, and finds no state in which registers differ."""
+    monkeypatch.setattr(RandomRuns, "states", lambda *_: iter(()))
     inlined = name == "box"
     assert not prover.same(*designs, f"{name}$top.u_{name}", TimeLimit(SECONDS), inlined=inlined)
 
@@ -166,15 +231,44 @@ def test_what_is_in_a_box_is_not_looked_at(designs: tuple[Modules, Modules]) -> 
     assert not prover.same(*designs, "box$top.u_box", TimeLimit(SECONDS), inlined=False)
 
 
+@pytest.mark.parametrize(("name", "proven"), [(name, proven) for name, (_, proven) in AROUND.items()])
+def test_what_is_around_a_module_counts(
+    designs: tuple[Modules, Modules], name: str, proven: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RandomRuns, "states", lambda *_: iter(()))
+    limit = TimeLimit(SECONDS)
+    assert bool(prover.same(*designs, f"{name}$top.u_{name}", limit, inlined=True, thorough=False)) == proven
+
+
+def test_a_box_may_give_anything(designs: tuple[Modules, Modules]) -> None:
+    boxes = {"counter$top.u_counted.u_counter"}
+    top = "counted$top.u_counted"
+    assert not prover.same(*designs, top, TimeLimit(SECONDS), inlined=True, boxes=boxes, thorough=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("phase", "lockstep, an invariant of 1 registers, for the first wires"),
+        ("valid", "lockstep, registers equal under 1 conditions"),
+    ],
+)
+def test_methods(designs: tuple[Modules, Modules], name: str, how: str) -> None:
+    """The method says what it used; the simulation has seen that the data may differ."""
+    top = f"{name}$top.u_{name}"
+    assert prover.same(*designs, top, TimeLimit(SECONDS), inlined=False, thorough=False) == how
+
+
 def test_simulation_sees_a_plain_difference(designs: tuple[Modules, Modules]) -> None:
-    pair = prover.CircuitPair(*designs, "plain$top.u_plain", inlined=False)
-    assert pair.seen_to_differ(random.Random(1))
-    pair = prover.CircuitPair(*designs, "carry$top.u_carry", inlined=False)
-    assert not pair.seen_to_differ(random.Random(1))
+    for name, differ in (("plain", True), ("carry", False)):
+        pair = CircuitPair(*designs, f"{name}$top.u_{name}", inlined=False)
+        runs = RandomRuns(pair, random.Random(1))
+        runs.play()
+        assert runs.differ == differ
 
 
 def test_no_time_is_no_proof(designs: tuple[Modules, Modules]) -> None:
-    question = prover.CircuitPair(*designs, "carry$top.u_carry", inlined=False).any_step()
+    question = CircuitPair(*designs, "carry$top.u_carry", inlined=False).any_step()
     assert not never(question, TimeLimit(0.0))
     assert never(question, TimeLimit(SECONDS))
 

@@ -186,7 +186,7 @@ bench-lm: $(VENV)/.models ## a language model on the RTL: cycles of a token, per
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.language $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: bench-farm
-bench-farm: $(VENV)/.bench $(VENV)/.models $(VENV)/.verify ## what chunks of a run cost, and the speed-up on 1 to 64 workers; minutes; QUICK=1 UPDATE=1
+bench-farm: $(VENV)/.bench $(VENV)/.models ## what chunks of a run cost, and the speed-up on 1 to 64 workers; minutes; QUICK=1 UPDATE=1
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.farm $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: bench-sim

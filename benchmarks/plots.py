@@ -123,6 +123,28 @@ def bars(values: Mapping[str, float], label: str) -> Figure:
     return figure
 
 
+def speed_up(
+    workers: Sequence[int], curves: Mapping[str, Sequence[float]], points: Mapping[str, tuple[int, float]]
+) -> Figure:
+    """Plot speed-up against workers: a line per modelled curve, a point per measurement, and the ideal."""
+    figure, axes = _figure(7, 4.4)
+    axes.plot(workers, workers, color=LIMIT, linestyle="--", linewidth=1, label="as many times as workers")
+    colours = (colour for colour, _ in STYLES.values())
+    for (name, values), colour in zip(curves.items(), colours, strict=False):
+        axes.plot(workers, values, color=colour, marker="o", markersize=4, label=name)
+    for name, (count, value) in points.items():
+        axes.plot([count], [value], color="black", linestyle="none", marker="x", markersize=8, label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(workers, [str(count) for count in workers])
+    axes.set_yticks(workers, [str(count) for count in workers])
+    axes.set_xlabel("workers")
+    axes.set_ylabel("speed-up against one simulation")
+    _finish(axes, legend=False)
+    axes.legend(fontsize=8, loc="upper left", framealpha=0.9)
+    return figure
+
+
 def _draw_roofline(axes: Axes, products: Sequence[Json], bus_bytes: int, peaks: Mapping[str, int]) -> None:
     intensities = [each["intensity"] for each in products]
     low, high = min(intensities) / 2, max([*intensities, *(peak / bus_bytes for peak in peaks.values())]) * 2

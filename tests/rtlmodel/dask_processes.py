@@ -202,6 +202,11 @@ class DaskProcesses:
                     found.append(int(each.name))
         return found
 
-    def simulations(self) -> int:
-        """Return how many processes there are besides scheduler and workers."""
-        return len(self.left()) - 1 - self._workers
+    def simulations(self) -> list[int]:
+        """Return the processes that are neither the scheduler nor a worker."""
+        found = []
+        for pid in self.left():
+            with contextlib.suppress(OSError):
+                if b"distributed.cli" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+        return found

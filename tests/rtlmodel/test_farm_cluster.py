@@ -103,7 +103,7 @@ def test_a_run_survives(
     assert chunks >= _COUNT
     if what in ("workers killed", "network held up"):  # the scheduler still has the weights
         assert _WEIGHT_BYTES < workers.sent < 4 * _WEIGHT_BYTES
-    assert eventually(lambda: cluster.simulations() <= 0, _START_S), "a simulation outlived its run"
+    assert eventually(lambda: not cluster.simulations(), _START_S), "a simulation outlived its run"
 
 
 def test_a_scheduler_that_stays_away_is_an_error(cluster: DaskProcesses) -> None:

@@ -1,6 +1,7 @@
 """Every chunk is a whole: another functional model gets from its beginning to its end."""
 
 import contextlib
+import dataclasses
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 
 import echo_npu
+from echo_npu.backends.base import WriteReg
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.blame import run_on_model
-from echo_npu.backends.rtlfarm.chunk import RunChunk
+from echo_npu.backends.rtlfarm.chunk import RegisterBatch, RunChunk
 from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pages import PAGE, digest_of
 from echo_npu.backends.rtlfarm.pool import Load
@@ -116,6 +118,23 @@ def test_two_runs_are_cut_into_the_same_chunks() -> None:
         runs.append([pickle.dumps(chunk) for chunk in shelf.chunks])
     assert len(runs[0]) > 3
     assert runs[0] == runs[1]
+
+
+def test_a_ring_begins_where_its_chunk_does_unless_the_chunk_comes_to_its_end() -> None:
+    shelf = _Shelf()
+    backend = RtlfarmBackend("small", FarmOptions(chunk_cycles=1), lambda *_: shelf)
+    with echo_npu.Device(backend, ring_slots=16) as device:
+        for _ in range(9):
+            device.submit_batch([echo_npu.nop_packet()] * 5)
+            device.wait()
+    busy = [chunk for chunk in shelf.chunks if chunk.commands][-9:]
+    assert [chunk.state.head for chunk in busy] == [0, 5, 10, 15, 4, 9, 14, 3, 8]
+    assert [chunk.ring_shift for chunk in busy] == [0, 5, 10, 0, 4, 9, 0, 3, 8]
+    tail = RegisterBatch((WriteReg(regs.RING_TAIL, 2),))
+    base = RegisterBatch((WriteReg(regs.RING_BASE, 0x40),))
+    reset = RegisterBatch((WriteReg(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask),))
+    for action in (tail, base, reset):
+        assert dataclasses.replace(busy[1], actions=[*busy[1].actions, action]).ring_shift == 0
 
 
 def _layers(npu: echo_npu.Device, count: int) -> echo_npu.RecordedProgram:

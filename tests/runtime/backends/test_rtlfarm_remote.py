@@ -25,6 +25,7 @@ def without_simulations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for run in ("one", "other"):
         remote.end_runners(run)
+    remote._over.clear()
 
 
 def _runner(config: str, run: str) -> _Runner:
@@ -64,3 +65,22 @@ def test_an_idle_simulation_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> N
     assert eventually(lambda: idle.closed == 1)
     assert isinstance(busy.runner, _Runner)
     assert busy.runner.closed == 0
+
+
+def test_a_run_that_has_ended_starts_no_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if it ends while one is being started."""
+    remote.end_runners("one")
+    with pytest.raises(remote.RunOverError):
+        remote._take("small", Options(), "one")
+    started: list[_Runner] = []
+
+    class _Slow(_Runner):
+        def __init__(self, config: str, options: Options) -> None:
+            super().__init__(config, options)
+            started.append(self)
+            remote.end_runners("other")
+
+    monkeypatch.setattr(remote, "ChunkRunner", _Slow)
+    with pytest.raises(remote.RunOverError):
+        remote._take("small", Options(), "other")
+    assert [each.closed for each in started] == [1]

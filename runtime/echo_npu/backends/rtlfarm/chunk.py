@@ -9,12 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from echo_npu.backends.base import RegisterOp
+from echo_npu.backends.base import RegisterOp, WriteReg
 from echo_npu.backends.rtlfarm.pages import PAGE, MemoryPage
 from echo_npu.errors import BackendError
 from echo_npu.model.functional import ModelState
+from echo_npu.spec import registers as regs
 
 _MAGIC: Final = b"echo-npu chunk 1\n"
+_LEAST_SLOTS: Final = 2
+"""Of a ring."""
+
+_RING_CONTROL: Final = (
+    regs.CONTROL_RING_ENABLE.mask | regs.CONTROL_SOFT_RESET.mask | regs.CONTROL_CLEAR_ERROR.mask
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,6 +132,30 @@ class RunChunk:
     def marks(self) -> list[int]:
         """Numbers of the marks that count."""
         return [each.number for each in self.actions[self.warm :] if isinstance(each, CounterMark)]
+
+    @property
+    def ring_shift(self) -> int:
+        """Slots that a ring without its first ones may lack, so that the device begins at slot 0 of the rest.
+
+        0 if the chunk comes to the ring's end, or sets the ring up.
+        """
+        state, head = self.state, self.state.head
+        base, size = state.ring
+        here = (state.stored[regs.RING_BASE], state.stored[regs.RING_SIZE]) == (base, size)
+        if not state.ring_enabled or not here or size - head < _LEAST_SLOTS:
+            return 0
+        tails = [head, state.tail]
+        for op in (op for each in self.actions if isinstance(each, RegisterBatch) for op in each.ops):
+            if not isinstance(op, WriteReg):
+                continue
+            if op.offset in (regs.RING_BASE, regs.RING_SIZE):
+                return 0
+            if op.offset == regs.CONTROL and op.value & _RING_CONTROL != regs.CONTROL_RING_ENABLE.mask:
+                return 0
+            if op.offset == regs.RING_TAIL:
+                tails.append(op.value)
+        passed = tails != sorted(tails) or self.last.head < head
+        return 0 if passed or (self.end is not None and self.end_tail < head) else head
 
     @property
     def nbytes(self) -> int:

@@ -76,6 +76,7 @@ class ChunkPlay:
         self._depth = load_config(chunk.config).queue_depth
         self._queued = len(chunk.state.queue)  # in the window queue at most
         self._slots, self._tail = chunk.state.ring[1], chunk.state.tail
+        self._shift = chunk.ring_shift
 
     def play(self) -> None:
         """Do everything. DeviationError: registers differ, or the device hangs."""
@@ -144,7 +145,7 @@ class ChunkPlay:
             if self._last_doorbell is None and chunk.end is not None:
                 self._patch(chunk.end)
                 tail = chunk.end_tail
-            rtl.run([WriteReg(regs.RING_TAIL, tail)])
+            rtl.run([WriteReg(regs.RING_TAIL, tail - self._shift)])
         if chunk.start is not None:
             self._start = self._boundary(chunk.start)
             rtl.run([WriteReg(regs.IRQ_ENABLE, state.stored[regs.IRQ_ENABLE])])
@@ -199,6 +200,8 @@ class ChunkPlay:
                 self._offset = 0 if reset else self._offset
         self._make_window_room(ops)
         self._note_writes(ops)
+        if self._shift:
+            ops = [self._shifted(op) for op in ops]
         refused, results = False, []
         try:
             results = self._rtl.run(ops)
@@ -229,6 +232,12 @@ class ChunkPlay:
 
     # The model is done with packets earlier than the RTL, so the host may submit more than the RTL has room
     # for.
+
+    def _shifted(self, op: RegisterOp) -> RegisterOp:
+        """Return an operation on the whole ring as one on that of the simulation."""
+        if isinstance(op, WriteReg) and op.offset == regs.RING_TAIL:
+            return WriteReg(regs.RING_TAIL, op.value - self._shift)
+        return op
 
     def _note_writes(self, ops: Sequence[RegisterOp]) -> None:
         """Note what operations do to the window queue and the ring."""
@@ -269,7 +278,7 @@ class ChunkPlay:
         new = (self._next_tail(index) - self._tail) % self._slots
 
         def has_room(found: Sequence[int]) -> bool:
-            return (self._tail - found[-1]) % self._slots + new < self._slots
+            return (self._tail - self._shift - found[-1]) % self._slots + new < self._slots
 
         if not has_room(heads):
             self._wait_for([_LOOK_AT_RING], has_room)
@@ -389,7 +398,7 @@ class ChunkPlay:
             ]
         pairs.append(("RETIRED", retired - self._offset, last.retired))
         if state == last.state:
-            pairs.append(("RING_HEAD", head, last.head))
+            pairs.append(("RING_HEAD", head + self._shift, last.head))
         for name, found, wanted in pairs:
             if found != wanted:
                 raise DeviationError(f"{name} is {found}, of the functional model {wanted}")

@@ -59,7 +59,12 @@ class _Kept:
     used: float = 0.0
 
 
-_guard = threading.Lock()  # of the two below
+class RunOverError(Exception):
+    """The run that a chunk is a part of has ended: Dask repeats chunks whose results it has lost unneeded."""
+
+
+_guard = threading.Lock()  # of the three below
+_over: set[str] = set()  # runs that have ended
 _kept: list[_Kept] = []
 _timers: dict[_Kept, threading.Timer] = {}
 
@@ -78,7 +83,9 @@ def run_packed(
         blocks: contents of pages by their digests, all that the chunk needs and others.
         run: names the run that the chunk is a part of.
 
-    Raises: as `ChunkRunner`, after some attempts.
+    Raises:
+        RunOverError: the run has ended.
+        SimulatorError: as `ChunkRunner`, after some attempts.
     """
     known = {ZERO.digest: ZERO}
     for block in blocks:
@@ -106,8 +113,9 @@ def run_packed(
 
 
 def end_runners(run: str) -> None:
-    """End the simulations of this process that the run used last."""
+    """End the simulations of this process that the run used last, and let it start no more."""
     with _guard:
+        _over.add(run)
         ended = [kept for kept in _kept if kept.run == run]
     _end(ended)
 
@@ -115,6 +123,8 @@ def end_runners(run: str) -> None:
 def _take(config: str, options: Options, run: str) -> _Kept:
     """Return a simulation that is free, or start one in the place of those that nothing can use."""
     with _guard:
+        if run in _over:
+            raise RunOverError(run)
         free = [kept for kept in _kept if not kept.busy]
         fits = [kept for kept in free if (kept.config, kept.options) == (config, options)]
         if fits:
@@ -124,7 +134,12 @@ def _take(config: str, options: Options, run: str) -> _Kept:
     _end(free)
     made = _Kept(ChunkRunner(config, options), config, options, run)
     with _guard:
-        _kept.append(made)
+        over = run in _over
+        if not over:
+            _kept.append(made)
+    if over:
+        made.runner.close()
+        raise RunOverError(run)
     return made
 
 

@@ -12,7 +12,7 @@ from echo_npu.backends.rtlfarm.chunk import ChunkResult, Deviation, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
 from echo_npu.backends.rtlfarm.play import PATIENCE, ChunkPlay, DeviationError, push, write_window
 from echo_npu.backends.rtlmodel import Options, RtlmodelBackend
-from echo_npu.commands.packets import load_program_command, nop_packet
+from echo_npu.commands.packets import PACKET_BYTES, load_program_command, nop_packet
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS, State
 
@@ -111,7 +111,8 @@ class ChunkRunner:
             )
             self._load_programs(state.programs)
             base, size = state.ring
-            if state.head:
+            shift = chunk.ring_shift
+            if state.head and not shift:
                 # Memory is zero, and a packet of zeros is a NOP.
                 rtl.run(
                     [
@@ -127,6 +128,13 @@ class ChunkRunner:
                 _until_done(rtl)
             write_window(rtl, state.window)
             rtl.run([WriteReg(offset, value) for offset, value in state.stored.items()])
+            if shift:
+                rtl.run(
+                    [
+                        WriteReg(regs.RING_BASE, base + shift * PACKET_BYTES),
+                        WriteReg(regs.RING_SIZE, size - shift),
+                    ]
+                )
             enable = regs.CONTROL_RING_ENABLE.put(int(state.ring_enabled))
             rtl.run(
                 [

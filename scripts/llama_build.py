@@ -174,7 +174,7 @@ def build_libraries(source: Path, jobs: int) -> Path:
         "LLAMA_CURL=OFF",
         "LLAMA_OPENSSL=OFF",
         "BUILD_SHARED_LIBS=ON",
-        "CMAKE_BUILD_RPATH_USE_ORIGIN=ON",  # the libraries beside them, wherever the folder is copied or moved
+        "CMAKE_BUILD_RPATH_USE_ORIGIN=ON",  # libraries are those beside it, wherever the folder is
     ]
     switches += [f"LLAMA_BUILD_{part}=OFF" for part in ("TESTS", "TOOLS", "EXAMPLES", "SERVER")]
     switches += ["CMAKE_BUILD_TYPE=Release", "CMAKE_CXX_FLAGS_RELEASE=-O2", "CMAKE_C_FLAGS_RELEASE=-O2"]

@@ -233,7 +233,9 @@ def test_a_rotation_that_others_read_is_written(client: ServerClient) -> None:
     assert len(fused(new)) == 3
 
 
-@pytest.mark.parametrize("what", ["part", "half a row", "other rows", "in its own argument", "index", "type"])
+@pytest.mark.parametrize(
+    "what", ["part", "half a row", "other rows", "in its own argument", "in its result", "index", "type"]
+)
 def test_other_rotations_are_not_fused(client: ServerClient, what: str) -> None:
     cache = Cache(client, 2, turned=WIDTH // 2 if what == "part" else WIDTH)
     rope, rows = cache.nodes
@@ -245,6 +247,8 @@ def test_other_rotations_are_not_fused(client: ServerClient, what: str) -> None:
     if what == "in its own argument":
         over = replace(rows.destination, address=cache.x.address)
         rows = replace(rows, destination=over)
+    if what == "in its result":
+        rows = replace(rows, destination=replace(rows.destination, address=cache.middle.address))
     if what == "index":
         over = replace(cache.numbers, address=cache.middle.address)
         rows = replace(rows, sources=(rows.sources[0], over, rows.sources[2]))

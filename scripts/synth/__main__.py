@@ -24,7 +24,7 @@ from scripts.synth.blocks import Block
 from scripts.synth.flow import ROOT, TARGETS, SynthesisError, elaborate
 from scripts.synth.liberty import LibertyError, Library, read_library
 from scripts.synth.measure import Measured, measure, selected
-from spec.marked_page import replace_part
+from spec.marked_page import marks, replace_part
 from tb.revision import revision
 
 INSTALLED = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
@@ -88,6 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no target {', '.join(unknown)}: name some of {', '.join(TARGETS)}")
     if "osu018" in targets and liberty is None:
         parser.error("the target osu018 needs its library: see --help")
+    if options.update:
+        if options.block:
+            parser.error("--update writes a table of all blocks, so it takes no --block")
+        page = report.PAGE.read_text(encoding="utf-8")
+        for name in _names(options.config):
+            if marks(report.command(name))[0] not in page:
+                parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
     try:
         library = read_library(liberty) if liberty and "osu018" in targets else None
         configs = [load_config(name) for name in _names(options.config)]
@@ -161,7 +168,7 @@ def _write(
         lines = report.markdown(*each)
         print(f"{config}:", *lines, sep="\n")
         if options.update:
-            replace_part(report.PAGE, f"{report.COMMAND} CONFIG={config}", lines)
+            replace_part(report.PAGE, report.command(config), lines)
     print(f"report: {options.html}")
 
 

@@ -9,13 +9,17 @@ from scripts.synth.blocks import TOP, Block, counts_below
 from scripts.synth.measure import RESOURCES, Measured
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "silicon.md"
-COMMAND = "make synth"
 MEANT_NS = 15.6
 """Longest path that every block is meant to have in osu018, in ns."""
 NOT_RUN = "not run"
 
 Results = Mapping[str, Mapping[str, Measured]]
 """By target and by key of the block."""
+
+
+def command(config: str) -> str:
+    """Return what writes the table of a configuration."""
+    return f"make synth CONFIG={config}"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from scripts.synth.flow import TARGETS, SynthesisError, elaborate, map_block, yo
 from scripts.synth.liberty import LibertyError, generic_library, read_library
 from scripts.synth.measure import Measured, measure, resources, selected
 from scripts.synth.timing import Analysis, Delay, LongestPath, TimingModel
+from spec.marked_page import generated_part
 
 WIDTH = 24
 LIBRARY = """
@@ -412,8 +413,35 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert "cannot be read" in capsys.readouterr().err
 
 
+def test_the_page_is_written_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in (
+        (["--block", "skid_buffer", "--config", "small"], "takes no --block"),
+        (["--config", "random-1"], "no table of the configuration random-1"),
+    ):
+        with pytest.raises(SystemExit):
+            command.main(["--update", "--target", "gates", *arguments])
+        assert words in capsys.readouterr().err
+
+
+def test_the_page_names_real_blocks() -> None:
+    """Each row of the table of small is a module of rtl/; the page's text names those that are too slow."""
+    lines = generated_part(report.PAGE, report.command("small"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    assert rows[-1][0] == "whole device"
+    modules = {path.stem for path in Path("rtl").rglob("*.sv")}
+    page = report.PAGE.read_text(encoding="utf-8")
+    outside = page.replace("\n".join(lines), "")
+    for first, *rest in rows[:-1]:
+        module = first.split("`")[1]
+        assert module in modules
+        assert len(rest) == len(report.COLUMNS) - 1
+        time = rest[3].removesuffix(", at least")
+        if time not in ("-", report.NOT_RUN) and float(time) > report.MEANT_NS:
+            assert f"`{module}`" in outside, f"docs/silicon.md must say that {module} is slower than meant"
+
+
 def test_slow_blocks_and_those_not_measured_are_listed() -> None:
-    module = {"ports": {}, "cells": {}}
+    module: dict[str, Any] = {"ports": {}, "cells": {}}
     blocks = blocks_of({"npu_top": module})
     (key,) = blocks
     path = LongestPath(Delay(20.0, 90), "register a", "register b")

@@ -69,16 +69,16 @@ def as_json(blocks: Mapping[str, Block], results: Results) -> list[dict[str, Any
                 {"name": each.name, "words": each.words, "bits": each.bits, "registered": each.registered}
                 for each in row.block.memories
             ],
-            "targets": {target: _target(measured) for target, measured in row.own.items()},
+            "targets": {target: _target(target, measured) for target, measured in row.own.items()},
         }
         for row in rows(blocks, results)
     ]
 
 
-def _target(measured: Measured) -> dict[str, Any]:
+def _target(target: str, measured: Measured) -> dict[str, Any]:
     if measured.why_not:
         return {"not_measured": measured.why_not}
-    if measured.resources:
+    if target in RESOURCES:
         return {"cells": measured.cells, "resources": dict(measured.resources)}
     path = measured.path
     return {

@@ -363,6 +363,14 @@ def test_resources_of_an_fpga(device: Mapping[str, Block]) -> None:
         assert found.resources[resource] > 0
 
 
+def test_a_clock_gate_takes_nothing_of_an_fpga() -> None:
+    """Nothing is mapped: there is no time."""
+    blocks = blocks_of({"clock_gate": {"ports": {}, "cells": {}}}, "clock_gate")
+    for name, why_not in (("ecp5", ""), ("xilinx", ""), ("gates", "not mapped before")):
+        (found,) = measure(blocks, TARGETS[name], None, None, timeout=0, jobs=1, tell=lambda _: None).values()
+        assert found == Measured(why_not=why_not)
+
+
 def test_a_block_that_takes_too_long_is_not_measured(device: Mapping[str, Block]) -> None:
     blocks = selected(device, ["round_robin"])
     found = measure(blocks, TARGETS["xilinx"], None, None, timeout=0.001, jobs=1, tell=lambda _: None)
@@ -451,5 +459,8 @@ def test_slow_blocks_and_those_not_measured_are_listed() -> None:
     assert section["missing"] == ["ecp5 npu_top npu_top: more than 9 s"]
     fast = {"osu018": {key: Measured(3, 1e6, LongestPath(Delay(report.MEANT_NS, 9), "a", "b"))}}
     assert not report.slow(blocks, fast)
+    (row,) = report.as_json(blocks, {"osu018": {key: Measured(3, 1e6)}, "ecp5": {key: Measured()}})
+    assert row["targets"]["ecp5"] == {"cells": 0, "resources": {}}
+    assert row["targets"]["osu018"]["area_um2"] == 1e6
     first = report.markdown(blocks, results)[2]
     assert first == "| `npu_top` | 1 | 3 | 1.0000 | 20.0 | 90 | - | not run | not run |"

@@ -43,9 +43,12 @@ SINCE  ?=
 SEARCH ?=
 CHUNKS ?=
 TARGET ?= lint
+BLOCK  ?=
+ON     ?=
+LIBERTY ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export OPS TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET
+export OPS TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK ON LIBERTY
 
 # The backend of a model, and how many simulations of one run it has at a time.
 FARM = --backend "$$BACKEND" $(if $(filter rtlfarm,$(BACKEND)),--jobs "$$JOBS")
@@ -147,6 +150,9 @@ coverage-functional: $(VENV)/.sim $(VENV)/.verify ## which situations regression
 # On the functional model unless somebody names a backend.
 LLAMA_BACKEND = $(if $(filter command environment override,$(firstword $(origin BACKEND))),$(BACKEND),cmodel)
 
+# Both configurations unless somebody names one.
+SYNTH_CONFIG = $(if $(filter command environment override,$(firstword $(origin CONFIG))),$(CONFIG),small,default)
+
 # uvm's N is not what this takes unless somebody sets it.
 MUTANTS = $(if $(filter command environment override,$(firstword $(origin N))),$(N),300)
 
@@ -166,6 +172,11 @@ lint: setup-all ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys;
 .PHONY: fusesoc
 fusesoc: $(VENV)/.sim $(VENV)/.dev ## a target of echo_npu.core; TARGET=lint, TARGET=sim (minutes)
 	@$(PY) -m scripts.ip.fusesoc "$$TARGET"
+
+.PHONY: synth
+synth: $(VENV)/.dev $(VENV)/.verify ## Yosys: cells, area, longest path, FPGA resources of each block; hours, BLOCK=skid_buffer: seconds; CONFIG=small ON=osu018,ecp5 LIBERTY=file JOBS=2 UPDATE=1
+	@$(PY) -m scripts.synth --config "$(SYNTH_CONFIG)" --block "$$BLOCK" --target "$$ON" --jobs "$$JOBS" \
+	    $(if $(LIBERTY),--liberty "$$LIBERTY") $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: formal
 formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and response times; minutes; PROOF="sync_fifo-4 ..."

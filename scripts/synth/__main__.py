@@ -1,0 +1,183 @@
+"""Synthesise the NPU by Yosys: cells, area, longest path, memories and FPGA resources of each block.
+
+Each different block is mapped once, with the blocks in it as boxes, in a process of its own. What was mapped
+before is taken again, so an interrupted run goes on where it was.
+
+The target osu018 takes the library of Debian's package qflow-tech-osu018: `apt-get install` puts it where
+this command looks. Without root, `apt-get download` and `dpkg -x` unpack it, and --liberty names it.
+
+Exit status: 0 all right, 1 a block could not be measured, 2 wrong arguments or a missing tool.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from echo_sim.config import ConfigError, load_config
+from echo_sim.numerals import Real, Whole
+from echo_sim.tools import ToolMissingError
+from scripts.synth import report
+from scripts.synth.blocks import Block
+from scripts.synth.flow import ROOT, TARGETS, SynthesisError, elaborate
+from scripts.synth.liberty import LibertyError, Library, read_library
+from scripts.synth.measure import Measured, measure, selected
+from spec.marked_page import marks, replace_part
+from tb.revision import revision
+
+INSTALLED = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
+LIBERTY_VARIABLE = "ECHO_NPU_LIBERTY"
+"""Names a Liberty file, as --liberty does."""
+HTML = ROOT / "reports" / "synthesis.html"
+WRONG_ARGUMENTS = 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.synth",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", default="small,default", help="configurations, divided by commas")
+    parser.add_argument(
+        "--block",
+        default="",
+        help="modules or instances, divided by commas, with what they contain; default: all",
+    )
+    parser.add_argument(
+        "--target",
+        default="",
+        help=f"some of {','.join(TARGETS)}, divided by commas; default: osu018 (without the library: gates),"
+        " ecp5 and xilinx",
+    )
+    parser.add_argument(
+        "--liberty",
+        type=Path,
+        help=f"the library of the target osu018; default: ${LIBERTY_VARIABLE}, else {INSTALLED}",
+    )
+    parser.add_argument("--timeout", type=Real(1, 1e6), default=1800.0, help="of one block, in seconds")
+    parser.add_argument("--kept", action="store_true", help="map nothing: report what was mapped before")
+    parser.add_argument(
+        "--jobs", type=Whole(1, 4096), default=os.cpu_count() or 1, help="processes at a time"
+    )
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--html", type=Path, default=HTML, help=f"the report; default: {HTML}")
+    parser.add_argument("--update", action="store_true", help="write the table of docs/silicon.md")
+    return parser
+
+
+def _library(given: Path | None) -> Path | None:
+    """Return the Liberty file to take, or None if there is none and nobody named one."""
+    named = given or (Path(text) if (text := os.environ.get(LIBERTY_VARIABLE)) else None)
+    return named or (INSTALLED if INSTALLED.exists() else None)
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line entry point; returns the process's exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    liberty = _library(options.liberty)
+    targets = _names(options.target) or ["osu018" if liberty else "gates", "ecp5", "xilinx"]
+    if unknown := [name for name in targets if name not in TARGETS]:
+        parser.error(f"no target {', '.join(unknown)}: name some of {', '.join(TARGETS)}")
+    if "osu018" in targets and liberty is None:
+        parser.error("the target osu018 needs its library: see --help")
+    if options.update:
+        if options.block:
+            parser.error("--update writes a table of all blocks, so it takes no --block")
+        page = report.PAGE.read_text(encoding="utf-8")
+        for name in _names(options.config):
+            if marks(report.command(name))[0] not in page:
+                parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
+    try:
+        library = read_library(liberty) if liberty and "osu018" in targets else None
+        configs = [load_config(name) for name in _names(options.config)]
+        measured = {}
+        for config in configs:
+            _tell(f"{config.name}: elaborating")
+            blocks = selected(elaborate(config), _names(options.block))
+            measured[config.name] = blocks, _measure(blocks, targets, liberty, library, options)
+    except (ConfigError, LibertyError, SynthesisError, ToolMissingError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_ARGUMENTS
+    _write(measured, liberty if library else None, options)
+    missing = [
+        each.why_not
+        for _, results in measured.values()
+        for found in results.values()
+        for each in found.values()
+    ]
+    return 1 if any(missing) else 0
+
+
+def _measure(
+    blocks: Mapping[str, Block],
+    targets: Sequence[str],
+    liberty: Path | None,
+    library: Library | None,
+    options: argparse.Namespace,
+) -> dict[str, dict[str, Measured]]:
+    return {
+        name: measure(
+            blocks,
+            TARGETS[name],
+            liberty,
+            library if name == "osu018" else None,
+            timeout=0.0 if options.kept else options.timeout,
+            jobs=options.jobs,
+            tell=_tell,
+        )
+        for name in targets
+    }
+
+
+def _write(
+    measured: Mapping[str, tuple[Mapping[str, Block], report.Results]],
+    liberty: Path | None,
+    options: argparse.Namespace,
+) -> None:
+    from tb.report import page  # Jinja2 is not installed everywhere
+
+    if options.json:
+        found = {config: report.as_json(*each) for config, each in measured.items()}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    options.html.parent.mkdir(parents=True, exist_ok=True)
+    said = (
+        f"Times and areas from {liberty.name}."
+        if liberty
+        else "No library: a path's length is its number of gates."
+    )
+    options.html.write_text(
+        page.render(
+            "synthesis",
+            revision=revision(),
+            library=said,
+            meant=report.MEANT_NS,
+            sections=report.sections(measured),
+        ),
+        encoding="utf-8",
+    )
+    for config, each in measured.items():
+        lines = report.markdown(*each)
+        print(f"{config}:", *lines, sep="\n")
+        if options.update:
+            replace_part(report.PAGE, report.command(config), lines)
+    print(f"report: {options.html}")
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

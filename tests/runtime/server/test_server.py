@@ -162,6 +162,13 @@ def test_a_second_server_at_the_place_is_refused(server_path: Path) -> None:
         DeviceServer(server_path, [partial(echo_npu.open, "cmodel")])
 
 
+@pytest.mark.parametrize(("name", "reason"), [("", "folder"), ("x" * 120, "too long")])
+def test_a_path_that_cannot_be_a_socket_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    with pytest.raises(OSError, match=reason) as caught:
+        DeviceServer(tmp_path / name, [partial(echo_npu.open, "cmodel")])
+    assert str(tmp_path / name) in str(caught.value)
+
+
 def test_the_socket_of_a_dead_server_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
     with socket.socket(socket.AF_UNIX) as dead:

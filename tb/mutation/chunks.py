@@ -12,7 +12,7 @@ from typing import Any, Final
 from echo_sim.places import RTL_VARIABLE
 from echo_sim.run import RUNS, RUNS_VARIABLE, SimulationError
 from tb.children import in_pool, run_python
-from tb.mutation.judge import UnchangedFailsError
+from tb.mutation.block_trials import UnchangedFailsError
 from tb.mutation.schemata import SELECTOR_VARIABLE
 
 BUGS: Final = (

@@ -7,9 +7,10 @@ file tells of errors.
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -183,12 +184,7 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
         },
     }
     kept.parent.mkdir(parents=True, exist_ok=True)
-    _replace(kept, lambda path: path.write_text(json.dumps(netlist), encoding="utf-8"))
+    part = kept.with_suffix(f".{os.getpid()}.part")  # an interrupted run leaves no half of a netlist
+    part.write_text(json.dumps(netlist), encoding="utf-8")
+    part.replace(kept)
     return netlist
-
-
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file aside and move it to its place, so that an interrupted run leaves no part of one."""
-    aside = path.with_suffix(".new")
-    write(aside)
-    aside.replace(path)

@@ -8,11 +8,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from echo_sim.places import RTL_VARIABLE
-from echo_sim.run import RUNS, SimulationError
+from echo_sim.run import SimulationError
 from tb.blocks import sources_of
-from tb.children import run_python
-from tb.mutation.schemata import SELECTOR_VARIABLE
+from tb.mutation.changed import run_changed
 from tb.repository import ROOT
 from tb.results import UnjudgedError
 
@@ -104,19 +102,18 @@ class BlockTrials:
 
     def _run(self, tests: str, number: int, limit: float) -> str:
         """Return how these tests fail with this change; empty if they pass."""
-        log = RUNS / f"{self._name}-block-{Path(tests).name}.log"
-        environment = {
-            RTL_VARIABLE: str(self._folder),
-            SELECTOR_VARIABLE: str(number),
-            "SEED": str(self._seed),
-        }
         try:
             # Tests that insert their own faults do not simulate the changed sources.
-            arguments = ["-m", "pytest", "-x", "-q", "-k", "not is_found", tests]
-            status = run_python(arguments, log, limit, environment)
+            status, text = run_changed(
+                ["-m", "pytest", "-x", "-q", "-k", "not is_found", tests],
+                self._folder,
+                number,
+                name=f"{self._name}-block-{Path(tests).name}",
+                limit=limit,
+                environment={"SEED": str(self._seed)},
+            )
         except subprocess.TimeoutExpired:
             return f"it hangs: no end after {limit:.0f} s"
-        text = log.read_text(encoding="utf-8", errors="replace")
         if status == 1:
             return "; ".join(line for line in text.splitlines() if line.startswith("FAILED"))
         if status != 0:

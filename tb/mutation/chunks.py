@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from echo_sim.places import RTL_VARIABLE
 from echo_sim.run import RUNS, RUNS_VARIABLE, SimulationError
-from tb.children import in_pool, run_python
+from tb.children import in_pool
 from tb.mutation.block_trials import UnchangedFailsError
-from tb.mutation.schemata import SELECTOR_VARIABLE
+from tb.mutation.changed import run_changed
 
 BUGS: Final = (
     "bias_of_next_tile",
@@ -53,20 +52,18 @@ def run_trial(folder: Path, number: int, seed: int) -> dict[str, Any] | None:
     Raises SimulationError: it does not run.
     """
     name = f"chunks-{number}"
-    log = RUNS / f"{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {
-        RTL_VARIABLE: str(folder),
-        SELECTOR_VARIABLE: str(number),
-        RUNS_VARIABLE: str(RUNS / name),
-    }
     with tempfile.TemporaryDirectory(prefix="npu-chunks-") as failures:
-        arguments = ["-m", "tb.mutation.farm_trial", str(seed), failures]
         try:
-            status = run_python(arguments, log, TIMEOUT_S, environment)
+            status, text = run_changed(
+                ["-m", "tb.mutation.farm_trial", str(seed), failures],
+                folder,
+                number,
+                name=name,
+                limit=TIMEOUT_S,
+                environment={RUNS_VARIABLE: str(RUNS / name)},
+            )
         except subprocess.TimeoutExpired:
             raise SimulationError(f"change {number} does not end within {TIMEOUT_S:.0f} s") from None
-    text = log.read_text(encoding="utf-8", errors="replace")
     if status:
         raise SimulationError(f"the programs do not run with change {number}:\n{text}")
     found: dict[str, Any] | None = json.loads(text.splitlines()[-1])

@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from echo_sim.places import RTL_VARIABLE
 from echo_sim.run import RUNS, RUNS_VARIABLE, SimulationError
-from tb.children import run_python
 from tb.mutation.block_trials import UnchangedFailsError
-from tb.mutation.schemata import SELECTOR_VARIABLE
+from tb.mutation.changed import run_changed
 from tb.mutation.tree import CONFIG
 from tb.repository import ROOT
 
@@ -70,19 +68,17 @@ def run_search(folder: Path, number: int, search: Search, seed: int) -> str:
     Raises SimulationError: it does not run.
     """
     name = f"search-{number}-{search}".replace(" ", "-").replace("/", "-")
-    log = RUNS / f"{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {
-        RTL_VARIABLE: str(folder),
-        SELECTOR_VARIABLE: str(number),
-        RUNS_VARIABLE: str(RUNS / name),
-        "SEED": str(seed),
-    }
     try:
-        status = run_python(search.arguments, log, TIMEOUT_S, environment)
+        status, text = run_changed(
+            search.arguments,
+            folder,
+            number,
+            name=name,
+            limit=TIMEOUT_S,
+            environment={RUNS_VARIABLE: str(RUNS / name), "SEED": str(seed)},
+        )
     except subprocess.TimeoutExpired:
         return f"it hangs: no end after {TIMEOUT_S:.0f} s"
-    text = log.read_text(encoding="utf-8", errors="replace")
     said = next((line for line in text.splitlines() if line.startswith("FAIL")), "")
     if status == 1 and (said or "Traceback (most recent call last)" not in text):
         return said or "it failed"

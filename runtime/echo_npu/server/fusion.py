@@ -115,10 +115,8 @@ def _together(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> tupl
 
 def _weighted_norm(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
     norm, product = nodes[index : index + 2]
-    weights = _vector_of(norm, product)
-    if weights is None or not _only_read_by(norm, product, [weights], later, index):
-        return None
-    return _WeightedNorm(norm, product, weights)
+    weights = _vector_of(norm, product, later, index)
+    return _WeightedNorm(norm, product, weights) if weights else None
 
 
 def _biased_product(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
@@ -127,10 +125,8 @@ def _biased_product(nodes: Sequence[GraphNode], index: int, later: LaterReads) -
     single = weights.type in FORMATS and weights.elements[2:] == rows.elements[2:] == (1, 1)
     if not (single and rows.elements[1] == 1 and rows.type == "f32" and contiguous(rows)):
         return None
-    bias = _vector_of(product, total)
-    if bias is None or not _only_read_by(product, total, [bias], later, index):
-        return None
-    return _BiasedProduct(product, total, bias)
+    bias = _vector_of(product, total, later, index)
+    return _BiasedProduct(product, total, bias) if bias else None
 
 
 def _rotated_rows(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> FusedNodes | None:
@@ -141,15 +137,15 @@ def _rotated_rows(nodes: Sequence[GraphNode], index: int, later: LaterReads) -> 
     return _RotatedRows(rope, rows) if fits else None
 
 
-def _vector_of(left: GraphNode, right: GraphNode) -> GraphTensor | None:
-    """Return the vector that the second node combines with the first one's result; None if it does not."""
+def _vector_of(left: GraphNode, right: GraphNode, later: LaterReads, index: int) -> GraphTensor | None:
+    """Return the vector that one command can combine with the first node's result; None if there is none."""
     made, target = left.destination, right.destination
     others = [each for each in right.sources if each is not None and not _same(each, made)]
     if len(right.sources) != 2 or len(others) != 1 or not _dense(made, target, *others):
         return None
     (other,) = others
     vector = other.elements == (made.elements[0], 1, 1, 1) and made.elements == target.elements
-    return other if vector else None
+    return other if vector and _only_read_by(left, right, [other], later, index) else None
 
 
 def _only_read_by(

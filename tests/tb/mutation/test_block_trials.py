@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from echo_sim.run import SimulationError
-from tb.mutation import block_trials
+from tb.mutation import block_trials, changed
 from tb.mutation.block_trials import BlockTrials, UnchangedFailsError, blocks_of
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tests.refusals import refuses
@@ -38,7 +38,7 @@ class PytestStandIn:
 @pytest.fixture
 def testbenches(monkeypatch: pytest.MonkeyPatch) -> PytestStandIn:
     made = PytestStandIn()
-    monkeypatch.setattr(block_trials, "run_python", made)
+    monkeypatch.setattr(changed, "run_python", made)
     monkeypatch.setattr(block_trials, "blocks_of", lambda file: [OWN, OTHER])
     return made
 
@@ -73,23 +73,20 @@ def test_a_hang_is_found(testbenches: PytestStandIn, tmp_path: Path) -> None:
     assert how.startswith("it hangs: no end after 60 s")
 
 
-def test_the_unchanged_rtl_must_pass(testbenches: PytestStandIn, tmp_path: Path) -> None:
-    testbenches.status[OTHER, 0] = 1
-    refuses(
-        UnchangedFailsError,
-        "tests/rtl/other fails without a change: FAILED test_it - wrong",
-        BlockTrials(tmp_path, 1, "a").find,
-        "own.sv",
-        6,
-    )
-
-
-def test_pytest_must_work(testbenches: PytestStandIn, tmp_path: Path) -> None:
-    testbenches.status[OWN, 7] = 4
-    refuses(
-        SimulationError,
-        "tests/rtl/own does not run with change 7",
-        BlockTrials(tmp_path, 1, "a").find,
-        "own.sv",
-        7,
-    )
+@pytest.mark.parametrize(
+    ("run", "status", "error", "message"),
+    [
+        ((OTHER, 0), 1, UnchangedFailsError, f"{OTHER} fails without a change: FAILED test_it - wrong"),
+        ((OWN, 7), 4, SimulationError, f"{OWN} does not run with change 7"),
+    ],
+)
+def test_testbenches_must_work(
+    testbenches: PytestStandIn,
+    tmp_path: Path,
+    run: tuple[str, int],
+    status: int,
+    error: type[Exception],
+    message: str,
+) -> None:
+    testbenches.status[run] = status
+    refuses(error, message, BlockTrials(tmp_path, 1, "a").find, "own.sv", 7)

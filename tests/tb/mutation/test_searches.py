@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from echo_sim.run import SimulationError
-from tb.mutation import bugs, searches
+from tb.mutation import bugs, changed, searches
 from tb.mutation.block_trials import UnchangedFailsError
 from tb.mutation.patches import load_bugs
 from tb.mutation.searches import Search, SearchError, parse_search, run_search
@@ -68,14 +68,14 @@ def test_a_search_that_fails_without_a_bug_says_nothing(monkeypatch: pytest.Monk
     [("FAIL one\nFAIL two\n", "FAIL one"), ("nothing\n", "it failed"), ("FAIL x\nTraceback (most", "FAIL x")],
 )
 def test_what_a_search_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, found: str) -> None:
-    monkeypatch.setattr(searches, "run_python", writer(text))
+    monkeypatch.setattr(changed, "run_python", writer(text))
     assert run_search(tmp_path, 1, Search("fuzz", 10), 3) == found
 
 
 def test_a_campaign_that_breaks_down_has_found_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(searches, "run_python", writer("Traceback (most recent call last):\nKeyError"))
+    monkeypatch.setattr(changed, "run_python", writer("Traceback (most recent call last):\nKeyError"))
     refuses(SimulationError, "does not run with change 1", run_search, tmp_path, 1, Search("fuzz", 10), 3)
 
 

@@ -230,14 +230,14 @@ class ChunkPlay:
         self._note_queues(ops, results)
         self._make_ring_room(index, ops, results)
 
-    # The model is done with packets earlier than the RTL, so the host may submit more than the RTL has room
-    # for.
-
     def _shifted(self, op: RegisterOp) -> RegisterOp:
         """Return an operation on the whole ring as one on that of the simulation."""
         if isinstance(op, WriteReg) and op.offset == regs.RING_TAIL:
             return WriteReg(regs.RING_TAIL, op.value - self._shift)
         return op
+
+    # The model is done with packets earlier than the RTL, so the host may submit more than the RTL has room
+    # for.
 
     def _note_writes(self, ops: Sequence[RegisterOp]) -> None:
         """Note what operations do to the window queue and the ring."""

@@ -116,8 +116,8 @@ def end_runners(run: str) -> None:
     """End the simulations of this process that the run used last, and let it start no more."""
     with _guard:
         _over.add(run)
-        ended = [kept for kept in _kept if kept.run == run]
-    _end(ended)
+        ended = _forget([kept for kept in _kept if kept.run == run])
+    _close(ended)
 
 
 def _take(config: str, options: Options, run: str) -> _Kept:
@@ -131,7 +131,8 @@ def _take(config: str, options: Options, run: str) -> _Kept:
             chosen = fits[-1]
             chosen.busy, chosen.run = True, run
             return chosen
-    _end(free)
+        _forget(free)
+    _close(free)
     made = _Kept(ChunkRunner(config, options), config, options, run)
     with _guard:
         over = run in _over
@@ -160,19 +161,27 @@ def _give_back(kept: _Kept) -> None:
 def _end_idle(kept: _Kept, used: float) -> None:
     """End a simulation unless it was used again."""
     with _guard:
-        idle = not kept.busy and kept.used == used
-    if idle:
-        _end([kept])
+        ended = _forget([kept] if not kept.busy and kept.used == used else [])
+    _close(ended)
 
 
-def _end(ended: Iterable[_Kept]) -> None:
+def _end(wanted: Iterable[_Kept]) -> None:
+    with _guard:
+        ended = _forget(wanted)
+    _close(ended)
+
+
+def _forget(wanted: Iterable[_Kept]) -> list[_Kept]:
+    """Return those that are still kept; nobody else gets them any more. The caller holds the guard."""
+    ended = [kept for kept in wanted if kept in _kept]
     for kept in ended:
-        with _guard:
-            mine = kept in _kept
-            timer = _timers.pop(kept, None)
-            if mine:
-                _kept.remove(kept)
+        _kept.remove(kept)
+        timer = _timers.pop(kept, None)
         if timer is not None:
             timer.cancel()
-        if mine:
-            kept.runner.close()
+    return ended
+
+
+def _close(ended: Iterable[_Kept]) -> None:
+    for kept in ended:
+        kept.runner.close()

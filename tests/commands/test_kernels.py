@@ -224,6 +224,8 @@ def other_kernels() -> Iterator[Kernel]:
         words = ("row",) * (1 + taps) + ("word",) * chained
         yield Kernel(places.place_of(taps, chained=chained), words, "row", (7, 8)[:taps])
     yield Kernel(places.corners(), (), "row", (30, 2))
+    yield Kernel(places.first_places(), (), "row", (2, 1, 30, 2, 3))
+    yield Kernel(places.where_empty(), ("row", "word", "word"))
     yield Kernel(places.last_place(), ("word", "index"), "one")
     yield Kernel(places.kept_at(), ("row", "word", "word"), "row", (-3,))
     yield Kernel(rope.rope_pairs(), ("row", "shared", "shared"))

@@ -314,6 +314,10 @@ def test_pooling() -> None:
     check(lambda x: functional.max_pool2d(x, 3, 2, 1, return_indices=True), x)
     check(lambda x: functional.max_pool2d(x.round(), 2, return_indices=True), x)  # the first of equal ones
     check(lambda x: functional.avg_pool2d(x, 2), x)
+    for share in (0.5, 0.9, 1.0):  # windows of nothing but -infinity, as the padding
+        empty = x.masked_fill(torch.rand_like(x) < share, -torch.inf)
+        check(lambda x: functional.max_pool2d(x, 2, 2, 1, return_indices=True), empty[:, :, :-1])
+        check(lambda x: functional.max_pool2d(x, (3, 2), (2, 1), 1, return_indices=True), empty)
 
 
 ATTENTIONS: dict[str, Callable[..., torch.Tensor]] = {

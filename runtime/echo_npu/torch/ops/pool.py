@@ -15,7 +15,7 @@ from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors, float_target, integers, narrowed, widened, words
 from echo_npu.torch.types import FLOATS
-from echo_npu.vector.kernels.places import corners, kept_at, place_of
+from echo_npu.vector.kernels.places import corners, first_places, kept_at, place_of, where_empty
 
 Pair = tuple[int, int]
 
@@ -45,6 +45,14 @@ def _corners(npu: OpMethods, rows: int, cols: int, width: int, steps: Pair) -> D
     made = npu.empty((rows, cols), np.int32)
     counts = [np.int32(steps[0] * width), np.int32(steps[1])]
     npu.execute(last_axis_commands(npu, corners(), [], made, params=counts, keep_last=True))
+    return made
+
+
+def _first_places(npu: OpMethods, rows: int, cols: int, width: int, steps: Pair, edges: Pair) -> DeviceTensor:
+    """Return the place of the first element of each window that is no padding: int32 [rows, cols]."""
+    made = npu.empty((rows, cols), np.int32)
+    numbers = [np.int32(each) for each in (steps[0], edges[0], width, steps[1], edges[1])]
+    npu.execute(last_axis_commands(npu, first_places(), [], made, params=numbers, keep_last=True))
     return made
 
 
@@ -80,7 +88,14 @@ def _forward(
         npu.execute(elementwise_commands(npu, program, given, after, params=[np.int32(n) for n in numbers]))
         found = after
     assert found is not None
-    integers(npu, "add", [found, _corners(npu, rows, cols, width, steps)], low)
+    if edges == (0, 0):
+        integers(npu, "add", [found, _corners(npu, rows, cols, width, steps)], low)
+    else:
+        placed = npu.empty(values.shape, np.int32)
+        integers(npu, "add", [found, _corners(npu, rows, cols, width, steps)], placed)
+        # Where all elements are -infinity, the padding is the maximum as well.
+        first = _first_places(npu, rows, cols, width, steps, edges)
+        npu.execute(elementwise_commands(npu, where_empty(), [values, placed, first], low))
     integers(npu, "sign_word", [low], high)
     narrowed(npu, target, outputs[0])
 

@@ -1,5 +1,6 @@
 """Programs of places: which element of a row, or of a window of an image, is the one."""
 
+import math
 from functools import cache
 
 from echo_npu.vector.kernels.axes import Axis
@@ -17,6 +18,37 @@ def corners() -> Program:
         multiply(b, place, b.iota, b.param(1))
         multiply(b, down, b.row, b.param(0))
         b.iadd(b.out, place, down)
+    return b.build()
+
+
+@cache
+def first_places() -> Program:
+    """-> int32 max(row * p0 - p1, 0) * p2 + max(element * p3 - p4, 0): the place of each window's first
+    element that is in the image."""
+    b = Builder("first_places")
+    multiply = INTEGER_BODIES["mul"]
+    place, down = b.vector(), b.scalar()
+    with b.chunks():
+        multiply(b, down, b.row, b.param(0))
+        b.isub(down, down, b.param(1))
+        b.imax(down, down, 0)
+        multiply(b, down, down, b.param(2))
+        multiply(b, place, b.iota, b.param(3))
+        b.isub(place, place, b.param(4))
+        b.imax(place, place, 0)
+        b.iadd(b.out, place, down)
+    return b.build()
+
+
+@cache
+def where_empty() -> Program:
+    """s0 = maxima, s1, s2 = int32 -> s2 where the maximum is -infinity, else s1."""
+    b = Builder("where_empty")
+    maxima, found, first = (b.stream(i) for i in range(3))
+    mask = b.vector()
+    with b.chunks(advance=[maxima, found, first]):
+        b.cmpeq(mask, maxima, -math.inf)
+        b.sel(b.out, mask, first, found)
     return b.build()
 
 

@@ -100,8 +100,26 @@ def _expm1(device: Device, x: DeviceTensor, out: DeviceTensor | None) -> Any:
     return device.sub(device.exp(x), 1.0, out=out)
 
 
+def _quick(b: Builder, dst: Operand, x: Operand) -> None:
+    """Compute x * sigmoid(1.702 x)."""
+    t = b.vector()
+    b.mul(t, x, 1.702)
+    math.sigmoid(b, t, t)
+    b.mul(dst, x, t)
+    b.free(t)
+
+
+@cache
+def _quick_program() -> Program:
+    b = Builder("gelu_quick")
+    x = b.stream(0)
+    with b.chunks(advance=[x]):
+        _quick(b, b.out, x)
+    return b.build()
+
+
 def _gelu_quick(device: Device, x: DeviceTensor, out: DeviceTensor | None) -> Any:
-    return device.mul(x, device.sigmoid(device.mul(x, 1.702)), out=out)
+    return compute(device, "gelu_quick", _quick_program(), {"x": x}, out)
 
 
 def _hard_sigmoid(device: Device, x: DeviceTensor, out: DeviceTensor | None) -> Any:
@@ -228,15 +246,6 @@ GATES: Final[dict[str, str]] = {
     "GEGLU_QUICK": "GELU_QUICK",
 }
 """The function of each; its result is multiplied by the gate."""
-
-
-def _quick(b: Builder, dst: Operand, x: Operand) -> None:
-    """The instructions of `_gelu_quick`."""
-    t = b.vector()
-    b.mul(t, x, 1.702)
-    math.sigmoid(b, t, t)
-    b.mul(dst, x, t)
-    b.free(t)
 
 
 _BODIES: Final[dict[str, Body]] = {

@@ -13,7 +13,8 @@ def rotates_into_rows(rope: GraphNode, rows: GraphNode) -> bool:
     rotation = Rotation.of(rope)
     width, heads, tokens, batches = made.elements
     return (
-        (listed.type, listed.address) == (made.type, made.address) == ("f32", made.address)
+        listed.type == made.type == "f32"
+        and listed.address == made.address
         and contiguous(made)
         and contiguous(listed)
         and listed.elements == (width * heads, tokens, 1, 1)

@@ -7,6 +7,7 @@ each block is mapped once.
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from scripts.synth.liberty import CLOCK_TRANSITION, Arc, Cell, Library
@@ -349,8 +350,6 @@ class Analysis:
                 found[net] = max(given)
         return found
 
-    @property
+    @cached_property
     def _place(self) -> dict[int, int]:
-        if not hasattr(self, "_places"):
-            self._places = {net: place for place, net in enumerate(self._order)}
-        return self._places
+        return {net: place for place, net in enumerate(self._order)}

@@ -180,17 +180,25 @@ def training_kernels() -> Iterator[Kernel]:
     for gradient in (training.silu_backward, training.gelu_backward, training.gelu_tanh_backward):
         yield Kernel(gradient(), ("row", "row"))
     for squared in (False, True):
-        yield Kernel(training.moving_average(squared=squared), ("row", "row"), "row", (0.9, 0.1))
-    yield Kernel(training.adamw_update(), ("row", "row", "row"), "row", (0.999, 1.1, 1e-8, 1e-3))
-    for decayed in (False, True):
-        p = ("row",) * decayed
-        numbers = (0.9, 0.1, 0.99, 0.01, 0.03)
-        yield Kernel(optimizers.moments(decayed=decayed), ("row", "shared", *p), "row", numbers)
-        numbers = (-0.1, 0.03, 0.9, 0.1)
-        yield Kernel(optimizers.momentum(decayed=decayed), ("row", "row", *p), "row", numbers)
-        for nesterov in (False, True):
-            program = optimizers.sgd_update(decayed=decayed, nesterov=nesterov)
-            yield Kernel(program, ("row", "row", *("row",) * nesterov), "row", numbers)
+        yield Kernel(optimizers.moving_average(squared=squared), ("row", "row"), "row", (0.9, 0.1))
+
+
+def optimizer_kernels() -> Iterator[Kernel]:
+    """Steps of the optimizers, in each type."""
+    for kind, row in (("float32", "row"), ("bfloat16", "bfloat16"), ("float16", "float16")):
+        output = OUTPUTS[ELEMENT_BYTES.get(kind, 4)]
+        program = optimizers.adamw_update(kind=kind)
+        yield Kernel(program, (row, "row", "row"), output, (0.999, 1.1, 1e-8, 1e-3))
+        for decayed in (False, True):
+            p = (row,) * decayed
+            shared = "shared" if kind == "float32" else row
+            numbers = (0.9, 0.1, 0.99, 0.01, 0.03)
+            yield Kernel(optimizers.moments(decayed=decayed, kind=kind), (row, shared, *p), "row", numbers)
+            numbers = (0.9, 0.1, 0.03)
+            yield Kernel(optimizers.momentum(decayed=decayed, kind=kind), (row, row, *p), output, numbers)
+            for nesterov in (False, True):
+                program = optimizers.sgd_update(decayed=decayed, nesterov=nesterov, kind=kind)
+                yield Kernel(program, (row, row, *(row,) * nesterov), output, (-0.1, 0.03, 0.9))
 
 
 def loss_kernels() -> Iterator[Kernel]:
@@ -244,6 +252,7 @@ FAMILIES = {
     "norm": norm_kernels,
     "reduce": reduction_kernels,
     "training": training_kernels,
+    "optimizers": optimizer_kernels,
     "loss": loss_kernels,
     "other": other_kernels,
 }

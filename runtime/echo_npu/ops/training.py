@@ -28,7 +28,7 @@ from echo_npu.ops.rows import (
 )
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
-from echo_npu.vector.kernels import norm, reduce
+from echo_npu.vector.kernels import norm, optimizers, reduce
 from echo_npu.vector.kernels import training as kernels
 
 Outs: TypeAlias = Sequence[DeviceTensor | None]
@@ -262,10 +262,10 @@ def adamw_step(
     rest = [np.float32(1 - beta) for beta in betas]
     root, rate = np.float32((1 - betas[1] ** step) ** -0.5), np.float32(lr / (1 - betas[0] ** step))
     commands = [
-        *command(kernels.moving_average(), [mean, grad], (decay[0], rest[0])),
-        *command(kernels.moving_average(squared=True), [square, grad], (decay[1], rest[1])),
+        *command(optimizers.moving_average(), [mean, grad], (decay[0], rest[0])),
+        *command(optimizers.moving_average(squared=True), [square, grad], (decay[1], rest[1])),
         *command(
-            kernels.adamw_update(),
+            optimizers.adamw_update(),
             [param, mean, square],
             (np.float32(1 - lr * weight_decay), root, np.float32(eps), rate),
         ),

@@ -1,8 +1,8 @@
 """How the optimizers of PyTorch use the fused steps of the device, whatever they are asked for.
 
 Adam, AdamW and SGD choose between a loop over parameters (`foreach=False`), operators on lists of them
-(`foreach=True`) and fused steps (`fused=True`). For parameters of the device in float32 all three are the
-fused steps. The averages of Adam lie next to each other, so that one command updates both, and its count of
+(`foreach=True`) and fused steps (`fused=True`). For parameters of the device all three are the fused
+steps. The averages of Adam lie next to each other, so that one command updates both, and its count of
 steps stays on the CPU, `capturable` or not, so that a step does not wait for the device.
 """
 
@@ -13,11 +13,15 @@ from typing import Any, Final
 import torch
 from torch.optim import adam, sgd
 
+from echo_npu.torch.ops.optimizers import DTYPES
 from echo_npu.torch.storages import tensor_on
 
 _AVERAGES: Final = ("exp_avg", "exp_avg_sq")
-_NOT_FUSED: Final = ("amsgrad", "maximize", "differentiable", "has_sparse_grad", "grad_scale", "found_inf")
+_NOT_FUSED: Final = ("differentiable", "has_sparse_grad", "grad_scale", "found_inf")
 """Options with which the steps of PyTorch are taken."""
+
+_STEPS: Final = 5
+"""Where the counts of steps are among the lists of Adam; those of SGD end before."""
 
 
 def apply(library: torch.library.Library) -> None:
@@ -74,14 +78,19 @@ def _possible(lists: Sequence[Sequence[Any]], options: Mapping[str, Any]) -> boo
         return False
     if any(isinstance(options.get(name), torch.Tensor) for name in ("beta1", "beta2")):
         return False
-    params, grads, first = lists[0], lists[1], lists[2]
-    held = [each for each in first if each is not None]
-    if options.get("momentum", 1) and held and len(held) < len(first):
+    params, *states = lists[:_STEPS]
+    if not options.get("momentum", 1):
+        states = states[:1]  # the gradients
+    present = [[each for each in state if each is not None] for state in states]
+    if any(state and len(state) < len(params) for state in present):
         return False
-    for each in (*params, *grads, *held):
-        if each.device.type != "echo_npu" or each.dtype != torch.float32:
-            return False
-    return len(params) > 0
+    if any(each.device.type != "echo_npu" or each.dtype not in DTYPES for each in params):
+        return False
+    return len(params) > 0 and all(
+        each.device == param.device and each.dtype == param.dtype
+        for state in present
+        for param, each in zip(params, state, strict=False)
+    )
 
 
 def _prepared(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,21 +100,23 @@ def _prepared(plain: Callable[..., Any]) -> Callable[..., Any]:
     def init_group(self: Any, group: dict[str, Any], *lists: Any, **others: Any) -> Any:
         betas = any(isinstance(each, torch.Tensor) for each in group["betas"])
         if not betas and not any(group.get(name) for name in _NOT_FUSED):
-            _prepare(self.state, group["params"])
+            _prepare(self.state, group["params"], amsgrad=group["amsgrad"])
         return plain(self, group, *lists, **others)
 
     return init_group
 
 
-def _prepare(state: Any, params: Iterable[torch.Tensor]) -> None:
+def _prepare(state: Any, params: Iterable[torch.Tensor], *, amsgrad: bool) -> None:
     """Make the state of parameters that have a gradient, or put what there is in place."""
     for param in params:
-        if param.grad is None or param.device.type != "echo_npu" or param.dtype != torch.float32:
+        if param.grad is None or param.device.type != "echo_npu" or param.dtype not in DTYPES:
             continue
         own = state[param]
         if not own:
             own["step"] = torch.zeros((), device="cpu")
             own.update(zip(_AVERAGES, _side_by_side(param), strict=True))
+            if amsgrad:
+                own["max_exp_avg_sq"] = torch.zeros_like(param, memory_format=torch.preserve_format)
             continue
         if not own.keys() >= {"step", *_AVERAGES}:
             continue  # state of a subclass
@@ -113,7 +124,7 @@ def _prepare(state: Any, params: Iterable[torch.Tensor]) -> None:
         if isinstance(step, torch.Tensor) and not step.is_cpu:
             own["step"] = step.cpu()
         storages = {each.untyped_storage().data_ptr() for each in averages}
-        if len(storages) == 2 and all(each.dtype == torch.float32 for each in averages):
+        if len(storages) == 2 and all(each.dtype == param.dtype for each in averages):
             for name, new, old in zip(_AVERAGES, _side_by_side(param), averages, strict=True):
                 own[name] = new.copy_(old)
 
@@ -121,7 +132,7 @@ def _prepare(state: Any, params: Iterable[torch.Tensor]) -> None:
 def _side_by_side(param: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return two tensors of zeros like `param` in one storage."""
     count = param.numel()
-    storage = torch.zeros(2 * count, device=param.device).untyped_storage()
+    storage = torch.zeros(2 * count, dtype=param.dtype, device=param.device).untyped_storage()
     strides = torch.empty_like(param, device="meta").stride()
-    first, second = (tensor_on(storage, place, param.shape, strides, torch.float32) for place in (0, count))
+    first, second = (tensor_on(storage, place, param.shape, strides, param.dtype) for place in (0, count))
     return first, second

@@ -10,18 +10,22 @@ import torch
 from echo_npu.ops.broadcast import compute
 from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.rows import last_axis_commands
+from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
-from echo_npu.torch.ops.common import Tensors
+from echo_npu.torch.ops.common import Tensors, float_target, narrowed
 from echo_npu.torch.plan import Computed
 from echo_npu.torch.storages import tensor_on
-from echo_npu.vector.kernels import optimizers, training
+from echo_npu.vector.kernels import optimizers
 from echo_npu.vector.kernels.pointwise import pointwise
+
+DTYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
+"""Of parameters, gradients and state together."""
 
 _BETAS: Final = slice(0, 4)
 _UPDATE: Final = slice(4, 8)
-_DECAY: Final = slice(8, 9)
+_PART: Final = slice(8, 9)
 
 
 # --- inside a plan ------------------------------------------------------------------------------------------
@@ -32,26 +36,40 @@ def _adam_of_pair(
 ) -> None:
     """Params: beta1, 1 - beta1, beta2, 1 - beta2, decay, root, eps, rate, the part of p in the gradient.
 
-    The outputs are p and one tensor of both averages, (2, elements). p and the gradient lie in memory alike.
+    The outputs are p, one tensor of both averages, (2, elements), and with `amsgrad` the greatest averages of
+    the squares. All of them and the gradient lie in memory alike.
     """
-    param, averages = _flat(outputs[0]), outputs[1]
+    param, averages, *greatest = _flat(outputs[0]), outputs[1], *map(_flat, outputs[2:])
+    kind = type_name(param.dtype)
     streams = [averages, _flat(inputs[0]), *([param] if decayed else [])]
-    numbers = [*params[_BETAS], *(params[_DECAY] if decayed else [])]
-    program = optimizers.moments(decayed=decayed)
-    npu.execute(last_axis_commands(npu, program, streams, averages, params=numbers, keep_last=True))
-    given = {"p": param, "m": averages[0], "v": averages[1]}
-    compute(npu, "adamw", training.adamw_update(), given, param, params=params[_UPDATE])
+    numbers = [*params[_BETAS], *(params[_PART] if decayed else [])]
+    program = optimizers.moments(decayed=decayed, kind=kind)
+    exact = float_target(npu, averages)  # an average of squares is soon zero in float16
+    npu.execute(last_axis_commands(npu, program, streams, exact, params=numbers, keep_last=True))
+    square = exact[1]
+    for each in greatest:
+        program = pointwise("maximum", "ss", (kind, "float32"), "float32")
+        greater = float_target(npu, each)
+        square = compute(npu, "amsgrad", program, {"x": each, "y": square}, greater)
+        narrowed(npu, greater, each)
+    given = {"p": param, "m": exact[0], "v": square}
+    program = optimizers.adamw_update(kind=kind)
+    compute(npu, "adamw", program, given, param, params=params[_UPDATE], dtype=param.dtype)
+    narrowed(npu, exact, averages)
 
 
 def _adam_apart(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], decayed: bool) -> None:
-    """Do as `_adam_of_pair` for p and two averages of any strides, through copies."""
-    shape, count = outputs[0].shape, outputs[0].size
-    param, averages, grad = npu.empty((count,)), npu.empty((2, count)), npu.empty((count,))
-    places = [each.reshape(*shape) for each in (param, averages[0], averages[1])]
-    for given, place in zip([*outputs, *inputs], [*places, grad.reshape(*shape)], strict=True):
+    """Do as `_adam_of_pair` for p, two averages and what `amsgrad` adds, of any strides, through copies."""
+    shape, count, dtype = outputs[0].shape, outputs[0].size, outputs[0].dtype
+    param, averages, grad, *greatest = (
+        npu.empty(each, dtype) for each in ((count,), (2, count), *[(count,)] * (len(outputs) - 2))
+    )
+    flat = [param, averages[0], averages[1], *greatest]
+    places = [each.reshape(*shape) for each in (*flat, grad)]
+    for given, place in zip([*outputs, *inputs], places, strict=True):
         npu.copy(given, out=place)
-    _adam_of_pair(npu, [param, averages], [grad], params, decayed)
-    for given, place in zip(outputs, places, strict=True):
+    _adam_of_pair(npu, [param, averages, *greatest], [grad], params, decayed)
+    for given, place in zip(outputs, places, strict=False):
         npu.copy(place, out=given)
 
 
@@ -66,6 +84,11 @@ def _flat(x: DeviceTensor) -> DeviceTensor:
     return DeviceTensor.borrow(x.device, x.ptr, (x.size,), (x.dtype.itemsize,), x.dtype)
 
 
+_STEP: Final = slice(0, 3)
+_MOMENTUM: Final = slice(3, 6)
+_WEIGHT_DECAY: Final = slice(6, 7)
+
+
 def _sgd(
     npu: OpMethods,
     outputs: Tensors,
@@ -74,29 +97,52 @@ def _sgd(
     decayed: bool,
     first: bool,
     nesterov: bool,
+    maximize: bool,
 ) -> None:
-    """Params: -lr, weight decay, momentum, 1 - dampening. A second output is the momentum."""
+    """Params: those of the parameter's program, of the momentum's program, weight decay.
+
+    A second output is the momentum.
+    """
     tensors = [*inputs, *outputs]
     alike = all(each.strides == inputs[0].strides for each in outputs)
     grad, param, *momenta = map(_flat, tensors) if alike and _dense(inputs[0]) else tensors
+    kind = type_name(param.dtype)
+    compute_all = partial(compute, npu, "sgd", dtype=param.dtype)
     given = {"p": param, "g": grad}
     if momenta:
         momentum = momenta[0]
-        if not first:
-            program = optimizers.momentum(decayed=decayed)
-            taken = {"m": momentum, "g": grad, **({"p": param} if decayed else {})}
-            compute(npu, "sgd", program, taken, momentum, params=params)
-        elif decayed:
-            program = pointwise("add_scaled", "ssp", ("float32", "float32"), "float32")
-            compute(npu, "sgd", program, {"x": grad, "y": param}, momentum, params=params[1:2])
+        if first:
+            _first_momentum(npu, momentum, grad, param if decayed else None, params[_WEIGHT_DECAY], maximize)
         else:
-            npu.copy(grad, out=momentum)
+            program = optimizers.momentum(decayed=decayed, kind=kind)
+            taken = {"m": momentum, "g": grad, **({"p": param} if decayed else {})}
+            compute_all(program, taken, momentum, params=params[_MOMENTUM])
         if nesterov:
             given["m"] = momentum
         else:
             given["g"], decayed = momentum, False
-    program = optimizers.sgd_update(decayed=decayed, nesterov=bool(momenta) and nesterov)
-    compute(npu, "sgd", program, given, param, params=params)
+    program = optimizers.sgd_update(decayed=decayed, nesterov=bool(momenta) and nesterov, kind=kind)
+    compute_all(program, given, param, params=params[_STEP])
+
+
+def _first_momentum(
+    npu: OpMethods,
+    momentum: DeviceTensor,
+    grad: DeviceTensor,
+    param: DeviceTensor | None,
+    weight_decay: Sequence[Any],
+    maximize: bool,
+) -> None:
+    """Write the gradient to the momentum, negated to `maximize`; with a parameter, add its decay."""
+    kind, dtype = type_name(grad.dtype), grad.dtype
+    if maximize:
+        compute(npu, "sgd", pointwise("neg", "s", (kind,), kind), {"x": grad}, momentum, dtype=dtype)
+        grad = momentum
+    if param is not None:
+        program = pointwise("add_scaled", "ssp", (kind, kind), kind)
+        compute(npu, "sgd", program, {"x": grad, "y": param}, momentum, params=weight_decay, dtype=dtype)
+    elif not maximize:
+        npu.copy(grad, out=momentum)
 
 
 # --- the operators ------------------------------------------------------------------------------------------
@@ -118,13 +164,18 @@ def fused_sgd(
     grad_scale: Any = None,
     found_inf: Any = None,
 ) -> Any:
-    if maximize or grad_scale is not None or found_inf is not None:
+    if grad_scale is not None or found_inf is not None or not _one_dtype(params, grads, momenta):
         return NotImplemented
-    if any(each.dtype != torch.float32 for each in (*params, *grads, *momenta)):
-        return NotImplemented
-    values = partial(_sgd_values, weight_decay=weight_decay, momentum=momentum, dampening=dampening)
+    values = partial(
+        _sgd_values,
+        weight_decay=weight_decay,
+        momentum=momentum,
+        dampening=dampening,
+        ahead=nesterov or not momentum,
+        sign=-1 if maximize else 1,
+    )
     computed = Computed(values, (lr,))
-    static = (weight_decay != 0, bool(is_first_step), bool(nesterov))
+    static = (weight_decay != 0, bool(is_first_step), bool(nesterov), bool(maximize))
     for number, (param, grad) in enumerate(zip(params, grads, strict=True)):
         if param.numel():
             outputs = (param, momenta[number]) if momentum else (param,)
@@ -132,8 +183,29 @@ def fused_sgd(
     return None
 
 
-def _sgd_values(lr: float, *, weight_decay: float, momentum: float, dampening: float) -> list[float]:
-    return [-lr, weight_decay, momentum, 1 - dampening]
+def _one_dtype(*lists: Sequence[torch.Tensor]) -> bool:
+    """Return whether each parameter, its gradient and its state are of one type that the steps take."""
+    params = lists[0]
+    known = all(each.dtype in DTYPES for each in params)
+    return known and all(
+        each.dtype == param.dtype
+        for others in lists[1:]
+        if others
+        for param, each in zip(params, others, strict=True)
+    )
+
+
+def _sgd_values(
+    lr: float, *, weight_decay: float, momentum: float, dampening: float, ahead: bool, sign: int
+) -> list[float]:
+    """Return the params of `_sgd`.
+
+    Args:
+        ahead: the gradient itself is in the parameter's step, not only the momentum.
+        sign: of the gradient in the loss; its factor is there taken out of all that is added to it.
+    """
+    step = [-lr * (sign if ahead else 1), sign * weight_decay, sign * momentum]
+    return [*step, momentum, sign * (1 - dampening), sign * weight_decay, weight_decay]
 
 
 def _adam_values(
@@ -145,10 +217,12 @@ def _adam_values(
     weight_decay: float,
     eps: float,
     decoupled: bool,
+    sign: int,
 ) -> list[float]:
+    """Return the params of `_adam_of_pair`; the gradient counts with a sign."""
     decay, part = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
     root, rate = (1 - beta2**step) ** -0.5, lr / (1 - beta1**step)
-    return [beta1, 1 - beta1, beta2, 1 - beta2, decay, root, eps, rate, part]
+    return [beta1, sign * (1 - beta1), beta2, 1 - beta2, decay, root, eps, rate, sign * part]
 
 
 def _fused(name: str, *, decoupled: bool) -> None:
@@ -173,9 +247,10 @@ def _fused(name: str, *, decoupled: bool) -> None:
         grad_scale: Any = None,
         found_inf: Any = None,
     ) -> Any:
-        if amsgrad or maximize or grad_scale is not None or found_inf is not None:
+        greatest = max_squares if amsgrad else []
+        if grad_scale is not None or found_inf is not None:
             return NotImplemented
-        if any(each.dtype != torch.float32 for each in (*params, *grads, *means, *squares)):
+        if not _one_dtype(params, grads, means, squares, greatest):
             return NotImplemented
         values = partial(
             _adam_values,
@@ -184,21 +259,23 @@ def _fused(name: str, *, decoupled: bool) -> None:
             weight_decay=weight_decay,
             eps=eps,
             decoupled=decoupled,
+            sign=-1 if maximize else 1,
         )
         static = (not decoupled and weight_decay != 0,)
         counts = [each if each.is_cpu else each.item() for each in steps]
-        for param, grad, mean, square, count in zip(params, grads, means, squares, counts, strict=True):
+        for number, (param, grad, count) in enumerate(zip(params, grads, counts, strict=True)):
             if not param.numel():
                 continue
             computed = Computed(values, (count, lr))
             if grad.stride() != param.stride():
                 grad = torch.empty_like(param).copy_(grad)
+            mean, square, more = means[number], squares[number], greatest[number : number + 1]
             pair = _pair(param, mean, square)
-            if pair is None:
-                outputs = (param, mean, square)
+            if pair is None or any(each.stride() != param.stride() for each in more):
+                outputs = (param, mean, square, *more)
                 launch(f"aten::{name}", _adam_apart, outputs, (grad,), static, computed)
             else:
-                launch(f"aten::{name}", _adam_of_pair, (param, pair), (grad,), static, computed)
+                launch(f"aten::{name}", _adam_of_pair, (param, pair, *more), (grad,), static, computed)
         return None
 
 
@@ -211,7 +288,7 @@ def _pair(param: torch.Tensor, mean: torch.Tensor, square: torch.Tensor) -> torc
     start = mean.storage_offset()
     if square.storage_offset() != start + count or not _dense(param):
         return None
-    return tensor_on(storage, int(start), (2, count), (count, 1), torch.float32)
+    return tensor_on(storage, int(start), (2, count), (count, 1), param.dtype)
 
 
 _fused("_fused_adam_", decoupled=False)

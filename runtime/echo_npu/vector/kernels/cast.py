@@ -1,6 +1,7 @@
 """Programs that convert elements to other types, and rows to int8 and back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -63,6 +64,24 @@ INTEGERS: Final[dict[str, int | None]] = {
     "bool": 0xFF,
 }
 """Integers, with the mask of those that a stream brings with a wrong sign."""
+
+
+def load(b: Builder, source: str, x: Operand) -> Operand:
+    """Return the float32 of an element that a stream brings: the stream itself, or a new register."""
+    if source == "float32":
+        return x
+    dst = b.vector()
+    FROM[source](b, dst, x)
+    return dst
+
+
+@contextmanager
+def stored(b: Builder, target: str) -> Iterator[Operand]:
+    """Yield the place for a float32 result, which is then the output in its type."""
+    result = b.out if target == "float32" else b.vector()
+    yield result
+    if target != "float32":
+        TO[target](b, b.out, result)
 
 
 def load_integer(b: Builder, dst: Operand, x: Operand, source: str) -> None:

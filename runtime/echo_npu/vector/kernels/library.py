@@ -5,7 +5,7 @@ Other variants are loaded on first use.
 
 from functools import cache
 
-from echo_npu.vector.kernels import cast, fill, norm, pool, reduce, rope, softmax, training
+from echo_npu.vector.kernels import cast, fill, norm, optimizers, pool, reduce, rope, softmax, training
 from echo_npu.vector.kernels.elementwise import elementwise
 from echo_npu.vector.program import Program
 
@@ -72,7 +72,7 @@ def kernel_library() -> tuple[Program, ...]:
         training.cross_entropy(),
         training.cross_entropy_backward(),
         training.cross_entropy_backward(kept=False),
-        training.moving_average(),
-        training.moving_average(squared=True),
-        training.adamw_update(),
+        optimizers.moving_average(),
+        optimizers.moving_average(squared=True),
+        optimizers.adamw_update(),
     )

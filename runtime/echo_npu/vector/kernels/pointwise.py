@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.cast import FROM, INTEGERS, TO, load_integer
+from echo_npu.vector.kernels.cast import INTEGERS, load, load_integer, stored
 from echo_npu.vector.kernels.elementwise import BODIES, elementwise
 from echo_npu.vector.kernels.math import div, exp, log
 from echo_npu.vector.kernels.math.common import temporaries
@@ -30,19 +30,10 @@ def pointwise(name: str, operands: str, sources: tuple[str, ...], target: str) -
     body = BODIES.get(name) or MORE[name]
     params = map(b.param, range(8))
     with b.chunks(advance=[b.stream(i) for i in range(len(sources))]):
-        loaded = []
-        for i, source in enumerate(sources):
-            value = b.stream(i)
-            if source != "float32":
-                value = b.vector()
-                FROM[source](b, value, b.stream(i))
-            loaded.append(value)
-        streams = iter(loaded)
+        streams = iter([load(b, source, b.stream(i)) for i, source in enumerate(sources)])
         given = [next(streams) if letter == "s" else next(params) for letter in operands]
-        result = b.out if target == "float32" else b.vector()
-        body(b, result, *given)
-        if target != "float32":
-            TO[target](b, b.out, result)
+        with stored(b, target) as result:
+            body(b, result, *given)
     return b.build()
 
 

@@ -6,7 +6,7 @@ from math import inf
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.axes import Axis, variant
-from echo_npu.vector.kernels.math import div, exp, log, normal_cdf, rcp, sigmoid, sqrt
+from echo_npu.vector.kernels.math import exp, log, normal_cdf, rcp, sigmoid
 from echo_npu.vector.kernels.softmax import Exponentials, Scores
 from echo_npu.vector.program import Builder, Program
 
@@ -149,33 +149,4 @@ def gelu_backward() -> Program:
         normal_cdf(b, share, x)
         b.fma(share, x, density, share)
         b.mul(b.out, share, b.stream(0))
-    return b.build()
-
-
-@cache
-def moving_average(*, squared: bool = False) -> Program:
-    """s0 = average, s1 = g -> p0 * average + p1 * g, or g * g if `squared`."""
-    b = Builder(variant("moving_average", squared=squared))
-    average, g = b.stream(0), b.stream(1)
-    part = b.vector()
-    with b.chunks(advance=[average, g]):
-        b.mul(part, g, b.param(1))
-        if squared:
-            b.mul(part, part, g)
-        b.fma(b.out, average, b.param(0), part)
-    return b.build()
-
-
-@cache
-def adamw_update() -> Program:
-    """s0 = p, s1 = m, s2 = v -> p * p0 - p3 * m / (sqrt(v) * p1 + p2)."""
-    b = Builder("adamw_update")
-    p, m, v = (b.stream(i) for i in range(3))
-    with b.chunks(advance=[p, m, v]):
-        rate, kept = b.vector(), b.vector()
-        sqrt(b, rate, v)
-        b.fma(rate, rate, b.param(1), b.param(2))
-        div(b, rate, m, rate)
-        b.mul(kept, p, b.param(0))
-        b.fnma(b.out, rate, b.param(3), kept)
     return b.build()

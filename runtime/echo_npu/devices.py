@@ -6,7 +6,7 @@ A device opens on first use, and closes when the process ends. Each thread has a
 import atexit
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, SupportsIndex
 
@@ -137,6 +137,7 @@ class _NumberedDevices:
         self._open: dict[int, Device] = {}
         self._pid = os.getpid()
         self._thread = threading.local()
+        self._before_others: list[Callable[[], None]] = []
 
     @property
     def settings(self) -> Settings:
@@ -157,7 +158,15 @@ class _NumberedDevices:
 
     @current.setter
     def current(self, index: int) -> None:
+        with self._lock:
+            while index and self._before_others:
+                self._before_others.pop()()
         self._thread.current = index
+
+    def before_others(self, call: Callable[[], None]) -> None:
+        """Do as the function of that name."""
+        with self._lock:
+            self._before_others.append(call)
 
     def check(self, index: SupportsIndex) -> int:
         """Return a device's number as an int; TypeError or ValueError if there is no such device."""
@@ -213,6 +222,11 @@ def set_device(index: SupportsIndex) -> None:
         ValueError: there is no such device; the message names those that exist.  TypeError: no integer.
     """
     _devices.current = _devices.check(index)
+
+
+def before_others(call: Callable[[], None]) -> None:
+    """Have a function called once, before a device other than 0 becomes current in any thread."""
+    _devices.before_others(call)
 
 
 def get_device() -> int:

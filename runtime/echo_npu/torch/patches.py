@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+from torch.jit import _builtins
+from torch.utils import _device
 
-from echo_npu.devices import device_count, get_device
-from echo_npu.torch import devices, events, generators
+from echo_npu.devices import before_others, device_count, get_device
+from echo_npu.torch import devices, events, generators, modules
 from echo_npu.torch.storages import new_storage
 
 _pinned: Final[set[int]] = set()
@@ -15,7 +17,7 @@ _pinned: Final[set[int]] = set()
 
 
 def apply() -> None:
-    """Patch storages, generators, events and torch.accelerator."""
+    """Patch storages, generators, events, modules and torch.accelerator."""
     _storages()
     torch.Generator = generators.Generator  # type: ignore[misc]
     torch.Event = events.Event  # type: ignore[misc]
@@ -35,16 +37,10 @@ def apply() -> None:
     ):
         setattr(functions, name, function)
     torch.accelerator.device_count = device_count
-    # Without it, Module.to would replace parameters that an optimizer or a tied weight refers to.
-    torch.__future__.set_swap_module_params_on_conversion(True)
     _backward()
-    for place, name in (
-        (torch.Tensor, "to"),
-        (torch.Tensor, "new_tensor"),
-        (torch, "tensor"),
-        (torch, "as_tensor"),
-    ):
-        setattr(place, name, _indexed(getattr(place, name)))
+    # A process with one device keeps PyTorch's own functions: others may know them by identity.
+    before_others(_indices)
+    modules.apply()
 
 
 def _backward() -> None:
@@ -62,6 +58,23 @@ def _backward() -> None:
 
     torch.autograd.graph._engine_run_backward = run
     torch.autograd._engine_run_backward = run  # type: ignore[attr-defined]
+
+
+def _indices() -> None:
+    """Let the functions that take a device from text take "echo_npu" as the current one."""
+    # `with torch.device(...)` and the default device know constructors by identity: here still PyTorch's own.
+    _device._device_constructors()
+    for place, name in (
+        (torch.Tensor, "to"),
+        (torch.Tensor, "new_tensor"),
+        (torch, "tensor"),
+        (torch, "as_tensor"),
+    ):
+        plain = getattr(place, name)
+        wrapper = _indexed(plain)
+        setattr(place, name, wrapper)
+        if (builtin := _builtins._find_builtin(plain)) is not None:
+            _builtins._register_builtin(wrapper, builtin)  # for torch.jit.script
 
 
 def _indexed(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """Qwen2 as the package transformers has it, where that is installed."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -27,6 +28,28 @@ def models() -> tuple[torch.nn.Module, torch.nn.Module]:
     torch.manual_seed(0)
     model = transformers.Qwen2ForCausalLM(config).eval()
     return model, copy.deepcopy(model).to(DEVICE)
+
+
+def test_a_model_that_is_loaded_is_the_one_that_was_saved(tmp_path: Path) -> None:
+    """Buffers that are not in the file, such as those of the rotation, are computed again."""
+    config = transformers.LlamaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    saved = transformers.LlamaForCausalLM(config).eval()
+    saved.save_pretrained(tmp_path)
+    loaded = transformers.LlamaForCausalLM.from_pretrained(tmp_path).eval()
+    for expected, found in zip(saved.buffers(), loaded.buffers(), strict=True):
+        assert torch.equal(expected, found)
+    ids = torch.randint(0, 64, (1, 9))
+    expected = saved(ids).logits
+    assert torch.equal(loaded(ids).logits, expected)
+    found = loaded.to(DEVICE)(ids.to(DEVICE)).logits.cpu()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_qwen2_forward_and_backward(models: tuple[torch.nn.Module, torch.nn.Module]) -> None:

@@ -94,8 +94,9 @@ torch-compile: $(VENV)/.torch ## torch.compile on the RTL: a decoder layer with 
 	@$(PY) examples/torch/compiled.py --backend "$$BACKEND" --config "$$CONFIG"
 qwen2: $(VENV)/.torch-models ## Qwen2 of transformers on the RTL: forward, backward, generate; SHAPE=0.5b: a layer of Qwen2-0.5B, forward
 	@$(PY) examples/torch/qwen2.py --backend "$$BACKEND" --config "$$CONFIG" --shape "$$SHAPE"
-lora: $(VENV)/.torch-models ## a LoRA of peft on the RTL: STEPS=5 of training it in a tiny Qwen2; BACKEND=cmodel
-	@$(PY) examples/torch/lora.py --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS"
+lora: $(VENV)/.torch-models $(if $(filter smollm2,$(MODEL)),$(VENV)/.models) ## a LoRA of peft on the RTL: STEPS=5 of training it in a tiny Qwen2; MODEL=smollm2 BACKEND=cmodel REPLAY=3: step 3 on the RTL too
+	@$(PY) examples/torch/lora.py --model "$(or $(MODEL),tiny)" --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS" \
+	    $(if $(REPLAY),--replay "$$REPLAY")
 
 .PHONY: llama
 llama: $(VENV)/.base ## the backend of ggml, sim_build/llama/libggml-echo-npu.so, for the installed llama-cpp-python; LLAMA_SDIST=file

@@ -11,32 +11,13 @@ import os
 
 import torch
 import torch.distributed as dist
-from peft import LoraConfig, get_peft_model
+from lora import tiny_model
 from torch.nn.parallel import DistributedDataParallel
-from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import echo_npu.torch
 from echo_sim.numerals import Whole
 
 SENTENCES = (b"The systolic array multiplies.", b"Partial sums move down a row!!")
-
-
-def tiny_model() -> torch.nn.Module:
-    """Return a tiny Qwen2 with adapters, the same in every process."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=128,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-    )
-    adapters = LoraConfig(
-        r=4, lora_alpha=16, lora_dropout=0.0, target_modules=["q_proj", "v_proj", "down_proj"]
-    )
-    return get_peft_model(Qwen2ForCausalLM(config), adapters)
 
 
 def main() -> None:
@@ -48,7 +29,7 @@ def main() -> None:
     chosen = parser.parse_args()
     echo_npu.torch.configure(backend=chosen.backend, config=chosen.config)
     torch.set_num_threads(1)
-    model = tiny_model().to("echo_npu")
+    model = tiny_model()[0].to("echo_npu")
     parallel = "RANK" in os.environ
     rank, size = 0, 1
     if parallel:

@@ -39,6 +39,18 @@ def test_a_training_step(tmp_path: Path) -> None:
         assert torch.equal(bits(model), bits(rtl)), f"tensor {number}"
 
 
+def test_a_step_of_a_lora_is_repeated() -> None:
+    """From the state before it, adapters and optimizer get the same bits."""
+    pytest.importorskip("peft")
+    program = ROOT / "examples" / "torch" / "lora.py"
+    words = ["--backend", "cmodel", "--config", "small", "--steps", "2", "--replay", "2", "--json"]
+    done = subprocess.run([sys.executable, str(program), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    replay = json.loads(done.stdout)["replay"]
+    assert replay["equal"] == replay["tensors"] == 48
+    assert replay["cycles"] > 100_000
+
+
 def test_a_compiled_layer() -> None:
     """It takes fewer cycles, on `small` by a fifth or more; results differ by roundings."""
     program = ROOT / "examples" / "torch" / "compiled.py"

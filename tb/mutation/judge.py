@@ -119,9 +119,10 @@ class Judge:
         """Return the finding of each change by number.
 
         Args:
-            whole: otherwise a change survives if the first trials and its module's testbench do not find it.
-            proven: whether a change is proven to be none. It is asked before the whole regression, which
-                takes longest where there is nothing to be found.
+            whole: otherwise a change survives if the first trials and the testbenches of modules do not find
+                it.
+            proven: whether a change is proven to be none. It is asked after the module's own testbench: the
+                larger ones and the whole regression take longest where there is nothing to be found.
 
         Raises:
             UnchangedFailsError: the RTL without a change fails.
@@ -145,8 +146,11 @@ class Judge:
         def others(worker: Worker, case: Case) -> MutantFinding:
             return self._simulate(worker, experience, case, experience.order(case.file))
 
-        def block(_: None, case: Case) -> MutantFinding:
-            return self._block(case)
+        def own_block(_: None, case: Case) -> MutantFinding:
+            return self._block(case, own=True)
+
+        def other_blocks(_: None, case: Case) -> MutantFinding:
+            return self._block(case, own=False)
 
         def power_up(_: None, case: Case) -> MutantFinding:
             return self._power_up(case)
@@ -155,11 +159,13 @@ class Judge:
         left = [case for case in cases if not findings[case.number].killed]
         self._each([case for case in left if case.reset], power_up, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
-        self._each(left, block, findings, simulator=False)
+        self._each(left, own_block, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
         with ThreadPoolExecutor(self._jobs) as pool:
             none = list(pool.map(proven, left))
         left = [case for case, equal in zip(left, none, strict=True) if not equal]
+        self._each(left, other_blocks, findings, simulator=False)
+        left = [case for case in left if not findings[case.number].killed]
         if whole and not self._among:
             self._each(left, others, findings, simulator=True)
         return findings
@@ -287,7 +293,7 @@ class Judge:
                 return MutantFinding(f"power-up {number}", how, time.monotonic() - started)
         return MutantFinding("", "", time.monotonic() - started)
 
-    def _block(self, case: Case) -> MutantFinding:
+    def _block(self, case: Case, *, own: bool) -> MutantFinding:
         started = time.monotonic()
-        tests, how = self._blocks.find(case.file, case.number)
+        tests, how = self._blocks.find(case.file, case.number, own=own)
         return MutantFinding(tests, how, time.monotonic() - started)

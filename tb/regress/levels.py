@@ -159,7 +159,7 @@ def _quick(seed: int) -> list[Task]:
 def _full(seed: int) -> list[Task]:
     return [
         _command("coverage", "all", "coverage", "--jobs", "1", seed=seed, cost=1500),
-        *mutation(seed, 300, 2),
+        *mutation(seed, 300, 6),
         *rtl(seed, FUNCTIONAL),
         *lockstep(seed, 20, 5_000, 50_000),
         lint(),

@@ -1,5 +1,6 @@
 """Which testbenches judge a change, in which order, and how long they may take."""
 
+import functools
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,25 +51,31 @@ def test_a_modules_own_testbench_is_first() -> None:
     assert blocks_of("nothing.sv") == []
 
 
-def test_the_first_that_fails_ends_the_search(testbenches: PytestStandIn, tmp_path: Path) -> None:
-    testbenches.status[OWN, 3] = 1
-    assert BlockTrials(tmp_path, 1, "a").find("own.sv", 3) == (OWN, "FAILED test_it - wrong")
-    assert testbenches.runs == [(OWN, 0), (OWN, 3)]
-    assert BlockTrials(tmp_path, 1, "a").find("own.sv", 4) == ("", "")
-    assert testbenches.runs[2:] == [(OWN, 4), (OTHER, 0), (OTHER, 4)]
+def test_the_own_testbench_and_the_larger_ones_are_tried_apart(
+    testbenches: PytestStandIn, tmp_path: Path
+) -> None:
+    testbenches.status[OWN, 3] = testbenches.status[OTHER, 4] = 1
+    trials = BlockTrials(tmp_path, 1, "a")
+    assert trials.find("own.sv", 3, own=True) == (OWN, "FAILED test_it - wrong")
+    assert trials.find("own.sv", 4, own=True) == ("", "")
+    assert testbenches.runs == [(OWN, 0), (OWN, 3), (OWN, 4)]
+    assert trials.find("own.sv", 3, own=False) == ("", "")
+    assert trials.find("own.sv", 4, own=False) == (OTHER, "FAILED test_it - wrong")
+    assert trials.find("a_package.sv", 4, own=True) == ("", "")
+    assert testbenches.runs[3:] == [(OTHER, 0), (OTHER, 3), (OTHER, 4)]
 
 
 def test_the_unchanged_rtl_runs_once_for_all_users(testbenches: PytestStandIn, tmp_path: Path) -> None:
     for name in "ab":
-        BlockTrials(tmp_path, 1, name).find("own.sv", 1)
+        BlockTrials(tmp_path, 1, name).find("own.sv", 1, own=True)
     assert testbenches.runs.count((OWN, 0)) == 1
-    BlockTrials(tmp_path, 2, "a").find("own.sv", 1)
+    BlockTrials(tmp_path, 2, "a").find("own.sv", 1, own=True)
     assert testbenches.runs.count((OWN, 0)) == 2
 
 
 def test_a_hang_is_found(testbenches: PytestStandIn, tmp_path: Path) -> None:
     testbenches.hangs.add((OTHER, 5))
-    tests, how = BlockTrials(tmp_path, 1, "a").find("own.sv", 5)
+    tests, how = BlockTrials(tmp_path, 1, "a").find("own.sv", 5, own=False)
     assert tests == OTHER
     assert how.startswith("it hangs: no end after 60 s")
 
@@ -89,4 +96,5 @@ def test_testbenches_must_work(
     message: str,
 ) -> None:
     testbenches.status[run] = status
-    refuses(error, message, BlockTrials(tmp_path, 1, "a").find, "own.sv", 7)
+    find = functools.partial(BlockTrials(tmp_path, 1, "a").find, own=run[0] == OWN)
+    refuses(error, message, find, "own.sv", 7)

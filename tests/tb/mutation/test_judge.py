@@ -10,7 +10,7 @@ from echo_sim.places import RTL
 from tb.mutation import judge as judge_module
 from tb.mutation.judge import Case, Judge, MutantFinding
 
-CASES = [Case(number, "sync_fifo.sv", reset=number == 2) for number in range(1, 6)]
+CASES = [Case(number, "sync_fifo.sv", reset=number == 2) for number in range(1, 7)]
 
 
 @pytest.fixture
@@ -21,9 +21,12 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, list[int]]]:
-    """Replace simulations: first trials find change 1, power-ups 2, testbenches 3; note who tries what."""
+    """Replace simulations: first trials find change 1, power-ups 2, the module's testbench 3, larger ones 5.
+
+    Note who tries what.
+    """
     tried: list[tuple[str, list[int]]] = []
-    finds = {"first": 1, "power_up": 2, "block": 3}
+    finds = {"first": 1, "power_up": 2, "own_block": 3, "other_blocks": 5}
 
     def each(
         _: Judge,
@@ -44,7 +47,9 @@ def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, l
     return tried
 
 
-def test_a_proof_saves_the_whole_regression(stages: list[tuple[str, list[int]]], tree: Path) -> None:
+def test_a_proof_saves_larger_testbenches_and_the_regression(
+    stages: list[tuple[str, list[int]]], tree: Path
+) -> None:
     asked: list[int] = []
 
     def proven(case: Case) -> bool:
@@ -53,17 +58,18 @@ def test_a_proof_saves_the_whole_regression(stages: list[tuple[str, list[int]]],
 
     findings = Judge(tree, 1, 2, "test").judge(CASES, proven=proven)
     assert stages == [
-        ("first", [1, 2, 3, 4, 5]),
+        ("first", [1, 2, 3, 4, 5, 6]),
         ("power_up", [2]),
-        ("block", [3, 4, 5]),
-        ("others", [5]),
+        ("own_block", [3, 4, 5, 6]),
+        ("other_blocks", [5, 6]),
+        ("others", [6]),
     ]
-    assert sorted(asked) == [4, 5]
-    assert [number for number, finding in findings.items() if not finding.killed] == [4, 5]
+    assert sorted(asked) == [4, 5, 6]
+    assert [number for number, finding in findings.items() if not finding.killed] == [4, 6]
 
 
 def test_a_quick_judgement_ends_before_the_whole_regression(
     stages: list[tuple[str, list[int]]], tree: Path
 ) -> None:
     Judge(tree, 1, 1, "test").judge(CASES, whole=False)
-    assert [name for name, _ in stages] == ["first", "power_up", "block"]
+    assert [name for name, _ in stages] == ["first", "power_up", "own_block", "other_blocks"]

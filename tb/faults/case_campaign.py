@@ -15,7 +15,7 @@ from tb.faults.fault_case import KINDS, FaultCase, FaultProgram, calibration, dr
 from tb.faults.fuzz_case import FuzzCase
 from tb.faults.predicted_case import PredictedCase
 from tb.faults.prediction import PredictedDevice
-from tb.faults.runner import CaseRunner, Record, judge
+from tb.faults.runner import CaseRunner, NotReadyError, Record, judge
 from tb.faults.stage import FaultStage
 from tb.repository import ROOT
 from tb.results import CampaignResult, Item
@@ -33,14 +33,15 @@ BATCH_PACKETS: Final = 15_000
 BATCH_FAULTS: Final = 1_500
 PROGRAM_FAULTS: Final = 30
 """Faults injected into one program."""
+NOT_READY: Final = -2
 POOL: Final = 200
 """Legal commands that a batch draws from."""
 
 
 @dataclasses.dataclass
 class FailedCase:
-    """A failed case: batch, number within the batch (-1: a program without fault), what was wrong, and
-    notes."""
+    """A failed case: batch, number within the batch (-1: a program without fault, NOT_READY: the device
+    failed before the first case), what was wrong, and notes."""
 
     batch: int
     case: int
@@ -72,7 +73,7 @@ class CaseCampaign:
         batch = shard.part - 1
         wanted = -(-count // shard.parts)
         what = "faults" if self.name == "faults" else "packets"
-        while self.figures[what] < wanted and len(self.failures) < MOST_FAILURES:
+        while self.figures[what] < wanted and len(self.failures) < MOST_FAILURES and not self._not_ready:
             self.batch(batch, min(size, wanted - self.figures[what]))
             print(
                 f"batch {batch}: {self.figures[what]} {what}, {self.figures['cycles']} cycles,"
@@ -86,10 +87,17 @@ class CaseCampaign:
         rng = random.Random(f"{self.name} {self.config} {self.seed} {number}")
         stage = FaultStage(self.config, rng, POOL, self._device)
         seed = rng.getrandbits(30)
-        if self.name == "fuzz":
-            self._fuzz(stage, rng, number, size, seed, only)
-        else:
-            self._faults(stage, rng, number, size, seed, only)
+        try:
+            if self.name == "fuzz":
+                self._fuzz(stage, rng, number, size, seed, only)
+            else:
+                self._faults(stage, rng, number, size, seed, only)
+        except NotReadyError as error:
+            self._blame(number, NOT_READY, error.wrong, ["the device before the first case"])
+
+    @property
+    def _not_ready(self) -> bool:
+        return bool(self.failures) and self.failures[-1].case == NOT_READY
 
     def _fuzz(
         self, stage: FaultStage, rng: random.Random, number: int, size: int, seed: int, only: int | None

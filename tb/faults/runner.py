@@ -107,6 +107,18 @@ def judge(script: Script, record: Record) -> list[str]:
     return found
 
 
+class NotReadyError(RuntimeError):
+    """The device failed before the first case.
+
+    Attributes:
+        wrong: what was wrong.
+    """
+
+    def __init__(self, wrong: list[str]) -> None:
+        super().__init__(f"the device could not be made ready: {'; '.join(wrong)}")
+        self.wrong = wrong
+
+
 class CaseRunner:
     """Build the simulator if needed and run batches of cases in separate processes.
 
@@ -145,7 +157,9 @@ class CaseRunner:
                 well.
             seed: of the device's initial state.
 
-        Raises RuntimeError: the player refused the cases, died after the last one, or `first` failed.
+        Raises:
+            NotReadyError: `first` failed.
+            RuntimeError: the player refused the cases, or died after the last one.
         """
         records: list[Record] = []
         while len(records) < len(cases):
@@ -153,7 +167,7 @@ class CaseRunner:
             done = self._process(images, routines, [first, *rest], seed + self._processes)
             head = judge(first, done[0])
             if head:
-                raise RuntimeError(f"the device could not be made ready: {'; '.join(head)}")
+                raise NotReadyError(head)
             records += done[1:]
         return records
 

@@ -127,10 +127,9 @@ def test_one_device_at_a_time(slot: CardSlot) -> None:
     works_again(slot)
 
 
+@pytest.mark.parametrize("folder", ["fuse"], indirect=True)
 def test_two_processes_on_one_card(slot: CardSlot) -> None:
     """The second process is told who has the card, and can have it afterwards."""
-    if slot.folder is None:
-        pytest.skip("another process needs FUSE")
     code = (
         "import echo_npu\n"
         f"try:\n    echo_npu.open('fpga', device={slot.device!r}, config={CONFIG!r}, clock_mhz=0.1).close()\n"

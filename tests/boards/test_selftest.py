@@ -54,9 +54,8 @@ def test_a_card_that_vanishes_halfway(slot: CardSlot) -> None:
     assert done.speeds == ()
 
 
+@pytest.mark.parametrize("folder", ["fuse"], indirect=True)
 def test_the_command_on_device_files(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
-    if slot.folder is None:
-        pytest.skip("the command opens files")
     words = ["selftest", "--config", slot.config, "--clock-mhz", "0.1", "--json"]
     result = CliRunner().invoke(app, [*words, "--backend", "fpga", "--device", slot.device])
     assert result.exit_code == 0, result.output

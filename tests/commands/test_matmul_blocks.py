@@ -59,16 +59,21 @@ async def test_shapes(tb: NpuTestbench, blocks: Blocks) -> None:
     await run_packed(tb, [BlocksTrial(tb, blocks, *size) for size in chosen])
 
 
+def whole_blocks(elements: int) -> int:
+    return -(-elements // BLOCK) * BLOCK
+
+
 @npu_test(blocks=KINDS)
 async def test_several_panels(tb: NpuTestbench, blocks: Blocks) -> None:
     """Sizes around the on-chip block in one dimension at a time, and several blocks in all dimensions."""
     config = tb.config
     block_m, block_n = config.block_m, config.block_n_tiles * config.array_cols
-    block_k = 4 * config.block_k_tiles * config.array_rows
+    block_k = whole_blocks(4 * config.block_k_tiles * config.array_rows)
     products = [BlocksTrial(tb, blocks, block_m + off, BLOCK, 5) for off in tb.random.sample((-1, 0, 1), 2)]
-    products += [BlocksTrial(tb, blocks, 3, block_k + off, 5) for off in (-BLOCK, 0, BLOCK)]
+    depths = [block_k + off for off in (-BLOCK, 0, BLOCK) if block_k + off > 0]
+    products += [BlocksTrial(tb, blocks, 3, depth, 5) for depth in depths]
     products += [BlocksTrial(tb, blocks, 3, BLOCK, block_n + off) for off in (-1, 0, 1)]
-    products.append(BlocksTrial(tb, blocks, block_m + 3, block_k // 2 + BLOCK, 7))
+    products.append(BlocksTrial(tb, blocks, block_m + 3, whole_blocks(block_k // 2) + BLOCK, 7))
     products.append(BlocksTrial(tb, blocks, 1, 2 * block_k + BLOCK, TILE_COLUMNS + 1))
     products.append(BlocksTrial(tb, blocks, 17, block_k + BLOCK, block_n + 3))
     await run_packed(tb, products)

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,24 @@ def test_a_crash_of_the_player_is_told(runner: CaseRunner, stage: FaultStage) ->
     script.words += (250).to_bytes(4, "little")
     with pytest.raises(RuntimeError, match="unknown operation: 250"):
         played(runner, stage, script)
+
+
+@pytest.mark.parametrize("name", case_campaign.NAMES)
+def test_a_device_that_fails_before_the_first_case_is_a_failure(
+    name: case_campaign.Name, runner: CaseRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Failing(FaultStage):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.first.state((State.ERROR, 0, 0, 0, 0, 0))
+
+    monkeypatch.setattr(case_campaign, "FaultStage", Failing)
+    campaign = CaseCampaign(name, CONFIG, 1, runner)
+    campaign.run(100_000)
+    (failure,) = campaign.failures
+    assert failure.case == case_campaign.NOT_READY
+    assert any(each.startswith("wrong: ") for each in failure.wrong)
+    assert replayed(campaign.keep(failure, tmp_path), "tests-faults") == failure.wrong
 
 
 def test_one_beat_of_a_burst_fails(runner: CaseRunner, stage: FaultStage) -> None:

@@ -89,7 +89,8 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
     hardware = load_config(config)
     lockstep = hardware.name.startswith(LOCKSTEP)
     sources, includes = read_file_list(rtl / "npu.f")
-    checkers = [CHECKERS / f"{name}_checker.sv" for name in ("axi_prot", "turn", "counter", "lockstep")]
+    rules = ("axi_prot", "turn", "counter", "lockstep", "rest")
+    checkers = [CHECKERS / "open_bursts.sv", *(CHECKERS / f"{name}_checker.sv" for name in rules)]
     board = [
         BOARD / name
         for name in (

@@ -385,6 +385,58 @@ module npu_tb #(
       .served_i (dut.u_memory.order_push ? dut.u_memory.aw_grant : '0)
   );
 
+  // ---- clocks that rest ----
+  logic no_bursts, no_commands, no_accesses, no_host;
+  open_bursts host_bursts (
+      .clk_i         (clk),
+      .rst_ni        (rst_n),
+      .aw_taken_i    (s_axi_awvalid && host_awready),
+      .w_last_taken_i(s_axi_wvalid && host_wready && s_axi_wlast),
+      .b_taken_i     (host_bvalid && s_axi_bready),
+      .ar_taken_i    (s_axi_arvalid && host_arready),
+      .r_last_taken_i(host_rvalid && s_axi_rready && host_rlast),
+      .none_o        (no_bursts)
+  );
+  assign no_host     = no_bursts && !s_axi_awvalid && !s_axi_wvalid && !s_axi_arvalid;
+  assign no_accesses = !axil_awvalid && !axil_wvalid && !axil_arvalid;
+  assign no_commands = (dut.state == npu_pkg::StateIdle || dut.state == npu_pkg::StateDone) && no_accesses
+                       && dut.program_ready;
+
+  if (ClockGating != 0) begin : g_rest
+    rest_checker #(
+        .Name("host port")
+    ) host_rest (
+        .clk_i  (clk),
+        .rst_ni (rst_n),
+        .quiet_i(no_host),
+        .gated_i(dut.host_clk)
+    );
+    rest_checker #(
+        .Name("command processor")
+    ) command_rest (
+        .clk_i  (clk),
+        .rst_ni (rst_n),
+        .quiet_i(no_commands),
+        .gated_i(dut.command_clk)
+    );
+    rest_checker #(
+        .Name("matrix engine")
+    ) matrix_rest (
+        .clk_i  (clk),
+        .rst_ni (rst_n),
+        .quiet_i(no_commands),
+        .gated_i(dut.matrix_clk)
+    );
+    rest_checker #(
+        .Name("vector engine")
+    ) vector_rest (
+        .clk_i  (clk),
+        .rst_ni (rst_n),
+        .quiet_i(no_commands),
+        .gated_i(dut.vector_clk)
+    );
+  end
+
   // ---- performance counters ----
   counter_checker counter_rules (
       .clk_i           (clk),

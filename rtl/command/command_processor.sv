@@ -493,6 +493,9 @@ module command_processor
         end else if (from_ring_q && ring_failed) begin
           fault      = ErrReadResponse;
           fault_addr = 64'(ring_failed_addr);
+        end else if (awaits_host && submit_error_q != ErrNone) begin
+          fault               = submit_error_q;
+          fault_before_packet = 1'b1;
         end else if (&waited_q) begin
           fault = ErrBadExtension;
         end

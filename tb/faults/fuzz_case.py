@@ -3,9 +3,17 @@
 import struct
 from typing import Final
 
-from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count, memcpy_command
+from echo_npu.commands.packets import (
+    PACKET_BYTES,
+    NpuCommandPacket,
+    Opcode,
+    extension_count,
+    gather_command,
+    memcpy_command,
+)
 from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.spec.status import END_IRQS, State
 from tb.faults.packets import CORNERS, Slots, fuzzed, random_packet
 from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
@@ -35,6 +43,11 @@ _LIMITS: Final = (0, 1 << 20, 1 << 31, 0xFFFF_FFFF)
 """Values of WATCHDOG that no legal command of the campaign exceeds."""
 SLOW_CYCLES: Final = 1 << 16
 """Cycles that the device waits for an extension owed by the host."""
+SETTLED_CYCLES: Final = 4000
+"""Cycles in which the device takes a packet, or finds a bad index, with any memory of the campaign."""
+FAR_TABLE: Final = WEIGHT.base + 0x0800_0000
+FAR_ROWS: Final = ACTIVATION.base + 0x0800_0000
+"""Memory that no drawn command uses."""
 GUARD_BYTES: Final = 64
 """Granularity of the protected range."""
 PACKET_IMAGE: Final = RING + 0x8000
@@ -74,6 +87,10 @@ class FuzzCase(PredictedCase):
             self._guarded()
         elif draw < 0.1555:
             self._slow_fetch()
+        elif draw < 0.165:
+            self._refused_while_waiting()
+        elif draw < 0.175:
+            self._bad_index_in_time()
         else:
             self._submission(self._slots(), by_ring=self._rng.random() < 0.5)
             if self._device.error and self._rng.random() < 0.03:
@@ -154,6 +171,38 @@ class FuzzCase(PredictedCase):
         self.script.knob("read_latency", SLOW_CYCLES + rng.randrange(1000))
         self._submission(rng.choice(extended), by_ring=True)
         timing(self.script, rng)
+
+    def _refused_while_waiting(self) -> None:
+        """Ring a doorbell that is refused while the device waits for an announced extension."""
+        rng, device = self._rng, self._device
+        extended = [slots for slots in self._stage.pool if len(slots) > 1]
+        if not extended:
+            return
+        self._submission([NpuCommandPacket(Opcode.NOP).pack()], by_ring=True)  # sets up the ring
+        if device.error:
+            return
+        self._prepare()
+        put, taken = self._put(rng.choice(extended)[:1], rng.random() < 0.5), device.taken
+        device.drain()
+        if device.waits_for_extension and not device.error:
+            put.run(rng.randrange(SETTLED_CYCLES, 2 * SETTLED_CYCLES))
+            tail = rng.choice((RING_SLOTS, RING_SLOTS + 1, 0xFFFF))
+            put.write((regs.RING_TAIL, tail))
+            device.write_reg(regs.RING_TAIL, tail)
+        self._settle(put, 1, taken)
+
+    def _bad_index_in_time(self) -> None:
+        """Gather with a bad index behind a row that is far longer than the watchdog allows."""
+        rng, device = self._rng, self._device
+        image = struct.pack("<2i", 0, rng.choice((-1, 1, 1 << 30)))
+        self._prepare()
+        self.script.memory(PACKET_IMAGE, image)
+        device.host_write(PACKET_IMAGE, image)
+        self._write(regs.WATCHDOG, rng.randrange(2 * SETTLED_CYCLES, 4 * SETTLED_CYCLES))
+        row_bytes = 1 << rng.randrange(18, 22)
+        (slot,) = gather_command(FAR_TABLE, PACKET_IMAGE, FAR_ROWS, 2, row_bytes, 1).slots
+        self._submission([slot], by_ring=rng.random() < 0.5)
+        self._write(regs.WATCHDOG, 0)
 
     def _overdue(self) -> None:
         """Submit a command that takes longer than the watchdog allows."""

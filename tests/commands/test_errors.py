@@ -338,6 +338,20 @@ async def test_extension_never_comes(tb: NpuTestbench) -> None:
     await tb.probe()
 
 
+@npu_test(via=["window", "ring"])
+async def test_a_doorbell_that_is_refused_ends_the_wait_for_an_extension(tb: NpuTestbench, via: Path) -> None:
+    """The command that waits is dropped, and the error is the doorbell's."""
+    await tb.commands.submit([NpuCommandPacket(Opcode.NOP)], "ring")
+    assert await tb.check() == State.DONE
+    await tb.commands.submit(extended(copy())[:1], via)
+    await Timer(3000 * CLOCK_NS, "ns")
+    await tb.registers.write(regs.RING_TAIL, 0xFFFF)
+    assert await tb.commands.wait(1000) == State.ERROR
+    await failed(tb, ErrorCode.RING_INDEX)
+    assert await tb.run([NpuCommandPacket(Opcode.NOP)], via) == State.DONE
+    await tb.probe()
+
+
 SIZE = 40
 OPERAND_BYTES = 4 * SIZE * SIZE
 

@@ -11,6 +11,7 @@ from echo_npu.commands.packets import (
     matmul_packets,
 )
 from echo_npu.spec import registers as regs
+from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.command import Stream
 from echo_npu.vector.program import Builder, Program
@@ -74,6 +75,16 @@ async def test_a_long_command_ends(tb: NpuTestbench, op: str, via: Path) -> None
         await _watch(tb, 0)
         await tb.recover()
         assert await tb.run(packets, via) == State.DONE
+
+
+@npu_test(via=["window", "ring"])
+async def test_a_bad_index_behind_a_row_that_takes_too_long(tb: NpuTestbench, via: Path) -> None:
+    """The index is read while the row is copied, so it is found in time."""
+    row_bytes = 1 << 21
+    indices = tb.place(np.array([0, -1], np.int32))
+    packets = gather_packets(WEIGHT.base, indices, tb.destination(2 * row_bytes), 2, row_bytes, 1)
+    await _watch(tb, 20_000)
+    await refused(tb, packets, ErrorCode.BAD_INDEX, indices + 4, via=via)
 
 
 @npu_test()

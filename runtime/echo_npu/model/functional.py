@@ -27,7 +27,7 @@ from echo_npu.model.constants import STORED_BITS, constant_registers
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
-from echo_npu.model.watchdog import least_clocks
+from echo_npu.model.watchdog import least_clocks, least_clocks_to_index
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
@@ -510,8 +510,9 @@ class FunctionalModel:
         wanted = self._bytes(indices, command.batch).reshape(-1).view(np.int32)
         wrong = np.flatnonzero((wanted < 0) | (wanted >= table.rows))
         if wrong.size:
-            self._watch(command, int(wrong[0]) * table.row_bytes // (self._config.data_width // 8))
-            raise ExecutionFault(ErrorCode.BAD_INDEX, indices.address + 4 * int(wrong[0]))
+            first = int(wrong[0])
+            self._watch(command, least_clocks_to_index(first, table.row_bytes, self._config))
+            raise ExecutionFault(ErrorCode.BAD_INDEX, indices.address + 4 * first)
         self._watch(command)
         self._bytes(dst, command.batch)[0, 0] = self._bytes(table, command.batch)[0, 0, wanted]
 

@@ -11,6 +11,9 @@ _MACS_OF_INT8 = 4
 _MACS_OF_BLOCKS = 2
 """Likewise with weights in blocks: each row of the left operand enters as two planes of int8."""
 
+_BEATS_AHEAD = 128
+"""Beats of a table that the memory controller asks for before they are taken."""
+
 
 def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
     """Return the least clocks of a command with any memory.
@@ -29,3 +32,12 @@ def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
     if packet.opcode == Opcode.MATMUL and packet.blocks:
         each = _MACS_OF_BLOCKS
     return max(beats, command.macs // (config.array_rows * config.array_cols * each))
+
+
+def least_clocks_to_index(row: int, row_bytes: int, config: NpuConfig) -> int:
+    """Return the least clocks until GATHER meets the index of a row, with any memory.
+
+    The row before it need not be asked for then, and of the others some beats may be under way.
+    """
+    beats = max(row - 1, 0) * row_bytes // (config.data_width // 8)
+    return max(beats - _BEATS_AHEAD, 0)

@@ -120,7 +120,8 @@ class BlockTrials:
         except subprocess.TimeoutExpired:
             return f"it hangs: no end after {limit:.0f} s"
         if status == 1:
-            return "; ".join(line for line in text.splitlines() if line.startswith("FAILED"))
+            told = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))]
+            return "; ".join(told) or "it fails"
         if status != 0:
             raise SimulationError(f"{tests} does not run with change {number}:\n{text}")
         return ""

@@ -23,6 +23,7 @@ class PytestStandIn:
         self.runs: list[tuple[str, int]] = []
         self.status: dict[tuple[str, int], int] = {}
         self.hangs: set[tuple[str, int]] = set()
+        self.said = "FAILED test_it - wrong"
 
     def __call__(
         self, arguments: Sequence[str], log: Path, limit: float, environment: Mapping[str, str]
@@ -30,7 +31,7 @@ class PytestStandIn:
         run = arguments[-1], int(environment[SELECTOR_VARIABLE])
         self.runs.append(run)
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("FAILED test_it - wrong\n", encoding="utf-8")
+        log.write_text(f"{self.said}\n", encoding="utf-8")
         if run in self.hangs:
             raise subprocess.TimeoutExpired(list(arguments), limit)
         return self.status.get(run, 0)
@@ -71,6 +72,17 @@ def test_the_unchanged_rtl_runs_once_for_all_users(testbenches: PytestStandIn, t
     assert testbenches.runs.count((OWN, 0)) == 1
     BlockTrials(tmp_path, 2, "a").find("own.sv", 1, own=True)
     assert testbenches.runs.count((OWN, 0)) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "how"), [("ERROR test_it - in a fixture", "ERROR test_it - in a fixture"), ("", "it fails")]
+)
+def test_a_failure_is_one_whatever_pytest_says(
+    testbenches: PytestStandIn, tmp_path: Path, said: str, how: str
+) -> None:
+    testbenches.status[OWN, 3] = 1
+    testbenches.said = said
+    assert BlockTrials(tmp_path, 1, "a").find("own.sv", 3, own=True) == (OWN, how)
 
 
 def test_a_hang_is_found(testbenches: PytestStandIn, tmp_path: Path) -> None:

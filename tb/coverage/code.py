@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tb.coverage.exclusions import EXCLUSIONS, apply_exclusions, parse_exclusions
+from tb.coverage.exclusions import apply_exclusions, load_exclusions
 from tb.coverage.html import write_pages
 from tb.coverage.measure import GOALS, MeasuredCoverage, measure, result
 from tb.coverage.points import KINDS, Counts, add_counts, files_of, merged_points, read_counts, write_counts
@@ -28,7 +28,7 @@ def merge(paths: Iterable[Path]) -> Counts:
 def evaluate(counts: Counts) -> MeasuredCoverage:
     """Combine points and exclusions. Raises CoverageError or ExclusionError."""
     points = merged_points(counts)
-    exclusions = parse_exclusions(EXCLUSIONS.read_text(encoding="utf-8"))
+    exclusions = load_exclusions()
     return measure(points, apply_exclusions(exclusions, points))
 
 

@@ -50,6 +50,11 @@ def parse_exclusions(text: str) -> list[Exclusion]:
     return [exclusion for number, entry in entries for exclusion in _exclusions(number, entry)]
 
 
+def load_exclusions(path: Path = EXCLUSIONS) -> list[Exclusion]:
+    """Read a file of exclusions. Raises ExclusionError; OSError: no such file."""
+    return parse_exclusions(path.read_text(encoding="utf-8"))
+
+
 def _exclusions(number: int, entry: Mapping[str, object]) -> Iterator[Exclusion]:
     matches = {file: match for file, match in entry.items() if file not in ("kind", "reason")}
     where = f"exclusion {number} ({', '.join(matches)})"

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tb.coverage.exclusions import load_exclusions
 from tb.mutation.equivalence import prover
 from tb.mutation.equivalents import EquivalentsError, check_known, load_equivalents
 from tb.mutation.judge import Case, Judge, MutantFinding
@@ -13,6 +14,7 @@ from tb.mutation.operators import CLASSES, matching, mutants_of, sample
 from tb.mutation.schemata import Mutant
 from tb.mutation.syntax import RtlSource
 from tb.mutation.tree import CONFIG, sources, usable
+from tb.mutation.unreached import why_unreached
 from tb.results import CampaignResult, Item
 from tb.shard import Shard
 
@@ -144,6 +146,10 @@ def play(
     drawn = dict(enumerate(matching(files, where) if where else sample(files, count, seed), 1))
     if strange := [str(number) for number in only if number not in drawn]:
         raise ValueError(f"--only {','.join(strange)}: the mutants have the numbers 1 to {len(drawn)}")
+    exclusions, places = load_exclusions(), {path.name: path for path in files}
+    for mutant in drawn.values():
+        if reason := why_unreached(mutant, RtlSource(places[mutant.file]), exclusions):
+            equivalents.setdefault(mutant.identity, reason)
     name = f"seed{seed}-{count}"
     replays = f"make mutate SEED={seed} N={count} MUTANT="
     if where or config != CONFIG:

@@ -182,6 +182,18 @@ def test_parts_of_a_joined_tensor_are_computed_in_place(launched: dict[str, int]
     assert_same(found, turned(x), 0.0)
 
 
+def test_operands_may_be_smaller_than_the_result(launched: dict[str, int]) -> None:
+    """A chain expands them, alone or as a part of a joined tensor."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        wide = torch.tanh(x.sum(1, keepdim=True)).expand(x.shape[0], 5)
+        return torch.cat([torch.relu(wide * 2 - 1), x[:, :2]], 1)
+
+    x = torch.randn(4, 3)
+    found = torch.compile(function, backend="echo_npu")(x.to(DEVICE)).cpu()
+    torch.testing.assert_close(found, function(x), rtol=1e-5, atol=1e-5)
+
+
 def test_a_fallback_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def ordered(x: torch.Tensor) -> torch.Tensor:
         return torch.sort(x * 2 + 1).values * 3

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import fx
 
-from echo_npu.ops.broadcast import compute
+from echo_npu.ops.broadcast import elementwise_commands
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.rows import line, row_commands, row_fits, single
@@ -83,8 +83,8 @@ class FusedOperator(Fused):
 
     def build(self, npu: OpMethods, out: DeviceTensor, inputs: Tensors) -> None:
         if not self.reduces:
-            given = {str(i): each for i, each in enumerate(inputs)}
-            compute(npu, self.__name__, self.program(kept=False), given, out, dtype=out.dtype)
+            # Operands may all be smaller than the result, where the chain expands them.
+            npu.execute(elementwise_commands(npu, self.program(kept=False), inputs, out))
             return
         cols, leading = self._cols, self._leading
         lines = [line(_dense(npu, each, cols), leading, cols) for each in inputs]

@@ -76,11 +76,11 @@ def compiled_whole() -> list[float]:
 
 @program
 def exported() -> int:
-    class Model(nn.Module):
+    class ManyCalls(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return function_of_many_calls(x)
 
-    return len(torch.export.export(Model(), (torch.ones(2),)).graph.nodes)
+    return len(torch.export.export(ManyCalls(), (torch.ones(2),)).graph.nodes)
 
 
 @program

@@ -123,12 +123,12 @@ def test_a_crash_of_the_player_is_told(runner: CaseRunner, stage: FaultStage) ->
 def test_a_device_that_fails_before_the_first_case_is_a_failure(
     name: case_campaign.Name, runner: CaseRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    class Failing(FaultStage):
+    class UnreadyStage(FaultStage):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             self.first.state((State.ERROR, 0, 0, 0, 0, 0))
 
-    monkeypatch.setattr(case_campaign, "FaultStage", Failing)
+    monkeypatch.setattr(case_campaign, "FaultStage", UnreadyStage)
     campaign = CaseCampaign(name, CONFIG, 1, runner)
     campaign.run(100_000)
     (failure,) = campaign.failures

@@ -360,6 +360,7 @@ void take(const Slot& slot, bool from_ring) {
 void fails() {
     mode = mFail;
     quiet = 0;
+    if (reason == rSubmission && !pending.empty() && !pending.back()->whole) pending.pop_back();  // it is dropped
     if (!pending.empty()) {
         Command& front = *pending.front();
         expected_index = front.number;
@@ -628,7 +629,9 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         happens(eRefuse, refuses);
         if (refuses && reason == rNone) {
             const bool looks = !pending.empty() && !pending.back()->started;
-            reason = looks ? rPacket : submit_error ? rSubmission : rFetch;
+            // A doorbell that is refused ends the wait for an extension, but not one that could not be read.
+            const bool waits = looks && !pending.back()->whole && !(pending.back()->from_ring && fetch_failed);
+            reason = looks && !(waits && submit_error) ? rPacket : submit_error ? rSubmission : rFetch;
         }
         ends();
     } else {

@@ -399,6 +399,7 @@ def test_rows_are_quantised_to_the_bit(client: ServerClient, name: str, dtype: t
     values = awkward(40, 96).astype(dtype)
     if name == "q4_1":
         # Of zeros of both signs the device takes the negative one as the minimum.
+        values[values == 0] = 0
         values[0] = np.copysign(values[0], -1)
     exact = formats.quantize(values.astype(np.float32), name)
     target = packed_weights(client, name, np.zeros_like(exact), (1, 1, 40, 96))

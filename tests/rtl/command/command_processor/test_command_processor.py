@@ -16,7 +16,7 @@ from tb.repository import ROOT
 pytestmark = pytest.mark.sim
 
 HERE = "tests/rtl/command/command_processor"
-CLOCKS = 3_000_000
+CLOCKS = 4_500_000
 
 
 def design() -> Design:

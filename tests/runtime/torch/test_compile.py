@@ -172,6 +172,17 @@ def test_chains_are_one_program(function: Callable[..., torch.Tensor], launched:
             assert_same(found, expected, TOLERANCE[x.dtype])
 
 
+def test_a_reduction_that_does_not_fit() -> None:
+    """A chain of one element a row whose program would have five operands leaves its reduction out."""
+
+    def chain(x: torch.Tensor, *rows: torch.Tensor) -> torch.Tensor:
+        return rows[0] * rows[1] + rows[2] * (rows[3] + x.sum(-1, keepdim=True))
+
+    given = [torch.randn(6, 40), *torch.randn(4, 6, 1)]
+    found = compiled(chain)(*(each.to(DEVICE) for each in given))
+    assert_same(found, chain(*given), TOLERANCE[torch.float32])
+
+
 def test_parts_of_a_joined_tensor_are_computed_in_place(launched: dict[str, int]) -> None:
     def turned(x: torch.Tensor) -> torch.Tensor:
         return torch.cat((-x[..., 3:], x[..., :3]), -1)

@@ -329,6 +329,8 @@ class _Group:
         self.inputs = self._outside()
         if len(self.inputs) > _STREAMS:
             return None
+        if not any(each.target in ROWS for each in self.members):
+            self._fixed = False  # what reduced did not fit: without it there are no rows
         memo: dict[fx.Node, Value] = {}
         root = self._value(self.root, memo)
         if root is None or root.op == "load":
@@ -357,10 +359,10 @@ class _Group:
                 return False
             if self._domain == row and not self._fixed:
                 self._domain = domain
-            self._fixed = True
+            self._fixed = self._fixed or domain == self._domain
             return domain == self._domain
         if node.target in KEEPING:
-            self._fixed = True
+            self._fixed = self._fixed or shape == self._domain
             return shape == self._domain
         if shape == self._domain:
             return True

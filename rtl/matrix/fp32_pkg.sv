@@ -69,7 +69,7 @@ package fp32_pkg;
     // The hidden bit, or a carry into it, adds 1 to the exponent.
     exponent = (exponent <= Offset) ? 32'd0 : (exponent - (Offset + 32'd1));
     result   = (exponent << 23) + mantissa + round;
-    result   = (exponent > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
+    result   = (result > PlusInfinity) ? PlusInfinity : result;
 
     special = (abs_a >= PlusInfinity) || (abs_b >= PlusInfinity);
     zero    = (abs_a == 0) || (abs_b == 0);
@@ -165,7 +165,7 @@ package fp32_pkg;
     // The hidden bit, or a carry into it, adds 1 to the exponent.
     exponent = (exponent <= Offset) ? 32'd0 : (exponent - (Offset + 32'd1));
     result   = (exponent << 23) + (kept >> 1) + round;
-    result   = (exponent > 32'd253 || result > PlusInfinity || abs_a == PlusInfinity) ? PlusInfinity : result;
+    result   = (result > PlusInfinity || abs_a == PlusInfinity) ? PlusInfinity : result;
     result   = (abs_a == 0) ? 32'd0 : result;
     return (abs_a > PlusInfinity) ? CanonicalNan : (result | (a & 32'h8000_0000));
   endfunction

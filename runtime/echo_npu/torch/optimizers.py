@@ -42,7 +42,10 @@ def apply(library: torch.library.Library) -> None:
 
 
 def _unscaled(plain: Callable[..., None]) -> Callable[..., None]:
-    """Return the fused step that takes scaled gradients of the device, as `GradScaler` gives them."""
+    """Return the fused step that takes scaled gradients of the device, as `GradScaler` gives them.
+
+    For parameters of the device it also raises their version counters, as any change in place does.
+    """
 
     @functools.wraps(plain)
     def step(params: list[Any], grads: list[Any], *lists: Any, **options: Any) -> None:
@@ -54,6 +57,9 @@ def _unscaled(plain: Callable[..., None]) -> Callable[..., None]:
                 torch._foreach_div_(grads, scale)
             options.update(found_inf=None, grad_scale=None)
         plain(params, grads, *lists, **options)
+        if params and params[0].device.type == "echo_npu" and not torch.compiler.is_compiling():
+            # Autograd must know that a tensor it saved has changed; the fused operators do not say so.
+            torch.autograd.graph.increment_version(params)
 
     return step
 

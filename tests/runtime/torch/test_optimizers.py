@@ -120,6 +120,19 @@ def test_commands_of_a_step(name: str, launched: dict[str, int]) -> None:
     assert counts == {"commands": commands * len(params), "doorbells": 1}
 
 
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_autograd_sees_that_parameters_changed(name: str, implementation: dict[str, bool]) -> None:
+    make, options, _ = OPTIMIZERS[name]
+    params = parameters()
+    optimizer = make(params, **options, **implementation)
+    loss = sum((each * each).sum() for each in params)
+    give_gradients(params)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_averages_anywhere() -> None:
     """The operator itself takes averages that lie apart, and gradients in another order."""
     results = []

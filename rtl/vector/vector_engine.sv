@@ -71,7 +71,9 @@ module vector_engine
 
   // ---- programs ---------------------------------------------------------------------------
   logic fetch, executable, load_write, load_writable;
-  logic [31:0] fetch_address, load_address_q, load_words;
+  typedef logic [$clog2(ProgramWords):0] words_t;  // a number of words of program memory, all of them included
+  logic [31:0] fetch_address;
+  words_t load_address_q, load_words;
   logic [63:0] load_data;
   instruction_t instruction;
 
@@ -84,10 +86,10 @@ module vector_engine
       .ready_o        (program_ready_o),
       .begin_i        (start_i && is_load),
       .begin_first_i  (command_i.entry),
-      .begin_end_i    (command_i.entry + load_words),
+      .begin_end_i    (command_i.entry + 32'(load_words)),
       .writable_o     (load_writable),
       .write_i        (load_write),
-      .write_address_i(load_address_q),
+      .write_address_i(32'(load_address_q)),
       .write_data_i   (load_data),
       .complete_i     (retire_i && is_load),
       .loaded_o       (program_words_o),
@@ -284,24 +286,24 @@ module vector_engine
   // ---- program loading ----------------------------------------------------------------------
   localparam int unsigned LoadWords    = DataWidth / 64;  // a beat
   localparam int unsigned LoadWordBits = (LoadWords > 1) ? $clog2(LoadWords) : 1;
-  logic [31:0] load_left_q;  // words
+  words_t load_left_q;
   logic [LoadWordBits-1:0] load_place_q;
   logic load_beat_ends;
 
-  assign load_words     = command_i.streams[0].seg_bytes >> 3;
+  assign load_words     = words_t'(command_i.streams[0].seg_bytes >> 3);
   assign load_write     = busy_q && is_load && load_left_q != '0 && src_valid_i[0] && !abort_i;
   assign load_data      = 64'(src_data_i[0] >> {load_place_q, 6'd0});
-  assign load_beat_ends = load_left_q == 32'd1 || load_place_q == LoadWordBits'(LoadWords - 1);
+  assign load_beat_ends = load_left_q == words_t'(1) || load_place_q == LoadWordBits'(LoadWords - 1);
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin
       load_left_q    <= load_words;
       load_place_q   <= '0;
-      load_address_q <= command_i.entry;
+      load_address_q <= words_t'(command_i.entry);
     end else if (load_write) begin
-      load_left_q    <= load_left_q - 32'd1;
+      load_left_q    <= load_left_q - words_t'(1);
       load_place_q   <= load_beat_ends ? '0 : load_place_q + LoadWordBits'(1);
-      load_address_q <= load_address_q + 32'd1;
+      load_address_q <= load_address_q + words_t'(1);
     end
   end
 

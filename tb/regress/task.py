@@ -83,7 +83,8 @@ class TaskOutcome:
 def run_task(task: Task) -> TaskOutcome:
     """Run a task to its end in this tree. Its processes end with it, and with this process."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="echo-npu-regress-") as folder:
+    # Sockets lie below it, whose paths have at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="npu-") as folder:
         path, log, kept = (Path(folder) / name for name in ("result", "log", "kept"))
         kept.mkdir()
         command = [sys.executable, *(word.replace(RESULT, str(path)) for word in task.arguments)]
@@ -91,6 +92,8 @@ def run_task(task: Task) -> TaskOutcome:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(part for part in python_path if part),
+            # A pytest that ends may delete the folder that another one has just begun with.
+            "PYTEST_DEBUG_TEMPROOT": folder,
             RUNS_VARIABLE: str(RUNS / re.sub(r"[^A-Za-z0-9]+", "-", task.name)),  # unique per task
             **task.environment,
             **({task.keeps: str(kept)} if task.keeps else {}),

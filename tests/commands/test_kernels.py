@@ -30,6 +30,7 @@ from echo_npu.vector.kernels import (
     pool,
     reduce,
     rope,
+    selection,
     softmax,
     training,
     wide,
@@ -52,7 +53,7 @@ class Kernel:
     Attributes:
         inputs: a word for each stream: "row", one of its own for each row; "shared", the same row for all;
             "scale" and "index", one element for each row; "word", an int32 of any size; or a type of `cast`.
-        output: "row"; "one" element; "halves", two segments of a row each; "column", a vector register of
+        output: "row"; "one" element; "two" and "three" segments of one element; "halves", two segments of a row each; "column", a vector register of
             results, each of `repeats` elements, and "column all", such a register for each element; "int8",
             elements of one byte; "half", of two.
         kept: the row must fit a row register.
@@ -167,6 +168,9 @@ def reduction_kernels() -> Iterator[Kernel]:
         yield Kernel(reduce.mean(column=column), ("row",), output, (37.0,))
         yield Kernel(reduce.argmax(column=column), ("row",), output)
     yield Kernel(reduce.dot_column(), ("row", "row"), "column")
+    yield Kernel(selection.next_greatest(), ("row", "scale", "index"), "two", (-16,))
+    yield Kernel(selection.greatest_of(), ("row", "word"), "three", (4,))
+    yield Kernel(selection.replace_at(), ("row", "scale", "index"))
 
 
 def training_kernels() -> Iterator[Kernel]:
@@ -294,8 +298,8 @@ def commands(tb: NpuTestbench, kernel: Kernel, rows: int, cols: int, repeats: in
     repeats = repeats if kernel.output.startswith("column") else 1
     inputs = [source(tb, word, rows, cols, repeats) for word in kernel.inputs]
     size = {"int8": 1, "half": 2}.get(kernel.output, 4)
-    segs = {"halves": 2, "column all": repeats}.get(kernel.output, 1)
-    length = 1 if kernel.output == "one" else cols
+    segs = {"halves": 2, "two": 2, "three": 3, "column all": repeats}.get(kernel.output, 1)
+    length = 1 if kernel.output in ("one", "two", "three") else cols
     row = size * length * segs
     output = Stream(
         tb.destination(rows * row, align=4),

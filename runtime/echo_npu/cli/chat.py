@@ -18,7 +18,7 @@ from echo_npu.cli.chat_screen import Screen, describe
 from echo_npu.cli.support import AsJson, Backend, Config, Executor, Jobs, Trace, given, reported
 from echo_npu.devices import MOST_DEVICES
 from echo_npu.language.generator import GenerationStep, TextGenerator, check_text
-from echo_npu.language.network import Network, Weights, check_size
+from echo_npu.language.network import MOST_CANDIDATES, Network, Weights, check_size
 from echo_npu.language.sampling import Sampling
 from echo_npu.language.share import check_shares
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
@@ -134,7 +134,16 @@ def chat_command(
             networks = [
                 stack.enter_context(
                     network(
-                        source, which, config, context, layers, loaded, half=half, devices=devices, **options
+                        source,
+                        which,
+                        config,
+                        context,
+                        layers,
+                        loaded,
+                        half=half,
+                        devices=devices,
+                        candidates=_candidates(sampling, source.vocabulary),
+                        **options,
                     )
                 )
                 for which, options in (
@@ -153,6 +162,12 @@ def chat_command(
                 talk.spent(networks[0].spent)
     if as_json:
         typer.echo(json.dumps(talk.result.to_dict(), indent=2))
+
+
+def _candidates(sampling: Sampling, vocabulary: int) -> int:
+    """Return how many tokens the device finds to draw from; 0 where the host reads all logits."""
+    wanted = min(sampling.top_k, vocabulary)
+    return 0 if sampling.greedy or wanted > MOST_CANDIDATES else wanted
 
 
 def open_model(name: str, file: Path | None) -> GgufModel:
@@ -177,6 +192,7 @@ def network(
     *,
     half: bool,
     every_logit: bool = False,
+    candidates: int = 0,
     devices: int = 1,
     **options: Any,
 ) -> Iterator[Network | ShardedNetwork]:
@@ -203,6 +219,7 @@ def network(
             context=context,
             layers=layers,
             every_logit=every_logit,
+            candidates=candidates,
             weights=weights,
             on_layer=show,
         )

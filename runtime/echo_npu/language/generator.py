@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from echo_npu.backends.base import LaterCounters
 from echo_npu.language.check import check_memory
-from echo_npu.language.network import CHUNK
+from echo_npu.language.network import CHUNK, Candidates
 from echo_npu.language.sampling import Sampling
 from echo_npu.tensor import DeviceTensor
 
@@ -34,6 +34,7 @@ class TextNetwork(Protocol):
     context: int
     next: DeviceTensor
     logits: DeviceTensor
+    candidates: Candidates | None
 
     @property
     def vocabulary(self) -> int: ...
@@ -234,11 +235,20 @@ class TextGenerator:
         network = self.network
         if self._sampling.greedy:
             return int(network.next.to_numpy()[0])
-        token = self._sampling.draw(network.logits.to_numpy()[0], self._random)
+        token = self._draw()
         for each in (network, self._twin):
             if each is not None:
                 each.set_next(token)
         return token
+
+
+    def _draw(self) -> int:
+        """Draw a token from the candidates, if the step has found as many as are asked for; else from all."""
+        sampling, found = self._sampling, self.network.candidates
+        if found is not None and 0 < sampling.top_k <= found[0].size:
+            tokens, values = (each.to_numpy()[0] for each in found)
+            return sampling.draw_among(tokens, values, self._random)
+        return sampling.draw(self.network.logits.to_numpy()[0], self._random)
 
 
 def _record_prompt(network: TextNetwork, position: int, count: int) -> AbstractContextManager[RunnableStep]:

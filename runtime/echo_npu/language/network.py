@@ -24,9 +24,14 @@ from echo_npu.ops.rope import rope_tables
 from echo_npu.tensor import DeviceTensor
 
 Weights: TypeAlias = Literal["file", "half"]
+Candidates: TypeAlias = tuple[DeviceTensor, DeviceTensor]
+"""Token numbers and logits."""
 
 CHUNK: Final = 128
 """Most tokens of a step."""
+
+MOST_CANDIDATES: Final = 128
+"""Most tokens that a step finds in order. Each takes about 600 cycles on `default`, all logits a few thousand."""
 
 PAIR: Final = 32
 """From so many tokens on a step has two groups: one has the matrix engine while the other has the vector
@@ -49,6 +54,14 @@ def check_step(position: int, count: int, context: int) -> None:
         )
 
 
+def check_candidates(count: int, vocabulary: int) -> None:
+    """Raise ValueError unless a step may find so many of the likeliest tokens."""
+    if not 0 <= count <= min(MOST_CANDIDATES, vocabulary):
+        raise ValueError(
+            f"candidates is {count}; it must be 0 to {MOST_CANDIDATES}, and at most the {vocabulary} tokens"
+        )
+
+
 class Network:
     """The first layers of a model on a device.
 
@@ -58,6 +71,8 @@ class Network:
         context: positions of the cache; prompt and answer together have at most so many tokens.
         layers: how many layers, from the first; None: all.
         every_logit: find the logits of every token of a step, not of the last one alone.
+        candidates: how many of the likeliest tokens a step finds, in order, at most MOST_CANDIDATES; 0: the
+            likeliest alone.
         weights: "file" keeps the file's blocks where the device multiplies them, and rounds other weights to
             float16; "half" rounds all.
         share: which of the layers' and the head's columns it has; `echo_npu.sharding` joins several.
@@ -70,6 +85,8 @@ class Network:
         next: int32 [1] on the device: the token that the last step found, and that `record_next` reads.
         logits: float32 [1, vocabulary] on the device, of the last step; [CHUNK, vocabulary] with
             `every_logit`, of which a step writes a row for each of its tokens.
+        candidates: the likeliest tokens after the last step, int32 [1, candidates], and their logits,
+            float32 likewise; None without candidates.
 
     Raises:
         NpuOutOfMemoryError: the model does not fit into the device's memory.
@@ -84,6 +101,7 @@ class Network:
         context: int,
         layers: int | None = None,
         every_logit: bool = False,
+        candidates: int = 0,
         weights: Weights = "file",
         share: Share = WHOLE,
         on_layer: Callable[[int], None] = lambda index: None,
@@ -114,6 +132,11 @@ class Network:
         self._memories = self._group_memories(rows)
         self.logits = loader.empty("logits", (rows if every_logit else 1, self.vocabulary))
         self.next = loader.empty("next token", (1,), np.int32)
+        check_candidates(candidates, self.vocabulary)
+        self.candidates: Candidates | None = None
+        if candidates:
+            found = loader.empty("candidates", (1, candidates), np.int32)
+            self.candidates = found, loader.empty("logits of candidates", (1, candidates))
 
     def _group_memories(self, rows: int) -> list[GroupMemory]:
         """Allocate for groups of tokens, which have at most `rows` tokens together."""
@@ -174,7 +197,16 @@ class Network:
             rows = group.count if self._every_logit else 1
             self._find_logits(group, rows, self.logits[row : row + rows])
             row += rows
-        self.device.argmax(self.logits[row - 1 : row], axis=-1, out=self.next)
+        self._find_next(self.logits[row - 1 : row])
+
+    def _find_next(self, logits: DeviceTensor) -> None:
+        """Find the likeliest tokens, from logits [1, vocabulary]."""
+        if self.candidates is None:
+            self.device.argmax(logits, axis=-1, out=self.next)
+            return
+        tokens, values = self.candidates
+        self.device.top_k(logits, tokens.size, out=(values, tokens))
+        self.device.copy(tokens[0, :1], out=self.next)
 
     def _pass(self, group: TokenGroup, ids: DeviceTensor, *, alone: bool) -> Iterator[None]:
         """Bring tokens through all layers; it pauses where the other engine is next."""

@@ -42,16 +42,32 @@ class Sampling:
         Raises:
             ValueError: no logit is a number.
         """
-        values = np.where(np.isnan(logits), -np.inf, logits.astype(np.float64))
+        values = np.where(np.isnan(logits), -np.inf, logits)
         order = np.argsort(-values, kind="stable")
-        if not np.isfinite(values[order[0]]):
+        return self.draw_among(order, values[order], random)
+
+    def draw_among(
+        self, tokens: NDArray[np.integer], logits: NDArray[np.float32], random: np.random.Generator
+    ) -> int:
+        """Return a token number drawn from the likeliest tokens, as `draw` does from all.
+
+        Args:
+            tokens: integers [count], the likeliest first; at least `top_k` of them, unless that is 0.
+            logits: float32 [count], of these tokens.
+
+        Raises:
+            ValueError: no logit is a number.
+        """
+        numbers = ~np.isnan(logits)
+        tokens, values = tokens[numbers], logits[numbers].astype(np.float64)
+        if not len(values) or not np.isfinite(values[0]):
             raise ValueError("no token can be drawn: the greatest logit is no finite number")
         if self.greedy:
-            return int(order[0])
+            return int(tokens[0])
         if self.top_k:
-            order = order[: self.top_k]
-        odds = np.exp((values[order] - values[order[0]]) / self.temperature)
+            tokens, values = tokens[: self.top_k], values[: self.top_k]
+        odds = np.exp((values - values[0]) / self.temperature)
         odds /= odds.sum()
         # The token that reaches the sum is the last one.
         kept = int(np.searchsorted(np.cumsum(odds), self.top_p)) + 1
-        return int(random.choice(order[:kept], p=odds[:kept] / odds[:kept].sum()))
+        return int(random.choice(tokens[:kept], p=odds[:kept] / odds[:kept].sum()))

@@ -15,6 +15,7 @@ from echo_npu.ops import matmul as matrix
 from echo_npu.ops import rope as rotary
 from echo_npu.ops import shape as layout
 from echo_npu.ops import softmax as softmax_ops
+from echo_npu.ops import top_k as top
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -92,6 +93,7 @@ class OpMethods(CommandDevice):
     max = _named(reduce.reduction, "max", "The maximum over axes.")
     min = _named(reduce.reduction, "min", "The minimum over axes.")
     argmax = locked(reduce.argmax)
+    top_k = locked(top.top_k)
 
     # --- transformers ---------------------------------------------------------------------------------------
 

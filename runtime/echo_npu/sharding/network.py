@@ -53,7 +53,7 @@ class NetworkShard(Network):
         self._find_logits(group, rows, found[:, self._own_tokens])
         yield Gather(found, self._own_tokens, receives=first)
         if first:
-            self.device.argmax(found[rows - 1 :], axis=-1, out=self.next)
+            self._find_next(found[rows - 1 :])
         yield Gather(self.next.reshape(1, 1), slice(0, int(first)), receives=not first)
 
 
@@ -66,7 +66,7 @@ class ShardedNetwork:
         on_layer: called before each layer's weights are brought to the devices, with its number.
         Others as `Network`.
 
-    Attributes: as `Network`; `next` and `logits` are the first device's.
+    Attributes: as `Network`; `next`, `logits` and `candidates` are the first device's.
 
     Raises: as `Network`, and ValueError for a model that cannot be divided so, naming the field.
     """
@@ -92,6 +92,7 @@ class ShardedNetwork:
         self.context, self.layers = first.context, first.layers
         self.next: DeviceTensor = first.next
         self.logits: DeviceTensor = first.logits
+        self.candidates = first.candidates
 
     @property
     def vocabulary(self) -> int:

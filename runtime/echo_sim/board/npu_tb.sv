@@ -346,7 +346,10 @@ module npu_tb #(
       .ready_i     (m_axi_awready),
       .client_i    (m_axi_awid[7:4]),
       .address_i   ({m_axi_awid[3:0], m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst}),
-      .prot_i      (m_axi_awprot)
+      .prot_i      (m_axi_awprot),
+      .lock_i      (m_axi_awlock),
+      .cache_i     (m_axi_awcache),
+      .qos_i       (m_axi_awqos)
   );
 
   axi_prot_checker #(
@@ -362,7 +365,10 @@ module npu_tb #(
       .ready_i     (m_axi_arready),
       .client_i    (m_axi_arid[7:4]),
       .address_i   ({m_axi_arid[3:0], m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst}),
-      .prot_i      (m_axi_arprot)
+      .prot_i      (m_axi_arprot),
+      .lock_i      (m_axi_arlock),
+      .cache_i     (m_axi_arcache),
+      .qos_i       (m_axi_arqos)
   );
 
   turn_checker #(

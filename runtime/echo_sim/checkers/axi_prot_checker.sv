@@ -1,5 +1,6 @@
-// Checks AxPROT on m_axi. A burst of the host has the address and AxPROT that it had on s_axi, and the host's bursts
-// keep their order. A burst of the device has the value that AXI_PROT held when the device chose the address. Passive.
+// Checks the attributes of bursts on m_axi. A burst of the host has the address and AxPROT that it had on s_axi, and the
+// host's bursts keep their order. A burst of the device has the value that AXI_PROT held when the device chose the
+// address. All are normal, non-cacheable, bufferable, not locked and without priority. Passive.
 module axi_prot_checker #(
     parameter string Channel = "AW"
 ) (
@@ -13,8 +14,13 @@ module axi_prot_checker #(
     input logic        ready_i,
     input logic [ 3:0] client_i,      // 0 is the host
     input logic [48:0] address_i,
-    input logic [ 2:0] prot_i
+    input logic [ 2:0] prot_i,
+    input logic        lock_i,
+    input logic [ 3:0] cache_i,
+    input logic [ 3:0] qos_i
 );
+  localparam logic [3:0] NormalBufferable = 4'b0011;  // of AxCACHE, without the memory types that allocate
+
   typedef struct packed {
     logic [48:0] address;
     logic [2:0]  prot;
@@ -30,6 +36,10 @@ module axi_prot_checker #(
     if (!rst_ni) begin
       asked.delete();
     end else begin
+      if (valid_i && !waiting_q) begin
+        Attributes : assert (!lock_i && cache_i == NormalBufferable && qos_i == '0)
+        else $error("%m: AxLOCK, AxCACHE and AxQOS on %s are not those of normal bufferable memory", Channel);
+      end
       if (valid_i && !waiting_q && client_i == 4'd0) begin
         automatic bit found = 1'b0;
         automatic asked_t oldest = '0;

@@ -84,6 +84,36 @@ def test_draws_are_what_the_next_step_reads(make_network: MakeNetwork) -> None:
     assert next(iter(generator.generate([*TEXT, *tokens[:3]], 1))) == steps[0].token
 
 
+@pytest.mark.parametrize("count", [7, 40])
+def test_candidates_of_the_device_are_drawn_from(make_network: MakeNetwork, count: int) -> None:
+    """The tokens are those drawn from all logits, which nobody reads."""
+    sampling = Sampling(1.5, top_k=7, top_p=0.9)
+    expected = list(TextGenerator(make_network(), sampling=sampling, seed=9).generate(TEXT, 6))
+    network, twin = make_network(candidates=count), make_network(candidates=count)
+    generator = TextGenerator(network, twin=twin, sampling=sampling, seed=9)
+    answer = generator.generate(TEXT, 6)
+    assert [next(answer)] == expected[:1]
+    for each in (network, twin):
+        logits = each.logits.to_numpy()
+        assert each.candidates is not None
+        assert np.array_equal(each.candidates[0].to_numpy()[0], np.argsort(-logits[0], kind="stable")[:count])
+    assert list(answer) == expected[1:]
+
+
+def test_more_than_the_candidates_are_drawn_from_all(make_network: MakeNetwork) -> None:
+    for sampling in (Sampling(1.5, top_k=8), Sampling(1.5), Sampling()):
+        texts = [
+            list(TextGenerator(network, sampling=sampling, seed=9).generate(TEXT, 4))
+            for network in (make_network(), make_network(candidates=7))
+        ]
+        assert texts[0] == texts[1]
+
+
+def test_candidates_that_there_are_not(make_network: MakeNetwork) -> None:
+    for count in (-1, 129):
+        refuses(ValueError, f"candidates is {count}", make_network, candidates=count)
+
+
 def test_only_the_end_of_a_text_draws(make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     sampling = Sampling(1.5, top_k=40)
     whole = list(TextGenerator(make_network(), sampling=sampling, seed=9).generate(TEXT, 4))

@@ -191,6 +191,17 @@ def _argmax(draw: Draw) -> OperationTrial:
     )
 
 
+def _top_k(draw: Draw) -> OperationTrial:
+    shape = draw.shape()
+    count = draw.random.randint(1, shape[-1])
+
+    def truth(x: Array) -> tuple[Array, Array]:
+        order = np.argsort(-x, axis=-1, kind="stable")[..., :count]
+        return np.take_along_axis(x, order, axis=-1) + np.float32(0), order.astype(np.int32)
+
+    return OperationTrial([draw.view(shape)], _method("top_k", count), truth)
+
+
 def _softmax(draw: Draw) -> OperationTrial:
     shape, options = draw.shape(), {"scale": draw.random.choice((1.0, 0.5, -0.3))}
     axis, causal = draw.random.randrange(len(shape)), False
@@ -540,6 +551,7 @@ EVERY: dict[str, Callable[[Draw], OperationTrial]] = {
     "dequantize": _dequantize,
     **{name: _reduction(name) for name in ("sum", "mean", "max", "min")},
     "argmax": _argmax,
+    "top_k": _top_k,
     "softmax": _softmax,
     "rms_norm": _normalised("rms_norm", norm.rms_norm, 1),
     "layer_norm": _normalised("layer_norm", norm.layer_norm, 2),

@@ -37,7 +37,7 @@ def test_the_tokens_of_one_device(make_group: MakeGroup, path: Path, count: int)
     """A prompt of 40 tokens is two groups of tokens on one device, and one on several."""
     source = GgufModel(path)
     group = make_group(count)
-    sharded = ShardedNetwork(group, source, context=64, layers=2)
+    sharded = ShardedNetwork(group, source, context=64, layers=2, candidates=5)
     with echo_npu.open("cmodel") as device:
         single = Network(device, source, context=64, layers=2)
         for sampling in (None, Sampling(1.0, top_k=5)):

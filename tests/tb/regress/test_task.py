@@ -84,6 +84,23 @@ def test_junit(tmp_path: Path) -> None:
     assert outcome.result.figures["tests"] == 3
 
 
+def test_each_pytest_has_its_own_folder(tmp_path: Path) -> None:
+    """Several run at a time, and each deletes what earlier ones have left."""
+    seen = tmp_path / "seen"
+    (tmp_path / "test_it.py").write_text(
+        "import pathlib\n"
+        "def test_place(tmp_path):\n"
+        f"    with pathlib.Path({str(seen)!r}).open('a') as file: file.write(f'{{tmp_path.parents[1]}}\\n')\n"
+    )
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path))
+    for number in range(2):
+        outcome = run_task(Task(f"t{number}", "tests", (*words, "--junit-xml", RESULT), form="junit"))
+        assert outcome.result.passed
+    first, second = map(Path, seen.read_text().splitlines())
+    assert first != second
+    assert not any(tmp_path.is_relative_to(each) or each.exists() for each in (first, second))
+
+
 def test_junit_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no XML")
     with pytest.raises(ValueError, match="is not JUnit XML"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.elements import as_beats, as_number
@@ -74,6 +74,27 @@ async def random_segments(dut: Any) -> None:
         assert got == words, f"trial {trial}: {segments} x {seg_len} of {size} bytes, length {length}"
         await RisingEdge(dut.clk_i)
         assert counted[0] - before == segments
+
+
+@cocotb.test()
+async def abort(dut: Any) -> None:
+    """An abort in any clock leaves nothing: in the next one no word is offered."""
+    await reset(dut)
+    for trial in range(200):
+        length = random.randint(1, 3 * LANES)
+        size = random.choice(SIZES)
+        values = np.arange(4 * length)
+        set_stream(dut, seg_len=length, length=length, size=SIZES.index(size))
+        await pulse(dut, "start_i")
+        beats = as_beats(values, size, length, BUS)
+        sides = [cocotb.start_soon(feed(dut, beats, 0.9)), cocotb.start_soon(drain(dut, 1000, 0.3))]
+        await ClockCycles(dut.clk_i, random.randint(1, 12))
+        for side in sides:
+            side.cancel()
+        dut.beat_valid_i.value = dut.word_ready_i.value = 0
+        await pulse(dut, "abort_i")
+        await RisingEdge(dut.clk_i)
+        assert not dut.word_valid_o.value, f"trial {trial}: a word of {length} elements outlives the abort"
 
 
 @cocotb.test()

@@ -5,7 +5,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.elements import as_beats, as_number
@@ -72,6 +72,26 @@ async def random_words(dut: Any) -> None:
         assert got == beats, f"trial {trial}: {len(values)} elements of {size} bytes in segments of {seg_len}"
         await RisingEdge(dut.clk_i)
         assert dut.idle_o.value
+
+
+@cocotb.test()
+async def abort(dut: Any) -> None:
+    """An abort in any clock leaves nothing: in the next one it is idle and offers no beat."""
+    await reset(dut)
+    for trial in range(200):
+        length = random.randint(1, 3 * LANES)
+        set_stream(dut, seg_len=length, size=random.randrange(3))
+        await pulse(dut, "start_i")
+        words = as_words(np.arange(4 * length))
+        sides = [cocotb.start_soon(feed(dut, words, 0.9)), cocotb.start_soon(drain(dut, 1000, 0.3))]
+        await ClockCycles(dut.clk_i, random.randint(1, 12))
+        for side in sides:
+            side.cancel()
+        dut.word_valid_i.value = dut.beat_ready_i.value = 0
+        await pulse(dut, "abort_i")
+        await RisingEdge(dut.clk_i)
+        assert dut.idle_o.value, f"trial {trial}: busy with segments of {length} elements after an abort"
+        assert not dut.beat_valid_o.value, f"trial {trial}: a beat outlives the abort"
 
 
 @cocotb.test()

@@ -90,7 +90,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
     lockstep = hardware.name.startswith(LOCKSTEP)
     sources, includes = read_file_list(rtl / "npu.f")
     rules = ("axi_prot", "turn", "counter", "lockstep", "rest")
-    checkers = [CHECKERS / "open_bursts.sv", *(CHECKERS / f"{name}_checker.sv" for name in rules)]
+    checkers = [CHECKERS / f"{name}_checker.sv" for name in rules]
     board = [
         BOARD / name
         for name in (

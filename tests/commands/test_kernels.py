@@ -53,9 +53,9 @@ class Kernel:
     Attributes:
         inputs: a word for each stream: "row", one of its own for each row; "shared", the same row for all;
             "scale" and "index", one element for each row; "word", an int32 of any size; or a type of `cast`.
-        output: "row"; "one" element; "two" and "three" segments of one element; "halves", two segments of a row each; "column", a vector register of
-            results, each of `repeats` elements, and "column all", such a register for each element; "int8",
-            elements of one byte; "half", of two.
+        output: "row"; "one" element; "two" and "three" segments of one element; "halves", two segments of a
+            row each; "column", a vector register of results, each of `repeats` elements, and "column all",
+            such a register for each element; "int8", elements of one byte; "half", of two.
         kept: the row must fit a row register.
     """
 

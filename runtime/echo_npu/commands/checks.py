@@ -9,6 +9,8 @@ overflow; the hardware's arithmetic is wide enough to give the same results.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.packets import (
@@ -40,6 +42,16 @@ from echo_npu.vector.command import VectorExtension
 from echo_npu.vector.memory import ProgramMemory
 
 Extension = ExtensionPacket | VectorExtension
+
+_KEPT: Final = 4096
+"""Commands whose check is kept: those of a few steps of a language model."""
+
+
+class ProgramSpace(NamedTuple):
+    """The size of program memory, and of its loaded part, in words."""
+
+    size: int
+    loaded: int
 
 
 def unpack_extension(slots: Sequence[bytes]) -> Extension | None:
@@ -83,7 +95,7 @@ def _types_fit(packet: NpuCommandPacket, blocks: bool) -> bool:
 def check_command(
     packet: NpuCommandPacket,
     extension: Extension | None = None,
-    programs: ProgramMemory | None = None,
+    programs: ProgramMemory | ProgramSpace | None = None,
     guard: Region | None = None,
     *,
     blocks: bool = True,
@@ -117,6 +129,27 @@ def check_command(
     _check_guard(command, guard)
     _check_overlap(command)
     return command
+
+
+def check_slots(
+    slots: tuple[bytes, ...], programs: ProgramMemory, guard: Region | None = None, *, blocks: bool = True
+) -> CheckedCommand:
+    """Check a complete command as `check_command` does; a command that was checked before is only looked up.
+
+    Args:
+        slots: its packets, 64 bytes each.
+
+    Raises: PacketFault with what the device reports.
+    """
+    return _checked(slots, ProgramSpace(programs.size, programs.loaded), guard, blocks)
+
+
+@lru_cache(maxsize=_KEPT)
+def _checked(
+    slots: tuple[bytes, ...], programs: ProgramSpace, guard: Region | None, blocks: bool
+) -> CheckedCommand:
+    packet = NpuCommandPacket.unpack(slots[0])
+    return check_command(packet, unpack_extension(slots[1:]), programs, guard, blocks=blocks)
 
 
 def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket) -> None:

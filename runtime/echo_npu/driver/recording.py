@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.checked import PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.checks import check_slots
 from echo_npu.commands.packets import Command, Opcode, load_program_command, memcpy_command
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.command_device import CommandDevice
@@ -206,9 +206,7 @@ class RecordingDriver(DeviceDriver):
             program = self._program_of(entry)
             command = placed(command, 0)
         try:
-            checked = check_command(
-                packet, unpack_extension(command.slots[1:]), self._model, blocks=self._blocks
-            )
+            checked = check_slots(command.slots, self._model, blocks=self._blocks)
         except PacketFault as fault:
             raise NpuDeviceError(fault.code, len(self._commands), fault.address) from None
         for source in checked.sources:

@@ -241,7 +241,6 @@ class TextGenerator:
                 each.set_next(token)
         return token
 
-
     def _draw(self) -> int:
         """Draw a token from the candidates, if the step has found as many as are asked for; else from all."""
         sampling, found = self._sampling, self.network.candidates

@@ -31,7 +31,7 @@ CHUNK: Final = 128
 """Most tokens of a step."""
 
 MOST_CANDIDATES: Final = 128
-"""Most tokens that a step finds in order. Each takes about 600 cycles on `default`, all logits a few thousand."""
+"""Most tokens that a step finds in order, each in about 600 cycles on `default`."""
 
 PAIR: Final = 32
 """From so many tokens on a step has two groups: one has the matrix engine while the other has the vector

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.checks import check_command, check_head, unpack_extension
+from echo_npu.commands.checks import check_head, check_slots
 from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import NpuBusError
 from echo_npu.formats import FORMATS
@@ -371,9 +371,7 @@ class FunctionalModel:
                     return self._hold(command, from_ring)
                 command = Command((*command.slots, slot))
             self._held = None
-            extension = unpack_extension(command.slots[1:])
-            blocks = self._config.has_blocks
-            checked = check_command(packet, extension, self.programs, self._guard, blocks=blocks)
+            checked = check_slots(command.slots, self.programs, self._guard, blocks=self._config.has_blocks)
             if self.observer is not None:
                 self.observer.executing(command, checked)
             self._execute(checked)

@@ -1,8 +1,8 @@
 """The greatest elements along the last axis, found one after another.
 
-A row lies in blocks, and a table holds the greatest element of each that is not taken yet, with its place. Each
-element is the table's greatest; its block is then read once more for the one that follows it. So a row of N
-elements is read twice, and of a block only about the square root of N elements for each further result.
+A row lies in blocks, and a table holds the greatest element of each that is not taken yet, with its place.
+Each result is the table's greatest; its block is then read once more for the one that follows it. So a row of
+N elements is read twice at first, and a block of about the square root of N for each further result.
 """
 
 import math
@@ -40,8 +40,8 @@ def top_k(
 ) -> tuple[Any, Any]:
     """Find the k greatest elements along the last axis, in falling order, and their places.
 
-    Of equal elements the first comes first; NaN is greater than any number. A NaN is returned as the canonical
-    one, and -0 as +0.
+    Of equal elements the first comes first; NaN is greater than any number. A NaN is returned as the
+    canonical one, and -0 as +0.
 
     Args:
         x: float32 [..., N], N at most 2**24; a DeviceTensor with any strides.

@@ -33,12 +33,14 @@ module axi_read_checker #(
   // For each ID: bursts whose address was taken, bursts that are finished, the next beat.
   count_t     asked_q[2**IdWidth], finished_q[2**IdWidth];
   logic [7:0] beat_q[2**IdWidth];
+  count_t     outstanding_q;  // bursts of all IDs that are not finished
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      asked_q    <= '{default: '0};
-      finished_q <= '{default: '0};
-      beat_q     <= '{default: '0};
+      asked_q       <= '{default: '0};
+      finished_q    <= '{default: '0};
+      beat_q        <= '{default: '0};
+      outstanding_q <= '0;
     end else begin
       if (ar_taken_i) begin
         automatic count_t asked = asked_q[arid_i];
@@ -62,6 +64,10 @@ module axi_read_checker #(
         beat_q[rid_i] <= rlast_i ? '0 : beat_q[rid_i] + 8'd1;
         if (rlast_i) finished_q[rid_i] <= finished_q[rid_i] + count_t'(1);
       end
+      outstanding_q <= outstanding_q + count_t'(ar_taken_i) - count_t'(r_taken_i && rlast_i);
     end
   end
+
+  logic unused;
+  assign unused = &{1'b0, outstanding_q};  // only who reads it from outside does
 endmodule

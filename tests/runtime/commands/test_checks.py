@@ -9,10 +9,21 @@ from typing import Any
 import pytest
 
 from echo_npu.commands.checked import PacketFault
-from echo_npu.commands.checks import check_command
-from echo_npu.commands.packets import BLOCKS_SHIFT, ExtensionPacket, Flags, NpuCommandPacket, Opcode
+from echo_npu.commands.checks import check_command, check_slots
+from echo_npu.commands.packets import (
+    BLOCKS_SHIFT,
+    ExtensionPacket,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    load_program_command,
+    memcpy_command,
+)
 from echo_npu.spec.data_types import Blocks, DataType
+from echo_npu.spec.memory_map import Region
 from echo_npu.spec.status import ErrorCode
+from echo_npu.vector.command import Stream, vector_command
+from echo_npu.vector.memory import ProgramMemory
 from tests.refusals import refuses
 
 OK = ErrorCode.NONE, 0
@@ -468,3 +479,35 @@ def test_add_may_work_in_place_but_not_shifted() -> None:
     # The last one is in place for one source and shifted against the other.
     for dst, src2 in ((A + 4, B), (B - 4, B), (A, A + 4)):
         assert case.having(src2=src2, dst=dst).verdict() == (ErrorCode.OVERLAP, dst)
+
+
+def test_a_known_command_is_checked_for_the_device_as_it_is() -> None:
+    """A check that was kept counts for the same program memory, protected range and formats only."""
+    copy = memcpy_command(A, C, 64).slots
+    refused = Region("guard", C, 64)
+    small, large = ProgramMemory(16), ProgramMemory(64)
+    for _ in range(2):
+        assert check_slots(copy, small).dst == check_command(NpuCommandPacket.unpack(copy[0])).dst
+        with pytest.raises(PacketFault) as fault:
+            check_slots(copy, small, refused)
+        assert fault.value.code == ErrorCode.PROTECTED
+        load = load_program_command(A, 32, 0).slots
+        assert check_slots(load, large).sources
+        with pytest.raises(PacketFault) as fault:
+            check_slots(load, small)
+        assert fault.value.code == ErrorCode.BAD_DIMENSION
+    run = vector_command(3, rows=1, cols=4, output=Stream(C)).command().slots
+    for loaded, good in ((0, False), (4, True), (3, False), (16, True)):
+        small.loaded = loaded
+        if good:
+            assert check_slots(run, small).vector is not None
+        else:
+            with pytest.raises(PacketFault) as fault:
+                check_slots(run, small)
+            assert fault.value.code == ErrorCode.BAD_PROGRAM
+    blocks = NpuCommandPacket(Opcode.MATMUL, 1 << BLOCKS_SHIFT, A, B, C, m=8, k=32, n=16).pack()
+    for _ in range(2):
+        assert check_slots((blocks,), small).sources
+        with pytest.raises(PacketFault) as fault:
+            check_slots((blocks,), small, blocks=False)
+        assert fault.value.code == ErrorCode.BAD_FLAGS

@@ -1,8 +1,8 @@
 """Programs that find the greatest elements one after another.
 
 Elements are in falling order, equal ones in the order of their places; NaN is greater than any number. An
-element's *rank* is an int32 in the same order: the bits of the number, all but the sign inverted where the sign
-is set. The same step turns a rank back into bits.
+element's *rank* is an int32 in the same order: the bits of the number, all but the sign inverted where the
+sign is set. The same step turns a rank back into bits.
 """
 
 from functools import cache

@@ -172,6 +172,9 @@ def submissions(code: ErrorCode, engines: str, stage: SceneStage) -> list[Step]:
     """A doorbell is refused while these engines work."""
     work = stage.work(WORK[engines], "window")
     if code != ErrorCode.QUEUE_FULL:
+        if engines == "vector":
+            # The second copy waits at the head for the first one, and others behind it in the window.
+            work += [*stage.work("V", "window"), *stage.small(2, "window")]
         return [*work, BadTail(enabled=code == ErrorCode.RING_INDEX), Recover()]
     held: list[Packet] = [packet for each in work for packet in each.packets]
     # The packet at the head waits, so the queue fills. What it waits for runs when the queue overflows.

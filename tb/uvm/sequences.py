@@ -48,6 +48,7 @@ from tb.testbench import DEFAULT_TIMING, NpuTestbench, random_timing
 from tb.uvm.agents import StepItem
 from tb.uvm.env import NpuEnv
 from tb.uvm.faults import PAGE, commands_of
+from tb.uvm.patience import patience
 
 HOST_AREAS = (0x0200_0000, 0x1200_0000)
 """Memory in each region for the host's accesses beside commands; no command touches it."""
@@ -69,6 +70,7 @@ OVERFLOW_RESULT = 0x1300_0000
 """Destination of the long command of an overflow."""
 
 TIMEOUT_CYCLES = 3_000_000
+"""For a program of small commands; `patience` adds those of large ones."""
 
 
 class PortSequence(uvm_sequence):  # type: ignore[misc]
@@ -88,7 +90,7 @@ class PortSequence(uvm_sequence):  # type: ignore[misc]
 class ProgramSequence(uvm_sequence):  # type: ignore[misc]
     """Virtual sequence that draws a program, plays it on all ports, and has everything checked.
 
-    ConfigDB: TESTBENCH; ENV, the NpuEnv; SEED; TIMEOUT_CYCLES.
+    ConfigDB: TESTBENCH; ENV, the NpuEnv; SEED; TIMEOUT_CYCLES, to which large commands add theirs.
     """
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
@@ -113,6 +115,8 @@ class ProgramSequence(uvm_sequence):  # type: ignore[misc]
         tb.dram.configure(program.timing)
         for address, data in program.images.items():
             tb.memory.write(address, data)
+        timeout = ConfigDB().get(None, "", "TIMEOUT_CYCLES") + patience(program, tb.config)
+        ConfigDB().set(None, "*", "TIMEOUT_CYCLES", timeout)
         env: NpuEnv = ConfigDB().get(None, "", "ENV")
         env.scoreboard.restart()
         for group in groups(program.steps):

@@ -1,10 +1,15 @@
 """The C library: its header agrees with the server, its functions compute, its errors have words."""
 
+import contextlib
 import ctypes
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -210,6 +215,10 @@ def test_errors_have_words(library: ctypes.CDLL, server_path: Path) -> None:
     assert b"out of memory" in library.echoNpuGetLastErrorMessage()
     assert library.echoNpuMemcpy(x.pointer, x.pointer, ctypes.c_size_t(4), 1) == 5
     assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(0)) == 5
+    for count in (0, -1, 1 << 62):
+        assert (
+            library.echoNpuAddTensor(x.pointer, x.pointer, x.pointer, ctypes.c_float(2), *sizes(count)) == 5
+        )
     assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(1 << 30)) == 6
     assert library.echoNpuGetErrorString(4) == b"out of device memory"
     with ServerClient(server_path) as other:
@@ -253,6 +262,56 @@ def test_a_server_that_cannot_be_started_is_an_error_at_once(
     count = ctypes.c_int()
     assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
     assert b"ECHO_NPU_COMMAND cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
+
+
+def test_a_server_that_ends_at_once_is_an_error_and_inherits_no_blocked_signals(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, facts = tmp_path / "ends", tmp_path / "facts"
+    command.write_text(f"#!/bin/sh\ngrep SigBlk /proc/self/status > {facts}\nexit 1\n")
+    command.chmod(0o700)
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
+    monkeypatch.setenv("ECHO_NPU_COMMAND", str(command))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    count = ctypes.c_int()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    start = time.monotonic()
+    try:
+        assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert time.monotonic() - start < 40
+    assert b"the program in ECHO_NPU_COMMAND has ended" in loaded.echoNpuGetLastErrorMessage()
+    assert int(facts.read_text().split()[1], 16) == 0
+
+
+def test_a_server_that_is_ending_is_replaced_by_the_next_one(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "server.sock"
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
+    monkeypatch.setenv("ECHO_NPU_COMMAND", str(tmp_path / "missing"))
+    loaded = ctypes.CDLL(str(library_file))
+    count = ctypes.c_int()
+
+    def serve(listener: socket.socket) -> None:
+        listener.accept()[0].close()  # it was idle for too long
+        with contextlib.suppress(TimeoutError), listener.accept()[0] as connection:
+            connection.recv(protocol.HEAD.size + protocol.HELLO.size, socket.MSG_WAITALL)
+            answer = protocol.HELLO.pack(protocol.VERSION, 3)
+            connection.sendall(protocol.HEAD.pack(0, 0, len(answer)) + answer)
+            connection.recv(1)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(10)
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        error = loaded.echoNpuGetDeviceCount(ctypes.byref(count))
+        thread.join()
+    assert (error, count.value) == (0, 3)
 
 
 def test_a_server_that_dies_is_an_error(

@@ -55,7 +55,7 @@ class HardwareDriver(DeviceDriver):
         self._ring: Ring | None = None
         self._pending: WindowQueue | Ring | None = None  # where the unfinished commands went
         self.watch: Callable[[], None] | None = None
-        """Called now and then while commands are waited for; what it raises ends the wait, not the commands."""
+        """Called while commands are waited for; what it raises ends the wait, not the commands."""
         self._library = ProgramLibrary(self.capabilities.program_words, self._load)
         self._enable_interrupts()
         self._load_library()

@@ -37,7 +37,10 @@ class _DevicePlace:
         self._lock = threading.Lock()
 
     def take(self, watch: Callable[[], None]) -> DeviceSession | None:
-        """Return a session on the device, which calls `watch` between commands; None while another client has it.
+        """Return a session on the device; None while another client has it.
+
+        Args:
+            watch: as of the session.
 
         Raises:
             NpuError: it cannot be opened.
@@ -144,10 +147,14 @@ class DeviceServer:
         """Have `serve` return when the requests under way are answered."""
         self._stopping.set()
 
-    def _end(self) -> None:
+    def remove_socket(self) -> None:
+        """Remove the socket, unless another server has made its own there. Idempotent."""
         with contextlib.suppress(OSError):
             if os.stat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
+
+    def _end(self) -> None:
+        self.remove_socket()
         self._listener.close()
         with self._guard:
             threads, connections = list(self._threads), list(self._connections)

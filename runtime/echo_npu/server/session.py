@@ -59,8 +59,9 @@ class DeviceSession:
         }
 
     def close(self) -> None:
-        """Give everything back that the client held, drop what the device has not begun, and leave it ready for
-        the next client.
+        """Give everything back that the client held, and leave the device ready for the next one.
+
+        Commands that it has not begun are dropped.
 
         Raises:
             NpuError: it no longer works.

@@ -19,7 +19,7 @@ def dense(address: int, name: str, *elements: int) -> GraphTensor:
 
 
 def honest_nodes(address: int) -> list[GraphNode]:
-    """Return supported nodes, all of whose tensors start at one address of a small buffer that holds zeros."""
+    """Return supported nodes, all of whose tensors start at one address, of a small buffer of zeros."""
 
     def f32(*elements: int) -> GraphTensor:
         return dense(address, "f32", *elements)

@@ -232,6 +232,15 @@ def test_a_second_signal_does_not_wait_for_a_graph(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("usual_signals")
+def test_two_signals_at_once_leave_no_socket(tmp_path: Path) -> None:
+    with served(tmp_path) as (child, path):
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGTERM)
+        child.wait(60)
+        assert not path.exists()
+
+
+@pytest.mark.usefixtures("usual_signals")
 def test_a_server_that_is_killed_gives_its_client_an_error_and_the_next_one_its_place(
     tmp_path: Path,
 ) -> None:

@@ -149,8 +149,11 @@ static int reach(struct echo_npu_link *link, const struct sockaddr_un *address, 
         over = poll(&end, 1, POLL_MILLISECONDS) > 0;  // if another server was first, it listens now
     }
     close(life);
-    if (status && over)
-        fail(link, status, "no device server runs, and %s has ended: try `echo-npu serve`, which says why", program);
+    if (status && over) {
+        char why[sizeof link->message];
+        memcpy(why, link->message, sizeof why);
+        fail(link, status, "%.500s, and %s has ended: `echo-npu serve` says why", why, program);
+    }
     return status;
 }
 

@@ -214,6 +214,8 @@ def test_errors_have_words(library: ctypes.CDLL, server_path: Path) -> None:
     assert library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(1 << 40)) == 4
     assert b"out of memory" in library.echoNpuGetLastErrorMessage()
     assert library.echoNpuMemcpy(x.pointer, x.pointer, ctypes.c_size_t(4), 1) == 5
+    assert library.echoNpuMemcpy(x.pointer, x.pointer, ctypes.c_size_t(4), 3) == 5
+    assert b"overlap" in library.echoNpuGetLastErrorMessage()
     assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(0)) == 5
     for count in (0, -1, 1 << 62):
         assert (

@@ -178,6 +178,8 @@ class DeviceSession:
 
     def _copy(self, data: memoryview) -> bytes:
         target, source, size = protocol.unpack(protocol.RANGE, data)
+        if target < source + size and source < target + size:
+            raise ValueError(f"0x{target:x} and 0x{source:x}: ranges of {size} bytes that overlap")
         self._device.memcpy(target, source, size)
         return b""
 

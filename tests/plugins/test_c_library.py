@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import re
 import signal
@@ -12,15 +13,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from echo_npu.server import protocol
+from echo_npu.server.protocol import AnswerStatus
 from tb.repository import ROOT
 from tests.runtime.server.conftest import server_path
-from tests.runtime.server.server_client import ServerClient
+from tests.runtime.server.server_client import ServerClient, opened
 
 __all__ = ["server_path"]
 
@@ -53,7 +56,7 @@ def library(library_file: Path, server_path: Path, monkeypatch: pytest.MonkeyPat
 class Memory:
     """Device memory with the content of an array."""
 
-    def __init__(self, library: ctypes.CDLL, values: NDArray[np.float32]) -> None:
+    def __init__(self, library: ctypes.CDLL, values: NDArray[Any]) -> None:
         self.library, self.like = library, values
         pointer = ctypes.c_void_p()
         assert not library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(values.nbytes))
@@ -61,14 +64,14 @@ class Memory:
         host = ctypes.c_void_p(values.ctypes.data)
         assert not library.echoNpuMemcpy(pointer, host, ctypes.c_size_t(values.nbytes), 1)
 
-    def read(self) -> NDArray[np.float32]:
+    def read(self) -> NDArray[Any]:
         got = np.empty_like(self.like)
         host = ctypes.c_void_p(got.ctypes.data)
         assert not self.library.echoNpuMemcpy(host, self.pointer, ctypes.c_size_t(got.nbytes), 2)
         return got
 
 
-def memories(library: ctypes.CDLL, *values: NDArray[np.float32]) -> list[Memory]:
+def memories(library: ctypes.CDLL, *values: NDArray[Any]) -> list[Memory]:
     return [Memory(library, np.ascontiguousarray(each)) for each in values]
 
 
@@ -134,6 +137,21 @@ def test_products(library: ctypes.CDLL) -> None:
     assert np.abs(one.read() - a[0] @ b[0]).max() < 1e-4
 
 
+@pytest.mark.parametrize("kind", [1, 2])
+def test_products_of_short_floats(library: ctypes.CDLL, kind: int) -> None:
+    # Small whole numbers are exact in both types.
+    a, b = (RANDOM.integers(-8, 8, shape).astype(np.float32) for shape in ((2, 5, 40), (2, 40, 7)))
+    stored = [
+        (each.view(np.uint32) >> 16).astype(np.uint16) if kind == 2 else each.astype(np.float16)
+        for each in (a, b)
+    ]
+    left, right, product = memories(library, *stored, np.zeros((2, 5, 7), np.float32))
+    assert not library.echoNpuBatchMatMul(
+        product.pointer, left.pointer, right.pointer, *sizes(2, 5, 40, 7), kind
+    )
+    assert np.array_equal(product.read(), a @ b)
+
+
 @pytest.mark.parametrize("result", ["a", "b", "c"])
 @pytest.mark.parametrize("alpha", [1.0, -0.5])
 def test_a_sum_into_any_of_its_tensors(library: ctypes.CDLL, result: str, alpha: float) -> None:
@@ -166,6 +184,8 @@ def test_vector_operations(library: ctypes.CDLL) -> None:
     assert not library.echoNpuScale(out.pointer, left.pointer, ctypes.c_float(2.5), *sizes(100))
     assert np.array_equal(out.read(), np.float32(2.5) * x)
     assert not library.echoNpuGELU(out.pointer, left.pointer, *sizes(100))
+    exact = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
+    assert np.abs(out.read() - exact).max() < 1e-5
 
 
 def test_rows(library: ctypes.CDLL) -> None:
@@ -178,6 +198,10 @@ def test_rows(library: ctypes.CDLL) -> None:
     assert not library.echoNpuRMSNorm(out.pointer, held.pointer, weights.pointer, eps, *sizes(5, 20))
     exact = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight
     assert np.abs(out.read() - exact).max() < 1e-5 * np.abs(exact).max()
+    # The result may be the operand, and there may be no weights.
+    assert not library.echoNpuRMSNorm(held.pointer, held.pointer, None, eps, *sizes(5, 20))
+    exact = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+    assert np.abs(held.read() - exact).max() < 1e-5 * np.abs(exact).max()
 
 
 def test_attention(library: ctypes.CDLL) -> None:
@@ -227,6 +251,51 @@ def test_errors_have_words(library: ctypes.CDLL, server_path: Path) -> None:
         assert other.hello() == 2
     assert library.echoNpuFree(ctypes.c_void_p(x.pointer.value + 64)) == 5  # type: ignore[operator]
     assert np.array_equal(x.read(), x.like)
+
+
+def test_a_device_of_another_program(library: ctypes.CDLL, server_path: Path) -> None:
+    pointer = ctypes.c_void_p()
+    with opened(server_path):
+        assert library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(64)) == 3
+        assert b"in use" in library.echoNpuGetLastErrorMessage()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (AnswerStatus.BAD_MESSAGE, 1),
+        (AnswerStatus.BAD_VERSION, 2),
+        (AnswerStatus.DEVICE_IN_USE, 3),
+        (AnswerStatus.OUT_OF_MEMORY, 4),
+        (AnswerStatus.BAD_ARGUMENT, 5),
+        (AnswerStatus.NOT_SUPPORTED, 6),
+        (AnswerStatus.DEVICE_FAILED, 7),
+    ],
+)
+def test_a_status_is_an_error_with_the_words_of_the_server(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: AnswerStatus, error: int
+) -> None:
+    path = tmp_path / "server.sock"
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    loaded.echoNpuGetErrorString.restype = ctypes.c_char_p
+
+    def serve(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(protocol.HEAD.size + protocol.HELLO.size, socket.MSG_WAITALL)
+            connection.sendall(protocol.HEAD.pack(status, 0, 7) + b"because")
+            connection.recv(1)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        assert loaded.echoNpuGetDeviceCount(ctypes.byref(ctypes.c_int())) == error
+        thread.join()
+    assert loaded.echoNpuGetLastErrorMessage() == b"because"
+    assert loaded.echoNpuGetErrorString(error) not in (b"success", b"unknown error")
 
 
 def test_the_example_starts_a_server_that_goes_away(tmp_path: Path) -> None:

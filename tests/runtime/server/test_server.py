@@ -155,6 +155,48 @@ def test_a_graph_is_replayed_with_what_its_inputs_hold_then(client: ServerClient
         assert np.abs(client.read(turned).reshape(4, 8) - exact).max() < 1e-5
 
 
+def unknown(client: ServerClient, key: int) -> bool:
+    client.send(RequestKind.RUN, protocol.NUMBER.pack(key))
+    status = client.receive()[0]
+    assert status in (AnswerStatus.OK, AnswerStatus.UNKNOWN_GRAPH)
+    return status == AnswerStatus.UNKNOWN_GRAPH
+
+
+def test_the_graphs_that_were_run_last_are_kept(client: ServerClient) -> None:
+    x, y = client.put(np.ones(4, np.float32)), client.room((4,))
+    for key in range(1, graphs.MOST_GRAPHS + 1):
+        client.graph(node("SQR", y, x), key=key)
+    client.run(1)
+    client.graph(node("SQR", y, x), key=100)
+    assert [key for key in range(1, graphs.MOST_GRAPHS + 1) if unknown(client, key)] == [2]
+    client.number(RequestKind.FREE, client.room((4,)).address)  # so a graph may have lost a buffer
+    assert unknown(client, 1)
+    assert unknown(client, 100)
+
+
+def test_counters(client: ServerClient) -> None:
+    x, y = client.put(np.ones(4, np.float32)), client.room((4,))
+    before = protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))
+    client.graph(*[node("SQR", y, x)] * 3, key=1)
+    client.run(1)
+    cycles, commands, runs = protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))
+    assert (cycles, commands - before[1], runs - before[2]) == (0, 6, 2)
+
+
+def test_a_nan_is_refused_if_the_client_asks_for_that(client: ServerClient) -> None:
+    x, y = client.put(np.full(4, np.nan, np.float32)), client.room((4,))
+    client.graph(node("SQR", y, x))
+    for work in (
+        lambda: client.graph(node("SQR", y, x), key=1, flags=GraphFlag.REFUSE_NAN),
+        lambda: client.run(1),
+    ):
+        with pytest.raises(AnswerError, match="SQR made a NaN") as caught:
+            work()
+        assert caught.value.status == AnswerStatus.NOT_A_NUMBER
+    client.write(x, np.ones(4, np.float32))
+    client.run(1)
+
+
 def test_the_content_of_a_bad_index_is_an_error_and_the_device_works_on(client: ServerClient) -> None:
     table, numbers = client.put(np.ones((4, 8), np.float32)), client.put(np.array([9], np.int32))
     with pytest.raises(AnswerError, match="BAD_INDEX") as caught:

@@ -77,6 +77,19 @@ def test_memory_that_there_is_not(client: ServerClient) -> None:
     works(client)
 
 
+def test_another_user_is_not_served(server_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    with ServerClient(server_path) as client, pytest.raises((EOFError, ConnectionError)):
+        client.hello()
+
+
+def test_a_tensor_that_no_answer_holds_is_not_unpacked(client: ServerClient) -> None:
+    with pytest.raises(AnswerError, match="too much for one answer") as caught:
+        client.ask(RequestKind.UNPACK, protocol.BLOCKS.pack(b"q8_0", 64, 1 << 15, 2048, 1))
+    assert caught.value.status == AnswerStatus.BAD_ARGUMENT
+
+
 @pytest.mark.parametrize(
     "garbage", [b"GET / HTTP/1.1\r\n\r\n", protocol.HEAD.pack(2, 0, 8), protocol.HEAD.pack(1, 0, 1 << 60)]
 )
@@ -163,13 +176,13 @@ def unknown(client: ServerClient, key: int) -> bool:
 
 
 def test_the_graphs_that_were_run_last_are_kept(client: ServerClient) -> None:
-    x, y = client.put(np.ones(4, np.float32)), client.room((4,))
+    x, y, other = client.put(np.ones(4, np.float32)), client.room((4,)), client.room((4,))
     for key in range(1, graphs.MOST_GRAPHS + 1):
         client.graph(node("SQR", y, x), key=key)
     client.run(1)
     client.graph(node("SQR", y, x), key=100)
     assert [key for key in range(1, graphs.MOST_GRAPHS + 1) if unknown(client, key)] == [2]
-    client.number(RequestKind.FREE, client.room((4,)).address)  # so a graph may have lost a buffer
+    client.number(RequestKind.FREE, other.address)  # so a graph may have lost a buffer
     assert unknown(client, 1)
     assert unknown(client, 100)
 

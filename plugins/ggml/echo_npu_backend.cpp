@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -232,7 +233,10 @@ void append_node(std::string & message, const ggml_tensor * node) {
 
 struct npu {
     unsigned number = 0;
-    std::string name, description;
+    std::string name;
+    // Programs keep the pointer, so what it points to stays when the device is opened and has another description.
+    std::atomic<const char *> description = "ECHO NPU";
+    std::string opened_description;
     ggml_backend_buffer_type buffer_type = {};
     ggml_backend_device device = {};
 
@@ -254,7 +258,8 @@ struct npu {
                 failed("cannot be opened");
                 echo_npu_link_close(&link);
             } else {
-                description = std::string("ECHO NPU, ") + link.description;
+                opened_description = std::string("ECHO NPU, ") + link.description;
+                description = opened_description.c_str();
             }
         }
         return link.memory != nullptr;
@@ -574,7 +579,7 @@ const char * device_name(ggml_backend_dev_t device) {
 }
 
 const char * device_description(ggml_backend_dev_t device) {
-    return static_cast<npu *>(device->context)->description.c_str();
+    return static_cast<npu *>(device->context)->description;
 }
 
 void device_memory(ggml_backend_dev_t device, size_t * free, size_t * total) {
@@ -660,7 +665,6 @@ std::vector<npu *> & devices(ggml_backend_reg_t registry) {
             npu * device = new npu;  // for as long as the program runs
             device->number = number;
             device->name = "NPU" + std::to_string(number);
-            device->description = "ECHO NPU";
             device->link.fd = -1;
             ggml_backend_buffer_type_i & type = device->buffer_type.iface;
             type.get_name = type_title;

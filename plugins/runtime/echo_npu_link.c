@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { START_SECONDS = 60, POLL_NANOSECONDS = 20 * 1000 * 1000 };
+enum { START_SECONDS = 60, POLL_MILLISECONDS = 20 };
 
 static int fail(struct echo_npu_link *link, int status, const char *format, ...) {
     va_list more;
@@ -70,9 +72,13 @@ static int connect_once(struct echo_npu_link *link, const struct sockaddr_un *ad
     return ECHO_NPU_OK;
 }
 
-// Become the server; return only if that is impossible. It keeps nothing that this process has open, and its standard
-// error only where somebody reads it: a pipe would stay open for as long as the server runs.
-static void become_server(void) {
+// Become the server; return only if that is impossible. It keeps nothing that this process has open but `life`, and its
+// standard error only where somebody reads it: a pipe would stay open for as long as the server runs. It blocks no signals,
+// even if the thread that starts it does.
+static void become_server(int life) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     const char *command = getenv("ECHO_NPU_COMMAND"), *devices = getenv("ECHO_NPU_DEVICES");
     command = command && *command ? command : "echo-npu";
     devices = devices && *devices ? devices : "1";
@@ -82,35 +88,73 @@ static void become_server(void) {
     if (!isatty(2) && !getenv("ECHO_NPU_DEBUG_LEVEL"))
         dup2(null, 2);
     for (int fd = 3; fd < 4096; fd++)
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
+        fcntl(fd, F_SETFD, fd == life ? 0 : FD_CLOEXEC);
     execlp(command, command, "serve", "--idle", "10", "--devices", devices, (char *)NULL);
 }
 
-// Start a server that outlives this process. Return 0, or the errno for which the program could not be run.
-static int start_server(void) {
-    int ends[2], error = 0;
+// Start a server that outlives this process. Return 0, or the errno for which the program could not be run. *life is a
+// descriptor that hangs up when the server ends.
+static int start_server(int *life) {
+    int ends[2], lives[2], error = 0;
     if (pipe2(ends, O_CLOEXEC) < 0)
         return errno;
+    if (pipe2(lives, O_CLOEXEC) < 0) {
+        error = errno;
+        close(ends[0]);
+        close(ends[1]);
+        return error;
+    }
     pid_t child = fork();
     if (child == 0) {
-        if (setsid() >= 0 && fork() == 0) {
-            become_server();
-            error = errno;
-            if (write(ends[1], &error, sizeof error) != (ssize_t)sizeof error)
-                _exit(1);
-        }
-        _exit(0);
-    }
-    close(ends[1]);
-    if (child > 0)
-        waitpid(child, NULL, 0);
-    else
+        pid_t server = setsid() < 0 ? -1 : fork();
+        if (server == 0)
+            become_server(lives[1]);
+        if (server > 0)
+            _exit(0);
         error = errno;
+        _exit(write(ends[1], &error, sizeof error) != (ssize_t)sizeof error);
+    }
+    if (child < 0)
+        error = errno;
+    close(ends[1]);
+    close(lives[1]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
     // The pipe closes when the program runs.
-    if (read(ends[0], &error, sizeof error) < 0)
+    ssize_t got;
+    while ((got = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR) {
+    }
+    if (got < 0)
         error = errno;
     close(ends[0]);
+    if (error)
+        close(lives[0]);
+    *life = lives[0];
     return error;
+}
+
+// Connect to the server, and start one if none runs and `start` is not 0.
+static int reach(struct echo_npu_link *link, const struct sockaddr_un *address, int start) {
+    int status = connect_once(link, address), life = -1;
+    if (!status || !start)
+        return status;
+    const char *program = getenv("ECHO_NPU_COMMAND") ? "the program in ECHO_NPU_COMMAND" : "echo-npu";
+    int error = start_server(&life);
+    if (error)
+        return fail(link, ECHO_NPU_NO_SERVER, "no device server runs, and %s cannot be started: %s", program, strerror(error));
+    time_t until = time(NULL) + START_SECONDS;
+    int over = 0;
+    while ((status = connect_once(link, address)) && !over && time(NULL) < until) {
+        struct pollfd end = {life, 0, 0};
+        over = poll(&end, 1, POLL_MILLISECONDS) > 0;  // if another server was first, it listens now
+    }
+    close(life);
+    if (status && over) {
+        char why[sizeof link->message];
+        memcpy(why, link->message, sizeof why);
+        fail(link, status, "%.500s, and %s has ended: `echo-npu serve` says why", why, program);
+    }
+    return status;
 }
 
 static int exactly(struct echo_npu_link *link, void *data, size_t bytes) {
@@ -196,6 +240,19 @@ int echo_npu_link_ask(struct echo_npu_link *link, int kind, const struct echo_np
     return status ? status : content(link, &head, answer, most, got);
 }
 
+static int greet(struct echo_npu_link *link) {
+    struct echo_npu_hello hello = {ECHO_NPU_PROTOCOL_VERSION, 0};
+    struct echo_npu_part part = {&hello, sizeof hello};
+    size_t got = 0;
+    int status = echo_npu_link_ask(link, ECHO_NPU_HELLO, &part, 1, &hello, sizeof hello, &got);
+    if (!status && got != sizeof hello)
+        status = broken(link, "the length of the answer to HELLO", got);
+    if (!status && hello.devices > ECHO_NPU_MAX_DEVICES)
+        status = broken(link, "the number of devices", hello.devices);
+    link->devices = status ? 0 : hello.devices;
+    return status;
+}
+
 int echo_npu_link_connect(struct echo_npu_link *link, int start) {
     struct sockaddr_un address;
     memset(link, 0, sizeof *link);
@@ -203,30 +260,17 @@ int echo_npu_link_connect(struct echo_npu_link *link, int start) {
     int status = place(link, &address);
     if (status)
         return status;
-    status = connect_once(link, &address);
-    if (status && start) {
-        int error = start_server();
-        if (error)
-            return fail(link, ECHO_NPU_NO_SERVER, "no device server runs, and %s cannot be started: %s",
-                        getenv("ECHO_NPU_COMMAND") ? "the program in ECHO_NPU_COMMAND" : "echo-npu", strerror(error));
-        const struct timespec pause = {0, POLL_NANOSECONDS};
-        time_t until = time(NULL) + START_SECONDS;
-        while ((status = connect_once(link, &address)) && time(NULL) < until)
-            nanosleep(&pause, NULL);
+    // A server that ends, for want of clients, may end a connection before it answers. There is room for the next one then.
+    for (int attempt = 0; attempt < 2; attempt++) {
+        status = reach(link, &address, start);
+        if (status)
+            return status;
+        status = greet(link);
+        if (status != ECHO_NPU_NO_SERVER)
+            break;
     }
     if (status)
-        return status;
-    struct echo_npu_hello hello = {ECHO_NPU_PROTOCOL_VERSION, 0};
-    struct echo_npu_part part = {&hello, sizeof hello};
-    size_t got = 0;
-    status = echo_npu_link_ask(link, ECHO_NPU_HELLO, &part, 1, &hello, sizeof hello, &got);
-    if (!status && got != sizeof hello)
-        status = broken(link, "the length of the answer to HELLO", got);
-    if (!status && hello.devices > ECHO_NPU_MAX_DEVICES)
-        status = broken(link, "the number of devices", hello.devices);
-    if (status)
         echo_npu_link_close(link);
-    link->devices = status ? 0 : hello.devices;
     return status;
 }
 
@@ -244,18 +288,23 @@ int echo_npu_link_open(struct echo_npu_link *link, unsigned device) {
         char room[CMSG_SPACE(sizeof(int))];
     } control;
     struct iovec data = {&head, sizeof head};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = CMSG_LEN(sizeof(int))};  // with the padding there is room for two
     ssize_t size;
     while ((size = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL)) < 0 && errno == EINTR) {
     }
-    if (size != (ssize_t)sizeof head) {
-        errno = size < 0 ? errno : 0;
-        return ended(link);
-    }
-    int memory = -1;
-    struct cmsghdr *found = CMSG_FIRSTHDR(&message);
+    int memory = -1, error = size < 0 ? errno : 0;
+    struct cmsghdr *found = size < 0 ? NULL : CMSG_FIRSTHDR(&message);
     if (found && found->cmsg_level == SOL_SOCKET && found->cmsg_type == SCM_RIGHTS)
         memcpy(&memory, CMSG_DATA(found), sizeof memory);
+    if (size != (ssize_t)sizeof head) {
+        if (memory >= 0)
+            close(memory);
+        errno = error;
+        return ended(link);
+    }
     size_t got = 0;
     status = content(link, &head, &opened, sizeof opened, &got);
     struct stat facts;

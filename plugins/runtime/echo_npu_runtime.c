@@ -11,6 +11,8 @@
 // A device pointer: a bit that no host pointer has, the device, the address.
 #define DEVICE_BIT (UINT64_C(1) << 62)
 #define ADDRESS_BITS 40
+// No tensor has so many elements along a dimension.
+#define MOST_COUNT_BITS 40
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct echo_npu_link links[ECHO_NPU_MAX_DEVICES];  // open where `memory` is set
@@ -233,7 +235,8 @@ static struct echo_npu_tensor tensor(const void *pointer, echoNpuType type, int6
 }
 
 static struct echo_npu_tensor matrix(const void *pointer, int64_t columns, int64_t rows) {
-    return tensor(pointer, echoNpuFloat32, columns, rows, 1, 4, 4 * (uint64_t)columns, 4 * (uint64_t)(columns * rows));
+    uint64_t row = 4 * (uint64_t)columns;
+    return tensor(pointer, echoNpuFloat32, columns, rows, 1, 4, row, row * (uint64_t)rows);
 }
 
 // Compute a node whose tensors are set: the result, then `sources` operands, whose pointers are given too.
@@ -243,8 +246,8 @@ static echoNpuError compute(struct job *job, const char *op, uint32_t sources, c
         if (!is_device(pointers[i]) || device_of(pointers[i]) != device_of(pointers[0]))
             return failed(echoNpuErrorArgument, "the operands are not on one device");
         for (int axis = 0; axis < ECHO_NPU_DIMENSIONS; axis++)
-            if (!job->tensors[i].elements[axis] || job->tensors[i].elements[axis] >> 40)
-                return failed(echoNpuErrorArgument, "a dimension below 1");
+            if (!job->tensors[i].elements[axis] || job->tensors[i].elements[axis] >> MOST_COUNT_BITS)
+                return failed(echoNpuErrorArgument, "a size that cannot be");
     }
     job->graph.nodes = 1;
     job->node.sources = sources;
@@ -268,12 +271,13 @@ echoNpuError echoNpuBatchMatMul(void *c, const void *a, const void *b, int64_t b
                                 echoNpuType type) {
     if (type < echoNpuFloat32 || type > echoNpuBFloat16)
         return failed(echoNpuErrorArgument, "no such type");
-    uint64_t size = type_bytes[type];
+    // Unsigned: sizes that cannot be, which compute() refuses, may leave every type.
+    uint64_t size = type_bytes[type], row_a = size * (uint64_t)k, row_b = size * (uint64_t)n, row_c = 4 * (uint64_t)n;
     struct job job = {0};
-    job.tensors[0] = tensor(c, echoNpuFloat32, n, m, batch, 4, 4 * (uint64_t)n, 4 * (uint64_t)(m * n));
+    job.tensors[0] = tensor(c, echoNpuFloat32, n, m, batch, 4, row_c, row_c * (uint64_t)m);
     // The device takes b as [n, k] of any steps.
-    job.tensors[1] = tensor(b, type, k, n, batch, size * (uint64_t)n, size, size * (uint64_t)(k * n));
-    job.tensors[2] = tensor(a, type, k, m, batch, size, size * (uint64_t)k, size * (uint64_t)(m * k));
+    job.tensors[1] = tensor(b, type, k, n, batch, row_b, size, row_b * (uint64_t)k);
+    job.tensors[2] = tensor(a, type, k, m, batch, size, row_a, row_a * (uint64_t)m);
     return compute(&job, "MUL_MAT", 2, (const void *[]){c, b, a});
 }
 
@@ -295,6 +299,8 @@ echoNpuError echoNpuAddTensor(void *c, const void *a, const void *b, float alpha
     void *scaled = c;
     if (alpha == 1.0f)
         return binary("ADD", c, a, b, count);
+    if (count < 1 || count >> MOST_COUNT_BITS)
+        return failed(echoNpuErrorArgument, "a size that cannot be");
     if (c == a) {  // a is still needed
         int before = current;
         current = (int)device_of(c);

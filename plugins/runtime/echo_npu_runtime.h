@@ -49,6 +49,7 @@ echoNpuError echoNpuReset(void);
 // Memory of the current device. A pointer names its device, so the other functions need no current one.
 echoNpuError echoNpuMalloc(void **pointer, size_t bytes);
 echoNpuError echoNpuFree(void *pointer);
+// The ranges of a copy within a device lie apart.
 echoNpuError echoNpuMemcpy(void *target, const void *source, size_t bytes, echoNpuMemcpyKind kind);
 echoNpuError echoNpuMemset(void *pointer, int value, size_t bytes);
 

@@ -2,6 +2,7 @@
 // The C library against a server that answers what it likes: hostile_server SOCKET SEED ANSWERS. Built with sanitizers, it
 // ends with an error where the library reads, writes or leaks what it must not, and it never hangs.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -138,6 +139,27 @@ static void *serve(void *seed) {
     return NULL;
 }
 
+static int open_descriptors(void) {
+    int open = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        open += fcntl(fd, F_GETFD) >= 0;
+    return open;
+}
+
+// Sizes that nobody has: products of them leave every type.
+static echoNpuError compute_any(void *held, uint64_t *state) {
+    int64_t n[5];
+    for (int i = 0; i < 5; i++)
+        n[i] = chance(state, 3) ? (int64_t)any_number(state) : -(int64_t)chance(state, INT64_MAX);
+    switch (chance(state, 5)) {
+        case 0: return echoNpuBatchMatMul(held, held, held, n[0], n[1], n[2], n[3], (echoNpuType)chance(state, 4));
+        case 1: return echoNpuSoftmax(held, held, n[0], n[1]);
+        case 2: return echoNpuRMSNorm(held, held, held, 1e-5f, n[0], n[1]);
+        case 3: return echoNpuSDPA(held, held, held, held, 1, n[0], n[1], n[2], n[3], n[4]);
+        default: return echoNpuAddTensor(held, held, held, (float)chance(state, 3), n[0]);
+    }
+}
+
 int main(int count, char **words) {
     if (count != 4)
         return 2;
@@ -150,6 +172,7 @@ int main(int count, char **words) {
         return 2;
     setenv("ECHO_NPU_SOCKET", words[1], 1);
     setenv("ECHO_NPU_COMMAND", "/nonexistent", 1);
+    int descriptors = open_descriptors();
     pthread_t server;
     pthread_create(&server, NULL, serve, &state);
     static char here[256];
@@ -158,7 +181,7 @@ int main(int count, char **words) {
         int number;
         size_t bytes = (size_t)chance(&other, sizeof here);
         echoNpuError error;
-        switch (chance(&other, 9)) {
+        switch (chance(&other, 10)) {
             case 0: error = echoNpuMalloc(&held, (size_t)any_number(&other)); break;
             case 1: error = echoNpuMalloc(&held, bytes); break;
             case 2: error = echoNpuMemcpy(held, here, held ? bytes : 0, echoNpuMemcpyDefault); break;
@@ -166,6 +189,7 @@ int main(int count, char **words) {
             case 4: error = held ? echoNpuMemset(held, 1, (size_t)any_number(&other)) : echoNpuFree(held); break;
             case 5: error = echoNpuMatMul(held, held, held, 2, 3, (int64_t)bytes, echoNpuFloat32); break;
             case 6: error = echoNpuFree(held); break;
+            case 8: error = compute_any(held, &other); break;
             case 7: error = echoNpuSetDevice((int)chance(&other, 3)); break;
             default: error = chance(&other, 10) ? echoNpuGetDeviceCount(&number) : echoNpuReset(); break;
         }
@@ -181,6 +205,8 @@ int main(int count, char **words) {
     }
     shutdown(listener, SHUT_RDWR);
     pthread_join(server, NULL);
+    if (open_descriptors() != descriptors)
+        return 4;
     close(listener);
     printf("%lu answers, %lu calls, %lu worked\n", answers, calls, worked);
     return !worked || worked == calls;

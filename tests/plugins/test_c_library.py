@@ -1,21 +1,29 @@
 """The C library: its header agrees with the server, its functions compute, its errors have words."""
 
+import contextlib
 import ctypes
+import math
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from echo_npu.server import protocol
+from echo_npu.server.protocol import AnswerStatus
 from tb.repository import ROOT
 from tests.runtime.server.conftest import server_path
-from tests.runtime.server.server_client import ServerClient
+from tests.runtime.server.server_client import ServerClient, opened
 
 __all__ = ["server_path"]
 
@@ -48,7 +56,7 @@ def library(library_file: Path, server_path: Path, monkeypatch: pytest.MonkeyPat
 class Memory:
     """Device memory with the content of an array."""
 
-    def __init__(self, library: ctypes.CDLL, values: NDArray[np.float32]) -> None:
+    def __init__(self, library: ctypes.CDLL, values: NDArray[Any]) -> None:
         self.library, self.like = library, values
         pointer = ctypes.c_void_p()
         assert not library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(values.nbytes))
@@ -56,14 +64,14 @@ class Memory:
         host = ctypes.c_void_p(values.ctypes.data)
         assert not library.echoNpuMemcpy(pointer, host, ctypes.c_size_t(values.nbytes), 1)
 
-    def read(self) -> NDArray[np.float32]:
+    def read(self) -> NDArray[Any]:
         got = np.empty_like(self.like)
         host = ctypes.c_void_p(got.ctypes.data)
         assert not self.library.echoNpuMemcpy(host, self.pointer, ctypes.c_size_t(got.nbytes), 2)
         return got
 
 
-def memories(library: ctypes.CDLL, *values: NDArray[np.float32]) -> list[Memory]:
+def memories(library: ctypes.CDLL, *values: NDArray[Any]) -> list[Memory]:
     return [Memory(library, np.ascontiguousarray(each)) for each in values]
 
 
@@ -129,6 +137,21 @@ def test_products(library: ctypes.CDLL) -> None:
     assert np.abs(one.read() - a[0] @ b[0]).max() < 1e-4
 
 
+@pytest.mark.parametrize("kind", [1, 2])
+def test_products_of_short_floats(library: ctypes.CDLL, kind: int) -> None:
+    # Small whole numbers are exact in both types.
+    a, b = (RANDOM.integers(-8, 8, shape).astype(np.float32) for shape in ((2, 5, 40), (2, 40, 7)))
+    stored = [
+        (each.view(np.uint32) >> 16).astype(np.uint16) if kind == 2 else each.astype(np.float16)
+        for each in (a, b)
+    ]
+    left, right, product = memories(library, *stored, np.zeros((2, 5, 7), np.float32))
+    assert not library.echoNpuBatchMatMul(
+        product.pointer, left.pointer, right.pointer, *sizes(2, 5, 40, 7), kind
+    )
+    assert np.array_equal(product.read(), a @ b)
+
+
 @pytest.mark.parametrize("result", ["a", "b", "c"])
 @pytest.mark.parametrize("alpha", [1.0, -0.5])
 def test_a_sum_into_any_of_its_tensors(library: ctypes.CDLL, result: str, alpha: float) -> None:
@@ -161,6 +184,8 @@ def test_vector_operations(library: ctypes.CDLL) -> None:
     assert not library.echoNpuScale(out.pointer, left.pointer, ctypes.c_float(2.5), *sizes(100))
     assert np.array_equal(out.read(), np.float32(2.5) * x)
     assert not library.echoNpuGELU(out.pointer, left.pointer, *sizes(100))
+    exact = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
+    assert np.abs(out.read() - exact).max() < 1e-5
 
 
 def test_rows(library: ctypes.CDLL) -> None:
@@ -173,6 +198,10 @@ def test_rows(library: ctypes.CDLL) -> None:
     assert not library.echoNpuRMSNorm(out.pointer, held.pointer, weights.pointer, eps, *sizes(5, 20))
     exact = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight
     assert np.abs(out.read() - exact).max() < 1e-5 * np.abs(exact).max()
+    # The result may be the operand, and there may be no weights.
+    assert not library.echoNpuRMSNorm(held.pointer, held.pointer, None, eps, *sizes(5, 20))
+    exact = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+    assert np.abs(held.read() - exact).max() < 1e-5 * np.abs(exact).max()
 
 
 def test_attention(library: ctypes.CDLL) -> None:
@@ -209,13 +238,64 @@ def test_errors_have_words(library: ctypes.CDLL, server_path: Path) -> None:
     assert library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(1 << 40)) == 4
     assert b"out of memory" in library.echoNpuGetLastErrorMessage()
     assert library.echoNpuMemcpy(x.pointer, x.pointer, ctypes.c_size_t(4), 1) == 5
+    assert library.echoNpuMemcpy(x.pointer, x.pointer, ctypes.c_size_t(4), 3) == 5
+    assert b"overlap" in library.echoNpuGetLastErrorMessage()
     assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(0)) == 5
+    for count in (0, -1, 1 << 62):
+        assert (
+            library.echoNpuAddTensor(x.pointer, x.pointer, x.pointer, ctypes.c_float(2), *sizes(count)) == 5
+        )
     assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(1 << 30)) == 6
     assert library.echoNpuGetErrorString(4) == b"out of device memory"
     with ServerClient(server_path) as other:
         assert other.hello() == 2
     assert library.echoNpuFree(ctypes.c_void_p(x.pointer.value + 64)) == 5  # type: ignore[operator]
     assert np.array_equal(x.read(), x.like)
+
+
+def test_a_device_of_another_program(library: ctypes.CDLL, server_path: Path) -> None:
+    pointer = ctypes.c_void_p()
+    with opened(server_path):
+        assert library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(64)) == 3
+        assert b"in use" in library.echoNpuGetLastErrorMessage()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (AnswerStatus.BAD_MESSAGE, 1),
+        (AnswerStatus.BAD_VERSION, 2),
+        (AnswerStatus.DEVICE_IN_USE, 3),
+        (AnswerStatus.OUT_OF_MEMORY, 4),
+        (AnswerStatus.BAD_ARGUMENT, 5),
+        (AnswerStatus.NOT_SUPPORTED, 6),
+        (AnswerStatus.DEVICE_FAILED, 7),
+    ],
+)
+def test_a_status_is_an_error_with_the_words_of_the_server(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: AnswerStatus, error: int
+) -> None:
+    path = tmp_path / "server.sock"
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    loaded.echoNpuGetErrorString.restype = ctypes.c_char_p
+
+    def serve(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(protocol.HEAD.size + protocol.HELLO.size, socket.MSG_WAITALL)
+            connection.sendall(protocol.HEAD.pack(status, 0, 7) + b"because")
+            connection.recv(1)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        assert loaded.echoNpuGetDeviceCount(ctypes.byref(ctypes.c_int())) == error
+        thread.join()
+    assert loaded.echoNpuGetLastErrorMessage() == b"because"
+    assert loaded.echoNpuGetErrorString(error) not in (b"success", b"unknown error")
 
 
 def test_the_example_starts_a_server_that_goes_away(tmp_path: Path) -> None:
@@ -253,6 +333,56 @@ def test_a_server_that_cannot_be_started_is_an_error_at_once(
     count = ctypes.c_int()
     assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
     assert b"ECHO_NPU_COMMAND cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
+
+
+def test_a_server_that_ends_at_once_is_an_error_and_inherits_no_blocked_signals(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, facts = tmp_path / "ends", tmp_path / "facts"
+    command.write_text(f"#!/bin/sh\ngrep SigBlk /proc/self/status > {facts}\nexit 1\n")
+    command.chmod(0o700)
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
+    monkeypatch.setenv("ECHO_NPU_COMMAND", str(command))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    count = ctypes.c_int()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    start = time.monotonic()
+    try:
+        assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert time.monotonic() - start < 40
+    assert b"the program in ECHO_NPU_COMMAND has ended" in loaded.echoNpuGetLastErrorMessage()
+    assert int(facts.read_text().split()[1], 16) == 0
+
+
+def test_a_server_that_is_ending_is_replaced_by_the_next_one(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "server.sock"
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
+    monkeypatch.setenv("ECHO_NPU_COMMAND", str(tmp_path / "missing"))
+    loaded = ctypes.CDLL(str(library_file))
+    count = ctypes.c_int()
+
+    def serve(listener: socket.socket) -> None:
+        listener.accept()[0].close()  # it was idle for too long
+        with contextlib.suppress(TimeoutError), listener.accept()[0] as connection:
+            connection.recv(protocol.HEAD.size + protocol.HELLO.size, socket.MSG_WAITALL)
+            answer = protocol.HELLO.pack(protocol.VERSION, 3)
+            connection.sendall(protocol.HEAD.pack(0, 0, len(answer)) + answer)
+            connection.recv(1)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(10)
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        error = loaded.echoNpuGetDeviceCount(ctypes.byref(count))
+        thread.join()
+    assert (error, count.value) == (0, 3)
 
 
 def test_a_server_that_dies_is_an_error(

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -50,18 +51,20 @@ def serve_command(
             raise ValueError("clients write device memory by themselves, which rtlfarm cannot follow")
         load_config(config)
         make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS)
-        stop = _signalled()
+        servers: list[DeviceServer] = []
+        stop = _signalled(servers)
         try:
             server = DeviceServer(path or socket_path(), [make] * devices, idle_seconds=idle, stop=stop)
         except OSError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
+        servers.append(server)
     typer.echo(f"listening at {server.path}")
     server.serve()
 
 
-def _signalled() -> threading.Event:
-    """Return an event that the first signal sets; the second one ends the process.
+def _signalled(servers: Sequence[DeviceServer]) -> threading.Event:
+    """Return an event that the first signal sets; the second one ends the process, without a socket left.
 
     The handlers are there before the socket is, so no signal leaves it behind.
     """
@@ -69,7 +72,9 @@ def _signalled() -> threading.Event:
 
     def end(*_: object) -> None:
         if stop.is_set():
-            os._exit(1)  # threads still compute; simulators end with this process, the socket is gone already
+            for server in servers:  # they may not have seen the first signal yet
+                server.remove_socket()
+            os._exit(1)  # threads still compute; simulators end with this process
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):

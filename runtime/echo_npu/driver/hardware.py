@@ -1,6 +1,6 @@
 """The driver that carries out everything at once, on a backend."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -54,6 +54,8 @@ class HardwareDriver(DeviceDriver):
         self._window = WindowQueue(backend, self.capabilities.queue_depth, partial(self.wait, None))
         self._ring: Ring | None = None
         self._pending: WindowQueue | Ring | None = None  # where the unfinished commands went
+        self.watch: Callable[[], None] | None = None
+        """Called while commands are waited for; what it raises ends the wait, not the commands."""
         self._library = ProgramLibrary(self.capabilities.program_words, self._load)
         self._enable_interrupts()
         self._load_library()
@@ -120,9 +122,15 @@ class HardwareDriver(DeviceDriver):
             if state != State.BUSY:
                 self._finish(state)
                 return
+        if self.watch is not None and not self.backend.has_cycles:
+            # Such a backend executes everything in one wait, but a command for each register that is read.
+            while read_state(self.backend) == State.BUSY:
+                self.watch()
         waited = 0
         progress: list[int] = []
         while True:
+            if self.watch is not None:
+                self.watch()
             step = NO_PROGRESS_CYCLES if timeout_cycles is None else timeout_cycles - waited
             step = min(step, NO_PROGRESS_CYCLES)
             # The interrupt may be an old one, so it is cleared, and the state that is read after that

@@ -1,11 +1,16 @@
 """A connection of the device server: messages in, answers out."""
 
 import os
+import select
 import socket
 import struct
 from collections.abc import Sequence
 
 from echo_npu.server.protocol import HEAD, MAX_MESSAGE, AnswerStatus, ProtocolError
+
+
+class ClientGoneError(Exception):
+    """The other side has ended, and nobody waits for an answer."""
 
 
 class Link:
@@ -42,6 +47,13 @@ class Link:
     def refuse(self, status: AnswerStatus, message: str) -> None:
         """Send a status and its message."""
         self.send(status, message.encode()[:4096])
+
+    def check_alive(self) -> None:
+        """Raise ClientGoneError if the other side has ended; one that only sends no more still waits."""
+        poll = select.poll()
+        poll.register(self._connection, 0)
+        if poll.poll(0):
+            raise ClientGoneError("the client has ended")
 
     def _exactly(self, size: int) -> memoryview | None:
         buffer = memoryview(bytearray(size))

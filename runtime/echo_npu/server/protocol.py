@@ -128,7 +128,12 @@ class GraphTensor:
 
     @classmethod
     def unpacked(cls, data: bytes | memoryview, at: int) -> Self | None:
-        """Return the tensor at a place in a message; None if there is none."""
+        """Return the tensor at a place in a message; None if there is none.
+
+        Raises:
+            ProtocolError: counts or steps that no tensor has.
+            ValueError: an address that no device has.
+        """
         name, flags, *numbers = TENSOR.unpack_from(data, at)
         kind = _text(name)
         if not kind:
@@ -138,6 +143,8 @@ class GraphTensor:
         counts = (*elements, *whole)
         if any(not 0 <= count < 1 << 40 for count in counts) or max(*steps, offset) >= 1 << 40:
             raise ProtocolError(f"a tensor of {elements} elements, steps {steps}")
+        if address >= 1 << 40:
+            raise ValueError(f"a tensor at 0x{address:x}")
         return cls(kind, TensorFlag(flags & 3), elements, steps, address, whole, offset)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from echo_npu.device import Device
 from echo_npu.errors import NpuError
 from echo_npu.server import protocol
-from echo_npu.server.link import Link, same_user
+from echo_npu.server.link import ClientGoneError, Link, same_user
 from echo_npu.server.listener import listen
 from echo_npu.server.places import make_folder
 from echo_npu.server.protocol import AnswerStatus, ProtocolError, RequestKind
@@ -36,8 +36,11 @@ class _DevicePlace:
         self._device: Device | None = None
         self._lock = threading.Lock()
 
-    def take(self) -> DeviceSession | None:
+    def take(self, watch: Callable[[], None]) -> DeviceSession | None:
         """Return a session on the device; None while another client has it.
+
+        Args:
+            watch: as of the session.
 
         Raises:
             NpuError: it cannot be opened.
@@ -47,7 +50,7 @@ class _DevicePlace:
         try:
             if self._device is None:
                 self._device = self._make()
-            return DeviceSession(self._device)
+            return DeviceSession(self._device, watch)
         except BaseException:
             self._lock.release()
             raise
@@ -144,16 +147,20 @@ class DeviceServer:
         """Have `serve` return when the requests under way are answered."""
         self._stopping.set()
 
-    def _end(self) -> None:
+    def remove_socket(self) -> None:
+        """Remove the socket, unless another server has made its own there. Idempotent."""
         with contextlib.suppress(OSError):
             if os.stat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
+
+    def _end(self) -> None:
+        self.remove_socket()
         self._listener.close()
         with self._guard:
             threads, connections = list(self._threads), list(self._connections)
         for connection in connections:
             with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RD)  # the answer under way can still be sent
         for thread in threads:
             thread.join()
         for place in self._places:
@@ -175,7 +182,7 @@ class DeviceServer:
         held: tuple[_DevicePlace, DeviceSession] | None = None
         greeted = False
         try:
-            while (message := link.receive()) is not None:
+            while not self._stopping.is_set() and (message := link.receive()) is not None:
                 kind, data = message
                 try:
                     if kind == RequestKind.HELLO:
@@ -186,7 +193,7 @@ class DeviceServer:
                     elif kind == RequestKind.OPEN:
                         if held is not None:
                             raise ProtocolError("this connection has a device already")
-                        held = self._open(data)
+                        held = self._open(data, link)
                         facts, descriptor = held[1].opened()
                         link.send(AnswerStatus.OK, facts, [descriptor])
                     elif held is None:
@@ -199,6 +206,8 @@ class DeviceServer:
         except ProtocolError as error:
             _LOG.warning("a client broke the protocol: %s", error)
             link.refuse(AnswerStatus.BAD_MESSAGE, str(error))
+        except ClientGoneError:
+            _LOG.info("a client has ended in the middle of its request")
         finally:
             if held is not None:
                 held[0].give_back(held[1])
@@ -213,13 +222,13 @@ class DeviceServer:
             )
         return protocol.HELLO.pack(protocol.VERSION, len(self._places))
 
-    def _open(self, data: memoryview) -> tuple[_DevicePlace, DeviceSession]:
+    def _open(self, data: memoryview, link: Link) -> tuple[_DevicePlace, DeviceSession]:
         (number,) = protocol.unpack(protocol.NUMBER, data)
         if number >= len(self._places):
             raise RefusedError(AnswerStatus.BAD_ARGUMENT, f"device {number} of {len(self._places)}")
         place = self._places[number]
         try:
-            session = place.take()
+            session = place.take(link.check_alive)
         except (NpuError, ValueError, TypeError) as error:
             raise RefusedError(
                 AnswerStatus.DEVICE_FAILED, f"device {number} cannot be opened: {error}"

@@ -1,5 +1,6 @@
 """What a client does with its device."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -36,10 +37,12 @@ class DeviceSession:
 
     Args:
         device: it belongs to this session until `close()`.
+        watch: called between commands that are under way; what it raises, `answer` raises.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, watch: Callable[[], None] | None = None) -> None:
         self._device = device
+        device.hardware.watch = watch
         self._blocks: set[int] = set()
         self._graphs = GraphRunner(device)
         self._requests: Mapping[int, Callable[[memoryview], bytes]] = {
@@ -56,7 +59,14 @@ class DeviceSession:
         }
 
     def close(self) -> None:
-        """Give everything back that the client held, and leave the device ready for the next one."""
+        """Give everything back that the client held, and leave the device ready for the next one.
+
+        Commands that it has not begun are dropped.
+
+        Raises:
+            NpuError: it no longer works.
+        """
+        self._device.hardware.watch = None
         self._graphs.forget()
         for address in self._blocks:
             self._device.free(address)
@@ -84,7 +94,8 @@ class DeviceSession:
         except (NpuPointerError, ValueError, TypeError) as error:
             raise RefusedError(AnswerStatus.BAD_ARGUMENT, str(error)) from None
         except NpuError as error:
-            self._device.clear_error()
+            with contextlib.suppress(NpuError):  # a device that has died
+                self._device.clear_error()
             raise RefusedError(AnswerStatus.DEVICE_FAILED, str(error)) from None
 
     # --- memory ---------------------------------------------------------------------------------------------
@@ -167,6 +178,8 @@ class DeviceSession:
 
     def _copy(self, data: memoryview) -> bytes:
         target, source, size = protocol.unpack(protocol.RANGE, data)
+        if target < source + size and source < target + size:
+            raise ValueError(f"0x{target:x} and 0x{source:x}: ranges of {size} bytes that overlap")
         self._device.memcpy(target, source, size)
         return b""
 

@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from echo_npu.server import protocol
 from echo_npu.server.operations import OPERATIONS
 from echo_npu.server.operations.base import TYPES
 from echo_npu.server.protocol import AnswerStatus, GraphNode, GraphTensor, RequestKind, TensorFlag
+from tests.runtime.server.honest_nodes import honest_nodes
 from tests.runtime.server.server_client import node, opened
 
 NUMBERS = (0, 1, 63, 64, 1 << 20, (1 << 28) - 64, 1 << 28, 1 << 29, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
@@ -40,15 +42,20 @@ class HostileClient:
         steps = [item, item * (first // 32 if name in FORMATS else first)]
         for count in elements[1:3]:
             steps.append(steps[-1] * count)
+        whole = tuple(elements) if self.random.random() < 0.2 else (0,) * 4
         for numbers in (elements, steps):
             if self.random.random() < 0.1:
                 numbers[self.random.randrange(4)] = self.number() % (1 << 41)
-        whole = tuple(elements) if self.random.random() < 0.2 else (0,) * 4
+            if self.random.random() < 0.1:
+                numbers[self.random.randrange(4)] = 0
         flags = TensorFlag(self.random.randrange(4))
-        address, offset = self.random.choice(self.addresses), self.random.choice((0, 0, 0, 34, 1 << 30))
+        offset = self.random.choice((0, 0, 0, 34, 1 << 30))
+        address = self.number() if self.random.random() < 0.1 else self.random.choice(self.addresses)
         return GraphTensor(name, flags, tuple(elements), tuple(steps), address, whole, offset)
 
     def node(self) -> GraphNode:
+        if self.random.random() < 0.7:
+            return self.changed_node()
         target = self.tensor()
         sources: list[GraphTensor | None] = [
             target if self.random.random() < 0.5 else self.tensor() for _ in range(self.random.randrange(4))
@@ -57,6 +64,43 @@ class HostileClient:
             self.random.randrange(16): self.random.choice((0, 1, -1, 1.0, 1e30, 1 << 30)) for _ in range(3)
         }
         return node(self.random.choice(list(OPERATIONS)), target, *sources, parameters=words)
+
+    def changed_node(self) -> GraphNode:
+        """Return a supported node of which mostly one thing is changed."""
+        made = self.random.choice(honest_nodes(self.random.choice(self.addresses)))
+        tensors = [made.destination, *made.sources]
+        which = self.random.randrange(len(tensors))
+        pick = self.random.random()
+        if pick < 0.7:
+            tensors[which] = self.changed_tensor(tensors[which])
+        elif pick < 0.8:
+            words = list(made.parameters)
+            words[self.random.randrange(16)] = self.random.choice((0, 1, -1, 1 << 30, -(1 << 31), 0x7F800000))
+            made = replace(made, parameters=tuple(words))
+        elif pick < 0.85 and which:
+            tensors[which] = None
+        destination, *sources = tensors
+        assert destination is not None
+        return replace(made, destination=destination, sources=tuple(sources))
+
+    def changed_tensor(self, tensor: GraphTensor | None) -> GraphTensor | None:
+        if tensor is None:
+            return None
+        axis = self.random.randrange(4)
+        steps, elements = list(tensor.steps), list(tensor.elements)
+        pick = self.random.random()
+        if pick < 0.4:
+            elements[axis] = self.random.choice((0, 0, 1, 2, 3, 5))
+        elif pick < 0.6:  # many elements that repeat, of a tensor in blocks also rows of a small whole one
+            elements[axis], steps[1:] = self.random.choice((1 << 28, 1 << 36)), [0, 0, 0]
+            return replace(tensor, elements=tuple(elements), steps=tuple(steps), whole=tensor.elements)
+        elif pick < 0.8:
+            steps[axis] = self.random.choice((0, 1, 4, 34, 1 << 30, (1 << 40) - 4))
+        elif pick < 0.9:
+            return replace(tensor, address=self.random.choice(NUMBERS) % (1 << 64))
+        else:
+            return replace(tensor, type=self.random.choice([*TYPES, *FORMATS, "other"]))
+        return replace(tensor, elements=tuple(elements), steps=tuple(steps))
 
     def content(self, kind: RequestKind) -> bytes:
         def numbers(count: int) -> bytes:
@@ -83,7 +127,7 @@ class HostileClient:
 
     def message(self) -> tuple[int, bytes, bytes]:
         """Return a request: its kind, its content, and all its bytes after some changes."""
-        kind = self.random.choice(list(RequestKind)[2:])
+        kind = self.random.choice([*list(RequestKind)[2:], *[RequestKind.SUPPORTS, RequestKind.GRAPH] * 4])
         content = bytearray(self.content(kind))
         for _ in range(self.random.choice((0, 0, 0, 1, 2, 8))):
             if content:

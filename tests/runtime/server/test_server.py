@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +18,13 @@ import numpy as np
 import pytest
 
 import echo_npu
+from echo_npu.commands.checked import CheckedCommand
+from echo_npu.device import Device
+from echo_npu.errors import SimulatorError
+from echo_npu.model.functional import FunctionalModel
 from echo_npu.server import graphs, protocol, server
 from echo_npu.server.listener import AddressInUseError
-from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
+from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphTensor, RequestKind, TensorFlag
 from echo_npu.server.server import DeviceServer
 from tests.runtime.server.server_client import AnswerError, ServerClient, node, opened
 
@@ -70,6 +75,19 @@ def test_memory_that_there_is_not(client: ServerClient) -> None:
         client.number(RequestKind.FREE, 0x1000)
     assert caught.value.status == AnswerStatus.BAD_ARGUMENT
     works(client)
+
+
+def test_another_user_is_not_served(server_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    with ServerClient(server_path) as client, pytest.raises((EOFError, ConnectionError)):
+        client.hello()
+
+
+def test_a_tensor_that_no_answer_holds_is_not_unpacked(client: ServerClient) -> None:
+    with pytest.raises(AnswerError, match="too much for one answer") as caught:
+        client.ask(RequestKind.UNPACK, protocol.BLOCKS.pack(b"q8_0", 64, 1 << 15, 2048, 1))
+    assert caught.value.status == AnswerStatus.BAD_ARGUMENT
 
 
 @pytest.mark.parametrize(
@@ -150,6 +168,48 @@ def test_a_graph_is_replayed_with_what_its_inputs_hold_then(client: ServerClient
         assert np.abs(client.read(turned).reshape(4, 8) - exact).max() < 1e-5
 
 
+def unknown(client: ServerClient, key: int) -> bool:
+    client.send(RequestKind.RUN, protocol.NUMBER.pack(key))
+    status = client.receive()[0]
+    assert status in (AnswerStatus.OK, AnswerStatus.UNKNOWN_GRAPH)
+    return status == AnswerStatus.UNKNOWN_GRAPH
+
+
+def test_the_graphs_that_were_run_last_are_kept(client: ServerClient) -> None:
+    x, y, other = client.put(np.ones(4, np.float32)), client.room((4,)), client.room((4,))
+    for key in range(1, graphs.MOST_GRAPHS + 1):
+        client.graph(node("SQR", y, x), key=key)
+    client.run(1)
+    client.graph(node("SQR", y, x), key=100)
+    assert [key for key in range(1, graphs.MOST_GRAPHS + 1) if unknown(client, key)] == [2]
+    client.number(RequestKind.FREE, other.address)  # so a graph may have lost a buffer
+    assert unknown(client, 1)
+    assert unknown(client, 100)
+
+
+def test_counters(client: ServerClient) -> None:
+    x, y = client.put(np.ones(4, np.float32)), client.room((4,))
+    before = protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))
+    client.graph(*[node("SQR", y, x)] * 3, key=1)
+    client.run(1)
+    cycles, commands, runs = protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))
+    assert (cycles, commands - before[1], runs - before[2]) == (0, 6, 2)
+
+
+def test_a_nan_is_refused_if_the_client_asks_for_that(client: ServerClient) -> None:
+    x, y = client.put(np.full(4, np.nan, np.float32)), client.room((4,))
+    client.graph(node("SQR", y, x))
+    for work in (
+        lambda: client.graph(node("SQR", y, x), key=1, flags=GraphFlag.REFUSE_NAN),
+        lambda: client.run(1),
+    ):
+        with pytest.raises(AnswerError, match="SQR made a NaN") as caught:
+            work()
+        assert caught.value.status == AnswerStatus.NOT_A_NUMBER
+    client.write(x, np.ones(4, np.float32))
+    client.run(1)
+
+
 def test_the_content_of_a_bad_index_is_an_error_and_the_device_works_on(client: ServerClient) -> None:
     table, numbers = client.put(np.ones((4, 8), np.float32)), client.put(np.array([9], np.int32))
     with pytest.raises(AnswerError, match="BAD_INDEX") as caught:
@@ -227,6 +287,15 @@ def test_a_second_signal_does_not_wait_for_a_graph(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("usual_signals")
+def test_two_signals_at_once_leave_no_socket(tmp_path: Path) -> None:
+    with served(tmp_path) as (child, path):
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGTERM)
+        child.wait(60)
+        assert not path.exists()
+
+
+@pytest.mark.usefixtures("usual_signals")
 def test_a_server_that_is_killed_gives_its_client_an_error_and_the_next_one_its_place(
     tmp_path: Path,
 ) -> None:
@@ -252,6 +321,94 @@ def test_a_client_that_dies_in_a_graph_frees_its_device(server_path: Path) -> No
     with opened(server_path) as next_one:
         assert protocol.MEMORY.unpack(next_one.ask(RequestKind.MEMORY)) == before
         works(next_one)
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """A list that grows with each command that a functional model executes."""
+    commands: list[object] = []
+    execute = FunctionalModel._execute
+
+    def counted(model: FunctionalModel, command: CheckedCommand) -> None:
+        commands.append(command.packet)
+        execute(model, command)
+
+    monkeypatch.setattr(FunctionalModel, "_execute", counted)
+    return commands
+
+
+def test_a_graph_ends_with_the_command_in_hand_when_its_client_dies(
+    server_path: Path, executed: list[object]
+) -> None:
+    with opened(server_path) as warm:
+        works(warm)
+    with opened(server_path) as first:
+        before = protocol.MEMORY.unpack(first.ask(RequestKind.MEMORY))
+        executed.clear()
+        send_work(first, 1500)  # more than the ring has slots
+        until(lambda: len(executed) > 3)
+    with opened(server_path) as next_one:
+        assert len(executed) < 1000
+        assert protocol.MEMORY.unpack(next_one.ask(RequestKind.MEMORY)) == before
+        works(next_one)
+
+
+def test_a_client_that_only_ends_its_sending_gets_its_answer(server_path: Path) -> None:
+    with opened(server_path) as client:
+        send_work(client, 3)
+        client.connection.shutdown(socket.SHUT_WR)
+        assert client.receive()[0] == AnswerStatus.OK
+
+
+def test_the_request_under_way_is_answered_when_the_server_stops(
+    tmp_path: Path, executed: list[object]
+) -> None:
+    path = tmp_path / "server.sock"
+    serving = DeviceServer(path, [partial(echo_npu.open, "cmodel")])
+    thread = threading.Thread(target=serving.serve)
+    thread.start()
+    with opened(path) as client:
+        executed.clear()
+        send_work(client, 20)
+        until(lambda: len(executed) > 3)
+        serving.stop()
+        until(lambda: not path.exists())
+        assert len(executed) < 20
+        assert client.receive()[0] == AnswerStatus.OK
+        with pytest.raises((EOFError, ConnectionError)):
+            client.ask(RequestKind.MEMORY)
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_device_that_dies_is_an_error_and_a_new_one_for_the_next_client(tmp_path: Path) -> None:
+    path, made = tmp_path / "server.sock", []
+
+    def make() -> Device:
+        made.append(echo_npu.open("cmodel"))
+        return made[-1]
+
+    def dead(offset: int) -> int:
+        raise SimulatorError("the simulator ended")
+
+    serving = DeviceServer(path, [make])
+    thread = threading.Thread(target=serving.serve)
+    thread.start()
+    try:
+        with opened(path) as client:
+            works(client)
+            x = client.put(np.ones(4, np.float32))
+            made[0].backend.read_reg = dead  # type: ignore[method-assign]
+            for _ in range(2):
+                with pytest.raises(AnswerError, match="the simulator ended") as caught:
+                    client.graph(node("SQR", x, x))
+                assert caught.value.status == AnswerStatus.DEVICE_FAILED
+        with opened(path) as next_one:
+            works(next_one)
+    finally:
+        serving.stop()
+        thread.join(60)
+    assert len(made) == 2
 
 
 def test_one_connection_too_many_is_ended_and_the_others_stay(
@@ -339,6 +496,53 @@ def test_tensors_that_would_keep_the_device_busy_forever_are_not_supported(
         "POOL_2D": node("POOL_2D", single, few, parameters={1: 1 << 30, 2: 1 << 30, 3: 1 << 30, 4: 1 << 30}),
     }
     assert not client.supports(made[op])
+
+
+def test_empty_operands_are_not_supported(client: ServerClient) -> None:
+    x, numbers = client.put(np.ones((1, 4), np.float32)), client.put(np.zeros(1, np.int64))
+    empty = replace(x, elements=(4, 1, 0, 1))
+    for made in (
+        node("SET_ROWS", x, x, replace(numbers, elements=(1, 0, 1, 1)), x),
+        node("SET_ROWS", x, x, replace(numbers, elements=(1, 1, 0, 1)), x),
+        node("SOFT_MAX", x, x, empty),
+        node("SOFT_MAX", x, x, replace(x, elements=(4, 1, 1, 0))),
+        node("FLASH_ATTN_EXT", x, x, empty, empty),
+        node("FLASH_ATTN_EXT", x, x, x, x, empty),
+    ):
+        assert not client.supports(made), made.op
+    works(client)
+
+
+@pytest.mark.parametrize("flags", [0, GraphFlag.REFUSE_NAN, GraphFlag.FUSE])
+def test_an_address_beyond_all_memory_is_an_argument(client: ServerClient, flags: int) -> None:
+    x = client.put(np.ones((1, 4), np.float32))
+    for address in (1 << 63, (1 << 64) - 64):
+        for made in (
+            node("SQR", replace(x, address=address), x),
+            node("SQR", x, replace(x, address=address)),
+        ):
+            with pytest.raises(AnswerError) as caught:
+                client.graph(made, flags=flags)
+            assert caught.value.status == AnswerStatus.BAD_ARGUMENT
+    works(client)
+
+
+def test_nodes_without_commands_may_have_any_tensors(client: ServerClient) -> None:
+    x, y = client.put(np.ones((1, 4), np.float32)), client.room((1, 4))
+    large = replace(x, elements=(1 << 36, 3, 8, 1), steps=(0, 0, 0, 0))
+    views = [node("VIEW", large, x), node("RESHAPE", replace(x, type="other"), x)]
+    client.graph(*views, node("SQR", y, x), flags=GraphFlag.REFUSE_NAN | GraphFlag.FUSE)
+    assert np.array_equal(client.read(y).reshape(-1), np.ones(4))
+
+
+def test_more_rows_in_blocks_than_memory_has_are_not_supported(client: ServerClient) -> None:
+    x, y, room = client.put(np.ones((1, 64), np.float32)), client.room((1, 16)), client.room((64, 64))
+    for count in (1 << 23, 1 << 36):
+        rows = GraphTensor(
+            "q8_0", TensorFlag.INPUT, (64, count, 1, 1), (34, 0, 0, 0), room.address, (64, 16, 1, 1)
+        )
+        assert not client.supports(node("MUL_MAT", y, rows, x))
+    works(client)
 
 
 # --- a server of its own ------------------------------------------------------------------------------------

@@ -61,4 +61,4 @@ def emit(emitter: Emitter, node: GraphNode) -> None:
         OPERATIONS[node.op].emit(emitter, node)
 
 
-__all__ = ["OPERATIONS", "UnsupportedError", "check", "emit"]
+__all__ = ["OPERATIONS", "WITHOUT_COMMANDS", "UnsupportedError", "check", "emit"]

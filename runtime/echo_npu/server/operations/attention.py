@@ -20,7 +20,7 @@ def check_attention(device: Device, node: GraphNode) -> None:
     keys, groups = key.elements[1:3]
     require(key.elements == (width, keys, groups, batches), "keys of another shape")
     require(value.elements[1:] == key.elements[1:] and value.elements[0] > 0, "values of another shape")
-    require(keys > 0 and not heads % groups, "heads that do not share")
+    require(keys > 0 and groups > 0 and not heads % groups, "heads that do not share")
     require(target.elements == (value.elements[0], heads, tokens, batches), "a result of another shape")
     check_sinks(node.source(4), heads)
     check_mask(node.source(3), tokens, heads, batches, keys)

@@ -12,6 +12,7 @@ from echo_npu.formats import BLOCK, TILE_COLUMNS, TILE_DEPTH, BlockFormat, named
 from echo_npu.ops.packed import PackedTensor
 from echo_npu.server.operations.base import Emitter, require, whole_elements
 from echo_npu.server.protocol import GraphTensor
+from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.tensor import DeviceTensor
 
 Numbers = NDArray[np.int64]
@@ -75,6 +76,8 @@ def check_block_rows(tensor: GraphTensor) -> None:
         count > 1 and step % row for count, step in zip(tensor.elements[1:], tensor.steps[1:], strict=True)
     )
     require(not tensor.offset % row and not any(moves), "a part of rows in blocks")
+    # Even if they repeat in memory: each has an address of its own.
+    require(math.prod(tensor.elements[1:]) * row < WEIGHT.size, "more rows than fit into memory")
 
 
 def block_rows(tensor: GraphTensor) -> BlockRows:
@@ -129,6 +132,7 @@ def copy_rows(emitter: Emitter, source: BlockRows, target: BlockRows) -> None:
     """Copy a list of rows to as many others of the same form and depth, the tiles' padding with them."""
     device, form, across = emitter.device, source.form, source.across
     for first, count, along in runs(source.steps(), target.steps()):
+        emitter.check_size()
         for which, dtype, size, step in (
             ("scales", _WORD, 2 * source.heads, TILE_COLUMNS * 2),
             ("quants", _BYTE, 2 * form.quant_bytes, 1),
@@ -177,6 +181,7 @@ def values_of(emitter: Emitter, rows: BlockRows, identity: DeviceTensor) -> Devi
     packed = packed_rows(emitter, rows)
     values = device.empty((depth, len(rows.quants)))
     for first in range(0, depth, TILE_DEPTH):
+        emitter.check_size()
         size = min(TILE_DEPTH, depth - first)
         tile = first // TILE_DEPTH
         part = PackedTensor(packed.tiles[:, tile : tile + 1], packed.format, (packed.shape[0], size))
@@ -254,6 +259,7 @@ def write_rows(emitter: Emitter, source: Quantised, target: BlockRows) -> None:
     device, form = emitter.device, target.form
     blocks = target.depth // BLOCK
     for first, count, (scales, quants) in runs(target.steps()):
+        emitter.check_size()
         rows = slice(first, first + count)
         # A tile has two blocks of a row; the last one may have one.
         for tile, tiles, wide in ((0, blocks // 2, 2), (blocks // 2, blocks % 2, 1)):

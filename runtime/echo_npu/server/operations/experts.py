@@ -71,6 +71,7 @@ def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
         left = device.cast(left, NAMES[wanted])
     left = left[0].broadcast_to(tokens, used, depth)
     for token in range(tokens):
+        emitter.check_size()
         picked = device.embedding(table, numbers[token])
         if not blocks:
             item = TYPES[wanted].itemsize
@@ -81,6 +82,7 @@ def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
             continue
         form = named_format(weights.type)
         for index in range(used):
+            emitter.check_size()
             tiles = picked[index].reshape(*form.tiles(columns, depth), form.tile_bytes)
             packed = PackedTensor(tiles, form, (columns, depth))
             device.matmul(left[token, index : index + 1], packed, out=out[token, index : index + 1])

@@ -69,6 +69,7 @@ def _in_blocks(emitter: Emitter, weights: GraphTensor, rows: GraphTensor, target
     repeat3, repeat2 = rows.elements[3] // few3, rows.elements[2] // few2
     for outer in range(few3):
         for inner in range(few2):
+            emitter.check_size()
             packed = packed_rows(emitter, matrices[outer, inner])
             part = (
                 slice(outer * repeat3, (outer + 1) * repeat3),

@@ -231,6 +231,7 @@ def check_set_rows(device: Device, node: GraphNode) -> None:
     require(bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes")
     require(rows.elements[0] == target.elements[0], "rows of another length")
     require(rows.elements[2:] == target.elements[2:], "matrices of another number")
+    require(all(index.elements[1:]), "no lists")
     fits = not rows.elements[2] % index.elements[1] and not rows.elements[3] % index.elements[2]
     require(
         fits and index.elements[0] == rows.elements[1] and index.elements[3] == 1, "lists that do not fit"

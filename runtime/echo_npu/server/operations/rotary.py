@@ -72,8 +72,15 @@ class Rotation:
             positions: [tokens], or [4, tokens] in a mode with sections.
             factors: divisors of the frequencies.
 
-        Returns: float32 [tokens, width / 2] each; for pairs [tokens, width], with each value twice.
+        Returns: float32 [tokens, width / 2] each; for pairs [tokens, width], with each value twice. An angle
+            that is no number, of a factor of 0 for example, gives NaN.
         """
+        with np.errstate(all="ignore"):
+            return self._tables(positions, factors)
+
+    def _tables(
+        self, positions: NDArray[np.int64], factors: NDArray[np.float32] | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         pairs = np.arange(self.width // 2)
         powers, which = self._sectors(pairs) if self.mode in SECTIONED else (pairs, np.zeros_like(pairs))
         chosen = np.atleast_2d(positions)[which].T.astype(np.float64)

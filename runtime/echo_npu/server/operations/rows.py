@@ -69,7 +69,7 @@ def check_mask(mask: GraphTensor | None, rows: int, heads: int, batches: int, ke
     """Take a mask [keys, rows or more, heads or a divisor, batches or a divisor]."""
     if mask is None:
         return
-    require(mask.type in FLOATS, f"a mask in {mask.type}")
+    require(mask.type in FLOATS and all(mask.elements), f"an empty mask, or one in {mask.type}")
     require(mask.elements[0] == keys and mask.elements[1] >= rows, "a mask of another shape")
     fits = not heads % mask.elements[2] and not batches % mask.elements[3]
     require(fits, "a mask that does not repeat")

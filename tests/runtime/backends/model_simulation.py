@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -21,6 +22,8 @@ from echo_npu.spec import registers as regs
 from echo_sim.config import load_config
 
 CONFIG: Final = "small"
+
+_CLEARS: Final = regs.CONTROL_CLEAR_COUNTERS.mask | regs.CONTROL_SOFT_RESET.mask
 
 Harm = Callable[[Command, DeviceMemory], None]
 """What the RTL does wrong before it executes a command."""
@@ -45,6 +48,7 @@ class ModelSimulation(CmodelBackend):
         self.options = options
         self.timing: list[dict[str, float]] = [options.knobs()]
         self.closed = False
+        self.simulator = SimpleNamespace(waves=None)
         self._clock = self._cleared = self._high = 0
         self.model.observer = self
         type(self).made.append(self)
@@ -56,9 +60,8 @@ class ModelSimulation(CmodelBackend):
                 results.append(self._read(op.offset))
                 continue
             (result,) = super().run([op])
-            if isinstance(op, WriteReg) and op.offset == regs.CONTROL:
-                if op.value & (regs.CONTROL_CLEAR_COUNTERS.mask | regs.CONTROL_SOFT_RESET.mask):
-                    self._cleared = self._clock
+            if isinstance(op, WriteReg) and op.offset == regs.CONTROL and op.value & _CLEARS:
+                self._cleared = self._clock
             results.append(result)
         return results
 

@@ -1,5 +1,6 @@
 """What a client does with its device."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -42,6 +43,7 @@ class DeviceSession:
         self._device = device
         self._blocks: set[int] = set()
         self._graphs = GraphRunner(device)
+        self._lend_memory()
         self._requests: Mapping[int, Callable[[memoryview], bytes]] = {
             RequestKind.MEMORY: self._memory,
             RequestKind.ALLOCATE: self._allocate,
@@ -56,12 +58,20 @@ class DeviceSession:
         }
 
     def close(self) -> None:
-        """Give everything back that the client held, and leave the device ready for the next one."""
+        """Give everything back that the client held, and leave the device ready for the next one.
+
+        Raises NpuError: the device no longer works, or what the client did differs on the RTL.
+        """
         self._graphs.forget()
         for address in self._blocks:
             self._device.free(address)
         self._blocks.clear()
         self._device.reset()
+        self._device.backend.settle()
+
+    def _lend_memory(self) -> None:
+        """Let the client write memory, until the device's next command."""
+        self._device.backend.exposed(0, MEMORY_SIZE)
 
     def answer(self, kind: int, data: memoryview) -> bytes:
         """Carry out a request and return what the answer holds.
@@ -84,8 +94,11 @@ class DeviceSession:
         except (NpuPointerError, ValueError, TypeError) as error:
             raise RefusedError(AnswerStatus.BAD_ARGUMENT, str(error)) from None
         except NpuError as error:
-            self._device.clear_error()
+            with contextlib.suppress(NpuError):  # what no longer works is opened anew after the session
+                self._device.clear_error()
             raise RefusedError(AnswerStatus.DEVICE_FAILED, str(error)) from None
+        finally:
+            self._lend_memory()
 
     # --- memory ---------------------------------------------------------------------------------------------
 

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 import echo_npu
+from echo_npu.backends.rtlfarm.chunk import RunChunk
+from echo_npu.backends.rtlfarm.pool import LocalWorkers
+from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
+from echo_npu.vector.assembler import assemble
+from echo_npu.vector.command import Stream
 from echo_sim.numerals import choose_seed
 from tests.rtlmodel import programs
 from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened, simulations
@@ -67,3 +72,30 @@ def test_the_sum_of_the_chunks_is_one_run(
     assert summed["commands"] == counters["commands"]
     assert summed["cycles"] == counters["cycles"]
     assert all(each.closed for each in simulations.made)
+
+
+def _many_programs(device: echo_npu.Device) -> None:
+    """Load vector programs one after the other, and run those that are there already."""
+    ones, out = device.tensor(np.ones(4, np.float32)), device.empty((4,))
+    text = ".name plus_{0}\n.stream x s0\nloop: chunks\n    add o, x, {0}.0\nnext loop, x\n    end\n"
+    programs = [assemble(text.format(term)) for term in range(1, 6)]
+    for index in (0, 1, 2, 3, 4, 0, 3, 1, 4, 2, 1):
+        device.vector(programs[index], rows=1, cols=4, inputs=[Stream(ones.ptr)], output=Stream(out.ptr))
+        assert (out.to_numpy() == index + 2).all()
+
+
+@pytest.mark.parametrize("work", [_many_programs, _random_work(choose_seed())], ids=["programs", "random"])
+def test_a_simulation_takes_chunks_in_any_order(
+    work: Work, simulations: type[ModelSimulation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, counters = _in_one(work)
+    chunks: list[RunChunk] = []
+    monkeypatch.setattr(LocalWorkers, "submit", lambda _, chunk: chunks.append(chunk))
+    with opened(jobs=1, chunk_cycles=1) as device:
+        work(device)
+    runner = ChunkRunner(CONFIG, Options())
+    np.random.default_rng(choose_seed()).shuffle(chunks)  # type: ignore[arg-type]
+    results = [runner.run(chunk) for chunk in [*chunks, *reversed(chunks)]]
+    runner.close()
+    assert [result.deviation for result in results] == [None] * len(results)
+    assert sum(result.counters["commands"] for result in results) >= 2 * counters["commands"]

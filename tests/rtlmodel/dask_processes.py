@@ -114,12 +114,14 @@ class DaskProcesses:
     Args:
         folder: for what they write.
         workers: how many.
+        preload: a module that prepares each worker.
 
     Attributes: proxy (through which workers and client reach the scheduler), address (of the proxy).
     """
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, preload: str | None = killing_preload.__file__) -> None:
         self._folder = folder
+        self._preload = ("--preload", str(preload))
         self._mark = uuid.uuid4().hex
         self._port = free_port()
         self._ended = threading.Event()
@@ -158,9 +160,8 @@ class DaskProcesses:
         self.start_scheduler()
 
     def _manage(self) -> None:
-        preload = ("--preload", str(killing_preload.__file__))
         while not self._ended.is_set():
-            worker = self._start("dask_worker", self.address, "--nthreads", "1", "--no-nanny", *preload)
+            worker = self._start("dask_worker", self.address, "--nthreads", "1", "--no-nanny", *self._preload)
             while worker.poll() is None and not self._ended.wait(0.1):
                 pass
             worker.kill()

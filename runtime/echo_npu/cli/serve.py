@@ -14,7 +14,8 @@ import typer
 import echo_npu
 from echo_npu import debug
 from echo_npu.backends import get_backend_class
-from echo_npu.cli.support import Backend, Config, reported
+from echo_npu.backends.rtlfarm.options import FarmOptions
+from echo_npu.cli.support import Backend, Config, Executor, Jobs, given, reported
 from echo_npu.server.places import socket_path
 from echo_npu.server.server import DeviceServer
 from echo_sim.config import load_config
@@ -27,6 +28,8 @@ RING_SLOTS = 8192
 def serve_command(
     backend: Backend = None,
     config: Config = "default",
+    jobs: Jobs = None,
+    executor: Executor = None,
     devices: Annotated[int, typer.Option(help="How many NPUs.", **option(Whole(1, 64)))] = 1,
     path: Annotated[
         Path | None,
@@ -41,16 +44,18 @@ def serve_command(
     Runs until Ctrl-C or SIGTERM, and then finishes the graphs under way; a second signal ends it at once. A
     device is opened for its first client.
 
-    Exit status: 0 after a regular end, 1 a server listens there already or a second signal came, 2 wrong
-    arguments.
+    Exit status: 0 after a regular end, 1 a server listens there already, a second signal came or the RTL
+    differs (rtlfarm), 2 wrong arguments.
     """
     level = logging.INFO if debug.level() else logging.WARNING
     logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
     with reported():
-        if get_backend_class(backend).name == "rtlfarm":
-            raise ValueError("clients write device memory by themselves, which rtlfarm cannot follow")
+        chosen, options = get_backend_class(backend).name, given(jobs=jobs, executor=executor)
+        if options and chosen != "rtlfarm":
+            raise TypeError(f"the backend {chosen} has no option {next(iter(options))!r}")
+        FarmOptions(**options)
         load_config(config)
-        make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS)
+        make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS, **options)
         servers: list[DeviceServer] = []
         stop = _signalled(servers)
         try:
@@ -61,6 +66,8 @@ def serve_command(
         servers.append(server)
     typer.echo(f"listening at {server.path}")
     server.serve()
+    if server.differs:
+        raise typer.Exit(1)
 
 
 def _signalled(servers: Sequence[DeviceServer]) -> threading.Event:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from echo_npu.device import Device
-from echo_npu.errors import NpuError
+from echo_npu.errors import NpuError, RtlMismatchError
 from echo_npu.server import protocol
 from echo_npu.server.link import ClientGoneError, Link, same_user
 from echo_npu.server.listener import listen
@@ -29,9 +29,13 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class _DevicePlace:
-    """A device of the server: opened for its first client, lent to one client at a time."""
+    """A device of the server: opened for its first client, lent to one client at a time.
+
+    Attributes: differs (whether the RTL did something else than the functional model).
+    """
 
     def __init__(self, make: Callable[[], Device]) -> None:
+        self.differs = False
         self._make = make
         self._device: Device | None = None
         self._lock = threading.Lock()
@@ -60,6 +64,7 @@ class _DevicePlace:
         try:
             session.close()
         except NpuError as error:
+            self.differs |= isinstance(error, RtlMismatchError)
             _LOG.warning("the device is opened anew: %s", error)
             self._close()
         finally:
@@ -109,6 +114,11 @@ class DeviceServer:
         make_folder(path)
         self._listener = listen(path)
         self._inode = os.stat(path).st_ino
+
+    @property
+    def differs(self) -> bool:
+        """Whether the RTL of a device did something else than the functional model."""
+        return any(place.differs for place in self._places)
 
     def serve(self) -> None:
         """Serve until `stop()` or until idle; close all devices and remove the socket."""

@@ -45,6 +45,7 @@ class DeviceSession:
         device.hardware.watch = watch
         self._blocks: set[int] = set()
         self._graphs = GraphRunner(device)
+        self._lend_memory()
         self._requests: Mapping[int, Callable[[memoryview], bytes]] = {
             RequestKind.MEMORY: self._memory,
             RequestKind.ALLOCATE: self._allocate,
@@ -63,8 +64,7 @@ class DeviceSession:
 
         Commands that it has not begun are dropped.
 
-        Raises:
-            NpuError: it no longer works.
+        Raises NpuError: the device no longer works, or what the client did differs on the RTL.
         """
         self._device.hardware.watch = None
         self._graphs.forget()
@@ -72,6 +72,11 @@ class DeviceSession:
             self._device.free(address)
         self._blocks.clear()
         self._device.reset()
+        self._device.backend.settle()
+
+    def _lend_memory(self) -> None:
+        """Let the client write memory, until the device's next command."""
+        self._device.backend.exposed(0, MEMORY_SIZE)
 
     def answer(self, kind: int, data: memoryview) -> bytes:
         """Carry out a request and return what the answer holds.
@@ -94,9 +99,11 @@ class DeviceSession:
         except (NpuPointerError, ValueError, TypeError) as error:
             raise RefusedError(AnswerStatus.BAD_ARGUMENT, str(error)) from None
         except NpuError as error:
-            with contextlib.suppress(NpuError):  # a device that has died
+            with contextlib.suppress(NpuError):  # what no longer works is opened anew after the session
                 self._device.clear_error()
             raise RefusedError(AnswerStatus.DEVICE_FAILED, str(error)) from None
+        finally:
+            self._lend_memory()
 
     # --- memory ---------------------------------------------------------------------------------------------
 

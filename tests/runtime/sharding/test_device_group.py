@@ -25,14 +25,14 @@ def test_gathered_columns(make_group: MakeGroup) -> None:
     group = make_group(3)
     owns = [slice(0, 4), slice(4, 4), slice(4, 5)]
     tensors = [
-        device.tensor(np.full((2, 5), index, np.float32)) for index, device in enumerate(group.devices)
+        device.tensor(np.full((2, 5), index + 7, np.float32)) for index, device in enumerate(group.devices)
     ]
     gathers = [
         Gather(tensor, own, index < 2) for index, (tensor, own) in enumerate(zip(tensors, owns, strict=True))
     ]
     group.gather(gathers)
     assert [tensor.to_numpy()[1].tolist() for tensor in tensors] == [
-        [0, 0, 0, 0, 2], [0, 0, 0, 0, 2], [2, 2, 2, 2, 2],
+        [7, 7, 7, 7, 9], [7, 7, 7, 7, 9], [9, 9, 9, 9, 9],
     ]  # fmt: skip
     assert group.spent().traffic == 8 * (1 + 5)
     refuses(ValueError, ["one device's own"], group.gather, [Gather(each, slice(0, 5)) for each in tensors])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -43,10 +44,19 @@ _COUNTERS: Final = {getattr(regs, name) + half: name.lower() for name in regs.CO
 _LAST_WAIT: Final = (WaitIrq(1_000_000), WriteReg(regs.IRQ_STATUS, END_IRQS), ReadReg(regs.STATUS))
 _LAST_WAITS: Final = 100
 
+_KEEPING: Final = threading.Lock()
+"""While a chunk is written to its file: several farms of a process may find something at once."""
+
 MakeWorkers = Callable[
     [Callable[[RunChunk, ChunkResult], None], Callable[[Exception], None]],
     Workers,
 ]
+
+
+def _free(folder: Path, name: str) -> Path:
+    """Return a chunk's path that no other farm of this process, and no process of the same number, has."""
+    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
+    return next(path for path in (folder / f"{each}.chunk" for each in names) if not path.exists())
 
 
 class _MarkedCounters:
@@ -247,8 +257,8 @@ class RtlfarmBackend(BatchBackend):
         self._check()
 
     def _check(self) -> None:
-        """Raise what the workers have found, if they have."""
-        if self._deviations and self._failure is None:
+        """Raise what the workers have found, if they have: a difference rather than why others ended."""
+        if self._deviations and not isinstance(self._failure, RtlMismatchError):
             self.workers.drain()  # an earlier chunk may differ too
             with self._counted:
                 found = min(self._deviations, key=lambda each: each[0].number)
@@ -263,9 +273,10 @@ class RtlfarmBackend(BatchBackend):
         if found.address is not None:
             what += f"; first at 0x{found.address:08x}: 0x{found.rtl:02x}, model 0x{found.model:02x}"
         path: Path | None = None
-        kept = Path(self.options.failures) / f"chunk-{os.getpid()}-{chunk.number}.chunk"
         try:
-            chunk.save(kept)
+            with _KEEPING:
+                kept = _free(Path(self.options.failures), f"chunk-{os.getpid()}-{chunk.number}")
+                chunk.save(kept)
         except OSError as error:  # a full disk must not hide what was found
             what += f" (the chunk could not be kept: {error})"
         else:

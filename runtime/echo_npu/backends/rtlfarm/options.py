@@ -54,8 +54,10 @@ class FarmOptions:
                 raise ValueError(f"sample is {self.sample}; it must be above 0 and at most 1")
         if self.executor is not None and (not isinstance(self.executor, str) or "://" not in self.executor):
             raise ValueError(f"executor is {self.executor!r}; it is a scheduler's address, tcp://host:port")
-        if not isinstance(self.failures, (str, os.PathLike)):
+        if not isinstance(self.failures, (str, os.PathLike)) or not isinstance(os.fspath(self.failures), str):
             raise TypeError(f"failures is {_shown(self.failures)}; it must be a path")
+        if "\0" in str(self.failures):
+            raise ValueError(f"failures is {self.failures!r}; no path has a zero in it")
         self.simulation()
 
     def simulation(self) -> RtlOptions:

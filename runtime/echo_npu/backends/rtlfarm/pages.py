@@ -59,10 +59,22 @@ class PageTable:
         """Return page `number` (its address is PAGE times that)."""
         page = self._pages.get(number)
         if page is None:
-            content = self._memory.bytes[number * PAGE : (number + 1) * PAGE].tobytes()
+            content = self._content(number)
             page = ZERO if content == ZERO.content else MemoryPage(content)
             self._pages[number] = page
         return page
+
+    def _content(self, number: int) -> bytes:
+        return self._memory.bytes[number * PAGE : (number + 1) * PAGE].tobytes()
+
+    @property
+    def held(self) -> set[int]:
+        """The numbers of the pages that are copied."""
+        return set(self._pages)
+
+    def is_now(self, number: int, page: MemoryPage) -> bool:
+        """Return whether memory holds what a page does."""
+        return self._content(number) == page.content
 
     def changed(self, numbers: Iterable[int]) -> None:
         """Note that pages are about to change."""

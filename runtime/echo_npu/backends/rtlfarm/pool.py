@@ -21,8 +21,8 @@ def ended_by_itself(error: SimulatorError) -> Deviation | None:
     """Return the end of a simulation as a finding if an assertion of the RTL did it, and nobody's signal."""
     if error.exit_status is None or error.exit_status <= 0:
         return None
-    said = [line for line in error.log_tail.splitlines() if "%Error" in line]
-    return Deviation(f"the simulation ended: {said[0].strip() if said else error}")
+    said = [line for line in error.log_tail.splitlines() if "%Error" in line or "%Fatal" in line]
+    return Deviation(f"the simulation ended: {said[0].strip()}") if said else None
 
 
 @dataclass(frozen=True, slots=True)

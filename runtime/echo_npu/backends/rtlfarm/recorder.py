@@ -48,6 +48,10 @@ _SHORT: Final = 0.03
 """The part of a chunk that the commands around a cut may take, which are simulated twice."""
 
 
+_FEW_PAGES: Final = 4096
+"""Of memory that the host may write, so many are looked at whether or not anything has a copy of them."""
+
+
 class _OpenChunk:
     """A chunk that is being recorded."""
 
@@ -144,16 +148,22 @@ class Recorder:
 
     def exposed(self, address: int, nbytes: int) -> None:
         """Note that the host may write memory by itself, until its next doorbell."""
-        for number in range(address // PAGE, (address + max(nbytes, 1) - 1) // PAGE + 1):
+        numbers = range(address // PAGE, (address + max(nbytes, 1) - 1) // PAGE + 1)
+        for number in numbers if len(numbers) < _FEW_PAGES else self._known(numbers):
             if number not in self._exposed:
                 self._exposed[number] = self._table.at(number)
+
+    def _known(self, numbers: range) -> Iterable[int]:
+        """Return which of these pages have a copy somewhere; others are read when a command needs them."""
+        known = self._table.held.union(*(chunk.pages for chunk in self._open()))
+        return [number for number in known if number in numbers]
 
     def _find_written(self) -> None:
         """Note what the host has written by itself."""
         for number, before in self._exposed.items():
-            self._table.changed([number])
-            now = self._exposed[number] = self._table.at(number)
-            if now.content != before.content:
+            if not self._table.is_now(number, before):
+                self._table.changed([number])
+                now = self._exposed[number] = self._table.at(number)
                 self.writing(number * PAGE, np.frombuffer(now.content, np.uint8))
 
     def mark(self, number: int) -> None:

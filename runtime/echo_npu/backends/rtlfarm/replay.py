@@ -9,8 +9,10 @@ from typing import Any
 
 from echo_npu.backends.rtlfarm.blame import Blame, blame
 from echo_npu.backends.rtlfarm.chunk import RunChunk
+from echo_npu.backends.rtlfarm.pool import ended_by_itself
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
+from echo_npu.errors import SimulatorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +82,22 @@ def replay_chunk(path: Path, *, waves: bool = False) -> ChunkReplay:
     options = Options(waves=name if waves else False, seed=int(chunk.knobs["seed"]))
     runner = ChunkRunner(chunk.config, options)
     try:
-        runner.rtl.set_memory_timing(chunk.knobs)
-        result = runner.run(chunk, restart=False)
         written = runner.rtl.simulator.waves
+        try:
+            result = runner.run(chunk, restart=False)
+        except SimulatorError as error:
+            ended = ended_by_itself(error)
+            if ended is None:
+                raise
+            deviation, cycles = ended, 0
+        else:
+            deviation, cycles = result.deviation, result.cycles
     finally:
         runner.close()
-    deviation = result.deviation
     return ChunkReplay(
         chunk.number,
         chunk.commands,
-        result.cycles,
+        cycles,
         "" if deviation is None else deviation.what,
         None if deviation is None else blame(chunk, deviation),
         written,

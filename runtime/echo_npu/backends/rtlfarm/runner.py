@@ -146,6 +146,7 @@ class ChunkRunner:
             if page.content != ZERO.content:
                 start = number * PAGE
                 rtl.memory.bytes[start : start + PAGE] = np.frombuffer(page.content, np.uint8)
+        rtl.set_memory_timing(chunk.timing)
 
     def _load_programs(self, words: bytes) -> None:
         if words == self._programs:

@@ -1,0 +1,82 @@
+"""The farm on a Dask cluster whose network is cut and whose scheduler starts again, without simulations."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu.backends.rtlfarm.cluster import DaskWorkers
+from echo_npu.backends.rtlmodel import Options
+from echo_npu.errors import BackendError
+from tests.processes import eventually
+from tests.rtlmodel.dask_processes import DaskProcesses
+from tests.runtime.backends import model_preload
+from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened
+
+_START_S = 300
+_COUNT = 8
+
+
+def _products(device: echo_npu.Device, harm: Callable[[], None] | None = None) -> list[bytes]:
+    rng = np.random.default_rng(2)
+    weights = device.tensor(rng.standard_normal((64, 64)).astype(np.float32))
+    found = []
+    for number in range(_COUNT):
+        if harm is not None and number == 4:
+            harm()
+        rows = device.tensor(rng.standard_normal((4, 64)).astype(np.float32))
+        found.append(device.matmul(rows, weights).to_numpy().tobytes())
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
+    with DaskProcesses(tmp_path_factory.mktemp("cluster"), 1, model_preload.__file__) as made:
+        yield made
+    assert eventually(lambda: not made.left(), _START_S)
+
+
+def _opened(cluster: DaskProcesses) -> echo_npu.Device:
+    """Open the farm as soon as the cluster has a worker."""
+    found: list[echo_npu.Device] = []
+
+    def answers() -> bool:
+        try:
+            found.append(opened(executor=cluster.address, chunk_cycles=1))
+        except BackendError:
+            return False
+        return True
+
+    assert eventually(answers, _START_S), cluster.log()
+    return found[0]
+
+
+@pytest.mark.parametrize("what", ["network cut for 10 s", "scheduler started again"])
+def test_a_run_is_whole_behind_what_its_cluster_lost(what: str, cluster: DaskProcesses) -> None:
+    harms: dict[str, Callable[[], None]] = {
+        "network cut for 10 s": lambda: cluster.proxy.cut(10.0),
+        "scheduler started again": cluster.restart_scheduler,
+    }
+    with echo_npu.Device(ModelSimulation(CONFIG, Options())) as device:
+        wanted = _products(device)
+        device.wait()
+        counters = device.counters()
+    with _opened(cluster) as device:
+        workers = farm_of(device).workers
+        assert isinstance(workers, DaskWorkers)
+        under_way: list[int] = []
+
+        def harm() -> None:
+            under_way.append(workers.load.running)
+            harms[what]()
+
+        found = _products(device, harm)
+        device.wait()
+        summed, chunks = device.counters(), farm_of(device).info()["farm"]["chunks"]
+    assert under_way == [1]
+    assert found == wanted
+    assert {name: summed[name] for name in ("cycles", "commands")} == {
+        name: counters[name] for name in ("cycles", "commands")
+    }
+    assert chunks >= _COUNT

@@ -1,0 +1,101 @@
+"""Chunks on functional models in place of RTL simulations: the same bits, and the cycles of one run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu.backends.rtlfarm.chunk import RunChunk
+from echo_npu.backends.rtlfarm.pool import LocalWorkers
+from echo_npu.backends.rtlfarm.runner import ChunkRunner
+from echo_npu.backends.rtlmodel import Options
+from echo_npu.vector.assembler import assemble
+from echo_npu.vector.command import Stream
+from echo_sim.numerals import choose_seed
+from tests.rtlmodel import programs
+from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened, simulations
+
+__all__ = ["simulations"]
+
+Work = Callable[[echo_npu.Device], Any]
+
+
+def _in_one(work: Work) -> tuple[Any, dict[str, int]]:
+    with echo_npu.Device(ModelSimulation(CONFIG, Options())) as device:
+        found = work(device)
+        device.wait()
+        return found, device.counters()
+
+
+def _random_work(seed: int) -> Work:
+    def work(device: echo_npu.Device) -> Any:
+        rng = np.random.default_rng(seed)
+        device.memcpy(0x40, programs.image(rng, programs.WEIGHT_BYTES), programs.WEIGHT_BYTES)
+        for _ in range(12):
+            device.submit_batch([each for _ in range(rng.integers(1, 9)) for each in programs.command(rng)])
+            if rng.random() < 0.7:
+                device.finish()
+            device.memcpy(programs.ACTIVATION, 0x80, int(rng.integers(1, 900)))
+            if rng.random() < 0.3:
+                device.memcpy(0x80, programs.image(rng, 400), 400)
+        return device.backend.read_mem(programs.ACTIVATION, programs.ACTIVATION_BYTES).tobytes()
+
+    return work
+
+
+def _layers(device: echo_npu.Device) -> Any:
+    rng = np.random.default_rng(3)
+    weights = device.tensor((rng.standard_normal((24, 24)) / 6).astype(np.float32))
+    rows = rng.standard_normal((8, 24)).astype(np.float32)
+    with device.record() as program:
+        y = x = program.input("x", rows.shape)
+        for _ in range(60):
+            y = device.add(device.softmax(device.matmul(y, weights)), x)
+        program.output("y", y)
+    return [program.run(x=rows * scale)["y"].to_numpy().tobytes() for scale in (1, 2)]
+
+
+@pytest.mark.parametrize("chunk_cycles", [1, 4000])
+@pytest.mark.parametrize("work", [_random_work(choose_seed()), _layers], ids=["random", "layers"])
+def test_the_sum_of_the_chunks_is_one_run(
+    work: Work, chunk_cycles: int, simulations: type[ModelSimulation]
+) -> None:
+    wanted, counters = _in_one(work)
+    with opened(jobs=2, chunk_cycles=chunk_cycles) as device:
+        found = work(device)
+        device.wait()
+        summed, chunks = device.counters(), farm_of(device).info()["farm"]["chunks"]
+    assert found == wanted
+    assert chunks >= 4
+    assert summed["commands"] == counters["commands"]
+    assert summed["cycles"] == counters["cycles"]
+    assert all(each.closed for each in simulations.made)
+
+
+def _many_programs(device: echo_npu.Device) -> None:
+    """Load vector programs one after the other, and run those that are there already."""
+    ones, out = device.tensor(np.ones(4, np.float32)), device.empty((4,))
+    text = ".name plus_{0}\n.stream x s0\nloop: chunks\n    add o, x, {0}.0\nnext loop, x\n    end\n"
+    programs = [assemble(text.format(term)) for term in range(1, 6)]
+    for index in (0, 1, 2, 3, 4, 0, 3, 1, 4, 2, 1):
+        device.vector(programs[index], rows=1, cols=4, inputs=[Stream(ones.ptr)], output=Stream(out.ptr))
+        assert (out.to_numpy() == index + 2).all()
+
+
+@pytest.mark.parametrize("work", [_many_programs, _random_work(choose_seed())], ids=["programs", "random"])
+def test_a_simulation_takes_chunks_in_any_order(
+    work: Work, simulations: type[ModelSimulation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, counters = _in_one(work)
+    chunks: list[RunChunk] = []
+    monkeypatch.setattr(LocalWorkers, "submit", lambda _, chunk: chunks.append(chunk))
+    with opened(jobs=1, chunk_cycles=1) as device:
+        work(device)
+    runner = ChunkRunner(CONFIG, Options())
+    np.random.default_rng(choose_seed()).shuffle(chunks)  # type: ignore[arg-type]
+    results = [runner.run(chunk) for chunk in [*chunks, *reversed(chunks)]]
+    runner.close()
+    assert [result.deviation for result in results] == [None] * len(results)
+    assert sum(result.counters["commands"] for result in results) >= 2 * counters["commands"]

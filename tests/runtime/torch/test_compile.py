@@ -1,5 +1,6 @@
 """torch.compile: recorded graphs, fused programs, their reports."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -336,3 +337,66 @@ def test_blocks_that_live_at_the_same_time_lie_apart() -> None:
             if a.first <= b.last and b.first <= a.last:
                 assert offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
     assert total < sum(each.nbytes for each in blocks) / 3
+
+
+def test_autograd_sees_what_a_compiled_step_changes() -> None:
+    """Parameters, and what else the compiled function writes to; in the first run and from the record."""
+    layer, other = nn.Linear(3, 2).to(DEVICE), torch.ones(2, device=DEVICE)
+    optimizer = torch.optim.AdamW(layer.parameters())
+
+    @torch.compile(backend="echo_npu")
+    def step() -> None:
+        optimizer.step()
+        other.mul_(2)
+
+    for _ in range(4):
+        weight, factor = layer.weight.clone().requires_grad_(), other
+        loss = (layer.weight * weight).sum() + (factor * weight[:, 0]).sum()
+        for each in layer.parameters():
+            each.grad = torch.ones_like(each)
+        before = [each._version for each in (*layer.parameters(), other)]
+        with torch.no_grad():
+            step()
+        after = [each._version for each in (*layer.parameters(), other)]
+        assert all(new > old for old, new in zip(before, after, strict=True))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+    assert other.tolist() == [16.0, 16.0]
+
+
+def filled(spare: int) -> list[torch.Tensor]:
+    """Tensors that leave about so many bytes in each region."""
+    torch.accelerator.empty_cache()
+    regions = echo_npu.torch.device().memory_statistics().values()
+    sizes = sorted(each.largest_free_block - spare for each in regions)
+    return [torch.empty(each, dtype=torch.uint8, device=DEVICE) for each in reversed(sizes)]
+
+
+def test_intermediate_results_in_both_regions(launched: dict[str, int]) -> None:
+    """A graph runs where its operators one by one would; else the error says what was asked for."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        a, b, c, d = x + 1, x * 2, x - 3, x.tanh()
+        return a * b + c * d
+
+    fast = compiled(function, fuse=False)
+    x = torch.randn(1 << 19, device=DEVICE)  # 2 MiB
+    expected = function(x).cpu()
+    fast(x)
+    for profiled in (False, True):
+        held = filled(7 << 20)
+        torch.accelerator.synchronize()
+        launched["doorbells"] = 0
+        with torch.profiler.profile() if profiled else contextlib.nullcontext():
+            found = fast(x)
+        torch.accelerator.synchronize()
+        assert launched["doorbells"] == 1
+        assert torch.equal(found.cpu(), expected)
+        del found
+        held.clear()
+        before, held = torch.accelerator.memory_allocated(), filled(3 << 20)
+        with pytest.raises(torch.OutOfMemoryError, match="tried to allocate 2097152 bytes"):
+            fast(x)
+        held.clear()
+        assert torch.accelerator.memory_allocated() == before
+    assert torch.equal(fast(x).cpu(), expected)

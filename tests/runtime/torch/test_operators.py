@@ -152,6 +152,12 @@ def test_floats_become_int64() -> None:
         check(lambda x: x.long(), x.to(dtype).nan_to_num(posinf=1.0, neginf=1.0))
 
 
+def test_without_dimensions() -> None:
+    for function in (torch.flip, torch.sum, torch.softmax, torch.argmax, torch.cumsum):
+        dims = () if function is torch.flip else 0
+        check(lambda x, function=function, dims=dims: function(x, dims), torch.tensor(2.5), native=False)
+
+
 def test_positions() -> None:
     x = torch.randn(7, 30)
     x[2, 5] = x[2, 9] = 9.0

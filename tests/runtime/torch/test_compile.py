@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -171,6 +171,60 @@ def test_chains_are_one_program(function: Callable[..., torch.Tensor], launched:
             found = fast(x.to(DEVICE), weight.to(DEVICE))
             assert launched["commands"] == 1
             assert_same(found, expected, TOLERANCE[x.dtype])
+
+
+Pair: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+CHAINED: dict[str, Pair] = {
+    "rsub": lambda x, y: 2 - x,
+    "sub": lambda x, y: x - y,
+    "scaled sub": lambda x, y: torch.sub(x, y, alpha=3),
+    "scaled add": lambda x, y: torch.add(x, y, alpha=3),
+    "div": lambda x, y: x / (y + 3),
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "lerp from the end": lambda x, y: torch.lerp(x, y, 0.7),
+    "addcmul": lambda x, y: torch.addcmul(x, y, y, value=0.3),
+    "addcdiv": lambda x, y: torch.addcdiv(x, y, y + 3, value=0.3),
+    "where": lambda x, y: torch.where(x > 0, x, y),
+    "masked_fill": lambda x, y: y.masked_fill(x > 0, 5.0),
+    "clamp": lambda x, y: x.clamp(-0.3, 0.4),
+    "least": torch.minimum,
+    "cube": lambda x, y: x**3,
+    "reciprocal": lambda x, y: (y + 3) ** -1.0,
+    "gelu": lambda x, y: functional.gelu(x),
+    "gelu by tanh": lambda x, y: functional.gelu(x, approximate="tanh"),
+    "sigmoid_backward": torch.ops.aten.sigmoid_backward,
+    "tanh_backward": torch.ops.aten.tanh_backward,
+    "silu_backward": torch.ops.aten.silu_backward,
+    "threshold_backward": lambda x, y: torch.ops.aten.threshold_backward(x, y, 0.1),
+    **{
+        function.__name__: lambda x, y, function=function: torch.where(function(x.round(), y.round()), x, y)
+        for function in (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
+    },
+}
+
+
+def test_every_operator_of_fused_programs() -> None:
+    """Each in a chain of its own, with operands that are not alike."""
+
+    def all_results(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [function(x, y) * 0.5 for function in CHAINED.values()]
+
+    x, y = torch.randn(3, 20), torch.rand(3, 20) * 2 - 1
+    found = compiled(all_results)(x.to(DEVICE), y.to(DEVICE))
+    for name, one, other in zip(CHAINED, found, all_results(x, y), strict=True):
+        print(name)
+        assert_same(one, other, TOLERANCE[torch.float32])
+    (report,) = echo_npu.torch.compiled_graphs()
+    assert report.fused == len(CHAINED)
+
+
+def test_a_result_that_is_a_part() -> None:
+    """A view that does not start where its memory does, from the recording and from the record."""
+    x = torch.randn(4, 6)
+    fast = compiled(lambda x: (x * 2)[1:, 2::2].t())
+    for _ in range(3):
+        assert_same(fast(x.to(DEVICE)), (x * 2)[1:, 2::2].t(), 0.0)
 
 
 def test_a_reduction_that_does_not_fit() -> None:

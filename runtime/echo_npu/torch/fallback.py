@@ -1,7 +1,8 @@
 """Operators that the device does not have: their decomposition, else the CPU on the device's memory."""
 
+import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -88,7 +89,10 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
     given: dict[str, Any] = {}
     written = {each.name for each in op._schema.arguments if each.is_out}
     listed = op._schema.arguments
-    positional = [to_host(_as_tensor(value, each)) for value, each in zip(args, listed, strict=False)]
+    tensors = _tensors([*args, *kwargs.values()])
+    positional = [
+        to_host(_as_tensor(value, each, tensors)) for value, each in zip(args, listed, strict=False)
+    ]
     for key, value in kwargs.items():
         if key in written and isinstance(value, torch.Tensor):
             # It may be resized, which must not happen to device memory.
@@ -118,10 +122,30 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
     return back(result)
 
 
-def _as_tensor(value: Any, argument: Any) -> Any:
-    """Return a number that stands for a tensor as one: it comes to a kernel without its tensor."""
-    number = isinstance(value, (bool, int, float, complex))
-    return torch.tensor(value) if number and str(argument.type) in ("Tensor", "Optional[Tensor]") else value
+def _as_tensor(value: Any, argument: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """Return a number that stands for a tensor as one: it comes to a kernel without its tensor.
+
+    The type of the result must be that of the tensors with the number. A tensor without dimensions, which is
+    what stands for the number, has no say beside one of its kind with dimensions, and may so be exact.
+    """
+    if not isinstance(value, (bool, int, float, complex)):
+        return value
+    if str(argument.type) not in ("Tensor", "Optional[Tensor]"):
+        return value
+    widest = torch.tensor(value).dtype if isinstance(value, (bool, int)) else _EXACT[type(value)]
+    if any(each.dim() and _kind(each.dtype) >= _kind(widest) for each in tensors):
+        return torch.tensor(value, dtype=widest)
+    given = [each for each in tensors if each.dtype != torch.bool] or tensors
+    kinds = [torch.result_type(each, value) for each in given]
+    return torch.tensor(value, dtype=functools.reduce(torch.promote_types, kinds) if kinds else None)
+
+
+_EXACT: Final = {float: torch.float64, complex: torch.complex128}
+
+
+def _kind(dtype: torch.dtype) -> int:
+    """Return a number that is greater for types to whose kind others are converted."""
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
 def _call(op: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from echo_npu import debug
 from echo_npu.torch import counting
 from echo_npu.torch.decompositions import functional_overload
 from echo_npu.torch.fallback import fallback
+from echo_npu.torch.launch import OverlapError
 from echo_npu.torch.storages import KEYS, metadata_kernel
 
 Kernel: TypeAlias = Callable[..., Any]
@@ -49,7 +50,10 @@ def counted(name: str, function: Kernel) -> Kernel:
             if not kwargs[out].numel():
                 _resize(op, outs, args, kwargs)
                 break
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except OverlapError:
+            result = NotImplemented
         if result is NotImplemented:
             return fallback(op, *args, **kwargs)
         counting.count(label, counting.NPU)

@@ -10,6 +10,7 @@ import torch
 
 from echo_npu import debug
 from echo_npu.commands.packets import PACKET_BYTES, Command
+from echo_npu.commands.strided import overlaps
 from echo_npu.driver.status import read_counters
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch.devices import OpenDevice, opened
@@ -37,6 +38,10 @@ class MixedDevicesError(RuntimeError):
     """Operands on different devices."""
 
 
+class OverlapError(RuntimeError):
+    """An output of which several elements share memory: the device does not write to such."""
+
+
 def launch(
     name: str,
     build: Build,
@@ -55,6 +60,7 @@ def launch(
 
     Raises:
         MixedDevicesError: a tensor of another device.
+        OverlapError: an output of which elements share memory, as those of `expand` do.
         NpuDeviceError: an earlier command failed.
     """
     device = opened(outputs[0].device.index)
@@ -73,7 +79,7 @@ def launch(
         plan = device.plans.get(whole)
         if plan is None:
             plan = device.plans[whole] = _planned(
-                device, build, outputs, inputs, pointers, len(numbers), static
+                device, name, build, outputs, inputs, pointers, len(numbers), static
             )
         for number in range(len(outputs)):
             for other in range(len(pointers)):
@@ -89,6 +95,11 @@ def launch(
         debug.npu(f"{name} {shapes} -> {tuple(outputs[0].shape)} {str(outputs[0].dtype)[6:]}")
 
 
+def overlapping(tensor: torch.Tensor) -> bool:
+    """Return whether elements of a tensor share memory, as those of `expand` and of windows do."""
+    return not tensor.is_contiguous() and overlaps(1, zip(tensor.stride(), tensor.shape, strict=True))
+
+
 def mixed(tensors: Sequence[torch.Tensor]) -> MixedDevicesError:
     """Return the error of operands on different devices, which it names."""
     found = sorted({str(tensor.device) for tensor in tensors})
@@ -100,6 +111,7 @@ def mixed(tensors: Sequence[torch.Tensor]) -> MixedDevicesError:
 
 def _planned(
     device: OpenDevice,
+    name: str,
     build: Build,
     outputs: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
@@ -113,6 +125,8 @@ def _planned(
         dtype = _NUMPY.get(tensor.dtype) or np.dtype(_BY_SIZE[size])
         strides = tuple(stride * size for stride in tensor.stride())
         specs.append(Spec(tuple(tensor.shape), strides, dtype, pointers.index(pointer)))
+    if any(overlapping(each) for each in outputs):
+        raise OverlapError(f"{name}: elements of the output share memory")
     return device.planner.plan(build, len(outputs), specs, params, static)
 
 

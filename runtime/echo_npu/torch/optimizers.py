@@ -42,24 +42,27 @@ def apply(library: torch.library.Library) -> None:
 
 
 def _unscaled(plain: Callable[..., None]) -> Callable[..., None]:
-    """Return the fused step that takes scaled gradients of the device, as `GradScaler` gives them.
+    """Return the fused step that takes scaled gradients of devices, as `GradScaler` gives them.
 
-    For parameters of the device it also raises their version counters, as any change in place does.
+    For parameters of a device it also raises their version counters, as any change in place does.
     """
 
     @functools.wraps(plain)
     def step(params: list[Any], grads: list[Any], *lists: Any, **options: Any) -> None:
+        ours = [each for each in params if each.device.type == "echo_npu"]
         found_inf, scale = options["found_inf"], options["grad_scale"]
-        if found_inf is not None and params and params[0].device.type == "echo_npu":
+        if ours and found_inf is not None:
             if found_inf.item():
                 return
             if scale is not None:
-                torch._foreach_div_(grads, scale)
+                for device in dict.fromkeys(each.device for each in grads):
+                    torch._foreach_div_([each for each in grads if each.device == device], scale.to(device))
             options.update(found_inf=None, grad_scale=None)
         plain(params, grads, *lists, **options)
-        if params and params[0].device.type == "echo_npu" and not torch.compiler.is_compiling():
+        if ours and not torch.compiler.is_compiling():
             # Autograd must know that a tensor it saved has changed; the fused operators do not say so.
-            torch.autograd.graph.increment_version(params)
+            # A compiled step does the same behind its graph.
+            torch.autograd.graph.increment_version(ours)
 
     return step
 

@@ -9,7 +9,7 @@ from torch.jit import _builtins
 from torch.utils import _device
 
 from echo_npu.devices import before_others, device_count, get_device
-from echo_npu.torch import devices, events, generators, modules
+from echo_npu.torch import devices, events, generators, modules, streams
 from echo_npu.torch.storages import new_storage
 
 _pinned: Final[set[int]] = set()
@@ -17,16 +17,18 @@ _pinned: Final[set[int]] = set()
 
 
 def apply() -> None:
-    """Patch storages, generators, events, modules and torch.accelerator."""
+    """Patch storages, generators, events, streams, modules and torch.accelerator."""
     _storages()
     torch.Generator = generators.Generator  # type: ignore[misc]
     torch.Event = events.Event  # type: ignore[misc]
+    torch.Stream = streams.Stream  # type: ignore[misc]
     functions = torch._C
     for name, function in (
         ("_accelerator_getDeviceIndex", get_device),
         ("_accelerator_setDeviceIndex", devices.set_current),
         ("_accelerator_exchangeDevice", devices.exchange_current),
         ("_accelerator_maybeExchangeDevice", devices.exchange_current),
+        ("_accelerator_getStream", streams.current),
         ("_accelerator_synchronizeDevice", lambda index: devices.opened(_index(index)).synchronize()),
         ("_accelerator_isAllocatorInitialized", lambda: True),
         ("_accelerator_emptyCache", devices.empty_caches),

@@ -67,6 +67,7 @@ def register() -> None:
         ("set_", storages.set_empty),
         ("_copy_from", copies.copy_from),
         ("_copy_from_and_resize", copies.copy_from_and_resize),
+        ("_to_copy", copies.to_copy),
         ("_local_scalar_dense", copies.local_scalar),
         ("record_stream", lambda tensor, stream: None),
         ("_efficientzerotensor", storages.zeros),

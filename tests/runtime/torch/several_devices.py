@@ -100,10 +100,39 @@ def training() -> None:
                 torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-5)
 
 
+def scaled_gradients() -> None:
+    """A fused step of parameters on two devices, or on one and the CPU; one step is left out."""
+    for make in (torch.optim.AdamW, torch.optim.SGD):
+        trained = []
+        for devices in (("cpu", "cpu"), ("echo_npu:1", "echo_npu:2"), ("cpu", "echo_npu:2")):
+            torch.manual_seed(0)
+            params = [torch.randn(3, 2).to(each).requires_grad_() for each in devices]
+            optimizer = make(params, lr=0.1, fused=True)
+            scaler = torch.amp.GradScaler(devices[1], init_scale=8.0)
+            for number in range(3):
+                optimizer.zero_grad()
+                loss = sum((each * each).sum().to(devices[1]) for each in params)
+                scaler.scale(loss).backward()
+                if number == 1:
+                    params[0].grad[0, 0] = torch.inf
+                before = [each._version for each in params]
+                scaler.step(optimizer)
+                if devices[0] != "cpu":
+                    assert all(
+                        (each._version > v) == (number != 1) for each, v in zip(params, before, strict=True)
+                    )
+                scaler.update()
+            assert scaler.get_scale() == 4.0
+            trained.append([each.detach().cpu() for each in params])
+        for other in trained[1:]:
+            for expected, found in zip(trained[0], other, strict=True):
+                torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(7)
     echo_npu.torch.configure(backend="cmodel", devices=3)
-    for check in (current_device, separate, copies, mixed, training):
+    for check in (current_device, separate, copies, mixed, training, scaled_gradients):
         check()
         print(check.__name__)

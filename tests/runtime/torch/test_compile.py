@@ -1,7 +1,8 @@
 """torch.compile: recorded graphs, fused programs, their reports."""
 
+import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -172,6 +173,60 @@ def test_chains_are_one_program(function: Callable[..., torch.Tensor], launched:
             assert_same(found, expected, TOLERANCE[x.dtype])
 
 
+Pair: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+CHAINED: dict[str, Pair] = {
+    "rsub": lambda x, y: 2 - x,
+    "sub": lambda x, y: x - y,
+    "scaled sub": lambda x, y: torch.sub(x, y, alpha=3),
+    "scaled add": lambda x, y: torch.add(x, y, alpha=3),
+    "div": lambda x, y: x / (y + 3),
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "lerp from the end": lambda x, y: torch.lerp(x, y, 0.7),
+    "addcmul": lambda x, y: torch.addcmul(x, y, y, value=0.3),
+    "addcdiv": lambda x, y: torch.addcdiv(x, y, y + 3, value=0.3),
+    "where": lambda x, y: torch.where(x > 0, x, y),
+    "masked_fill": lambda x, y: y.masked_fill(x > 0, 5.0),
+    "clamp": lambda x, y: x.clamp(-0.3, 0.4),
+    "least": torch.minimum,
+    "cube": lambda x, y: x**3,
+    "reciprocal": lambda x, y: (y + 3) ** -1.0,
+    "gelu": lambda x, y: functional.gelu(x),
+    "gelu by tanh": lambda x, y: functional.gelu(x, approximate="tanh"),
+    "sigmoid_backward": torch.ops.aten.sigmoid_backward,
+    "tanh_backward": torch.ops.aten.tanh_backward,
+    "silu_backward": torch.ops.aten.silu_backward,
+    "threshold_backward": lambda x, y: torch.ops.aten.threshold_backward(x, y, 0.1),
+    **{
+        function.__name__: lambda x, y, function=function: torch.where(function(x.round(), y.round()), x, y)
+        for function in (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
+    },
+}
+
+
+def test_every_operator_of_fused_programs() -> None:
+    """Each in a chain of its own, with operands that are not alike."""
+
+    def all_results(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [function(x, y) * 0.5 for function in CHAINED.values()]
+
+    x, y = torch.randn(3, 20), torch.rand(3, 20) * 2 - 1
+    found = compiled(all_results)(x.to(DEVICE), y.to(DEVICE))
+    for name, one, other in zip(CHAINED, found, all_results(x, y), strict=True):
+        print(name)
+        assert_same(one, other, TOLERANCE[torch.float32])
+    (report,) = echo_npu.torch.compiled_graphs()
+    assert report.fused == len(CHAINED)
+
+
+def test_a_result_that_is_a_part() -> None:
+    """A view that does not start where its memory does, from the recording and from the record."""
+    x = torch.randn(4, 6)
+    fast = compiled(lambda x: (x * 2)[1:, 2::2].t())
+    for _ in range(3):
+        assert_same(fast(x.to(DEVICE)), (x * 2)[1:, 2::2].t(), 0.0)
+
+
 def test_a_reduction_that_does_not_fit() -> None:
     """A chain of one element a row whose program would have five operands leaves its reduction out."""
 
@@ -336,3 +391,66 @@ def test_blocks_that_live_at_the_same_time_lie_apart() -> None:
             if a.first <= b.last and b.first <= a.last:
                 assert offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
     assert total < sum(each.nbytes for each in blocks) / 3
+
+
+def test_autograd_sees_what_a_compiled_step_changes() -> None:
+    """Parameters, and what else the compiled function writes to; in the first run and from the record."""
+    layer, other = nn.Linear(3, 2).to(DEVICE), torch.ones(2, device=DEVICE)
+    optimizer = torch.optim.AdamW(layer.parameters())
+
+    @torch.compile(backend="echo_npu")
+    def step() -> None:
+        optimizer.step()
+        other.mul_(2)
+
+    for _ in range(4):
+        weight, factor = layer.weight.clone().requires_grad_(), other
+        loss = (layer.weight * weight).sum() + (factor * weight[:, 0]).sum()
+        for each in layer.parameters():
+            each.grad = torch.ones_like(each)
+        before = [each._version for each in (*layer.parameters(), other)]
+        with torch.no_grad():
+            step()
+        after = [each._version for each in (*layer.parameters(), other)]
+        assert all(new > old for old, new in zip(before, after, strict=True))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+    assert other.tolist() == [16.0, 16.0]
+
+
+def filled(spare: int) -> list[torch.Tensor]:
+    """Tensors that leave about so many bytes in each region."""
+    torch.accelerator.empty_cache()
+    regions = echo_npu.torch.device().memory_statistics().values()
+    sizes = sorted(each.largest_free_block - spare for each in regions)
+    return [torch.empty(each, dtype=torch.uint8, device=DEVICE) for each in reversed(sizes)]
+
+
+def test_intermediate_results_in_both_regions(launched: dict[str, int]) -> None:
+    """A graph runs where its operators one by one would; else the error says what was asked for."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        a, b, c, d = x + 1, x * 2, x - 3, x.tanh()
+        return a * b + c * d
+
+    fast = compiled(function, fuse=False)
+    x = torch.randn(1 << 19, device=DEVICE)  # 2 MiB
+    expected = function(x).cpu()
+    fast(x)
+    for profiled in (False, True):
+        held = filled(7 << 20)
+        torch.accelerator.synchronize()
+        launched["doorbells"] = 0
+        with torch.profiler.profile() if profiled else contextlib.nullcontext():
+            found = fast(x)
+        torch.accelerator.synchronize()
+        assert launched["doorbells"] == 1
+        assert torch.equal(found.cpu(), expected)
+        del found
+        held.clear()
+        before, held = torch.accelerator.memory_allocated(), filled(3 << 20)
+        with pytest.raises(torch.OutOfMemoryError, match="tried to allocate 2097152 bytes"):
+            fast(x)
+        held.clear()
+        assert torch.accelerator.memory_allocated() == before
+    assert torch.equal(fast(x).cpu(), expected)

@@ -99,6 +99,21 @@ def test_streams_and_events_of_torch() -> None:
     assert isinstance(plain, torch.Event)
 
 
+def test_an_event_that_a_stream_makes_can_be_waited_for() -> None:
+    for stream in (torch.Stream(DEVICE), torch.accelerator.current_stream()):
+        assert isinstance(stream, torch.Stream)
+        torch.ones(3, device=DEVICE).add_(1)
+        event = stream.record_event()
+        assert isinstance(event, torch.Event)
+        assert event.device == stream.device == torch.device(DEVICE, 0)
+        event.synchronize()
+        assert torch.echo_npu.current_stream().query()
+        stream.wait_event(event)
+        given = torch.Event(DEVICE, enable_timing=True)
+        assert stream.record_event(given) is given
+        assert given.elapsed_time(given) == 0.0
+
+
 MIXED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
     "add": lambda a, b: a + b,
     "add, the other way": lambda a, b: b + a,

@@ -32,6 +32,24 @@ def test_results_of_several_kinds() -> None:
     assert torch.equal(y.lgamma_().cpu(), torch.lgamma(x))
 
 
+def test_numbers_are_exact_and_change_no_type() -> None:
+    """Beside tensors with and without dimensions, of the number's kind and of others."""
+    for dtype in (torch.float64, torch.float16, torch.int16, torch.bool, torch.complex128):
+        for shape in ((), (3,)):
+            x = torch.full(shape, 3).to(dtype)
+            y = x.to(DEVICE)
+            for number in (0.1, 2, True):
+                for function in (torch.mul, torch.add, torch.true_divide, torch.eq, torch.copysign):
+                    if function is torch.copysign and x.is_complex():
+                        continue
+                    found, expected = function(y, number).cpu(), function(x, number)
+                    assert found.dtype == expected.dtype
+                    assert torch.equal(found, expected)
+    x = torch.ones(2, dtype=torch.float64)
+    assert torch.equal(torch.where(x.to(DEVICE) > 2, 0.1, x.to(DEVICE) * 0.3).cpu(), x * 0.3)
+    assert torch.floor_divide(torch.tensor(7, dtype=torch.int16, device=DEVICE), 2).dtype == torch.int16
+
+
 def test_an_empty_out_takes_the_shape_of_the_result() -> None:
     x = torch.rand(4, 6)
     y = x.to(DEVICE)

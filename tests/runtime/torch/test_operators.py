@@ -152,6 +152,58 @@ def test_floats_become_int64() -> None:
         check(lambda x: x.long(), x.to(dtype).nan_to_num(posinf=1.0, neginf=1.0))
 
 
+ROUNDED_ONCE: dict[str, Callable[..., torch.Tensor]] = {
+    "sum": lambda x, y: x.sum(1),
+    "mean": lambda x, y: x.mean(0),
+    "cumsum": lambda x, y: x.cumsum(1),
+    "std": lambda x, y: x.std(1),
+    "norm": lambda x, y: x.norm(dim=0),
+    "softmax": lambda x, y: x.softmax(1),
+    "log_softmax": lambda x, y: x.log_softmax(0),
+    "addcmul": lambda x, y: torch.addcmul(x, x, y, value=0.3),
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "scaled add": lambda x, y: torch.add(x, y, alpha=0.3),
+    "gelu": lambda x, y: functional.gelu(x),
+    "mm": lambda x, y: x @ y.t(),
+    "linear": lambda x, y: functional.linear(x, y, y[:, 0]),
+    "addmm": lambda x, y: torch.addmm(x[:, :9], x, y.t()),
+    "addmm, scaled": lambda x, y: torch.addmm(x[:, :9], x, y.t(), alpha=0.3, beta=0.7),
+    "layer_norm": lambda x, y: functional.layer_norm(x, (17,), y[0], y[1]),
+    "rms_norm": lambda x, y: functional.rms_norm(x, (17,), y[0]),
+    "index_add": lambda x, y: x.index_add(0, torch.tensor([0, 0, 0], device=x.device), y[:3]),
+    "attention": lambda x, y: functional.scaled_dot_product_attention(
+        x[None, None], y[None, None], y[None, None]
+    ),
+    "conv": lambda x, y: functional.conv1d(x[None], y[:3, :, None].expand(3, 17, 2)[:, :9], y[:3, 0]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ROUNDED_ONCE)
+def test_results_are_rounded_once(name: str, dtype: torch.dtype) -> None:
+    """As near to the exact result as its rounding, but for the errors of float32."""
+    x, y = torch.randn(2, 9, 17).to(dtype)
+    exact = ROUNDED_ONCE[name](x.double(), y.double())
+    found = ROUNDED_ONCE[name](x.to("echo_npu"), y.to("echo_npu")).cpu()
+    assert found.dtype == dtype
+    excess = (found.double() - exact).abs() - (exact.to(dtype).double() - exact).abs()
+    assert excess.max() < 3e-5
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_reductions_keep_axes(keepdim: bool) -> None:
+    for function in (torch.var, torch.std, torch.var_mean, torch.sum, torch.amax, torch.any, torch.argmax):
+        check(lambda x, f=function: f(x, dim=1, keepdim=keepdim), torch.randn(3, 4, 2))
+    for function in (torch.var, torch.std_mean, torch.mean, torch.logsumexp, torch.linalg.vector_norm):
+        check(lambda x, f=function: f(x, dim=(0, 2), keepdim=keepdim), torch.randn(3, 4, 2))
+
+
+def test_without_dimensions() -> None:
+    for function in (torch.flip, torch.sum, torch.softmax, torch.argmax, torch.cumsum):
+        dims = () if function is torch.flip else 0
+        check(lambda x, function=function, dims=dims: function(x, dims), torch.tensor(2.5), native=False)
+
+
 def test_positions() -> None:
     x = torch.randn(7, 30)
     x[2, 5] = x[2, 9] = 9.0

@@ -15,4 +15,5 @@ def test_several_devices() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["current_device", "separate", "copies", "mixed", "training"]
+    names = ["current_device", "separate", "copies", "mixed", "training", "scaled_gradients"]
+    assert done.stdout.split() == names

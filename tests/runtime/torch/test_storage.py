@@ -135,6 +135,8 @@ def test_pinned_and_shared_memory() -> None:
     y = pinned.to(DEVICE, non_blocking=True)
     y.share_memory_()
     assert torch.equal(y.cpu(), x)
+    assert torch.equal(y.to("cpu", non_blocking=True), x)
+    assert torch.equal(y.to("cpu", torch.int32, non_blocking=True), x.int())
 
 
 def test_moving_a_module_keeps_its_parameters() -> None:
@@ -143,3 +145,35 @@ def test_moving_a_module_keeps_its_parameters() -> None:
     module.to(DEVICE)
     assert module.weight is before
     assert before.device.type == DEVICE
+
+
+WRITES: dict[str, Callable[[torch.Tensor], object]] = {
+    "fill": lambda x: x.fill_(3),
+    "zero": lambda x: x.zero_(),
+    "masked_fill": lambda x: x.masked_fill_(torch.ones(3, dtype=torch.bool, device=x.device), 2),
+    "mask": lambda x: x.__setitem__(torch.ones(4, 3, dtype=torch.bool, device=x.device), 2),
+    "index_put": lambda x: x.__setitem__(torch.tensor([1, 2], device=x.device), 5),
+    "add": lambda x: x.add_(1),
+    "copy": lambda x: x.copy_(torch.zeros(4, 3, device=x.device)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Use of .* on expanded tensors is deprecated")
+@pytest.mark.parametrize(
+    ("name", "view"),
+    # In windows PyTorch does not say whether "add" adds once.
+    [(name, view) for name in WRITES for view in ("expand", "windows") if (name, view) != ("add", "windows")],
+)
+def test_writes_to_elements_that_share_memory(name: str, view: str) -> None:
+    """As on the CPU: the same result or the same refusal."""
+    results = []
+    for device in ("cpu", DEVICE):
+        whole = torch.arange(6.0, device=device)
+        x = whole[:3].expand(4, 3) if view == "expand" else whole.unfold(0, 3, 1)
+        try:
+            WRITES[name](x)
+        except RuntimeError as error:
+            results.append(str(error).splitlines()[0])
+        else:
+            results.append(str(whole.tolist()))
+    assert results[0] == results[1]

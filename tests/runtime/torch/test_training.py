@@ -82,6 +82,33 @@ def test_autocast_and_scaled_gradients(dtype: torch.dtype) -> None:
     assert losses[-1] < losses[0]
 
 
+CASTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "norm": lambda x, y: torch.linalg.vector_norm(y),
+    "cosine_similarity": lambda x, y: nn.functional.cosine_similarity(y, y * 2),
+    "cdist": torch.cdist,
+    "pow of a number": lambda x, y: 2**y,
+    "prod": lambda x, y: y.prod(1),
+    "dot": lambda x, y: torch.dot(x[0], y[0]),
+    "scatter_add": lambda x, y: x.scatter_add(0, torch.zeros(4, 3, dtype=torch.int64, device=x.device), y),
+    "index_put": lambda x, y: x.index_put((torch.tensor([0, 2], device=x.device),), y[:2]),
+    "cross": lambda x, y: torch.cross(x, y, dim=1),
+    "tensordot": lambda x, y: torch.tensordot(x, y, 2),
+    "bilinear": lambda x, y: nn.functional.bilinear(x, y, torch.ones(2, 3, 3, device=x.device)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", CASTS)
+def test_what_autocast_keeps_in_float32(name: str, dtype: torch.dtype) -> None:
+    """What overflows or sums up, and what takes the widest of its types: here float32 and a lower one."""
+    x, y = torch.rand(2, 4, 3) + 0.5
+    y = y.to(dtype)
+    with torch.autocast(DEVICE, dtype=dtype):
+        found = CASTS[name](x.to(DEVICE), y.to(DEVICE))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.cpu(), CASTS[name](x, y.float()), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["AdamW, fused", "SGD, fused"])
 def test_a_fused_step_of_scaled_gradients(name: str) -> None:
     """A step with an infinite gradient is left out, as on the CPU."""

@@ -54,7 +54,7 @@ def compile_graph(
     if not torch.is_grad_enabled() and any(node.target in STEPS for node in module.graph.nodes):
         # A step of an optimizer is recorded as it is: a function without effects would have to copy its
         # results to the parameters.
-        return remember(CompiledGraph("step", module))
+        return remember(CompiledGraph("step", module, in_place=True))
     keep_attention(module)
     result: Callable[..., Any] = aot_autograd(
         fw_compiler=compiler("forward"),

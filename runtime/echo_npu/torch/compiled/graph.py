@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
-from echo_npu.torch.compiled.division import Part, divide
+from echo_npu.torch.compiled.division import STEPS, Part, divide
 from echo_npu.torch.compiled.segment import Segment, on_npu
 from echo_npu.torch.devices import OpenDevice, opened
 
@@ -19,6 +19,7 @@ class CompiledGraph:
     Args:
         name: for reports and profiles.
         module: the graph, whose operators are native or fall back.
+        in_place: whether the graph changes its inputs and nobody else raises their version counters.
 
     Attributes:
         operators: calls in the graph.
@@ -26,7 +27,7 @@ class CompiledGraph:
         runs: how often it ran.
     """
 
-    def __init__(self, name: str, module: fx.GraphModule, fused: int = 0) -> None:
+    def __init__(self, name: str, module: fx.GraphModule, fused: int = 0, *, in_place: bool = False) -> None:
         self.name = name
         self.operators = sum(node.op == "call_function" for node in module.graph.nodes)
         self.fused = fused
@@ -37,6 +38,8 @@ class CompiledGraph:
         self._constants = {each: _attribute(module, each.target) for each in nodes if each.op == "get_attr"}
         self._returned: Any = nodes[-1].args[0]
         self._hosts: dict[fx.Node, str] = {}
+        self._in_place = in_place
+        self._changed = {each for node in nodes if node.target in STEPS for each in _nodes_in(node.args[0])}
         self._divide()
 
     @property
@@ -56,6 +59,7 @@ class CompiledGraph:
             if device is None:
                 return _listed(self._module(*given))
             values = {**dict(zip(self._places, given, strict=True)), **self._constants}
+            versions = _versions(values) if self._in_place else {}
             for part, ends in zip(self._parts, self._ends, strict=True):
                 if isinstance(part, Segment):
                     made = part.run(device, [values[each] for each in part.inputs])
@@ -64,6 +68,7 @@ class CompiledGraph:
                     self._run_on_host(part, values)
                 for each in ends:
                     del values[each]
+            self._raise_versions(versions)
             returned = _listed(fx.map_arg(self._returned, values.__getitem__))
             found = {node: why for part in self.segments for node, why in part.obstacles.items()}
             if found:
@@ -76,6 +81,17 @@ class CompiledGraph:
         runner.env = values
         for each in nodes:
             values[each] = runner.run_node(each)
+
+    def _raise_versions(self, before: Mapping[fx.Node, tuple[torch.Tensor, int]]) -> None:
+        """Raise the version counters of the inputs that a run changes, where it has not done so itself.
+
+        The operators that run one by one in the first run do, and so tell what later runs change; steps of
+        optimizers never do.
+        """
+        raised = {node for node, (tensor, version) in before.items() if tensor._version != version}
+        self._changed |= raised
+        behind = [tensor for node, (tensor, _) in before.items() if node in self._changed - raised]
+        torch.autograd.graph.increment_version(behind)
 
     def _divide(self) -> None:
         """Find the parts again, now that it is known which nodes need the host."""
@@ -102,6 +118,12 @@ def _nodes_in(value: Any) -> list[fx.Node]:
     found: list[fx.Node] = []
     fx.map_arg(value, found.append)
     return found
+
+
+def _versions(values: Mapping[fx.Node, Any]) -> dict[fx.Node, tuple[torch.Tensor, int]]:
+    """Return the tensors among the values, with their version counters."""
+    tensors = {node: each for node, each in values.items() if isinstance(each, torch.Tensor)}
+    return {node: (each, each._version) for node, each in tensors.items() if not each.is_inference()}
 
 
 def _attribute(module: fx.GraphModule, name: Any) -> Any:

@@ -13,9 +13,10 @@ from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch import counting
 from echo_npu.torch import launch as launches
 from echo_npu.torch.compiled.arena import Lifetime, layout
+from echo_npu.torch.compiled.blocks import RunBlocks
 from echo_npu.torch.compiled.recorder import GraphRecorder, Reread
 from echo_npu.torch.devices import OpenDevice
-from echo_npu.torch.storages import new_storage, tensor_on
+from echo_npu.torch.storages import tensor_on
 from echo_npu.vector.program import Program
 
 _WORD: Final = 4
@@ -52,7 +53,6 @@ class RecordedGraph:
         self.launches = recorder.launches
         self._results = list(results)
         self._given = given
-        self._sizes = recorder.sizes
         self._returned = sorted({each.block for each in results if each.block >= given})
         sizes = list(recorder.sizes)
         lifetimes: dict[int, list[int]] = {}
@@ -65,11 +65,19 @@ class RecordedGraph:
             operands.append(blocks)
             for block in blocks:
                 lifetimes.setdefault(block, [time, time])[1] = time
-        kept = [b for b in lifetimes if b >= given and b not in self._returned]
+        made = [b for b in lifetimes if b >= given]
+        kept = [b for b in made if b not in self._returned]
         offsets, self._arena = layout([Lifetime(sizes[b], *lifetimes[b]) for b in kept])
         self._offsets = dict(zip(kept, offsets, strict=True))
+        self._first: list[list[int]] = [[] for _ in self.launches]
+        self._last: list[list[int]] = [[] for _ in self.launches]
+        for block in made:
+            self._first[lifetimes[block][0]].append(block)
+            self._last[lifetimes[block][1]].append(block)
+        self._untouched = [b for b in self._returned if b not in lifetimes]
         self._merge(operands)
-        self._count = len(sizes)
+        self._sizes = sizes
+        self._own = len(recorder.sizes)
         words = sum(len(each) for each in self._programs)
         self._whole = words <= device.npu.capabilities.program_words
 
@@ -125,33 +133,54 @@ class RecordedGraph:
             hosts: inputs on the CPU, likewise.
             one_by_one: operator by operator, so that each can be seen.
         """
-        bases = np.zeros(self._count, np.int64)
-        owned: dict[int, torch.UntypedStorage] = dict(enumerate(storages))
-        for block, storage in enumerate(storages):
-            bases[block] = storage.data_ptr()
-        for block in self._returned:
-            owned[block] = new_storage(device, self._sizes[block])
-            bases[block] = owned[block].data_ptr()
+        blocks = RunBlocks(device, storages, self._sizes, self._returned)
         with device.lock:
             for each in self.launches:
                 counting.count(each.name, counting.NPU)
-            arena = device.allocator.allocate(self._arena) if self._arena else 0
-            for block, offset in self._offsets.items():
-                bases[block] = arena + offset
             if one_by_one or device.profile.enabled or not self._whole:
-                self._run_each(device, bases, hosts)
-            elif self.commands:
-                self._run_whole(device, bases, hosts)
-            if arena:
-                device.allocator.free(arena)  # later commands may use it: they run later
+                self._run_each(device, blocks, hosts)
+            else:
+                self._run_whole(device, blocks, hosts)
         return [
             each.value
             if each.block < 0
-            else tensor_on(owned[each.block], each.offset, each.shape, each.strides, each.dtype)
+            else tensor_on(blocks.storages[each.block], each.offset, each.shape, each.strides, each.dtype)
             for each in self._results
         ]
 
-    def _run_whole(self, device: OpenDevice, bases: NDArray[np.int64], hosts: Sequence[torch.Tensor]) -> None:
+    def _run_whole(self, device: OpenDevice, blocks: RunBlocks, hosts: Sequence[torch.Tensor]) -> None:
+        arena = 0
+        try:
+            for block in self._returned:
+                blocks.take(block)
+            arena = device.allocator.allocate(self._arena) if self._arena else 0
+        except torch.OutOfMemoryError:
+            blocks.restart()
+            self._take_in_turn(blocks)
+        else:
+            for block, offset in self._offsets.items():
+                blocks.bases[block] = arena + offset
+        try:
+            if self.commands:
+                self._add(device, blocks.bases, hosts)
+        finally:
+            if arena:
+                device.allocator.free(arena)  # later commands may use it: they run later
+
+    def _take_in_turn(self, blocks: RunBlocks) -> None:
+        """Give each block memory from its first use to its last: what operators one by one would take."""
+        try:
+            for block in self._untouched:
+                blocks.take(block)
+            for first, last in zip(self._first, self._last, strict=True):
+                for block in first:
+                    blocks.take(block)
+                for block in last:
+                    blocks.drop(block)
+        finally:
+            blocks.drop_all()
+
+    def _add(self, device: OpenDevice, bases: NDArray[np.int64], hosts: Sequence[torch.Tensor]) -> None:
         try:
             entries = device.npu.driver.entries(self._programs)
         except NpuProgramMemoryError:
@@ -174,12 +203,23 @@ class RecordedGraph:
             at = end
         device.stream.add(commands, self.slots)
 
-    def _run_each(self, device: OpenDevice, bases: NDArray[np.int64], hosts: Sequence[torch.Tensor]) -> None:
-        for each in self.launches:
-            params = each.params.values(hosts) if isinstance(each.params, Reread) else each.params
-            pointers = [int(bases[block]) + offset for block, offset in each.operands]
-            with torch.profiler.record_function(each.name):
-                launches.submit(device, each.name, each.plan, pointers, params)
+    def _run_each(self, device: OpenDevice, blocks: RunBlocks, hosts: Sequence[torch.Tensor]) -> None:
+        """Launch operator by operator; each launch finds memory for its temporaries itself."""
+        try:
+            for block in self._untouched:
+                blocks.take(block)
+            for each, first, last in zip(self.launches, self._first, self._last, strict=True):
+                params = each.params.values(hosts) if isinstance(each.params, Reread) else each.params
+                for block in first:
+                    if block < self._own:
+                        blocks.take(block)
+                pointers = [int(blocks.bases[block]) + offset for block, offset in each.operands]
+                with torch.profiler.record_function(each.name):
+                    launches.submit(device, each.name, each.plan, pointers, params)
+                for block in last:
+                    blocks.drop(block)
+        finally:
+            blocks.drop_all()
 
 
 def _columns(rows: Sequence[tuple[int, ...]], count: int) -> list[NDArray[np.int64]]:

@@ -15,7 +15,7 @@ from echo_npu.torch.types import FLOATS
 @native("flip")
 def flip(x: torch.Tensor, dims: Sequence[int]) -> Any:
     made = x.clone()
-    if not x.numel():
+    if not x.numel() or not x.dim():
         return made
     for dim in dims:
         axis = dim % x.dim()

@@ -13,7 +13,7 @@ from echo_npu.ops.rows import last_axis_commands
 from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
-from echo_npu.torch.launch import launch
+from echo_npu.torch.launch import launch, overlapping
 from echo_npu.torch.ops.common import Tensors, float_target, narrowed
 from echo_npu.torch.plan import Computed
 from echo_npu.torch.storages import tensor_on
@@ -164,7 +164,7 @@ def fused_sgd(
     grad_scale: Any = None,
     found_inf: Any = None,
 ) -> Any:
-    if grad_scale is not None or found_inf is not None or not _one_dtype(params, grads, momenta):
+    if grad_scale is not None or found_inf is not None or not _suitable(params, grads, momenta):
         return NotImplemented
     values = partial(
         _sgd_values,
@@ -183,10 +183,13 @@ def fused_sgd(
     return None
 
 
-def _one_dtype(*lists: Sequence[torch.Tensor]) -> bool:
-    """Return whether each parameter, its gradient and its state are of one type that the steps take."""
+def _suitable(*lists: Sequence[torch.Tensor]) -> bool:
+    """Return whether each parameter, its gradient and its state are of one type that the steps take.
+
+    No parameter may have elements that share memory: a launch would find that when others are changed.
+    """
     params = lists[0]
-    known = all(each.dtype in DTYPES for each in params)
+    known = all(each.dtype in DTYPES and not overlapping(each) for each in params)
     return known and all(
         each.dtype == param.dtype
         for others in lists[1:]
@@ -250,7 +253,7 @@ def _fused(name: str, *, decoupled: bool) -> None:
         greatest = max_squares if amsgrad else []
         if grad_scale is not None or found_inf is not None:
             return NotImplemented
-        if not _one_dtype(params, grads, means, squares, greatest):
+        if not _suitable(params, grads, means, squares, greatest):
             return NotImplemented
         values = partial(
             _adam_values,

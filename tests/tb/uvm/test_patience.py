@@ -26,7 +26,9 @@ def test_it_grows_with_what_a_command_takes(config: str) -> None:
 
 def test_every_batch_counts() -> None:
     hardware = load_config("default")
-    packets = matmul_packets(0, 0x40_0000, 0x1000_0000, 1, 2, 1, batch=(32768, 2), dst_batch_strides=(4, 1 << 17))
+    packets = matmul_packets(
+        0, 0x40_0000, 0x1000_0000, 1, 2, 1, batch=(32768, 2), dst_batch_strides=(4, 1 << 17)
+    )
     assert patience(program(*packets), hardware) >= 500 * 65536
 
 

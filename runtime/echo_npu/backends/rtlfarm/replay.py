@@ -86,10 +86,9 @@ def replay_chunk(path: Path, *, waves: bool = False) -> ChunkReplay:
         try:
             result = runner.run(chunk, restart=False)
         except SimulatorError as error:
-            ended = ended_by_itself(error)
-            if ended is None:
+            deviation, cycles = ended_by_itself(error), 0
+            if deviation is None:
                 raise
-            deviation, cycles = ended, 0
         else:
             deviation, cycles = result.deviation, result.cycles
     finally:

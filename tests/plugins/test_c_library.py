@@ -184,8 +184,8 @@ def test_vector_operations(library: ctypes.CDLL) -> None:
     assert not library.echoNpuScale(out.pointer, left.pointer, ctypes.c_float(2.5), *sizes(100))
     assert np.array_equal(out.read(), np.float32(2.5) * x)
     assert not library.echoNpuGELU(out.pointer, left.pointer, *sizes(100))
-    exact = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
-    assert np.abs(out.read() - exact).max() < 1e-5
+    gelu = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
+    assert np.abs(out.read() - gelu).max() < 1e-5
 
 
 def test_rows(library: ctypes.CDLL) -> None:

@@ -199,10 +199,8 @@ def test_counters(client: ServerClient) -> None:
 def test_a_nan_is_refused_if_the_client_asks_for_that(client: ServerClient) -> None:
     x, y = client.put(np.full(4, np.nan, np.float32)), client.room((4,))
     client.graph(node("SQR", y, x))
-    for work in (
-        lambda: client.graph(node("SQR", y, x), key=1, flags=GraphFlag.REFUSE_NAN),
-        lambda: client.run(1),
-    ):
+    first = partial(client.graph, node("SQR", y, x), key=1, flags=GraphFlag.REFUSE_NAN)
+    for work in (first, partial(client.run, 1)):
         with pytest.raises(AnswerError, match="SQR made a NaN") as caught:
             work()
         assert caught.value.status == AnswerStatus.NOT_A_NUMBER

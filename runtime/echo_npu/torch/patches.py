@@ -21,7 +21,7 @@ def apply() -> None:
     _storages()
     torch.Generator = generators.Generator  # type: ignore[misc]
     torch.Event = events.Event  # type: ignore[misc]
-    torch.Stream = streams.Stream  # type: ignore[misc]
+    torch.Stream = streams.OrderedStream  # type: ignore[misc]
     functions = torch._C
     for name, function in (
         ("_accelerator_getDeviceIndex", get_device),

@@ -7,7 +7,7 @@ import torch
 from echo_npu.torch.events import Event
 
 _PlainStream: Final[Any] = torch.Stream
-current_plain: Final[Any] = torch._C._accelerator_getStream
+_current_plain: Final[Any] = torch._C._accelerator_getStream
 
 
 class _AnyStream(type(_PlainStream)):  # type: ignore[misc]
@@ -17,7 +17,7 @@ class _AnyStream(type(_PlainStream)):  # type: ignore[misc]
         return isinstance(instance, _PlainStream)
 
 
-class Stream(_PlainStream, metaclass=_AnyStream):  # type: ignore[misc]
+class OrderedStream(_PlainStream, metaclass=_AnyStream):  # type: ignore[misc]
     """`torch.Stream`, whose events also work for the device "echo_npu"."""
 
     def record_event(self, event: Any = None) -> Any:
@@ -29,5 +29,7 @@ class Stream(_PlainStream, metaclass=_AnyStream):  # type: ignore[misc]
 
 def current(index: int) -> Any:
     """Return the current stream of a device."""
-    plain = current_plain(index)
-    return Stream(stream_id=plain.stream_id, device_index=plain.device_index, device_type=plain.device_type)
+    plain = _current_plain(index)
+    return OrderedStream(
+        stream_id=plain.stream_id, device_index=plain.device_index, device_type=plain.device_type
+    )

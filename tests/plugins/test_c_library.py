@@ -335,6 +335,7 @@ def test_a_server_that_cannot_be_started_is_an_error_at_once(
     assert b"ECHO_NPU_COMMAND cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_a_server_that_ends_at_once_is_an_error_and_inherits_no_blocked_signals(
     library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -283,12 +283,16 @@ def _asked() -> str:
 def _line(prompt: str) -> str:
     """Return the next line of standard input, as `input`.
 
-    Without a terminal `input` ignores every exception while it flushes the prompt, a KeyboardInterrupt too.
+    Without a terminal `input` ignores every exception while it flushes standard output and error, a
+    KeyboardInterrupt too.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
         return input(prompt)
     print(prompt, end="", flush=True)
-    return input()
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n")
 
 
 def _checked(text: str) -> str:

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,39 @@ main()
 
 def test_ctrl_c_while_the_prompt_is_flushed(model_path: Path) -> None:
     check_interrupted(conversation(model_path, INTERRUPTED_FLUSH))
+
+
+INTERRUPTED_AFTERWARDS = """
+import io, signal, sys, time
+from echo_npu.cli import main
+
+class Slow(io.TextIOWrapper):
+    prompted, flushes = False, 0
+
+    def write(self, text):
+        Slow.prompted |= text == "> "
+        return super().write(text)
+
+    def flush(self):
+        super().flush()
+        Slow.flushes += Slow.prompted
+        if Slow.flushes == 2:
+            time.sleep(2)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.stdout = Slow(sys.stdout.buffer)
+main()
+"""
+
+
+def test_ctrl_c_behind_the_prompt(model_path: Path) -> None:
+    """It counts while the output is flushed once more, as `input` does, which would ignore it."""
+    process = conversation(model_path, INTERRUPTED_AFTERWARDS)
+    assert process.stdout is not None
+    assert process.stdout.read(2) == "> "
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    check_interrupted(process)
 
 
 def test_perplexity(model_path: Path, tmp_path: Path) -> None:

@@ -141,7 +141,6 @@ def test_a_conversation_without_standard_input(model_path: Path) -> None:
     assert b"Traceback" not in broken.stderr
 
 
-@pytest.mark.usefixtures("usual_signals")
 def conversation(path: Path, program: str) -> subprocess.Popen[str]:
     words = ["chat", "--model", str(path), "--context", "64", "--backend", "cmodel"]
     return subprocess.Popen(
@@ -160,6 +159,7 @@ def check_interrupted(process: subprocess.Popen[str]) -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_ctrl_c(model_path: Path) -> None:
     process = conversation(model_path, "from echo_npu.cli import main; main()")
     assert process.stdout is not None
@@ -187,6 +187,7 @@ main()
 """
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_ctrl_c_while_the_prompt_is_flushed(model_path: Path) -> None:
     check_interrupted(conversation(model_path, INTERRUPTED_FLUSH))
 
@@ -214,6 +215,7 @@ main()
 """
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_ctrl_c_behind_the_prompt(model_path: Path) -> None:
     """It counts while the output is flushed once more, as `input` does, which would ignore it."""
     process = conversation(model_path, INTERRUPTED_AFTERWARDS)

@@ -135,6 +135,10 @@ def draw(places: Places) -> DrawnProduct:
         if random.random() < 0.3:
             m = random.randint(1, BLOCK_M // 4)
             n = random.randint(1, 6 * BLOCK_N)
+        if random.random() < 0.1:
+            # Just wider than a tile in each dimension: other draws seldom are, and small enough.
+            m, depth, n = (random.randint(TILE + 1, TILE + 4) for _ in range(3))
+            batch0, batch1 = 1, 1
         if m * depth * n * batch0 * batch1 <= MOST_WORDS:
             break
     k = 4 * depth - random.randrange(4) if command.kind == DataType.INT8 else depth

@@ -1,7 +1,7 @@
 """Check commands as the device does."""
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
-from echo_npu.commands.checks import check_command, unpack_extension
+from echo_npu.commands.checks import check_slots
 from echo_npu.commands.packets import FENCES, Command, Opcode
 from echo_npu.spec.memory_map import Region
 from echo_npu.vector.memory import ProgramMemory
@@ -16,7 +16,7 @@ def check(
 ) -> CheckedCommand:
     """Check a command. Raises PacketFault if the device refuses it, e.g. for writing to `guard`, or for
     weights in blocks where it has no `blocks`."""
-    return check_command(command.packet, unpack_extension(command.slots[1:]), programs, guard, blocks=blocks)
+    return check_slots(command.slots, programs, guard, blocks=blocks)
 
 
 def accepted(

@@ -8,6 +8,7 @@ from typing import Any
 import cocotb
 from cocotb.clock import Clock
 from cocotb.handle import LogicObject
+from cocotb.task import Task
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
@@ -46,6 +47,16 @@ async def pulse(dut: Any, *inputs: str) -> None:
     await RisingEdge(dut.clk_i)
     for name in inputs:
         getattr(dut, name).value = 0
+
+
+async def cut_off(dut: Any, sides: Sequence[Task[Any]], *inputs: str) -> None:
+    """Abort in the middle of what other tasks do at these inputs; return in the next clock."""
+    for side in sides:
+        side.cancel()
+    for name in inputs:
+        getattr(dut, name).value = 0
+    await pulse(dut, "abort_i")
+    await RisingEdge(dut.clk_i)
 
 
 async def until(dut: Any, signal: str) -> None:

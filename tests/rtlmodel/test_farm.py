@@ -4,7 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,11 @@ from echo_npu.spec.status import ErrorCode
 from echo_sim.numerals import choose_seed
 from echo_sim.run import RUNS
 from tests.rtlmodel import programs
+from tests.runtime.backends.farm_work import Work, layers, random_work
 
 pytestmark = pytest.mark.sim
 
 CONFIG = "small"
-Work = Callable[[echo_npu.Device], Any]
 
 
 def farm_of(device: echo_npu.Device) -> RtlfarmBackend:
@@ -57,25 +57,6 @@ def in_chunks(work: Work, **options: Any) -> tuple[Any, dict[str, int], int]:
         return result, device.counters(), farm_of(device).info()["farm"]["chunks"]
 
 
-def random_work(seed: int) -> Work:
-    """Commands of every kind, each submission waited for."""
-
-    def work(device: echo_npu.Device) -> Any:
-        rng = np.random.default_rng(seed)
-        device.memcpy(0x40, programs.image(rng, programs.WEIGHT_BYTES), programs.WEIGHT_BYTES)
-        for _ in range(10):
-            batch = [each for _ in range(rng.integers(1, 9)) for each in programs.command(rng)]
-            device.submit_batch(batch)
-            if rng.random() < 0.7:
-                device.finish()
-            device.memcpy(programs.ACTIVATION, 0x80, int(rng.integers(1, 900)))
-            if rng.random() < 0.3:
-                device.memcpy(0x80, programs.image(rng, 400), 400)
-        return device.backend.read_mem(programs.ACTIVATION, programs.ACTIVATION_BYTES).tobytes()
-
-    return work
-
-
 def test_chunks_between_idle_engines_take_exactly_the_cycles_of_one_run() -> None:
     work = random_work(choose_seed())
     wanted, counters = sequential(work)
@@ -83,20 +64,6 @@ def test_chunks_between_idle_engines_take_exactly_the_cycles_of_one_run() -> Non
     assert found == wanted
     assert summed == counters
     assert chunks >= 5
-
-
-def layers(device: echo_npu.Device) -> Any:
-    """One long submission, run twice."""
-    rng = np.random.default_rng(3)
-    weights = device.tensor((rng.standard_normal((32, 32)) / 6).astype(np.float32))
-    rows = rng.standard_normal((12, 32)).astype(np.float32)
-    with device.record() as program:
-        y = x = program.input("x", rows.shape)
-        for index in range(40):
-            y = device.matmul(y, weights)
-            y = device.add(device.silu(y) if index % 3 else device.softmax(y), x)
-        program.output("y", y)
-    return [program.run(x=rows * scale)["y"].to_numpy().tobytes() for scale in (1, 2)]
 
 
 def test_chunks_of_one_submission_take_its_cycles_but_for_a_thousandth() -> None:

@@ -119,6 +119,7 @@ def chat_command(
         source = open_model(name, model)
         chosen = echo_npu.get_backend_name() if backend is None else backend
         check_shares(source.config, devices)
+        wanted = sampling.candidates(source.vocabulary)
         answer = _Answer(source.name, chosen, config, prompt or "", devices)
         talk = _Talk(source, tokens, answer, quiet=as_json)
         # Template, sizes and text are tried before anything is built or opened.
@@ -142,7 +143,7 @@ def chat_command(
                         loaded,
                         half=half,
                         devices=devices,
-                        candidates=_candidates(sampling, source.vocabulary),
+                        candidates=wanted if wanted <= MOST_CANDIDATES else 0,
                         **options,
                     )
                 )
@@ -162,12 +163,6 @@ def chat_command(
                 talk.spent(networks[0].spent)
     if as_json:
         typer.echo(json.dumps(talk.result.to_dict(), indent=2))
-
-
-def _candidates(sampling: Sampling, vocabulary: int) -> int:
-    """Return how many tokens the device finds to draw from; 0 where the host reads all logits."""
-    wanted = min(sampling.top_k, vocabulary)
-    return 0 if sampling.greedy or wanted > MOST_CANDIDATES else wanted
 
 
 def open_model(name: str, file: Path | None) -> GgufModel:

@@ -132,16 +132,22 @@ def check_command(
 
 
 def check_slots(
-    slots: tuple[bytes, ...], programs: ProgramMemory, guard: Region | None = None, *, blocks: bool = True
+    slots: tuple[bytes, ...],
+    programs: ProgramMemory | None = None,
+    guard: Region | None = None,
+    *,
+    blocks: bool = True,
 ) -> CheckedCommand:
     """Check a complete command as `check_command` does; a command that was checked before is only looked up.
 
     Args:
         slots: its packets, 64 bytes each.
+        programs, guard, blocks: as of `check_command`.
 
     Raises: PacketFault with what the device reports.
     """
-    return _checked(slots, ProgramSpace(programs.size, programs.loaded), guard, blocks)
+    space = ProgramSpace(0, 0) if programs is None else ProgramSpace(programs.size, programs.loaded)
+    return _checked(slots, space, guard, blocks)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -242,9 +242,9 @@ class TextGenerator:
         return token
 
     def _draw(self) -> int:
-        """Draw a token from the candidates, if the step has found as many as are asked for; else from all."""
+        """Draw a token from the candidates, if the step has found as many as are needed; else from all."""
         sampling, found = self._sampling, self.network.candidates
-        if found is not None and 0 < sampling.top_k <= found[0].size:
+        if found is not None and 0 < sampling.candidates(self.network.vocabulary) <= found[0].size:
             tokens, values = (each.to_numpy()[0] for each in found)
             return sampling.draw_among(tokens, values, self._random)
         return sampling.draw(self.network.logits.to_numpy()[0], self._random)

@@ -31,7 +31,7 @@ CHUNK: Final = 128
 """Most tokens of a step."""
 
 MOST_CANDIDATES: Final = 128
-"""Most tokens that a step finds in order, each in about 600 cycles on `default`."""
+"""Most tokens that a step finds in order."""
 
 PAIR: Final = 32
 """From so many tokens on a step has two groups: one has the matrix engine while the other has the vector
@@ -110,6 +110,7 @@ class Network:
         self.config = share.config(source.config)
         self.layers = source.layers if layers is None else layers
         check_size(source, context, self.layers)
+        check_candidates(candidates, source.vocabulary)
         self.context = context
         formats = device.capabilities.block_formats if weights == "file" else ()
         self._loader = loader = WeightLoader(device, formats, share)
@@ -132,7 +133,6 @@ class Network:
         self._memories = self._group_memories(rows)
         self.logits = loader.empty("logits", (rows if every_logit else 1, self.vocabulary))
         self.next = loader.empty("next token", (1,), np.int32)
-        check_candidates(candidates, self.vocabulary)
         self.candidates: Candidates | None = None
         if candidates:
             found = loader.empty("candidates", (1, candidates), np.int32)

@@ -36,6 +36,10 @@ class Sampling:
         """Whether the likeliest token is taken."""
         return self.temperature == 0.0 or self.top_k == 1
 
+    def candidates(self, vocabulary: int) -> int:
+        """Return how many of the likeliest tokens a draw needs to know; 0: all, or the likeliest alone."""
+        return 0 if self.greedy else min(self.top_k, vocabulary)
+
     def draw(self, logits: NDArray[np.float32], random: np.random.Generator) -> int:
         """Return a token number drawn from logits, float32 [vocabulary]; NaN is never drawn.
 

@@ -47,9 +47,8 @@ class GraphRunner:
             NpuError: the device ran out of memory or failed.
             NotANumberError: with REFUSE_NAN, a result of the graph holds a NaN.
         """
-        nodes = [
-            node for node in nodes if node.op not in WITHOUT_COMMANDS
-        ]  # nobody has checked their tensors
+        # Nobody has checked the tensors of the others.
+        nodes = [node for node in nodes if node.op not in WITHOUT_COMMANDS]
         for node in nodes:
             check(self._device, node)
         self._drop(key)

@@ -46,6 +46,13 @@ def _graphs(client: ServerClient) -> None:
     assert (client.read(product).reshape(3, 40) == values.sum(axis=1, keepdims=True)).all()
 
 
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A socket, in the folder in which the farm keeps what it finds."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "server.sock"
+
+
 def _served(path: Path, client: threading.Thread, *words: str) -> int:
     """Run the command while a thread is its client; return the exit status."""
     client.start()
@@ -57,10 +64,8 @@ def _served(path: Path, client: threading.Thread, *words: str) -> int:
 
 @pytest.mark.usefixtures("usual_signals")
 def test_what_clients_write_by_themselves_is_in_the_chunks(
-    tmp_path: Path, simulations: type[ModelSimulation], monkeypatch: pytest.MonkeyPatch
+    path: Path, simulations: type[ModelSimulation]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "server.sock"
     done: list[int] = []
 
     def clients() -> None:
@@ -74,15 +79,13 @@ def test_what_clients_write_by_themselves_is_in_the_chunks(
     assert done == [0, 1]
     assert sum(len(each.timing) - 1 for each in simulations.made) >= 2
     assert all(each.closed for each in simulations.made)
-    assert not list(tmp_path.glob("failures/*"))
+    assert not list(path.parent.glob("failures/*"))
 
 
 @pytest.mark.usefixtures("usual_signals")
 def test_a_difference_ends_the_device_and_is_the_exit_status(
-    tmp_path: Path, simulations: type[ModelSimulation], monkeypatch: pytest.MonkeyPatch
+    path: Path, simulations: type[ModelSimulation]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "server.sock"
     answers: list[AnswerError] = []
 
     def wrong(_command: Command, memory: DeviceMemory) -> None:
@@ -110,7 +113,7 @@ def test_a_difference_ends_the_device_and_is_the_exit_status(
     assert _served(path, threading.Thread(target=clients)) == 1
     assert [each.status for each in answers] == [AnswerStatus.DEVICE_FAILED] * 2
     assert "memory differs" in str(answers[0])
-    assert len(list(tmp_path.glob("failures/*.chunk"))) == 2
+    assert len(list(path.parent.glob("failures/*.chunk"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -122,9 +125,8 @@ def test_a_difference_ends_the_device_and_is_the_exit_status(
     ],
 )
 def test_options_that_no_device_could_open_with_are_refused_at_once(
-    words: tuple[str, ...], reason: str, tmp_path: Path
+    words: tuple[str, ...], reason: str, path: Path
 ) -> None:
-    path = tmp_path / "server.sock"
     result = CliRunner().invoke(app, ["serve", "--socket", str(path), "--idle", "0", *words])
     assert result.exit_code == 2
     assert reason in result.stderr

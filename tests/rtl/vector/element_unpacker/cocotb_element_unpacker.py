@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.elements import as_beats, as_number
-from tests.rtl.stimulus import CHANCES, clocks, pulse, reset, take
+from tests.rtl.stimulus import CHANCES, clocks, cut_off, pulse, reset, take
 from tests.rtl.streams import set_stream
 
 CONFIGURATIONS = [{"DataWidth": 64, "Lanes": 4}, {"DataWidth": 256, "Lanes": 16}]
@@ -85,11 +85,7 @@ async def abort(dut: Any) -> None:
         words = as_words(np.arange(4 * length))
         sides = [cocotb.start_soon(feed(dut, words, 0.9)), cocotb.start_soon(drain(dut, 1000, 0.3))]
         await ClockCycles(dut.clk_i, random.randint(1, 12))
-        for side in sides:
-            side.cancel()
-        dut.word_valid_i.value = dut.beat_ready_i.value = 0
-        await pulse(dut, "abort_i")
-        await RisingEdge(dut.clk_i)
+        await cut_off(dut, sides, "word_valid_i", "beat_ready_i")
         assert dut.idle_o.value, f"trial {trial}: busy with segments of {length} elements after an abort"
         assert not dut.beat_valid_o.value, f"trial {trial}: a beat outlives the abort"
 

@@ -33,6 +33,7 @@ SEQUENCE ?= mixed
 REPLAY ?=
 QUICK  ?=
 UPDATE ?=
+RESUME ?=
 PROOF  ?=
 LEVEL  ?= quick
 EXECUTOR ?= processes
@@ -184,9 +185,9 @@ formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and resp
 	@$(PY) -m tb formal $$PROOF
 
 .PHONY: regress
-regress: setup-all ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port
+regress: setup-all ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port RESUME=1
 	@$(PY) -m tb regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
-	    $(if $(filter-out 0,$(UPDATE)),--update)
+	    $(if $(filter-out 0,$(RESUME)),--resume) $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: bench
 bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML report; minutes; QUICK=1 UPDATE=1 JOBS=2

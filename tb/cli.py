@@ -322,6 +322,9 @@ def regress(
     jobs: Jobs = JOBS,
     only: Annotated[str, typer.Option(help="Campaigns to run, a regular expression.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="Show the tasks and run nothing.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run of this level, seed and commit.")
+    ] = False,
     update: Annotated[
         bool, typer.Option("--update", help="Write the summary to docs/verification.md.")
     ] = False,
@@ -335,7 +338,9 @@ def regress(
         for task in run.planned(LEVELS[level], seed, only):
             print(f"{task.name:40} {task.replay}")
         return True
-    return run.play(LEVELS[level], seed, jobs, where=executor, only=only, json=json, update=update)
+    return run.play(
+        LEVELS[level], seed, jobs, where=executor, only=only, resume=resume, json=json, update=update
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,6 +32,7 @@ class Regression:
         command: command that repeats it.
         campaigns: results, in order.
         verdicts: on the level's goals.
+        stretches: how often it was started: more than once if it was interrupted and resumed.
     """
 
     level: str
@@ -43,6 +44,7 @@ class Regression:
     command: str
     campaigns: Sequence[CampaignResult]
     verdicts: Sequence[GoalVerdict]
+    stretches: int = 1
 
     @property
     def passed(self) -> bool:
@@ -159,6 +161,8 @@ def summary(regression: Regression) -> list[str]:
     """Return the summary as lines of Markdown."""
     verdict = "passed" if regression.passed else "NOT passed"
     minutes = f"{regression.seconds / 60:.0f} minutes"
+    if regression.stretches > 1:
+        minutes += f" in {regression.stretches} stretches"
     lines = [
         f"Level `{regression.level}` at commit `{regression.revision}`, {regression.date}, first seed "
         f"{regression.seed}, {minutes} on {regression.where}: {verdict}. Again: `{regression.command}`.",

@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 import re
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from spec.marked_page import replace_part
 from tb.regress.executors import executor
 from tb.regress.goals import judge
 from tb.regress.levels import Level
+from tb.regress.progress import Progress
 from tb.regress.report import Regression, append_history, junit, render, summary
 from tb.regress.task import KEPT, Task, TaskOutcome, run_task
 from tb.repository import ROOT
@@ -24,7 +24,7 @@ from tb.results import CampaignResult, merged
 from tb.revision import revision
 
 REPORTS = ROOT / "reports" / "regress"
-KEPT_FILES = REPORTS / "kept"
+ENDED = REPORTS / "ended"
 HISTORY = ROOT / "reports" / "history.jsonl"
 PAGE = ROOT / "docs" / "verification.md"
 
@@ -41,70 +41,91 @@ def collect(outcomes: Iterable[TaskOutcome]) -> list[CampaignResult]:
     return [merged(own.values()) for _, own in sorted(parts.items())]
 
 
-def _followed(outcomes: Iterable[TaskOutcome], total: int, console: Console) -> Iterator[TaskOutcome]:
-    """Pass outcomes on, printing each and saving its log and files."""
+def _followed(
+    outcomes: Iterable[TaskOutcome], numbers: range, progress: Progress, console: Console
+) -> Iterator[TaskOutcome]:
+    """Pass outcomes on, printing each with its number, and saving it and its log."""
     logs = REPORTS / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    for number, outcome in enumerate(outcomes, 1):
+    last = time.monotonic()
+    for number, outcome in zip(numbers, outcomes, strict=True):
         name, result = outcome.task.name, outcome.result
-        file = logs / (re.sub(r"[^A-Za-z0-9]+", "-", name) + ".log")
-        file.write_text(outcome.log, encoding="utf-8")
-        for left, data in outcome.kept.items():
-            (KEPT_FILES / f"{file.stem}-{left}").write_bytes(data)
+        (logs / f"{outcome.task.stem}.log").write_text(outcome.log, encoding="utf-8")
+        now = time.monotonic()
+        progress.save(outcome, now - last)
+        last = now
         bad = sum(item.status != "pass" for item in result.items)
         verdict = f"{bad} of {len(result.items)} FAILED" if bad else "pass"
-        line = f"{number:4} of {total}  {name:44} {result.seconds:7.0f} s  {verdict}"
+        line = f"{number:4} of {numbers.stop - 1}  {name:44} {result.seconds:7.0f} s  {verdict}"
         console.print(line, style="red" if bad else "", highlight=False)
         yield outcome
 
 
 def play(
-    level: Level, seed: int, jobs: int, *, where: str, only: str, json: Path | None, update: bool
+    level: Level,
+    seed: int,
+    jobs: int,
+    *,
+    where: str,
+    only: str,
+    resume: bool,
+    json: Path | None,
+    update: bool,
 ) -> bool:
     """Run the level's tasks and write the report; return whether everything passed and every goal is met.
 
     Args:
         where: the executor, as EXECUTOR names it.
         only: regular expression for the campaigns to run.
+        resume: go on with an interrupted regression of this level, seed and commit.
         json: additional file for the results.
         update: write the summary into the docs.
 
-    Raises ValueError: no such campaign or executor, or another regression of this tree is running.
+    Raises ValueError: no such campaign or executor, another regression of this tree is running, or there is
+    none to resume.
     ExecutorError: the cluster is not available.
     """
     console = Console(width=None if sys.stdout.isatty() else 140)
     tasks = planned(level, seed, only)
+    if not claim(REPORTS):
+        raise ValueError(f"another regression of this tree writes to {REPORTS.relative_to(ROOT)}")
+    chosen = executor(where, jobs)
+    commit = revision()
+    what = " ".join([f"level {level.name}, seed {seed}", *([f"ONLY={only}"] if only else []), f"at {commit}"])
+    if resume:
+        progress = Progress.resume(ENDED, what)
+    else:
+        date = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
+        progress = Progress.begin(ENDED, what, date)
     closing = [
         dataclasses.replace(
-            task, arguments=tuple(word.replace(KEPT, str(KEPT_FILES)) for word in task.arguments)
+            task, arguments=tuple(word.replace(KEPT, str(progress.kept)) for word in task.arguments)
         )
         for task in level.closing
         if re.search(only, task.campaign)
     ]
-    if not claim(REPORTS):
-        raise ValueError(f"another regression of this tree writes to {REPORTS.relative_to(ROOT)}")
-    chosen = executor(where, jobs)
-    date = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
-    command = again(level, seed, only)
-    console.print(f"{len(tasks)} tasks of level {level.name}, seed {seed}", highlight=False)
-    started = time.monotonic()
-    shutil.rmtree(KEPT_FILES, ignore_errors=True)
-    KEPT_FILES.mkdir(parents=True)
-    outcomes = list(_followed(chosen.run(tasks), len(tasks), console))
-    outcomes += _followed(map(run_task, closing), len(closing), console)
+    outcomes = progress.ended(tasks)
+    done = {outcome.task.name for outcome in outcomes}
+    left = [task for task in tasks if task.name not in done]
+    before = f", {len(done)} of them ended before" if done else ""
+    console.print(f"{len(tasks)} tasks of level {level.name}, seed {seed}{before}", highlight=False)
+    numbers = range(len(done) + 1, len(tasks) + 1)
+    outcomes += _followed(chosen.run(left), numbers, progress, console)
+    outcomes += _followed(map(run_task, closing), range(1, len(closing) + 1), progress, console)
     results = collect(outcomes)
     by_name = {result.name: result for result in results}
     goals = [goal for goal in level.goals if re.search(only, goal.campaign)]
     regression = Regression(
         level.name,
-        revision(),
+        commit,
         seed,
-        date,
-        time.monotonic() - started,
+        progress.date,
+        progress.seconds,
         where if "://" in where else f"{jobs} processes",
-        command,
+        again(level, seed, only),
         results,
         [judge(goal, by_name) for goal in goals],
+        progress.stretches,
     )
     # A partial run would distort the trends.
     history = [regression.record()] if only else append_history(HISTORY, regression)

@@ -54,6 +54,11 @@ class Task:
     cost: float = 10.0
 
     @property
+    def stem(self) -> str:
+        """Its name as part of a file's name."""
+        return re.sub(r"[^A-Za-z0-9]+", "-", self.name)
+
+    @property
     def replay(self) -> str:
         """Command line that runs it again."""
         command = " ".join(["python", *map(shlex.quote, self.arguments)])
@@ -94,7 +99,7 @@ def run_task(task: Task) -> TaskOutcome:
             "PYTHONPATH": os.pathsep.join(part for part in python_path if part),
             # A pytest that ends may delete the folder that another one has just begun with.
             "PYTEST_DEBUG_TEMPROOT": folder,
-            RUNS_VARIABLE: str(RUNS / re.sub(r"[^A-Za-z0-9]+", "-", task.name)),  # unique per task
+            RUNS_VARIABLE: str(RUNS / task.stem),  # unique per task
             **task.environment,
             **({task.keeps: str(kept)} if task.keeps else {}),
         }

@@ -251,6 +251,8 @@ module dma_read
     $fatal(1, "dma_read: BufferBeats must be at least 16, the longest burst: it is requested as a whole");
   end
 
+  `NPU_ASSERT(RestsClean, !(idle_o && (reserved_q != '0 || primed_q || !fifo_empty)),
+              "an idle channel, whose clock rests, keeps something that an abort would clear")
   `NPU_ASSERT(DataExpected, !(r_valid_i && burst_empty), "read data arrived without a burst under way")
   `NPU_ASSERT_HANDSHAKE(DataHolds, data_valid_o, data_ready_i, {data_row_last_o, data_o},
                         "a beat changed or was withdrawn before it was taken", abort_i)

@@ -237,6 +237,8 @@ module dma_write
     $fatal(1, "dma_write: BufferBeats must be at least 16, the longest burst: it waits for all of its data");
   end
 
+  `NPU_ASSERT(RestsClean, !(idle_o && uncommitted_q != '0),
+              "an idle channel, whose clock rests, keeps something that an abort would clear")
   `NPU_ASSERT(ResponseExpected, !(b_valid_i && bursts_empty), "a write response arrived without a burst under way")
   `NPU_ASSERT(DataAtHand, !(w_valid_o && buffer_empty), "a burst was issued without its data")
   `NPU_ASSERT_HANDSHAKE(AwHolds, aw_valid_o, aw_ready_i, {aw_addr_o, aw_len_o},

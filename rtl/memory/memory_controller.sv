@@ -128,11 +128,12 @@ module memory_controller
   logic ar_free;
 
   for (genvar i = 0; i < NumReads; i++) begin : g_read
-    // A descriptor or an abort wakes the channel; what it has accepted holds it. Data comes only while it is held.
+    // A descriptor wakes the channel; what it has accepted holds it. Data comes only while it is held. An idle channel
+    // has nothing that an abort would clear.
     logic channel_clk;
     clock_gate u_gate (
         .clk_i,
-        .enable_i(rd_desc_valid_i[i] || !rd_idle[i] || abort_i || !rst_ni),
+        .enable_i(rd_desc_valid_i[i] || !rd_idle[i] || !rst_ni),
         .test_enable_i,
         .clk_o   (channel_clk)
     );
@@ -231,11 +232,12 @@ module memory_controller
 
   logic w_valid_out, w_last_out;
   for (genvar i = 0; i < NumWrites; i++) begin : g_write
-    // A descriptor or an abort wakes the channel; what it has accepted holds it, to the last response.
+    // A descriptor wakes the channel; what it has accepted holds it, to the last response. An idle channel has nothing
+    // that an abort would clear.
     logic channel_clk;
     clock_gate u_gate (
         .clk_i,
-        .enable_i(wr_desc_valid_i[i] || !wr_idle[i] || abort_i || !rst_ni),
+        .enable_i(wr_desc_valid_i[i] || !wr_idle[i] || !rst_ni),
         .test_enable_i,
         .clk_o   (channel_clk)
     );

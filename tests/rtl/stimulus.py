@@ -9,7 +9,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.handle import LogicObject
 from cocotb.task import Task
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer
+from cocotb.triggers import ReadOnly, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
 CLOCK_NS = 10
@@ -18,20 +18,33 @@ CHANCES = (1.0, 0.7, 0.2)
 """Chances in a clock that a side of a handshake is ready."""
 
 
+def _one_bit_inputs(dut: Any) -> list[LogicObject]:
+    return [port for port in dut if isinstance(port, LogicObject) and port._name.endswith("_i")]
+
+
 async def start_clock(dut: Any, *inputs: str) -> None:
     """Start the clock, with these inputs and all one-bit inputs at zero."""
-    quiet = [port for port in dut if isinstance(port, LogicObject) and port._name.endswith("_i")]
-    for port in (*quiet, *(getattr(dut, name) for name in inputs)):
+    for port in (*_one_bit_inputs(dut), *(getattr(dut, name) for name in inputs)):
         port.value = 0
     await Timer(CLOCK_NS, "ns")  # the first edge finds them so
     cocotb.start_soon(Clock(dut.clk_i, CLOCK_NS, "ns").start())
 
 
 async def reset(dut: Any, *inputs: str) -> None:
-    """Start the clock and reset, with these inputs and all one-bit inputs at zero."""
+    """Start the clock and reset, with these inputs and all one-bit inputs at zero.
+
+    During the reset the one-bit inputs are random: it has precedence over all of them.
+    """
     dut.rst_ni.value = 0
     await start_clock(dut, *inputs)
-    await ClockCycles(dut.clk_i, 3)
+    noisy = [port for port in _one_bit_inputs(dut) if port._name not in ("clk_i", "rst_ni")]
+    for _ in range(3):
+        await RisingEdge(dut.clk_i)
+        for port in noisy:
+            port.value = random.getrandbits(1)
+    await RisingEdge(dut.clk_i)
+    for port in noisy:
+        port.value = 0
     dut.rst_ni.value = 1
 
 

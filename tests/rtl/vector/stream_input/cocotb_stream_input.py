@@ -180,6 +180,30 @@ async def transfers(dut: Any) -> None:
 
 
 @cocotb.test()
+async def rows_of_any_length(dut: Any) -> None:
+    """Rows of a length at each power of two are requested for each pass if they do not fit on chip."""
+    await reset(dut)
+    for bit in range(32):
+        stream, _, counts = draw()
+        granules = (1 << bit) + random.choice((0, random.randrange(1 << bit)))
+        stream |= {"row_granules": granules, "passes": random.randint(2, 3), "row_stride": 4}
+        counts = {"rows": random.randint(1, 3), "batch0": 1, "batch1": 1}
+        asked = 0
+        await begin(dut, stream, counts, program=False)
+        dut.desc_ready_i.value = 1
+        while True:
+            await RisingEdge(dut.clk_i)
+            if not dut.desc_valid_o.value:
+                break
+            transfer = Transfer.of(dut.desc_o)
+            asked += transfer.rows * transfer.row_bytes
+        dut.desc_ready_i.value = 0
+        await pulse(dut, "abort_i")
+        times = 1 if 16 * granules <= ROW_ELEMENTS else stream["passes"]
+        assert asked == times * counts["rows"] * stream["segs"] * stream["seg_bytes"], (granules, stream)
+
+
+@cocotb.test()
 async def idle_when_stored(dut: Any) -> None:
     """Data without room on chip counts as not arrived, even if it is only the last word and all its beats are
     taken: the module is not idle until a row makes room."""

@@ -106,18 +106,6 @@ def _cpu_model() -> str:
     return platform.processor()
 
 
-def _inputs(design: Design, kind: Kind) -> list[Path]:
-    headers = [
-        path
-        for folder in design.includes
-        for pattern in ("*.svh", "*.vh")
-        for path in sorted(folder.glob(pattern))
-    ]
-    cpp = (*design.cpp, *((design.main,) if design.main else ()))
-    headers += [path for source in cpp for path in sorted(source.parent.glob("*.hpp"))]
-    return sorted({*design.sources, *design.control, *KIND_CONTROL[kind], *cpp, *headers})
-
-
 def _compilation(compiler: Compiler) -> str:
     """Return one hash of what an object file depends on besides its source."""
     facts = [compiler.command, compiler.version, sorted(MAKE_FLAGS.items()), _cpu_model()]
@@ -145,7 +133,7 @@ def _fingerprint(design: Design, kind: Kind, verilator: Verilator, compilation: 
         sys.version,
     ]
     digest.update(json.dumps(facts).encode())
-    for path in _inputs(design, kind):
+    for path in sorted({*design.files(), *KIND_CONTROL[kind]}):
         digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

@@ -1,6 +1,8 @@
 """The designs that can be built: the board for a configuration, or one module with its testbench."""
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,6 +37,23 @@ class Design:
     main: Path | None = None
     cocotb: bool = True
     random_power_up: bool = True
+
+    def files(self) -> list[Path]:
+        """Return all files that it is made of, headers included, sorted."""
+        cpp = (*self.cpp, *((self.main,) if self.main else ()))
+        folders = [(folder, ("*.svh", "*.vh")) for folder in self.includes]
+        folders += [(source.parent, ("*.hpp",)) for source in cpp]
+        headers = [path for folder, patterns in folders for each in patterns for path in folder.glob(each)]
+        return sorted({*self.sources, *self.control, *cpp, *headers})
+
+    def digest(self) -> str:
+        """Return a hash of its files and parameters, the same wherever they lie."""
+        parameters = sorted((name, str(value)) for name, value in self.parameters.items())
+        facts = [self.top, parameters, sorted(self.defines.items()), self.random_power_up]
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        for name, content in sorted((path.name, path.read_bytes()) for path in self.files()):
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+        return digest.hexdigest()
 
 
 def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

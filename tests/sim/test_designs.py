@@ -1,6 +1,7 @@
 """Each design has its own folder, by configuration, kind of build and tree of sources."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,22 @@ def test_the_lockstep_checker_names_every_port() -> None:
     assert len(outputs) > 40
     assert sorted(re.findall(r"^ +`SAME\((\w+)\)", checker, re.MULTILINE)) == sorted(inputs)
     assert sorted(re.findall(r"^ +`AGREE\((\w+)", checker, re.MULTILINE)) == sorted(outputs)
+
+
+def _copied(folder: Path) -> Path:
+    """Copy the RTL to a folder of that name."""
+    shutil.copytree(OWN_RTL, folder)
+    return folder
+
+
+def test_the_digest_is_of_what_the_files_say_not_of_where_they_lie(tmp_path: Path) -> None:
+    own = npu_design("small").digest()
+    tree = _copied(tmp_path / "rtl")
+    assert npu_design("small", tree).digest() == own
+    assert npu_design("default", tree).digest() != own
+    for name in ("npu_assert.svh", "memory/dma_read.sv"):
+        with (tree / name).open("a") as file:
+            file.write("// another\n")
+        changed = npu_design("small", tree).digest()
+        assert changed != own, name
+        own = changed

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import echo_npu
+from echo_npu.backends.rtlfarm import cluster as farm_cluster
 from echo_npu.backends.rtlfarm.cluster import DaskWorkers
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.errors import BackendError
 from tests.processes import eventually
+from tests.refusals import refuses
 from tests.rtlmodel.dask_processes import DaskProcesses
 from tests.runtime.backends import model_preload
 from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened
@@ -80,3 +82,17 @@ def test_a_run_is_whole_behind_what_its_cluster_lost(what: str, cluster: DaskPro
         name: counters[name] for name in ("cycles", "commands")
     }
     assert chunks >= _COUNT
+
+
+def test_a_worker_with_other_hardware_refuses_chunks(
+    cluster: DaskProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(farm_cluster, "hardware_of", lambda _: "of another commit")
+    device = _opened(cluster)
+
+    def work() -> None:
+        with device:
+            _products(device)
+            device.wait()
+
+    refuses(BackendError, "has other RTL of configuration 'small' than the program", work)

@@ -22,7 +22,13 @@ from typing import Any, Final
 from echo_npu.backends.rtlfarm.chunk import ChunkResult, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO
 from echo_npu.backends.rtlfarm.pool import Load
-from echo_npu.backends.rtlfarm.remote import PackedChunk, end_runners, keep_block, run_packed
+from echo_npu.backends.rtlfarm.remote import (
+    PackedChunk,
+    end_runners,
+    hardware_of,
+    keep_block,
+    run_packed,
+)
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.errors import BackendError, SimulatorError
 
@@ -245,7 +251,7 @@ class DaskWorkers:
         self._used |= dict.fromkeys(names, chunk.number)
         blocks = [self._blocks[name] for name in sorted(names)]
         pages = {number: page.digest for number, page in chunk.pages.items()}
-        return PackedChunk(dataclasses.replace(chunk, pages={}), pages), blocks
+        return PackedChunk(dataclasses.replace(chunk, pages={}), pages, hardware_of(chunk.config)), blocks
 
     def _forget(self, number: int) -> None:
         """Drop blocks that nothing has needed for long, and those that a connection took with it."""
@@ -266,7 +272,7 @@ class DaskWorkers:
         if not lost:
             try:
                 result = future.result(timeout=_RESULT_TIMEOUT_S)
-            except SimulatorError:
+            except (SimulatorError, BackendError):
                 raise
             except (OSError, TimeoutError):
                 if future.status in (*_ON_ITS_WAY, "finished"):

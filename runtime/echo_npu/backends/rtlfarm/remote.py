@@ -7,6 +7,8 @@ when nothing has used it for some time, since a program that is killed says no f
 from __future__ import annotations
 
 import dataclasses
+import functools
+import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -17,7 +19,8 @@ from echo_npu.backends.rtlfarm.pages import ZERO, MemoryPage
 from echo_npu.backends.rtlfarm.pool import ATTEMPTS, ended_by_itself
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
-from echo_npu.errors import SimulatorError
+from echo_npu.errors import BackendError, SimulatorError
+from echo_sim.designs import npu_design
 
 IDLE_S: Final = 600.0
 """A simulation that nothing has used for so long ends."""
@@ -30,10 +33,12 @@ class PackedChunk:
     Attributes:
         chunk: it, without pages.
         pages: digests of its pages, by page number.
+        hardware: as of `hardware_of`, where the program runs.
     """
 
     chunk: RunChunk
     pages: Mapping[int, bytes]
+    hardware: str
 
     @property
     def wanted(self) -> set[bytes]:
@@ -74,6 +79,12 @@ def keep_block(block: dict[bytes, bytes]) -> dict[bytes, bytes]:
     return block
 
 
+@functools.cache
+def hardware_of(config: str) -> str:
+    """Return a hash of the RTL and the board of a configuration, as they are on this machine."""
+    return npu_design(config).digest()
+
+
 def run_packed(
     packed: PackedChunk, blocks: list[dict[bytes, bytes]], options: Options, run: str
 ) -> ChunkResult:
@@ -84,9 +95,16 @@ def run_packed(
         run: names the run that the chunk is a part of.
 
     Raises:
+        BackendError: this machine has other hardware of the configuration.
         RunOverError: the run has ended.
         SimulatorError: as `ChunkRunner`, after some attempts.
     """
+    config = packed.chunk.config
+    if hardware_of(config) != packed.hardware:
+        raise BackendError(
+            f"the worker on {socket.gethostname()} has other RTL of configuration {config!r} than the"
+            " program: set both up at the same commit"
+        )
     known = {ZERO.digest: ZERO}
     for block in blocks:
         known |= {digest: MemoryPage(block[digest]) for digest in packed.wanted & block.keys()}

@@ -1,5 +1,7 @@
 """A client's use of a device: whatever it asks for, it is carried out or refused with a reason."""
 
+import dataclasses
+import itertools
 import resource
 import secrets
 from collections.abc import Iterator
@@ -8,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import echo_npu
+from echo_npu.formats import BLOCK, FORMATS
 from echo_npu.server import protocol
 from echo_npu.server.protocol import ProtocolError, RequestKind
 from echo_npu.server.session import DeviceSession, RefusedError
-from tests.runtime.server.honest_nodes import honest_nodes
+from tests.runtime.server.honest_nodes import dense, honest_nodes
 from tests.runtime.server.hostile_clients import HostileClient
 
 REQUESTS = 1500
@@ -62,3 +65,27 @@ def test_the_nodes_that_searches_start_from_are_carried_out() -> None:
         for made in honest_nodes(64):
             supported = session.answer(RequestKind.SUPPORTS, memoryview(made.packed()))
             assert protocol.NUMBER.unpack(supported) == (1,), made
+
+
+_OF_SEVERAL_SHAPES = {
+    "REPEAT": "any multiple of the source",
+    "SET_ROWS": "a table of any number of rows",
+    "POOL_2D": "fewer windows than there are",
+    "VIEW": "it has no commands",
+}
+"""Operations whose result may have another shape, and which one."""
+
+
+def test_a_result_of_another_shape_is_not_supported() -> None:
+    made = [each for each in honest_nodes(64) if each.op not in _OF_SEVERAL_SHAPES]
+    with echo_npu.open("cmodel") as device:
+        session = DeviceSession(device)
+        for node, axis, more in itertools.product(made, range(4), (-1, 1)):
+            elements = list(node.destination.elements)
+            blocks = FORMATS.get(node.destination.type)
+            elements[axis] += more * (BLOCK if blocks and axis == 0 else 1)
+            if not elements[axis]:
+                continue
+            other = dataclasses.replace(node, destination=dense(64, node.destination.type, *elements))
+            supported = session.answer(RequestKind.SUPPORTS, memoryview(other.packed()))
+            assert protocol.NUMBER.unpack(supported) == (0,), (node, elements)

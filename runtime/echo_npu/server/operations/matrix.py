@@ -20,6 +20,8 @@ def check_mul_mat(device: Device, node: GraphNode) -> None:
         require(weights.type in FLOATS, f"weights in {weights.type}")
     require(all((*weights.elements, *rows.elements)), "an empty operand")
     require(weights.elements[0] == rows.elements[0], "inner dimensions that differ")
+    result = (weights.elements[1], *rows.elements[1:])
+    require(node.destination.elements == result, "a result of another shape")
     fits = all(not many % few for few, many in zip(weights.elements[2:], rows.elements[2:], strict=True))
     require(fits, "outer dimensions that do not repeat")
 

@@ -125,6 +125,10 @@ def check_concat(device: Device, node: GraphNode) -> None:
     axis = node.integer(0)
     require(left.type == right.type == target.type, "types that differ")
     require(0 <= axis < 4 and all((*left.elements, *right.elements)), f"the dimension {axis}")
+    result = list(left.elements)
+    result[axis] += right.elements[axis]
+    require(target.elements == tuple(result), "a result of another shape")
+    require(all(left.elements[i] == right.elements[i] for i in range(4) if i != axis), "shapes that differ")
 
 
 def emit_concat(emitter: Emitter, node: GraphNode) -> None:

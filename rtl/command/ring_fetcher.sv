@@ -147,8 +147,8 @@ module ring_fetcher
     $fatal(1, "ring_fetcher: a packet must be a whole number of memory beats");
   end
 
-  `NPU_ASSERT(TakeOffered, packet_take_i |-> packet_valid_o, "a packet was taken that was not offered")
-  `NPU_ASSERT(DataAskedFor, data_valid_i |-> flight_q != '0 || abort_i, "a packet came that was not asked for")
+  `NPU_ASSERT(TakeOffered, !packet_take_i || packet_valid_o, "a packet was taken that was not offered")
+  `NPU_ASSERT(DataAskedFor, !data_valid_i || flight_q != '0 || abort_i, "a packet came that was not asked for")
   `NPU_ASSERT_HANDSHAKE(PacketHolds, packet_valid_o, packet_take_i, packet_o,
                         "a packet changed or was withdrawn before it was taken", abort_i || hold_i)
   // While the descriptor waits, its length may grow: only its address is stable.

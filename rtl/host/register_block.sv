@@ -253,10 +253,10 @@ module register_block
   `NPU_ASSERT_HANDSHAKE(RHolds, s_axil_rvalid, s_axil_rready, {s_axil_rdata, s_axil_rresp},
                         "read data changed or was withdrawn before the host took it")
   // A soft reset drops events; a write that clears a flag does not.
-  `NPU_ASSERT(DoneKept, irq_done_i && !return_to_reset |=> hwif_out.IRQ_STATUS.done.value,
-              "a done event did not set its flag, in the clock of a clear or in any other one")
-  `NPU_ASSERT(ErrorKept, irq_error_i && !return_to_reset |=> hwif_out.IRQ_STATUS.error.value,
-              "an error event did not set its flag, in the clock of a clear or in any other one")
-  `NPU_ASSERT(CommandKept, irq_command_i && !return_to_reset |=> hwif_out.IRQ_STATUS.command.value,
-              "a command event did not set its flag, in the clock of a clear or in any other one")
+  `NPU_ASSERT_NEXT(DoneKept, irq_done_i && !return_to_reset, hwif_out.IRQ_STATUS.done.value,
+                   "a done event did not set its flag, in the clock of a clear or in any other one")
+  `NPU_ASSERT_NEXT(ErrorKept, irq_error_i && !return_to_reset, hwif_out.IRQ_STATUS.error.value,
+                   "an error event did not set its flag, in the clock of a clear or in any other one")
+  `NPU_ASSERT_NEXT(CommandKept, irq_command_i && !return_to_reset, hwif_out.IRQ_STATUS.command.value,
+                   "a command event did not set its flag, in the clock of a clear or in any other one")
 endmodule

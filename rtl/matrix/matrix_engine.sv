@@ -534,8 +534,8 @@ module matrix_engine
                              && (pipe_q[0].valid || pipe_q[1].valid || pipe_q[2].valid));
   assign row_issue    = row_valid && weights_ok && sums_ok && room_ok && order_ok;
 
-  `NPU_ASSERT(PlanesTogether, (row_issue && row_blocks && !row_low && !abort_i) |=> (row_issue && row_low),
-              "a row's low plane did not follow its high one")
+  `NPU_ASSERT_NEXT(PlanesTogether, row_issue && row_blocks && !row_low && !abort_i, row_issue && row_low,
+                   "a row's low plane did not follow its high one")
 
   always_comb begin
     tokens = 1'b0;

@@ -595,6 +595,8 @@ module packet_checker
                     current_stream.batch1_stride, granules[63:32], stream_bytes[31:0], matrices[Columns],
                     matrices[RowScales]};
 
+  `NPU_ASSERT_HANDSHAKE(PacketHolds, start_i || state_q != CheckIdle, taken_i || fault != ErrNone, packet_i,
+                        "a packet changed while it was checked", abort_i)
   `NPU_ASSERT(RightOperand, !(done_o && error_o == ErrNone && is_matmul)
               || matrix_o.src2.addr == extents_o[turned_o ? OperandLeft : OperandRight].first,
               "the right operand of a product is not the one that turned_o tells")

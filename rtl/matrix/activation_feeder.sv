@@ -238,6 +238,9 @@ module activation_feeder
   assign unused = &{1'b0, k_left[DimBits-1:LaneBits+1], n_left[DimBits-1:LaneBits+1], m_left[DimBits-1:LaneBits+1],
                     k_q[LaneBits-1:0], n_rounded[LaneBits-1:0]};
 
+  `NPU_ASSERT_HANDSHAKE(PanelHolds, panel_valid_i, panel_next_o,
+                        {kind_i, blocks_i, k_rows_i, depth_i, k0_i, mb_i, kb_i, nb_i, first_k_i, last_k_i, flat_i},
+                        "a panel changed or was withdrawn before it was read", abort_i)
   `NPU_ASSERT_HANDSHAKE(RowHolds, row_valid_o, row_next_i,
                         {row_acc_addr_o, row_integer_o, row_blocks_o, row_low_o, row_first_o, row_last_o,
                          row_tile_first_o, row_tile_last_o, row_k_o, row_n_o, row_many_o, row_n_tiles_o},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
+`include "npu_assert.svh"
 
 // Copies the right operand from its on-chip memory into the shadow weights of
 // the array, one Tile x Tile block after another, in the order in which
@@ -138,4 +139,7 @@ module weight_feeder
 
   logic unused;
   assign unused = &{1'b0, k_left[DimBits-1:LaneBits+1], n_left[DimBits-1:LaneBits+1], k_q[LaneBits-1:0], n_q[LaneBits-1:0]};
+
+  `NPU_ASSERT_HANDSHAKE(PanelHolds, panel_valid_i, panel_next_o, {k_rows_i, wide_i, mb_i, kb_i, nb_i, last_k_i},
+                        "a panel changed or was withdrawn before it was read", abort_i)
 endmodule

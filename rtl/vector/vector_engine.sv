@@ -356,6 +356,7 @@ module vector_engine
     $fatal(1, "vector_engine: DataWidth must be at least 64");
   end
 
+  `NPU_ASSERT(StartsIdle, !(start_i && busy_q), "a command was started before the last one was done")
   // The channels of stream 0 and of the result have several drivers, so they are asserted here.
   `NPU_ASSERT_HANDSHAKE(SourceDescHolds, src_desc_valid_o[0], src_desc_ready_i[0], src_desc_o[0],
                         "a descriptor changed or was withdrawn before it was taken", abort_i)

@@ -138,6 +138,7 @@ async def random_panels(dut: Any) -> None:
     quiet = waiting = panels = 0
     inside = 0  # rows of completely read panels that were not taken
     begun = False  # a panel is read in part
+    valid = False
     for turn in situations.rounds(25_000):
         if turn % 300 == 0:
             memory.vary()
@@ -147,7 +148,7 @@ async def random_panels(dut: Any) -> None:
             memory.panels.append(panel)
             expected.extend(rows_of(panel))
         panel = memory.panels[0]
-        valid = random.random() < 0.9
+        valid = valid or random.random() < 0.5
         abort = random.random() < 0.001
         memory.drive()
         dut.panel_valid_i.value, dut.abort_i.value = int(valid), int(abort)
@@ -176,6 +177,7 @@ async def random_panels(dut: Any) -> None:
         assert quiet < 3000, "no rows come"
         situations.saw(ActivationFeederSituation.WAITING, waiting > 20)
         if (done := memory.follow()) is not None:
+            valid = False
             panels += 1
             inside += len(list(rows_of(done)))
             begun = False
@@ -192,6 +194,7 @@ async def random_panels(dut: Any) -> None:
             parts = done.kind == DataType.INT8 and done.depth < 4 * (done.k0 + done.kb)
             situations.saw(ActivationFeederSituation.PARTS, parts)
         if abort:
+            valid = False
             situations.saw(ActivationFeederSituation.ABORT, expected)
             memory.forget()
             expected.clear()

@@ -83,7 +83,11 @@ async def random_traffic(dut: Any) -> None:
         row = random.getrandbits(32 * TILE)
         last = write and len(blocks[-1].rows) + 1 == blocks[-1].height
         abort = random.random() < 0.003
-        dut.write_i.value, dut.last_i.value, dut.data_i.value = int(write), int(last), row
+        dut.write_i.value, dut.last_i.value, dut.data_i.value = (
+            int(write),
+            int(last if write else random.getrandbits(1)),
+            row,
+        )
         dut.tag_i.value = blocks[-1].tag if write else random.getrandbits(TAG_BITS)
         dut.transpose_i.value = int(front.turned)
         dut.next_i.value, dut.release_i.value, dut.abort_i.value = int(take), int(release), int(abort)

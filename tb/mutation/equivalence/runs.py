@@ -56,10 +56,8 @@ class RandomRuns:
         names = dict.fromkeys(name for circuit in pair.circuits for name in circuit.points)
         points = [tuple(circuit.points.get(name, FALSE) for circuit in pair.circuits) for name in names]
         points = [(one, two) for one, two in points if one != two]
-        cones = [
-            gates.cone([*circuit.points.values(), *circuit.registers.values(), pair.rules])
-            for circuit in pair.circuits
-        ]
+        roots = [[*circuit.points.values(), *circuit.registers.values()] for circuit in pair.circuits]
+        cones = [gates.cone([*roots[0], pair.rules]), gates.cone(roots[1])]
         registers = sorted({name for circuit in pair.circuits for name in circuit.registers})
         nodes = {name: pair.register(name) >> 1 for name in registers}
         first = {name: rng.getrandbits(CASES) for name in registers}
@@ -110,6 +108,6 @@ class RandomRuns:
             if self._lasting[word] and clock:
                 if word not in keeps:
                     keeps[word] = functools.reduce(operator.or_, (rng.getrandbits(CASES) for _ in range(4)))
-                bits = bits & ~keeps[word] | self._before[node] & keeps[word]
+                bits = bits & ~keeps[word] | self._before.get(node, bits) & keeps[word]
             self._before[node] = bits
         return bits

@@ -312,7 +312,9 @@ def test_methods(designs: tuple[Modules, Modules], name: str, how: str) -> None:
 
 
 def test_simulation_sees_a_plain_difference(designs: tuple[Modules, Modules]) -> None:
-    for name, differ in (("plain", True), ("carry", False)):
+    """It does not see one in runs in which a rule is broken."""
+    cases = {"plain": True, "carry": False, "rule_of_less": True, "rule_of_a_handshake": False, "rule": False}
+    for name, differ in cases.items():
         pair = CircuitPair(*designs, f"{name}$top.u_{name}", inlined=False)
         runs = RandomRuns(pair, random.Random(1))
         runs.play()

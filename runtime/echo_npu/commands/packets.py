@@ -87,6 +87,7 @@ LEGAL_FLAGS: Final[dict[int, int]] = {opcode: facts.flags for opcode, facts in O
 """The legal flags of each opcode."""
 FENCES: Final = frozenset(opcode for opcode, facts in OPCODES.items() if facts.engine == "none")
 """The opcodes of commands that use no engine and wait for everything before them."""
+_MATRIX: Final = frozenset(opcode for opcode, facts in OPCODES.items() if facts.engine == "matrix")
 
 VECTOR_OPERAND_FLAGS: Final = Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS
 """The flags of MATMUL whose float32 vectors the extension packet points to."""
@@ -213,6 +214,11 @@ class NpuCommandPacket:
     def blocks(self) -> Blocks:
         """Format of src2 of a MATMUL in packed blocks."""
         return Blocks((self.flags & Flags.BLOCKS) >> BLOCKS_SHIFT)
+
+    @property
+    def on_matrix(self) -> bool:
+        """Whether the matrix engine executes the command; False for an unknown opcode."""
+        return self.opcode in _MATRIX
 
     @property
     def out_type(self) -> OutType:

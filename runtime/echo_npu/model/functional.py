@@ -433,9 +433,11 @@ class FunctionalModel:
             # The rows of a batch are apart; where batches are not, the later one wins.
             for index in np.ndindex(target.shape[:2]) if dst.overlaps_itself(batch) else (...,):
                 target[index] = source[index]
-        else:
+        elif packet.opcode == Opcode.ADD_TENSOR:
             a, b, c = (self._elements(each, batch, np.float32) for each in (*command.sources, dst))
             c[...] = add_fp32(a, b, _alpha(packet))
+        else:
+            raise NotImplementedError(f"the functional model does not execute {Opcode(packet.opcode).name}")
 
     def _watch(self, command: CheckedCommand, clocks: int | None = None) -> None:
         """Fault a command that takes more clocks than the watchdog allows.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from systemrdl.node import AddrmapNode
 
-from spec.contract import Contract
+from spec.contract import BLOCK_MEANINGS, BLOCK_NAMES, Contract
 from spec.registers import registers_of
 from spec.systemverilog import camel
 
@@ -74,3 +74,20 @@ def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
 
 def _names(name: str, values: Iterable[str]) -> list[str]:
     return [f"constexpr const char* {name}[] = {{", *(f'    "{value}",' for value in values), "};"]
+
+
+def plugin_text(contract: Contract, notice: str) -> str:
+    """`plugins/runtime/echo_npu_contract.h`: packed tiles of weights in blocks, for C and C++."""
+    out = [f"// {notice}", "#ifndef ECHO_NPU_CONTRACT_H", "#define ECHO_NPU_CONTRACT_H", ""]
+    for name, meaning in BLOCK_MEANINGS.items():
+        out += [
+            f"// {meaning}",
+            f"#define ECHO_NPU_{BLOCK_NAMES[name].upper()} {getattr(contract.blocks, name)}",
+        ]
+    out += ["// Bytes of a packed tile."]
+    out += [
+        f"#define ECHO_NPU_TILE_BYTES_{each.name} {each.tile_bytes}"
+        for each in contract.block_formats
+        if each.code
+    ]
+    return "\n".join([*out, "", "#endif"]) + "\n"

@@ -35,6 +35,8 @@ def outputs(root: Path = ROOT) -> dict[Path, str]:
         Path("runtime/echo_npu/spec/registers.py"): registers.python_text(top),
         Path("runtime/echo_sim/contract.py"): python.simulation_text(contract, NOTICE),
         Path("runtime/echo_sim/board/contract.hpp"): cpp.header_text(contract, top, NOTICE),
+        Path("runtime/echo_sim/board/board_pkg.sv"): systemverilog.board_text(contract, top, NOTICE),
+        Path("plugins/runtime/echo_npu_contract.h"): cpp.plugin_text(contract, NOTICE),
         Path("docs/registers.md"): registers.markdown_text(top),
     }
     for name, text in registers.systemverilog_texts(top, contract).items():

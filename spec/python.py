@@ -6,7 +6,16 @@ import textwrap
 from collections.abc import Iterable
 from typing import Final
 
-from spec.contract import Contract, FlagEntry, Packet, PacketField, Word, flag_mask
+from spec.contract import (
+    BLOCK_MEANINGS,
+    BLOCK_NAMES,
+    Contract,
+    FlagEntry,
+    Packet,
+    PacketField,
+    Word,
+    flag_mask,
+)
 
 _FORMATS: Final = {"u32": "I", "u64": "Q", "i64": "q", "f32": "f"}
 _WIDTH: Final = 104
@@ -110,6 +119,10 @@ def npu_text(contract: Contract, notice: str) -> str:
     for limit in contract.limits:
         out += _constant(limit.name, f"0x{limit.value:X}", f"The greatest legal value of {limit.meaning}.")
 
+    for name, meaning in BLOCK_MEANINGS.items():
+        value = str(getattr(contract.blocks, name))
+        out += _constant(BLOCK_NAMES[name].upper(), value, _ended(meaning))
+
     out += ["", *_constant("PACKET_BYTES", "64")]
     for packet in contract.packets:
         out += _packet(packet)
@@ -154,6 +167,11 @@ def _packet(packet: Packet) -> list[str]:
             word = (part.offset - field.offset) // 4
             name = f"{field.name}_{part.name}".upper()
             out += _constant(name, str(word), f"The first word of {part.name} in `{field.name}`.")
+    if packet.slots == 1:
+        places = [part for field in packet.fields for part in (field, *field.parts)]
+        out += [f"{upper}_OFFSETS: Final = MappingProxyType({{"]
+        out += [f'    "{each.name}": {each.offset},' for each in places]
+        out += ["})", '"""Bytes from the start of the packet to each field."""']
     if packet.slots > 1:
         out += [f"{upper}_WORDS: Final = MappingProxyType({{"]
         out += [f'    "{f.name}": slice({f.offset // 4}, {f.end // 4}),' for f in packet.fields]
@@ -271,6 +289,8 @@ def simulation_text(contract: Contract, notice: str) -> str:
     out += _constant(
         "STATISTICS", repr(tuple(contract.statistics)), "What the memory model counts, likewise."
     )
+    levels = repr(tuple(contract.trace_levels.values()))
+    out += _constant("TRACE_LEVELS", levels, "The meanings of the bits of the trace's LEVELS, from bit 0.")
     for name, meaning, names in (
         ("TraceEventKind", "Kinds of events in the record behind timelines.", contract.trace_kinds),
         ("CaseOperation", "Operations of native cases (board/cases.cpp).", contract.operations),

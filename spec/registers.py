@@ -58,11 +58,19 @@ def registers_of(top: AddrmapNode) -> list[RegNode]:
     return [node for node in top.children(unroll=False) if isinstance(node, RegNode)]
 
 
+def counters_of(top: AddrmapNode) -> list[RegNode]:
+    """Return the performance counters in the order of their offsets."""
+    return [register for register in registers_of(top) if register.raw_address_offset >= FIRST_COUNTER]
+
+
 def check_map(top: AddrmapNode, contract: Contract) -> None:
     """ContractError where the map contradicts the contract."""
     window = next(region for region in contract.regions if region.kind == "registers")
     if top.size > window.bytes:
         raise ContractError(f"{SOURCE}: {top.size} bytes of registers, and {window.bytes} in the address map")
+    for place, counter in enumerate(counters_of(top)):
+        if counter.raw_address_offset != FIRST_COUNTER + 8 * place or counter.size != 8:
+            raise ContractError(f"{SOURCE}: {counter.inst_name} is not 8 bytes behind the counter before it")
     types = next(register for register in registers_of(top) if register.inst_name == "CAP_TYPES")
     listed = {field.low: field.inst_name for field in types.fields()}
     wanted = {each.code: each.name.lower() for each in contract.data_types}
@@ -156,7 +164,7 @@ def python_text(top: AddrmapNode) -> str:
         if register.is_array:
             values += [f"count={register.n_elements}", f"stride={register.array_stride}"]
         out.append(f'        "{register.inst_name}": Register({", ".join(values)}),')
-    counters = [register.inst_name for register in registers if register.raw_address_offset >= FIRST_COUNTER]
+    counters = [register.inst_name for register in counters_of(top)]
     out += ["    }", ")", '"""Every register by name."""', "", "COUNTERS: tuple[str, ...] = ("]
     out += [f'    "{name}",' for name in counters]
     out += [")", '"""Names of the 64-bit performance counters, in address order."""']

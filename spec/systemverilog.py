@@ -4,7 +4,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from spec.contract import PACKET_BYTES, Contract, PacketField, Word
+from systemrdl.node import AddrmapNode
+
+from spec.contract import BLOCK_MEANINGS, BLOCK_NAMES, PACKET_BYTES, Contract, PacketField, Word
+from spec.registers import counters_of, registers_of
 
 _WIDTH: Final = 118
 
@@ -123,6 +126,9 @@ def npu_text(contract: Contract, notice: str) -> str:
         *_enum("blocks_e", 2, "Blocks", formats)[1:],
     ]
     out += _tile_bytes(contract)
+    out += [""]
+    for name, meaning in BLOCK_MEANINGS.items():
+        out += _constant(camel(BLOCK_NAMES[name]), getattr(contract.blocks, name), meaning)
     out += ["", "  // ---- limits"]
     for each in contract.limits:
         line = f"  localparam logic [63:0] {camel(each.name)} = {_hex(each.value, 64)};"
@@ -207,6 +213,7 @@ def vector_text(contract: Contract, notice: str) -> str:
                 f"    is_{operand.id} = {' && '.join(terms)};",
                 "  endfunction",
             ]
+    builtin = f"  localparam logic [31:0] BuiltinEntry = {_hex(contract.builtin_entry, 32)};"
     accumulators = next(each.count for each in contract.operands if each.kind == "accumulator")
     out += [
         "",
@@ -215,8 +222,41 @@ def vector_text(contract: Contract, notice: str) -> str:
         *_constant("Inputs", contract.inputs),
         *_constant("Streams", contract.inputs + 1),
         *_constant("Output", contract.inputs, "index of the output among the streams"),
+        *_commented(builtin, "of the program of ADD_TENSOR, which is not in program memory"),
         "",
         "  // ---- stream descriptors of a VECTOR command",
         *_word_struct(contract.word("descriptor"))[1:],
     ]
     return "\n".join([*out, *_tail()]) + "\n"
+
+
+def board_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
+    """`board/board_pkg.sv`: offsets and fields of registers, places of counters, bits of the trace."""
+    out = [
+        f"// {notice}",
+        "// What checkers, proofs and testbenches know of the contract beyond npu_pkg. No device needs it.",
+        "package board_pkg;",
+        "",
+        "  // A list is complete, whether all of it has a use or not.",
+        "  // verilator lint_off UNUSEDPARAM",
+        "",
+        "  // ---- registers: offsets in their window, and the lowest bits of fields of a part of a register",
+    ]
+    for register in registers_of(top):
+        name = camel(register.inst_name)
+        out.append(f"  localparam logic [15:0] Reg{name} = {_hex(register.raw_address_offset, 16)};")
+        if register.is_array:
+            out += _constant(f"{name}Words", register.n_elements)
+        for field in register.fields():
+            if field.width < register.get_property("regwidth"):
+                out += _constant(f"{name}{camel(field.inst_name)}Bit", field.low)
+    out += ["", "  // ---- performance counters: their places from the first one on, 8 bytes each"]
+    counters = counters_of(top)
+    for place, register in enumerate(counters):
+        out += _constant(f"Counter{camel(register.inst_name)}", place)
+    out += _constant("Counters", len(counters))
+    out += ["", "  // ---- the record behind timelines: bits of its levels"]
+    for place, (level, meaning) in enumerate(contract.trace_levels.items()):
+        out += _constant(f"Level{camel(level)}", place, meaning)
+    out += _constant("Levels", len(contract.trace_levels))
+    return "\n".join([*out, *_tail(), "endpackage"]) + "\n"

@@ -33,6 +33,7 @@ from echo_npu.spec.contract import (
     PARAM_K,
     PARAM_M,
     PARAM_N,
+    TILE_ALIGNMENT,
     VECTOR_EXTENSIONS,
     Blocks,
     DataType,
@@ -57,6 +58,7 @@ __all__ = [
     "OPCODES",
     "OUT_SHIFT",
     "PACKET_BYTES",
+    "TILE_ALIGNMENT",
     "VECTOR_EXTENSIONS",
     "VECTOR_OPERAND_FLAGS",
     "ExtensionPacket",
@@ -93,9 +95,6 @@ VECTOR_OPERAND_FLAGS: Final = Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS
 """The flags of MATMUL whose float32 vectors the extension packet points to."""
 EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
 """The flags of MATMUL for the steps between an element's sum and dst."""
-
-TILE_ALIGNMENT: Final = 64
-"""Packed tiles, and the strides between their rows and matrices, are multiples of so many bytes."""
 
 _EXTENSIONS: Final[dict[int, int]] = {opcode: facts.extensions for opcode, facts in OPCODES.items()}
 _EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster

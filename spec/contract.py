@@ -68,7 +68,7 @@ class RegionEntry:
 
     @property
     def last(self) -> int:
-        """Its last byte."""
+        """Return its last byte."""
         return self.base + self.bytes - 1
 
 
@@ -171,17 +171,17 @@ class PacketField:
 
     @property
     def words(self) -> int:
-        """How many 32-bit words it has."""
+        """Return how many 32-bit words it has."""
         return TYPE_BYTES[self.type] * self.count // 4
 
     @property
     def end(self) -> int:
-        """Offset of the first byte behind it."""
+        """Return the offset of the first byte behind it."""
         return self.offset + 4 * self.words
 
     @property
     def constant(self) -> int:
-        """The number that `value` is in memory."""
+        """Return the number that `value` is in memory."""
         return int.from_bytes(self.value.encode(), "little")
 
 
@@ -240,7 +240,7 @@ class InstructionEntry:
 
     @property
     def mnemonic(self) -> str:
-        """Its name in programs."""
+        """Return its name in programs."""
         return self.name.replace("_", "")
 
 
@@ -257,7 +257,7 @@ class KnobEntry:
 
     @property
     def scale(self) -> int:
-        """Native units in one unit."""
+        """Return the native units in one unit."""
         return 65536 if self.unit in FRACTIONAL_UNITS else 1
 
 
@@ -290,34 +290,34 @@ class Contract:
     operations: tuple[str, ...]
 
     def packet(self, name: str) -> Packet:
-        """The layout called `name`."""
+        """Return the layout called `name`."""
         return next(each for each in self.packets if each.name == name)
 
     def word(self, name: str) -> Word:
-        """The word called `name`."""
+        """Return the word called `name`."""
         return next(each for each in self.words if each.name == name)
 
     def codes(self, table: str) -> tuple[ElementTypeEntry, ...] | tuple[BlockFormatEntry, ...]:
-        """The types or formats that a flag's `values` names."""
+        """Return the types or formats that a flag's `values` names."""
         tables = {"data_types": self.data_types, "out_types": self.out_types}
         return tables.get(table, self.block_formats)
 
     def flag(self, name: str) -> FlagEntry:
-        """The flag called `name`."""
+        """Return the flag called `name`."""
         return next(each for each in self.flags if each.name == name)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of device memory, which begins at address 0."""
+        """Return the bytes of device memory, which begins at address 0."""
         return sum(region.bytes for region in self.regions if region.kind == "memory")
 
     def legal_flags(self, opcode: OpcodeEntry) -> int:
-        """All bits that `opcode` understands."""
+        """Return all bits that `opcode` understands."""
         return sum(flag_mask(self.flag(name)) for name in opcode.flags)
 
 
 def flag_mask(flag: FlagEntry) -> int:
-    """The bits of a flag."""
+    """Return the bits of a flag."""
     return ((1 << flag.width) - 1) << flag.bit
 
 
@@ -331,7 +331,7 @@ def load(path: Path = ROOT / SOURCE) -> Contract:
 
 
 def parse(text: str) -> Contract:
-    """The contract that `text` holds; ContractError as `load`."""
+    """Parse the contract that `text` holds; ContractError as `load`."""
     try:
         read = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,4 +1,4 @@
-"""The contract as a C++ header of the simulated board."""
+"""Write the contract in C++, for the simulated board, and in C, for plugins."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ def _enum(name: str, prefix: str, entries: Iterable[tuple[str, int]]) -> list[st
 
 
 def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
-    """`board/contract.hpp`."""
+    """Return the text of `board/contract.hpp`."""
     out = [
         f"// {notice}",
         "#pragma once",
@@ -77,7 +77,7 @@ def _names(name: str, values: Iterable[str]) -> list[str]:
 
 
 def plugin_text(contract: Contract, notice: str) -> str:
-    """`plugins/runtime/echo_npu_contract.h`: packed tiles of weights in blocks, for C and C++."""
+    """Return the text of `plugins/runtime/echo_npu_contract.h`: packed tiles of weights in blocks."""
     out = [f"// {notice}", "#ifndef ECHO_NPU_CONTRACT_H", "#define ECHO_NPU_CONTRACT_H", ""]
     for name, meaning in BLOCK_MEANINGS.items():
         out += [

@@ -1,4 +1,4 @@
-"""The contract as Python modules of the runtime and of the simulator."""
+"""Write the contract as Python modules of the runtime and of the simulator."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ _WIDTH: Final = 104
 
 
 def formatted(lines: Iterable[str]) -> str:
-    """The module in the form that `make lint` asks for."""
+    """Return the module in the form that `make lint` asks for."""
     result = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--line-length", "110", "-"],
         input="\n".join(lines) + "\n",
@@ -34,7 +34,7 @@ def formatted(lines: Iterable[str]) -> str:
 
 
 def _docstring(text: str, indent: str = "") -> list[str]:
-    """A docstring of one line or more."""
+    """Return a docstring of one line or more."""
     lines = textwrap.wrap(text, _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
     lines[0] = f'"""{lines[0]}'
     lines[-1] += '"""'
@@ -57,7 +57,7 @@ def _constant(name: str, value: str, meaning: str = "") -> list[str]:
 
 
 def npu_text(contract: Contract, notice: str) -> str:
-    """`echo_npu/spec/contract.py`: opcodes, flags, states, error codes, types, packets, address map."""
+    """Return the text of `echo_npu/spec/contract.py`: all but registers and instructions."""
     out = [
         *('"""The contract between programs and the NPU.', "", notice, '"""', ""),
         "from collections.abc import Mapping",
@@ -151,7 +151,7 @@ def _flag(contract: Contract, flag: FlagEntry) -> list[str]:
 
 
 def _packet(packet: Packet) -> list[str]:
-    """The Struct of a packet, its constants and the places of its parts."""
+    """Return the Struct of a packet, its constants and the places of its parts."""
     upper = packet.name.upper()
     formats = "".join(
         f"{each.count if each.count > 1 else ''}{_FORMATS[each.type]}" for each in packet.fields
@@ -206,7 +206,7 @@ def _ended(meaning: str) -> str:
 
 
 def instructions_text(contract: Contract, notice: str) -> str:
-    """`echo_npu/spec/instructions.py`: the vector engine's instruction set."""
+    """Return the text of `echo_npu/spec/instructions.py`: the vector engine's instruction set."""
     out = [
         *('"""The vector engine\'s instruction set: opcodes, operands, encoding.', "", notice, '"""', ""),
         "from enum import IntEnum, StrEnum",
@@ -249,7 +249,7 @@ def instructions_text(contract: Contract, notice: str) -> str:
 
 
 def simulation_text(contract: Contract, notice: str) -> str:
-    """`echo_sim/contract.py`: what the simulated board and Python share."""
+    """Return the text of `echo_sim/contract.py`: what the simulated board and Python share."""
     out = [
         *('"""What the simulated board and Python share: memory, knobs, statistics, operations.', ""),
         *(notice, '"""', ""),

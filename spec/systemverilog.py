@@ -1,4 +1,4 @@
-"""The contract in SystemVerilog: what the packages npu_pkg and vector_pkg include."""
+"""Write the contract in SystemVerilog: what npu_pkg and vector_pkg include, and board_pkg."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ _WIDTH: Final = 118
 
 
 def camel(name: str) -> str:
-    """trans_a and TRANS_A as TransA."""
+    """Return trans_a and TRANS_A as TransA."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
@@ -31,7 +31,7 @@ def _enum(name: str, bits: int, prefix: str, entries: Iterable[tuple[str, int]])
 
 
 def _commented(line: str, comment: str) -> list[str]:
-    """A line with its comment behind it, or before it where that is too long."""
+    """Return a line with its comment behind it, or before it where that is too long."""
     if not comment:
         return [line]
     both = f"{line}  // {comment}"
@@ -51,7 +51,7 @@ def _listed(head: str, names: Iterable[str], tail: str) -> list[str]:
 
 
 def _word_struct(word: Word) -> list[str]:
-    """A packed struct: the first field is the last member, which begins at bit 0."""
+    """Return a packed struct: the first field is the last member, which begins at bit 0."""
     rows = [f"    logic [{each.width - 1}:0] {each.name};" for each in reversed(word.fields)]
     rows = [row.replace("logic [0:0]", "logic") for row in rows]
     return ["", "  typedef struct packed {", *rows, f"  }} {word.name}_t;"]
@@ -82,7 +82,7 @@ def _tail() -> list[str]:
 
 
 def npu_text(contract: Contract, notice: str) -> str:
-    """`rtl/npu_contract.svh`: address map, packets, opcodes, flags, states, error codes, types, limits."""
+    """Return the text of `rtl/npu_contract.svh`: all but registers and the vector engine."""
     out = _head(notice, "npu_pkg")
     out += ["", "  // ---- address map (physical, byte addresses)"]
     for region in contract.regions:
@@ -137,7 +137,7 @@ def npu_text(contract: Contract, notice: str) -> str:
 
 
 def _tile_bytes(contract: Contract) -> list[str]:
-    """The bytes of a packed tile, by its format."""
+    """Return the function that gives the bytes of a packed tile."""
     cases = [
         f"      Blocks{camel(each.name)}: tile_bytes = 11'd{each.tile_bytes};"
         for each in contract.block_formats
@@ -156,7 +156,7 @@ def _tile_bytes(contract: Contract) -> list[str]:
 
 
 def _functions(contract: Contract) -> list[str]:
-    """What is known of a packet from its opcode."""
+    """Return the functions of what a packet's opcode says."""
     out = [
         "",
         "  // The flags that an opcode understands.",
@@ -186,7 +186,7 @@ def _functions(contract: Contract) -> list[str]:
 
 
 def vector_text(contract: Contract, notice: str) -> str:
-    """`rtl/vector_contract.svh`: the instruction set, and the descriptors of streams."""
+    """Return the text of `rtl/vector_contract.svh`: the instruction set, and the descriptors of streams."""
     out = _head(notice, "vector_pkg")
     out += ["", "  // ---- instructions"]
     out += _word_struct(contract.word("instruction"))[1:]
@@ -231,7 +231,7 @@ def vector_text(contract: Contract, notice: str) -> str:
 
 
 def board_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
-    """`board/board_pkg.sv`: offsets and fields of registers, places of counters, bits of the trace."""
+    """Return the text of `board/board_pkg.sv`: registers, places of counters, bits of the trace."""
     out = [
         f"// {notice}",
         "// What checkers, proofs and testbenches know of the contract beyond npu_pkg. No device needs it.",

@@ -56,13 +56,13 @@ class ModelObserver(Protocol):
     """Follows the commands of a model."""
 
     def taking(self) -> None:
-        """The model is about to take a command; nothing of it has happened."""
+        """Note that the model is about to take a command; nothing of it has happened."""
 
     def executing(self, command: Command, checked: CheckedCommand) -> None:
-        """The model is about to execute a command, which is legal."""
+        """Note that the model is about to execute a command, which is legal."""
 
     def faulted(self) -> None:
-        """The command that was being executed has failed: the content of its destination is undefined."""
+        """Note that the command that was being executed has failed: its destination is undefined."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@
 // expects one wrong bit and must fail. What the NPU computes is tested by tests/, not here.
 //
 // Parameters: those of npu_top.
-module smoke_tb #(
+module smoke_tb
+  import board_pkg::*;
+  import npu_pkg::*;
+#(
     parameter int unsigned ArrayRows    = 4,
     parameter int unsigned ArrayCols    = 4,
     parameter int unsigned VectorLanes  = 4,
@@ -25,11 +28,9 @@ module smoke_tb #(
   localparam int unsigned MemoryBytes = 65536;
   localparam int unsigned TimeOut = 100_000;  // clocks
 
-  // Register offsets and codes: docs/registers.md, docs/packets.md.
-  localparam logic [15:0] Id = 16'h000, Control = 16'h040, ErrorCode = 16'h048, Retired = 16'h058;
-  localparam logic [15:0] IrqStatus = 16'h060, IrqEnable = 16'h064, Window = 16'h0C0, Doorbell = 16'h100;
-  localparam logic [31:0] Matmul = 32'h01, Memcpy = 32'h03, NoOpcode = 32'h7F, BadOpcode = 32'd1;
-  localparam logic [31:0] DoneBit = 32'd1, ErrorBit = 32'd2, ClearError = 32'd2;
+  localparam logic [31:0] NoOpcode = 32'h7F;
+  localparam logic [31:0] DoneBit = 32'd1 << IrqStatusDoneBit, ErrorBit = 32'd1 << IrqStatusErrorBit;
+  localparam logic [31:0] ClearError = 32'd1 << ControlClearErrorBit;
 
   // Where the operands are, and how large: no multiple of a beat.
   localparam int unsigned Source = 'h1003, Copy = 'h2001, CopyBytes = 777;
@@ -252,8 +253,8 @@ module smoke_tb #(
   task automatic run(input logic [31:0] opcode, input int unsigned src1, src2, dst, m, k, n);
     logic [31:0] packet [16];
     packet = '{opcode, 0, src1, 0, src2, 0, dst, 0, m, 0, k, 0, n, 0, 0, 0};
-    for (int unsigned i = 0; i < 16; i++) write_register(Window + 16'(4 * i), packet[i]);
-    write_register(Doorbell, 32'd1);
+    for (int unsigned i = 0; i < 16; i++) write_register(RegCmdWindow + 16'(4 * i), packet[i]);
+    write_register(RegDoorbell, 32'd1);
     while (!irq) @(posedge clk);
     #1;
   endtask
@@ -286,34 +287,34 @@ module smoke_tb #(
     repeat (10) @(posedge clk);
     #1;
 
-    expect_register(Id, 32'h4543_484F);
-    write_register(IrqEnable, DoneBit | ErrorBit);
+    expect_register(RegId, 32'h4543_484F);
+    write_register(RegIrqEnable, DoneBit | ErrorBit);
 
-    run(Memcpy, Source, 0, Copy, CopyBytes, 0, 0);
-    expect_register(IrqStatus, DoneBit);
-    write_register(IrqStatus, DoneBit);
+    run(OpMemcpy, Source, 0, Copy, CopyBytes, 0, 0);
+    expect_register(RegIrqStatus, DoneBit);
+    write_register(RegIrqStatus, DoneBit);
     if ($test$plusargs("spoil")) memory[Source+CopyBytes/2][0] = !memory[Source+CopyBytes/2][0];
     for (int unsigned i = 0; i < CopyBytes; i++) begin
       if (memory[Copy+i] != memory[Source+i]) $fatal(1, "FAIL: byte %0d of the copy is wrong", i);
     end
     if (memory[Copy-1] != 8'((Copy - 1) * 37 + ((Copy - 1) >> 8) * 11 + 5)) $fatal(1, "FAIL: it wrote before its start");
 
-    run(Matmul, Left, Right, Product, Size, Size, Size);
-    expect_register(IrqStatus, DoneBit);
-    write_register(IrqStatus, DoneBit);
+    run(OpMatmul, Left, Right, Product, Size, Size, Size);
+    expect_register(RegIrqStatus, DoneBit);
+    write_register(RegIrqStatus, DoneBit);
     for (int unsigned row = 0; row < Size; row++) begin
       for (int unsigned column = 0; column < Size; column++) begin
         if (get(Product + (row * Size + column) * 4) != power(row + column + 1))
           $fatal(1, "FAIL: the product is wrong in row %0d, column %0d", row, column);
       end
     end
-    expect_register(Retired, 32'd2);
+    expect_register(RegRetired, 32'd2);
 
     run(NoOpcode, 0, 0, 0, 0, 0, 0);
-    expect_register(ErrorCode, BadOpcode);
-    expect_register(IrqStatus, ErrorBit);
-    write_register(Control, ClearError);
-    expect_register(ErrorCode, 32'd0);
+    expect_register(RegErrorCode, 32'(ErrBadOpcode));
+    expect_register(RegIrqStatus, ErrorBit);
+    write_register(RegControl, ClearError);
+    expect_register(RegErrorCode, 32'd0);
 
     $display("PASS: copy, matrix product, error");
     $finish;

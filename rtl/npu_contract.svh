@@ -182,6 +182,12 @@
     endcase
   endfunction
 
+  localparam int unsigned BlockValues = 32;  // values of a block, neighbours along K
+  localparam int unsigned TileColumns = 16;  // columns of the product in a packed tile
+  localparam int unsigned TileDepth = 64;  // values along K in a packed tile
+  // packed tiles, and the strides between them, are multiples of so many bytes
+  localparam int unsigned TileAlignment = 64;
+
   // ---- limits
   // each dimension of MATMUL; rows and repeats of the other commands
   localparam logic [63:0] MaxDim = 64'h0000_0000_0100_0000;

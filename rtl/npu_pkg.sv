@@ -56,11 +56,6 @@ package npu_pkg;
   } matrix_command_t;
 
   // ---- weights in blocks -------------------------------------------------------
-  // A packed tile has a row of blocks for each of TileColumns columns.
-  localparam int unsigned BlockValues = 32;
-  localparam int unsigned TileColumns = 16;
-  localparam int unsigned TileDepth   = 64;
-
   // A block of the left operand in block floating point.
   typedef struct packed {
     logic [20:0] sum;      // of its integers, signed

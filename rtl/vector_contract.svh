@@ -112,6 +112,8 @@
   localparam int unsigned Inputs = 4;
   localparam int unsigned Streams = 5;
   localparam int unsigned Output = 4;  // index of the output among the streams
+  // of the program of ADD_TENSOR, which is not in program memory
+  localparam logic [31:0] BuiltinEntry = 32'h8000_0000;
 
   // ---- stream descriptors of a VECTOR command
   typedef struct packed {

@@ -35,6 +35,20 @@ FRACTIONAL_UNITS: Final = ("chance", "bytes a cycle")
 """Units of knobs that are held as 1/65536."""
 UNITS: Final = (*FRACTIONAL_UNITS, "cycles", "bursts", "switch", "number")
 
+BLOCK_NAMES: Final = {
+    "values": "block_values",
+    "tile_columns": "tile_columns",
+    "tile_depth": "tile_depth",
+    "tile_alignment": "tile_alignment",
+}
+"""The names outside of the contract of what `BlockGeometry` has."""
+BLOCK_MEANINGS: Final = {
+    "values": "values of a block, neighbours along K",
+    "tile_columns": "columns of the product in a packed tile",
+    "tile_depth": "values along K in a packed tile",
+    "tile_alignment": "packed tiles, and the strides between them, are multiples of so many bytes",
+}
+
 _Entry = TypeVar("_Entry")
 
 
@@ -54,7 +68,7 @@ class RegionEntry:
 
     @property
     def last(self) -> int:
-        """Its last byte."""
+        """Return its last byte."""
         return self.base + self.bytes - 1
 
 
@@ -104,6 +118,16 @@ class BlockFormatEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BlockGeometry:
+    """Values of a block, and the size of a packed tile; the alignment is bytes."""
+
+    values: int
+    tile_columns: int
+    tile_depth: int
+    tile_alignment: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateEntry:
     """A state of the device."""
 
@@ -147,17 +171,17 @@ class PacketField:
 
     @property
     def words(self) -> int:
-        """How many 32-bit words it has."""
+        """Return how many 32-bit words it has."""
         return TYPE_BYTES[self.type] * self.count // 4
 
     @property
     def end(self) -> int:
-        """Offset of the first byte behind it."""
+        """Return the offset of the first byte behind it."""
         return self.offset + 4 * self.words
 
     @property
     def constant(self) -> int:
-        """The number that `value` is in memory."""
+        """Return the number that `value` is in memory."""
         return int.from_bytes(self.value.encode(), "little")
 
 
@@ -216,7 +240,7 @@ class InstructionEntry:
 
     @property
     def mnemonic(self) -> str:
-        """Its name in programs."""
+        """Return its name in programs."""
         return self.name.replace("_", "")
 
 
@@ -233,7 +257,7 @@ class KnobEntry:
 
     @property
     def scale(self) -> int:
-        """Native units in one unit."""
+        """Return the native units in one unit."""
         return 65536 if self.unit in FRACTIONAL_UNITS else 1
 
 
@@ -247,6 +271,7 @@ class Contract:
     data_types: tuple[ElementTypeEntry, ...]
     out_types: tuple[ElementTypeEntry, ...]
     block_formats: tuple[BlockFormatEntry, ...]
+    blocks: BlockGeometry
     states: tuple[StateEntry, ...]
     errors: tuple[ErrorEntry, ...]
     limits: tuple[LimitEntry, ...]
@@ -254,43 +279,45 @@ class Contract:
     words: tuple[Word, ...]
     partials: int
     inputs: int
+    builtin_entry: int
     operands: tuple[OperandEntry, ...]
     instructions: tuple[InstructionEntry, ...]
     channels: tuple[str, ...]
     knobs: tuple[KnobEntry, ...]
     statistics: Mapping[str, str]
     trace_kinds: tuple[str, ...]
+    trace_levels: Mapping[str, str]
     operations: tuple[str, ...]
 
     def packet(self, name: str) -> Packet:
-        """The layout called `name`."""
+        """Return the layout called `name`."""
         return next(each for each in self.packets if each.name == name)
 
     def word(self, name: str) -> Word:
-        """The word called `name`."""
+        """Return the word called `name`."""
         return next(each for each in self.words if each.name == name)
 
     def codes(self, table: str) -> tuple[ElementTypeEntry, ...] | tuple[BlockFormatEntry, ...]:
-        """The types or formats that a flag's `values` names."""
+        """Return the types or formats that a flag's `values` names."""
         tables = {"data_types": self.data_types, "out_types": self.out_types}
         return tables.get(table, self.block_formats)
 
     def flag(self, name: str) -> FlagEntry:
-        """The flag called `name`."""
+        """Return the flag called `name`."""
         return next(each for each in self.flags if each.name == name)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of device memory, which begins at address 0."""
+        """Return the bytes of device memory, which begins at address 0."""
         return sum(region.bytes for region in self.regions if region.kind == "memory")
 
     def legal_flags(self, opcode: OpcodeEntry) -> int:
-        """All bits that `opcode` understands."""
+        """Return all bits that `opcode` understands."""
         return sum(flag_mask(self.flag(name)) for name in opcode.flags)
 
 
 def flag_mask(flag: FlagEntry) -> int:
-    """The bits of a flag."""
+    """Return the bits of a flag."""
     return ((1 << flag.width) - 1) << flag.bit
 
 
@@ -304,7 +331,7 @@ def load(path: Path = ROOT / SOURCE) -> Contract:
 
 
 def parse(text: str) -> Contract:
-    """The contract that `text` holds; ContractError as `load`."""
+    """Parse the contract that `text` holds; ContractError as `load`."""
     try:
         read = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -312,6 +339,7 @@ def parse(text: str) -> Contract:
     top = {
         *("regions", "opcodes", "flags", "data_types", "out_types", "block_formats", "states", "errors"),
         *(
+            "blocks",
             "limits",
             "packets",
             "words",
@@ -327,9 +355,9 @@ def parse(text: str) -> Contract:
     }
     _keys("contract", read, top, top)
     for table, keys in (
-        ("vector", {"partials", "inputs"}),
+        ("vector", {"partials", "inputs", "builtin_entry"}),
         ("model", {"channels"}),
-        ("trace", {"kinds"}),
+        ("trace", {"kinds", "levels"}),
         ("player", {"operations"}),
     ):
         _keys(table, read[table], keys, keys)
@@ -340,6 +368,7 @@ def parse(text: str) -> Contract:
         data_types=_entries("data_types", read["data_types"], ElementTypeEntry),
         out_types=_entries("out_types", read["out_types"], ElementTypeEntry),
         block_formats=_entries("block_formats", read["block_formats"], BlockFormatEntry),
+        blocks=_entry("blocks", BlockGeometry, read["blocks"]),
         states=_entries("states", read["states"], StateEntry),
         errors=_entries("errors", read["errors"], ErrorEntry),
         limits=_entries("limits", read["limits"], LimitEntry),
@@ -347,12 +376,14 @@ def parse(text: str) -> Contract:
         words=tuple(_word(name, table) for name, table in read["words"].items()),
         partials=read["vector"]["partials"],
         inputs=read["vector"]["inputs"],
+        builtin_entry=read["vector"]["builtin_entry"],
         operands=_entries("operands", read["operands"], OperandEntry, key="id"),
         instructions=_entries("instructions", read["instructions"], InstructionEntry),
         channels=tuple(read["model"]["channels"]),
         knobs=_entries("knobs", read["knobs"], KnobEntry),
         statistics=read["statistics"],
         trace_kinds=tuple(read["trace"]["kinds"]),
+        trace_levels=read["trace"]["levels"],
         operations=tuple(read["player"]["operations"]),
     )
     _check(contract)
@@ -425,6 +456,7 @@ def _check(contract: Contract) -> None:
     for word in contract.words:
         spans = [(each.name, each.shift, each.shift + each.width) for each in word.fields]
         _check_spans(f"words.{word.name}", spans, word.bits, "bit")
+    _check_blocks(contract)
     _check_vector(contract)
     _check_knobs(contract)
 
@@ -511,6 +543,18 @@ def _check_packet(packet: Packet) -> None:
         if field.parts:
             parts = [(each.name, each.offset - field.offset, each.end - field.offset) for each in field.parts]
             _check_spans(f"{where}.{field.name}", parts, 4 * field.words, "byte", complete=True)
+
+
+def _check_blocks(contract: Contract) -> None:
+    blocks = contract.blocks
+    for name, value in vars(blocks).items():
+        if value < 1 or value & (value - 1):
+            raise ContractError(f"blocks.{name}: {value} is not a power of two")
+    if blocks.tile_depth % blocks.values:
+        raise ContractError(f"blocks.tile_depth: {blocks.tile_depth} is not a whole number of blocks")
+    for each in contract.block_formats:
+        if each.tile_bytes % blocks.tile_alignment:
+            raise ContractError(f"block_formats.{each.name}: {each.tile_bytes} bytes are not aligned")
 
 
 def _check_vector(contract: Contract) -> None:

@@ -1,10 +1,10 @@
-"""The contract as a C++ header of the simulated board."""
+"""Write the contract in C++, for the simulated board, and in C, for plugins."""
 
 from collections.abc import Iterable
 
 from systemrdl.node import AddrmapNode
 
-from spec.contract import Contract
+from spec.contract import BLOCK_MEANINGS, BLOCK_NAMES, Contract
 from spec.registers import registers_of
 from spec.systemverilog import camel
 
@@ -18,7 +18,7 @@ def _enum(name: str, prefix: str, entries: Iterable[tuple[str, int]]) -> list[st
 
 
 def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
-    """`board/contract.hpp`."""
+    """Return the text of `board/contract.hpp`."""
     out = [
         f"// {notice}",
         "#pragma once",
@@ -74,3 +74,20 @@ def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
 
 def _names(name: str, values: Iterable[str]) -> list[str]:
     return [f"constexpr const char* {name}[] = {{", *(f'    "{value}",' for value in values), "};"]
+
+
+def plugin_text(contract: Contract, notice: str) -> str:
+    """Return the text of `plugins/runtime/echo_npu_contract.h`: packed tiles of weights in blocks."""
+    out = [f"// {notice}", "#ifndef ECHO_NPU_CONTRACT_H", "#define ECHO_NPU_CONTRACT_H", ""]
+    for name, meaning in BLOCK_MEANINGS.items():
+        out += [
+            f"// {meaning}",
+            f"#define ECHO_NPU_{BLOCK_NAMES[name].upper()} {getattr(contract.blocks, name)}",
+        ]
+    out += ["// Bytes of a packed tile."]
+    out += [
+        f"#define ECHO_NPU_TILE_BYTES_{each.name} {each.tile_bytes}"
+        for each in contract.block_formats
+        if each.code
+    ]
+    return "\n".join([*out, "", "#endif"]) + "\n"

@@ -1,4 +1,4 @@
-"""The contract's tables in docs/, each between two marks of its page."""
+"""Write the contract's tables into docs/, each between two marks of its page."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -178,7 +178,7 @@ PAGES: Final = tuple(_TABLES)
 
 
 def page_text(contract: Contract, page: Path, text: str) -> str:
-    """`text`, which is that of `page`, with its tables made anew.
+    """Return `text`, which is that of `page`, with its tables made anew.
 
     Raises: ContractError for a page without the marks of a table.
     """

@@ -1,24 +1,26 @@
-"""Pages of docs/ with a generated part between two marks."""
+"""Read and replace the generated part of a page of docs/, which lies between two marks."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 def marks(command: str) -> tuple[str, str]:
-    """The lines before and behind what `command` generates."""
+    """Return the lines before and behind what `command` generates."""
     return f"<!-- table of {command} -->", "<!-- end of the table -->"
 
 
 def generated_part(page: Path, command: str) -> list[str]:
-    """The lines that `command` generated; ValueError if the page has no such marks."""
+    """Return the lines that `command` generated; ValueError if the page has no such marks."""
     begin, end = marks(command)
     _, rest = page.read_text(encoding="utf-8").split(begin)
     return rest.split(end)[0].strip().splitlines()
 
 
 def with_part(text: str, command: str, lines: Sequence[str]) -> str:
-    """A page's text with `lines` in the place of what `command` generated before; ValueError if there are no
-    marks."""
+    """Return a page's text with `lines` in the place of what `command` generated before.
+
+    Raises: ValueError if there are no marks.
+    """
     begin, end = marks(command)
     before, rest = text.split(begin)
     after = rest[rest.index(end) :]
@@ -26,5 +28,5 @@ def with_part(text: str, command: str, lines: Sequence[str]) -> str:
 
 
 def replace_part(page: Path, command: str, lines: Sequence[str]) -> None:
-    """`with_part` of a file."""
+    """Do as `with_part` with a file."""
     page.write_text(with_part(page.read_text(encoding="utf-8"), command, lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The contract as Python modules of the runtime and of the simulator."""
+"""Write the contract as Python modules of the runtime and of the simulator."""
 
 import subprocess
 import sys
@@ -6,14 +6,23 @@ import textwrap
 from collections.abc import Iterable
 from typing import Final
 
-from spec.contract import Contract, FlagEntry, Packet, PacketField, Word, flag_mask
+from spec.contract import (
+    BLOCK_MEANINGS,
+    BLOCK_NAMES,
+    Contract,
+    FlagEntry,
+    Packet,
+    PacketField,
+    Word,
+    flag_mask,
+)
 
 _FORMATS: Final = {"u32": "I", "u64": "Q", "i64": "q", "f32": "f"}
 _WIDTH: Final = 104
 
 
 def formatted(lines: Iterable[str]) -> str:
-    """The module in the form that `make lint` asks for."""
+    """Return the module in the form that `make lint` asks for."""
     result = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--line-length", "110", "-"],
         input="\n".join(lines) + "\n",
@@ -25,7 +34,7 @@ def formatted(lines: Iterable[str]) -> str:
 
 
 def _docstring(text: str, indent: str = "") -> list[str]:
-    """A docstring of one line or more."""
+    """Return a docstring of one line or more."""
     lines = textwrap.wrap(text, _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
     lines[0] = f'"""{lines[0]}'
     lines[-1] += '"""'
@@ -48,7 +57,7 @@ def _constant(name: str, value: str, meaning: str = "") -> list[str]:
 
 
 def npu_text(contract: Contract, notice: str) -> str:
-    """`echo_npu/spec/contract.py`: opcodes, flags, states, error codes, types, packets, address map."""
+    """Return the text of `echo_npu/spec/contract.py`: all but registers and instructions."""
     out = [
         *('"""The contract between programs and the NPU.', "", notice, '"""', ""),
         "from collections.abc import Mapping",
@@ -110,6 +119,10 @@ def npu_text(contract: Contract, notice: str) -> str:
     for limit in contract.limits:
         out += _constant(limit.name, f"0x{limit.value:X}", f"The greatest legal value of {limit.meaning}.")
 
+    for name, meaning in BLOCK_MEANINGS.items():
+        value = str(getattr(contract.blocks, name))
+        out += _constant(BLOCK_NAMES[name].upper(), value, _ended(meaning))
+
     out += ["", *_constant("PACKET_BYTES", "64")]
     for packet in contract.packets:
         out += _packet(packet)
@@ -138,7 +151,7 @@ def _flag(contract: Contract, flag: FlagEntry) -> list[str]:
 
 
 def _packet(packet: Packet) -> list[str]:
-    """The Struct of a packet, its constants and the places of its parts."""
+    """Return the Struct of a packet, its constants and the places of its parts."""
     upper = packet.name.upper()
     formats = "".join(
         f"{each.count if each.count > 1 else ''}{_FORMATS[each.type]}" for each in packet.fields
@@ -154,6 +167,11 @@ def _packet(packet: Packet) -> list[str]:
             word = (part.offset - field.offset) // 4
             name = f"{field.name}_{part.name}".upper()
             out += _constant(name, str(word), f"The first word of {part.name} in `{field.name}`.")
+    if packet.slots == 1:
+        places = [part for field in packet.fields for part in (field, *field.parts)]
+        out += [f"{upper}_OFFSETS: Final = MappingProxyType({{"]
+        out += [f'    "{each.name}": {each.offset},' for each in places]
+        out += ["})", '"""Bytes from the start of the packet to each field."""']
     if packet.slots > 1:
         out += [f"{upper}_WORDS: Final = MappingProxyType({{"]
         out += [f'    "{f.name}": slice({f.offset // 4}, {f.end // 4}),' for f in packet.fields]
@@ -188,7 +206,7 @@ def _ended(meaning: str) -> str:
 
 
 def instructions_text(contract: Contract, notice: str) -> str:
-    """`echo_npu/spec/instructions.py`: the vector engine's instruction set."""
+    """Return the text of `echo_npu/spec/instructions.py`: the vector engine's instruction set."""
     out = [
         *('"""The vector engine\'s instruction set: opcodes, operands, encoding.', "", notice, '"""', ""),
         "from enum import IntEnum, StrEnum",
@@ -231,7 +249,7 @@ def instructions_text(contract: Contract, notice: str) -> str:
 
 
 def simulation_text(contract: Contract, notice: str) -> str:
-    """`echo_sim/contract.py`: what the simulated board and Python share."""
+    """Return the text of `echo_sim/contract.py`: what the simulated board and Python share."""
     out = [
         *('"""What the simulated board and Python share: memory, knobs, statistics, operations.', ""),
         *(notice, '"""', ""),
@@ -271,6 +289,8 @@ def simulation_text(contract: Contract, notice: str) -> str:
     out += _constant(
         "STATISTICS", repr(tuple(contract.statistics)), "What the memory model counts, likewise."
     )
+    levels = repr(tuple(contract.trace_levels.values()))
+    out += _constant("TRACE_LEVELS", levels, "The meanings of the bits of the trace's LEVELS, from bit 0.")
     for name, meaning, names in (
         ("TraceEventKind", "Kinds of events in the record behind timelines.", contract.trace_kinds),
         ("CaseOperation", "Operations of native cases (board/cases.cpp).", contract.operations),

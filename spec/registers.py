@@ -1,4 +1,4 @@
-"""What follows from the register map `spec/npu.rdl`: RTL, Python constants, the reference page."""
+"""Write what follows from the register map `spec/npu.rdl`: RTL, Python constants, the reference page."""
 
 import tempfile
 from pathlib import Path
@@ -22,7 +22,7 @@ _FORMATS_AT: Final = 16  # the bit of CAP_TYPES that block format 0 would have
 
 
 def enumerations_text(contract: Contract, notice: str) -> str:
-    """SystemRDL enumerations of the device's states and error codes."""
+    """Return SystemRDL enumerations of the device's states and error codes."""
     out = [f"// {notice}"]
     for name, entries, bits in (("state_e", contract.states, 2), ("error_e", contract.errors, 8)):
         out += ["", f"enum {name} {{"]
@@ -54,15 +54,23 @@ def compile_map(enumerations: str, source: Path = ROOT / SOURCE) -> AddrmapNode:
 
 
 def registers_of(top: AddrmapNode) -> list[RegNode]:
-    """The registers in the order of their offsets."""
+    """Return the registers in the order of their offsets."""
     return [node for node in top.children(unroll=False) if isinstance(node, RegNode)]
 
 
+def counters_of(top: AddrmapNode) -> list[RegNode]:
+    """Return the performance counters in the order of their offsets."""
+    return [register for register in registers_of(top) if register.raw_address_offset >= FIRST_COUNTER]
+
+
 def check_map(top: AddrmapNode, contract: Contract) -> None:
-    """ContractError where the map contradicts the contract."""
+    """Refuse a map that contradicts the contract: ContractError."""
     window = next(region for region in contract.regions if region.kind == "registers")
     if top.size > window.bytes:
         raise ContractError(f"{SOURCE}: {top.size} bytes of registers, and {window.bytes} in the address map")
+    for place, counter in enumerate(counters_of(top)):
+        if counter.raw_address_offset != FIRST_COUNTER + 8 * place or counter.size != 8:
+            raise ContractError(f"{SOURCE}: {counter.inst_name} is not 8 bytes behind the counter before it")
     types = next(register for register in registers_of(top) if register.inst_name == "CAP_TYPES")
     listed = {field.low: field.inst_name for field in types.fields()}
     wanted = {each.code: each.name.lower() for each in contract.data_types}
@@ -72,7 +80,7 @@ def check_map(top: AddrmapNode, contract: Contract) -> None:
 
 
 def systemverilog_texts(top: AddrmapNode, contract: Contract) -> dict[str, str]:
-    """`npu_regs_pkg.sv` and `npu_regs.sv`, by file name."""
+    """Return the texts of `npu_regs_pkg.sv` and `npu_regs.sv`, by file name."""
     window = next(region for region in contract.regions if region.kind == "registers")
     with tempfile.TemporaryDirectory() as folder:
         RegblockExporter().export(
@@ -94,13 +102,13 @@ def systemverilog_texts(top: AddrmapNode, contract: Contract) -> dict[str, str]:
 
 
 def _text(node: AddrmapNode | RegNode | FieldNode) -> str:
-    """Description of a node as one line without SystemRDL's line breaks; empty if it has none."""
+    """Return the description of a node as one line without SystemRDL's line breaks; empty if it has none."""
     description = node.get_property("desc")
     return " ".join(description.split()) if description else ""
 
 
 def _access(field: FieldNode) -> str:
-    """Short name of a field's access type as software sees it."""
+    """Return the short name of a field's access type as software sees it."""
     if field.get_property("singlepulse"):
         return "pulse"
     if field.get_property("onwrite") is not None:
@@ -109,7 +117,7 @@ def _access(field: FieldNode) -> str:
 
 
 def _reset(register: RegNode) -> int:
-    """Value of the register after reset, taking hardware-driven fields as 0."""
+    """Return the value of the register after reset, taking hardware-driven fields as 0."""
     value = 0
     for field in register.fields():
         reset = field.get_property("reset")
@@ -123,7 +131,7 @@ def _python_field(register: RegNode, field: FieldNode) -> str:
 
 
 def python_text(top: AddrmapNode) -> str:
-    """Python module with offsets and fields of the map."""
+    """Return the Python module with offsets and fields of the map."""
     out = [
         '"""Register map of the NPU.',
         "",
@@ -156,7 +164,7 @@ def python_text(top: AddrmapNode) -> str:
         if register.is_array:
             values += [f"count={register.n_elements}", f"stride={register.array_stride}"]
         out.append(f'        "{register.inst_name}": Register({", ".join(values)}),')
-    counters = [register.inst_name for register in registers if register.raw_address_offset >= FIRST_COUNTER]
+    counters = [register.inst_name for register in counters_of(top)]
     out += ["    }", ")", '"""Every register by name."""', "", "COUNTERS: tuple[str, ...] = ("]
     out += [f'    "{name}",' for name in counters]
     out += [")", '"""Names of the 64-bit performance counters, in address order."""']
@@ -164,7 +172,7 @@ def python_text(top: AddrmapNode) -> str:
 
 
 def markdown_text(top: AddrmapNode) -> str:
-    """Markdown reference of the map."""
+    """Return the Markdown reference of the map."""
     registers = registers_of(top)
     out = [f"<!-- {NOTICE} -->", "", "# Registers", "", _text(top), ""]
     out += ["Access: `r` read-only, `w` write-only, `rw` read and write, `w1c` write 1 to clear,"]

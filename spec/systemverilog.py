@@ -1,16 +1,19 @@
-"""The contract in SystemVerilog: what the packages npu_pkg and vector_pkg include."""
+"""Write the contract in SystemVerilog: what npu_pkg and vector_pkg include, and board_pkg."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from spec.contract import PACKET_BYTES, Contract, PacketField, Word
+from systemrdl.node import AddrmapNode
+
+from spec.contract import BLOCK_MEANINGS, BLOCK_NAMES, PACKET_BYTES, Contract, PacketField, Word
+from spec.registers import counters_of, registers_of
 
 _WIDTH: Final = 118
 
 
 def camel(name: str) -> str:
-    """trans_a and TRANS_A as TransA."""
+    """Return trans_a and TRANS_A as TransA."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
@@ -28,7 +31,7 @@ def _enum(name: str, bits: int, prefix: str, entries: Iterable[tuple[str, int]])
 
 
 def _commented(line: str, comment: str) -> list[str]:
-    """A line with its comment behind it, or before it where that is too long."""
+    """Return a line with its comment behind it, or before it where that is too long."""
     if not comment:
         return [line]
     both = f"{line}  // {comment}"
@@ -48,7 +51,7 @@ def _listed(head: str, names: Iterable[str], tail: str) -> list[str]:
 
 
 def _word_struct(word: Word) -> list[str]:
-    """A packed struct: the first field is the last member, which begins at bit 0."""
+    """Return a packed struct: the first field is the last member, which begins at bit 0."""
     rows = [f"    logic [{each.width - 1}:0] {each.name};" for each in reversed(word.fields)]
     rows = [row.replace("logic [0:0]", "logic") for row in rows]
     return ["", "  typedef struct packed {", *rows, f"  }} {word.name}_t;"]
@@ -79,7 +82,7 @@ def _tail() -> list[str]:
 
 
 def npu_text(contract: Contract, notice: str) -> str:
-    """`rtl/npu_contract.svh`: address map, packets, opcodes, flags, states, error codes, types, limits."""
+    """Return the text of `rtl/npu_contract.svh`: all but registers and the vector engine."""
     out = _head(notice, "npu_pkg")
     out += ["", "  // ---- address map (physical, byte addresses)"]
     for region in contract.regions:
@@ -123,6 +126,9 @@ def npu_text(contract: Contract, notice: str) -> str:
         *_enum("blocks_e", 2, "Blocks", formats)[1:],
     ]
     out += _tile_bytes(contract)
+    out += [""]
+    for name, meaning in BLOCK_MEANINGS.items():
+        out += _constant(camel(BLOCK_NAMES[name]), getattr(contract.blocks, name), meaning)
     out += ["", "  // ---- limits"]
     for each in contract.limits:
         line = f"  localparam logic [63:0] {camel(each.name)} = {_hex(each.value, 64)};"
@@ -131,7 +137,7 @@ def npu_text(contract: Contract, notice: str) -> str:
 
 
 def _tile_bytes(contract: Contract) -> list[str]:
-    """The bytes of a packed tile, by its format."""
+    """Return the function that gives the bytes of a packed tile."""
     cases = [
         f"      Blocks{camel(each.name)}: tile_bytes = 11'd{each.tile_bytes};"
         for each in contract.block_formats
@@ -150,7 +156,7 @@ def _tile_bytes(contract: Contract) -> list[str]:
 
 
 def _functions(contract: Contract) -> list[str]:
-    """What is known of a packet from its opcode."""
+    """Return the functions of what a packet's opcode says."""
     out = [
         "",
         "  // The flags that an opcode understands.",
@@ -180,7 +186,7 @@ def _functions(contract: Contract) -> list[str]:
 
 
 def vector_text(contract: Contract, notice: str) -> str:
-    """`rtl/vector_contract.svh`: the instruction set, and the descriptors of streams."""
+    """Return the text of `rtl/vector_contract.svh`: the instruction set, and the descriptors of streams."""
     out = _head(notice, "vector_pkg")
     out += ["", "  // ---- instructions"]
     out += _word_struct(contract.word("instruction"))[1:]
@@ -207,6 +213,7 @@ def vector_text(contract: Contract, notice: str) -> str:
                 f"    is_{operand.id} = {' && '.join(terms)};",
                 "  endfunction",
             ]
+    builtin = f"  localparam logic [31:0] BuiltinEntry = {_hex(contract.builtin_entry, 32)};"
     accumulators = next(each.count for each in contract.operands if each.kind == "accumulator")
     out += [
         "",
@@ -215,8 +222,41 @@ def vector_text(contract: Contract, notice: str) -> str:
         *_constant("Inputs", contract.inputs),
         *_constant("Streams", contract.inputs + 1),
         *_constant("Output", contract.inputs, "index of the output among the streams"),
+        *_commented(builtin, "of the program of ADD_TENSOR, which is not in program memory"),
         "",
         "  // ---- stream descriptors of a VECTOR command",
         *_word_struct(contract.word("descriptor"))[1:],
     ]
     return "\n".join([*out, *_tail()]) + "\n"
+
+
+def board_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
+    """Return the text of `board/board_pkg.sv`: registers, places of counters, bits of the trace."""
+    out = [
+        f"// {notice}",
+        "// What checkers, proofs and testbenches know of the contract beyond npu_pkg. No device needs it.",
+        "package board_pkg;",
+        "",
+        "  // A list is complete, whether all of it has a use or not.",
+        "  // verilator lint_off UNUSEDPARAM",
+        "",
+        "  // ---- registers: offsets in their window, and the lowest bits of fields of a part of a register",
+    ]
+    for register in registers_of(top):
+        name = camel(register.inst_name)
+        out.append(f"  localparam logic [15:0] Reg{name} = {_hex(register.raw_address_offset, 16)};")
+        if register.is_array:
+            out += _constant(f"{name}Words", register.n_elements)
+        for field in register.fields():
+            if field.width < register.get_property("regwidth"):
+                out += _constant(f"{name}{camel(field.inst_name)}Bit", field.low)
+    out += ["", "  // ---- performance counters: their places from the first one on, 8 bytes each"]
+    counters = counters_of(top)
+    for place, register in enumerate(counters):
+        out += _constant(f"Counter{camel(register.inst_name)}", place)
+    out += _constant("Counters", len(counters))
+    out += ["", "  // ---- the record behind timelines: bits of its levels"]
+    for place, (level, meaning) in enumerate(contract.trace_levels.items()):
+        out += _constant(f"Level{camel(level)}", place, meaning)
+    out += _constant("Levels", len(contract.trace_levels))
+    return "\n".join([*out, *_tail(), "endpackage"]) + "\n"

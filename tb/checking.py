@@ -2,7 +2,7 @@
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.checks import check_slots
-from echo_npu.commands.packets import FENCES, Command, Opcode
+from echo_npu.commands.packets import FENCES, Command
 from echo_npu.spec.memory_map import Region
 from echo_npu.vector.memory import ProgramMemory
 
@@ -59,7 +59,7 @@ class Behind:
         if not command.complete:
             return None
         self._slots = []
-        on_matrix = command.packet.opcode == Opcode.MATMUL
+        on_matrix = command.packet.on_matrix
         self._room[on_matrix] -= 1
         found = None
         if self._room[on_matrix] >= 0 and command.packet.opcode not in FENCES:

@@ -26,6 +26,8 @@ from tb.repository import ROOT
 from tb.results import CampaignResult, Item, Status, UnjudgedError
 
 WRAPPERS = Path("tests/formal")
+BOARD_PACKAGE = "runtime/echo_sim/board/board_pkg.sv"
+"""The offsets of registers, for wrappers."""
 CLOCK_GATE = "rtl/cells/clock_gate.sv"
 OPEN_GATE = WRAPPERS / "clock_gate.sv"
 """Stands for CLOCK_GATE in a proof: a model has one clock."""
@@ -135,7 +137,7 @@ def build_model(proof: Proof, name: str = "", replaced: Mapping[str, str] | None
             path = directory / path.name
             (ROOT / path).write_text(replaced[source], encoding="utf-8")
         sources.append(path.as_posix())
-    packages = [source for source in sources if source.endswith("_pkg.sv")]
+    packages = [BOARD_PACKAGE, *(source for source in sources if source.endswith("_pkg.sv"))]
     wrapper = [f"{WRAPPERS}/{proof.wrapper}.sv", f"{WRAPPERS}/stream_rule.sv"]
     modules = [source for source in sources if source not in packages]
     parameters = [f"-G {name}={value}" for name, value in proof.parameters.items()]

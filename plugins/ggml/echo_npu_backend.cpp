@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "echo_npu_contract.h"
 #include "echo_npu_link.h"
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
@@ -48,18 +49,13 @@ const char * type_name(ggml_type type) {
     }
 }
 
-struct block_form {
-    uint64_t block_bytes, tile_bytes;
-};
-
-// Of the types that the device has in tiles of 16 rows by two blocks of 32.
-const block_form * blocks_of(ggml_type type) {
-    static const block_form q8_0 = {34, 1088}, q4_0 = {18, 576}, q4_1 = {20, 640};
+// Bytes of a packed tile of a type that the device has in blocks, else 0.
+uint64_t tile_bytes_of(ggml_type type) {
     switch (type) {
-        case GGML_TYPE_Q8_0: return &q8_0;
-        case GGML_TYPE_Q4_0: return &q4_0;
-        case GGML_TYPE_Q4_1: return &q4_1;
-        default: return nullptr;
+        case GGML_TYPE_Q8_0: return ECHO_NPU_TILE_BYTES_Q8_0;
+        case GGML_TYPE_Q4_0: return ECHO_NPU_TILE_BYTES_Q4_0;
+        case GGML_TYPE_Q4_1: return ECHO_NPU_TILE_BYTES_Q4_1;
+        default: return 0;
     }
 }
 
@@ -202,7 +198,7 @@ void append_tensor(std::string & message, const ggml_tensor * tensor) {
         const ggml_tensor * whole = whole_of(tensor);
         if (whole->op == GGML_OP_NONE)
             made.flags |= ECHO_NPU_TENSOR_INPUT;
-        if (whole != tensor && blocks_of(tensor->type)) {
+        if (whole != tensor && tile_bytes_of(tensor->type)) {
             std::copy(whole->ne, whole->ne + GGML_MAX_DIMS, made.whole);
             made.offset = tensor->view_offs;
         }
@@ -349,7 +345,7 @@ void * buffer_base(ggml_backend_buffer_t buffer) {
 }
 
 bool in_tiles(const ggml_tensor * tensor) {
-    return blocks_of(tensor->type) != nullptr && !is_empty(tensor);
+    return tile_bytes_of(tensor->type) != 0 && !is_empty(tensor);
 }
 
 void write_blocks(npu * owner, const ggml_tensor * part, const void * data, size_t offset, size_t size) {
@@ -458,11 +454,12 @@ size_t type_most(ggml_backend_buffer_type_t) {
 }
 
 size_t type_bytes(ggml_backend_buffer_type_t, const ggml_tensor * tensor) {
-    const block_form * form = blocks_of(tensor->type);
-    if (!form || tensor->view_src)
+    const uint64_t tile_bytes = tile_bytes_of(tensor->type);
+    if (!tile_bytes || tensor->view_src)
         return bytes_of(tensor);
-    size_t tiles = size_t((tensor->ne[1] + 15) / 16) * size_t((tensor->ne[0] + 63) / 64);
-    return tiles * form->tile_bytes * size_t(tensor->ne[2] * tensor->ne[3]);
+    const int64_t down = (tensor->ne[1] + ECHO_NPU_TILE_COLUMNS - 1) / ECHO_NPU_TILE_COLUMNS;
+    const int64_t along = (tensor->ne[0] + ECHO_NPU_TILE_DEPTH - 1) / ECHO_NPU_TILE_DEPTH;
+    return size_t(down * along) * tile_bytes * size_t(tensor->ne[2] * tensor->ne[3]);
 }
 
 bool type_on_host(ggml_backend_buffer_type_t) {

@@ -141,10 +141,14 @@ module epilogue_loader
   end
 
   logic unused;
-  assign unused = &{1'b0, command_i.src1, command_i.src2, command_i.dst, command_i.batch0, command_i.batch1,
-                    command_i.m, command_i.k, command_i.trans_a, command_i.trans_b, command_i.blocks, command_i.kind, command_i.result,
-                    command_i.use_alpha, command_i.relu, command_i.alpha, row_i[DimBits-1:RowBits],
-                    column_tile_i[DimBits-1:TileBits], bias_tile_i[DimBits-1:TileBits]};
+  assign unused = &{1'b0, command_i.src1.addr, command_i.src1.row_stride, command_i.src1.batch0_stride,
+                    command_i.src1.batch1_stride, command_i.src2.addr, command_i.src2.row_stride,
+                    command_i.src2.batch0_stride, command_i.src2.batch1_stride, command_i.dst.addr,
+                    command_i.dst.row_stride, command_i.dst.batch0_stride, command_i.dst.batch1_stride,
+                    command_i.batch0, command_i.batch1, command_i.m, command_i.k, command_i.trans_a,
+                    command_i.trans_b, command_i.blocks, command_i.kind, command_i.result, command_i.use_alpha,
+                    command_i.relu, command_i.alpha, row_i[DimBits-1:RowBits], column_tile_i[DimBits-1:TileBits],
+                    bias_tile_i[DimBits-1:TileBits]};
 
   `NPU_ASSERT_HANDSHAKE(DescHolds, desc_valid_o, desc_ready_i, desc_o,
                         "a descriptor changed or was withdrawn before it was taken", abort_i)

@@ -149,7 +149,10 @@ module result_epilogue
   assign busy_o  = valid_q != '0;
 
   logic unused;
-  assign unused = &{1'b0, command_i.src1, command_i.src2, command_i.dst, command_i.batch0, command_i.batch1,
-                    command_i.m, command_i.k, command_i.n, command_i.trans_a, command_i.trans_b, command_i.blocks, command_i.row_scales,
-                    command_i.columns};
+  assign unused = &{1'b0, command_i.src1.addr, command_i.src1.row_stride, command_i.src1.batch0_stride,
+                    command_i.src1.batch1_stride, command_i.src2.addr, command_i.src2.row_stride,
+                    command_i.src2.batch0_stride, command_i.src2.batch1_stride, command_i.dst.addr,
+                    command_i.dst.row_stride, command_i.dst.batch0_stride, command_i.dst.batch1_stride,
+                    command_i.batch0, command_i.batch1, command_i.m, command_i.k, command_i.n, command_i.trans_a,
+                    command_i.trans_b, command_i.blocks, command_i.row_scales, command_i.columns};
 endmodule

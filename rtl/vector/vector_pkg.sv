@@ -53,7 +53,4 @@ package vector_pkg;
     logic [31:0]       entry;
     logic [7:0][31:0]  params;
   } vector_command_t;
-
-  // Entry of ADD_TENSOR's built-in program.
-  localparam logic [31:0] BuiltinEntry = 32'h8000_0000;
 endpackage

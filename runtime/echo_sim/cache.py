@@ -1,10 +1,19 @@
 """List and remove the builds that are kept."""
 
 import dataclasses
+import re
 import shutil
 from pathlib import Path
+from typing import Final
 
 from echo_sim.places import SIM_BUILD
+
+_FOLDERS: Final = {
+    "objects": "compiled parts of simulators",
+    "runs": "directories in which simulators run",
+    "zig": "what the C++ compiler of ziglang keeps",
+}
+"""What folders beside the simulators hold. A name may end with a number: runs-2."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +23,11 @@ class Kept:
     name: str
     nbytes: int
     simulator: bool
+
+    @property
+    def label(self) -> str:
+        """What it holds, in words; empty for a folder of others, or of a build that was interrupted."""
+        return "simulator" if self.simulator else _FOLDERS.get(re.sub(r"-\d+$", "", self.name), "")
 
 
 def kept() -> list[Kept]:

@@ -69,6 +69,15 @@ STATISTICS: Final = (
     "first_error_address",
 )
 """What the memory model counts, likewise."""
+TRACE_LEVELS: Final = (
+    "device busy",
+    "matrix engine busy",
+    "vector engine busy",
+    "stall: operand data",
+    "stall: room for results",
+    "stall: memory bus",
+)
+"""The meanings of the bits of the trace's LEVELS, from bit 0."""
 
 
 class TraceEventKind(IntEnum):

@@ -41,6 +41,7 @@ class Design:
     def files(self) -> list[Path]:
         """Return all files that it is made of, headers included, sorted."""
         cpp = (*self.cpp, *((self.main,) if self.main else ()))
+        folders: list[tuple[Path, tuple[str, ...]]]
         folders = [(folder, ("*.svh", "*.vh")) for folder in self.includes]
         folders += [(source.parent, ("*.hpp",)) for source in cpp]
         headers = [path for folder, patterns in folders for each in patterns for path in folder.glob(each)]
@@ -124,7 +125,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
     return Design(
         name=f"{hardware.name}{tree_tag(rtl)}",
         top="npu_tb",
-        sources=(*sources, *AXI_CHECKERS, *checkers, *board),
+        sources=(*sources, BOARD / "board_pkg.sv", *AXI_CHECKERS, *checkers, *board),
         parameters=hardware.parameters() | {"Lockstep": int(lockstep)},
         includes=(rtl, BOARD, CHECKERS, *includes),
         control=(WAIVERS, BOARD / "public.vlt"),

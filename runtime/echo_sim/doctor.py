@@ -8,7 +8,8 @@ from collections.abc import Callable
 from echo_sim import compilers, places, tools
 
 PACKAGES = ("cocotb", "cocotbext-axi", "pytest")
-"""Python packages that the simulator imports; the extra `sim` has them."""
+"""Python packages without which no simulation starts: the simulator imports the first two, and cocotb imports
+pytest. The extra `sim` has them."""
 
 
 @dataclasses.dataclass(frozen=True)

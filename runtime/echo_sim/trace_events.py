@@ -16,16 +16,11 @@ from typing import Final
 
 import numpy as np
 
+from echo_sim.contract import TRACE_LEVELS
+
 EVENT: Final = np.dtype(
     [("cycle", "<u8"), ("kind", "<u4"), ("channel", "<u4"), ("a", "<u8"), ("b", "<u8"), ("c", "<u8")]
 )
 
-LEVELS: Final = (
-    "device busy",
-    "matrix engine busy",
-    "vector engine busy",
-    "stall: operand data",
-    "stall: room for results",
-    "stall: memory bus",
-)
+LEVELS: Final = TRACE_LEVELS
 """The meanings of the bits of LEVELS, from bit 0. Each is a performance counter too."""

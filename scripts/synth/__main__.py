@@ -23,7 +23,7 @@ from scripts.synth import report
 from scripts.synth.blocks import Block
 from scripts.synth.flow import ROOT, TARGETS, SynthesisError, elaborate
 from scripts.synth.liberty import LibertyError, Library, read_library
-from scripts.synth.measure import Measured, measure, selected
+from scripts.synth.measure import MeasuredBlock, measure, selected
 from spec.marked_page import marks, replace_part
 from tb.revision import revision
 
@@ -122,7 +122,7 @@ def _measure(
     liberty: Path | None,
     library: Library | None,
     options: argparse.Namespace,
-) -> dict[str, dict[str, Measured]]:
+) -> dict[str, dict[str, MeasuredBlock]]:
     return {
         name: measure(
             blocks,

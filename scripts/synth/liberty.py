@@ -16,16 +16,16 @@ class LibertyError(Exception):
 
 
 @dataclass
-class Group:
+class LibertyGroup:
     """`name(arguments) { ... }`: attributes by name, and groups in their order."""
 
     name: str
     arguments: list[str]
     attributes: dict[str, str] = field(default_factory=dict)
     lists: dict[str, list[str]] = field(default_factory=dict)
-    groups: list["Group"] = field(default_factory=list)
+    groups: list["LibertyGroup"] = field(default_factory=list)
 
-    def of(self, name: str) -> Iterator["Group"]:
+    def of(self, name: str) -> Iterator["LibertyGroup"]:
         """Yield the groups of that name."""
         return (group for group in self.groups if group.name == name)
 
@@ -149,14 +149,14 @@ def read_library(path: Path) -> Library:
 _TOKEN = re.compile(r'/\*.*?\*/|"([^"]*)"|([{}();:,])|([^\s{}();:,"\\]+)|\\', re.DOTALL)
 
 
-def _parse(text: str) -> Group:
+def _parse(text: str) -> LibertyGroup:
     """Return the library of a Liberty file as a tree."""
     tokens = [
         found[1] if found[1] is not None else found[2] or found[3]
         for found in _TOKEN.finditer(text)
         if found[1] is not None or found[2] or found[3]
     ]
-    root = Group("", [])
+    root = LibertyGroup("", [])
     open_groups = [root]
     place = 0
     while place < len(tokens):
@@ -177,7 +177,7 @@ def _parse(text: str) -> Group:
             arguments = [each for each in tokens[place + 2 : end] if each != ","]
             place = end + 1
             if place < len(tokens) and tokens[place] == "{":
-                group = Group(token, arguments)
+                group = LibertyGroup(token, arguments)
                 open_groups[-1].groups.append(group)
                 open_groups.append(group)
                 place += 1
@@ -189,7 +189,7 @@ def _parse(text: str) -> Group:
     return library
 
 
-def _cell(group: Group, templates: Mapping[str, Group]) -> Cell | None:
+def _cell(group: LibertyGroup, templates: Mapping[str, LibertyGroup]) -> Cell | None:
     pins = {pin.arguments[0]: pin for pin in group.of("pin")}
     if any("three_state" in pin.attributes for pin in pins.values()):
         return None
@@ -222,7 +222,7 @@ _CAUSES = {
 }
 
 
-def _arcs(timing: Group, templates: Mapping[str, Group]) -> Iterator[Arc]:
+def _arcs(timing: LibertyGroup, templates: Mapping[str, LibertyGroup]) -> Iterator[Arc]:
     tables = {each.name: _table(each, templates) for each in timing.groups if each.lists}
     names = ("cell_rise", "cell_fall"), ("rise_transition", "fall_transition")
     found = [[tables.get(name) for name in pair] for pair in names]
@@ -241,7 +241,7 @@ def _arcs(timing: Group, templates: Mapping[str, Group]) -> Iterator[Arc]:
         )
 
 
-def _table(group: Group, templates: Mapping[str, Group]) -> Table:
+def _table(group: LibertyGroup, templates: Mapping[str, LibertyGroup]) -> Table:
     rows = [[float(each) for each in re.split(r"[\s,]+", row.strip())] for row in group.lists["values"]]
     template = templates.get(group.arguments[0])
     indices = [

@@ -38,7 +38,7 @@ RESOURCES: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredBlock:
     """One block on one target.
 
     Attributes:
@@ -110,7 +110,7 @@ def measure(
     timeout: float,
     jobs: int,
     tell: Callable[[str], None],
-) -> dict[str, Measured]:
+) -> dict[str, MeasuredBlock]:
     """Map each block in a process of its own and measure it; return the results by key.
 
     Args:
@@ -127,7 +127,7 @@ def measure(
     """
     cells = with_latches(library) if library is not None else generic_library()
     models: dict[str, TimingModel] = {}
-    found: dict[str, Measured] = {}
+    found: dict[str, MeasuredBlock] = {}
     done = threading.Lock()
     count = 0
 
@@ -154,7 +154,7 @@ def measure(
         for key, block in blocks.items():
             mapped = running.pop(key).result()
             if isinstance(mapped, SynthesisError):
-                found[key] = Measured(why_not=str(mapped).splitlines()[0])
+                found[key] = MeasuredBlock(why_not=str(mapped).splitlines()[0])
             else:
                 found[key] = _measured(block, mapped, target, cells, models)
     return found
@@ -162,15 +162,15 @@ def measure(
 
 def _measured(
     block: Block, netlist: Mapping[str, Any], target: Target, library: Library, models: dict[str, TimingModel]
-) -> Measured:
+) -> MeasuredBlock:
     kinds = [cell["type"] for cell in netlist["cells"].values()]
     own = [kind for kind in kinds if not kind.startswith(("box_", "$mem"))]
     if not target.timed:
-        return Measured(cells=len(own), resources=resources(own, target.name))
+        return MeasuredBlock(cells=len(own), resources=resources(own, target.name))
     area = sum(library[kind].area for kind in own if kind in library) if target.name != "gates" else 0.0
     if block.module == CLOCK_GATE:
         models[f"box_{block.key}"] = TimingModel()  # clocks are ideal
-        return Measured(len(own), area)
+        return MeasuredBlock(len(own), area)
     analysis = Analysis(netlist, library, models)
     models[f"box_{block.key}"] = analysis.model
-    return Measured(len(own), area, analysis.model.longest, analysis.model.cut, analysis.model.loop)
+    return MeasuredBlock(len(own), area, analysis.model.longest, analysis.model.cut, analysis.model.loop)

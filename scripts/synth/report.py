@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from scripts.synth.blocks import TOP, Block, counts_below
-from scripts.synth.measure import RESOURCES, Measured
+from scripts.synth.measure import RESOURCES, MeasuredBlock
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "silicon.md"
 MEANT_NS = 15.6
 """Longest path that every block is meant to have in osu018, in ns."""
 NOT_RUN = "not run"
 
-Results = Mapping[str, Mapping[str, Measured]]
+Results = Mapping[str, Mapping[str, MeasuredBlock]]
 """By target and by key of the block."""
 
 
@@ -23,23 +23,23 @@ def command(config: str) -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class BlockRow:
     """What the tables say of a block: `own` by target, without children."""
 
     block: Block
-    own: Mapping[str, Measured]
+    own: Mapping[str, MeasuredBlock]
 
 
-def rows(blocks: Mapping[str, Block], results: Results) -> list[Row]:
+def rows(blocks: Mapping[str, Block], results: Results) -> list[BlockRow]:
     """Return a row for each block, by module and instance."""
     made = [
-        Row(block, {target: each[key] for target, each in results.items() if key in each})
+        BlockRow(block, {target: each[key] for target, each in results.items() if key in each})
         for key, block in blocks.items()
     ]
     return sorted(made, key=lambda row: (row.block.module, row.block.instances[0]))
 
 
-def totals(blocks: Mapping[str, Block], results: Results, top: str) -> dict[str, tuple[Measured, int]]:
+def totals(blocks: Mapping[str, Block], results: Results, top: str) -> dict[str, tuple[MeasuredBlock, int]]:
     """Return the sum over all instances below a block for each target, and how many of them are missing."""
     found = {}
     below = counts_below(blocks, top)
@@ -55,7 +55,7 @@ def totals(blocks: Mapping[str, Block], results: Results, top: str) -> dict[str,
             area += times * measured.area
             for name, count in measured.resources.items():
                 counted[name] = counted.get(name, 0) + times * count
-        found[target] = Measured(cells, area, resources=counted), missing
+        found[target] = MeasuredBlock(cells, area, resources=counted), missing
     return found
 
 
@@ -75,7 +75,7 @@ def as_json(blocks: Mapping[str, Block], results: Results) -> list[dict[str, Any
     ]
 
 
-def _target(target: str, measured: Measured) -> dict[str, Any]:
+def _target(target: str, measured: MeasuredBlock) -> dict[str, Any]:
     if measured.why_not:
         return {"not_measured": measured.why_not}
     if target in RESOURCES:
@@ -140,7 +140,7 @@ def table(blocks: Mapping[str, Block], results: Results) -> Iterator[list[str]]:
     tops = [key for key, block in blocks.items() if block.module == TOP]
     for top in tops:
         sums = totals(blocks, results, top)
-        whole, missing = sums.get(timed, (Measured(why_not=NOT_RUN), 0))
+        whole, missing = sums.get(timed, (MeasuredBlock(why_not=NOT_RUN), 0))
         yield [
             "whole device",
             "",
@@ -160,7 +160,7 @@ def _less(missing: int) -> str:
     return f" (without {missing} instances)" if missing else ""
 
 
-def _timed(measured: Measured | None, *, with_area: bool) -> list[str]:
+def _timed(measured: MeasuredBlock | None, *, with_area: bool) -> list[str]:
     if measured is None or measured.why_not:
         return [NOT_RUN] * 4
     area = f"{measured.area / 1e6:.4f}" if with_area else "-"
@@ -172,14 +172,14 @@ def _timed(measured: Measured | None, *, with_area: bool) -> list[str]:
     return [f"{measured.cells:,}", area, time, f"{delay.gates}{cut}"]
 
 
-def _fpga(measured: Measured | None, target: str) -> str:
+def _fpga(measured: MeasuredBlock | None, target: str) -> str:
     if measured is None or measured.why_not:
         return NOT_RUN
     names = [name for name in RESOURCES[target] if measured.resources.get(name)]
     return ", ".join(f"{measured.resources[name]:,} {SHORT.get(name, name)}" for name in names) or "-"
 
 
-def slow(blocks: Mapping[str, Block], results: Results) -> list[Row]:
+def slow(blocks: Mapping[str, Block], results: Results) -> list[BlockRow]:
     """Return the blocks whose longest path in osu018 is above MEANT_NS, the slowest first."""
     found = [
         row
@@ -189,7 +189,7 @@ def slow(blocks: Mapping[str, Block], results: Results) -> list[Row]:
     return sorted(found, key=lambda row: -_time(row))
 
 
-def _time(row: Row) -> float:
+def _time(row: BlockRow) -> float:
     path = row.own["osu018"].path
     return path.delay.time if path else 0.0
 

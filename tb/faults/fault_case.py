@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
-from echo_npu.commands.packets import PACKET_BYTES, Opcode
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State, error_name
 from echo_sim.contract import CHANNELS
@@ -311,7 +311,7 @@ class FaultCase(PredictedCase):
         under_way = 0
         if not by_fetch:
             following = [slot for step in steps[number + 1 :] for slot in step.slots]
-            on_matrix = failed.packet.opcode == Opcode.MATMUL
+            on_matrix = failed.packet.on_matrix
             under_way = 1 + len(
                 behind(on_matrix, following, self._device.programs, blocks=self._device.has_blocks)
             )
@@ -345,7 +345,7 @@ class FaultCase(PredictedCase):
         for number, step in enumerate(steps):
             command = step.command
             operands = [command.dst] if self.kind == "write_error" else list(command.sources)
-            if (command.packet.opcode == Opcode.MATMUL) == matrix and any(
+            if command.packet.on_matrix == matrix and any(
                 operand is not None and _touches(operand, command.batch, address) for operand in operands
             ):
                 found.add(number)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from echo_npu.commands.packets import PACKET_BYTES, Opcode
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS
 from tb.faults.packets import Slots, random_packet
@@ -139,7 +139,7 @@ class PredictedCase:
         open_ranges = [span for each in vague for span in each.ranges]
         if device.error and device.stopped is not None:
             for command in behind(
-                device.stopped.packet.opcode == Opcode.MATMUL, left, device.programs, blocks=device.has_blocks
+                device.stopped.packet.on_matrix, left, device.programs, blocks=device.has_blocks
             ):
                 open_ranges += written_ranges(command)
         allowed += open_ranges

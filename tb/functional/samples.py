@@ -1,8 +1,9 @@
 """Classify checked commands, and pairs of consecutive ones, into the plan's bins."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import Flags, Opcode
@@ -54,16 +55,18 @@ def command_samples(
     for command in commands:
         irq = "irq" if command.packet.flags & Flags.IRQ else "quiet"
         yield Sample("commands", {"kind": _kind(command), "irq": irq, "memory": memory})
-        if command.packet.opcode == Opcode.MATMUL:
-            yield _packed(command, config) if command.packet.blocks else _product(command, config)
-        elif command.packet.opcode in (Opcode.MEMCPY, Opcode.ADD_TENSOR, Opcode.GATHER):
-            yield _move(command, config)
-        elif command.vector is not None:
-            yield _vector(command.vector, config)
-            yield from _streams(command.vector, config)
+        yield from _operand_samples(command, config)
     for before, after in itertools.pairwise(commands):
         yield _neighbours(before, after)
         yield from _packed_neighbours(before, after)
+
+
+def _operand_samples(command: CheckedCommand, config: NpuConfig) -> Iterator[Sample]:
+    """Yield what the plan counts of a command's operands."""
+    opcode = Opcode(command.packet.opcode)
+    if opcode not in SAMPLED:
+        raise NotImplementedError(f"tb/functional/samples.py does not say how to sample {opcode.name}")
+    yield from SAMPLED[opcode](command, config)
 
 
 def _opcode(command: CheckedCommand) -> str:
@@ -181,6 +184,10 @@ def _packed_neighbours(before: CheckedCommand, after: CheckedCommand) -> Iterato
             yield Sample("packed", {"format": products[0].blocks.label, "meets": "weights_overwritten"})
 
 
+def _products(command: CheckedCommand, config: NpuConfig) -> Iterator[Sample]:
+    yield _packed(command, config) if command.packet.blocks else _product(command, config)
+
+
 def _product(command: CheckedCommand, config: NpuConfig) -> Sample:
     packet, flags, dst = command.packet, command.packet.flags, command.dst
     assert dst is not None
@@ -223,6 +230,10 @@ def alignment(address: int, bus: int) -> str:
     return "odd" if address % 4 else "word" if address % bus else "beat"
 
 
+def _moves(command: CheckedCommand, config: NpuConfig) -> Iterator[Sample]:
+    yield _move(command, config)
+
+
 def _move(command: CheckedCommand, config: NpuConfig) -> Sample:
     src, dst = command.sources[0], command.dst
     assert dst is not None
@@ -246,6 +257,12 @@ def _spacing(operand: MemoryOperand) -> str:
 
 
 # ---- vector programs -------------------------------------------------------------------------------------
+
+
+def _programs(command: CheckedCommand, config: NpuConfig) -> Iterator[Sample]:
+    assert command.vector is not None
+    yield _vector(command.vector, config)
+    yield from _streams(command.vector, config)
 
 
 def _vector(command: VectorCommand, config: NpuConfig) -> Sample:
@@ -283,6 +300,26 @@ def _forms(stream: Descriptor) -> frozenset[str]:
     if stream.passes > 1:
         labels.add("passes")
     return frozenset(labels or {"plain"})
+
+
+def _nothing(command: CheckedCommand, config: NpuConfig) -> Iterator[Sample]:
+    """Yield no sample: the plan counts nothing but the opcode."""
+    return iter(())
+
+
+SAMPLED: Final[Mapping[int, Callable[[CheckedCommand, NpuConfig], Iterator[Sample]]]] = MappingProxyType(
+    {
+        Opcode.NOP: _nothing,
+        Opcode.MATMUL: _products,
+        Opcode.ADD_TENSOR: _moves,
+        Opcode.MEMCPY: _moves,
+        Opcode.VECTOR: _programs,
+        Opcode.GATHER: _moves,
+        Opcode.LOAD_PROGRAM: _nothing,
+        Opcode.SYNC: _nothing,
+    }
+)
+"""What is counted of a command's operands, by opcode."""
 
 
 # ---- neighbours ------------------------------------------------------------------------------------------

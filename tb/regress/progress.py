@@ -12,7 +12,7 @@ from tb.results import CampaignResult
 
 
 @dataclasses.dataclass
-class Progress:
+class RegressionProgress:
     """The results of tasks that have ended, and the files that they left, in a folder.
 
     Attributes:

@@ -16,7 +16,7 @@ from spec.marked_page import replace_part
 from tb.regress.executors import executor
 from tb.regress.goals import judge
 from tb.regress.levels import Level
-from tb.regress.progress import Progress
+from tb.regress.progress import RegressionProgress
 from tb.regress.report import Regression, append_history, junit, render, summary
 from tb.regress.task import KEPT, Task, TaskOutcome, run_task
 from tb.repository import ROOT
@@ -42,7 +42,7 @@ def collect(outcomes: Iterable[TaskOutcome]) -> list[CampaignResult]:
 
 
 def _followed(
-    outcomes: Iterable[TaskOutcome], numbers: range, progress: Progress, console: Console
+    outcomes: Iterable[TaskOutcome], numbers: range, progress: RegressionProgress, console: Console
 ) -> Iterator[TaskOutcome]:
     """Pass outcomes on, printing each with its number, and saving it and its log."""
     logs = REPORTS / "logs"
@@ -93,10 +93,10 @@ def play(
     commit = revision()
     what = " ".join([f"level {level.name}, seed {seed}", *([f"ONLY={only}"] if only else []), f"at {commit}"])
     if resume:
-        progress = Progress.resume(ENDED, what)
+        progress = RegressionProgress.resume(ENDED, what)
     else:
         date = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
-        progress = Progress.begin(ENDED, what, date)
+        progress = RegressionProgress.begin(ENDED, what, date)
     closing = [
         dataclasses.replace(
             task, arguments=tuple(word.replace(KEPT, str(progress.kept)) for word in task.arguments)

@@ -18,6 +18,10 @@ A VECTOR command has no true result: what its program computes is the subject of
 only compared bit for bit with the device.
 """
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -261,57 +265,80 @@ def _picked(memory: NDArray[np.uint8], table: MemoryOperand, indices: MemoryOper
     return out
 
 
+def _copied(command: CheckedCommand, memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return gather(memory, command.sources[0], command.batch)
+
+
+def _gathered(command: CheckedCommand, memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return _picked(memory, *command.sources)
+
+
+def _sum(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
+    """Return the elements of an ADD_TENSOR."""
+    a, b = (_floats(gather(memory, each, command.batch)) for each in command.sources)
+    alpha = float(np.array([command.packet.param[6]], dtype=np.uint32).view(np.float32)[0])
+    scaled = alpha * b
+    true = a + scaled
+    bound = (np.abs(scaled) + np.abs(true) * (1 + U)) * U + ETA
+    # alpha * b may overflow although the sum does not, so there is no bound.
+    bound[np.abs(scaled) >= FLOAT32_MAX * (1 - U)] = np.nan
+    return _Value(true, bound)
+
+
+EXACT: Final[Mapping[int, Callable[[CheckedCommand, NDArray[np.uint8]], NDArray[np.uint8]]]] = (
+    MappingProxyType({Opcode.MEMCPY: _copied, Opcode.GATHER: _gathered})
+)
+"""The true bytes of dst in the layout of `gather`, by opcode."""
+BOUNDED: Final[Mapping[int, Callable[[CheckedCommand, NDArray[np.uint8]], _Value]]] = MappingProxyType(
+    {Opcode.MATMUL: _product, Opcode.ADD_TENSOR: _sum}
+)
+"""The true elements of dst with their bounds, by opcode."""
+UNSTATED: Final = frozenset({Opcode.VECTOR})
+"""Opcodes that write memory and have no true result."""
+
+
 class Expectation:
-    """True result of one command, computed from its inputs before it runs."""
+    """True result of one command, computed from its inputs before it runs.
+
+    Raises: NotImplementedError for an opcode that none of the tables above has.
+    """
 
     def __init__(self, command: CheckedCommand, memory: NDArray[np.uint8]) -> None:
         self._command = command
-        packet = command.packet
-        if command.dst is None or packet.opcode == Opcode.VECTOR:
+        self._copy: NDArray[np.uint8] | None = None
+        self._value: _Value | None = None
+        opcode, dst = command.packet.opcode, command.dst
+        if dst is None or opcode in UNSTATED:
             return
-        if packet.opcode == Opcode.MEMCPY:
-            self._copy = gather(memory, command.sources[0], command.batch)
+        if opcode in EXACT:
+            self._copy = EXACT[opcode](command, memory)
             return
-        if packet.opcode == Opcode.GATHER:
-            self._copy = _picked(memory, *command.sources)
-            return
-        if packet.opcode == Opcode.MATMUL:
-            with np.errstate(all="ignore"):
-                self._value = _product(command, memory)
-            if command.dst.overlaps_itself(command.batch):
-                self._value.forget(~_final(command.dst, command.batch)[..., :: command.element_bytes])
-            return
-        a, b = (_floats(gather(memory, each, command.batch)) for each in command.sources)
-        alpha = float(np.array([packet.param[6]], dtype=np.uint32).view(np.float32)[0])
+        if opcode not in BOUNDED:
+            raise NotImplementedError(
+                f"tb/scoreboards/accuracy.py has no true result of {Opcode(opcode).name}"
+            )
         with np.errstate(all="ignore"):
-            scaled = alpha * b
-            true = a + scaled
-            bound = (np.abs(scaled) + np.abs(true) * (1 + U)) * U + ETA
-            # alpha * b may overflow although the sum does not, so there is no bound.
-            bound[np.abs(scaled) >= FLOAT32_MAX * (1 - U)] = np.nan
-        self._value = _Value(true, bound)
+            self._value = BOUNDED[opcode](command, memory)
+        if dst.overlaps_itself(command.batch):
+            self._value.forget(~_final(dst, command.batch)[..., :: command.element_bytes])
 
     def check(self, memory: NDArray[np.uint8]) -> None:
         """Compare with the functional model's result in `memory`. Raises AccuracyError."""
         command = self._command
-        if command.dst is None or command.packet.opcode == Opcode.VECTOR:
+        if command.dst is None:
             return
         result = gather(memory, command.dst, command.batch)
-        if command.packet.opcode in (Opcode.MEMCPY, Opcode.GATHER):
+        if self._copy is not None:
             final: NDArray[np.bool_] | bool = True
             if command.dst.overlaps_itself(command.batch):
                 final = _final(command.dst, command.batch)
             if ((result != self._copy) & final).any():
                 raise AccuracyError(f"{command.packet}: the functional model did not copy every byte")
-            return
-        if command.packet.opcode == Opcode.MATMUL:
-            _check_product(command.packet, self._value, result)
-            return
-        value = self._value
-        _compare(_floats(result), value.true, value.bound, str(command.packet))
+        elif self._value is not None:
+            _check_elements(command.packet, self._value, result)
 
 
-def _check_product(packet: NpuCommandPacket, value: _Value, result: NDArray[np.uint8]) -> None:
+def _check_elements(packet: NpuCommandPacket, value: _Value, result: NDArray[np.uint8]) -> None:
     dtype, what = packet.data_type, str(packet)
     if packet.out_type == OutType.INT32:
         model = result.view(np.int32).astype(np.float64)

@@ -166,7 +166,7 @@ class _Reference(FunctionalModel):
         if command.packet.opcode == Opcode.LOAD_PROGRAM:
             self.programs.give_up(command.packet.k, command.packet.m)
         self.undefined.append(command)
-        self._behind = Behind(command.packet.opcode == Opcode.MATMUL)
+        self._behind = Behind(command.packet.on_matrix)
         self._seen_head = self._head
         self._look_behind(self._tail)
 

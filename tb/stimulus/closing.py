@@ -81,6 +81,10 @@ COPY = sums((0,))
 """With p0 = 0, a copy."""
 
 
+def _unknown(kind: str) -> NotImplementedError:
+    return NotImplementedError(f"tb/stimulus/closing.py makes no command of the kind {kind!r}")
+
+
 class ClosingMaker:
     """Draws commands that reach given bins; what a bin leaves open is random.
 
@@ -153,7 +157,9 @@ class ClosingMaker:
             return [self.move({"op": kind})]
         if kind == "load":
             return [self.load(COPY)]
-        return self.vector({"inputs": "2"})
+        if kind == "vector":
+            return self.vector({"inputs": "2"})
+        raise _unknown(kind)
 
     def load(self, program: Program, entry: int = ENTRY) -> Slots:
         """Return the command that loads a program."""
@@ -494,6 +500,8 @@ class Pair:
         if kind == "load":
             address = src if src >= RESULTS else CODE + 0x8000
             return load_program_packets(address, len(COPY), entry)
+        if kind != "vector":
+            raise _unknown(kind)
         inputs, output, passes = [Stream(src)], Stream(dst), COPY.passes
         return vector_command(
             entry, rows=1, cols=nbytes // 4, inputs=inputs, output=output, params=[0.0], passes=passes

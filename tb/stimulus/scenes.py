@@ -72,7 +72,7 @@ class SceneStage:
 
     @property
     def images(self) -> dict[int, bytes]:
-        """What memory must hold before the first scene."""
+        """Return what memory must hold before the first scene."""
         return {**self.closing.images, **self.legal.images, **self._spoiled}
 
     def long(self, engine: str, times: int = 1) -> Sequence[Packet]:
@@ -131,7 +131,7 @@ Scene = Callable[[SceneStage], list[Step]]
 
 
 def refusals(code: ErrorCode, engines: str, via: Via, stage: SceneStage) -> list[Step]:
-    """A packet is refused while these engines work; for "vector", more packets follow it."""
+    """Have a packet refused while these engines work; for "vector", more packets follow it."""
     steps = [*(guarded() if code == ErrorCode.PROTECTED else ()), *stage.work(WORK[engines], via)]
     behind: Sequence[Step] = ()
     if engines == "vector":
@@ -142,7 +142,7 @@ def refusals(code: ErrorCode, engines: str, via: Via, stage: SceneStage) -> list
 
 
 def drops(window: int, ring: int, end: Step, stage: SceneStage) -> list[Step]:
-    """A packet is refused behind a long command, with packets waiting in window and ring."""
+    """Have a packet refused behind a long command, with packets waiting in window and ring."""
     steps = [*stage.work("M", "window"), step(stage.errors.refused(ErrorCode.BAD_FLAGS), "window")]
     in_ring = stage.small(ring, "ring")
     together = tuple(packet for each in in_ring for packet in each.packets)
@@ -154,7 +154,7 @@ def drops(window: int, ring: int, end: Step, stage: SceneStage) -> list[Step]:
 
 
 def unreadable(where: str, engines: str, stage: SceneStage) -> list[Step]:
-    """A slot of the ring with a command or its extension cannot be read while these engines work."""
+    """Make a slot of the ring, with a command or its extension, unreadable while these engines work."""
     work = stage.work(WORK[engines], "ring")
     slots = sum(len(each.packets) for each in work)
     if where == "extension":
@@ -169,7 +169,7 @@ def unreadable(where: str, engines: str, stage: SceneStage) -> list[Step]:
 
 
 def submissions(code: ErrorCode, engines: str, stage: SceneStage) -> list[Step]:
-    """A doorbell is refused while these engines work."""
+    """Have a doorbell refused while these engines work."""
     work = stage.work(WORK[engines], "window")
     if code != ErrorCode.QUEUE_FULL:
         if engines == "vector":
@@ -190,7 +190,7 @@ def submissions(code: ErrorCode, engines: str, stage: SceneStage) -> list[Step]:
 
 
 def moved_back(engines: str, stage: SceneStage) -> list[Step]:
-    """The tail moves back over packets that wait for these engines."""
+    """Move the tail back over packets that wait for these engines."""
     waiting = stage.random.randrange(4, 20)
     fence = NpuCommandPacket(Opcode.SYNC).pack()
     # The first packet is taken before the tail moves.
@@ -200,7 +200,7 @@ def moved_back(engines: str, stage: SceneStage) -> list[Step]:
 
 
 def executions(code: ErrorCode, failing: str, younger: str, stage: SceneStage) -> list[Step]:
-    """A command fails at its end while younger ones are in these engines."""
+    """Let a command fail at its end while younger ones are in these engines."""
     if code == ErrorCode.BAD_PROGRAM:
         bad = stage.bad_program()
     elif code == ErrorCode.BAD_INDEX:
@@ -216,19 +216,19 @@ def executions(code: ErrorCode, failing: str, younger: str, stage: SceneStage) -
 
 
 def overdue(failing: str, younger: str, stage: SceneStage) -> list[Step]:
-    """A command exceeds the watchdog while younger ones are in these engines."""
+    """Let a command exceed the watchdog while younger ones are in these engines."""
     steps = [*watched(stage.random.randrange(200, COPY_BEATS)), *stage.work(failing + younger)]
     return [*steps, *stage.small(stage.random.choice((0, 2))), Recover(), *watched(0)]
 
 
 def resets(engines: str, hard: bool, stage: SceneStage, again: bool = False) -> list[Step]:
-    """The device is reset while these engines work and the host reads and writes."""
+    """Reset the device while these engines work and the host reads and writes."""
     after = stage.random.choice((1, 50, 200, stage.random.randrange(400, 2500)))
     return [*stage.work(engines), *stage.host(6), Reset(hard, after, again)]
 
 
 def checking(hard: bool, stage: SceneStage) -> list[Step]:
-    """The device is reset while a VECTOR waits for the end of a load."""
+    """Reset the device while a VECTOR waits for the end of a load."""
     load = load_program_packets(stage.closing.source(8 * 4096), stage.config.program_words, 0)
     run = vector_command(0, rows=1, cols=8, output=Stream(stage.closing.result(64))).packets()
     clears: list[Step] = [CLEAR] * stage.random.randrange(40)
@@ -236,7 +236,7 @@ def checking(hard: bool, stage: SceneStage) -> list[Step]:
 
 
 def failing(hard: bool, stage: SceneStage) -> list[Step]:
-    """Resets and host actions occur around the moment at which a bus error stops everything."""
+    """Reset, and act as the host, around the moment at which a bus error stops everything."""
     (long,) = stage.work("V")
     packet = NpuCommandPacket.unpack(long.packets[0])
     low = packet.dst_addr + stage.random.randrange(2048)
@@ -246,14 +246,14 @@ def failing(hard: bool, stage: SceneStage) -> list[Step]:
 
 
 def host_beside_failing(stage: SceneStage) -> list[Step]:
-    """The host reads and writes while a command works, meets a bus error and is stopped."""
+    """Read and write as the host while a command works, meets a bus error and is stopped."""
     (long,) = stage.work("V")
     low = NpuCommandPacket.unpack(long.packets[0]).dst_addr + stage.random.randrange(4096)
     return [Fault(low, low + 8, write=True), long, *stage.host(20), Recover()]
 
 
 def draining(code: ErrorCode, engines: str, stage: SceneStage) -> list[Step]:
-    """The host clears errors and reads memory while refused packets wait for long commands, if any.
+    """Clear errors and read memory while refused packets wait for long commands, if any.
 
     Some interrupts stay pending.
     """
@@ -265,7 +265,7 @@ def draining(code: ErrorCode, engines: str, stage: SceneStage) -> list[Step]:
 
 
 def idle_clears(stage: SceneStage) -> list[Step]:
-    """The host clears errors that do not exist, in every state of legal commands."""
+    """Clear errors that do not exist, in every state of legal commands."""
     steps: list[Step] = []
     for _ in range(25):
         kinds = [stage.legal.strided_copy, stage.legal.copy, stage.legal.matmul, stage.legal.fence]
@@ -276,7 +276,7 @@ def idle_clears(stage: SceneStage) -> list[Step]:
 
 
 def interrupt_races(stage: SceneStage) -> list[Step]:
-    """Many commands raise the interrupt while the host keeps clearing it."""
+    """Raise the interrupt by many commands while the host keeps clearing it."""
     packets: list[Packet] = []
     for length in range(40):
         copy = memcpy_packets(stage.closing.source(64), stage.closing.result(64), length + 1, irq=True)
@@ -290,7 +290,7 @@ def interrupt_races(stage: SceneStage) -> list[Step]:
 
 
 def done_races(stage: SceneStage) -> list[Step]:
-    """The device becomes done repeatedly while the host keeps clearing the interrupt."""
+    """Let the device become done repeatedly while the host keeps clearing the interrupt."""
     steps: list[Step] = []
     for _ in range(8):
         clears = [RegisterWrite(regs.IRQ_STATUS, 7)] * stage.random.randint(15, 25)
@@ -299,7 +299,7 @@ def done_races(stage: SceneStage) -> list[Step]:
 
 
 def interrupt_levels(done: bool, stage: SceneStage) -> list[Step]:
-    """IRQ_ENABLE cycles through all values while a command that raises the interrupt precedes a refused one.
+    """Cycle IRQ_ENABLE through all values, with a command that raises the interrupt before a refused one.
 
     `done`: the device becomes done in between.
     """
@@ -315,7 +315,7 @@ def interrupt_levels(done: bool, stage: SceneStage) -> list[Step]:
 
 
 def heads(hard: bool, stage: SceneStage) -> list[Step]:
-    """The device is reset while short commands pass the head of the queue."""
+    """Reset the device while short commands pass the head of the queue."""
     steps: list[Step] = []
     for _ in range(8):
         together = step([NpuCommandPacket(Opcode.NOP)] * 60, "ring")
@@ -324,12 +324,12 @@ def heads(hard: bool, stage: SceneStage) -> list[Step]:
 
 
 def host_after_error(stage: SceneStage) -> list[Step]:
-    """The host reads and writes when the device has stopped."""
+    """Read and write as the host when the device has stopped."""
     return [step(stage.errors.refused(ErrorCode.BAD_OPCODE)), *stage.host(10), Recover()]
 
 
 def refused_host(engines: str, stage: SceneStage) -> list[Step]:
-    """Host accesses are refused while these engines work, for lack of memory or by a fault."""
+    """Have host accesses refused while these engines work, for lack of memory or by a fault."""
     place = stage.closing.result(4096) // 4096 * 4096 + 4096
     stage.closing.result(2 * 4096)
     steps: list[Step] = [Fault(place, place + 64), Fault(place, place + 64, write=True)]

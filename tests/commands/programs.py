@@ -19,3 +19,8 @@ def encoded(instructions: Sequence[Instruction | int]) -> NDArray[np.uint64]:
 async def load(tb: NpuTestbench, code: NDArray[np.uint64]) -> None:
     """Load a program to word 0."""
     assert await tb.run(load_program_packets(tb.place(code), code.size, 0)) == State.DONE
+
+
+def random_words(tb: NpuTestbench, count: int) -> int:
+    """Store random int32 in weight memory; return their address."""
+    return tb.place(tb.rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32), "weight")

@@ -5,44 +5,31 @@ A legal command that is too large to simulate breaks a later rule, whose code sh
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet
+from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Packet
 from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import DataType
 from echo_npu.spec.memory_map import ACTIVATION, MEMORY_REGIONS, WEIGHT
 from echo_npu.spec.status import ErrorCode, State
 from tb.testbench import NpuTestbench, npu_test
+from tests.commands import packets
 from tests.commands.products import MatmulTrial, run_all
 
 AROUND = (-1, 0, 1)
 BEYOND = 0x3000_0000
 """No memory: a command that uses this address passes all rules before that of the range."""
 OPERANDS = ("src1", "src2", "dst", "columns", "rows")
-SOURCE, RESULT = WEIGHT.base + 0x1000, ACTIVATION.base + 0x1000
+SOURCE, RESULT = packets.W, packets.A
 
 Slots = list[Packet]
 Draw = Callable[[int], Slots]
 
 
-def matmul(
-    src1: int = SOURCE,
-    src2: int = SOURCE,
-    dst: int = RESULT,
-    *,
-    flags: int = 0,
-    m: int = 1,
-    k: int = 1,
-    n: int = 1,
-) -> NpuCommandPacket:
-    return NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n)
-
-
-def memcpy(src: int, dst: int, *, flags: int = 0, m: int = 1, k: int = 0, n: int = 0) -> NpuCommandPacket:
-    return NpuCommandPacket(Opcode.MEMCPY, flags, src, 0, dst, m=m, k=k, n=n)
-
-
-def add(src1: int, src2: int, dst: int, *, m: int = 1, k: int = 0, n: int = 0) -> NpuCommandPacket:
-    return NpuCommandPacket(Opcode.ADD_TENSOR, 0, src1, src2, dst, m=m, k=k, n=n, alpha=1.0)
+# The least of each.
+matmul = partial(packets.matmul, m=1, k=1, n=1)
+memcpy = partial(packets.copy, m=1)
+add = partial(packets.add, m=1)
 
 
 def more(packet: NpuCommandPacket, **fields: int) -> Slots:

@@ -15,7 +15,7 @@ from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import NpuTestbench, npu_test, stalled
 from tests.commands.outcomes import give_up
-from tests.commands.programs import encoded, load
+from tests.commands.programs import encoded, load, random_words
 
 MOST_BATCHES = 65_535
 TIMEOUT = 8_000_000
@@ -47,15 +47,10 @@ def many() -> int:
     return (1 << 10) + 1 if stalled() else (1 << 16) + 3
 
 
-def words(tb: NpuTestbench, count: int) -> int:
-    """Return the address of this many random words."""
-    return tb.place(tb.rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32), "weight")
-
-
 def rows(tb: NpuTestbench) -> VectorCommand:
     """Return many rows of one element, each a word plus its own index."""
     count = many()
-    source = Stream(words(tb, 2 * count), row_stride=tb.random.choice((4, 8)))
+    source = Stream(random_words(tb, 2 * count), row_stride=tb.random.choice((4, 8)))
     output = Stream(tb.destination(4 * count), row_stride=4)
     return vector_command(0, rows=count, cols=1, inputs=[source], output=output)
 
@@ -63,7 +58,7 @@ def rows(tb: NpuTestbench) -> VectorCommand:
 def inner(tb: NpuTestbench) -> VectorCommand:
     """Return the most inner batches, each a word plus its own index."""
     count = min(MOST_BATCHES, many())
-    source = Stream(words(tb, count), batch_strides=(4, 0))
+    source = Stream(random_words(tb, count), batch_strides=(4, 0))
     output = Stream(tb.destination(4 * count), batch_strides=(4, 0))
     return vector_command(0, rows=1, cols=1, batch=(count, 1), inputs=[source], output=output)
 
@@ -71,7 +66,7 @@ def inner(tb: NpuTestbench) -> VectorCommand:
 def outer(tb: NpuTestbench) -> VectorCommand:
     """Return the most outer batches, of two inner ones each."""
     count = min(MOST_BATCHES, many()) // 2
-    source = Stream(words(tb, 2 * count), batch_strides=(4, 8))
+    source = Stream(random_words(tb, 2 * count), batch_strides=(4, 8))
     output = Stream(tb.destination(8 * count), batch_strides=(4, 8))
     return vector_command(0, rows=1, cols=1, batch=(2, count), inputs=[source], output=output)
 
@@ -79,7 +74,7 @@ def outer(tb: NpuTestbench) -> VectorCommand:
 def segments(tb: NpuTestbench) -> VectorCommand:
     """Return a row of many segments of one element, read and written."""
     count = many()
-    source = Stream(words(tb, count), seg_len=1, segs=count, seg_stride=4)
+    source = Stream(random_words(tb, count), seg_len=1, segs=count, seg_stride=4)
     output = Stream(tb.destination(4 * count), seg_len=1, segs=count, seg_stride=4)
     return vector_command(0, rows=1, cols=1, repeats=count, inputs=[source], output=output)
 

@@ -28,10 +28,9 @@ from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.outcomes import fail, give_up, refused, spoil
+from tests.commands.packets import REGISTER_WINDOW, RESERVED, UNMAPPED, A, W
 from tests.commands.programs import encoded
 
-W, A = 0x0000_1000, 0x1000_1000  # somewhere in weight and activation memory
-REGISTER_WINDOW, RESERVED, UNMAPPED = 0x2000_0040, 0x2001_0000, 0x4000_0000
 CODE = OPERAND_CODES
 
 ENTRY = 8

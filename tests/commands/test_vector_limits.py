@@ -15,7 +15,7 @@ from echo_npu.vector.command import Stream, VectorCommand, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.outcomes import refused
-from tests.commands.programs import encoded, load
+from tests.commands.programs import encoded, load, random_words
 
 CODE = OPERAND_CODES
 MOST_PASSES = 15
@@ -43,11 +43,6 @@ async def expect(tb: NpuTestbench, command: VectorCommand, fault: int | None = N
         await refused(tb, command.packets(), ErrorCode.BAD_PROGRAM, fault, name=command)
 
 
-def integers(tb: NpuTestbench, count: int) -> int:
-    """Store random int32 in memory; return their address."""
-    return tb.place(tb.rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32), "weight")
-
-
 @npu_test(made=[1, 2, 7, 8, 9, 14, 15])
 async def test_passes(tb: NpuTestbench, made: int) -> None:
     """A program makes fewer passes than its command says, as many, and one more, on a row that stays on chip
@@ -56,7 +51,7 @@ async def test_passes(tb: NpuTestbench, made: int) -> None:
     program = [CHUNKS, ADDED, ADVANCE] * (made - 1)
     await load(tb, encoded([*program, *last]))
     for cols in (GRANULE + 3, tb.config.row_elements + GRANULE + 1):
-        source = Stream(integers(tb, 2 * cols), row_stride=4 * cols)
+        source = Stream(random_words(tb, 2 * cols), row_stride=4 * cols)
         for passes in around(made):
             if 1 <= passes <= MOST_PASSES:
                 stream = Stream(source.address, row_stride=source.row_stride, passes=passes)
@@ -71,7 +66,7 @@ async def test_row_registers(tb: NpuTestbench) -> None:
     await load(tb, encoded([CHUNKS, move("w1", "s0"), ADVANCE, CHUNKS, move("o", "w1"), NEXT, END]))
     for cols in around(tb.config.row_elements):
         output = Stream(tb.destination(4 * cols))
-        command = vector_command(0, rows=1, cols=cols, inputs=[Stream(integers(tb, cols))], output=output)
+        command = vector_command(0, rows=1, cols=cols, inputs=[Stream(random_words(tb, cols))], output=output)
         await expect(tb, command, 1 if cols > tb.config.row_elements else None)
 
 
@@ -82,7 +77,7 @@ async def test_rows_on_chip(tb: NpuTestbench) -> None:
     await load(tb, encoded([CHUNKS, ADDED, ADVANCE, CHUNKS, move("o", "s0"), ADVANCE, END]))
     row = tb.config.row_elements
     for cols in around(row - GRANULE, row, row + GRANULE):
-        address = integers(tb, 3 * cols)
+        address = random_words(tb, 3 * cols)
         pieces = next(each for each in (7, 5, 3, 2, 1) if cols % each == 0)
         for stream in (
             Stream(address, row_stride=4 * cols, passes=2),
@@ -111,7 +106,7 @@ async def test_vector_length(tb: NpuTestbench, inside: bool) -> None:
     for cols in around(2, lanes, 2 * lanes, GRANULE, length, *((2 * length,) if inside else ())):
         written = cols if inside else min(cols, length)
         output = Stream(tb.destination(8 * written), written, row_stride=4 * written)
-        source = Stream(integers(tb, 2 * cols), row_stride=4 * cols)
+        source = Stream(random_words(tb, 2 * cols), row_stride=4 * cols)
         await expect(tb, vector_command(0, rows=2, cols=cols, inputs=[source], output=output))
 
 
@@ -122,7 +117,7 @@ async def test_output_begins_at_granules(tb: NpuTestbench) -> None:
     for cols in around(GRANULE, tb.config.vector_length):
         written = min(cols, tb.config.vector_length)
         output = Stream(tb.destination(8 * written), 2 * written)
-        command = vector_command(0, rows=1, cols=cols, inputs=[Stream(integers(tb, cols))], output=output)
+        command = vector_command(0, rows=1, cols=cols, inputs=[Stream(random_words(tb, cols))], output=output)
         await expect(tb, command, 1 if written % GRANULE else None)
 
 

@@ -4,6 +4,7 @@
 `include "register_block.svh"
 
 module register_block_formal
+  import board_pkg::*;
   import npu_perf_pkg::*;
 (
     `REGISTER_BLOCK_INPUTS,
@@ -38,14 +39,20 @@ module register_block_formal
     return addr >= first && addr <= last;
   endfunction
 
+  function automatic logic is_window(input logic [15:0] addr);
+    return is_word(addr, RegCmdWindow, RegCmdWindow + 16'(4 * (CmdWindowWords - 1)));
+  endfunction
+
+  // The last word of a register of 64 bits is 4 bytes behind its offset.
   function automatic logic readable(input logic [15:0] addr);
-    return is_word(addr, 16'h000, 16'h02C) || is_word(addr, 16'h040, 16'h058) || is_word(addr, 16'h060, 16'h06C) ||
-           is_word(addr, 16'h080, 16'h094) || is_word(addr, 16'h0C0, 16'h0FC) || is_word(addr, 16'h200, 16'h25C);
+    return is_word(addr, RegId, RegCapProgram) || is_word(addr, RegControl, RegRetired) ||
+           is_word(addr, RegIrqStatus, RegAxiProt) || is_word(addr, RegRingBase, RegGuardSize) || is_window(addr) ||
+           is_word(addr, RegCycles, RegCommands + 16'd4);
   endfunction
 
   function automatic logic writable(input logic [15:0] addr);
-    return addr == 16'h040 || is_word(addr, 16'h060, 16'h06C) || is_word(addr, 16'h080, 16'h084) ||
-           is_word(addr, 16'h08C, 16'h094) || is_word(addr, 16'h0C0, 16'h0FC) || addr == 16'h100;
+    return addr == RegControl || is_word(addr, RegIrqStatus, RegAxiProt) || is_word(addr, RegRingBase, RegRingSize) ||
+           is_word(addr, RegRingTail, RegGuardSize) || is_window(addr) || addr == RegDoorbell;
   endfunction
 
   // ---------------------------------------------------------------- what the host has sent and is not done yet
@@ -100,14 +107,14 @@ module register_block_formal
   always_comb begin
     read_value = dut.u_regs.readback_data;
     case (ar_q)
-      16'h000: read_value = 32'h4543_484F;
-      16'h004: read_value = 32'h0001_0000;
-      16'h044: read_value = {15'b0, queue_full, queue_level, 6'b0, state};
-      16'h048: read_value = {24'b0, error_code};
-      16'h058: read_value = retired;
-      16'h080: read_value = o.ring_base;
-      16'h088: read_value = {16'b0, ring_head};
-      default: if (is_word(ar_q, 16'h0C0, 16'h0FC)) read_value = o.packet[32*ar_q[5:2]+:32];
+      RegId: read_value = 32'h4543_484F;
+      RegVersion: read_value = 32'h0001_0000;
+      RegStatus: read_value = {15'b0, queue_full, queue_level, 6'b0, state};
+      RegErrorCode: read_value = {24'b0, error_code};
+      RegRetired: read_value = retired;
+      RegRingBase: read_value = o.ring_base;
+      RegRingHead: read_value = {16'b0, ring_head};
+      default: if (is_window(ar_q)) read_value = o.packet[32*ar_q[5:2]+:32];
     endcase
     if (!readable(ar_q)) read_value = '0;
   end
@@ -134,12 +141,12 @@ module register_block_formal
 
   always_ff @(posedge clk_i) begin
     known_q     <= rst_ni;
-    tail_next_q <= do_write && aw_q == 16'h08C && strb_q[1:0] != '0;
-    base_next_q <= do_write && aw_q == 16'h080 ? (o.ring_base & ~bits) | (data_q & bits) : o.ring_base;
-    if (do_write && aw_q == 16'h0C0 + 16'(4 * word_index)) word_next_q <= (word & ~bits) | (data_q & bits);
+    tail_next_q <= do_write && aw_q == RegRingTail && strb_q[1:0] != '0;
+    base_next_q <= do_write && aw_q == RegRingBase ? (o.ring_base & ~bits) | (data_q & bits) : o.ring_base;
+    if (do_write && aw_q == RegCmdWindow + 16'(4 * word_index)) word_next_q <= (word & ~bits) | (data_q & bits);
     else word_next_q <= o.soft_reset ? '0 : word;
     // The host's write wins, also one without bytes; what the device sets wins over its clear.
-    if (do_write && aw_q == 16'h08C) tail_from_q <= (o.ring_tail & ~bits[15:0]) | (data_q[15:0] & bits[15:0]);
+    if (do_write && aw_q == RegRingTail) tail_from_q <= (o.ring_tail & ~bits[15:0]) | (data_q[15:0] & bits[15:0]);
     else tail_from_q <= ring_tail_set ? ring_tail_value : (ring_tail_clear ? '0 : o.ring_tail);
     irq_set_q <= rst_ni && !o.soft_reset && !ring_enable_clear && irq_done;
   end
@@ -188,7 +195,7 @@ module register_block_formal
         TailWritten : assert (o.ring_tail == tail_from_q);
         TailPulse   : assert (o.ring_tail_write == tail_next_q);
       end
-      DoorbellOnce : assert (o.doorbell == (do_write && aw_q == 16'h100 && strb_q != '0));
+      DoorbellOnce : assert (o.doorbell == (do_write && aw_q == RegDoorbell && strb_q != '0));
       EventKept    : assert (!irq_set_q || dut.hwif_out.IRQ_STATUS.done.value);
 
 `ifndef PROPERTIES_ONLY

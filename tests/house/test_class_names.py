@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from tb.repository import ROOT
 
-FOLDERS = ("benchmarks", "runtime", "spec", "tb", "tests")
+FOLDERS = ("benchmarks", "examples", "runtime", "scripts", "spec", "tb", "tests")
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -181,6 +181,14 @@ def test_architecture_page_has_the_real_configurations() -> None:
         assert int(small) == getattr(load_config("small"), name)
 
 
+@pytest.mark.parametrize(("package", "tests"), [("runtime/echo_npu", "tests/runtime"), ("tb", "tests/tb")])
+def test_architecture_page_says_where_the_tests_of_a_folder_are(package: str, tests: str) -> None:
+    page = _text("docs/architecture.md")
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    elsewhere = {name for name in folders if not (ROOT / tests / name).is_dir()}
+    assert {name for name in elsewhere if f"`{package}/{name}/`" not in page} == set()
+
+
 def test_running_page_names_every_backend() -> None:
     assert {row[0].strip("`") for row in _rows("docs/running.md", "name")} == set(echo_npu.list_backends())
 

@@ -10,7 +10,7 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("echo_npu", "echo_sim", "tb")
+PACKAGES = ("echo_npu", "echo_sim", "scripts", "spec", "tb")
 STRANGERS = {"echo_npu": ("tb",), "echo_sim": ("tb", "echo_npu")}
 
 

@@ -1,6 +1,7 @@
 """Every hand-written file of the RTL keeps the habits that CONTRIBUTING.md lists."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,24 +15,44 @@ GENERATED = ("npu_regs.sv", "npu_regs_pkg.sv", "npu_contract.svh", "vector_contr
 FILES = sorted(path for path in RTL.rglob("*.*") if path.is_file() and path.name not in GENERATED)
 
 PARAMETER = re.compile(r"^ +parameter [^\n]*$", re.MULTILINE)
-STRUCT = re.compile(r"typedef struct packed \{[^}]*\} (\w+);")
+STRUCT = re.compile(r"typedef struct packed \{([^}]*)\} (\w+);")
+FIELD = re.compile(r"^ *(\w+)(?: *\[[^\]]*\])* +(\w+);", re.MULTILINE)
 UNUSED = re.compile(r"unused\w* *= *&\{(.*?)\};", re.DOTALL)
 OFFERED = re.compile(r"^ +output +logic +(\w*valid_o)\b", re.MULTILINE)
 ASSERTION = re.compile(r"`NPU_(?:ASSERT|CHECK)\w*\((?:[^`]*?)\)\n", re.DOTALL)
 
 
-def struct_types() -> set[str]:
-    """Return the names of all structs that the RTL declares."""
-    return {name for path in RTL.rglob("*.sv*") for name in STRUCT.findall(path.read_text("utf-8"))}
+Structs = Mapping[str, Mapping[str, str]]
+"""The types of the fields of each struct."""
 
 
-def faults(name: str, text: str, structs: set[str]) -> list[str]:
+def struct_types() -> Structs:
+    """Return all structs that the RTL declares."""
+    return {
+        name: {field: kind for kind, field in FIELD.findall(body)}
+        for path in RTL.rglob("*.sv*")
+        for body, name in STRUCT.findall(path.read_text("utf-8"))
+    }
+
+
+def whole_struct(signal: str, text: str, structs: Structs) -> str | None:
+    """Return the struct whose whole value `signal` is, a name with those of fields behind dots; None if it is
+    none."""
+    first, *fields = signal.split(".")
+    kind = re.search(rf"\b(\w+)(?: +\[[^\]]*\])? +(?:\w+, )*{first}\b", text)
+    found = kind[1] if kind else ""
+    for field in fields:
+        found = structs.get(found, {}).get(field, "")
+    return found if found in structs else None
+
+
+def faults(name: str, text: str, structs: Structs) -> list[str]:
     """Return how the file `name` with this text breaks the habits; empty if it does not.
 
     Args:
         name: its last suffix says which habits are asked of it.
         text: what it holds.
-        structs: types of which no whole value may stand among the unused.
+        structs: those of which no whole value may stand among the unused.
     """
     found = []
     lines = text.splitlines()
@@ -43,12 +64,9 @@ def faults(name: str, text: str, structs: set[str]) -> list[str]:
         found.append("line 2 is not `default_nettype none")
     found += [f"no comment: {line.strip()}" for line in PARAMETER.findall(text) if " // " not in line]
     for listed in UNUSED.findall(text):
-        for signal in re.findall(
-            r"[a-z]\w*", " ".join(word for word in listed.split(",") if word.strip().isidentifier())
-        ):
-            kind = re.search(rf"\b(\w+)(?: +\[[^\]]*\])? +(?:\w+, )*{signal}\b", text)
-            if kind and kind[1] in structs:
-                found.append(f"a whole {kind[1]} is unused: {signal}")
+        for signal in re.findall(r"(?<![\w.'])[a-z][\w.]*(?=\s*(?:,|$))", listed):
+            if kind := whole_struct(signal, text, structs):
+                found.append(f"a whole {kind} is unused: {signal}")
     asserted = "".join(ASSERTION.findall(text))
     for port in OFFERED.findall(text):
         partners = "|".join(port.replace("valid", each)[:-1] for each in ("ready", "next", "take"))
@@ -113,12 +131,13 @@ endmodule
         ("`default_nettype none\n", "", "line 2 is not `default_nettype none"),
         ("  // bits, at least 1", "", "no comment: parameter int unsigned Width = 8"),
         ("pair_i.left, pair_i.right[3:0]", "pair_i.left, pair_i", "a whole pair_t is unused: pair_i"),
+        ("pair_i.right[3:0]", "pair_i.nested", "a whole inner_t is unused: pair_i.nested"),
         ("LeftHolds, left_valid_o", "LeftHolds, other_o", "no assertion of the handshake.*: left_valid_o"),
         ("      .valid_o,\n", "", "no assertion of the handshake.*: valid_o"),
     ],
 )
 def test_a_broken_habit_is_found(right: str, wrong: str, fault: str) -> None:
-    structs = {"pair_t"}
+    structs = {"pair_t": {"left": "logic", "right": "logic", "nested": "inner_t"}, "inner_t": {}}
     assert not faults("example.sv", GOOD, structs)
     assert GOOD.count(right) == 1
     (found,) = faults("example.sv", GOOD.replace(right, wrong), structs)

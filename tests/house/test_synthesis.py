@@ -16,7 +16,7 @@ from scripts.synth import flow, report
 from scripts.synth.blocks import Block, InferredMemory, blocks_of, counts_below
 from scripts.synth.flow import TARGETS, SynthesisError, elaborate, map_block, yosys
 from scripts.synth.liberty import LibertyError, generic_library, read_library
-from scripts.synth.measure import Measured, measure, resources, selected
+from scripts.synth.measure import MeasuredBlock, measure, resources, selected
 from scripts.synth.timing import Analysis, Delay, LongestPath, TimingModel
 from spec.marked_page import generated_part
 
@@ -308,7 +308,11 @@ def test_alike_modules_are_one_block() -> None:
     assert list(selected(blocks, ["top.u_leaf$top.u_c"])) == [second]
     with pytest.raises(SynthesisError, match=r"no block huge: .* the modules leaf, top"):
         selected(blocks, ["huge"])
-    measured = {first: Measured(10, 1e6), second: Measured(why_not="more than 1 s"), top: Measured(1, 2e6)}
+    measured = {
+        first: MeasuredBlock(10, 1e6),
+        second: MeasuredBlock(why_not="more than 1 s"),
+        top: MeasuredBlock(1, 2e6),
+    }
     whole, missing = report.totals(blocks, {"osu018": measured}, top)["osu018"]
     assert (whole.cells, whole.area, missing) == (21, 4e6, 1)
 
@@ -368,7 +372,7 @@ def test_a_clock_gate_takes_nothing_of_an_fpga() -> None:
     blocks = blocks_of({"clock_gate": {"ports": {}, "cells": {}}}, "clock_gate")
     for name, why_not in (("ecp5", ""), ("xilinx", ""), ("gates", "not mapped before")):
         (found,) = measure(blocks, TARGETS[name], None, None, timeout=0, jobs=1, tell=lambda _: None).values()
-        assert found == Measured(why_not=why_not)
+        assert found == MeasuredBlock(why_not=why_not)
 
 
 def test_a_block_that_takes_too_long_is_not_measured(device: Mapping[str, Block]) -> None:
@@ -453,13 +457,16 @@ def test_slow_blocks_and_those_not_measured_are_listed() -> None:
     blocks = blocks_of({"npu_top": module})
     (key,) = blocks
     path = LongestPath(Delay(20.0, 90), "register a", "register b")
-    results = {"osu018": {key: Measured(3, 1e6, path)}, "ecp5": {key: Measured(why_not="more than 9 s")}}
+    results = {
+        "osu018": {key: MeasuredBlock(3, 1e6, path)},
+        "ecp5": {key: MeasuredBlock(why_not="more than 9 s")},
+    }
     (section,) = report.sections({"tiny": (blocks, results)})
     assert [(each["time"], each["gates"]) for each in section["slow"]] == [(20.0, 90)]
     assert section["missing"] == ["ecp5 npu_top npu_top: more than 9 s"]
-    fast = {"osu018": {key: Measured(3, 1e6, LongestPath(Delay(report.MEANT_NS, 9), "a", "b"))}}
+    fast = {"osu018": {key: MeasuredBlock(3, 1e6, LongestPath(Delay(report.MEANT_NS, 9), "a", "b"))}}
     assert not report.slow(blocks, fast)
-    (row,) = report.as_json(blocks, {"osu018": {key: Measured(3, 1e6)}, "ecp5": {key: Measured()}})
+    (row,) = report.as_json(blocks, {"osu018": {key: MeasuredBlock(3, 1e6)}, "ecp5": {key: MeasuredBlock()}})
     assert row["targets"]["ecp5"] == {"cells": 0, "resources": {}}
     assert row["targets"]["osu018"]["area_um2"] == 1e6
     first = report.markdown(blocks, results)[2]

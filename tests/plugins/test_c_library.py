@@ -53,7 +53,7 @@ def library(library_file: Path, server_path: Path, monkeypatch: pytest.MonkeyPat
     loaded.echoNpuSetDevice(0)
 
 
-class Memory:
+class DeviceArray:
     """Device memory with the content of an array."""
 
     def __init__(self, library: ctypes.CDLL, values: NDArray[Any]) -> None:
@@ -71,8 +71,8 @@ class Memory:
         return got
 
 
-def memories(library: ctypes.CDLL, *values: NDArray[Any]) -> list[Memory]:
-    return [Memory(library, np.ascontiguousarray(each)) for each in values]
+def memories(library: ctypes.CDLL, *values: NDArray[Any]) -> list[DeviceArray]:
+    return [DeviceArray(library, np.ascontiguousarray(each)) for each in values]
 
 
 def random(*shape: int) -> NDArray[np.float32]:
@@ -156,7 +156,7 @@ def test_products_of_short_floats(library: ctypes.CDLL, kind: int) -> None:
 @pytest.mark.parametrize("alpha", [1.0, -0.5])
 def test_a_sum_into_any_of_its_tensors(library: ctypes.CDLL, result: str, alpha: float) -> None:
     values = dict(zip("abc", [random(100) for _ in range(3)], strict=True))
-    held = {name: Memory(library, each) for name, each in values.items()}
+    held = {name: DeviceArray(library, each) for name, each in values.items()}
     assert not library.echoNpuAddTensor(
         held[result].pointer, held["a"].pointer, held["b"].pointer, ctypes.c_float(alpha), *sizes(100)
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import echo_npu
-from tests.rtlmodel.simulated import open_rtl
+from tests.rtlmodel.simulated import BENCHMARKED, open_rtl
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +27,10 @@ def pair(config: str) -> Iterator[tuple[echo_npu.Device, echo_npu.Device]]:
     """An RTL simulation and a functional model."""
     with open_rtl(config) as rtl, echo_npu.open("cmodel", config=config) as model:
         yield rtl, model
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[echo_npu.Device]:
+    """An RTL simulation of the configuration of the benchmarks."""
+    with echo_npu.open("rtlmodel", config=BENCHMARKED) as opened:
+        yield opened

@@ -9,9 +9,14 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
+
+import echo_npu
+from echo_npu.backends.rtlfarm.cluster import DaskWorkers
 from tests.rtlmodel import killing_preload
 
 _MARK = "ECHO_NPU_TEST_CLUSTER"
@@ -211,3 +216,32 @@ class DaskProcesses:
                 if b"distributed.cli" not in Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.append(pid)
         return found
+
+
+def products(
+    device: echo_npu.Device, count: int, depth: int, harm: Callable[[], None] | None = None
+) -> list[bytes]:
+    """Return the bytes of `count` products; `harm` is called while the first of them are simulated."""
+    rng = np.random.default_rng(2)
+    weights = device.tensor(rng.standard_normal((depth, 64)).astype(np.float32))
+    found = []
+    for number in range(count):
+        if harm is not None and number == 4:
+            harm()
+        rows = device.tensor(rng.standard_normal((4, depth)).astype(np.float32))
+        found.append(device.matmul(rows, weights).to_numpy().tobytes())
+    return found
+
+
+def harmed_products(
+    device: echo_npu.Device, workers: DaskWorkers, count: int, depth: int, harm: Callable[[], None]
+) -> tuple[list[bytes], int]:
+    """Return the products, and how many chunks were simulated when `harm` was called."""
+    under_way: list[int] = []
+
+    def noted() -> None:
+        under_way.append(workers.load.running)
+        harm()
+
+    found = products(device, count, depth, noted)
+    return found, under_way[0]

@@ -25,6 +25,9 @@ if _THROUGH not in ("", "fpga"):
 THROUGH_CARD = bool(_THROUGH)
 simulator_only = pytest.mark.skipif(THROUGH_CARD, reason="is about the simulator, not about the device")
 
+BENCHMARKED = "default"
+"""The configuration of the benchmarks."""
+
 STALLS = {"aw": 0.2, "w": 0.3, "b": 0.2, "ar": 0.2, "r": 0.3}
 """How likely each channel of the memory is not ready in a cycle."""
 

@@ -3,7 +3,6 @@
 After a change of the RTL that moves them on purpose, run this file with ECHO_NPU_UPDATE=1.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ import echo_npu
 from echo_npu.commands.packets import matmul_command
 from echo_npu.formats import FORMATS
 from tb.committed_cycles import CommittedCycles
+from tests.rtlmodel.simulated import BENCHMARKED
 
 pytestmark = pytest.mark.sim
 
-CONFIG = "default"  # the configuration of the benchmarks
 COMMITTED = CommittedCycles(Path(__file__).resolve().parents[2] / "benchmarks" / "block_cycles.json")
 K, N = 576, 1536
 ROWS = (1, 16, 128)
@@ -24,12 +23,6 @@ ROWS = (1, 16, 128)
 def workload(name: str, m: int) -> str:
     """Return the name under which the cycles of a product are kept."""
     return f"{name} {m}x{K}x{N}"
-
-
-@pytest.fixture(scope="module")
-def device() -> Iterator[echo_npu.Device]:
-    with echo_npu.open("rtlmodel", config=CONFIG) as opened:
-        yield opened
 
 
 def cycles(device: echo_npu.Device, name: str, m: int) -> int:
@@ -51,9 +44,9 @@ def cycles(device: echo_npu.Device, name: str, m: int) -> int:
 
 
 def test_every_product_has_a_committed_number() -> None:
-    assert set(COMMITTED.load(CONFIG)) == {workload(name, m) for name in FORMATS for m in ROWS}
+    assert set(COMMITTED.load(BENCHMARKED)) == {workload(name, m) for name in FORMATS for m in ROWS}
 
 
 @pytest.mark.parametrize("m", ROWS)
 def test_cycles_are_the_committed_ones(device: echo_npu.Device, m: int) -> None:
-    COMMITTED.compare(CONFIG, {workload(name, m): cycles(device, name, m) for name in FORMATS})
+    COMMITTED.compare(BENCHMARKED, {workload(name, m): cycles(device, name, m) for name in FORMATS})

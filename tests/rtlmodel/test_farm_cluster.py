@@ -12,37 +12,21 @@ from echo_npu.backends.rtlfarm.cluster import DaskWorkers
 from echo_npu.errors import BackendError
 from tests.processes import eventually
 from tests.refusals import refuses
-from tests.rtlmodel.dask_processes import DaskProcesses
+from tests.rtlmodel.dask_processes import DaskProcesses, harmed_products, products
 
 pytestmark = pytest.mark.sim
 
 CONFIG = "small"
 _COUNT = 10
 _START_S = 120
-_WEIGHT_BYTES = 256 * 64 * 4
-
-
-def _nothing() -> None:
-    pass
-
-
-def _products(device: echo_npu.Device, harm: Callable[[], None] = _nothing) -> list[bytes]:
-    """Return products; `harm` is called while the first of them are simulated."""
-    rng = np.random.default_rng(2)
-    weights = device.tensor(rng.standard_normal((256, 64)).astype(np.float32))
-    found = []
-    for number in range(_COUNT):
-        if number == 4:
-            harm()
-        rows = device.tensor(rng.standard_normal((4, 256)).astype(np.float32))
-        found.append(device.matmul(rows, weights).to_numpy().tobytes())
-    return found
+_DEPTH = 256
+_WEIGHT_BYTES = _DEPTH * 64 * 4
 
 
 @pytest.fixture(scope="module")
 def sequential() -> tuple[list[bytes], dict[str, int]]:
     with echo_npu.open("rtlmodel", config=CONFIG) as device:
-        found = _products(device)
+        found = products(device, _COUNT, _DEPTH)
         device.wait()
         return found, device.counters()
 
@@ -81,22 +65,16 @@ def test_a_run_survives(
         "network cut": lambda: cluster.proxy.cut(1.0),
         "scheduler killed": cluster.restart_scheduler,
     }
-    under_way: list[int] = []
     with _opened(cluster) as device:
         backend = device.backend
         assert isinstance(backend, RtlfarmBackend)
         workers = backend.workers
         assert isinstance(workers, DaskWorkers)
-
-        def harm() -> None:
-            under_way.append(workers.load.running)
-            harms[what]()
-
-        found = _products(device, harm)
+        found, under_way = harmed_products(device, workers, _COUNT, _DEPTH, harms[what])
         device.wait()
         counters = device.counters()
         chunks = backend.info()["farm"]["chunks"]
-    assert under_way[0] >= 1
+    assert under_way >= 1
     assert cluster.armed == []
     assert found == sequential[0]
     assert counters == sequential[1]
@@ -108,7 +86,7 @@ def test_a_run_survives(
 
 def test_a_scheduler_that_stays_away_is_an_error(cluster: DaskProcesses) -> None:
     device = _opened(cluster, timeout=1.0)
-    _products(device)
+    products(device, _COUNT, _DEPTH)
     device.wait()
     cluster.kill_scheduler()
     try:

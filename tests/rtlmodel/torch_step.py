@@ -15,7 +15,7 @@ import echo_npu.torch
 DEVICE = "echo_npu"
 
 
-class Block(nn.Module):
+class TrainedBlock(nn.Module):
     """One layer of a language model, with a tied table of tokens."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def main(backend: str, config: str, file: str) -> None:
     images, labels = torch.randn(2, 1, 8, 8), torch.randint(0, 4, (2,))
     adamw = torch.optim.AdamW(model.parameters(), fused=True)
     left += step(model, adamw, images.to(DEVICE), labels.to(DEVICE))
-    block = Block().to(DEVICE)
+    block = TrainedBlock().to(DEVICE)
     ids = torch.randint(0, 11, (2, 6))
     sgd = torch.optim.SGD(block.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
     with torch.autocast(DEVICE, torch.bfloat16):

@@ -25,6 +25,18 @@ def test_simulators_are_told_from_other_folders(builds: Path) -> None:
     assert cache.kept() == [cache.Kept("runs", 7, False), cache.Kept("small-fast", 100, True)]
 
 
+def test_every_folder_has_a_label(builds: Path) -> None:
+    for name in ("objects", "runs-2", "zig"):
+        (builds / name).mkdir()
+    assert {each.name: each.label for each in cache.kept()} == {
+        "objects": "compiled parts of simulators",
+        "runs": "directories in which simulators run",
+        "runs-2": "directories in which simulators run",
+        "small-fast": "simulator",
+        "zig": "what the C++ compiler of ziglang keeps",
+    }
+
+
 def test_clear_says_what_it_freed(builds: Path) -> None:
     assert cache.clear() == 107
     assert not list(builds.iterdir())

@@ -47,6 +47,8 @@ TEXT = (ROOT / SOURCE).read_text(encoding="utf-8")
         ("first = 56, count = ", "8", "9", "operands.param: code 64 is outside of the 64 codes"),
         ("inputs = ", "4 ", "5 ", "vector.inputs: 5, but operands.stream has 4"),
         ("activation = { base = ", "0x1000_0000", "0x0FFF_0000", "regions.activation: byte"),
+        ("tile_depth = ", "64", "48", "blocks.tile_depth: 48 is not a power of two"),
+        ("tile_bytes = ", "576", "577", "block_formats.Q4_0: 577 bytes are not aligned"),
         ("default = ", "0.5", "1.5", "knobs.early_read: its default 1.5 is not in 0..1"),
         ('unit = "', 'switch"', 'button"', "knobs.reorder: unit 'button'; it is one of chance"),
         ("", "stall_ar = {", "stall_xx = {", "knobs: the channels are aw, w, b, ar, r"),

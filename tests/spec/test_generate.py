@@ -1,5 +1,6 @@
 """The generated files are up to date, and agree with the contract in every language."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,13 +11,14 @@ import pytest
 from pyslang import ast, syntax
 
 from echo_npu.commands.packets import ExtensionPacket, NpuCommandPacket
+from echo_npu.formats import FORMATS
 from echo_npu.spec import contract as generated
 from echo_npu.spec import registers as regs
 from echo_npu.spec.instructions import BANKS, INSTRUCTIONS, Op
 from echo_npu.spec.memory_map import MEMORY_REGIONS
 from echo_npu.vector.isa import Instruction
 from echo_sim.contract import CHANNELS, KNOBS, MEMORY_BYTES, STATISTICS, CaseOperation
-from spec.contract import ROOT, SOURCE, Contract, ContractError, PacketField, flag_mask, load
+from spec.contract import BLOCK_NAMES, ROOT, SOURCE, Contract, ContractError, PacketField, flag_mask, load
 from spec.generate import stale
 from spec.markdown import PAGES, page_text
 from spec.registers import SOURCE as REGISTER_MAP
@@ -38,6 +40,8 @@ GENERATED = (
             "runtime/echo_npu/spec/registers.py",
             "runtime/echo_sim/contract.py",
             "runtime/echo_sim/board/contract.hpp",
+            "runtime/echo_sim/board/board_pkg.sv",
+            "plugins/runtime/echo_npu_contract.h",
             "docs/registers.md",
         ),
     ),
@@ -104,6 +108,20 @@ def test_python_says_what_the_contract_says() -> None:
     assert sum(region.size for region in MEMORY_REGIONS.values()) == CONTRACT.memory_bytes == MEMORY_BYTES
 
 
+def test_python_has_the_places_of_fields_and_the_geometry_of_blocks() -> None:
+    for name, offsets in (
+        ("command", generated.COMMAND_OFFSETS),
+        ("extension", generated.EXTENSION_OFFSETS),
+    ):
+        fields = [part for field in CONTRACT.packet(name).fields for part in (field, *field.parts)]
+        assert dict(offsets) == {field.name: field.offset for field in fields}
+    for name, python in BLOCK_NAMES.items():
+        assert getattr(generated, python.upper()) == getattr(CONTRACT.blocks, name)
+    assert {each.name.lower(): each.tile_bytes for each in CONTRACT.block_formats if each.code} == {
+        name: block_format.tile_bytes for name, block_format in FORMATS.items()
+    }
+
+
 def test_python_has_the_instruction_set() -> None:
     assert {op.name.lower(): int(op) for op in Op} == {e.mnemonic: e.code for e in CONTRACT.instructions}
     for each in CONTRACT.instructions:
@@ -155,14 +173,15 @@ def test_every_word_of_an_extension_lies_at_its_offset() -> None:
 
 @pytest.fixture(scope="module")
 def constants() -> dict[str, int]:
-    """Return the elaborated parameters and enumerators of npu_pkg and vector_pkg."""
+    """Return the elaborated parameters and enumerators of npu_pkg, vector_pkg and board_pkg."""
     manager = pyslang.SourceManager()
     manager.addUserDirectories(str(ROOT / "rtl"))
     compilation = ast.Compilation()
-    for name in ("rtl/npu_pkg.sv", "rtl/vector/vector_pkg.sv"):
+    board = "runtime/echo_sim/board/board_pkg.sv"
+    for name in ("rtl/npu_pkg.sv", "rtl/vector/vector_pkg.sv", board):
         compilation.addSyntaxTree(syntax.SyntaxTree.fromFile(str(ROOT / name), manager))
     found: dict[str, int] = {}
-    for package in ("npu_pkg", "vector_pkg"):
+    for package in ("npu_pkg", "vector_pkg", "board_pkg"):
         symbol: Any = compilation.getPackage(package)
         for member in symbol:
             if isinstance(member, ast.TransparentMemberSymbol):
@@ -188,6 +207,11 @@ def _expected(contract: Contract) -> dict[str, int]:
         wanted |= {f"{camel(region.name)}Base": region.base, f"{camel(region.name)}Last": region.last}
     wanted |= {camel(limit.name): limit.value for limit in contract.limits}
     wanted |= {f"Operand{camel(each.id)}": each.first for each in contract.operands}
+    wanted |= {camel(python): getattr(contract.blocks, name) for name, python in BLOCK_NAMES.items()}
+    wanted["BuiltinEntry"] = contract.builtin_entry
+    wanted |= {f"Reg{camel(name)}": register.offset for name, register in regs.REGISTERS.items()}
+    wanted |= {f"Counter{camel(name)}": place for place, name in enumerate(regs.COUNTERS)}
+    wanted |= {f"Level{camel(name)}": place for place, name in enumerate(contract.trace_levels)}
     for packet in contract.packets:
         for field in packet.fields:
             if field.value:
@@ -221,3 +245,13 @@ def test_cpp_says_what_the_contract_says(tmp_path: Path) -> None:
     command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{board}", str(source)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("folder", ["tests/formal", "ip", "runtime/echo_sim/checkers"])
+def test_systemverilog_beside_the_rtl_names_registers(folder: str) -> None:
+    found = [
+        f"{path.name}: {literal}"
+        for path in sorted((ROOT / folder).glob("*.sv*"))
+        for literal in re.findall(r"16'h[0-9A-Fa-f_]+", path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], "board_pkg has the offsets of registers"

@@ -51,7 +51,7 @@ def cache(
         return
     table = Table(show_header=False, box=None)
     for each in entries:
-        table.add_row(each.name, f"{each.nbytes / 1e6:,.1f} MB", "simulator" if each.simulator else "")
+        table.add_row(each.name, f"{each.nbytes / 1e6:,.1f} MB", each.label)
     table_console().print(table)
     total = freed if clear else sum(each.nbytes for each in entries)
     typer.echo(f"{'removed' if clear else 'kept'} {total / 1e6:,.1f} MB in {SIM_BUILD}")

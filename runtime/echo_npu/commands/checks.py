@@ -209,8 +209,10 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
         return CheckedCommand(
             packet, batch, (_linear(src1, 4 * count), _linear(src2, 4 * count)), _linear(dst, 4 * count)
         )
-    source, target = (_operand(name, packet, e, e.rows or 1, count) for name in ("src1", "dst"))
-    return CheckedCommand(packet, batch, (source,), target)
+    if packet.opcode == Opcode.MEMCPY:
+        source, target = (_operand(name, packet, e, e.rows or 1, count) for name in ("src1", "dst"))
+        return CheckedCommand(packet, batch, (source,), target)
+    raise NotImplementedError(f"the checks do not know the operands of {Opcode(packet.opcode).name}")
 
 
 def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> CheckedCommand:

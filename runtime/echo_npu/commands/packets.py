@@ -33,6 +33,7 @@ from echo_npu.spec.contract import (
     PARAM_K,
     PARAM_M,
     PARAM_N,
+    TILE_ALIGNMENT,
     VECTOR_EXTENSIONS,
     Blocks,
     DataType,
@@ -57,6 +58,7 @@ __all__ = [
     "OPCODES",
     "OUT_SHIFT",
     "PACKET_BYTES",
+    "TILE_ALIGNMENT",
     "VECTOR_EXTENSIONS",
     "VECTOR_OPERAND_FLAGS",
     "ExtensionPacket",
@@ -87,14 +89,12 @@ LEGAL_FLAGS: Final[dict[int, int]] = {opcode: facts.flags for opcode, facts in O
 """The legal flags of each opcode."""
 FENCES: Final = frozenset(opcode for opcode, facts in OPCODES.items() if facts.engine == "none")
 """The opcodes of commands that use no engine and wait for everything before them."""
+_MATRIX: Final = frozenset(opcode for opcode, facts in OPCODES.items() if facts.engine == "matrix")
 
 VECTOR_OPERAND_FLAGS: Final = Flags.ROW_SCALE | Flags.COL_SCALE | Flags.BIAS
 """The flags of MATMUL whose float32 vectors the extension packet points to."""
 EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
 """The flags of MATMUL for the steps between an element's sum and dst."""
-
-TILE_ALIGNMENT: Final = 64
-"""Packed tiles, and the strides between their rows and matrices, are multiples of so many bytes."""
 
 _EXTENSIONS: Final[dict[int, int]] = {opcode: facts.extensions for opcode, facts in OPCODES.items()}
 _EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster
@@ -213,6 +213,11 @@ class NpuCommandPacket:
     def blocks(self) -> Blocks:
         """Format of src2 of a MATMUL in packed blocks."""
         return Blocks((self.flags & Flags.BLOCKS) >> BLOCKS_SHIFT)
+
+    @property
+    def on_matrix(self) -> bool:
+        """Whether the matrix engine executes the command; False for an unknown opcode."""
+        return self.opcode in _MATRIX
 
     @property
     def out_type(self) -> OutType:

@@ -7,9 +7,10 @@ Packing moves bytes and changes none: the tiles are as large as the file's block
 tiles.
 """
 
-from echo_npu.formats.block_format import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH, BlockFormat, named_format
+from echo_npu.formats.block_format import BLOCK, FORMATS, BlockFormat, named_format
 from echo_npu.formats.packed import BlockParts, PackedMatrix, block_parts, pack, tile_parts, unpack
 from echo_npu.formats.quantize import dequantize, quantize
+from echo_npu.spec.contract import TILE_COLUMNS, TILE_DEPTH
 
 __all__ = [
     "BLOCK",

@@ -3,14 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-BLOCK: Final = 32
+from echo_npu.spec.contract import BLOCK_VALUES, TILE_COLUMNS, TILE_DEPTH
+
+BLOCK: Final = BLOCK_VALUES
 """Values of a block, neighbours along K."""
-
-TILE_COLUMNS: Final = 16
-"""Columns of the product (rows of the stored weights) in a packed tile."""
-
-TILE_DEPTH: Final = 64
-"""Values along K in a packed tile: two blocks of each column."""
 
 TILE_BLOCKS: Final = TILE_DEPTH // BLOCK
 _SCALES: Final = TILE_COLUMNS * TILE_BLOCKS * 2

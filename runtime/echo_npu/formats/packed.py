@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from echo_npu.formats.block_format import (
     BLOCK,
     TILE_BLOCKS,
-    TILE_COLUMNS,
-    TILE_DEPTH,
     BlockFormat,
     named_format,
 )
 from echo_npu.formats.quantize import quantize
+from echo_npu.spec.contract import TILE_COLUMNS, TILE_DEPTH
 
 Bytes = NDArray[np.uint8]
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.formats import BLOCK, BlockFormat, tile_parts
-from echo_npu.formats.block_format import TILE_COLUMNS
 from echo_npu.model.numerics import FloatArray, canonicalise_nan
+from echo_npu.spec.contract import TILE_COLUMNS
 
 _CHUNK_BYTES: Final = 1 << 22  # of block sums; chosen so that a chunk stays in the cache
 _ALONE: Final = 1 << 18

@@ -56,13 +56,13 @@ class ModelObserver(Protocol):
     """Follows the commands of a model."""
 
     def taking(self) -> None:
-        """The model is about to take a command; nothing of it has happened."""
+        """Note that the model is about to take a command; nothing of it has happened."""
 
     def executing(self, command: Command, checked: CheckedCommand) -> None:
-        """The model is about to execute a command, which is legal."""
+        """Note that the model is about to execute a command, which is legal."""
 
     def faulted(self) -> None:
-        """The command that was being executed has failed: the content of its destination is undefined."""
+        """Note that the command that was being executed has failed: its destination is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,9 +433,11 @@ class FunctionalModel:
             # The rows of a batch are apart; where batches are not, the later one wins.
             for index in np.ndindex(target.shape[:2]) if dst.overlaps_itself(batch) else (...,):
                 target[index] = source[index]
-        else:
+        elif packet.opcode == Opcode.ADD_TENSOR:
             a, b, c = (self._elements(each, batch, np.float32) for each in (*command.sources, dst))
             c[...] = add_fp32(a, b, _alpha(packet))
+        else:
+            raise NotImplementedError(f"the functional model does not execute {Opcode(packet.opcode).name}")
 
     def _watch(self, command: CheckedCommand, clocks: int | None = None) -> None:
         """Fault a command that takes more clocks than the watchdog allows.

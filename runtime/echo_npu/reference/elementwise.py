@@ -57,30 +57,30 @@ def ulp_error(result: NDArray[np.float32], truth: F64) -> F64:
 
 
 def sigmoid(x: F64) -> F64:
-    """`1 / (1 + exp(-x))`."""
+    """Compute `1 / (1 + exp(-x))`."""
     small = np.exp(-np.abs(x))
     result: F64 = np.where(x < 0, small, 1.0) / (1 + small)
     return result
 
 
 def silu(x: F64) -> F64:
-    """`x / (1 + exp(-x))`; -0 at -infinity."""
+    """Compute `x / (1 + exp(-x))`; -0 at -infinity."""
     return _times(x, sigmoid(x))
 
 
 def gelu(x: F64) -> F64:
-    """`x * (1 + erf(x / sqrt(2))) / 2`; -0 at -infinity."""
+    """Compute `x * (1 + erf(x / sqrt(2))) / 2`; -0 at -infinity."""
     return _times(x, normal_cdf(x))
 
 
 def normal_cdf(x: F64) -> F64:
-    """`erfc(-x / sqrt(2)) / 2`, the standard normal distribution."""
+    """Compute `erfc(-x / sqrt(2)) / 2`, the standard normal distribution."""
     argument = (-x * math.sqrt(0.5)).ravel()
     return 0.5 * np.fromiter(map(math.erfc, argument), np.float64, x.size).reshape(x.shape)
 
 
 def gelu_tanh(x: F64) -> F64:
-    """`x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`; -0 at -infinity."""
+    """Compute `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`; -0 at -infinity."""
     return _times(x, sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 

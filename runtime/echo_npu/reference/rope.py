@@ -8,7 +8,7 @@ from echo_npu.reference import F64
 
 
 def angles(positions: Any, head_dim: int, base: float = 10000.0) -> F64:
-    """`positions * base**(-2i / head_dim)`, [tokens, head_dim / 2] (Su et al. 2021)."""
+    """Compute `positions * base**(-2i / head_dim)`, [tokens, head_dim / 2] (Su et al. 2021)."""
     powers = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
     return np.asarray(positions, np.float64)[:, None] * np.float64(base) ** -powers
 

@@ -25,7 +25,7 @@ def scores(x: Any, scale: float = 1.0, causal: bool = False, mask: Any = None) -
 
 
 def softmax(x: Any, axis: int = -1, scale: float = 1.0, causal: bool = False, mask: Any = None) -> F64:
-    """`exp(s - max(s)) / sum(exp(s - max(s)))` along an axis, `s` as in `scores`."""
+    """Compute `exp(s - max(s)) / sum(exp(s - max(s)))` along an axis, `s` as in `scores`."""
     wide = scores(x, scale, causal, mask)
     with np.errstate(invalid="ignore"):
         odds = np.exp(wide - wide.max(axis=axis, keepdims=True))

@@ -14,13 +14,16 @@ _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def softmax_backward(dy: Any, y: Any, scale: float = 1.0) -> F64:
-    """Gradient of `y = softmax(scale * x)`: `scale * y * (dy - sum(dy * y))` over the last axis."""
+    """Compute the gradient of `y = softmax(scale * x)` over the last axis.
+
+    It is `scale * y * (dy - sum(dy * y))`.
+    """
     wide, result = np.asarray(dy, np.float64), np.asarray(y, np.float64)
     return np.asarray(scale * result * (wide - np.sum(wide * result, axis=-1, keepdims=True)))
 
 
 def silu_backward(dy: Any, x: Any) -> F64:
-    """Gradient of `x * sigmoid(x)`: `dy * s * (1 + x * (1 - s))`, `s = sigmoid(x)`."""
+    """Compute the gradient of `x * sigmoid(x)`: `dy * s * (1 + x * (1 - s))`, `s = sigmoid(x)`."""
     wide = _finite(x)
     small = np.exp(-np.abs(wide))
     sigmoid = np.where(wide >= 0, 1.0, small) / (1.0 + small)
@@ -29,7 +32,10 @@ def silu_backward(dy: Any, x: Any) -> F64:
 
 
 def gelu_backward(dy: Any, x: Any, approximate: str = "none") -> F64:
-    """Gradient of gelu: `x * Phi(x)` ("none") or its form with tanh ("tanh") (Hendrycks and Gimpel 2016)."""
+    """Compute the gradient of gelu (Hendrycks and Gimpel 2016).
+
+    It is `x * Phi(x)` for "none", or its form with tanh for "tanh".
+    """
     wide, grad = _finite(x), np.asarray(dy, np.float64)
     if approximate == "tanh":
         factor = math.sqrt(2 / math.pi)
@@ -46,7 +52,7 @@ def _finite(x: Any) -> F64:
 
 
 def rms_norm_backward(dy: Any, x: Any, weight: Any, eps: float = 1e-6) -> tuple[F64, F64]:
-    """Gradients (dx, dweight) of `rms_norm(x, weight, eps)`."""
+    """Compute the gradients (dx, dweight) of `rms_norm(x, weight, eps)`."""
     wide, grad = np.asarray(x, np.float64), np.asarray(dy, np.float64)
     rate = 1.0 / np.sqrt(np.mean(wide * wide, axis=-1, keepdims=True) + eps)
     unit = wide * rate
@@ -56,7 +62,7 @@ def rms_norm_backward(dy: Any, x: Any, weight: Any, eps: float = 1e-6) -> tuple[
 
 
 def layer_norm_backward(dy: Any, x: Any, weight: Any, eps: float = 1e-5) -> tuple[F64, F64, F64]:
-    """Gradients (dx, dweight, dbias) of `layer_norm(x, weight, bias, eps)`."""
+    """Compute the gradients (dx, dweight, dbias) of `layer_norm(x, weight, bias, eps)`."""
     wide, grad = np.asarray(x, np.float64), np.asarray(dy, np.float64)
     centred = wide - wide.mean(axis=-1, keepdims=True)
     rate = 1.0 / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)
@@ -70,7 +76,12 @@ def layer_norm_backward(dy: Any, x: Any, weight: Any, eps: float = 1e-5) -> tupl
 
 
 def cross_entropy(logits: Any, targets: Any) -> np.float64:
-    """Mean over rows of `log(sum(exp(logits))) - logits[target]`: logits [..., V], targets int [...]."""
+    """Compute the mean over rows of `log(sum(exp(logits))) - logits[target]`.
+
+    Args:
+        logits: [..., V].
+        targets: int [...].
+    """
     wide = np.asarray(logits, np.float64)
     shifted = wide - wide.max(axis=-1, keepdims=True)
     picked = np.take_along_axis(shifted, np.asarray(targets)[..., None], axis=-1)[..., 0]
@@ -78,7 +89,10 @@ def cross_entropy(logits: Any, targets: Any) -> np.float64:
 
 
 def cross_entropy_backward(logits: Any, targets: Any, dy: float = 1.0) -> F64:
-    """Gradient of `cross_entropy` times `dy`: `(softmax(logits) - onehot(targets)) * dy / rows`."""
+    """Compute the gradient of `cross_entropy`, times `dy`.
+
+    It is `(softmax(logits) - onehot(targets)) * dy / rows`.
+    """
     wide = np.asarray(logits, np.float64)
     odds = np.exp(wide - wide.max(axis=-1, keepdims=True))
     onehot = np.arange(wide.shape[-1]) == np.asarray(targets)[..., None]

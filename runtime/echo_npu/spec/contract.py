@@ -237,6 +237,14 @@ MAX_TABLE: Final = 0x80000000
 MAX_EXTENSION_WAIT: Final = 0x10000
 """The greatest legal value of cycles for which an announced extension is waited for while nothing is
 submitted; a power of two."""
+BLOCK_VALUES: Final = 32
+"""Values of a block, neighbours along K."""
+TILE_COLUMNS: Final = 16
+"""Columns of the product in a packed tile."""
+TILE_DEPTH: Final = 64
+"""Values along K in a packed tile."""
+TILE_ALIGNMENT: Final = 64
+"""Packed tiles, and the strides between them, are multiples of so many bytes."""
 
 PACKET_BYTES: Final = 64
 COMMAND_STRUCT: Final = Struct("<IIQQQ8I")
@@ -250,9 +258,40 @@ PARAM_ALPHA: Final = 6
 """The first word of alpha in `param`."""
 PARAM_RESERVED: Final = 7
 """The first word of reserved in `param`."""
+COMMAND_OFFSETS: Final = MappingProxyType(
+    {
+        "opcode": 0,
+        "flags": 4,
+        "src1_addr": 8,
+        "src2_addr": 16,
+        "dst_addr": 24,
+        "param": 32,
+        "m": 32,
+        "k": 40,
+        "n": 48,
+        "alpha": 56,
+        "reserved": 60,
+    }
+)
+"""Bytes from the start of the packet to each field."""
 EXTENSION_STRUCT: Final = Struct("<II3II3II3IIII")
 EXTENSION_MAGIC: Final = 0x31545845
 """The bytes "EXT1"."""
+EXTENSION_OFFSETS: Final = MappingProxyType(
+    {
+        "magic": 0,
+        "batch0": 4,
+        "row_stride": 8,
+        "rows": 20,
+        "batch0_stride": 24,
+        "batch1": 36,
+        "batch1_stride": 40,
+        "column_vectors": 52,
+        "row_scales": 56,
+        "reserved": 60,
+    }
+)
+"""Bytes from the start of the packet to each field."""
 VECTOR_EXTENSION_STRUCT: Final = Struct("<IIIIII7I3II15II15I")
 VECTOR_EXTENSIONS: Final = 3
 """Packets that it consists of."""

@@ -19,6 +19,7 @@ from echo_npu.device import Device
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.ops.methods import OpMethods
+from echo_npu.spec.contract import COMMAND_OFFSETS, EXTENSION_OFFSETS, VECTOR_EXTENSION_WORDS
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.program import Program
 
@@ -36,13 +37,22 @@ _GAP: Final = 1 << 12
 _FIRST_ENTRY: Final = 0x8000_0000
 _FIRST_PARAMETER: Final = 0xEC70_A500
 
-# Bytes from the start of a command to its fields.
-_ADDRESSES: Final = (8, 16, 24)
-_ALPHA: Final = 56
-_VECTOR_ENTRY: Final = PACKET_BYTES + 4
-_VECTOR_ADDRESSES: Final = (PACKET_BYTES + 16, PACKET_BYTES + 20)
-_VECTOR_PARAMETERS: Final = (_ALPHA, *(PACKET_BYTES + 24 + 4 * i for i in range(7)))
-_MATMUL_ADDRESSES: Final = (PACKET_BYTES + 52, PACKET_BYTES + 56)
+
+def _vector_bytes(name: str) -> tuple[int, ...]:
+    """Return the bytes from the start of a VECTOR to the words of a field of its extension."""
+    words = VECTOR_EXTENSION_WORDS[name]
+    return tuple(PACKET_BYTES + 4 * word for word in range(words.start, words.stop))
+
+
+# Bytes from the start of a command to its fields. An extension follows the packet.
+_ADDRESSES: Final = tuple(COMMAND_OFFSETS[f"{name}_addr"] for name in ("src1", "src2", "dst"))
+_ALPHA: Final = COMMAND_OFFSETS["alpha"]
+(_VECTOR_ENTRY,) = _vector_bytes("entry")
+_VECTOR_ADDRESSES: Final = (*_vector_bytes("s2_addr"), *_vector_bytes("s3_addr"))
+_VECTOR_PARAMETERS: Final = (_ALPHA, *_vector_bytes("params"))
+_MATMUL_ADDRESSES: Final = tuple(
+    PACKET_BYTES + EXTENSION_OFFSETS[name] for name in ("column_vectors", "row_scales")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class CommandWatcher:
             self._load(head)
         elif (entry := entry_of(command)) is not None:
             program = self._names.get(entry)
-        engine = None if head.opcode in FENCES else int(head.opcode != Opcode.MATMUL)
+        engine = None if head.opcode in FENCES else int(not head.on_matrix)
         self.on_command(SeenCommand(list_command(command, program), engine))
 
     def _load(self, packet: NpuCommandPacket) -> None:

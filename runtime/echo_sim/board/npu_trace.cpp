@@ -1,6 +1,6 @@
 // Records what npu_trace.sv sees, change by change, until Python takes it.
 //
-// Memory is bounded: a full record ends with the event kCut.
+// Memory is bounded: a full record ends with the event kTraceCut.
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 // Watches what the NPU does in each cycle and hands it to a recorder (npu_trace.cpp) while `enable` is 1.
 // Passive; while `enable` is 0 it costs nothing.
 module npu_trace
+  import board_pkg::*;
   import npu_pkg::*;
   import npu_perf_pkg::*;
 #(
@@ -83,8 +84,12 @@ module npu_trace
   always_comb begin
     {levels, pulses, reads, writes} = '0;
     if (enable) begin
-      levels = {26'd0, events.stall_bus, events.stall_write, events.stall_read, events.vector_busy,
-                events.matrix_busy, events.busy};
+      levels[LevelBusy]       = events.busy;
+      levels[LevelMatrixBusy] = events.matrix_busy;
+      levels[LevelVectorBusy] = events.vector_busy;
+      levels[LevelStallRead]  = events.stall_read;
+      levels[LevelStallWrite] = events.stall_write;
+      levels[LevelStallBus]   = events.stall_bus;
       pulses[0] = events.command;
       pulses[8+:Engines]  = start;
       pulses[16+:Engines] = done;

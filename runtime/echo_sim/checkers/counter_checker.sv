@@ -4,6 +4,7 @@
 // Beats are counted at the ports. Facts that no port shows come from the blocks themselves, before the device derives
 // its events from them.
 module counter_checker
+  import board_pkg::*;
   import npu_pkg::*;
 (
     input logic               clk_i,
@@ -40,12 +41,7 @@ module counter_checker
     input logic [15:0]        sample_addr_i,
     input logic [31:0]        sample_data_i
 );
-  // Their order in the register map.
-  typedef enum int unsigned {
-    Cycles, BusyCycles, MatrixBusy, VectorBusy, Macs, ReadBeats, WriteBeats, StallRead, StallWrite, StallBus, HostBeats,
-    Commands, Counters
-  } counter_e;
-  localparam logic [15:0] First = 16'h200, End = First + 16'(8 * Counters);
+  localparam logic [15:0] First = RegCycles, End = First + 16'(8 * Counters);
 
   logic [63:0] count_q [Counters];
   logic [1:0] inside_q [Engines];  // commands in an engine
@@ -58,20 +54,20 @@ module counter_checker
     if (!rst_ni || clear_i) begin
       for (int unsigned i = 0; i < Counters; i++) count_q[i] <= '0;
     end else begin
-      count_q[Cycles] <= count_q[Cycles] + 64'd1;
-      if (state_i == StateBusy) count_q[BusyCycles] <= count_q[BusyCycles] + 64'd1;
-      if (matrix_busy) count_q[MatrixBusy] <= count_q[MatrixBusy] + 64'd1;
-      if (inside_q[EngineVector] != '0) count_q[VectorBusy] <= count_q[VectorBusy] + 64'd1;
-      if (rvalid_i && rready_i) count_q[ReadBeats] <= count_q[ReadBeats] + 64'd1;
-      if (wvalid_i && wready_i) count_q[WriteBeats] <= count_q[WriteBeats] + 64'd1;
+      count_q[CounterCycles] <= count_q[CounterCycles] + 64'd1;
+      if (state_i == StateBusy) count_q[CounterBusyCycles] <= count_q[CounterBusyCycles] + 64'd1;
+      if (matrix_busy) count_q[CounterMatrixBusy] <= count_q[CounterMatrixBusy] + 64'd1;
+      if (inside_q[EngineVector] != '0) count_q[CounterVectorBusy] <= count_q[CounterVectorBusy] + 64'd1;
+      if (rvalid_i && rready_i) count_q[CounterReadBeats] <= count_q[CounterReadBeats] + 64'd1;
+      if (wvalid_i && wready_i) count_q[CounterWriteBeats] <= count_q[CounterWriteBeats] + 64'd1;
       if ((matrix_busy && matrix_walks_i && !matrix_fed_i) || vector_starved_i)
-        count_q[StallRead] <= count_q[StallRead] + 64'd1;
+        count_q[CounterStallRead] <= count_q[CounterStallRead] + 64'd1;
       if ((matrix_busy && matrix_fed_i && !matrix_room_i) || vector_blocked_i)
-        count_q[StallWrite] <= count_q[StallWrite] + 64'd1;
+        count_q[CounterStallWrite] <= count_q[CounterStallWrite] + 64'd1;
       if ((arvalid_i && !arready_i) || (awvalid_i && !awready_i) || (wvalid_i && !wready_i))
-        count_q[StallBus] <= count_q[StallBus] + 64'd1;
+        count_q[CounterStallBus] <= count_q[CounterStallBus] + 64'd1;
       if (host_read || host_write)
-        count_q[HostBeats] <= count_q[HostBeats] + 64'(host_read) + 64'(host_write);
+        count_q[CounterHostBeats] <= count_q[CounterHostBeats] + 64'(host_read) + 64'(host_write);
     end
   end
 
@@ -139,8 +135,8 @@ module counter_checker
   always @(posedge clk_i) begin
     if (sample_i && sample_addr_i >= First && sample_addr_i < End) begin
       automatic int unsigned which = 32'(sample_addr_i - First) >> 3;
-      automatic logic [63:0] expected = (which == Commands) ? 64'(commands) : count_q[which];
-      if (which == Macs) begin
+      automatic logic [63:0] expected = (which == CounterCommands) ? 64'(commands) : count_q[which];
+      if (which == CounterMacs) begin
         // The only number within the bounds that has this low word.
         expected = complete_q + 64'(32'(sample_data_i - complete_q[31:0]));
         if (rst_ni && !sample_addr_i[2])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import pytest
 
 import echo_npu
@@ -12,24 +11,13 @@ from echo_npu.backends.rtlmodel import Options
 from echo_npu.errors import BackendError
 from tests.processes import eventually
 from tests.refusals import refuses
-from tests.rtlmodel.dask_processes import DaskProcesses
+from tests.rtlmodel.dask_processes import DaskProcesses, harmed_products, products
 from tests.runtime.backends import model_preload
 from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened
 
 _START_S = 300
 _COUNT = 8
-
-
-def _products(device: echo_npu.Device, harm: Callable[[], None] | None = None) -> list[bytes]:
-    rng = np.random.default_rng(2)
-    weights = device.tensor(rng.standard_normal((64, 64)).astype(np.float32))
-    found = []
-    for number in range(_COUNT):
-        if harm is not None and number == 4:
-            harm()
-        rows = device.tensor(rng.standard_normal((4, 64)).astype(np.float32))
-        found.append(device.matmul(rows, weights).to_numpy().tobytes())
-    return found
+_DEPTH = 64
 
 
 @pytest.fixture(scope="module")
@@ -61,22 +49,16 @@ def test_a_run_is_whole_behind_what_its_cluster_lost(what: str, cluster: DaskPro
         "scheduler started again": cluster.restart_scheduler,
     }
     with echo_npu.Device(ModelSimulation(CONFIG, Options())) as device:
-        wanted = _products(device)
+        wanted = products(device, _COUNT, _DEPTH)
         device.wait()
         counters = device.counters()
     with _opened(cluster) as device:
         workers = farm_of(device).workers
         assert isinstance(workers, DaskWorkers)
-        under_way: list[int] = []
-
-        def harm() -> None:
-            under_way.append(workers.load.running)
-            harms[what]()
-
-        found = _products(device, harm)
+        found, under_way = harmed_products(device, workers, _COUNT, _DEPTH, harms[what])
         device.wait()
         summed, chunks = device.counters(), farm_of(device).info()["farm"]["chunks"]
-    assert under_way == [1]
+    assert under_way == 1
     assert found == wanted
     assert {name: summed[name] for name in ("cycles", "commands")} == {
         name: counters[name] for name in ("cycles", "commands")
@@ -92,7 +74,7 @@ def test_a_worker_with_other_hardware_refuses_chunks(
 
     def work() -> None:
         with device:
-            _products(device)
+            products(device, _COUNT, _DEPTH)
             device.wait()
 
     refuses(BackendError, "has other RTL of configuration 'small' than the program", work)

@@ -7,7 +7,7 @@ import pytest
 from tb.regress import run
 from tb.regress.goals import CampaignGoal
 from tb.regress.levels import Level
-from tb.regress.progress import Progress
+from tb.regress.progress import RegressionProgress
 from tb.regress.task import TaskOutcome
 from tests.refusals import refuses
 from tests.tb.regress.tasks import result, writer
@@ -20,10 +20,10 @@ def outcome(name: str, **kept: bytes) -> TaskOutcome:
 
 
 def test_what_has_ended_is_there_again(tmp_path: Path) -> None:
-    before = Progress.begin(tmp_path / "ended", WHAT, "2030-01-02")
+    before = RegressionProgress.begin(tmp_path / "ended", WHAT, "2030-01-02")
     first = outcome("a task/1", bins=b"12")
     before.save(first, 3.0)
-    after = Progress.resume(tmp_path / "ended", WHAT)
+    after = RegressionProgress.resume(tmp_path / "ended", WHAT)
     assert (after.date, after.stretches, after.seconds) == ("2030-01-02", 2, 3.0)
     (found,) = after.ended([writer("marks", "another"), first.task])
     assert found.task is first.task
@@ -33,8 +33,8 @@ def test_what_has_ended_is_there_again(tmp_path: Path) -> None:
 
 
 def test_to_begin_is_to_forget(tmp_path: Path) -> None:
-    Progress.begin(tmp_path / "ended", WHAT, "").save(outcome("one", bins=b"12"), 3.0)
-    new = Progress.begin(tmp_path / "ended", WHAT, "")
+    RegressionProgress.begin(tmp_path / "ended", WHAT, "").save(outcome("one", bins=b"12"), 3.0)
+    new = RegressionProgress.begin(tmp_path / "ended", WHAT, "")
     assert new.ended([writer("marks", "one")]) == []
     assert not list(new.kept.iterdir())
 
@@ -49,15 +49,15 @@ def test_to_begin_is_to_forget(tmp_path: Path) -> None:
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, what: str, says: str) -> None:
-    Progress.begin(tmp_path / "ended", WHAT, "")
-    refuses(ValueError, says, Progress.resume, tmp_path / "ended", what)
+    RegressionProgress.begin(tmp_path / "ended", WHAT, "")
+    refuses(ValueError, says, RegressionProgress.resume, tmp_path / "ended", what)
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", '{"what": 1', '{"when": 1}'])
 def test_a_damaged_or_missing_beginning_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "run.json").write_text(text)
-    refuses(ValueError, "there is no regression to resume", Progress.resume, tmp_path, WHAT)
+    refuses(ValueError, "there is no regression to resume", RegressionProgress.resume, tmp_path, WHAT)
 
 
 def test_an_interrupted_regression_runs_the_rest(

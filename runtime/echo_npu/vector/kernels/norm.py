@@ -13,7 +13,7 @@ from echo_npu.vector.program import Builder, Program
 
 
 def _rate(b: Builder, squares: Operand) -> None:
-    """squares = 1 / sqrt(squares / cols + eps)."""
+    """Emit squares = 1 / sqrt(squares / cols + eps)."""
     b.fma(squares, squares, b.param(1), b.param(0))
     rsqrt(b, squares, squares)
 

@@ -224,7 +224,7 @@ def _abs(b: Builder, dst: Operand, x: Operand) -> None:
 
 
 def _mul(b: Builder, dst: Operand, x: Operand, y: Operand) -> None:
-    """The product modulo 2^32, from products of 11 bits, which float32 holds exactly."""
+    """Emit the product modulo 2^32, from products of 11 bits, which float32 holds exactly."""
     with temporaries(b, dst, 7) as (a0, a1, a2, b0, b1, b2, total):
         for parts, whole in (((a0, a1, a2), x), ((b0, b1, b2), y)):
             b.and_(parts[0], whole, 0x7FF)
@@ -249,7 +249,7 @@ def _mul(b: Builder, dst: Operand, x: Operand, y: Operand) -> None:
 
 
 def _wrapped(b: Builder, dst: Operand, low: Operand, high: Operand, count: Operand) -> None:
-    """An index of two words, counted from the end if negative; -1 if no int32 holds it."""
+    """Emit an index of two words, counted from the end if negative; -1 if no int32 holds it."""
     with temporaries(b, dst, 2) as (t, u):
         b.sar(t, low, 31)
         b.and_(u, t, count)
@@ -259,7 +259,7 @@ def _wrapped(b: Builder, dst: Operand, low: Operand, high: Operand, count: Opera
 
 
 def _index(b: Builder, dst: Operand, low: Operand, high: Operand) -> None:
-    """An index of two words; -1 if no int32 holds it."""
+    """Emit an index of two words; -1 if no int32 holds it."""
     with temporaries(b, dst, 1) as (t,):
         b.sar(t, low, 31)
         b.icmpeq(t, t, high)
@@ -281,7 +281,7 @@ def _linear(b: Builder, dst: Operand, x: Operand, factor: Operand, base: Operand
 
 
 def _carry(b: Builder, dst: Operand, low: Operand, addend: Operand) -> None:
-    """dst = 1 where low = a + addend passed 2^32: where low is less than the addend, unsigned."""
+    """Emit dst = 1 where low = a + addend passed 2^32: where low is less than the addend, unsigned."""
     with temporaries(b, dst, 1) as (t,):
         b.xor(t, low, 0x8000_0000)
         b.xor(dst, addend, 0x8000_0000)
@@ -338,7 +338,10 @@ def _any_word(b: Builder, dst: Operand, low: Operand, high: Operand) -> None:
 
 
 def _float_of(b: Builder, dst: Operand, low: Operand, high: Operand) -> None:
-    """The float32 nearest to an int64: 31 bits of its magnitude, the last one for all that were cut off."""
+    """Emit the float32 nearest to an int64, from 31 bits of its magnitude.
+
+    The last bit stands for all that were cut off.
+    """
     with temporaries(b, dst, 6) as (sign, low_part, high_part, shift, rest, t):
         b.sar(sign, high, 31)
         b.xor(low_part, low, sign)
@@ -377,7 +380,10 @@ def _float_of(b: Builder, dst: Operand, low: Operand, high: Operand) -> None:
 
 
 def _long(*, high: bool) -> Body:
-    """The low or the high word of the int64 of a float32, toward zero; -2^63 for what int64 does not hold."""
+    """Return the body of the low or the high word of the int64 of a float32, toward zero.
+
+    What int64 does not hold becomes -2^63.
+    """
 
     def body(b: Builder, dst: Operand, x: Operand) -> None:
         with temporaries(b, dst, 4) as (rest, upper, lower, t):

@@ -408,21 +408,24 @@ def _numbers(count: int) -> NDArray[np.uint32]:
 # --- commands -----------------------------------------------------------------------------------------------
 
 
-def draw(write: Callable[[int, list[int]], list[Instruction]] | None = None) -> CommandCourse:
+def draw(
+    write: Callable[[int, list[int]], list[Instruction]] | None = None, share: float = 0.7
+) -> CommandCourse:
     """Draw a command, mostly a legal one.
 
     Args:
         write: returns the program, with END, for a number of columns and the numbers of the input streams; it
             must be legal. None: a random one.
+        share: the chance of each input stream.
     """
     while True:
         try:
-            return _draw(write)
+            return _draw(write, share)
         except UnfitError:
             continue
 
 
-def _draw(write: Callable[[int, list[int]], list[Instruction]] | None) -> CommandCourse:
+def _draw(write: Callable[[int, list[int]], list[Instruction]] | None, share: float) -> CommandCourse:
     longest = 3 * VECTOR_LENGTH
     cols = random.choice(
         (
@@ -434,7 +437,7 @@ def _draw(write: Callable[[int, list[int]], list[Instruction]] | None) -> Comman
             random.randint(1, longest),
         )
     )
-    streams = [stream for stream in range(INPUTS) if random.random() < 0.7]
+    streams = [stream for stream in range(INPUTS) if random.random() < share]
     listed = write(cols, streams) if write else _Writer(cols, streams).program()
     if not write and random.random() < 0.05 and all(each.op != Op.CHUNKS for each in listed):
         cols = random.choice(((1 << 32) - 1, random.randint(longest, (1 << 32) - 1)))

@@ -188,7 +188,7 @@ def _many(command: VectorCommand) -> VectorCommand:
     return replace(command, rows=rows, batch=(batch0, batch1))
 
 
-def draw_program(memory: Memory, free: list[int]) -> tuple[VectorCommand, list[int]]:
+def draw_program(free: list[int]) -> tuple[VectorCommand, list[int]]:
     """Draw a VECTOR command and the words of its program.
 
     Args:
@@ -203,7 +203,8 @@ def draw_program(memory: Memory, free: list[int]) -> tuple[VectorCommand, list[i
 
 def _draw_program(free: list[int]) -> tuple[VectorCommand, list[int]]:
     plain, many = random.random() < 0.5, random.random() < 0.1
-    course = draw_course(plain_program(random.choice((1, 1, 2, 3))) if plain or many else None)
+    share = random.choice((0.7, 0.7, 0.7, 1.0, 1.0, 0.0))
+    course = draw_course(plain_program(random.choice((1, 1, 2, 3))) if plain or many else None, share)
     while many and course.command.cols > LANES:
         course = draw_course(plain_program(1))
     while not (plain or many) and course.outputs is None and random.random() < 0.8:
@@ -313,8 +314,9 @@ def copy_job(memory: Memory, base: int) -> EngineJob:
 def _copy_job(memory: Memory, base: int) -> EngineJob:
     row, rows = _row_bytes(), random.choice((1, 1, 2, 3, random.randint(1, 12)))
     batch0, batch1 = random.choice(((1, 1), (1, 1), (2, 1), (1, 3), (3, 2)))
-    if row == 1 and random.random() < 0.5:
-        rows, batch0, batch1 = random.choice(((MANY, 1, 1), (1, MANY, 1), (1, 1, MANY), (2, 50, 3)))
+    if random.random() < 0.1:
+        row = random.randint(1, BUS)
+        rows, batch0, batch1 = random.choice(((MANY, 1, 1), (MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)))
     regions, extents = Regions(), []
     for output in (False, True):
         stride, extent = _apart(rows, row, 1, loose=False), row
@@ -348,7 +350,9 @@ def gather_job(memory: Memory, base: int) -> EngineJob:
     row, table_rows = _row_bytes(), random.choice((1, 2, 7, random.randint(1, 200)))
     count = random.choice((1, 2, BUS // 4, BUS // 4 + 1, random.randint(1, 30)))
     if row <= BUS and random.random() < 0.1:
-        count, table_rows = MANY, random.choice((3, MANY, FAR // row + 9))
+        count = MANY
+    if random.random() < 0.2:
+        table_rows = FAR // row + 9
     regions = Regions()
     table = Extent(regions.place(row * table_rows, 1), row, (table_rows, 1, 1, 1), (row, 0, 0, 0))
     indices = Extent(regions.place(4 * count, 4), 4 * count, (1, 1, 1, 1), (0, 0, 0, 0))

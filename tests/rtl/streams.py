@@ -17,16 +17,27 @@ WIDTHS = {
 """The members of stream_t in their order, with their bits."""
 
 
-def set_stream(dut: Any, **members: int) -> None:
-    """Drive the port `stream_i` of the type stream_t; members that are not given are 0.
+STREAM_BITS = sum(WIDTHS.values())
 
-    Raises: AssertionError if a member does not exist or does not fit, or if the port has another width.
+
+def stream_bits(**members: int) -> int:
+    """Return the value of a port of the type stream_t; members that are not given are 0.
+
+    Raises: AssertionError if a member does not exist or does not fit.
     """
     assert members.keys() <= WIDTHS.keys()
-    assert sum(WIDTHS.values()) == len(dut.stream_i), "stream_t has other members"
     bits = 0
     for name, width in WIDTHS.items():
         value = members.get(name, 0)
         assert 0 <= value < 1 << width, name
         bits = bits << width | value
-    dut.stream_i.value = bits
+    return bits
+
+
+def set_stream(dut: Any, **members: int) -> None:
+    """Drive the port `stream_i` of the type stream_t.
+
+    Raises: AssertionError as `stream_bits`, or if the port has another width.
+    """
+    assert len(dut.stream_i) == STREAM_BITS, "stream_t has other members"
+    dut.stream_i.value = stream_bits(**members)

@@ -16,7 +16,7 @@ from cocotb.triggers import RisingEdge
 
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from tb.blocks import parameter
-from tests.rtl.matrix.channels import ReadChannel, WriteChannel
+from tests.rtl.channels import ReadChannel, WriteChannel
 from tests.rtl.matrix.commands import MatrixCommand
 from tests.rtl.matrix.epilogues import draw_epilogue
 from tests.rtl.matrix.products import DrawnProduct, draw_product

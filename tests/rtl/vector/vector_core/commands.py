@@ -132,7 +132,7 @@ class CommandCourse:
         )
 
 
-class _UnfitError(Exception):
+class UnfitError(Exception):
     """A random choice that gives no usable command."""
 
 
@@ -173,7 +173,7 @@ class _AnyPlace(OutputPlace):
 def walk(
     programs: ProgramMemory, command: VectorCommand, place: OutputPlace | None = None
 ) -> list[ReachedInstruction]:
-    """Return what the functional model executes in a row. _UnfitError: it is too long."""
+    """Return what the functional model executes in a row. UnfitError: it is too long."""
     steps: list[ReachedInstruction] = []
     words = 0
 
@@ -188,7 +188,7 @@ def walk(
         )
         words += steps[-1].words
         if words > MOST_WORDS:
-            raise _UnfitError
+            raise UnfitError
 
     sequencer = Sequencer(_Watched(programs, fetched), command, VECTOR_LENGTH, ROW_ELEMENTS)
     if place is not None:
@@ -408,16 +408,24 @@ def _numbers(count: int) -> NDArray[np.uint32]:
 # --- commands -----------------------------------------------------------------------------------------------
 
 
-def draw() -> CommandCourse:
-    """Draw a command, mostly a legal one."""
+def draw(
+    write: Callable[[int, list[int]], list[Instruction]] | None = None, share: float = 0.7
+) -> CommandCourse:
+    """Draw a command, mostly a legal one.
+
+    Args:
+        write: returns the program, with END, for a number of columns and the numbers of the input streams; it
+            must be legal. None: a random one.
+        share: the chance of each input stream.
+    """
     while True:
         try:
-            return _draw()
-        except _UnfitError:
+            return _draw(write, share)
+        except UnfitError:
             continue
 
 
-def _draw() -> CommandCourse:
+def _draw(write: Callable[[int, list[int]], list[Instruction]] | None, share: float) -> CommandCourse:
     longest = 3 * VECTOR_LENGTH
     cols = random.choice(
         (
@@ -429,9 +437,9 @@ def _draw() -> CommandCourse:
             random.randint(1, longest),
         )
     )
-    streams = [stream for stream in range(INPUTS) if random.random() < 0.7]
-    listed = _Writer(cols, streams).program()
-    if random.random() < 0.05 and all(each.op != Op.CHUNKS for each in listed):
+    streams = [stream for stream in range(INPUTS) if random.random() < share]
+    listed = write(cols, streams) if write else _Writer(cols, streams).program()
+    if not write and random.random() < 0.05 and all(each.op != Op.CHUNKS for each in listed):
         cols = random.choice(((1 << 32) - 1, random.randint(longest, (1 << 32) - 1)))
     entry = random.choice((0, random.randint(1, 9)))
     programs = _loaded(entry, [each.encode() for each in listed])
@@ -447,7 +455,7 @@ def _draw() -> CommandCourse:
         (random.choice((1, 1, 2, 3)), random.choice((1, 1, 2))),
     )
     command = _fitted(programs, command)
-    if random.random() < 0.45:
+    if not write and random.random() < 0.45:
         programs, command = _changed(programs, command)
     return _job(programs, command)
 
@@ -455,7 +463,7 @@ def _draw() -> CommandCourse:
 def _loaded(entry: int, words: list[int]) -> ProgramMemory:
     programs = ProgramMemory(PROGRAM_WORDS)
     if entry + len(words) > PROGRAM_WORDS:
-        raise _UnfitError
+        raise UnfitError
     programs.load(entry, np.array(words, np.uint64))
     return programs
 
@@ -471,13 +479,13 @@ def _input(cols: int) -> Descriptor:
 def _fitted(programs: ProgramMemory, command: VectorCommand) -> VectorCommand:
     """Give the streams as many passes as the program reads, or more, and the output the size of its writes.
 
-    A program that goes beyond a row register stays as it is. _UnfitError: it breaks another rule, or its
+    A program that goes beyond a row register stays as it is. UnfitError: it breaks another rule, or its
     writes fill no segments.
     """
     place = _AnyPlace()
     steps = walk(programs, command, place)
     if steps[-1].broken not in (None, ProgramRule.ROW):
-        raise _UnfitError
+        raise UnfitError
     inputs = []
     for stream, descriptor in enumerate(command.inputs):
         passes = 1 + max(
@@ -489,7 +497,7 @@ def _fitted(programs: ProgramMemory, command: VectorCommand) -> VectorCommand:
             default=0,
         )
         if passes > MOST_PASSES:
-            raise _UnfitError
+            raise UnfitError
         more = random.choice((0, 0, random.randint(0, MOST_PASSES - passes)))
         inputs.append(descriptor and replace(descriptor, passes=passes + more))
     total, lengths = 0, []
@@ -501,7 +509,7 @@ def _fitted(programs: ProgramMemory, command: VectorCommand) -> VectorCommand:
     else:
         fitting = [length for length in lengths if total % length == 0 and _fills(place.sizes, length, total)]
     if not fitting:
-        raise _UnfitError
+        raise UnfitError
     length = random.choice(fitting)
     output = replace(command.output, seg_len=length, segs=max(1, total // length))
     return replace(command, inputs=(inputs[0], inputs[1], inputs[2], inputs[3]), output=output)
@@ -556,16 +564,16 @@ def _changed(programs: ProgramMemory, command: VectorCommand) -> tuple[ProgramMe
         command = replace(command, cols=min((1 << 32) - 1, command.cols + more))
     command = replace(command, inputs=(inputs[0], inputs[1], inputs[2], inputs[3]), output=output)
     if not words:
-        raise _UnfitError
+        raise UnfitError
     return _loaded(command.entry, words), command
 
 
 def _job(programs: ProgramMemory, command: VectorCommand) -> CommandCourse:
-    """Choose the streams' data and execute the command. _UnfitError: it is too big."""
+    """Choose the streams' data and execute the command. UnfitError: it is too big."""
     steps = tuple(walk(programs, command))
     rows = command.rows * command.batch[0] * command.batch[1]
     if rows * sum(step.words for step in steps) > 2 * MOST_WORDS:
-        raise _UnfitError
+        raise UnfitError
     memory = np.zeros(MEMORY_BYTES, np.uint8)
     end = 0
 
@@ -574,7 +582,7 @@ def _job(programs: ProgramMemory, command: VectorCommand) -> CommandCourse:
         start, row = end, 4 * descriptor.seg_len * descriptor.segs
         end += rows * row
         if end > MEMORY_BYTES:
-            raise _UnfitError
+            raise UnfitError
         strides = (command.rows * row, command.batch[0] * command.rows * row)
         there = replace(
             descriptor,

@@ -32,7 +32,8 @@ class _Channel:
         self._desc_valid, self._desc_ready, self._desc = (
             getattr(dut, f"{prefix}desc_{name}") for name in ("valid_o", "ready_i", "o")
         )
-        self._valid, self._ready, self._data, self._flag = (getattr(dut, prefix + name) for name in data)
+        self._valid, self._ready, self._data, *flags = (getattr(dut, prefix + name) for name in data)
+        self._flag: Any = flags[0] if flags else None
         self._bus = len(self._data) // 8
         self._accept = False
         self.accepting = 1.0
@@ -54,10 +55,13 @@ class ReadChannel(_Channel):
     first), asked (how many transfers were accepted since the last abort).
     """
 
-    def __init__(self, dut: Any, prefix: str, depth: int = DEPTH) -> None:
-        names = ("valid_i", "ready_o", "data_i", "row_last_i")
+    def __init__(self, dut: Any, prefix: str, depth: int = DEPTH, *, flagged: bool = True) -> None:
+        """Args: flagged (the last beat of a row is marked)."""
+        names: tuple[str, ...] = ("valid_i", "ready_o", "data_i", "row_last_i")
         if not prefix:
             names = ("data_valid_i", "data_ready_o", "data_i", "data_row_last_i")
+        if not flagged:
+            names = names[:3]
         super().__init__(dut, prefix, names)
         self._depth = depth
         self.bringing = 1.0
@@ -81,7 +85,9 @@ class ReadChannel(_Channel):
         if self._offering:
             data, last = self._beats[0].data, int(self._beats[0].row_last)
         self._desc_ready.value, self._valid.value = int(self._accept), int(self._offering)
-        self._data.value, self._flag.value = data, last
+        self._data.value = data
+        if self._flag is not None:
+            self._flag.value = last
 
     def took(self) -> bool:
         """Whether a beat was taken at the clock edge just passed."""
@@ -109,8 +115,10 @@ class WriteChannel(_Channel):
     Attributes: taking (the chance in a clock), idle (as the input of the last clock edge).
     """
 
-    def __init__(self, dut: Any, prefix: str) -> None:
+    def __init__(self, dut: Any, prefix: str, *, early: bool = False) -> None:
+        """Args: early (data may be offered before its transfer)."""
         super().__init__(dut, prefix, ("valid_o", "ready_i", "data_o", "idle_i"))
+        self._early = early
         self.taking = 1.0
         self.forget()
 
@@ -137,7 +145,7 @@ class WriteChannel(_Channel):
 
     def follow(self) -> tuple[int, bytes] | None:
         """What was written at the clock edge just passed: the address and the bytes."""
-        if self._valid.value:
+        if self._valid.value and not self._early:
             assert self._parts, "data before its transfer"
         if not (self._take and self._valid.value):
             return None

@@ -2,9 +2,11 @@
 //
 // cp_drive chooses the inputs of a clock: a host that submits through window and ring, makes mistakes, resets and clears
 // errors; a memory that holds the ring; engines that end, fail and fault whenever they like, often in one clock with
-// something else. cp_check follows with a model that has no idea of phases: packets in the order in which they are
+// something else; a program memory that fills gaps and sweeps what an aborted load has left. cp_check follows with a model that has no idea of phases: packets in the order in which they are
 // taken, commands under way, what is done and what has failed. It judges order, hazards, retirement, errors, interrupts
-// and state in every clock, and counts which two events met in one clock, or up to two apart: each pair has to, in the end.
+// and state in every clock. It counts which two events met in one clock, or up to two apart, and what else the device
+// promises an order or an answer for: each pair and each situation has to occur, in the end.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -49,23 +51,87 @@ uint32_t events;                           // of this clock; which packet was ta
 std::deque<std::string> story;             // of the last clocks, for the reader of a complaint
 uint64_t met[kApart + 1][kEvents][kEvents];    // [clocks later][earlier][later]
 
+// ---- what must have occurred, beside the pairs ----
+constexpr uint32_t kMostParts = 3;  // extensions of a command
+enum Situation { sRetired, sRefused = sRetired + 8, sWindowParts = sRefused + 8, sRingParts = sWindowParts + 3,
+                 sWindowWait = sRingParts + 3, sRingWait = sWindowWait + kMostParts,
+                 sDropped = sRingWait + kMostParts, sUnread = sDropped + kMostParts, sPartReset = sUnread + kMostParts,
+                 sLoadBehind = sPartReset + kMostParts, sLoadSwept, sGapFilled, sLoadFailed, sLoadTimeout, sLoadReset,
+                 sEntryLoaded, sEntryAtEnd, sEntryBeyond, sEntryFirst, sEntryLater, sDoneAndError, sDoneAndOverdue,
+                 sErrorAndOverdue, sErrorAndFault, sFaultAndOverdue, sTwoEngines, sYoungerFirst, sSamePair,
+                 sResetAndClear, sResetAndStop, sHeldAlone, sThree, kSituations };
+uint64_t seen[kSituations];
+const char* const kOpcodes[] = {"NOP", "MATMUL", "ADD_TENSOR", "MEMCPY", "VECTOR", "GATHER", "LOAD_PROGRAM", "SYNC"};
+constexpr uint32_t kParts[] = {0, 1, kMostParts};  // numbers of extensions that a command may have
+const char* const kOthers[] = {
+    "a load that waits for commands under way", "a load that waits for program memory to be swept",
+    "a load with a gap before it", "a load that fails", "a load that takes too long", "a soft reset of a load",
+    "an entry that the load under way defines", "an entry just behind the loaded part", "an entry far behind it",
+    "a broken rule before that of the entry", "a broken rule behind that of the entry",
+    "a command that is done and has an error in one clock", "a command that is done when its time is over",
+    "an error of memory when its time is over", "an error of memory and a fault in one clock",
+    "a fault when its time is over", "errors of both engines in one clock",
+    "an error of a younger command before one of the oldest",
+    "errors of both commands of the matrix engine in one clock", "a soft reset and a clear in one clock",
+    "a soft reset in the clock in which an engine's error stops the device", "a product held by a vector command alone",
+    "three commands under way"};
+std::string name_of(int situation) {
+    const auto number = [](uint32_t value) { return std::to_string(value); };
+    if (situation < sRefused) return std::string("a retired ") + kOpcodes[situation - sRetired];
+    if (situation < sWindowParts) return std::string("a refused ") + kOpcodes[situation - sRefused];
+    if (situation < sRingParts) return number(kParts[situation - sWindowParts]) + " extensions from the window";
+    if (situation < sWindowWait) return number(kParts[situation - sRingParts]) + " extensions from the ring";
+    if (situation < sRingWait) return "wait for the window, extension " + number(situation - sWindowWait + 1);
+    if (situation < sDropped) return "wait for the ring, extension " + number(situation - sRingWait + 1);
+    if (situation < sUnread) return "a refused doorbell, waiting for extension " + number(situation - sDropped + 1);
+    if (situation < sPartReset) return "a fetch error at extension " + number(situation - sUnread + 1);
+    if (situation < sLoadBehind) return "a soft reset, waiting for extension " + number(situation - sPartReset + 1);
+    return kOthers[situation - sLoadBehind];
+}
+void saw(int situation, bool happened = true) { seen[situation] += happened; }
+
 // ---- commands ----
 struct Command {
-    uint32_t words[16] = {};
-    bool matrix = false, vector = false, fence = false, extended = false, irq = false;
+    uint32_t words[16] = {}, extensions[kMostParts][16] = {};
+    uint32_t parts = 0, taken_parts = 0;       // extensions
+    bool matrix = false, vector = false, fence = false, irq = false;
+    uint32_t kind = 0, entry = 0;              // of a command of the vector engine
     uint32_t bad = 0, bad_addr = 0;            // the error for which it is refused
     std::vector<std::pair<uint32_t, uint32_t>> reads;
     std::pair<uint32_t, uint32_t> writes{1, 0}, right{1, 0};
     // its life
-    bool whole = false, from_ring = false, started = false, done = false, odd = false;
+    bool whole = false, from_ring = false, started = false, done = false, odd = false, kept = false, swept = false;
+    bool entry_missed = false;                 // its entry was not loaded when it was taken
     std::vector<std::shared_ptr<Command>> waits;  // for these to be done, all but its right operand
     uint32_t error = 0, error_addr = 0, number = 0, head = 0;
 };
 using Pointer = std::shared_ptr<Command>;
 struct Slot {
     Pointer command;
-    bool extension = false;
+    uint32_t part = 0;  // 0: the packet, else an extension
 };
+
+// ---- program memory, as the vector engine has it ----
+constexpr uint32_t kProgramWords = 4096;
+enum Kind : uint32_t { kProgram, kCopy, kGather, kLoad };
+constexpr uint32_t kBuiltin = 0x80000000;
+struct Programs {
+    uint32_t loaded = 0, filled = 0, first = 0, end = 0, sweep = 0;
+    bool open = false;
+
+    bool ready() const { return !open && !sweep; }
+    bool filling() const { return open && filled < first; }
+    void clock(bool begins, bool completes, bool aborts, const Command& load) {
+        if (aborts && open) sweep = std::max(std::min(end, filled), first) - first, open = false;
+        else if (sweep) --sweep;
+        else if (filling()) ++filled;
+        if (completes) loaded = std::max(loaded, end), filled = std::max(filled, end), open = false;
+        if (begins) open = true, first = load.entry, end = load.entry + load.words[8];
+    }
+};
+Programs programs;
+bool programs_ready_before;
+uint32_t promised;  // loaded words when all loads have retired that the host has drawn
 
 bool meet(std::pair<uint32_t, uint32_t> a, std::pair<uint32_t, uint32_t> b) {
     return a.first <= a.second && b.first <= b.second && a.first <= b.second && b.first <= a.second;
@@ -84,62 +150,151 @@ bool held(const Command& command) {
 }
 
 uint32_t drawn;
+uint32_t vector_magic[kMostParts];
+void add_parts(Command& c, uint32_t parts) {
+    c.parts = parts;
+    c.words[1] |= uint32_t(parts > 0) << echo::kFlagExt;
+    for (uint32_t i = 0; i < parts; ++i)
+        c.extensions[i][0] = (parts == 1) ? echo::kExtensionMagic : vector_magic[i];
+}
+
+void draw_matmul(Command& c, const uint32_t* from, uint32_t to) {
+    uint32_t* w = c.words;
+    // The engine takes a product with one column turned, so the first operand is its right one.
+    const uint32_t k = 1 + draw(256), m = 1 + draw(2);
+    c.matrix = true;
+    w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = m, w[10] = k, w[12] = 1;
+    c.reads = {{from[0], from[0] + 4 * m * k - 1}, {from[1], from[1] + 4 * k - 1}};
+    c.writes = {to, to + 4 * m - 1};
+    c.right = c.reads[m == 1];
+    if (chance(15)) add_parts(c, 1);
+}
+
+void draw_vector(Command& c, const uint32_t* from, uint32_t to) {
+    uint32_t* w = c.words;
+    const uint32_t length = 1 + draw(256), rows = 1 + draw(2);
+    c.entry = (promised && chance(97)) ? (chance(30) ? promised - 1 : draw(promised)) : promised + draw(3);
+    w[0] = echo::kOpcodeVector, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = rows, w[12] = length;
+    add_parts(c, kMostParts);
+    c.extensions[0][1] = c.entry, c.extensions[0][4] = from[2], c.extensions[0][5] = from[3];
+    const uint32_t bytes = 4 * length * rows, all = 4;
+    for (uint32_t stream = 0; stream <= all; ++stream) {
+        if (stream < all && chance(50)) continue;
+        const uint32_t word = 6 * stream;  // of both halves of the list, 15 words each behind their magics
+        const uint32_t values[] = {4 * length, 0, 0, 0, length, 1 | uint32_t(stream < all) << 20 | 1u << 28};
+        for (uint32_t i = 0; i < 6; ++i) c.extensions[1 + (word + i) / 15][1 + (word + i) % 15] = values[i];
+        if (stream < all) c.reads.push_back({from[stream], from[stream] + bytes - 1});
+    }
+    c.writes = {to, to + bytes - 1};
+}
+
+void draw_load(Command& c, const uint32_t* from, uint32_t to) {
+    uint32_t* w = c.words;
+    const uint32_t count = 1 + draw(chance(50) ? 8 : 120);
+    uint32_t first = draw(programs.loaded + 1);
+    // Most of them keep within what is loaded, some leave a gap.
+    if (first + count > programs.loaded && chance(80)) first = programs.loaded - std::min(programs.loaded, count);
+    else if (chance(5)) first = programs.loaded + draw(20);
+    first = std::min(first, kProgramWords - count);
+    c.kind = kLoad, c.entry = first;
+    w[0] = echo::kOpcodeLoadProgram, w[2] = from[0] & ~7u, w[6] = to, w[8] = count, w[10] = first;
+    c.reads = {{w[2], w[2] + 8 * count - 1}};
+}
+
+void draw_other(Command& c, const uint32_t* from, uint32_t to, uint32_t opcode) {
+    uint32_t* w = c.words;
+    w[0] = opcode, w[2] = from[0], w[6] = to;
+    uint32_t bytes = 1 + draw(2048);
+    if (opcode == echo::kOpcodeMemcpy) {
+        c.kind = kCopy;
+        w[8] = bytes;
+        c.reads = {{from[0], from[0] + bytes - 1}};
+        if (chance(30)) add_parts(c, 1);
+    } else if (opcode == echo::kOpcodeAddTensor) {
+        c.entry = kBuiltin;
+        w[4] = from[1], w[8] = 1 + draw(512), bytes = 4 * w[8];
+        c.reads = {{from[0], from[0] + bytes - 1}, {from[1], from[1] + bytes - 1}};
+    } else {
+        c.kind = kGather;
+        const uint32_t row = 1 + draw(16);
+        w[4] = from[1], w[8] = 1 + draw(100), w[10] = 1 + draw(100), w[12] = row, bytes = w[8] * row;
+        c.reads = {{from[0], from[0] + w[10] * row - 1}, {from[1], from[1] + 4 * w[8] - 1}};
+    }
+    c.writes = {to, to + bytes - 1};
+}
+
+// The first error of a command's packets. That of its entry depends on what is loaded when its turn has come.
+uint32_t broken(const Command& c, uint32_t& address) {
+    const bool early = c.bad == echo::kErrBadOpcode || c.bad == echo::kErrBadFlags || c.bad == echo::kErrBadExtension
+                       || c.bad == echo::kErrBadDimension;
+    const bool beyond = c.words[0] == echo::kOpcodeVector && c.entry >= programs.loaded;
+    address = (beyond && !early) ? c.entry : c.bad_addr;
+    return (beyond && !early) ? uint32_t(echo::kErrBadProgram) : c.bad;
+}
+
+// Break a rule of any kind, if the command has it.
+void spoil(Command& c, uint32_t id) {
+    uint32_t* w = c.words;
+    const uint32_t opcode = w[0];
+    const bool load = opcode == echo::kOpcodeLoadProgram;
+    auto alone = [&c] { c.parts = 0, c.words[1] &= ~(1u << echo::kFlagExt); };
+    switch (draw(7)) {
+        case 0: c.bad = echo::kErrBadOpcode, w[0] = 0x55, alone(); break;
+        case 1: c.bad = echo::kErrBadFlags, w[1] |= 1u << 29, alone(); break;
+        case 2:
+            if (c.fence) return;
+            c.bad = echo::kErrBadDimension, w[load ? 10 : 8] = load ? kProgramWords : 0;
+            break;
+        case 3: {
+            if (c.fence || opcode == echo::kOpcodeMemcpy) return;
+            uint32_t& place = w[load ? 2 : opcode == echo::kOpcodeVector ? 6 : 4];
+            c.bad = echo::kErrMisaligned, c.bad_addr = ++place;
+            break;
+        }
+        case 4:
+            if (opcode == echo::kOpcodeVector) c.bad = echo::kErrBadExtension, alone();
+            break;
+        case 5:
+            if (c.parts) c.bad = echo::kErrBadExtension, c.extensions[draw(c.parts)][0] ^= 1u << draw(32);
+            break;
+        default:
+            if (!c.fence) c.bad = echo::kErrRegisterWindow, c.bad_addr = w[load ? 2 : 6] = echo::kRegistersBase + 8 * id;
+    }
+}
+
 Pointer draw_command() {
     auto c = std::make_shared<Command>();
     uint32_t* w = c->words;
-    const uint32_t kind = draw(20), id = drawn++ % 256;
+    const uint32_t kind = draw(40), id = drawn++ % 256;
     const uint32_t dst = draw(kPages);
     const uint32_t to = (chance(5) ? kRing : kBase + dst * kPage) + 4 * id;  // some write the ring
-    uint32_t from[2];
+    uint32_t from[4];
     for (uint32_t& each : from) each = kBase + (dst + 1 + draw(kPages - 1)) % kPages * kPage + 4 * draw(256);
     c->irq = chance(30);
     w[1] = uint32_t(c->irq) << echo::kFlagIrq;
-    if (kind < 3) {
-        w[0] = kind ? echo::kOpcodeNop : echo::kOpcodeSync;
-        c->fence = true;
-    } else if (kind < 11) {
-        // The engine takes a product with one column turned, so the first operand is its right one.
-        const uint32_t k = 1 + draw(256), m = 1 + draw(2);
-        c->matrix = true;
-        w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = m, w[10] = k, w[12] = 1;
-        c->reads = {{from[0], from[0] + 4 * m * k - 1}, {from[1], from[1] + 4 * k - 1}};
-        c->writes = {to, to + 4 * m - 1};
-        c->right = c->reads[m == 1];
-    } else {
-        const uint32_t bytes = 1 + draw(2048);
-        c->vector = true;
-        w[0] = echo::kOpcodeMemcpy, w[2] = from[0], w[6] = to, w[8] = bytes;
-        c->reads = {{from[0], from[0] + bytes - 1}};
-        c->writes = {to, to + bytes - 1};
-        c->extended = chance(30);
-        w[1] |= uint32_t(c->extended) << echo::kFlagExt;
-    }
-    if (chance(2)) {
-        switch (draw(4)) {
-            case 0: c->bad = echo::kErrBadOpcode, w[0] = 0x55, w[1] &= ~(1u << echo::kFlagExt); break;
-            case 1:
-                if (!c->fence) c->bad = echo::kErrBadDimension, w[8] = 0;
-                break;
-            case 2:
-                if (c->matrix) c->bad = echo::kErrMisaligned, c->bad_addr = w[4] = from[1] + 1;
-                break;
-            default:
-                if (!c->fence) c->bad = echo::kErrRegisterWindow, c->bad_addr = w[6] = echo::kRegistersBase + 4 * id;
-        }
-        if (c->bad == echo::kErrBadOpcode) c->extended = false;
-    }
+    c->fence = kind < 6;
+    if (c->fence) w[0] = kind < 4 ? echo::kOpcodeNop : echo::kOpcodeSync;
+    else if (kind < 22) draw_matmul(*c, from, to);
+    else if (kind < 26) draw_other(*c, from, to, echo::kOpcodeMemcpy);
+    else if (kind < 29) draw_other(*c, from, to, echo::kOpcodeAddTensor);
+    else if (kind < 32) draw_other(*c, from, to, echo::kOpcodeGather);
+    else if (kind < 37 && (promised || chance(20))) draw_vector(*c, from, to);
+    else draw_load(*c, from, to);
+    c->vector = !c->fence && !c->matrix;
+    if (chance(3)) spoil(*c, id);
+    if (c->kind == kLoad && !c->bad) promised = std::max(promised, c->entry + w[8]);
     return c;
 }
 void words_of(const Slot& slot, uint32_t* words) {
     memset(words, 0, 64);
     if (!slot.command) return;
-    if (slot.extension) words[0] = echo::kExtensionMagic;
-    else memcpy(words, slot.command->words, 64);
+    memcpy(words, slot.part ? slot.command->extensions[slot.part - 1] : slot.command->words, 64);
 }
 
 // ---- inputs of the clock, and what the model knows ----
 struct Inputs {
     bool rst_n, soft_reset, clear, doorbell, tail_write, idle, fetch_error, desc_ready, data_valid, matrix_ready;
+    bool program_ready;
     bool fault, fault_index;
     uint32_t tail, errors, error_writes, error_addr[3], fetch_error_addr, done, fault_addr;
     Slot packet;
@@ -197,6 +352,7 @@ int reset_clocks = 3;
 void forget_host() {
     to_window.clear();
     written = 0;
+    promised = programs.loaded;
 }
 
 void forget_all() {
@@ -248,12 +404,11 @@ void drive_host() {
     if (what < 2 + window_rate || (in.fetch_error && level_before == kDepth)) {
         if (to_window.empty()) {
             const Pointer command = draw_command();
-            to_window.push_back({command, false});
-            if (command->extended) to_window.push_back({command, true});
+            for (uint32_t i = 0; i <= command->parts; ++i) to_window.push_back({command, i});
         }
-        // A command of two packets waits for room for both; a full queue is met by single ones.
+        // A command of several packets waits for room for all; a full queue is met by single ones.
         const bool room = level_before + to_window.size() < kDepth;
-        if (room || (to_window.size() == 1 && !to_window.front().extension && (in.fetch_error || chance(15)))) {
+        if (room || (to_window.size() == 1 && !to_window.front().part && (in.fetch_error || chance(15)))) {
             in.doorbell = true;
             in.packet = to_window.front();
             to_window.pop_front();
@@ -263,15 +418,15 @@ void drive_host() {
     if (what < 2 + window_rate + ring_rate) {
         uint32_t room = (head + 2 * size - tail - 1 - written) % size;
         const Pointer command = draw_command();
-        if (room >= 1u + command->extended && mode == mRun) {
-            for (uint32_t i = 0; i <= uint32_t(command->extended); ++i) {
-                ring[(tail + written) % size] = {command, i == 1};
+        if (room >= 1 + command->parts && mode == mRun) {
+            for (uint32_t i = 0; i <= command->parts; ++i) {
+                ring[(tail + written) % size] = {command, i};
                 ++written;
             }
         }
         if (written && chance(60)) {
             in.tail_write = true;
-            in.tail = (tail + written) % size;
+            in.tail = (tail + (chance(70) ? written : 1 + draw(written))) % size;  // often in the midst of a command
         }
     }
 }
@@ -293,7 +448,9 @@ void drive_engines() {
     if (!matrix_work.empty() && !held(*matrix_work.front().command) && --matrix_work.front().left <= 0)
         in.done |= 1, ends = true;
     // Ends often meet in one clock.
-    if (!vector_work.empty() && (--vector_work.front().left <= 0 || (ends && chance(40)))) in.done |= 2, ends = true;
+    if (!vector_work.empty() && !programs.filling()
+        && (--vector_work.front().left <= 0 || (ends && chance(40))))
+        in.done |= 2, ends = true;
     if (!matrix_work.empty() && !held(*matrix_work.front().command) && (in.done & 2) && chance(40)) in.done |= 1;
     const uint32_t often = ends ? 8 : 1;
     auto fails = [&](uint32_t owner) {
@@ -305,7 +462,8 @@ void drive_engines() {
     if (!matrix_work.empty()) fails(0);
     if (!vector_work.empty()) fails(1);
     if (matrix_work.size() > 1) fails(2), fails(2);
-    if (!vector_work.empty() && ((chance(often) && chance(25)) || (in.errors && chance(20)))) {
+    // A load has no program that could be bad.
+    if (!vector_work.empty() && vector_work.front().command->kind != kLoad && ((chance(often) && chance(25)) || (in.errors && chance(20)))) {
         in.fault = true;
         in.fault_index = chance(50);
         in.fault_addr = draw(1 << 28);
@@ -343,35 +501,64 @@ void take(const Slot& slot, bool from_ring) {
             demand(!each->started || each->done || !meet(each->writes, all), "a packet was taken that may be overwritten");
         demand(fetched[(head + size - 1) % size] > ring_done, "a packet was taken that was overwritten since");
     }
-    if (slot.extension) {
-        demand(!pending.empty() && pending.back() == slot.command && !command.whole, "an extension of another command");
-        command.whole = true;
+    if (slot.part) {
+        const bool next = !pending.empty() && pending.back() == slot.command && !command.whole;
+        demand(next && slot.part == command.taken_parts + 1, "an extension of another command, or out of turn");
+        command.taken_parts = slot.part;
+        command.whole = slot.part == command.parts;
         return;
     }
     demand(pending.empty() || pending.back()->whole, "a command was taken before the last one was complete");
     demand(!from_ring || level_before == 0, "the ring was served before the window");
-    command.whole = !command.extended;
+    command.whole = !command.parts;
     command.from_ring = from_ring;
+    command.entry_missed = command.entry >= programs.loaded;
     command.number = taken++;
     pending.push_back(slot.command);
+}
+
+int place_of(uint32_t opcode) { return opcode == echo::kOpcodeSync ? 7 : int(opcode); }
+
+void note_refusal(const Command& command, uint32_t rule) {
+    if (command.words[0] != 0x55) saw(sRefused + place_of(command.words[0]));
+    if (command.words[0] != echo::kOpcodeVector) return;
+    saw(sEntryAtEnd, rule == echo::kErrBadProgram && command.entry == programs.loaded);
+    saw(sEntryBeyond, rule == echo::kErrBadProgram && command.entry > programs.loaded);
+    const bool beyond = command.entry >= programs.loaded;
+    saw(sEntryFirst, beyond && (rule == echo::kErrBadExtension || rule == echo::kErrBadDimension));
+    saw(sEntryLater, beyond && command.bad && rule == echo::kErrBadProgram);
+}
+
+void note_failure(const Command& command) {
+    saw(sLoadFailed, command.kind == kLoad && command.error != echo::kErrTimeout);
+    saw(sLoadTimeout, command.kind == kLoad && command.error == echo::kErrTimeout);
 }
 
 // The device has begun to stop: why, and what counts as not taken.
 void fails() {
     mode = mFail;
     quiet = 0;
-    if (reason == rSubmission && !pending.empty() && !pending.back()->whole) pending.pop_back();  // it is dropped
+    if (reason == rSubmission && !pending.empty() && !pending.back()->whole) {  // it is dropped
+        saw(sDropped + int(pending.back()->taken_parts));
+        pending.pop_back();
+    }
     if (!pending.empty()) {
         Command& front = *pending.front();
         expected_index = front.number;
+        uint32_t address = 0;
+        const uint32_t rule = broken(front, address);
+        const uint32_t missing_part = std::min(front.taken_parts, kMostParts - 1);
         if (front.started && front.error) {
+            note_failure(front);
             expected_code = front.error, expected_addr = front.error_addr;
             head = front.head;
             taken = front.number + 1;
-        } else if (front.bad && front.whole && !front.started) {
+        } else if (rule && front.whole && !front.started) {
             demand(pending.size() == 1, "a packet was taken behind a bad one");
-            expected_code = front.bad, expected_addr = front.bad_addr;
+            expected_code = rule, expected_addr = address;
+            note_refusal(front, rule);
         } else if (!front.whole && front.from_ring && fetch_failed) {
+            saw(sUnread + int(missing_part));
             expected_code = echo::kErrReadResponse, expected_addr = fetch_failed_addr;
         } else {
             demand(false, "the device stopped without a reason");
@@ -389,7 +576,7 @@ void fails() {
     }
 }
 
-void starts(bool matrix, uint32_t dst) {
+void starts(bool matrix, uint32_t dst, uint32_t kind, uint32_t entry) {
     quiet = 0;
     Pointer found;
     uint32_t under_way = 0;
@@ -401,7 +588,8 @@ void starts(bool matrix, uint32_t dst) {
         found = each;
         break;
     }
-    if (!found || found->fence || found->bad || !found->whole || found->matrix != matrix || found->words[6] != dst) {
+    uint32_t address;
+    if (!found || found->fence || broken(*found, address) || !found->whole || found->matrix != matrix || found->words[6] != dst) {
         demand(false, "another command started than the next one");
         return;
     }
@@ -413,13 +601,51 @@ void starts(bool matrix, uint32_t dst) {
         demand(matrix && !meet(each->writes, found->right), "a command started that must wait for one under way");
         found->waits.push_back(each);
     }
+    if (!matrix) {
+        demand(kind == found->kind, "the kind of a vector command");
+        demand(kind == kCopy || kind == kGather || entry == found->entry, "the entry of a vector command");
+    }
+    if (found->kind == kLoad) {
+        demand(under_way == 0, "a load started before all commands before it had retired");
+        demand(programs_ready_before, "a load started while program memory was not ready");
+        saw(sLoadBehind, found->kept);
+        saw(sLoadSwept, found->swept);
+        saw(sGapFilled, found->entry > programs.filled);
+    }
+    saw(sEntryLoaded, found->words[0] == echo::kOpcodeVector && found->entry_missed);
+    saw(sThree, under_way == 2);
+    saw(sHeldAlone, matrix && found->waits.size() == 1 && found->waits[0]->vector);
     if (matrix) found->odd = odd, odd = !odd;
     found->started = true;
     found->head = head;
     (matrix ? matrix_work : vector_work).push_back({found, int(latency())});
 }
 
+// Reports that meet in this clock, before they are taken.
+void note_reports() {
+    if (pending.empty()) return;
+    const Command& oldest = *pending.front();
+    const bool late = was_oldest && watchdog && age >= watchdog && !oldest.done && !oldest.error;
+    const bool matrix = !matrix_work.empty(), vector = !vector_work.empty();
+    const bool errors[] = {matrix && (in.errors & 1), vector && (in.errors & 2), matrix_work.size() > 1 && (in.errors & 4)};
+    const bool own_error = errors[oldest.vector], own_done = in.done >> oldest.vector & 1;
+    const bool own_fault = oldest.vector && in.fault;
+    if (oldest.started && !oldest.done && !oldest.error) {
+        saw(sDoneAndError, own_error && own_done);
+        saw(sDoneAndOverdue, late && own_done && !own_error && !own_fault);
+        saw(sErrorAndOverdue, late && own_error);
+        saw(sErrorAndFault, own_error && own_fault);
+        saw(sFaultAndOverdue, late && own_fault && !own_error);
+        saw(sTwoEngines, errors[0] && errors[1]);
+        saw(sSamePair, errors[0] && errors[2]);
+        bool younger = false;
+        for (const Pointer& each : pending) younger |= each.get() != &oldest && each->error;
+        saw(sYoungerFirst, younger && (own_error || own_fault));
+    }
+}
+
 void ends() {
+    note_reports();
     // Errors belong to the oldest command of an engine, or to the next one of the matrix engine.
     auto fail = [](std::deque<Work>& work, size_t at, uint32_t owner) {
         if (!(in.errors >> owner & 1) || work.size() <= at) return;
@@ -447,6 +673,24 @@ void ends() {
         pending.front()->error = echo::kErrTimeout;
 }
 
+// What the newest command waits for.
+void note_waits() {
+    if (mode != mRun || pending.empty()) return;
+    Command& newest = *pending.back();
+    const bool empty = newest.from_ring ? head == tail : window.empty();
+    const int part = int(std::min(newest.taken_parts, kMostParts - 1));
+    if (!newest.whole) {
+        saw((newest.from_ring ? sRingWait : sWindowWait) + part, empty);
+        saw(sPartReset + part, in.soft_reset);
+    }
+    if (newest.kind == kLoad && newest.whole && !newest.started) {
+        newest.kept |= pending.front()->started;
+        newest.swept |= pending.size() == 1 && !in.program_ready;
+    }
+    saw(sLoadReset, in.soft_reset && newest.kind == kLoad && newest.started);
+    saw(sResetAndStop, in.soft_reset && pending.front()->started && pending.front()->error);
+}
+
 bool retires(bool vector_retire, bool irq) {
     quiet = 0;
     if (pending.empty()) {
@@ -457,6 +701,9 @@ bool retires(bool vector_retire, bool irq) {
     demand(front.fence ? !front.bad : front.started && front.done && !front.error, "a command retired that is not over");
     demand(vector_retire == front.vector, "vector_retire_o");
     demand(irq == front.irq, "irq_command_o");
+    saw(sRetired + place_of(front.words[0]));
+    const int parts = front.parts > 1 ? 2 : int(front.parts);
+    saw((front.from_ring ? sRingParts : sWindowParts) + parts);
     pending.pop_front();
     ++retired;
     return true;
@@ -485,6 +732,8 @@ int missing(bool say) {
         {eVectorError, eVectorStart}, {eVectorFault, eVectorStart}, {eVectorDone, eVectorFault},
         {eNextError, eMatrixStart}, {eRefusedDoorbell, eHead}};
     int found = 0;
+    for (int situation = 0; situation < kSituations; ++situation)
+        if (!seen[situation]) ++found, say && printf("never: %s\n", name_of(situation).c_str());
     for (int a = 0; a < kEvents; ++a) {
         for (int b = 0; b < kEvents; ++b) {
             const bool wanted = (host.count(a) && (engines.count(b) || inside.count(b)))
@@ -514,6 +763,7 @@ extern "C" void cp_drive(svBitVecVal* inputs, svBitVecVal* packet, svBitVecVal* 
     in = Inputs{};
     in.rst_n = reset_clocks == 0;
     in.idle = true;
+    in.program_ready = programs.ready();
     if (in.rst_n) {
         drive_engines();
         drive_host();
@@ -524,22 +774,28 @@ extern "C" void cp_drive(svBitVecVal* inputs, svBitVecVal* packet, svBitVecVal* 
     memcpy(beat, in.beat, sizeof in.beat);
     memset(inputs, 0, 32 * 4);
     const bool flags[] = {in.rst_n, in.soft_reset, in.clear, in.doorbell, true, in.tail_write, in.idle, in.fetch_error,
-                          in.desc_ready, in.data_valid, in.matrix_ready, in.fault, in.fault_index, clock_no >= clocks};
+                          in.desc_ready, in.data_valid, in.matrix_ready, in.fault, in.fault_index, clock_no >= clocks,
+                          in.program_ready};
     for (uint32_t i = 0; i < sizeof flags; ++i) inputs[0] |= uint32_t(flags[i]) << i;
     inputs[1] = kRing, inputs[2] = size, inputs[3] = in.tail;
     inputs[4] = in.errors, inputs[5] = in.error_writes, inputs[6] = in.fetch_error_addr, inputs[7] = in.done;
-    inputs[8] = in.fault_addr, inputs[9] = watchdog;
+    inputs[8] = in.fault_addr, inputs[9] = watchdog, inputs[10] = programs.loaded;
     for (int i = 0; i < 3; ++i) inputs[12 + i] = in.error_addr[i];
     if (clock_no >= clocks) {
         const int never = missing(true);
-        printf("%llu clocks, %u packets; %d pairs of events never met\n", (unsigned long long)clock_no, drawn, never);
+        printf("%llu clocks, %u packets; %d situations or pairs of events never occurred\n", (unsigned long long)clock_no, drawn, never);
         fflush(stdout);
         if (never) exit(1);
     }
 }
 
+extern "C" void cp_begin(int magic1, int magic2, int magic3) {
+    vector_magic[0] = uint32_t(magic1), vector_magic[1] = uint32_t(magic2), vector_magic[2] = uint32_t(magic3);
+}
+
 extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_in, int retired_in, int index_in,
-                        long long address_in, int matrix_dst, int vector_dst, int desc_addr, int desc_bytes) {
+                        long long address_in, int matrix_dst, int vector_dst, int vector_entry, int desc_addr,
+                        int desc_bytes) {
     const uint32_t pulses = *pulses_in, levels = *levels_in;
     auto pulse = [&](int bit) { return (pulses >> bit & 1) != 0; };
     const bool matrix_start = pulse(1), vector_start = pulse(2), full = pulse(3), abort = pulse(4), reset_done = pulse(5);
@@ -615,7 +871,14 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
 
     // Events of this clock.
     level_before = level;
-    if (vector_start) starts(false, uint32_t(vector_dst)), happens(eVectorStart);
+    const bool vector_stays = !(pulses >> 19 & 1);
+    bool vector_inside = false;
+    for (const Pointer& each : pending) vector_inside |= each->started && each->vector;
+    demand(vector_stays || !running || !vector_inside, "the command of the vector engine changed before its end");
+    if (vector_start) {
+        starts(false, uint32_t(vector_dst), pulses >> 17 & 3, uint32_t(vector_entry));
+        happens(eVectorStart);
+    }
     age = (was_oldest && !retired_before) ? age + 1 : 0;
     was_oldest = running && !pending.empty() && pending.front()->started;
     if (running) {
@@ -637,10 +900,16 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     } else {
         demand(!vector_start && !matrix_start && !retire && !desc_valid, "something moves while the device stops");
     }
+    const bool load_begins = vector_start && !vector_work.empty() && vector_work.front().command->kind == kLoad;
+    const bool load_retires = retire && !pending.empty() && pending.front()->kind == kLoad;
+    programs.clock(load_begins, load_retires, abort,
+                   load_begins ? *vector_work.front().command : Command());
+    note_waits();
+    programs_ready_before = in.program_ready;
     retired_before = retire;
     if (retire) happens(eRetire, retires(vector_retire, irq_command));
     else demand(!irq_command && !vector_retire, "an interrupt without a retirement");
-    if (matrix_start) starts(true, uint32_t(matrix_dst)), happens(eMatrixStart);
+    if (matrix_start) starts(true, uint32_t(matrix_dst), 0, 0), happens(eMatrixStart);
     happens(eIdle, in.idle && !running);
 
     if (in.data_valid && !beats.empty()) {
@@ -682,8 +951,9 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
             happens(eBadTail);
         } else {
             submitted |= in.tail != head_now;
+            const uint32_t added = (in.tail + size - tail) % size;
+            written -= std::min(written, added);
             tail = in.tail;
-            written = 0;
             happens(eTail);
         }
     } else if (in.tail_write && mode != mReset && in.tail < size && !back) {
@@ -691,6 +961,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     }
     demand(tail_set == (mode == mError && in.clear), "ring_tail_set_o");
     happens(eReset, in.soft_reset);
+    saw(sResetAndClear, in.soft_reset && in.clear && mode == mError);
     happens(eClear, in.clear && mode == mError);
     if (in.soft_reset) {
         mode = mReset;
@@ -722,7 +993,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         line += " mode " + std::to_string(mode) + ", head " + std::to_string(head_now) + ", tail " + std::to_string(tail)
                 + " of " + std::to_string(size) + ", pending";
         for (const Pointer& each : pending)
-            line += " " + std::to_string(each->words[0]) + (each->extended ? "+" : "") + (each->bad ? "!" : "")
+            line += " " + std::to_string(each->words[0]) + (each->parts ? "+" : "") + (each->bad ? "!" : "")
                     + (each->started ? "s" : "") + (each->done ? "d" : "") + (each->error ? "e" : "");
         story.push_back(line);
         if (story.size() > 30) story.pop_front();

@@ -18,7 +18,10 @@ module command_processor_tb
                                         output bit [DataWidth-1:0] beat);
   import "DPI-C" function int cp_check(input bit [31:0] pulses, input bit [31:0] levels, input int retired,
                                        input int error_index, input longint error_addr, input int matrix_dst,
-                                       input int vector_dst, input int desc_addr, input int desc_bytes);
+                                       input int vector_dst, input int vector_entry, input int desc_addr,
+                                       input int desc_bytes);
+  import "DPI-C" function void cp_begin(input int magic1, input int magic2, input int magic3);
+  initial cp_begin(VectorExtensionMagic1, VectorExtensionMagic2, VectorExtensionMagic3);
 
   inputs_t in;
   bit [PacketBits-1:0] packet;
@@ -111,20 +114,23 @@ module command_processor_tb
       .vector_fault_i      (in[0][11]),
       .vector_fault_index_i(in[0][12]),
       .vector_fault_addr_i (in[8]),
-      .program_words_i     (32'd0),
-      .program_ready_i     (1'b1)
+      .program_words_i     (in[10]),
+      .program_ready_i     (in[0][14])
   );
 
   // Only this signal shows the phase in which a bad packet is found.
   logic refuses;
   assign refuses = dut.fault != ErrNone;
 
+  vector_command_t vector_before;
+  always_ff @(posedge clk) vector_before <= vector;
+
   always @(posedge clk) begin
     if (in[0][13]) $finish;
-    else if (cp_check({15'd0, held, tail_set, refuses, data_ready, desc_valid, vector_retire, retire, irq_command, irq_error, irq_done,
+    else if (cp_check({12'd0, vector != vector_before, vector.kind, held, tail_set, refuses, data_ready, desc_valid, vector_retire, retire, irq_command, irq_error, irq_done,
                        reset_done, abort, queue_full, start[EngineVector], start[EngineMatrix], 1'b0},
                       {tail[5:0], code[7:0], level, head[7:0], state}, int'(retired), int'(index), longint'(address),
-                      int'(matrix.dst.addr), int'(vector.streams[OperandDst].addr), int'(desc.addr),
+                      int'(matrix.dst.addr), int'(vector.streams[OperandDst].addr), int'(vector.entry), int'(desc.addr),
                       int'(desc.row_bytes)) != 0) $fatal(1, "the command processor does what it must not");
   end
 endmodule

@@ -14,7 +14,7 @@ from echo_npu.vector.memory import ProgramMemory
 PROGRAM_WORDS = 4096
 PACKET_WORDS = 64
 CASE_WORDS = PACKET_WORDS + 3
-OPERANDS, DST = 5, 4
+OPERANDS, DST_OPERAND = 5, 4
 
 # Words of an answer, as packet_checker_main.cpp has them.
 ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N, BLOCKS = range(13)
@@ -49,33 +49,39 @@ def expected(case: Sequence[int]) -> dict[int, int]:
         _vector(command, answer)
     elif packet.opcode == Opcode.MEMCPY:
         assert command.dst is not None
-        for place, operand in ((0, command.sources[0]), (DST, command.dst)):
+        for place, operand in ((0, command.sources[0]), (DST_OPERAND, command.dst)):
             _copied(answer, place, operand, command.batch)
         answer |= {BATCH0: command.batch[0], BATCH1: command.batch[1]}
     elif packet.opcode == Opcode.ADD_TENSOR:
         assert command.dst is not None
         answer[COLS] = command.dst.row_bytes // 4
-        for place in (0, 1, DST):
-            answer[_at(place, LENGTH)] = answer[_at(place, SEG_LEN)] = answer[COLS]
-            answer[_at(place, GRANULES)] = -(-answer[COLS] // GRANULE)
+        for place in (0, 1, DST_OPERAND):
+            answer[operand_word(place, LENGTH)] = answer[operand_word(place, SEG_LEN)] = answer[COLS]
+            answer[operand_word(place, GRANULES)] = -(-answer[COLS] // GRANULE)
     elif packet.opcode == Opcode.LOAD_PROGRAM:
-        answer |= {ENTRY: packet.k, _at(0, SEG_BYTES): 8 * packet.m}
+        answer |= {ENTRY: packet.k, operand_word(0, SEG_BYTES): 8 * packet.m}
     elif packet.opcode == Opcode.GATHER:
-        answer |= {COLS: packet.k, _at(DST, SEGS): packet.m, _at(0, SEG_BYTES): packet.n}
-    else:
+        answer |= {
+            COLS: packet.k,
+            operand_word(DST_OPERAND, SEGS): packet.m,
+            operand_word(0, SEG_BYTES): packet.n,
+        }
+    elif packet.opcode == Opcode.MATMUL:
         turned = packet.n == 1 and packet.m != 1 and not packet.blocks
         answer |= {K: packet.k, BATCH0: command.batch[0], BATCH1: command.batch[1]}
         if not turned:
             answer |= {M: packet.m, N: packet.n}
         if packet.blocks:
             answer[BLOCKS] = packet.blocks
-    # The matrix engine walks a product's batches itself.
-    if packet.opcode == Opcode.MATMUL:
+        # The matrix engine walks a product's batches itself.
         del answer[BATCH0], answer[BATCH1]
+    else:
+        raise NotImplementedError(f"what the engine gets for {packet.opcode!r}")
     return answer
 
 
-def _at(operand: int, word: int) -> int:
+def operand_word(operand: int, word: int) -> int:
+    """Return the place of a word of an operand in an answer."""
     return HEAD_WORDS + operand * OPERAND_WORDS + word
 
 
@@ -94,13 +100,13 @@ def _operands(command: CheckedCommand, answer: dict[int, int]) -> None:
     else:
         places = dict(enumerate(sources))
     if command.dst is not None:
-        places[DST] = command.dst
+        places[DST_OPERAND] = command.dst
     for i in range(OPERANDS):
-        answer[_at(i, USED)] = int(i in places)
+        answer[operand_word(i, USED)] = int(i in places)
     for i, operand in places.items():
         batch = (1, 1) if operand in (command.column_vectors, command.row_scales) else command.batch
-        answer[_at(i, FIRST)] = operand.address
-        answer[_at(i, LAST)] = operand.address + operand.extent(batch) - 1
+        answer[operand_word(i, FIRST)] = operand.address
+        answer[operand_word(i, LAST)] = operand.address + operand.extent(batch) - 1
 
 
 def _vector(command: CheckedCommand, answer: dict[int, int]) -> None:
@@ -127,7 +133,7 @@ def _stream(answer: dict[int, int], place: int, stream: Descriptor) -> None:
         SEGMENTS: stream.segments,
         GRANULES: stream.segments * -(-stream.length // GRANULE),
     }
-    answer |= {_at(place, word): value for word, value in words.items()}
+    answer |= {operand_word(place, word): value for word, value in words.items()}
 
 
 def _copied(answer: dict[int, int], place: int, operand: MemoryOperand, batch: tuple[int, int]) -> None:
@@ -139,4 +145,4 @@ def _copied(answer: dict[int, int], place: int, operand: MemoryOperand, batch: t
         STRIDE0: operand.batch_strides[0] if batch[0] > 1 else 0,
         STRIDE1: operand.batch_strides[1] if batch[1] > 1 else 0,
     }
-    answer |= {_at(place, word): value for word, value in words.items()}
+    answer |= {operand_word(place, word): value for word, value in words.items()}

@@ -4,6 +4,7 @@ checks."""
 import dataclasses
 import random
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from echo_sim.designs import Design
 from echo_sim.numerals import choose_seed
 from tb.blocks import block_design
 from tb.repository import ROOT
-from tests.rtl.command.packet_checker.oracle import ANSWER_WORDS, CASE_WORDS, expected
+from tests.rtl.command.packet_checker.coverage import PacketAnswers
+from tests.rtl.command.packet_checker.edges import guard_edges, overlap_edges, pairs
+from tests.rtl.command.packet_checker.oracle import ANSWER_WORDS, CASE_WORDS, ERROR, expected
 from tests.rtl.command.packet_checker.packets import draw
 
 HERE = "tests/rtl/command/packet_checker"
@@ -34,15 +37,13 @@ def design(checker: Path | str = "rtl/command/packet_checker.sv", suffix: str = 
     return dataclasses.replace(block, name=f"{block.name}{suffix}", main=main, cocotb=False)
 
 
-def check(block: Design, seed: int, count: int, folder: Path) -> str:
-    """Play `count` packets of the seed; describe the first wrong answer, empty if there is none."""
-    rng = random.Random(seed)
-    cases = [draw(rng) for _ in range(count)]
+def check(block: Design, cases: list[list[int]], folder: Path) -> str:
+    """Play packets; describe the first wrong answer, empty if there is none."""
     np.array(cases, dtype="<u4").tofile(folder / "cases")
     program = build(block, quiet=True) / block.top
     subprocess.run([program, folder / "cases", folder / "answers"], check=True, timeout=TIMEOUT_S)
     answers = np.fromfile(folder / "answers", dtype="<u4").reshape(-1, ANSWER_WORDS).tolist()
-    assert len(answers) == count
+    assert len(answers) == len(cases)
     assert len(cases[0]) == CASE_WORDS
     for number, (case, answer) in enumerate(zip(cases, answers, strict=True)):
         wanted = expected(case)
@@ -51,16 +52,38 @@ def check(block: Design, seed: int, count: int, folder: Path) -> str:
             place = wrong[0]
             words = " ".join(f"{word:08x}" for word in case)
             return (
-                f"seed {seed}, packet {number}: word {place} of the answer is 0x{answer[place]:x}, it must be"
+                f"packet {number}: word {place} of the answer is 0x{answer[place]:x}, it must be"
                 f" 0x{wanted[place]:x}; error {answer[0]}, address 0x{answer[2] << 32 | answer[1]:x}\n{words}"
             )
     return ""
 
 
+def random_cases(seed: int, count: int) -> list[list[int]]:
+    """Draw packets of any magnitude."""
+    rng = random.Random(seed)
+    return [draw(rng) for _ in range(count)]
+
+
 def test_packet_checker(tmp_path: Path) -> None:
-    """Random and extreme packets of all opcodes: code, address, extents and engine commands are compared."""
-    wrong = check(design(), choose_seed(), COUNT, tmp_path)
-    assert not wrong, wrong
+    """Random and extreme packets of all opcodes: code, address, extents and engine commands are compared.
+    Every answer that an opcode's packets can have occurs."""
+    seed = choose_seed()
+    cases = random_cases(seed, COUNT)
+    wrong = check(design(), cases, tmp_path)
+    assert not wrong, f"seed {seed}, {wrong}"
+    answers = PacketAnswers()
+    for case in cases:
+        answers.note(case, expected(case)[ERROR])
+    answers.check()
+
+
+@pytest.mark.parametrize("edges", [pairs, guard_edges, overlap_edges])
+def test_edges(edges: Callable[[random.Random], Iterable[list[int]]], tmp_path: Path) -> None:
+    """Two rules broken at once, and ranges that just meet or just do not: the first error wins."""
+    seed = choose_seed()
+    cases = list(edges(random.Random(seed)))
+    wrong = check(design(), cases, tmp_path)
+    assert not wrong, f"seed {seed}, {wrong}"
 
 
 @pytest.mark.parametrize(
@@ -76,4 +99,4 @@ def test_a_cut_width_is_found(line: str, broken: str, tmp_path: Path) -> None:
     assert text.count(line) == 1
     source = tmp_path / "packet_checker.sv"
     source.write_text(text.replace(line, broken))
-    assert check(design(source, "-broken"), 1, COUNT // 4, tmp_path)
+    assert check(design(source, "-broken"), random_cases(1, COUNT // 4), tmp_path)

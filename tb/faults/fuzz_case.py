@@ -15,6 +15,7 @@ from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.spec.status import END_IRQS, State
+from tb.faults.in_flight import drawn
 from tb.faults.packets import CORNERS, Slots, fuzzed, random_packet
 from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
 from tb.faults.prediction import commands, effort, written_ranges
@@ -91,6 +92,8 @@ class FuzzCase(PredictedCase):
             self._refused_while_waiting()
         elif draw < 0.175:
             self._bad_index_in_time()
+        elif draw < 0.205:
+            self._two_writes()
         else:
             self._submission(self._slots(), by_ring=self._rng.random() < 0.5)
             if self._device.error and self._rng.random() < 0.03:
@@ -190,6 +193,22 @@ class FuzzCase(PredictedCase):
             put.write((regs.RING_TAIL, tail))
             device.write_reg(regs.RING_TAIL, tail)
         self._settle(put, 1, taken)
+
+    def _two_writes(self) -> None:
+        """Write two registers of an idle or a stopped device, the second before the first is answered."""
+        rng, device = self._rng, self._device
+        nop = NpuCommandPacket(Opcode.NOP).pack()
+        self._submission([nop], by_ring=True)  # sets up the ring
+        if device.error:
+            return
+        in_error = rng.random() < 0.6
+        if in_error:
+            self._submission([b"\xff" * PACKET_BYTES], by_ring=rng.random() < 0.5)
+        pair = drawn(rng, in_error=in_error)
+        window = rng.choice([slots for slots in self._stage.pool if len(slots) == 1])
+        harmless = "soft_reset" in (pair.first, pair.second)  # nothing may be under way at a reset
+        self._in_flight(pair, [nop if harmless else window[0], nop, nop])
+        self._write(regs.WATCHDOG, 0)
 
     def _bad_index_in_time(self) -> None:
         """Gather with a bad index behind a row that is far longer than the watchdog allows."""

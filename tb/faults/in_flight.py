@@ -48,7 +48,7 @@ class Pair:
         if self.first == "soft_reset" and self.late > MOST_IN_RESET:
             return False
         # Outside of ERROR a refusal is raised between two commands, and clear_error must not come before it.
-        alone = "RING_TAIL" == self.second and self.first not in _SUBMITTING
+        alone = self.second == "RING_TAIL" and self.first not in _SUBMITTING
         return not self.refused or self.in_error or alone
 
     @property

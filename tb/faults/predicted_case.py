@@ -185,7 +185,7 @@ class PredictedCase:
         """Write two registers, the second before the first is answered, and compare.
 
         Args:
-            pair: the writes; the device is idle, or in state ERROR if the pair says so, and its ring is set up.
+            pair: the writes; the device is idle, or in ERROR if the pair says so, and its ring is set up.
             slots: the packet in the window, and those in the ring behind its tail; short, legal and whole.
         """
         device, rng = self._device, self._rng

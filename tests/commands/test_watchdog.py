@@ -20,6 +20,8 @@ from tb.testbench import NpuTestbench, npu_test, stalled
 from tests.commands.cycles import busy_cycles
 from tests.commands.outcomes import failed, refused
 
+VIAS: tuple[Path, ...] = ("window", "ring")
+
 
 def runaway() -> Program:
     """Return a program that adds an element `repeats` times and stores the sum."""
@@ -124,6 +126,29 @@ async def test_each_command_has_its_own_time(tb: NpuTestbench) -> None:
         await _watch(tb, 0)
         await _watch(tb, 3 * await busy_cycles(tb, packets))
         assert await tb.run(packets * 6, "ring") == State.DONE
+
+
+@npu_test()
+async def test_the_time_beside_an_older_command_does_not_count(tb: NpuTestbench) -> None:
+    """A copy takes longer than the limit, but not from the clock on in which the product before it ends."""
+    size, depth = 8 * tb.config.array_rows, 4 * tb.config.array_rows
+    nbytes = 7500 * tb.config.data_width // 8
+    a, b = tb.place(tb.floats(size * depth)), tb.place(tb.floats(size * depth), "weight")
+    product = list(matmul_packets(a, b, tb.destination(4 * size * size), size, depth, size))
+    source, target = tb.alloc(nbytes, "weight"), tb.alloc(nbytes)
+    copy = [NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, target, m=nbytes)]
+    alone, both = await busy_cycles(tb, product), await busy_cycles(tb, [*product, *copy])
+    if stalled():
+        return  # each run takes another time
+    limit = max(alone, both - alone) + 200
+    assert limit < 7500, (alone, both)
+    await _watch(tb, limit)
+    for via in VIAS:
+        assert await tb.run([*product, *copy], via) == State.DONE
+    # A fence between them, or nothing before it: all of its time counts.
+    for before in ([NpuCommandPacket(Opcode.SYNC)], []):
+        await refused(tb, [*before, *copy], ErrorCode.TIMEOUT)
+    await _watch(tb, 0)
 
 
 @npu_test()

@@ -26,7 +26,7 @@ _CONTROL: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class WritePair:
     """Two writes.
 
     Attributes:
@@ -57,25 +57,25 @@ class Pair:
         return self.first == "soft_reset" and self.second in (*_SUBMITTING, "ring_enable")
 
 
-def pairs() -> Iterator[Pair]:
+def pairs() -> Iterator[WritePair]:
     """Yield each pair with a predicted outcome, in each distance and state."""
     for first in KINDS:
         for second in KINDS:
             for late in range(MOST_LATE + 1):
                 for in_error in (False, True):
                     for refused in (False, True) if "RING_TAIL" in (first, second) else (False,):
-                        pair = Pair(first, second, late, in_error, refused)
+                        pair = WritePair(first, second, late, in_error, refused)
                         if pair.is_predicted:
                             yield pair
 
 
-def drawn(rng: random.Random, *, in_error: bool) -> Pair:
+def drawn(rng: random.Random, *, in_error: bool) -> WritePair:
     """Draw a pair; those that leave the state ERROR, and those that are close, more often than others."""
     while True:
         first = "clear_error" if in_error and rng.random() < 0.4 else rng.choice(KINDS)
         second = rng.choice((*KINDS, *_SUBMITTING))
         late = rng.choice((0, 0, 0, *range(1, MOST_LATE + 1)))
-        pair = Pair(first, second, late, in_error, rng.random() < 0.2)
+        pair = WritePair(first, second, late, in_error, rng.random() < 0.2)
         if pair.is_predicted:
             return pair
 

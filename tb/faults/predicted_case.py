@@ -8,7 +8,7 @@ from typing import Final
 from echo_npu.commands.packets import PACKET_BYTES, Opcode
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS
-from tb.faults.in_flight import Pair, control
+from tb.faults.in_flight import WritePair, control
 from tb.faults.packets import Slots, random_packet
 from tb.faults.prediction import Written, behind, commands, effort, written_ranges
 from tb.faults.script import EXACT, Script
@@ -181,7 +181,7 @@ class PredictedCase:
 
     # --- two writes at a time ---
 
-    def _in_flight(self, pair: Pair, slots: Slots) -> None:
+    def _in_flight(self, pair: WritePair, slots: Slots) -> None:
         """Write two registers, the second before the first is answered, and compare.
 
         Args:

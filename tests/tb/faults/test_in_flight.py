@@ -5,7 +5,7 @@ import random
 import pytest
 
 from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode
-from tb.faults.in_flight import KINDS, MOST_LATE, Pair, drawn, pairs
+from tb.faults.in_flight import KINDS, MOST_LATE, WritePair, drawn, pairs
 from tb.faults.predicted_case import PredictedCase
 from tb.faults.prediction import PredictedDevice
 from tb.faults.runner import CaseRunner, judge
@@ -18,7 +18,7 @@ NOP = NpuCommandPacket(Opcode.NOP).pack()
 class PairCase(PredictedCase):
     """One pair, on a device in its state."""
 
-    def __init__(self, stage: FaultStage, seed: int, pair: Pair) -> None:
+    def __init__(self, stage: FaultStage, seed: int, pair: WritePair) -> None:
         super().__init__(stage, seed)
         self._submission([NOP], by_ring=True)  # sets up the ring
         if pair.in_error:
@@ -55,4 +55,4 @@ def test_pairs_are_drawn_from_them() -> None:
     every = set(pairs())
     some = {drawn(rng, in_error=rng.random() < 0.5) for _ in range(3000)}
     assert {pair for pair in some if not pair.refused or "RING_TAIL" in (pair.first, pair.second)} <= every
-    assert Pair("clear_error", "DOORBELL", 0, True) in some
+    assert WritePair("clear_error", "DOORBELL", 0, True) in some

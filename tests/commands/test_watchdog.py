@@ -1,6 +1,7 @@
 """The watchdog: a command that takes too long ends with TIMEOUT, and the device recovers."""
 
 import numpy as np
+from cocotb.triggers import Timer
 
 from echo_npu.commands.packets import (
     NpuCommandPacket,
@@ -16,6 +17,7 @@ from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.command import Stream
 from echo_npu.vector.program import Builder, Program
 from tb.drivers.commands import Path
+from tb.drivers.registers import CLOCK_NS
 from tb.testbench import NpuTestbench, npu_test, stalled
 from tests.commands.cycles import busy_cycles
 from tests.commands.outcomes import failed, refused
@@ -126,6 +128,20 @@ async def test_each_command_has_its_own_time(tb: NpuTestbench) -> None:
         await _watch(tb, 0)
         await _watch(tb, 3 * await busy_cycles(tb, packets))
         assert await tb.run(packets * 6, "ring") == State.DONE
+
+
+@npu_test(op=["memcpy", "matmul"])
+async def test_a_limit_below_the_time_that_has_passed(tb: NpuTestbench, op: str) -> None:
+    """A limit that is written while a command runs holds for the clocks before it, too."""
+    packets = long_commands(tb)[op]
+    for limit in (1, 100, 500):
+        await _watch(tb, 1_000_000)
+        tb.scoreboard.expect_fault(ErrorCode.TIMEOUT, 0, command=tb.scoreboard.taken)
+        await tb.commands.submit(packets)
+        await Timer(800 * CLOCK_NS, "ns")  # these commands take more than a thousand cycles
+        await _watch(tb, limit)
+        await failed(tb, ErrorCode.TIMEOUT)
+    await _watch(tb, 0)
 
 
 @npu_test()

@@ -110,7 +110,7 @@ module register_block
 
   logic soft_reset;
   logic return_to_reset;
-  logic ring_tail_write_q;
+  logic ring_tail_write_q, doorbell_q;
 
   assign soft_reset = hwif_out.CONTROL.soft_reset.value;
   // Traffic that ends after the request may raise events, so state is cleared both at the request and at completion.
@@ -225,16 +225,22 @@ module register_block
     for (int unsigned i = 0; i < WindowWords; i++) cmd_packet_o[32*i+:32] = hwif_out.CMD_WINDOW[i].word.value;
   end
 
-  // The generated strobe is high in the cycle of the write; one cycle later the tail holds the new value.
+  // The generated strobes are high in the cycle of the write; one cycle later the tail holds the new value, and the pulse
+  // of a write of CONTROL in the cycle before is over. So writes act in their order, one in a cycle.
   always_ff @(posedge regs_clk) begin
-    if (!rst_ni) ring_tail_write_q <= 1'b0;
-    else ring_tail_write_q <= hwif_out.RING_TAIL.slot.swmod;
+    if (!rst_ni) begin
+      ring_tail_write_q <= 1'b0;
+      doorbell_q        <= 1'b0;
+    end else begin
+      ring_tail_write_q <= hwif_out.RING_TAIL.slot.swmod;
+      doorbell_q        <= hwif_out.DOORBELL.submit.swmod;
+    end
   end
 
   assign soft_reset_o      = soft_reset;
   assign clear_error_o     = hwif_out.CONTROL.clear_error.value;
   assign ring_enable_o     = hwif_out.CONTROL.ring_enable.value;
-  assign cmd_doorbell_o    = hwif_out.DOORBELL.submit.swmod;
+  assign cmd_doorbell_o    = doorbell_q;
   assign ring_base_o       = hwif_out.RING_BASE.address.value;
   assign ring_size_o       = hwif_out.RING_SIZE.slots.value;
   assign ring_tail_o       = hwif_out.RING_TAIL.slot.value;

@@ -9,12 +9,14 @@ from echo_npu.commands.packets import (
     Opcode,
     extension_count,
     gather_command,
+    matmul_command,
     memcpy_command,
 )
 from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.spec.status import END_IRQS, State
+from tb.faults.in_flight import drawn
 from tb.faults.packets import CORNERS, Slots, fuzzed, random_packet
 from tb.faults.predicted_case import MOST_SLOTS, PredictedCase, timing
 from tb.faults.prediction import commands, effort, written_ranges
@@ -91,6 +93,12 @@ class FuzzCase(PredictedCase):
             self._refused_while_waiting()
         elif draw < 0.175:
             self._bad_index_in_time()
+        elif draw < 0.205:
+            self._two_writes()
+        elif draw < 0.206:
+            self._overdue_behind()
+        elif draw < 0.2065:
+            self._in_time_beside()
         else:
             self._submission(self._slots(), by_ring=self._rng.random() < 0.5)
             if self._device.error and self._rng.random() < 0.03:
@@ -190,6 +198,52 @@ class FuzzCase(PredictedCase):
             put.write((regs.RING_TAIL, tail))
             device.write_reg(regs.RING_TAIL, tail)
         self._settle(put, 1, taken)
+
+    def _overdue_behind(self) -> None:
+        """Submit a command and behind it a copy that takes longer than the watchdog allows, even if both are
+        under way together."""
+        rng, stage = self._rng, self._stage
+        first = [slots for slots in stage.pool if self._is_short(slots)]
+        limit = rng.randrange(5 * SETTLED_CYCLES, 8 * SETTLED_CYCLES)
+        nbytes = (3 * limit + SETTLED_CYCLES) * stage.hardware.data_width // 8
+        (copy,) = memcpy_command(FAR_TABLE, FAR_ROWS, nbytes).slots
+        self._write(regs.WATCHDOG, limit)
+        self._submission([*rng.choice(first), copy], by_ring=rng.random() < 0.5)
+        self._write(regs.WATCHDOG, 0)
+
+    def _in_time_beside(self) -> None:
+        """Submit a product and behind it a copy that takes longer than the watchdog allows, but not from the
+        end of the product on."""
+        rng, hardware = self._rng, self._stage.hardware
+        rows, cols = hardware.array_rows, hardware.array_cols
+        size, depth = 4 * rows * rng.randrange(1, 3), rows * rng.randrange(64, 96)
+        (product,) = matmul_command(FAR_TABLE, FAR_TABLE, FAR_ROWS, size, depth, 4 * cols).slots
+        least = size * depth * 4 * cols // (rows * cols)
+        limit = 2 * least + SETTLED_CYCLES
+        nbytes = (limit + least // 4) * hardware.data_width // 8
+        (copy,) = memcpy_command(FAR_TABLE, FAR_ROWS + 4 * size * 4 * cols, nbytes).slots
+        for channel in ("aw", "w", "b", "ar", "r"):
+            self.script.knob(f"stall_{channel}", 0)
+        self._write(regs.WATCHDOG, limit)
+        self._submission([product, copy], by_ring=rng.random() < 0.5)
+        self._write(regs.WATCHDOG, 0)
+        timing(self.script, rng)
+
+    def _two_writes(self) -> None:
+        """Write two registers of an idle or a stopped device, the second before the first is answered."""
+        rng, device = self._rng, self._device
+        nop = NpuCommandPacket(Opcode.NOP).pack()
+        self._submission([nop], by_ring=True)  # sets up the ring
+        if device.error:
+            return
+        in_error = rng.random() < 0.6
+        if in_error:
+            self._submission([b"\xff" * PACKET_BYTES], by_ring=rng.random() < 0.5)
+        pair = drawn(rng, in_error=in_error)
+        window = rng.choice([slots for slots in self._stage.pool if len(slots) == 1])
+        harmless = "soft_reset" in (pair.first, pair.second)  # nothing may be under way at a reset
+        self._in_flight(pair, [nop if harmless else window[0], nop, nop])
+        self._write(regs.WATCHDOG, 0)
 
     def _bad_index_in_time(self) -> None:
         """Gather with a bad index behind a row that is far longer than the watchdog allows."""

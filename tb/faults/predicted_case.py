@@ -1,15 +1,17 @@
 """Cases whose every answer the functional model predicts: submissions, results, errors and resets."""
 
 import random
+import struct
 from collections.abc import Sequence
 from typing import Final
 
 from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS
+from tb.faults.in_flight import WritePair, control
 from tb.faults.packets import Slots, random_packet
 from tb.faults.prediction import Written, behind, commands, effort, written_ranges
-from tb.faults.script import Script
+from tb.faults.script import EXACT, Script
 from tb.faults.stage import DROP, EFFORT, RESET_CLOCKS, RING, RING_SLOTS, FaultStage
 
 Range = tuple[int, int]
@@ -176,6 +178,65 @@ class PredictedCase:
             self._reset(hard=draw < 0.02)
             return
         self._write(regs.CONTROL, DROP | self._device.peek(regs.CONTROL)[0])
+
+    # --- two writes at a time ---
+
+    def _in_flight(self, pair: WritePair, slots: Slots) -> None:
+        """Write two registers, the second before the first is answered, and compare.
+
+        Args:
+            pair: the writes; the device is idle, or in ERROR if the pair says so, and its ring is set up.
+            slots: the packet in the window, and those in the ring behind its tail; short, legal and whole.
+        """
+        device, rng = self._device, self._rng
+        put, (window, *behind_tail) = Script(), slots
+        put.write(
+            *((regs.CMD_WINDOW + 4 * i, word) for i, (word,) in enumerate(struct.iter_unpack("<I", window)))
+        )
+        put.sync_window()
+        for index, (word,) in enumerate(struct.iter_unpack("<I", window)):
+            device.write_reg(regs.CMD_WINDOW + 4 * index, word)
+        tail = device.ring_slots[3]
+        for index, slot in enumerate(behind_tail):
+            address = RING + PACKET_BYTES * ((tail + index) % RING_SLOTS)
+            put.memory(address, slot)
+            device.host_write(address, slot)
+        writes: list[tuple[int, int]] = []
+        moved = 0
+        for kind in (pair.first, pair.second):
+            if kind == "RING_TAIL":
+                moved += 1
+                refused = rng.choice((RING_SLOTS, RING_SLOTS + 1, 0xFFFF))
+                writes.append((regs.RING_TAIL, refused if pair.refused else (tail + moved) % RING_SLOTS))
+            elif kind == "DOORBELL":
+                writes.append((regs.DOORBELL, rng.getrandbits(32)))
+            elif kind == "IRQ_STATUS":
+                writes.append((regs.IRQ_STATUS, rng.randrange(8)))
+            elif kind == "WATCHDOG":
+                writes.append((regs.WATCHDOG, rng.choice((0, 1 << 20, 0xFFFF_FFFF))))
+            else:
+                writes.append((regs.CONTROL, control(kind, enabled=rng.random() < 0.7)))
+        put.write(*writes, late=pair.late)
+        taken = device.taken
+        device.write_reg(*writes[0])
+        if pair.is_second_ignored:
+            if writes[1][0] == regs.CONTROL:
+                device.write_reg(regs.CONTROL, writes[1][1] & ~regs.CONTROL_RING_ENABLE.mask)
+        else:
+            device.write_reg(*writes[1])
+        if "soft_reset" in (pair.first, pair.second):
+            device.write_reg(regs.CONTROL, device.peek(regs.CONTROL)[0] & ~regs.CONTROL_RING_ENABLE.mask)
+            put.wait(poll=16)
+            put.sync_window()
+        submitted = len(device.pending)
+        device.drain()
+        self._settle(put, submitted, taken)
+        compared = ("CONTROL", "WATCHDOG", "RING_HEAD", "RING_TAIL", "CMD_WINDOW")
+        offsets = [regs.REGISTERS[name].offset for name in compared]
+        self.script.read(
+            offsets,
+            [(device.peek(offset)[0], EXACT, name) for name, offset in zip(compared, offsets, strict=True)],
+        )
 
     # --- resets ---
 

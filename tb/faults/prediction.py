@@ -228,6 +228,7 @@ class PredictedDevice(FunctionalModel):
 
     def registers(self) -> tuple[int, int, int, int, int, int]:
         """Return the values of tb.scoreboards.commands.STATE_REGISTERS as the runner reads them."""
+        self.peek(regs.STATUS)  # tells the host that nothing is under way
         self.peek(regs.ERROR_ADDR)  # latches the high word
         address = self._error_address
         low, high = address & 0xFFFF_FFFF, address >> 32

@@ -64,9 +64,15 @@ class Script:
         """
         self._put(CaseOperation.WAIT, cycles, poll)
 
-    def write(self, *writes: tuple[int, int]) -> None:
-        """Write registers back to back, each an (offset, value)."""
-        self._put(CaseOperation.WRITE, *(word for pair in writes for word in pair))
+    def write(self, *writes: tuple[int, int], late: int = 0) -> None:
+        """Write registers back to back, each an (offset, value); two of the writes may be in flight.
+
+        `late` is the clocks without an address before each one but the first.
+        """
+        words: list[int] = []
+        for offset, value in writes:
+            words += (offset | (late << 16 if words else 0), value)
+        self._put(CaseOperation.WRITE, *words)
 
     def read(self, offsets: Sequence[int], wanted: Sequence[tuple[int, int, str]]) -> None:
         """Read registers back to back; `wanted` has (value, mask, name) of each. All must answer OKAY."""

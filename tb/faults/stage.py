@@ -98,6 +98,7 @@ class FaultStage:
         for load in self._loads:
             device.submit(load)
         device.drain()
+        device.peek(regs.STATUS)  # as the script does
 
     def _probe_operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         values = np.random.default_rng(1)

@@ -193,6 +193,10 @@ class _Reference(FunctionalModel):
             self._came_behind(bytes(self._window))
         super()._ring_doorbell_of_window()
 
+    def settle(self) -> None:
+        """Record that the device is idle: nothing is under way when the next command starts."""
+        self._overlap.settle()
+
     def snapshot(self) -> DeviceState:
         return DeviceState(self.state, self._error, self._error_index, self._error_address, self._retired)
 
@@ -353,6 +357,7 @@ class CommandScoreboard:
             self.on_checked(reference.executed, reference.contents)
         reference.forget_executed()
         reference.undefined.clear()
+        reference.settle()
         self._unseen_errors = False
         self._failed = False
 

@@ -83,6 +83,27 @@ async def test_a_command_of_the_window_overwrites_the_ring(tb: NpuTestbench) -> 
         assert await tb.check() == State.DONE
 
 
+@npu_test(base=[0x0, 0x1000_0000, 0x1FFF_0000, 0xFFFF_FFC0])
+async def test_a_command_overwrites_a_slot_of_a_ring_whose_registers_have_changed(
+    tb: NpuTestbench, base: int
+) -> None:
+    """The ring is where it was at its last doorbell until it is empty, also for what commands overwrite."""
+    for size in (2, 65535):
+        await _move_tail(tb, 0)
+        tb.dram.configure(
+            {**DEFAULT_TIMING, "read_latency": 400}
+        )  # the registers change before a command starts
+        program: list[Packet] = [overwrite(tb, 2, [copy(tb)]), nop(), NpuCommandPacket(0x42), nop()]
+        await tb.commands.submit(program, "ring")
+        await tb.registers.write(regs.RING_BASE, base)
+        await tb.registers.write(regs.RING_SIZE, size)
+        assert await tb.commands.wait(100_000) == State.DONE
+        tb.dram.configure(DEFAULT_TIMING)
+        await tb.registers.write(regs.RING_BASE, RING_BASE)
+        await tb.registers.write(regs.RING_SIZE, RING_SLOTS)
+        assert await tb.check() == State.DONE
+
+
 @npu_test(below=[64, 128, 4096])
 async def test_a_copy_that_begins_below_the_ring(tb: NpuTestbench, below: int) -> None:
     """A destination that begins before the ring and reaches into it counts as a write to the ring."""

@@ -249,6 +249,16 @@ CASES: dict[ErrorCode, dict[str, Change]] = {
             stream(0, address=A),
             put((BATCH0, 2), (descriptor(0, STEP0), 4096), (descriptor(OUT, STEP0), 4096)),
         ),
+        "in place, outer batches": both(
+            put((BATCH1, 2)),
+            stream(0, address=A, batch_strides=(0, 8192)),
+            stream(OUT, batch_strides=(0, 4096)),
+        ),
+        "in place, outer batches one like the other": both(
+            put((BATCH1, 2)),
+            stream(0, address=A, batch_strides=(0, 4096)),
+            stream(OUT, batch_strides=(0, 4096)),
+        ),
         "in place, rows overlap": both(stream(0, address=A, row_stride=80), stream(OUT, row_stride=80)),
         "in place, another stream shifted": both(stream(0, address=A), stream(3, address=A + 4)),
     },

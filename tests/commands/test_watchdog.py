@@ -1,6 +1,7 @@
 """The watchdog: a command that takes too long ends with TIMEOUT, and the device recovers."""
 
 import numpy as np
+from cocotb.triggers import Timer
 
 from echo_npu.commands.packets import (
     NpuCommandPacket,
@@ -16,9 +17,12 @@ from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.command import Stream
 from echo_npu.vector.program import Builder, Program
 from tb.drivers.commands import Path
+from tb.drivers.registers import CLOCK_NS
 from tb.testbench import NpuTestbench, npu_test, stalled
 from tests.commands.cycles import busy_cycles
 from tests.commands.outcomes import failed, refused
+
+VIAS: tuple[Path, ...] = ("window", "ring")
 
 
 def runaway() -> Program:
@@ -124,6 +128,43 @@ async def test_each_command_has_its_own_time(tb: NpuTestbench) -> None:
         await _watch(tb, 0)
         await _watch(tb, 3 * await busy_cycles(tb, packets))
         assert await tb.run(packets * 6, "ring") == State.DONE
+
+
+@npu_test(op=["memcpy", "matmul"])
+async def test_a_limit_below_the_time_that_has_passed(tb: NpuTestbench, op: str) -> None:
+    """A limit that is written while a command runs holds for the clocks before it, too."""
+    packets = long_commands(tb)[op]
+    for limit in (1, 100, 500):
+        await _watch(tb, 1_000_000)
+        tb.scoreboard.expect_fault(ErrorCode.TIMEOUT, 0, command=tb.scoreboard.taken)
+        await tb.commands.submit(packets)
+        await Timer(800 * CLOCK_NS, "ns")  # these commands take more than a thousand cycles
+        await _watch(tb, limit)
+        await failed(tb, ErrorCode.TIMEOUT)
+    await _watch(tb, 0)
+
+
+@npu_test()
+async def test_the_time_beside_an_older_command_does_not_count(tb: NpuTestbench) -> None:
+    """A copy takes longer than the limit, but not from the clock on in which the product before it ends."""
+    size, depth = 8 * tb.config.array_rows, 4 * tb.config.array_rows
+    nbytes = 7500 * tb.config.data_width // 8
+    a, b = tb.place(tb.floats(size * depth)), tb.place(tb.floats(size * depth), "weight")
+    product = list(matmul_packets(a, b, tb.destination(4 * size * size), size, depth, size))
+    source, target = tb.alloc(nbytes, "weight"), tb.alloc(nbytes)
+    copy = [NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, target, m=nbytes)]
+    alone, both = await busy_cycles(tb, product), await busy_cycles(tb, [*product, *copy])
+    if stalled():
+        return  # each run takes another time
+    limit = max(alone, both - alone) + 200
+    assert limit < 7500, (alone, both)
+    await _watch(tb, limit)
+    for via in VIAS:
+        assert await tb.run([*product, *copy], via) == State.DONE
+    # A fence between them, or nothing before it: all of its time counts.
+    for before in ([NpuCommandPacket(Opcode.SYNC)], []):
+        await refused(tb, [*before, *copy], ErrorCode.TIMEOUT)
+    await _watch(tb, 0)
 
 
 @npu_test()

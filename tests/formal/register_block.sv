@@ -136,12 +136,13 @@ module register_block_formal
   // ---------------------------------------------------------------- what a write does
   logic [31:0] word, word_next_q, base_next_q;
   logic [15:0] tail_from_q;
-  logic        known_q, tail_next_q, b_kept, r_kept, irq_set_q;
+  logic        known_q, tail_next_q, bell_next_q, b_kept, r_kept, irq_set_q;
   assign word = o.packet[32*word_index+:32];
 
   always_ff @(posedge clk_i) begin
     known_q     <= rst_ni;
     tail_next_q <= do_write && aw_q == RegRingTail && strb_q[1:0] != '0;
+    bell_next_q <= do_write && aw_q == RegDoorbell && strb_q != '0;
     base_next_q <= do_write && aw_q == RegRingBase ? (o.ring_base & ~bits) | (data_q & bits) : o.ring_base;
     if (do_write && aw_q == RegCmdWindow + 16'(4 * word_index)) word_next_q <= (word & ~bits) | (data_q & bits);
     else word_next_q <= o.soft_reset ? '0 : word;
@@ -194,8 +195,10 @@ module register_block_formal
         WordWritten : assert (word == word_next_q);
         TailWritten : assert (o.ring_tail == tail_from_q);
         TailPulse   : assert (o.ring_tail_write == tail_next_q);
+        DoorbellOnce : assert (o.doorbell == bell_next_q);
+        // Writes act in their order, so no two in one clock.
+        OneActs     : assert (2'(o.soft_reset || o.clear_error) + 2'(o.doorbell) + 2'(o.ring_tail_write) <= 2'd1);
       end
-      DoorbellOnce : assert (o.doorbell == (do_write && aw_q == RegDoorbell && strb_q != '0));
       EventKept    : assert (!irq_set_q || dut.hwif_out.IRQ_STATUS.done.value);
 
 `ifndef PROPERTIES_ONLY

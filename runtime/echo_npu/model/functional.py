@@ -3,10 +3,10 @@
 It takes the place of the hardware, below the registers: packets reach it through the command window or the
 ring in device memory, are checked as the hardware checks them, and leave the same bytes in the same places.
 
-It has no clock, so its watchdog ends only commands that no hardware could finish in time. Submitted work
-waits until the host lets time pass: each register read executes one command at its end, and `wait_irq`
-executes commands until the interrupt rises. So the device is busy after a doorbell, as on hardware, and a
-result that is read without waiting has the old bytes.
+It has no clock. So a soft reset is complete at once, and the watchdog ends only commands that no hardware
+could finish in time (`Overlap`). Submitted work waits until the host lets time pass: each register read
+executes one command at its end, and `wait_irq` executes commands until the interrupt rises. So the device is
+busy after a doorbell, as on hardware, and a result that is read without waiting has the old bytes.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ from echo_npu.model.constants import STORED_BITS, constant_registers
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
-from echo_npu.model.watchdog import least_clocks, least_clocks_to_index
+from echo_npu.model.watchdog import Overlap, least_clocks, least_clocks_to_index
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
@@ -138,6 +138,7 @@ class FunctionalModel:
         self._error = ErrorCode.NONE
         self._error_index = self._error_address = 0
         self._taken = self._retired = 0
+        self._overlap = Overlap()
         self._irq_status = 0
         self._clear_counters()
 
@@ -197,6 +198,7 @@ class FunctionalModel:
         self._head, self._tail, self._tail_register = state.head, state.tail, state.tail
         self._submitted = state.submitted
         self._taken, self._retired = state.taken, state.retired
+        self.programs.loaded = 0
         self.programs.load(0, np.frombuffer(state.programs, np.uint64))
 
     # --- registers ------------------------------------------------------------------------------------------
@@ -224,6 +226,8 @@ class FunctionalModel:
         if offset - 4 in _WIDE:
             return self._latched[offset - 4]
         if offset == regs.STATUS:
+            if self.state != State.BUSY:
+                self._overlap.settle()
             level = len(self._queue)
             full = int(level == self._depth)
             return self.state | regs.STATUS_QUEUE_LEVEL.put(level) | regs.STATUS_QUEUE_FULL.put(full)
@@ -240,6 +244,8 @@ class FunctionalModel:
     def write_reg(self, offset: int, value: int) -> None:
         """Write the 32-bit register at `offset`, without executing a command; NpuBusError if refused."""
         if offset in self._stored:
+            if offset == regs.WATCHDOG and value != self._stored[offset]:
+                self._overlap.move_limit(busy=self.state == State.BUSY)
             self._stored[offset] = value & STORED_BITS[offset]
         elif regs.CMD_WINDOW <= offset < _WINDOW_END:
             start = offset - regs.CMD_WINDOW
@@ -266,6 +272,7 @@ class FunctionalModel:
             self._submitted = False
             self._error = ErrorCode.NONE
             self._error_index = self._error_address = 0
+            self._overlap.settle()
         if value & regs.CONTROL_SOFT_RESET.mask:
             self._return_to_reset()
 
@@ -407,6 +414,7 @@ class FunctionalModel:
     def _retire(self, packet: NpuCommandPacket) -> None:
         self._retired = (self._retired + 1) & 0xFFFF_FFFF
         self._counters[regs.COMMANDS] += 1
+        self._overlap.retire(packet.opcode)
         if packet.flags & Flags.IRQ:
             self._irq_status |= regs.IRQ_STATUS_COMMAND.mask
         if self.state == State.DONE:
@@ -447,10 +455,14 @@ class FunctionalModel:
         """
         if clocks is None:
             clocks = least_clocks(command, self._config)
-        if 0 < self._stored[regs.WATCHDOG] < clocks:
+        if 0 < self._most_clocks(command) < clocks:
             if command.packet.opcode == Opcode.LOAD_PROGRAM:
                 self.programs.give_up(command.packet.k, command.packet.m)
             raise ExecutionFault(ErrorCode.TIMEOUT)
+
+    def _most_clocks(self, command: CheckedCommand) -> int:
+        """Return the most clocks that the watchdog surely leaves a command; 0: any number."""
+        return self._overlap.most_clocks(command.packet.opcode, self._stored[regs.WATCHDOG])
 
     def _matmul(self, command: CheckedCommand) -> None:
         packet, batch, dst = command.packet, command.batch, command.dst
@@ -496,7 +508,7 @@ class FunctionalModel:
     def _run_program(self, command: CheckedCommand) -> None:
         assert command.vector is not None
         try:
-            limit = self._stored[regs.WATCHDOG]
+            limit = self._most_clocks(command)
             self._vector.execute(command.vector, limit, least_clocks(command, self._config))
         except ProgramFault as fault:
             raise ExecutionFault(ErrorCode.BAD_PROGRAM, fault.number) from None

@@ -179,21 +179,26 @@ class Board {
     // Clock cycles since the program began.
     uint64_t cycle() const { return cycle_; }
 
-    // Writes, back to back; returns the response of the last one.
+    // Writes, back to back, two of which may be in flight; returns the response of the last one. The upper half of an
+    // offset is the clocks by which the address comes behind the one before it.
     uint32_t write(const std::vector<std::pair<uint32_t, uint32_t>>& writes) {
         Vtop& top = *top_;
         size_t address = 0, data = 0, answered = 0;
-        uint32_t response = 0;
+        uint32_t response = 0, pause = writes.empty() ? 0 : writes[0].first >> 16;
         for (int quiet = 0; answered < writes.size();) {
-            top.s_axil_awvalid = address < writes.size();
+            top.s_axil_awvalid = address < writes.size() && pause == 0;
             if (top.s_axil_awvalid) top.s_axil_awaddr = uint16_t(writes[address].first);
             top.s_axil_wvalid = data < writes.size();
             if (top.s_axil_wvalid) top.s_axil_wdata = writes[data].second;
             top.s_axil_wstrb = 15;
             top.eval();
             tick();
-            bool moved = false;
-            if (top.s_axil_awvalid && top.s_axil_awready) ++address, moved = true;
+            bool moved = pause != 0;
+            if (pause) --pause;
+            if (top.s_axil_awvalid && top.s_axil_awready) {
+                moved = true;
+                if (++address < writes.size()) pause = writes[address].first >> 16;
+            }
             if (top.s_axil_wvalid && top.s_axil_wready) ++data, moved = true;
             if (top.s_axil_bvalid) ++answered, moved = true, response = top.s_axil_bresp;
             quiet = moved ? 0 : quiet + 1;

@@ -24,6 +24,8 @@ from echo_npu.commands.packets import (
     sync_packet,
 )
 from echo_npu.errors import NpuBusError, NpuPointerError
+from echo_npu.model.functional import FunctionalModel
+from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector import Builder
@@ -31,7 +33,7 @@ from echo_npu.vector.command import Stream, vector_command
 from echo_sim.config import load_config
 from tests.refusals import refuses
 
-ACT = 0x1000_0000
+WGT, ACT = 0x0, 0x1000_0000
 RING = ACT + 0x10_0000
 
 
@@ -525,6 +527,77 @@ def test_a_command_that_no_hardware_could_finish_in_time(host: BareHost, limit: 
     assert host.run(memcpy_packets(ACT, ACT + 4096, 2048)[0]) == (State.ERROR if ends else State.DONE)
     if ends:
         assert host.error() == (ErrorCode.TIMEOUT, 0, 0)
+
+
+PRODUCT = matmul_packets(WGT, WGT, ACT + 0x2_0000, 16, 32, 16)
+"""At least 32 clocks on `default`."""
+SHORT_COPY = memcpy_packets(ACT, ACT + 4096, 64)
+LONG_COPY = memcpy_packets(ACT, ACT + 4096, 4096)
+"""At least 128 clocks."""
+
+
+@pytest.mark.parametrize(
+    ("before", "limit", "ends"),
+    [
+        ([], 127, True),
+        ([], 128, False),
+        # The copy may overlap the product, so that it is the oldest for any part of its time.
+        (PRODUCT, 120, False),
+        ([*PRODUCT, nop_packet()], 127, True),
+        ([NpuCommandPacket(Opcode.SYNC)], 127, True),
+        # Commands of the vector engine do not overlap.
+        (SHORT_COPY, 127, True),
+        ([*PRODUCT, *SHORT_COPY], 127, True),
+    ],
+)
+def test_only_the_time_as_the_oldest_counts(
+    host: BareHost, before: list[Packet], limit: int, ends: bool
+) -> None:
+    host.write(regs.WATCHDOG, limit)
+    assert host.run(*before, *LONG_COPY) == (State.ERROR if ends else State.DONE)
+    if ends:
+        assert host.error() == (ErrorCode.TIMEOUT, len(before), 0)
+
+
+def test_what_overlaps_ends_too(host: BareHost) -> None:
+    """At most two commands are older, and each of them ends in time."""
+    beats = 3 * (200 + 1000)
+    host.write(regs.WATCHDOG, 200)
+    assert host.run(*PRODUCT, *memcpy_packets(ACT, ACT + 0x10_0000, 32 * beats)) == State.ERROR
+    assert host.error() == (ErrorCode.TIMEOUT, 1, 0)
+    host.clear_error()
+    assert host.run(*LONG_COPY) == State.DONE
+
+
+def test_a_host_that_does_not_wait(host: BareHost) -> None:
+    """What was under way when the next command came may be so until the host has read that nothing is."""
+    host.write(regs.WATCHDOG, 127)
+    short = matmul_packets(WGT, WGT, ACT + 0x2_0000, 4, 4, 4)
+    host.doorbell(*short)
+    assert host.state == State.BUSY  # the model has executed it now
+    assert host.run(*LONG_COPY) == State.DONE
+    assert host.run(*LONG_COPY) == State.ERROR
+
+
+def test_a_limit_that_comes_while_a_command_is_under_way(host: BareHost) -> None:
+    """It may come when the command is over; one that the host waits for before the next command counts."""
+    host.doorbell(*LONG_COPY)
+    host.write(regs.WATCHDOG, 1)
+    assert host.finish() == State.DONE
+    assert host.run(*LONG_COPY) == State.ERROR
+
+
+def test_a_restored_model_has_the_program_memory_of_its_state() -> None:
+    """An empty one, too: programs that were loaded later are gone."""
+    model = FunctionalModel(load_config("default"), DeviceMemory())
+    empty = model.save()
+    model.programs.load(0, np.arange(100, dtype=np.uint64))
+    full = model.save()
+    model.restore(empty)
+    assert model.programs.loaded == 0
+    assert model.programs[0] is None
+    model.restore(full)
+    assert model.programs.words.tolist() == list(range(100))
 
 
 def reference(memory: np.ndarray, packet: NpuCommandPacket, ext: ExtensionPacket) -> None:

@@ -1,5 +1,6 @@
 """Cocotb tests of register_block: every register through AXI4-Lite, with idle cycles and back-pressure."""
 
+import itertools
 import random
 
 import cocotb
@@ -8,7 +9,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
 from echo_npu.spec import registers as regs
-from tests.rtl.stimulus import pause, reset
+from tests.rtl.stimulus import clocks, pause, reset
 
 WINDOW_BYTES = 1 << 16
 REST = 20
@@ -239,6 +240,49 @@ async def doorbell(dut: SimHandleBase, idle: float, backpressure: float) -> None
         assert testbench.taken_pulses() == [("doorbell", whole)]
         for index, word in enumerate(packet):
             assert await testbench.read(regs.CMD_WINDOW + 4 * index) == word
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def writes_in_flight(dut: SimHandleBase) -> None:
+    """Of two writes, the second on its way before the first is answered, the first acts first, even if both
+    come in consecutive clocks."""
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
+    acting = {
+        "soft_reset": (regs.CONTROL, regs.CONTROL_SOFT_RESET.mask, dut.soft_reset_o),
+        "clear_error": (regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask, dut.clear_error_o),
+        "doorbell": (regs.DOORBELL, 1, dut.cmd_doorbell_o),
+        "tail": (regs.RING_TAIL, 1, dut.ring_tail_write_o),
+    }
+    apart = set()
+    for (first, second), late in itertools.product(itertools.permutations(acting, 2), range(4)):
+        acted: dict[str, int] = {}
+
+        async def watch(names: tuple[str, str] = (first, second), seen: dict[str, int] = acted) -> None:
+            while True:
+                await RisingEdge(dut.clk_i)
+                await ReadOnly()
+                for name in names:
+                    if acting[name][2].value:
+                        assert name not in seen, f"{name} acts twice"
+                        seen[name] = clocks()
+
+        watcher = cocotb.start_soon(watch())
+        writes = []
+        for name in (first, second):
+            offset, value, _ = acting[name]
+            writes.append(cocotb.start_soon(testbench.write(offset, value)))
+            if name == first:
+                await ClockCycles(dut.clk_i, late)
+        for write in writes:
+            await write
+        await ClockCycles(dut.clk_i, 3)
+        watcher.cancel()
+        assert acted.keys() == {first, second}
+        distance = acted[second] - acted[first]
+        assert distance > 0, f"{second}, {late} clocks behind {first}, acts {distance} clocks behind it"
+        apart.add(distance)
+    assert apart >= {1, 2, 3}, "no two writes came in consecutive clocks"
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

@@ -1,9 +1,10 @@
 """vector_engine: random commands of every kind on a memory at any pace, aborts and resets.
 
-The model knows memory and program memory after each command, by the functional model, and which bytes a command
-may read. It does not prescribe in which clock anything happens.
+The model knows memory and program memory after each command, by the functional model, and which bytes a
+command may read. It does not prescribe in which clock anything happens.
 """
 
+import itertools
 import random
 from enum import Enum
 from typing import Any
@@ -13,7 +14,6 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from echo_npu.vector.memory import ProgramMemory
-from tb.blocks import parameter
 from tests.rtl.channels import ReadChannel, WriteChannel
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
@@ -21,7 +21,6 @@ from tests.rtl.transfers import Transfer
 from tests.rtl.vector.vector_core.commands import ROW_ELEMENTS, UnfitError
 from tests.rtl.vector.vector_engine.commands import EngineKind
 from tests.rtl.vector.vector_engine.draws import (
-    BUILTIN_ENTRY,
     BUS,
     LOAD_WORDS,
     MANY,
@@ -134,7 +133,11 @@ class VectorEngineSituation(Enum):
 
 Behind = Enum(
     "Behind",
-    {f"{a.name}_{b.name}": f"{b.name} in the clock after the end of {a.name}" for a in EngineKind for b in EngineKind},
+    {
+        f"{a.name}_{b.name}": f"{b.name} in the clock after the end of {a.name}"
+        for a in EngineKind
+        for b in EngineKind
+    },
 )
 Cut = Enum("Cut", {kind.name: f"an abort of {kind.name}" for kind in EngineKind})
 INPUT_COUNTS = ("NO_INPUT", "ONE_INPUT", "TWO_INPUTS", "THREE_INPUTS", "FOUR_INPUTS")
@@ -415,7 +418,7 @@ class VectorEngineTestbench:
         saw(VectorEngineSituation.PACKED_OUT, output.pack and output.segs > 1)
         saw(VectorEngineSituation[f"OUT{output.size}"])
         starts = sorted(job.writes.starts())
-        close = any(b - a < job.writes.seg_bytes for a, b in zip(starts, starts[1:], strict=False))
+        close = any(b - a < job.writes.seg_bytes for a, b in itertools.pairwise(starts))
         saw(VectorEngineSituation.OVERLAP, close)
         for stream in command.inputs:
             if stream is None:
@@ -454,7 +457,7 @@ class VectorEngineTestbench:
         saw(VectorEngineSituation.COPY_LONG, long)
         saw(VectorEngineSituation.COPY_MANY, rows == MANY)
         starts = sorted(target.starts())
-        close = any(b - a < row for a, b in zip(starts, starts[1:], strict=False))
+        close = any(b - a < row for a, b in itertools.pairwise(starts))
         saw(VectorEngineSituation.COPY_OVERLAP, close)
 
     def note_load(self, entry: int, count: int) -> None:
@@ -611,7 +614,8 @@ async def random_commands(dut: Any) -> None:
 
 @cocotb.test()
 async def an_end_in_each_clock(dut: Any) -> None:
-    """An abort or a reset in each clock of a command of each kind leaves nothing of it: the next one is right."""
+    """An abort or a reset in each clock of a command of each kind leaves nothing of it: the next command is
+    right."""
     await reset(dut)
     testbench = VectorEngineTestbench(dut, Situations())
     session = Session(testbench)

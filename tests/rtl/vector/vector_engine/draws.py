@@ -124,7 +124,9 @@ def _bits(kind: EngineKind, streams: dict[int, int], **members: int) -> int:
 
 def plain_program(passes: int) -> Callable[[int, list[int]], list[Instruction]]:
     """Return the writer of a program that shows every element of its inputs, the last time of `passes`."""
-    v0, v1, r0, a0, s0, out, iota = (OPERAND_CODES[name] for name in ("v0", "v1", "r0", "a0", "s0", "o", "iota"))
+    v0, v1, r0, a0, s0, out, iota = (
+        OPERAND_CODES[name] for name in ("v0", "v1", "r0", "a0", "s0", "o", "iota")
+    )
 
     def write(cols: int, streams: list[int]) -> list[Instruction]:
         mask = sum(1 << stream for stream in streams)
@@ -178,7 +180,12 @@ def _laid_out(stream: Descriptor, counts: tuple[int, int, int], regions: Regions
     address = regions.place(extent, size)
     row, batch0, batch1 = strides
     return replace(
-        stream, address=address, size=size, seg_stride=seg_stride, row_stride=row, batch_strides=(batch0, batch1)
+        stream,
+        address=address,
+        size=size,
+        seg_stride=seg_stride,
+        row_stride=row,
+        batch_strides=(batch0, batch1),
     )
 
 
@@ -418,9 +425,7 @@ def load_job(memory: Memory, base: int, loaded: int, words: list[int], entry: in
         entry=entry,
     )
     reads = (source, None, None, None)
-    return EngineJob(
-        EngineKind.LOAD, bits, base, reads, [place], None, memory.copy(), load=(entry, program)
-    )
+    return EngineJob(EngineKind.LOAD, bits, base, reads, [place], None, memory.copy(), load=(entry, program))
 
 
 def input_count(job: EngineJob) -> int:

@@ -528,7 +528,7 @@ class VectorEngineTestbench:
         self.dut.test_enable_i.value = random.getrandbits(1)
 
 
-class Session:
+class CommandTraffic:
     """Random commands one after another, with the programs that they need."""
 
     def __init__(self, testbench: VectorEngineTestbench) -> None:
@@ -596,15 +596,15 @@ async def random_commands(dut: Any) -> None:
     situations = Situations(VectorEngineSituation, Behind, Cut)
     await reset(dut)
     testbench = VectorEngineTestbench(dut, situations)
-    session = Session(testbench)
+    traffic = CommandTraffic(testbench)
     await testbench.clock()
     for number in situations.rounds(200):
         testbench.pace()
         stop = random.choice((-1, -1, -1, -1, 0, random.randrange(30), random.randrange(300)))
         kind = random.choice(("program", "program", "load", "copy", "gather", "add"))
-        await session.turn(kind, stop)
+        await traffic.turn(kind, stop)
         if number % 50 == 0:
-            session.base = draw_base()
+            traffic.base = draw_base()
         if number % 4 == 0:
             testbench.look()
         if random.random() < 0.3:
@@ -618,11 +618,11 @@ async def an_end_in_each_clock(dut: Any) -> None:
     right."""
     await reset(dut)
     testbench = VectorEngineTestbench(dut, Situations())
-    session = Session(testbench)
+    traffic = CommandTraffic(testbench)
     await testbench.clock()
     for kind in ("program", "copy", "gather", "add", "load"):
         for stop in range(70):
             testbench.pace()
-            await session.turn(kind, stop)
-            await session.turn(random.choice(("copy", "gather", "add", "load")))
+            await traffic.turn(kind, stop)
+            await traffic.turn(random.choice(("copy", "gather", "add", "load")))
             testbench.look()

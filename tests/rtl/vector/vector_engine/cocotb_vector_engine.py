@@ -177,8 +177,9 @@ class VectorEngineTestbench:
             dut.command_i.value = start.bits
         elif self.job is None:
             dut.command_i.value = random.getrandbits(len(dut.command_i))
-        for channel in (*self.inputs, self.output):
+        for channel in self.inputs:
             channel.drive(abort=bool(end))
+        self.output.drive(abort=bool(end))
         await RisingEdge(dut.clk_i)
         if end:
             self.cut(end)
@@ -347,8 +348,9 @@ class VectorEngineTestbench:
                 self.programs.give_up(entry, words.size)
         if end == "reset":
             self.programs = ProgramMemory(PROGRAM_WORDS)
-        for channel in (*self.inputs, self.output):
+        for channel in self.inputs:
             channel.forget()
+        self.output.forget()
         self.job, self.failed, self.done, self.before = None, False, False, None
 
     def look(self) -> None:

@@ -237,7 +237,7 @@ def program_job(memory: Memory, base: int, programs: ProgramMemory, command: Vec
     """Return the job of a VECTOR command. UnfitError: it is too long with what program memory holds."""
     walk(programs, command)
     rows, batch = command.rows, command.batch
-    reads = tuple(each and extent_of(each, rows, batch) for each in command.inputs)
+    reads = tuple(None if each is None else extent_of(each, rows, batch) for each in command.inputs)
     writes = extent_of(command.output, rows, batch)
     after, fault = memory.copy(), None
     try:
@@ -403,8 +403,8 @@ def load_job(memory: Memory, base: int, loaded: int, words: list[int], entry: in
         entry: where they go; None: anywhere.
     """
     if not words:
-        near = (LOAD_WORDS - 1, LOAD_WORDS, LOAD_WORDS + 1, 2 * LOAD_WORDS, 2 * LOAD_WORDS + 1)
-        count = max(1, random.choice((1, *near, random.randint(1, 40))))
+        beats = (LOAD_WORDS - 1, LOAD_WORDS, LOAD_WORDS + 1, 2 * LOAD_WORDS, 2 * LOAD_WORDS + 1)
+        count = max(1, random.choice((1, *beats, random.randint(1, 40))))
         if random.random() < 0.05:
             count = PROGRAM_WORDS
         words = [random.getrandbits(64) for _ in range(count)]

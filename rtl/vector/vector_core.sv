@@ -417,8 +417,8 @@ module vector_core
   endfunction
 
   always_ff @(posedge clk_i) begin
-    if (go && uses_a)
-      a_q <= (opcode == VopSwap) ? swapped(operand(instruction.a)) : operand(instruction.a);
+    // Every instruction with words reads a.
+    if (go) a_q <= (opcode == VopSwap) ? swapped(operand(instruction.a)) : operand(instruction.a);
     if (go && uses_b) b_q <= operand(instruction.b);
     if (go && uses_c) c_q <= operand(instruction.c);
   end

@@ -17,6 +17,7 @@ from echo_npu.commands.packets import (
     EPILOGUE_FLAGS,
     LEGAL_FLAGS,
     OUT_SHIFT,
+    PACKET_BYTES,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -30,7 +31,7 @@ from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
-from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
+from tb.testbench import DEFAULT_TIMING, RING_BASE, RING_SLOTS, NpuTestbench, npu_test
 from tests.commands.outcomes import bus_error, fail, failed, give_up, refused, spoil
 from tests.commands.packets import REGISTER_WINDOW, RESERVED, UNMAPPED, A, W, add, copy, matmul
 
@@ -524,6 +525,41 @@ async def test_soft_reset_in_the_middle(tb: NpuTestbench) -> None:
         await Timer(wait * CLOCK_NS, "ns")
         await give_up(tb, (dst, 4 * size * size))
         await tb.probe()
+
+
+@npu_test()
+async def test_writes_while_a_soft_reset_completes(tb: NpuTestbench) -> None:
+    """Until the device is idle, doorbells, tails and ring_enable have no effect; the command window may be
+    filled."""
+    source, dst = tb.place(tb.rng.integers(0, 256, 4096, dtype=np.uint8), "weight"), tb.destination(4096)
+    tb.dram.configure({**DEFAULT_TIMING, "read_latency": 3000})
+    await tb.commands.submit([copy(source, dst, m=4096)])
+    await Timer(300 * CLOCK_NS, "ns")
+    await tb.registers.write(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)
+    target = tb.destination(64)
+    before = tb.memory.shared.bytes[target : target + 64].tobytes()
+    packet = copy(source, target, m=64).pack()
+    await tb.registers.run(
+        [
+            WriteReg(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
+            WriteReg(regs.RING_TAIL, 1),
+            *tb.commands.window_writes(packet),
+            WriteReg(regs.RING_TAIL, 2),
+        ]
+    )
+    assert regs.STATUS_STATE.get(await tb.registers.read(regs.STATUS)) == State.BUSY
+    while regs.STATUS_STATE.get(await tb.registers.read(regs.STATUS)) == State.BUSY:
+        await Timer(50 * CLOCK_NS, "ns")
+    await Timer(500 * CLOCK_NS, "ns")
+    assert await tb.state() == (State.IDLE, ErrorCode.NONE, 0, 0, 0)
+    for offset in (regs.CONTROL, regs.RING_HEAD, regs.RING_TAIL):
+        assert await tb.registers.read(offset) == 0
+    words = [await tb.registers.read(regs.CMD_WINDOW + 4 * index) for index in range(PACKET_BYTES // 4)]
+    assert words == list(struct.unpack("<16I", packet))
+    assert tb.memory.shared.bytes[target : target + 64].tobytes() == before
+    tb.dram.configure(DEFAULT_TIMING)
+    await give_up(tb, (dst, 4096), (target, 64))  # the model, whose reset is over at once, has run it
+    await tb.probe()
 
 
 @npu_test(when=["idle", "busy", "done", "error"])

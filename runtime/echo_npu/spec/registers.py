@@ -101,7 +101,7 @@ GUARD_SIZE_BLOCKS = Field(6, 26)
 CMD_WINDOW = 0x0C0
 """One 64-byte command packet; word 0 is the opcode. Soft reset zeroes it."""
 DOORBELL = 0x100
-"""Any write submits the packet in CMD_WINDOW."""
+"""A write of at least one byte submits the packet in CMD_WINDOW."""
 CYCLES = 0x200
 """Clock cycles since reset or the last clear."""
 BUSY_CYCLES = 0x208
@@ -111,7 +111,7 @@ MATRIX_BUSY = 0x210
 VECTOR_BUSY = 0x218
 """Cycles in which the vector engine had work."""
 MACS = 0x220
-"""Multiply-accumulates whose result counts."""
+"""Multiply-accumulates of the rows that have entered the array, those of a command that fails later, too."""
 READ_BEATS = 0x228
 """Data beats read from device memory."""
 WRITE_BEATS = 0x230

@@ -3,8 +3,8 @@
 from collections import deque
 from typing import Any
 
-from tests.rtl.matrix.arithmetic import Words, draw_words
 from tests.rtl.channels import ReadChannel
+from tests.rtl.matrix.arithmetic import Words, draw_words
 from tests.rtl.matrix.commands import MatrixCommand
 from tests.rtl.transfers import Transfer
 

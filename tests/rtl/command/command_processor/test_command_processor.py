@@ -10,7 +10,7 @@ from echo_sim.build import build
 from echo_sim.designs import Design
 from echo_sim.numerals import choose_seed
 from echo_sim.places import BOARD
-from tb.blocks import block_design, sources_of
+from tb.blocks import block_design, run_block, sources_of
 from tb.repository import ROOT
 
 pytestmark = pytest.mark.sim
@@ -51,3 +51,10 @@ def test_command_processor() -> None:
         check=False,
     )
     assert done.returncode == 0, f"seed {seed}\n{done.stdout[-3000:]}"
+
+
+def test_the_watchdog_counts_on() -> None:
+    """Limits beyond what a simulation reaches."""
+    source = "rtl/command/command_processor.sv"
+    counted = block_design("command_processor", sources_of(source), verilator_args=("-Wno-UNUSEDPARAM",))
+    run_block(counted, "tests.rtl.command.command_processor.cocotb_age")

@@ -1,7 +1,7 @@
 """vector_alu: every opcode on random words, with accumulators, folds, pauses and clears, clock by clock.
 
-The functions of the functional model give the expected bits. Those of vector_alu_pkg have a comparison of their
-own with many more operands; here it is the choice of operands and the accumulators.
+The functions of the functional model give the expected bits. Those of vector_alu_pkg have a comparison of
+their own with many more operands; here it is the choice of operands and the accumulators.
 """
 
 import random
@@ -30,8 +30,9 @@ LANE_OPS = [op for op in Op if form_of(op) == Form.ALU]
 FOLDS = [op for op in Op if form_of(op) == Form.FOLD]
 SPECIAL = np.array(
     [
-        0, 1, 0x7F_FFFF, 0x80_0000, 0x3F80_0000, 0x4040_0000, 0x4B00_0001, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000,
-        0x7F80_0001, 0x8000_0000, 0x8000_0001, 0xBF80_0000, 0xFF80_0000, 0xFFFF_FFFF, 0x7FFF_FFFF, 31, 32, 0x1FF,
+        0, 1, 0x7F_FFFF, 0x80_0000, 0x3F80_0000, 0x4040_0000, 0x4B00_0001, 0x7F7F_FFFF, 0x7F80_0000,
+        0x7FC0_0000, 0x7F80_0001, 0x8000_0000, 0x8000_0001, 0xBF80_0000, 0xFF80_0000, 0xFFFF_FFFF,
+        0x7FFF_FFFF, 31, 32, 0x1FF,
     ],
     np.uint32,
 )  # fmt: skip
@@ -225,7 +226,9 @@ class InstructionDraw:
         chance = random.random()
         if chance < 0.5:
             count = random.choice((LANES, LANES, random.randint(1, LANES)))
-            now = AluClock(random.choice(list(ACCUMULATING)), a, b, c, accumulate=True, word=word, count=count)
+            now = AluClock(
+                random.choice(list(ACCUMULATING)), a, b, c, accumulate=True, word=word, count=count
+            )
         elif chance < 0.6:
             now = AluClock(Op.ASET, np.full(LANES, a[0], np.uint32), b, c, word=word)
         else:

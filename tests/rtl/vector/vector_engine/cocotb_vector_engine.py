@@ -1,9 +1,10 @@
 """vector_engine: random commands of every kind on a memory at any pace, aborts and resets.
 
-The model knows memory and program memory after each command, by the functional model, and which bytes a command
-may read. It does not prescribe in which clock anything happens.
+The model knows memory and program memory after each command, by the functional model, and which bytes a
+command may read. It does not prescribe in which clock anything happens.
 """
 
+import itertools
 import random
 from enum import Enum
 from typing import Any
@@ -13,7 +14,6 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from echo_npu.vector.memory import ProgramMemory
-from tb.blocks import parameter
 from tests.rtl.channels import ReadChannel, WriteChannel
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
@@ -21,7 +21,6 @@ from tests.rtl.transfers import Transfer
 from tests.rtl.vector.vector_core.commands import ROW_ELEMENTS, UnfitError
 from tests.rtl.vector.vector_engine.commands import EngineKind
 from tests.rtl.vector.vector_engine.draws import (
-    BUILTIN_ENTRY,
     BUS,
     LOAD_WORDS,
     MANY,
@@ -134,7 +133,11 @@ class VectorEngineSituation(Enum):
 
 Behind = Enum(
     "Behind",
-    {f"{a.name}_{b.name}": f"{b.name} in the clock after the end of {a.name}" for a in EngineKind for b in EngineKind},
+    {
+        f"{a.name}_{b.name}": f"{b.name} in the clock after the end of {a.name}"
+        for a in EngineKind
+        for b in EngineKind
+    },
 )
 Cut = Enum("Cut", {kind.name: f"an abort of {kind.name}" for kind in EngineKind})
 INPUT_COUNTS = ("NO_INPUT", "ONE_INPUT", "TWO_INPUTS", "THREE_INPUTS", "FOUR_INPUTS")
@@ -174,8 +177,9 @@ class VectorEngineTestbench:
             dut.command_i.value = start.bits
         elif self.job is None:
             dut.command_i.value = random.getrandbits(len(dut.command_i))
-        for channel in (*self.inputs, self.output):
+        for channel in self.inputs:
             channel.drive(abort=bool(end))
+        self.output.drive(abort=bool(end))
         await RisingEdge(dut.clk_i)
         if end:
             self.cut(end)
@@ -344,8 +348,9 @@ class VectorEngineTestbench:
                 self.programs.give_up(entry, words.size)
         if end == "reset":
             self.programs = ProgramMemory(PROGRAM_WORDS)
-        for channel in (*self.inputs, self.output):
+        for channel in self.inputs:
             channel.forget()
+        self.output.forget()
         self.job, self.failed, self.done, self.before = None, False, False, None
 
     def look(self) -> None:
@@ -415,7 +420,7 @@ class VectorEngineTestbench:
         saw(VectorEngineSituation.PACKED_OUT, output.pack and output.segs > 1)
         saw(VectorEngineSituation[f"OUT{output.size}"])
         starts = sorted(job.writes.starts())
-        close = any(b - a < job.writes.seg_bytes for a, b in zip(starts, starts[1:], strict=False))
+        close = any(b - a < job.writes.seg_bytes for a, b in itertools.pairwise(starts))
         saw(VectorEngineSituation.OVERLAP, close)
         for stream in command.inputs:
             if stream is None:
@@ -454,7 +459,7 @@ class VectorEngineTestbench:
         saw(VectorEngineSituation.COPY_LONG, long)
         saw(VectorEngineSituation.COPY_MANY, rows == MANY)
         starts = sorted(target.starts())
-        close = any(b - a < row for a, b in zip(starts, starts[1:], strict=False))
+        close = any(b - a < row for a, b in itertools.pairwise(starts))
         saw(VectorEngineSituation.COPY_OVERLAP, close)
 
     def note_load(self, entry: int, count: int) -> None:
@@ -525,7 +530,7 @@ class VectorEngineTestbench:
         self.dut.test_enable_i.value = random.getrandbits(1)
 
 
-class Session:
+class CommandTraffic:
     """Random commands one after another, with the programs that they need."""
 
     def __init__(self, testbench: VectorEngineTestbench) -> None:
@@ -593,15 +598,15 @@ async def random_commands(dut: Any) -> None:
     situations = Situations(VectorEngineSituation, Behind, Cut)
     await reset(dut)
     testbench = VectorEngineTestbench(dut, situations)
-    session = Session(testbench)
+    traffic = CommandTraffic(testbench)
     await testbench.clock()
     for number in situations.rounds(200):
         testbench.pace()
         stop = random.choice((-1, -1, -1, -1, 0, random.randrange(30), random.randrange(300)))
         kind = random.choice(("program", "program", "load", "copy", "gather", "add"))
-        await session.turn(kind, stop)
+        await traffic.turn(kind, stop)
         if number % 50 == 0:
-            session.base = draw_base()
+            traffic.base = draw_base()
         if number % 4 == 0:
             testbench.look()
         if random.random() < 0.3:
@@ -611,14 +616,15 @@ async def random_commands(dut: Any) -> None:
 
 @cocotb.test()
 async def an_end_in_each_clock(dut: Any) -> None:
-    """An abort or a reset in each clock of a command of each kind leaves nothing of it: the next one is right."""
+    """An abort or a reset in each clock of a command of each kind leaves nothing of it: the next command is
+    right."""
     await reset(dut)
     testbench = VectorEngineTestbench(dut, Situations())
-    session = Session(testbench)
+    traffic = CommandTraffic(testbench)
     await testbench.clock()
     for kind in ("program", "copy", "gather", "add", "load"):
         for stop in range(70):
             testbench.pace()
-            await session.turn(kind, stop)
-            await session.turn(random.choice(("copy", "gather", "add", "load")))
+            await traffic.turn(kind, stop)
+            await traffic.turn(random.choice(("copy", "gather", "add", "load")))
             testbench.look()

@@ -62,9 +62,7 @@ class Extent:
 
     def members(self) -> dict[str, int]:
         """Return these members of stream_t. Strides that are never stepped are 0."""
-        steps = (
-            stride if count > 1 else 0 for count, stride in zip(self.counts, self.strides, strict=True)
-        )
+        steps = (stride if count > 1 else 0 for count, stride in zip(self.counts, self.strides, strict=True))
         names = ("seg_stride", "row_stride", "batch0_stride", "batch1_stride")
         return {
             **dict(zip(names, steps, strict=True)),

@@ -124,7 +124,9 @@ def _bits(kind: EngineKind, streams: dict[int, int], **members: int) -> int:
 
 def plain_program(passes: int) -> Callable[[int, list[int]], list[Instruction]]:
     """Return the writer of a program that shows every element of its inputs, the last time of `passes`."""
-    v0, v1, r0, a0, s0, out, iota = (OPERAND_CODES[name] for name in ("v0", "v1", "r0", "a0", "s0", "o", "iota"))
+    v0, v1, r0, a0, s0, out, iota = (
+        OPERAND_CODES[name] for name in ("v0", "v1", "r0", "a0", "s0", "o", "iota")
+    )
 
     def write(cols: int, streams: list[int]) -> list[Instruction]:
         mask = sum(1 << stream for stream in streams)
@@ -178,7 +180,12 @@ def _laid_out(stream: Descriptor, counts: tuple[int, int, int], regions: Regions
     address = regions.place(extent, size)
     row, batch0, batch1 = strides
     return replace(
-        stream, address=address, size=size, seg_stride=seg_stride, row_stride=row, batch_strides=(batch0, batch1)
+        stream,
+        address=address,
+        size=size,
+        seg_stride=seg_stride,
+        row_stride=row,
+        batch_strides=(batch0, batch1),
     )
 
 
@@ -230,7 +237,7 @@ def program_job(memory: Memory, base: int, programs: ProgramMemory, command: Vec
     """Return the job of a VECTOR command. UnfitError: it is too long with what program memory holds."""
     walk(programs, command)
     rows, batch = command.rows, command.batch
-    reads = tuple(each and extent_of(each, rows, batch) for each in command.inputs)
+    reads = tuple(None if each is None else extent_of(each, rows, batch) for each in command.inputs)
     writes = extent_of(command.output, rows, batch)
     after, fault = memory.copy(), None
     try:
@@ -396,8 +403,8 @@ def load_job(memory: Memory, base: int, loaded: int, words: list[int], entry: in
         entry: where they go; None: anywhere.
     """
     if not words:
-        near = (LOAD_WORDS - 1, LOAD_WORDS, LOAD_WORDS + 1, 2 * LOAD_WORDS, 2 * LOAD_WORDS + 1)
-        count = max(1, random.choice((1, *near, random.randint(1, 40))))
+        beats = (LOAD_WORDS - 1, LOAD_WORDS, LOAD_WORDS + 1, 2 * LOAD_WORDS, 2 * LOAD_WORDS + 1)
+        count = max(1, random.choice((1, *beats, random.randint(1, 40))))
         if random.random() < 0.05:
             count = PROGRAM_WORDS
         words = [random.getrandbits(64) for _ in range(count)]
@@ -418,9 +425,7 @@ def load_job(memory: Memory, base: int, loaded: int, words: list[int], entry: in
         entry=entry,
     )
     reads = (source, None, None, None)
-    return EngineJob(
-        EngineKind.LOAD, bits, base, reads, [place], None, memory.copy(), load=(entry, program)
-    )
+    return EngineJob(EngineKind.LOAD, bits, base, reads, [place], None, memory.copy(), load=(entry, program))
 
 
 def input_count(job: EngineJob) -> int:

@@ -52,12 +52,14 @@ def factors(rng: random.Random, bits: int, *most: int) -> list[int]:
 def address(rng: random.Random) -> int:
     """Draw an address: mostly aligned and in device memory, else at its ends, in the registers, or anywhere
     in 64 bits."""
-    kind = rng.randrange(12)
-    if kind == 0:
+    kind = rng.randrange(24)
+    if kind < 2:
         return number(rng, 64)
-    if kind == 1:
+    if kind == 3:
+        return 2 * REGION + (rng.randrange(0x1_0000) & -8)
+    if kind < 5:
         return rng.choice((REGION, 2 * REGION, 2 * REGION + 0x1_0000)) + rng.randint(-80, 80)
-    offset = number(rng, 28) & -8 if kind > 2 else number(rng, 28)
+    offset = number(rng, 28) & -8 if kind > 6 else number(rng, 28)
     return rng.choice(BASES) + offset
 
 
@@ -175,7 +177,7 @@ def draw(rng: random.Random) -> list[int]:
     loaded = rng.choice((0, 1, PROGRAM_WORDS, PROGRAM_WORDS, PROGRAM_WORDS, rng.randint(0, PROGRAM_WORDS)))
     guard = (0, 0)
     if rng.random() < 0.2:
-        guard = (address(rng) & 0xFFFF_FFFF, number(rng, 32))
+        guard = (rng.choice((address(rng), places[2])) & 0xFFFF_FFFF, number(rng, 32))
     words += [loaded, *guard]
     assert len(words) == CASE_WORDS
     return words

@@ -99,4 +99,4 @@ def test_a_cut_width_is_found(line: str, broken: str, tmp_path: Path) -> None:
     assert text.count(line) == 1
     source = tmp_path / "packet_checker.sv"
     source.write_text(text.replace(line, broken))
-    assert check(design(source, "-broken"), random_cases(1, COUNT // 4), tmp_path)
+    assert check(design(source, "-broken"), random_cases(1, COUNT), tmp_path)

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import cocotb
@@ -9,12 +10,24 @@ from cocotb.task import Task
 from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
+from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, offer, pulse, reset, take
 from tests.rtl.transfers import Transfer, bytes_as_beats
 
 CONFIGURATIONS = [{"DataWidth": 64}, {"DataWidth": 256}]
 BUS = parameter("DataWidth") // 8
 PER_BEAT = BUS // 4
+
+
+class RowGathererAbort(Enum):
+    """What an abort meets."""
+
+    WAITING = "a transfer that waits"
+    TAKEN = "a transfer that is taken in the clock of the abort"
+    NUMBER = "a row number in the clock of the abort"
+    FAULT = "a bad row number in the clock of the abort"
+    IDLE = "no gather"
+    START = "a start in the clock of the abort"
 
 
 def as_beats(numbers: list[int]) -> list[int]:
@@ -118,18 +131,34 @@ async def bad_numbers(dut: Any) -> None:
 
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort ends a gather at once; the next one works."""
+    """An abort in any clock, whatever else that clock brings, ends a gather at once; the next one works."""
     await reset(dut)
-    for _ in range(30):
-        await begin(dut, 20)
-        dut.beat_i.value = as_beats([0] * PER_BEAT)[0]
-        dut.beat_valid_i.value = 1
+    situations = Situations(RowGathererAbort)
+    saw = situations.saw
+    for number in situations.rounds(120):
+        table = await begin(dut, random.choice((1, PER_BEAT, 20)))
+        dut.beat_i.value, dut.beat_valid_i.value = 0, int(random.random() < 0.9)
         for _ in range(random.randrange(6)):
             dut.desc_ready_i.value = random.getrandbits(1)
             await RisingEdge(dut.clk_i)
-        dut.beat_valid_i.value = dut.desc_ready_i.value = 0
-        await pulse(dut, "abort_i")
+        bad = random.random() < 0.2
+        dut.beat_i.value = as_beats([table["table_rows"] if bad else 0] * PER_BEAT)[0]
+        dut.desc_ready_i.value, dut.start_i.value = random.getrandbits(1), int(random.random() < 0.1)
+        dut.abort_i.value = 1
         await RisingEdge(dut.clk_i)
-        assert not dut.busy_o.value
-        assert not dut.desc_valid_o.value
+        offered, taken = bool(dut.desc_valid_o.value), bool(dut.desc_ready_i.value)
+        saw(RowGathererAbort.WAITING, offered and not taken)
+        saw(RowGathererAbort.TAKEN, offered and taken)
+        saw(RowGathererAbort.NUMBER, not offered and dut.beat_valid_i.value and dut.busy_o.value)
+        saw(RowGathererAbort.FAULT, dut.fault_o.value)
+        saw(RowGathererAbort.IDLE, not dut.busy_o.value)
+        saw(RowGathererAbort.START, dut.start_i.value)
+        dut.abort_i.value = dut.start_i.value = 0
+        # Row numbers may still be there.
+        await RisingEdge(dut.clk_i)
+        assert not dut.busy_o.value, f"round {number}: busy after an abort"
+        assert not dut.desc_valid_o.value, f"round {number}: a transfer outlives the abort"
+        assert not dut.beat_ready_o.value
+        assert not dut.fault_o.value
+        dut.beat_valid_i.value = dut.desc_ready_i.value = dut.beat_i.value = 0
         await gather(dut, random.randint(1, 3 * PER_BEAT))

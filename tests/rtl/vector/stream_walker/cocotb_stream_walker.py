@@ -2,11 +2,13 @@
 
 import itertools
 import random
+from enum import Enum
 from typing import Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from tests.rtl.situations import Situations
 from tests.rtl.stimulus import pulse, reset
 from tests.rtl.streams import set_stream
 from tests.rtl.transfers import Transfer
@@ -17,6 +19,47 @@ Run = tuple[int, int]
 
 PORTS = ("resident", "constant", "rows", "batch0", "batch1")
 """The walker's inputs besides the stream."""
+
+
+class StreamWalkerSituation(Enum):
+    """What the module's header promises, as it can be seen at the ports."""
+
+    MERGED = "rows of one segment, which are one transfer a batch"
+    MERGED_BATCHES = "the same, with inner and outer batches"
+    SEGMENTS = "rows of several segments"
+    PASSES = "rows that are transferred in every pass, with rows and both batches"
+    RESIDENT = "rows with several passes that are transferred once"
+    CONSTANT = "a constant row of rows and batches, transferred once"
+    MOST_PASSES = "the most passes of a row that does not stay"
+    OUTPUT = "a stream without a pass"
+    SAME_AGAIN = "rows and batches that are the same again"
+    ONE = "a stream of one transfer"
+    WAITED = "a transfer that waits to be taken"
+    AGAIN = "a stream right behind the last transfer of another"
+    ABORT_IDLE = "an abort without a transfer"
+    ABORT_TAKEN = "an abort in the clock in which a transfer is taken"
+    ABORT_WAITING = "an abort with a transfer that waits"
+    ABORT_START = "an abort in the clock of a start"
+
+
+def note(situations: Situations, stream: dict[str, int]) -> None:
+    """Count the situations of a stream."""
+    saw = situations.saw
+    once, several = stream["resident"] or stream["passes"] <= 1, stream["segs"] > 1
+    batches = stream["batch0"] > 1 and stream["batch1"] > 1
+    all_counts = batches and stream["rows"] > 1
+    merged = not several and once and not stream["constant"] and stream["rows"] > 1
+    saw(StreamWalkerSituation.MERGED, merged)
+    saw(StreamWalkerSituation.MERGED_BATCHES, merged and batches)
+    saw(StreamWalkerSituation.SEGMENTS, several and once and all_counts)
+    saw(StreamWalkerSituation.PASSES, not once and all_counts)
+    saw(StreamWalkerSituation.MOST_PASSES, not once and stream["passes"] == 15)
+    saw(StreamWalkerSituation.RESIDENT, stream["resident"] and stream["passes"] > 1 and all_counts)
+    saw(StreamWalkerSituation.CONSTANT, stream["constant"] and all_counts)
+    saw(StreamWalkerSituation.OUTPUT, stream["passes"] == 0)
+    strides = [stream[name] for name in ("row_stride", "batch0_stride", "batch1_stride")]
+    saw(StreamWalkerSituation.SAME_AGAIN, all_counts and not any(strides))
+    saw(StreamWalkerSituation.ONE, len(runs(stream)) == 1)
 
 
 def runs(stream: dict[str, int]) -> list[Run]:
@@ -65,7 +108,7 @@ def draw() -> dict[str, int]:
     }
 
 
-async def collect(dut: Any, chance: float) -> tuple[list[Run], int]:
+async def collect(dut: Any, chance: float, situations: Situations) -> tuple[list[Run], int]:
     """Take transfers until none is left; return the runs of bytes that they name, and their number."""
     taken: list[Run] = []
     count = 0
@@ -74,6 +117,7 @@ async def collect(dut: Any, chance: float) -> tuple[list[Run], int]:
         await RisingEdge(dut.clk_i)
         if not dut.desc_valid_o.value:
             return taken, count
+        situations.saw(StreamWalkerSituation.WAITED, not dut.desc_ready_i.value)
         if dut.desc_ready_i.value:
             count += 1
             transfer = Transfer.of(dut.desc_o)
@@ -92,30 +136,45 @@ async def begin(dut: Any, stream: dict[str, int]) -> None:
 
 @cocotb.test()
 async def random_streams(dut: Any) -> None:
-    """The right runs in the right order; rows of one segment are one transfer a batch."""
+    """The right runs in the right order; rows of one segment are one transfer a batch. An abort in any clock
+    leaves no transfer."""
     await reset(dut)
-    for _ in range(500):
+    situations = Situations(StreamWalkerSituation)
+    for _ in situations.rounds(400):
+        aborted = random.random() < 0.3
+        if aborted:
+            await abort(dut, situations)
         stream = draw()
         await begin(dut, stream)
-        taken, count = await collect(dut, random.choice((1.0, 0.5, 0.1)))
+        taken, count = await collect(dut, random.choice((1.0, 0.5, 0.1)), situations)
         assert taken == runs(stream), stream
         once = stream["resident"] or stream["passes"] <= 1
         if stream["segs"] == 1 and once and not stream["constant"]:
             assert count == stream["batch0"] * stream["batch1"], stream
+        note(situations, stream)
+        situations.saw(StreamWalkerSituation.AGAIN, not aborted)
 
 
-@cocotb.test()
-async def abort(dut: Any) -> None:
-    """An abort ends the walk at once; the next one works."""
-    await reset(dut)
-    for _ in range(20):
-        await begin(dut, {**draw(), "rows": 6, "segs": 2, "constant": 0})
-        for _ in range(random.randrange(4)):
-            dut.desc_ready_i.value = 1
+async def abort(dut: Any, situations: Situations) -> None:
+    """Abort in any clock of a walk, whatever else that clock brings: in the next one there is no transfer."""
+    at_work = random.random() < 0.7
+    dut.desc_ready_i.value = 0
+    if at_work:
+        await begin(dut, draw())
+        for _ in range(random.choice((0, 1, random.randrange(20)))):
+            dut.desc_ready_i.value = random.getrandbits(1)
             await RisingEdge(dut.clk_i)
-        await pulse(dut, "abort_i")
-        await RisingEdge(dut.clk_i)
-        assert not dut.desc_valid_o.value
-        stream = draw()
-        await begin(dut, stream)
-        assert (await collect(dut, 0.7))[0] == runs(stream), stream
+    dut.desc_ready_i.value = random.getrandbits(1)
+    dut.start_i.value = int(not at_work and random.random() < 0.5)
+    dut.abort_i.value = 1
+    await RisingEdge(dut.clk_i)
+    valid, ready, start = (
+        bool(getattr(dut, name).value) for name in ("desc_valid_o", "desc_ready_i", "start_i")
+    )
+    situations.saw(StreamWalkerSituation.ABORT_TAKEN, valid and ready)
+    situations.saw(StreamWalkerSituation.ABORT_WAITING, valid and not ready)
+    situations.saw(StreamWalkerSituation.ABORT_IDLE, not valid and not start)
+    situations.saw(StreamWalkerSituation.ABORT_START, start)
+    dut.abort_i.value = dut.desc_ready_i.value = dut.start_i.value = 0
+    await RisingEdge(dut.clk_i)
+    assert not dut.desc_valid_o.value, "a transfer outlives the abort"

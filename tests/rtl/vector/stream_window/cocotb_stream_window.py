@@ -1,13 +1,15 @@
 """stream_window: rows that fit, longer rows, and one constant row, as programs see them."""
 
 import random
+from enum import Enum
 from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
 from tb.blocks import parameter
+from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, clocks, offer, pulse, reset
 from tests.rtl.streams import set_stream
 from tests.rtl.windows import Shape, advance, look, use_row, word
@@ -20,8 +22,22 @@ LANES = parameter("Lanes")
 ROW_ELEMENTS = parameter("RowElements")
 VECTOR_LENGTH = LANES << parameter("BeatBits")
 KINDS = ("resident", "constant", "queue", "bcast")
+CUT = ("word_valid_i", "window_advance_i", "row_end_i")
+"""Inputs that an abort overrules."""
 
 Rows = list[np.ndarray]
+
+
+class StreamWindowAbort(Enum):
+    """What an abort meets."""
+
+    STORED = "a word in the clock of the abort"
+    ADVANCED = "a step of the window in the clock of the abort"
+    ROW_ENDED = "the end of a row in the clock of the abort"
+    FULL = "a word without room in the clock of the abort"
+    USED_UP = "a row whose passes are over"
+    WITHIN = "a look at an element that has not come, behind the abort"
+    BEYOND = "a look behind the segment's end, behind the abort"
 
 
 def draw(kind: str) -> Shape:
@@ -147,20 +163,55 @@ async def drain(dut: Any) -> None:
         await run(dut, "resident", whole=True)
 
 
+async def use(dut: Any, rows: Rows, shape: Shape) -> None:
+    """Use all passes of rows, reading few words."""
+    for row in rows:
+        await use_row(dut, row, shape, looking=0.2, passes=shape.passes)
+
+
 @cocotb.test()
 async def abort(dut: Any) -> None:
-    """An abort empties the window; the next command works."""
+    """An abort in any clock, whatever else that clock brings, leaves nothing: in the next one the window is
+    that of an empty memory at the begin of a row; the next command works."""
     await reset(dut)
-    for _ in range(10):
-        shape = draw("resident")
-        await begin(dut, shape, "resident")
-        words = fed(some_rows(shape, "resident")[:1], shape, "resident")
-        await offer(dut, "word_valid_i", "word_ready_o", "word_i", words, 1.0)
-        await pulse(dut, "abort_i")
-        dut.window_beat_i.value = 0
+    situations = Situations(StreamWindowAbort)
+    shown = VECTOR_LENGTH // LANES
+    for number in situations.rounds(200):
+        kind = random.choice(KINDS)
+        shape = draw(kind)
+        rows = some_rows(shape, kind)
+        await begin(dut, shape, kind)
+        words = fed(rows, shape, kind)
+        feeding = offer(dut, "word_valid_i", "word_ready_o", "word_i", words, random.choice(CHANCES))
+        sides = [cocotb.start_soon(feeding), cocotb.start_soon(use(dut, rows, shape))]
+        await ClockCycles(dut.clk_i, random.choice((1, 5, random.randint(1, 60), random.randint(1, 400))))
+        for side in sides:
+            side.cancel()
+        used_up = bool(dut.window_used_up_o.value)
+        for name in CUT:
+            getattr(dut, name).value = random.getrandbits(1)
+        dut.window_granules_i.value = 1
+        dut.abort_i.value = 1
         await RisingEdge(dut.clk_i)
-        assert not dut.window_ready_o.value
-        await run(dut, random.choice(KINDS), whole=True)
+        stored = dut.word_valid_i.value and dut.word_ready_o.value
+        situations.saw(StreamWindowAbort.STORED, stored)
+        situations.saw(StreamWindowAbort.ADVANCED, dut.window_advance_i.value)
+        situations.saw(StreamWindowAbort.ROW_ENDED, dut.row_end_i.value)
+        situations.saw(StreamWindowAbort.FULL, dut.word_valid_i.value and not dut.word_ready_o.value)
+        situations.saw(StreamWindowAbort.USED_UP, used_up)
+        for name in (*CUT, "abort_i"):
+            getattr(dut, name).value = 0
+        beat = dut.window_beat_i.value = random.randrange(shown)
+        await RisingEdge(dut.clk_i)
+        beyond = not shape.bcast and beat * LANES >= shape.length
+        situations.saw(StreamWindowAbort.BEYOND, beyond)
+        situations.saw(StreamWindowAbort.WITHIN, not beyond)
+        assert bool(dut.window_ready_o.value) == beyond, f"round {number}: word {beat} of {kind} {shape}"
+        assert not beyond or not int(dut.window_word_o.value)
+        assert not dut.window_used_up_o.value, f"round {number}: used up after an abort"
+        assert dut.word_ready_o.value, f"round {number}: no room after an abort"
+        if number % 10 == 0:
+            await run(dut, random.choice(KINDS), whole=True)
 
 
 LARGEST = (1 << 32) - 1

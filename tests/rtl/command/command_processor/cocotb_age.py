@@ -46,7 +46,7 @@ async def every_limit_is_reached(dut: Any) -> None:
     """A command that has taken one clock less than a limit goes on, and soon after that it ends."""
     dut.rst_ni.value = 0
     await start_clock(dut, "done_i", "memory_error_i", "guard_size_i", "watchdog_i")
-    cocotb.start_soon(Clock(dut.free_clk_i, CLOCK_NS, unit="ns").start())
+    Clock(dut.free_clk_i, CLOCK_NS, unit="ns").start()
     for name in ("memory_idle_i", "matrix_ready_i", "program_ready_i"):
         getattr(dut, name).value = 1
     await ClockCycles(dut.clk_i, 3)

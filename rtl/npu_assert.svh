@@ -4,37 +4,10 @@
 `ifndef NPU_ASSERT_SVH
 `define NPU_ASSERT_SVH
 
-`ifdef NPU_PROVER
-
-// A prover reads the rules as wires that are true, and may rely on them.
-`define NPU_RULE(Name, Condition) \
-  (* keep *) wire npu_rule_``Name; \
-  assign npu_rule_``Name = !rst_ni || (Condition);
-
-`define NPU_BEFORE(Name, Signals) \
-  logic [$bits(Signals)-1:0] npu_before_``Name; \
-  always_ff @(posedge clk_i) npu_before_``Name <= Signals;
-
-`define NPU_ASSERT(Name, Condition, Message) `NPU_RULE(Name, Condition)
-`define NPU_ASSERT_NEXT(Name, Before, After, Message) \
-  `NPU_BEFORE(Name, {rst_ni && (Before)}) \
-  `NPU_RULE(Name, !npu_before_``Name || (After))
-`define NPU_ASSERT_STABLE(Name, While, Signals, Message) \
-  `NPU_BEFORE(Name``Lasts, {rst_ni && (While)}) \
-  `NPU_BEFORE(Name, {Signals}) \
-  `NPU_RULE(Name, !npu_before_``Name``Lasts || !(While) || npu_before_``Name == {Signals})
-`define NPU_ASSERT_HANDSHAKE(Name, Valid, Ready, Payload, Message, Cancel = 1'b0) \
-  `NPU_BEFORE(Name``Waits, {rst_ni && (Valid) && !(Ready) && !(Cancel)}) \
-  `NPU_BEFORE(Name, {Payload}) \
-  `NPU_RULE(Name, !npu_before_``Name``Waits || (Cancel) || ((Valid) && npu_before_``Name == {Payload}))
-`define NPU_ASSERT_KNOWN(Name, Signals)
-`define NPU_CHECK(Name, Condition, Message)
-
-`elsif SYNTHESIS
+`ifdef SYNTHESIS
 
 `define NPU_ASSERT(Name, Condition, Message)
 `define NPU_ASSERT_NEXT(Name, Before, After, Message)
-`define NPU_ASSERT_STABLE(Name, While, Signals, Message)
 `define NPU_ASSERT_HANDSHAKE(Name, Valid, Ready, Payload, Message, Cancel = 1'b0)
 `define NPU_ASSERT_KNOWN(Name, Signals)
 `define NPU_CHECK(Name, Condition, Message)
@@ -59,11 +32,6 @@
 // After holds in the clock behind each one in which Before holds.
 `define NPU_ASSERT_NEXT(Name, Before, After, Message) \
   Name : assert property (@(posedge clk_i) disable iff (`NPU_RESET) (Before) |=> (After)) \
-  else $error("%m: %s", Message);
-
-// Signals keep their value while While holds.
-`define NPU_ASSERT_STABLE(Name, While, Signals, Message) \
-  Name : assert property (@(posedge clk_i) disable iff (`NPU_RESET) (While) |=> (!(While) || $stable(Signals))) \
   else $error("%m: %s", Message);
 
 // A condition as a statement: it costs simulation time only where it is reached.

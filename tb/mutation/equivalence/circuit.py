@@ -32,9 +32,6 @@ CLOCK_GATE = "clock_gate"
 MOST_GATES = 1_000_000
 _CLOCK = re.compile(r"clk")
 _IGNORED = frozenset(("$scopeinfo",))
-_RULE = "npu_rule_"
-_BEFORE = "npu_before_"
-"""In the names of wires that are the modules' rules, and of registers that only these read."""
 
 
 class CircuitError(UnjudgedError):
@@ -100,7 +97,6 @@ class Circuit:
     Attributes:
         registers: next value of each bit of a register by its name.
         points: what can be seen from outside by name: outputs, and inputs of boxes, memories and clock gates.
-        rules: whether the modules' assertions hold in this step, one by one. Empty unless `ruled`.
         assumed: with `like`, where a named wire differs from that of the other circuit, by name. What reads
             the wire is made of the other's value, so the circuits are compared at the first wires behind a
             change. Their comparison says something only about steps in which none of these holds.
@@ -109,7 +105,6 @@ class Circuit:
         inlined: with what is below, but for the modules `boxes`.
         held: values of inputs, by name.
         like: the circuit of the same module in another design.
-        ruled: with the rules, and the registers that these read.
         late: says whether there is no time left.
 
     Raises CircuitError, UnknownCellError: no gates can be made of it, or not in time.
@@ -126,7 +121,6 @@ class Circuit:
         held: Mapping[str, Literal] | None = None,
         late: Callable[[], bool] = lambda: False,
         like: "Circuit | None" = None,
-        ruled: bool = False,
     ) -> None:
         self._shared = shared
         self._gates = shared.gates
@@ -134,8 +128,6 @@ class Circuit:
         self._inlined = inlined
         self._boxes = boxes
         self._like = like
-        self._ruled = ruled
-        self.rules: list[Literal] = []
         self._held = held or {}
         self._late = late
         self._values: dict[tuple[str, int], Literal] = {}
@@ -195,16 +187,12 @@ class Circuit:
         return self._inlined and kind not in self._boxes
 
     def _look_at(self, scope: _Scope) -> None:
-        """Find the registers, points and rules of an instance."""
-        if self._ruled:
-            self.rules += self._rules_of(scope)
+        """Find the registers and points of an instance."""
         # Numbers in names depend on what else was read; nothing that has them must change the order.
         for name, cell in sorted(scope.module["cells"].items(), key=_order):
             kind, connections = cell["type"], cell["connections"]
             path = f"{scope.path}{name}"
             if kind in _IGNORED:
-                continue
-            if _BEFORE in name and not self._ruled:
                 continue
             if kind == "$dff":
                 if not number(cell["parameters"]["CLK_POLARITY"]) & 1:
@@ -231,13 +219,6 @@ class Circuit:
                     if cell["port_directions"][port] == "input":
                         for place, bit in enumerate(bits):
                             self.points[f"{path}.{port}[{place}]"] = self._bit(scope, bit)
-
-    def _rules_of(self, scope: _Scope) -> Iterator[Literal]:
-        clock = scope.module["ports"].get("clk_i")
-        for name, wire in sorted(scope.module["netnames"].items()):
-            if _RULE in name and clock is not None:
-                tick = self._tick(scope, clock["bits"][0])
-                yield self._gates.either(tick ^ 1, self._bit(scope, wire["bits"][0]))
 
     def _write(self, scope: _Scope, cell: Mapping[str, Any]) -> None:
         parameters, connections = cell["parameters"], cell["connections"]

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from tb.mutation.equivalence.gates import FALSE, Literal
 from tb.mutation.equivalence.questions import CircuitPair, First, TransitionSystem
 
-RULES = "rules"
-"""The word of the register that remembers a broken rule."""
 WIRE = "wire "
 _REGISTER = "register "
 """Beginnings of the names of differences."""
@@ -61,7 +59,7 @@ class Lockstep:
 def lockstep(pair: CircuitPair, apart: Collection[str] = (), *, first_wires: bool = False) -> Lockstep:
     """Return the question for a pair whose circuits have their own registers `apart`.
 
-    Bad: a point or any other register becomes different before a rule is broken.
+    Bad: a point or any other register becomes different.
 
     Args:
         first_wires: compare the first wires behind the change as well, and what reads them no more.
@@ -106,6 +104,5 @@ def lockstep(pair: CircuitPair, apart: Collection[str] = (), *, first_wires: boo
             shared[name] = variable, next_one
             differences[f"{_REGISTER}{name}"] = gates.differ(next_one, moved(next_two))
     differences = {name: value for name, value in differences.items() if value != FALSE}
-    model = TransitionSystem(gates, *pair.lawful(registers, gates.any_of(differences.values())))
-    words.append(RULES)
+    model = TransitionSystem(gates, registers, gates.any_of(differences.values()))
     return Lockstep(model, words, differences, pair.reset_differs(apart), own_bits, shared, starts)

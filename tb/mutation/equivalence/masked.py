@@ -67,7 +67,7 @@ def _conditions(question: Lockstep, runs: RandomRuns) -> dict[str, set[Condition
             apart[word_of_bit(name)] |= one[name] ^ two[name]
         for word, names in narrow.items():
             for value in range(1 << len(names)):
-                holds = runs.lawful
+                holds = MASK
                 for place, name in enumerate(names):
                     holds &= one[name] if value >> place & 1 else MASK ^ one[name]
                 for other, differs in apart.items():

@@ -29,7 +29,7 @@ def read(
 
     Raises CircuitError: Yosys rejects it, or takes longer than `seconds`.
     """
-    options = ["--threads 1 --single-unit --keep-hierarchy --ignore-assertions -D NPU_PROVER", f"--top {top}"]
+    options = ["--threads 1 --single-unit --keep-hierarchy --ignore-assertions -D SYNTHESIS", f"--top {top}"]
     options += [f"-I {_seen(folder)}" for folder in includes]
     options += [f"-G {name}={value}" for name, value in parameters.items()]
     script = [

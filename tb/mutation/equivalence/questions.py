@@ -108,14 +108,7 @@ class TransitionSystem:
 
 
 class CircuitPair:
-    """Two circuits with the same inputs, memories and boxes: the original and the mutant.
-
-    Nothing is asked about runs in which the original breaks an assertion of its modules. Every simulation
-    checks these. As long as the mutant does what the original does, it is given what the original is given.
-
-    Attributes:
-        rules: whether the original's assertions hold in this step.
-    """
+    """Two circuits with the same inputs, memories and boxes: the original and the mutant."""
 
     def __init__(
         self,
@@ -136,7 +129,6 @@ class CircuitPair:
         self._boxes = boxes
         self._reset_circuits: list[Circuit] | None = None
         self.circuits = self._circuits({})
-        self.rules = self.gates.all_of(self.circuits[0].rules)
         self.resets = [name for name in RESETS if name in original[top]["ports"]]
 
     def digest(self) -> str:
@@ -145,7 +137,6 @@ class CircuitPair:
         for circuit in self.circuits:
             facts.update(repr(sorted(circuit.points.items())).encode())
             facts.update(repr(sorted(circuit.registers.items())).encode())
-        facts.update(repr(self.rules).encode())
         facts.update(repr([(str(key), value) for key, value in self._shared.variables.items()]).encode())
         return facts.hexdigest()
 
@@ -162,16 +153,10 @@ class CircuitPair:
         return self._shared.addresses()
 
     def _circuits(self, held: Mapping[str, Literal]) -> list[Circuit]:
-        original, mutant = self._modules
-        return [self._circuit(original, held=held, ruled=True), self._circuit(mutant, held=held)]
+        return [self._circuit(modules, held=held) for modules in self._modules]
 
     def _circuit(
-        self,
-        modules: Modules,
-        *,
-        held: Mapping[str, Literal] | None = None,
-        like: Circuit | None = None,
-        ruled: bool = False,
+        self, modules: Modules, *, held: Mapping[str, Literal] | None = None, like: Circuit | None = None
     ) -> Circuit:
         return Circuit(
             self._shared,
@@ -182,16 +167,7 @@ class CircuitPair:
             held=held,
             late=self.late,
             like=like,
-            ruled=ruled,
         )
-
-    def lawful(
-        self, registers: Sequence[tuple[Literal, Literal, First]], bad: Literal
-    ) -> tuple[list[tuple[Literal, Literal, First]], Literal]:
-        """Return registers, with a last one that remembers a broken rule, and the bad thing without one."""
-        broken = self.gates.variable()
-        lawful = self.gates.both(broken ^ 1, self.rules)
-        return [*registers, (broken, lawful ^ 1, False)], self.gates.both(bad, lawful)
 
     def register(self, name: str) -> Literal:
         """Return the variable of a register's bit."""
@@ -210,7 +186,7 @@ class CircuitPair:
             _differences(self.gates, [circuit.points for circuit in self.circuits]),
             self._states(self.circuits),
         )
-        return TransitionSystem(self.gates, [], self.gates.both(bad, self.rules))
+        return TransitionSystem(self.gates, [], bad)
 
     def in_reset(self) -> tuple[TransitionSystem, dict[str, Literal]]:
         """Bad: in a step of reset from any state, a register becomes different.
@@ -232,7 +208,7 @@ class CircuitPair:
             begin = after.get(name) if name in first else None
             known = begin == TRUE if begin is not None and begin < 2 else None
             registers.append((self.register(name), value, known))
-        return TransitionSystem(self.gates, *self.lawful(registers, self.any_step().bad))
+        return TransitionSystem(self.gates, registers, self.any_step().bad)
 
     def with_own(self, own: Mapping[int, Literal], roots: Sequence[Literal]) -> Callable[[Literal], Literal]:
         """Return a function that puts other variables, by node, into what the roots depend on."""

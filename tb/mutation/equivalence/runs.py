@@ -1,7 +1,5 @@
 """Random runs of a pair of circuits from the same state, through a reset."""
 
-import functools
-import operator
 import random
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,6 @@ MOST_VALUES = 4_000_000
 """Gates that are evaluated at most, clock by clock, unless these are fewer clocks."""
 RESET_CHANCE = 0.03
 RARE_CHANCE = 0.9
-LASTING_CHANCE = 0.5
 _RARE = re.compile(r"input (abort|clear|soft_reset)\w*\[")
 
 State = Mapping[str, int]
@@ -31,7 +28,6 @@ class RandomRuns:
     Attributes:
         differ: whether a point has been seen to differ. The runs end there.
         apart: registers that have been seen to differ.
-        lawful: cases in which no rule has been broken yet. The others say nothing.
     """
 
     def __init__(self, pair: CircuitPair, rng: random.Random) -> None:
@@ -40,9 +36,6 @@ class RandomRuns:
         self._kinds = pair.kinds()
         self.differ = False
         self.apart: set[str] = set()
-        self.lawful = MASK
-        self._lasting: dict[str, bool] = {}  # by input
-        self._before: dict[int, int] = {}
 
     def play(self) -> None:
         """Run to the end."""
@@ -52,12 +45,12 @@ class RandomRuns:
     def states(self) -> Iterator[tuple[State, State]]:
         """Yield the states of both circuits after each clock, the first of which is in reset."""
         pair, rng, gates = self._pair, self._rng, self._pair.gates
-        self.lawful = MASK
         names = dict.fromkeys(name for circuit in pair.circuits for name in circuit.points)
         points = [tuple(circuit.points.get(name, FALSE) for circuit in pair.circuits) for name in names]
         points = [(one, two) for one, two in points if one != two]
-        roots = [[*circuit.points.values(), *circuit.registers.values()] for circuit in pair.circuits]
-        cones = [gates.cone([*roots[0], pair.rules]), gates.cone(roots[1])]
+        cones = [
+            gates.cone([*circuit.points.values(), *circuit.registers.values()]) for circuit in pair.circuits
+        ]
         registers = sorted({name for circuit in pair.circuits for name in circuit.registers})
         nodes = {name: pair.register(name) >> 1 for name in registers}
         first = {name: rng.getrandbits(CASES) for name in registers}
@@ -70,16 +63,13 @@ class RandomRuns:
         for clock in range(clocks):
             if pair.late():
                 return
-            keeps: dict[str, int] = {}
-            given = {node: self._stimulus(node, clock, keeps) for node in inputs}
+            given = {node: self._stimulus(self._kinds.get(node), clock) for node in inputs}
             values = [
                 gates.values(cone, given | {nodes[name]: value for name, value in state.items()}, MASK)
                 for cone, state in zip(cones, states, strict=True)
             ]
-            self.lawful &= value_of(values[0], pair.rules, MASK)
             if (clock or not pair.resets) and any(
-                (value_of(values[0], one, MASK) ^ value_of(values[1], two, MASK)) & self.lawful
-                for one, two in points
+                value_of(values[0], one, MASK) != value_of(values[1], two, MASK) for one, two in points
             ):
                 self.differ = True
                 return
@@ -87,27 +77,15 @@ class RandomRuns:
                 {name: value_of(value, each, MASK) for name, each in circuit.registers.items()}
                 for circuit, value in zip(pair.circuits, values, strict=True)
             ]
-            one, two = states
-            self.apart |= {name for name in registers if (one.get(name, 0) ^ two.get(name, 0)) & self.lawful}
+            self.apart |= {name for name in registers if states[0].get(name) != states[1].get(name)}
             yield states[0], states[1]
 
-    def _stimulus(self, node: int, clock: int, keeps: dict[str, int]) -> int:
-        """Return the bits of an input; half of the inputs change rarely, all of their bits at once."""
-        rng, key = self._rng, self._kinds.get(node)
+    def _stimulus(self, key: object, clock: int) -> int:
+        rng = self._rng
         if self._pair.is_reset(key):
             return MASK ^ (rng.getrandbits(CASES) if rng.random() < RESET_CHANCE else 0) if clock else 0
         if is_tick(key) and clock == 0:
             return MASK
         if isinstance(key, str) and _RARE.match(key) and rng.random() < RARE_CHANCE:
             return 0
-        bits = biased(rng, CASES)
-        if isinstance(key, str):
-            word = key.partition("[")[0]
-            if word not in self._lasting:
-                self._lasting[word] = rng.random() < LASTING_CHANCE
-            if self._lasting[word] and clock:
-                if word not in keeps:
-                    keeps[word] = functools.reduce(operator.or_, (rng.getrandbits(CASES) for _ in range(4)))
-                bits = bits & ~keeps[word] | self._before.get(node, bits) & keeps[word]
-            self._before[node] = bits
-        return bits
+        return biased(rng, CASES)

@@ -807,6 +807,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     if (reset_clocks) {
         --reset_clocks;
         state_before = echo::kStateIdle;
+        was_running = true;
         return 0;
     }
     auto happens = [&](Event event, bool does = true) { events |= uint32_t(does) << event; };
@@ -979,6 +980,8 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         retired = taken = head = tail = 0;
         size = 2 + draw(chance(70) ? 9 : 200);
         watchdog = chance(70) ? 0 : 3 + draw(60);
+        // A reset of the whole device empties program memory, so that loads go beyond its loaded part again.
+        if (chance(10)) reset_clocks = 1 + draw(4), programs = Programs(), promised = 0;
     }
     if (mode != mRun) forget_host();
     state_before = state;

@@ -10,6 +10,9 @@ module turn_checker #(
 );
   logic [Clients-1:0] overtakers[Clients];  // served since the client began to wait
 
+  // A module alone on a testbench may see a clock edge before its first reset.
+  initial overtakers = '{default: '0};
+
   always @(posedge clk_i) begin
     if (!rst_ni) begin
       overtakers <= '{default: '0};

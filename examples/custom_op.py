@@ -8,8 +8,8 @@ import argparse
 import numpy as np
 
 import echo_npu
+from echo_npu.commands.vector_command import Stream
 from echo_npu.vector import Builder, Program
-from echo_npu.vector.command import Stream
 from echo_npu.vector.kernels.math import div, exp
 
 

@@ -3,8 +3,8 @@
 from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.checks import check_slots
 from echo_npu.commands.packets import FENCES, Command
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.memory_map import Region
-from echo_npu.vector.memory import ProgramMemory
 
 
 def check(

@@ -24,12 +24,12 @@ import numpy as np
 from cocotb.triggers import Timer
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import ReadReg
 from echo_npu.commands.packets import Packet, load_program_packets, memcpy_packets
+from echo_npu.commands.vector_command import vector_command
+from echo_npu.register_ops import ReadReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import ACTIVATION, MEMORY_REGIONS
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.command import vector_command
 from echo_npu.vector.program import Program
 from echo_sim.config import load_config
 from echo_sim.contract import CHANNELS, KNOBS

@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 from cocotb.triggers import Timer
 
-from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
 from echo_npu.commands.packets import PACKET_BYTES, Packet, packet_bytes
+from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
 from tb.drivers.memory import MemoryDriver

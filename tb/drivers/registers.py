@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg, encoded
 from echo_npu.errors import NpuBusError
+from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg, encoded
 from echo_sim.registers import CLOCK_NS, RegisterPort, RegisterRefusedError, RegisterTimeoutError
 
 __all__ = ["CLOCK_NS", "RegisterDriver", "RegisterTimeoutError"]

@@ -13,9 +13,9 @@ from echo_npu.commands.packets import PACKET_BYTES, as_commands
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import ExecutionFault, FunctionalModel
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import Region
-from echo_npu.vector.memory import ProgramMemory
 from echo_sim.config import load_config
 from tb.checking import Behind, accepted
 from tb.scoreboards.accuracy import addresses

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import Flags, Opcode
+from echo_npu.commands.vector_command import Descriptor, VectorCommand
 from echo_npu.formats import BLOCK, TILE_DEPTH
 from echo_npu.spec.data_types import DataType
-from echo_npu.vector.command import Descriptor, VectorCommand
 from echo_sim.config import NpuConfig
 from tb.functional.plan import OPCODE_LABELS, STEPS
 

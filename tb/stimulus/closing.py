@@ -20,9 +20,9 @@ from echo_npu.commands.packets import (
     packet_bytes,
     stride_fields,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH
 from echo_npu.spec.data_types import Blocks, DataType, OutType
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.functional.model import Counter

@@ -20,9 +20,9 @@ from echo_npu.commands.packets import (
     load_program_packets,
     packet_bytes,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 from echo_npu.spec.status import ErrorCode
-from echo_npu.vector.command import Stream, vector_command
 from echo_sim.config import NpuConfig
 from tb.checking import check, loaded_programs
 from tb.stimulus.limits import GUARD

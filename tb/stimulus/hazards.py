@@ -24,10 +24,10 @@ from echo_npu.commands.packets import (
     memcpy_packets,
     packed_rows,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.formats import BLOCK
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.checking import check, loaded_programs

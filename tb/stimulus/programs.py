@@ -29,8 +29,8 @@ from echo_npu.commands.packets import (
     packed_rows,
     stride_fields,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.data_types import Blocks, DataType, OutType
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.checking import accepted, loaded_programs

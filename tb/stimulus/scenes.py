@@ -20,10 +20,10 @@ from echo_npu.commands.packets import (
     nop_packet,
     packet_bytes,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import RESERVED
 from echo_npu.spec.status import ErrorCode
-from echo_npu.vector.command import Stream, vector_command
 from echo_sim.config import NpuConfig
 from tb.drivers.commands import Path as Via
 from tb.stimulus.closing import ClosingMaker, sums

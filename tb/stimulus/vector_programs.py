@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echo_npu.vector.command import Descriptor, VectorCommand
-from echo_npu.vector.control import ProgramFault, Sequencer
+from echo_npu.commands.vector_command import Descriptor, VectorCommand
+from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.model.vector_control import ProgramFault, Sequencer
 from echo_npu.vector.isa import (
     ACCUMULATING,
     FOLDED,
@@ -32,7 +33,6 @@ from echo_npu.vector.isa import (
     kind_of,
     source_count,
 )
-from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import MAX_PASSES
 
 ALU_OPS = [op for op in Op if form_of(op) == Form.ALU]

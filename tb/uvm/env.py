@@ -6,7 +6,7 @@ from typing import Any
 from cocotb.triggers import Timer
 from pyuvm import uvm_component, uvm_env, uvm_subscriber
 
-from echo_npu.backends.base import ReadReg
+from echo_npu.register_ops import ReadReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
 from echo_sim.native import ObservedWrite

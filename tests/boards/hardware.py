@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Callable
 
-from echo_npu.backends.base import Backend, ReadReg, RegisterOp, WaitIrq, WriteReg
+from echo_npu.backends.base import Backend
 from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import FunctionalModel
+from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 
 ALL_ONES = 0xFFFF_FFFF

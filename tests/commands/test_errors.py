@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 from cocotb.triggers import Timer
 
-from echo_npu.backends.base import ReadReg, WriteReg
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_command
 from echo_npu.commands.packets import (
@@ -26,6 +25,7 @@ from echo_npu.commands.packets import (
     extension_count,
     matmul_packets,
 )
+from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import ErrorCode, State

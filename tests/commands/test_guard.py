@@ -12,9 +12,9 @@ from echo_npu.commands.packets import (
     matmul_packets,
     memcpy_packets,
 )
+from echo_npu.commands.vector_command import Stream
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.command import Stream
 from echo_npu.vector.program import Builder, Program
 from tb.drivers.commands import Path
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test

@@ -23,11 +23,11 @@ from echo_npu.commands.packets import (
     gather_packets,
     packet_bytes,
 )
+from echo_npu.commands.vector_command import Descriptor, VectorCommand, VectorExtension
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.command import Descriptor, VectorCommand, VectorExtension
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
-from echo_npu.vector.memory import ProgramMemory
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
 from tests.commands.programs import encoded, load

@@ -2,8 +2,8 @@
 
 from cocotb.triggers import Timer
 
-from echo_npu.backends.base import ReadReg, WriteReg
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
+from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.packets import Packet
+from echo_npu.commands.vector_command import Stream
 from echo_npu.spec.status import State
 from echo_npu.vector import kernels
-from echo_npu.vector.command import Stream
 from echo_npu.vector.kernels import (
     cast,
     counting,

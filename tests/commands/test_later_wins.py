@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.commands.vector_command import Stream
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import State
-from echo_npu.vector.command import Stream
 from echo_npu.vector.program import Builder, Program
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test

@@ -3,8 +3,8 @@
 import numpy as np
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, load_program_packets, matmul_packets
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test

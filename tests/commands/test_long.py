@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from echo_npu.commands.packets import matmul_packets
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.status import State
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.programs import encoded, load

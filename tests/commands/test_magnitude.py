@@ -8,9 +8,9 @@ import numpy as np
 from cocotb.triggers import Timer
 
 from echo_npu.commands.packets import Packet, gather_packets, memcpy_packets
+from echo_npu.commands.vector_command import Stream, VectorCommand, vector_command
 from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.spec.status import State
-from echo_npu.vector.command import Stream, VectorCommand, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import NpuTestbench, npu_test, stalled

@@ -2,7 +2,7 @@
 
 from cocotb.triggers import Timer
 
-from echo_npu.backends.base import ReadReg
+from echo_npu.register_ops import ReadReg
 from echo_npu.spec import registers as regs
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
+from echo_npu.commands.vector_command import Stream
 from echo_npu.spec.status import State
-from echo_npu.vector.command import Stream
 from echo_npu.vector.isa import (
     ACCUMULATING,
     FOLDED,

@@ -1,14 +1,14 @@
 """Durations of vector commands: against memory bandwidth and lanes, beside products, and in exact cycles."""
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
-from echo_npu.vector.command import Stream, VectorCommand, vector_command
-from echo_npu.vector.control import Sequencer
+from echo_npu.commands.vector_command import Stream, VectorCommand, vector_command
+from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.model.vector_control import Sequencer
 from echo_npu.vector.isa import CHUNK_MULTIPLE, Form
 from echo_npu.vector.kernels.cast import cast
 from echo_npu.vector.kernels.elementwise import elementwise
 from echo_npu.vector.kernels.norm import rms_norm
 from echo_npu.vector.kernels.softmax import softmax
-from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Builder, Program
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.cycles import busy_cycles, compare_cycles, timed

@@ -19,11 +19,11 @@ from echo_npu.commands.packets import (
     matmul_packets,
     packet_bytes,
 )
+from echo_npu.commands.vector_command import Descriptor, VectorCommand, VectorExtension
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.command import Descriptor, VectorCommand, VectorExtension
 from echo_npu.vector.isa import ACCUMULATING, OPERAND_CODES, OPERAND_NAMES, Instruction, Op
-from echo_npu.vector.memory import ProgramMemory
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS
 from tb.testbench import NpuTestbench, npu_test

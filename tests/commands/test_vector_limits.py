@@ -10,8 +10,8 @@ from echo_npu.commands.packets import (
     load_program_packets,
     memcpy_packets,
 )
+from echo_npu.commands.vector_command import Stream, VectorCommand, vector_command
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.command import Stream, VectorCommand, vector_command
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.outcomes import refused

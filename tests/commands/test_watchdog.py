@@ -11,10 +11,10 @@ from echo_npu.commands.packets import (
     load_program_packets,
     matmul_packets,
 )
+from echo_npu.commands.vector_command import Stream
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.command import Stream
 from echo_npu.vector.program import Builder, Program
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS

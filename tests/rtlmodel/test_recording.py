@@ -5,10 +5,10 @@ import pytest
 
 import echo_npu
 from echo_npu import Device, DeviceTensor
-from echo_npu.backends.base import RegisterOp, WriteReg
+from echo_npu.commands.vector_command import Stream
+from echo_npu.register_ops import RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.vector import Builder
-from echo_npu.vector.command import Stream
 
 pytestmark = pytest.mark.sim
 

@@ -18,7 +18,7 @@ from echo_npu import (
     matmul_packets,
     memcpy_packets,
 )
-from echo_npu.backends.base import ReadReg, WaitIrq, WriteReg
+from echo_npu.register_ops import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 from tests.rtlmodel.simulated import backend_of, simulator_only
 

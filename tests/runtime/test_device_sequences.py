@@ -17,9 +17,9 @@ from echo_npu import (
     memcpy_packets,
     nop_packet,
 )
+from echo_npu.commands.vector_command import Stream
 from echo_npu.spec import registers as regs
 from echo_npu.vector.assembler import assemble
-from echo_npu.vector.command import Stream
 from echo_sim.numerals import choose_seed
 
 FIRST = choose_seed(1)

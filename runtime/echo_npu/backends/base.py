@@ -5,49 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec.memory_map import REGISTERS
 from echo_npu.vector.program import Program
-from echo_sim.protocol import OPERATION, RegisterOpKind
-
-
-class ReadReg(NamedTuple):
-    """Read the 32-bit register at `offset` bytes in the register window."""
-
-    offset: int
-
-
-class WriteReg(NamedTuple):
-    """Write `value` (u32) to the register at `offset`."""
-
-    offset: int
-    value: int
-
-
-class WaitIrq(NamedTuple):
-    """Wait at most `timeout_cycles` until the interrupt is high."""
-
-    timeout_cycles: int
-
-
-RegisterOp: TypeAlias = ReadReg | WriteReg | WaitIrq
-
-
-def encoded(ops: Sequence[RegisterOp]) -> NDArray[np.void]:
-    """Return the operations as the simulator takes them, `echo_sim.protocol.OPERATION` [n]."""
-    return np.array([_encoded(op) for op in ops], dtype=OPERATION)
-
-
-def _encoded(op: RegisterOp) -> tuple[int, int, int]:
-    if isinstance(op, WaitIrq):
-        return RegisterOpKind.WAIT, 0, max(op.timeout_cycles, 0)
-    if isinstance(op, WriteReg):
-        return RegisterOpKind.WRITE, op.offset, op.value
-    return RegisterOpKind.READ, op.offset, 0
 
 
 class DeviceTimeline(Protocol):

@@ -12,18 +12,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import (
-    BatchBackend,
-    RegisterOp,
-    WaitIrq,
-    WriteReg,
-    check_register,
-    encoded,
-    refuse_options,
-)
+from echo_npu.backends.base import BatchBackend, check_register, refuse_options
 from echo_npu.backends.simulator import Simulator
 from echo_npu.errors import SimulatorError
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.register_ops import RegisterOp, WaitIrq, WriteReg, encoded
 from echo_npu.trace.timeline import Timeline
 from echo_sim.contract import CHANNELS, KNOBS
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.commands.strided import overlaps
+from echo_npu.commands.vector_command import VectorCommand
 from echo_npu.spec.status import ErrorCode
-from echo_npu.vector.command import VectorCommand
 
 
 class PacketFault(Exception):  # noqa: N818  (the device faults, this program does not)

@@ -10,7 +10,7 @@ overflow; the hardware's arithmetic is wide enough to give the same results.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.packets import (
@@ -32,19 +32,35 @@ from echo_npu.commands.packets import (
     Opcode,
     packed_rows,
 )
+from echo_npu.commands.vector_checks import (
+    check_vector_alignment,
+    check_vector_strides,
+    in_place,
+    vector_shape,
+)
+from echo_npu.commands.vector_command import VectorExtension
 from echo_npu.formats import BLOCK
 from echo_npu.spec.contract import PARAM_RESERVED
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import REGISTERS, Region, region_of
 from echo_npu.spec.status import ErrorCode
-from echo_npu.vector.checks import check_vector_alignment, check_vector_strides, in_place, vector_shape
-from echo_npu.vector.command import VectorExtension
-from echo_npu.vector.memory import ProgramMemory
 
 Extension = ExtensionPacket | VectorExtension
 
 _KEPT: Final = 4096
 """Commands whose check is kept: those of a few steps of a language model."""
+
+
+class ProgramExtent(Protocol):
+    """What a check needs to know of program memory."""
+
+    @property
+    def size(self) -> int:
+        """Words of program memory."""
+
+    @property
+    def loaded(self) -> int:
+        """Words from 0 to the highest one that was ever loaded."""
 
 
 class ProgramSpace(NamedTuple):
@@ -95,7 +111,7 @@ def _types_fit(packet: NpuCommandPacket, blocks: bool) -> bool:
 def check_command(
     packet: NpuCommandPacket,
     extension: Extension | None = None,
-    programs: ProgramMemory | ProgramSpace | None = None,
+    programs: ProgramExtent | None = None,
     guard: Region | None = None,
     *,
     blocks: bool = True,
@@ -133,7 +149,7 @@ def check_command(
 
 def check_slots(
     slots: tuple[bytes, ...],
-    programs: ProgramMemory | None = None,
+    programs: ProgramExtent | None = None,
     guard: Region | None = None,
     *,
     blocks: bool = True,

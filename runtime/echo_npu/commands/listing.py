@@ -16,9 +16,9 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
 )
+from echo_npu.commands.vector_command import VectorExtension
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.entries import OpcodeFacts
-from echo_npu.vector.command import VectorExtension
 
 _UNKNOWN = OpcodeFacts("vector", 0, 0, ("src1", "dst"), "{m}x{k}x{n}")
 _MODIFIERS = ~int(Flags.EXT | Flags.IRQ | Flags.DTYPE | Flags.OUT | Flags.BLOCKS)

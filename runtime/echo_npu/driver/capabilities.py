@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from echo_npu.backends.base import Backend, ReadReg
+from echo_npu.backends.base import Backend
 from echo_npu.errors import NpuError
+from echo_npu.register_ops import ReadReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import Blocks, DataType
 

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from echo_npu import debug
 from echo_npu.commands.integers import integer
 from echo_npu.commands.packets import Command, Submission, as_commands, gather_command, memcpy_command
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.driver.locking import Locked, locked
@@ -19,7 +20,6 @@ from echo_npu.driver.transfer import HostBuffer, MemcpyKind, device_address, hos
 from echo_npu.errors import NpuPointerError, NpuRecordingError
 from echo_npu.spec.memory_map import memory_region, region_of
 from echo_npu.tensor import DeviceTensor
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.program import Program
 
 
@@ -337,7 +337,7 @@ class CommandDevice(Locked, ABC):
     ) -> None:
         """Run a vector program once for each row of each batch, and wait for it.
 
-        The arguments are those of `echo_npu.vector.command.vector_command`.
+        The arguments are those of `echo_npu.commands.vector_command.vector_command`.
 
         Raises:
             TypeError, ValueError: an argument that no command can have, with its name and value.

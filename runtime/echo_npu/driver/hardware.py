@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import debug
-from echo_npu.backends.base import Backend, ReadReg, WaitIrq, WriteReg
+from echo_npu.backends.base import Backend
 from echo_npu.commands.packets import PACKET_BYTES, Command, load_program_command
 from echo_npu.driver.allocator import RegionAllocator
 from echo_npu.driver.base import DeviceDriver
@@ -17,6 +17,7 @@ from echo_npu.driver.capabilities import Capabilities, read_capabilities
 from echo_npu.driver.queues import Ring, WindowQueue
 from echo_npu.driver.status import read_counters, read_error, read_progress, read_state, read_status, state_of
 from echo_npu.errors import NpuPointerError, NpuProgramMemoryError, NpuTimeoutError
+from echo_npu.register_ops import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_REGIONS, region_of
 from echo_npu.spec.status import END_IRQS, State

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from echo_npu.backends.base import Backend, ReadReg, RegisterOp, WriteReg
+from echo_npu.backends.base import Backend
 from echo_npu.commands.packets import PACKET_BYTES, Command
+from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 
 

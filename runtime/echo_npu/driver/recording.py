@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_slots
 from echo_npu.commands.packets import Command, Opcode, load_program_command, memcpy_command
+from echo_npu.commands.vector_command import entry_of, placed
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.driver.recorded_memory import RecordedMemory
 from echo_npu.driver.recorded_program import RecordedCommand, RecordedProgram
 from echo_npu.errors import NpuDeviceError, NpuProgramMemoryError, NpuRecordingError
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.tensor import DeviceTensor, TensorDevice
-from echo_npu.vector.command import entry_of, placed
-from echo_npu.vector.memory import ProgramMemory
 from echo_npu.vector.program import Program
 
 _ENTRY_BASE: Final = 0x8000_0000

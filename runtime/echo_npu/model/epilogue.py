@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.model import vector_alu as alu
 from echo_npu.model.numerics import FloatArray
 from echo_npu.spec.data_types import DataType, OutType
-from echo_npu.vector import alu
 
 Words = NDArray[np.uint32]
 

@@ -27,14 +27,14 @@ from echo_npu.model.constants import STORED_BITS, constant_registers
 from echo_npu.model.epilogue import Epilogue, store, widen
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
+from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.model.vector_engine import ProgramFault, ProgramOverdue, VectorModel
 from echo_npu.model.watchdog import Overlap, least_clocks, least_clocks_to_index
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.memory_map import MEMORY_REGIONS, Region
 from echo_npu.spec.status import ErrorCode, State
-from echo_npu.vector.memory import ProgramMemory
-from echo_npu.vector.model import ProgramFault, ProgramOverdue, VectorModel
 from echo_sim.config import NpuConfig
 
 _WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES

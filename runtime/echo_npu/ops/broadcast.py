@@ -8,12 +8,12 @@ from numpy.typing import DTypeLike
 
 from echo_npu.commands.packets import Command
 from echo_npu.commands.strided import Loop, collapse
+from echo_npu.commands.vector_command import MAX_SEGMENTS, Stream
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import FLOAT32, check_out, upload
 from echo_npu.ops.rows import Line, Parameter, broadcast_strides, overlap, row_commands, run
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
-from echo_npu.vector.command import MAX_SEGMENTS, Stream
 
 
 def is_array(value: Any) -> bool:

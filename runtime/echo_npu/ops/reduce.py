@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from echo_npu.commands.packets import Command
 from echo_npu.commands.strided import collapse
+from echo_npu.commands.vector_command import Stream
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, require_float32, upload
 from echo_npu.ops.rows import (
@@ -23,7 +24,6 @@ from echo_npu.ops.rows import (
 )
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
-from echo_npu.vector.command import Stream
 from echo_npu.vector.kernels import reduce as kernels
 
 Axes = SupportsIndex | Sequence[SupportsIndex] | None

@@ -10,11 +10,11 @@ from numpy.typing import DTypeLike
 from echo_npu import debug
 from echo_npu.commands.packets import MAX_ROWS, Command
 from echo_npu.commands.strided import Loop, chunks, collapse
+from echo_npu.commands.vector_command import MAX_SEGMENTS, Stream, vector_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector import Program
-from echo_npu.vector.command import MAX_SEGMENTS, Stream, vector_command
 
 Parameter: TypeAlias = float | np.floating[Any] | np.integer[Any]
 

@@ -14,13 +14,13 @@ import numpy as np
 from echo_npu import debug
 from echo_npu.commands.integers import checked_integer
 from echo_npu.commands.packets import Command, gather_command
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.operands import check_out, require_float32, upload
 from echo_npu.ops.rows import last_axis_commands
 from echo_npu.ops.shape import fill_commands
 from echo_npu.tensor import DeviceTensor
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.kernels.counting import counting
 from echo_npu.vector.kernels.fill import fill
 from echo_npu.vector.kernels.selection import greatest_of, next_greatest, replace_at

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from echo_npu.backends.base import WriteReg
 from echo_npu.commands.packets import nop_packet
 from echo_npu.device import Device
+from echo_npu.register_ops import WriteReg
 from echo_npu.selftest.records import SelfTestError
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from echo_npu.backends.base import ReadReg, WriteReg
 from echo_npu.device import Device
 from echo_npu.model.constants import STORED_BITS, constant_registers
+from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.selftest.records import SelfTestError
 from echo_npu.spec import registers as regs
 from echo_sim.config import load_config

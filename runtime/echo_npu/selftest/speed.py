@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from echo_npu.backends.base import WriteReg
 from echo_npu.commands.packets import memcpy_packets, nop_packet
 from echo_npu.device import Device
+from echo_npu.register_ops import WriteReg
 from echo_npu.selftest.records import Speed
 from echo_npu.spec import registers as regs
 

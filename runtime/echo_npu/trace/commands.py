@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from echo_npu.backends.base import RegisterOp, WriteReg
 from echo_npu.commands.listing import Listed, list_command
 from echo_npu.commands.packets import FENCES, PACKET_BYTES, Command, NpuCommandPacket, Opcode
+from echo_npu.commands.vector_command import entry_of
+from echo_npu.register_ops import RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
-from echo_npu.vector.command import entry_of
 from echo_npu.vector.program import Program
 
 _WINDOW_END: Final = regs.CMD_WINDOW + PACKET_BYTES

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from echo_npu.backends.base import RegisterOp
+from echo_npu.register_ops import RegisterOp
 from echo_npu.trace.commands import CommandWatcher, SeenCommand
 from echo_npu.trace.file import TraceFile
 from echo_npu.vector.program import Program

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.vector import alu
+from echo_npu.model import vector_alu as alu
 
 Words = NDArray[np.uint32]
 

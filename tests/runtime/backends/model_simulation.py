@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 import pytest
 
 import echo_npu
-from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
 from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.backends.rtlfarm import runner
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
@@ -18,6 +17,7 @@ from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.packets import Command
 from echo_npu.model import functional
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 from echo_sim.config import load_config
 

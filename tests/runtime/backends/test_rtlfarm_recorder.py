@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.backends.base import WriteReg
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.blame import run_on_model
 from echo_npu.backends.rtlfarm.chunk import RegisterBatch, RunChunk
@@ -19,6 +18,7 @@ from echo_npu.backends.rtlfarm.pages import PAGE, digest_of
 from echo_npu.backends.rtlfarm.pool import Load
 from echo_npu.errors import BackendError, NpuDeviceError
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.register_ops import WriteReg
 from echo_npu.spec import registers as regs
 from echo_sim.numerals import choose_seed
 from tests.refusals import refuses

@@ -10,8 +10,8 @@ from echo_npu.backends.rtlfarm.chunk import RunChunk
 from echo_npu.backends.rtlfarm.pool import LocalWorkers
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
+from echo_npu.commands.vector_command import Stream
 from echo_npu.vector.assembler import assemble
-from echo_npu.vector.command import Stream
 from echo_sim.numerals import choose_seed
 from tests.runtime.backends.farm_work import Work, layers, random_work
 from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened, simulations

@@ -19,11 +19,11 @@ from echo_npu.commands.packets import (
     load_program_command,
     memcpy_command,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.data_types import Blocks, DataType
 from echo_npu.spec.memory_map import Region
 from echo_npu.spec.status import ErrorCode
-from echo_npu.vector.command import Stream, vector_command
-from echo_npu.vector.memory import ProgramMemory
 from tests.refusals import refuses
 
 OK = ErrorCode.NONE, 0

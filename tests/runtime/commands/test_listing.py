@@ -8,8 +8,8 @@ import pytest
 from echo_npu import Flags, NpuCommandPacket, Opcode, matmul_packets, memcpy_packets, nop_packet
 from echo_npu.commands.listing import list_command
 from echo_npu.commands.packets import Command, Packet, add_packets, gather_packets, load_program_packets
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.data_types import DataType, OutType
-from echo_npu.vector.command import Stream, vector_command
 
 A, B, C = 0x1000, 0x2000, 0x1000_0000
 FROM_TO = "src1=0x00001000 dst=0x10000000"

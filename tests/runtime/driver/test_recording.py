@@ -21,11 +21,11 @@ from echo_npu import (
     Opcode,
     matmul_packets,
 )
-from echo_npu.backends.base import RegisterOp, WriteReg
 from echo_npu.commands.packets import load_program_packets
+from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.register_ops import RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.vector import Builder, Program
-from echo_npu.vector.command import Stream, vector_command
 from tests.refusals import refuses
 
 Ops = Callable[[Device, DeviceTensor], DeviceTensor]

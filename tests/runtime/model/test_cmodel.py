@@ -23,13 +23,13 @@ from echo_npu.commands.packets import (
     packet_bytes,
     sync_packet,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.errors import NpuBusError, NpuPointerError
 from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector import Builder
-from echo_npu.vector.command import Stream, vector_command
 from echo_sim.config import load_config
 from tests.refusals import refuses
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from echo_npu import Device
 from echo_npu.commands.packets import MAX_ROWS
+from echo_npu.commands.vector_command import Stream
 from echo_npu.ops.rows import Line, line, overlap, row_commands, single, target_for
-from echo_npu.vector.command import Stream
 from echo_npu.vector.kernels.fill import fill
 from tests.arrays import normal
 from tests.refusals import refuses

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from echo_npu import matmul_packets, memcpy_packets, nop_packet
-from echo_npu.backends.base import ReadReg, WriteReg
 from echo_npu.commands.packets import Packet, load_program_packets, packet_bytes
+from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.trace.file import TraceFile
 from echo_npu.trace.timeline import Timeline, TraceCutWarning
 from echo_npu.vector import Builder, Program
-from echo_npu.vector.command import Stream, vector_command
 from echo_sim.contract import TraceEventKind
 from echo_sim.trace_events import EVENT
 from tests.refusals import refuses

@@ -6,10 +6,10 @@ import pytest
 import echo_npu
 from echo_npu import Device, NpuDeviceError, Opcode
 from echo_npu.commands import packets
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.spec.status import ErrorCode
 from echo_npu.vector import Builder, Program
-from echo_npu.vector.command import Stream, vector_command
 from echo_npu.vector.library import ProgramLibrary, Run
 from tests.refusals import refuses
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from echo_npu import Device
+from echo_npu.commands.vector_command import Stream
 from echo_npu.vector import Builder, Operand, Program
-from echo_npu.vector.command import Stream
 from echo_npu.vector.isa import Form, Kind
 from echo_npu.vector.kernels import math
 from tests.runtime.ops.accuracy import F32

@@ -15,8 +15,8 @@ from echo_npu.commands.packets import (
     matmul_packets,
     memcpy_packets,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.data_types import DataType, OutType
-from echo_npu.vector.command import Stream, vector_command
 from echo_sim.config import load_config
 from tb.checking import check, loaded_programs
 from tb.functional.plan import PLAN

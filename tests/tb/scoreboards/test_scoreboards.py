@@ -21,6 +21,7 @@ from echo_npu.commands.packets import (
     packet_bytes,
     sync_packet,
 )
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.model import functional as cmodel
 from echo_npu.model.epilogue import Epilogue, store
 from echo_npu.model.functional import FunctionalModel
@@ -30,7 +31,6 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector import Builder
-from echo_npu.vector.command import Stream, vector_command
 from echo_sim.config import load_config
 from tb.scoreboards.accuracy import Expectation
 from tb.scoreboards.commands import STATE_REGISTERS, CommandScoreboard, DeviceState, device_state

@@ -11,7 +11,7 @@ from echo_npu.commands.packets import (
     memcpy_packets,
     packet_bytes,
 )
-from echo_npu.vector.command import Stream, vector_command
+from echo_npu.commands.vector_command import Stream, vector_command
 from echo_sim.config import load_config
 from tb.stimulus.steps import Fault
 from tb.uvm.faults import Suspects, commands_of, explains_address, suspects

@@ -13,16 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import (
-    BatchBackend,
-    LaterCounters,
-    ReadReg,
-    RegisterOp,
-    WaitIrq,
-    WriteReg,
-    check_register,
-    refuse_options,
-)
+from echo_npu.backends.base import BatchBackend, LaterCounters, check_register, refuse_options
 from echo_npu.backends.rtlfarm.blame import blame
 from echo_npu.backends.rtlfarm.chunk import ChunkResult, Deviation, RunChunk
 from echo_npu.backends.rtlfarm.cluster import DaskWorkers
@@ -36,6 +27,7 @@ from echo_npu.backends.rtlfarm.totals import Interval, Totals
 from echo_npu.errors import NpuBusError, RtlMismatchError
 from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS
 from echo_sim.config import absolute, load_config

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import ReadReg, WriteReg
 from echo_npu.backends.rtlfarm.chunk import CounterMark, Deviation, MemoryWrite, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, Runs, written_by
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.listing import list_command
 from echo_npu.commands.packets import Command
+from echo_npu.commands.vector_command import entry_of
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
-from echo_npu.vector.command import entry_of
+from echo_npu.register_ops import ReadReg, WriteReg
 from echo_sim.config import load_config
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from echo_npu.backends.base import RegisterOp, WriteReg
 from echo_npu.backends.rtlfarm.pages import PAGE, MemoryPage
 from echo_npu.errors import BackendError
 from echo_npu.model.functional import ModelState
+from echo_npu.register_ops import RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 
 _MAGIC: Final = b"echo-npu chunk 1\n"

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from echo_npu.backends.base import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.backends.rtlfarm.chunk import Boundary, CounterMark, MemoryWrite, RegisterBatch, RunChunk
 from echo_npu.backends.rtlmodel import RtlmodelBackend
 from echo_npu.commands.packets import Flags
 from echo_npu.errors import NpuBusError
+from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS, ErrorCode, State, error_name
 from echo_sim.config import load_config

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import ReadReg, RegisterOp, WriteReg
 from echo_npu.backends.rtlfarm.chunk import (
     Boundary,
     CounterMark,
@@ -23,6 +22,7 @@ from echo_npu.backends.rtlfarm.pages import PAGE, MemoryPage, PageTable, pages_o
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.packets import PACKET_BYTES, Command, NpuCommandPacket, Opcode
 from echo_npu.model.functional import FunctionalModel, ModelState
+from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
 from echo_sim.config import NpuConfig

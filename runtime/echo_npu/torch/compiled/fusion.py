@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import fx
 
+from echo_npu.commands.vector_command import MAX_SEGMENTS
 from echo_npu.ops.broadcast import elementwise_commands
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.methods import OpMethods
@@ -22,7 +23,6 @@ from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors
 from echo_npu.torch.storages import empty_strided
 from echo_npu.torch.types import FLOATS, WORDS
-from echo_npu.vector.command import MAX_SEGMENTS
 from echo_npu.vector.program import AssemblyError
 
 _STREAMS: Final = 4

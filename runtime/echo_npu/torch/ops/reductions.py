@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from echo_npu.commands.vector_command import MAX_SEGMENTS
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.rows import column_commands, line, row_commands, single
@@ -20,7 +21,6 @@ from echo_npu.torch.ops.common import (
 )
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
-from echo_npu.vector.command import MAX_SEGMENTS
 from echo_npu.vector.kernels.losses import running_sum
 from echo_npu.vector.kernels.wide import extreme
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, unpack_extension
 from echo_npu.commands.packets import NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.vector_command import Descriptor
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.memory_map import Region
-from echo_npu.vector.command import Descriptor
-from echo_npu.vector.memory import ProgramMemory
 
 PROGRAM_WORDS = 4096
 PACKET_WORDS = 64

@@ -4,7 +4,7 @@ import random
 import struct
 
 from echo_npu.commands.packets import BLOCKS_SHIFT, EXTENSION_MAGIC, Flags, Opcode
-from echo_npu.vector.command import MAGICS
+from echo_npu.commands.vector_command import MAGICS
 from tests.rtl.command.packet_checker.oracle import CASE_WORDS, PROGRAM_WORDS
 
 REGION = 1 << 28

@@ -11,8 +11,8 @@ from echo_npu.commands.packets import (
     Opcode,
     extension_count,
 )
+from echo_npu.commands.vector_command import MAGICS
 from echo_npu.spec.data_types import Blocks, DataType
-from echo_npu.vector.command import MAGICS
 from tests.rtl.command.packet_checker.oracle import CASE_WORDS, PACKET_WORDS
 
 FLAGS, SRC1, SRC2, DST, M, K, N, RESERVED = 1, 2, 4, 6, 8, 10, 12, 15

@@ -7,8 +7,8 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 
+from echo_npu.model.program_memory import ILLEGAL, ProgramMemory
 from echo_npu.vector.assembler import assemble
-from echo_npu.vector.memory import ILLEGAL, ProgramMemory
 from tb.blocks import parameter
 from tests.rtl.stimulus import pulse, reset, until
 

@@ -14,7 +14,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from numpy.typing import NDArray
 
-from echo_npu.vector.alu import ALU
+from echo_npu.model.vector_alu import ALU
 from echo_npu.vector.isa import ACCUMULATING, CHUNK_MULTIPLE, FOLDED, Form, Op, form_of, source_count
 from tb.blocks import parameter
 from tests.rtl.elements import as_number

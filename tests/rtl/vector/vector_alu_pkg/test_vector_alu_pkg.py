@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from echo_npu.vector.alu import ALU
+from echo_npu.model.vector_alu import ALU
 from echo_npu.vector.isa import Op, source_count
 from echo_sim.designs import Design
 from tb.blocks import block_design, run_block
@@ -49,7 +49,7 @@ def test_vector_alu_pkg(operations: NDArray[np.uint32]) -> None:
 
 
 def test_the_functional_model_agrees(operations: NDArray[np.uint32]) -> None:
-    """echo_npu.vector.alu gives the same bits for every opcode."""
+    """echo_npu.model.vector_alu gives the same bits for every opcode."""
     compared = 0
     for op, function in ALU.items():
         _, a, b, c, exponent, result = operations[operations[:, 0] == op].T.copy()

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.vector_command import Descriptor, VectorCommand
+from echo_npu.model.program_memory import Decoded, ProgramMemory
+from echo_npu.model.vector_control import OutputPlace, ProgramFault, Sequencer
+from echo_npu.model.vector_engine import VectorModel
 from echo_npu.spec.instructions import INPUTS
-from echo_npu.vector.command import Descriptor, VectorCommand
-from echo_npu.vector.control import OutputPlace, ProgramFault, Sequencer
 from echo_npu.vector.isa import (
     ACCUMULATING,
     CHUNK_MULTIPLE,
@@ -25,8 +27,6 @@ from echo_npu.vector.isa import (
     kind_of,
     source_count,
 )
-from echo_npu.vector.memory import Decoded, ProgramMemory
-from echo_npu.vector.model import VectorModel
 from tb.blocks import parameter
 from tests.rtl.windows import Shape
 

@@ -13,7 +13,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from echo_npu.vector.memory import ProgramMemory
+from echo_npu.model.program_memory import ProgramMemory
 from tests.rtl.channels import ReadChannel, WriteChannel
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset

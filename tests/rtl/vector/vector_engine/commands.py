@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass
 from enum import IntEnum
 
-from echo_npu.vector.command import ELEMENT_SIZES, Descriptor
+from echo_npu.commands.vector_command import ELEMENT_SIZES, Descriptor
 from echo_npu.vector.isa import CHUNK_MULTIPLE
 from tests.rtl.streams import STREAM_BITS, stream_bits
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.vector_command import Descriptor, VectorCommand
 from echo_npu.model.numerics import add_fp32
+from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.model.vector_control import ProgramFault
+from echo_npu.model.vector_engine import VectorModel
 from echo_npu.spec.instructions import INPUTS
-from echo_npu.vector.command import Descriptor, VectorCommand
-from echo_npu.vector.control import ProgramFault
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
-from echo_npu.vector.memory import ProgramMemory
-from echo_npu.vector.model import VectorModel
 from tb.blocks import parameter
 from tests.rtl.streams import STREAM_BITS
 from tests.rtl.vector.vector_core.commands import (

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from echo_npu.vector import Op, alu
+from echo_npu.model import vector_alu as alu
+from echo_npu.vector import Op
 
 NAN = 0x7FC00000
 CORNERS = [

@@ -14,12 +14,12 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from echo_npu.commands.strided import overlaps
-from echo_npu.vector import alu
-from echo_npu.vector.alu import Words
-from echo_npu.vector.command import Descriptor, VectorCommand
-from echo_npu.vector.control import WHOLE_ROW, ProgramFault, ProgramOverdue, Sequencer
+from echo_npu.commands.vector_command import Descriptor, VectorCommand
+from echo_npu.model import vector_alu as alu
+from echo_npu.model.program_memory import Decoded, ProgramMemory
+from echo_npu.model.vector_alu import Words
+from echo_npu.model.vector_control import WHOLE_ROW, ProgramFault, ProgramOverdue, Sequencer
 from echo_npu.vector.isa import CHUNK_MULTIPLE, OPERAND_CODES, Form, Instruction, Kind, Op, index_of, kind_of
-from echo_npu.vector.memory import Decoded, ProgramMemory
 
 __all__ = ["ProgramFault", "ProgramOverdue", "VectorModel"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
+from echo_npu.commands.vector_command import VectorExtension
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.status import ErrorCode
-from echo_npu.vector.command import VectorExtension
-from echo_npu.vector.memory import ProgramMemory
 from tests.runtime.commands.test_checks import OK, verdict_on
 
 S0, S1, S2, S3, DST = 0x1000_0000, 0x1010_0000, 0x0000_1000, 0x0010_0000, 0x1020_0000

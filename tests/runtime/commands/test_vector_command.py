@@ -7,8 +7,8 @@ import pytest
 
 from echo_npu.commands.checks import check_command
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, packet_bytes
-from echo_npu.vector.command import Stream, VectorExtension, vector_command
-from echo_npu.vector.memory import ProgramMemory
+from echo_npu.commands.vector_command import Stream, VectorExtension, vector_command
+from echo_npu.model.program_memory import ProgramMemory
 from tb.stimulus.vector_programs import generate
 from tests.refusals import Error, Words, refuses
 

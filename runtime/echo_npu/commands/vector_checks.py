@@ -2,6 +2,14 @@
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.packets import MAX_BATCH, MAX_ROWS, NpuCommandPacket
+from echo_npu.commands.vector_command import (
+    ELEMENT_SIZES,
+    MAGICS,
+    MAX_REPEATS,
+    Descriptor,
+    VectorCommand,
+    VectorExtension,
+)
 from echo_npu.spec.contract import (
     DESCRIPTOR_BCAST,
     DESCRIPTOR_ENABLE,
@@ -15,14 +23,6 @@ from echo_npu.spec.contract import (
 from echo_npu.spec.entries import Field
 from echo_npu.spec.instructions import INPUTS
 from echo_npu.spec.status import ErrorCode
-from echo_npu.vector.command import (
-    ELEMENT_SIZES,
-    MAGICS,
-    MAX_REPEATS,
-    Descriptor,
-    VectorCommand,
-    VectorExtension,
-)
 
 _LIMIT = 2**32
 _LAST = 5  # the word of a descriptor that holds bit fields

@@ -6,12 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from echo_npu.vector.command import VectorCommand
+from echo_npu.commands.vector_command import VectorCommand
+from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.model.vector_engine import ProgramFault, VectorModel
 from echo_npu.vector.isa import IMMEDIATE, OPERAND_NAMES, Form, Instruction, Op, kind_of
-from echo_npu.vector.memory import ProgramMemory
-from echo_npu.vector.model import ProgramFault, VectorModel
 from tb.stimulus.vector_programs import VectorCase, generate
-from tests.runtime.vector import interpreter
+from tests.runtime.model import vector_interpreter as interpreter
 
 VECTOR_LENGTH, ROW_ELEMENTS = 32, 64
 MEMORY_BYTES = 1 << 20

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from echo_npu.vector import alu
-from echo_npu.vector.command import Descriptor, VectorCommand
+from echo_npu.commands.vector_command import Descriptor, VectorCommand
+from echo_npu.model import vector_alu as alu
 from echo_npu.vector.isa import FOLDED, IOTA, OUT, Form, Instruction, Kind, Op, index_of, kind_of
 
 COUNTERS = {50: "row", 51: "batch0", 52: "batch1", 53: "cols", 54: "rep"}

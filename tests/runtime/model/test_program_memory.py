@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.vector.isa import Instruction, Op
-from echo_npu.vector.memory import ProgramMemory
 
 END = np.full(2, Instruction(Op.END).encode(), dtype=np.uint64)
 

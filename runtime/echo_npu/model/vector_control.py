@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
-from echo_npu.vector.command import VectorCommand
+from echo_npu.commands.vector_command import VectorCommand
+from echo_npu.model.program_memory import Decoded, ProgramMemory
 from echo_npu.vector.isa import CHUNK_MULTIPLE, Form, Kind, Op, kind_of
-from echo_npu.vector.memory import Decoded, ProgramMemory
 
 WHOLE_ROW: Final = 1 << 40
 """A value of `widest` that is larger than any row."""

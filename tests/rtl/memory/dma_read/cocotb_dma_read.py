@@ -271,7 +271,11 @@ class DmaReadTestbench:
             self.transfers.withdraw()
 
     def draw(self) -> None:
-        """Queue transfers, among them rows of single beats, which make many bursts, and dense rows."""
+        """Queue transfers, among them rows of single beats, which make many bursts, dense rows, and
+        short transfers."""
+        if random.random() < 0.2:
+            short = (Transfer(random.randrange(SPACE), random.randint(1, BUS), 1, 0) for _ in range(10))
+            self.transfers.values += [transfer.bits for transfer in short]
         for _ in range(random.randint(1, 6)):
             transfer, kind = draw_anywhere(BUS), random.random()
             if kind < 0.2:
@@ -283,10 +287,10 @@ class DmaReadTestbench:
 
     async def reset(self) -> None:
         """Reset in the midst of traffic."""
-        if random.random() < 0.5:
-            self.draw()
-            self.transfers.chance = 1.0
         for _ in range(random.choice((1, 1, 3))):
+            if random.random() < 0.5:
+                self.draw()
+                self.transfers.chance = 1.0
             await self.clock(in_reset=True)
 
 

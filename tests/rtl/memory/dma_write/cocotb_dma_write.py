@@ -62,7 +62,7 @@ class DmaWriteSituation(Enum):
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenBeat:
     """A beat that the channel must write.
 
     Attributes: mask (the bits of data whose strobes are set; the others are any).
@@ -78,7 +78,7 @@ class Written:
 
 
 @dataclass
-class Row:
+class RowLeft:
     """What of a row has yet to come in, and to be put into the buffer, in beats."""
 
     inputs: int
@@ -103,7 +103,7 @@ class DmaWriteTestbench:
         """Begin as after a reset."""
         self.transfers.withdraw()
         self.queued.clear()
-        self.issued: deque[list[Written]] = deque()  # bursts whose data is not complete
+        self.issued: deque[list[WrittenBeat]] = deque()  # bursts whose data is not complete
         self.starts: deque[int] = deque()  # of the bursts without a response
         self.complete = 0  # bursts whose data is complete, without a response
         self.buffered = 0  # beats
@@ -114,10 +114,10 @@ class DmaWriteTestbench:
         self.data.withdraw()
         for rows in self.queued:
             self._queue_data(rows)
-        self.rows: deque[Row] = deque()  # of the transfer whose data is taken
+        self.rows: deque[RowLeft] = deque()  # of the transfer whose data is taken
         self.next_bursts: list[tuple[int, int]] = []  # of a transfer behind the one whose bursts are issued
         self.bursts: deque[tuple[int, int]] = deque()
-        self.written: deque[Written] = deque()  # beats of bursts that are not issued
+        self.written: deque[WrittenBeat] = deque()  # beats of bursts that are not issued
         self.uncommitted = 0  # beats in the buffer for them
 
     @property
@@ -255,9 +255,9 @@ class DmaWriteTestbench:
             for place, data in zip(range(start - offset, end, BUS), placed, strict=True):
                 low, high = max(start - place, 0), min(end - place, BUS)
                 strobes, mask = (1 << high) - (1 << low), (1 << 8 * high) - (1 << 8 * low)
-                self.written.append(Written(data, mask, strobes))
+                self.written.append(WrittenBeat(data, mask, strobes))
             inputs = -(-len(row) // BUS)
-            self.rows.append(Row(inputs, len(placed)))
+            self.rows.append(RowLeft(inputs, len(placed)))
             saw(DmaWriteSituation.UNALIGNED, offset and len(placed) > 1)
             saw(DmaWriteSituation.WITHIN, offset and offset + len(row) < BUS)
             saw(DmaWriteSituation.TAIL, len(placed) > inputs)

@@ -12,7 +12,9 @@ PATIENCE = 10
 class Situations:
     """Count how often each member of some enumerations has occurred; the member's value describes it."""
 
-    def __init__(self, *promised: type[Enum]) -> None:
+    def __init__(self, *promised: type[Enum], least: int = 1) -> None:
+        """Args: least (how often each of them has to occur, so that none is reached by luck)."""
+        self._least = least
         self._promised = [situation for kind in promised for situation in kind]
         self._seen: Counter[Enum] = Counter()
 
@@ -30,9 +32,9 @@ class Situations:
         self.check()
 
     def check(self) -> None:
-        """Raise AssertionError with all situations that never occurred."""
+        """Raise AssertionError with all situations that did not occur often enough."""
         missing = self._missing()
-        assert not missing, f"the test never reached: {', '.join(missing)}"
+        assert not missing, f"the test did not reach {self._least} times: {', '.join(missing)}"
 
     def _missing(self) -> list[str]:
-        return [str(situation.value) for situation in self._promised if not self._seen[situation]]
+        return [str(situation.value) for situation in self._promised if self._seen[situation] < self._least]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cocotb.triggers import RisingEdge
@@ -38,7 +38,7 @@ class Transfer:
         return self.addr << 96 | self.row_bytes << 64 | self.rows << 32 | self.stride
 
     def row_starts(self) -> list[int]:
-        return [self.addr + row * self.stride for row in range(self.rows)]
+        return [self.addr + row * self.stride & 0xFFFF_FFFF for row in range(self.rows)]
 
     @property
     def end(self) -> int:
@@ -57,6 +57,16 @@ def draw(space: int, bus: int) -> Transfer:
         start = random.choice((random.randrange(space), PAGE - random.randint(0, 2 * bus)))
         transfer = Transfer(start - start % random.choice((1, 4, bus)), row_bytes, rows, stride)
         if transfer.end <= space:
+            return transfer
+
+
+def draw_anywhere(bus: int) -> Transfer:
+    """Draw a transfer whose rows may lie anywhere in the address space, also below the first one."""
+    while True:
+        drawn = draw(1 << 15, bus)
+        stride = drawn.stride if random.random() < 0.7 else random.getrandbits(32)
+        transfer = replace(drawn, addr=drawn.addr + (random.getrandbits(16) << 16), stride=stride)
+        if all(start + transfer.row_bytes <= 1 << 32 for start in transfer.row_starts()):
             return transfer
 
 

@@ -28,7 +28,7 @@ Ints = NDArray[np.int32]
 
 
 class _Definition:
-    """A module: its cells as arrays of nets. Its first nets are the constants, its other ones Yosys's bits."""
+    """A module: its cells as arrays of nets. The constants come first, then the bits of Yosys."""
 
     def __init__(self, name: str, module: Mapping[str, Any], modules: Mapping[str, Any], gate: str) -> None:
         self.ports: list[tuple[bool, list[int]]] = []
@@ -100,7 +100,7 @@ class _Flat:
         }
 
     def add(self, name: str, outer: Mapping[str, list[int]] | None) -> dict[str, list[int]]:
-        """Add an instance whose ports are the nets `outer`, new ones for None; return the nets of its ports."""
+        """Add an instance whose ports are the nets `outer`, new ones for None; return its ports' nets."""
         module = self._definitions[name]
         nets = np.full(module.nets, -1, np.int32)
         nets[list(CONSTANTS.values())] = list(CONSTANTS.values())

@@ -8,6 +8,7 @@ PY     := $(VENV)/bin/python
 SIM    ?=
 TEST   ?=
 CONFIG ?= default
+KIND   ?= rtl
 WAVES  ?=
 SEED   ?=
 JOBS   ?= 2
@@ -49,7 +50,7 @@ ON     ?=
 LIBERTY ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export OPS TEST CONFIG WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK ON LIBERTY
+export OPS TEST CONFIG KIND WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK ON LIBERTY
 
 # The backend of a model, and how many simulations of one run it has at a time.
 FARM = --backend "$$BACKEND" $(if $(filter rtlfarm,$(BACKEND)),--jobs "$$JOBS")
@@ -65,8 +66,8 @@ help: ## this list
 ##@ Run
 
 .PHONY: regression
-regression: sim-known $(VENV)/.sim ## RTL regression, also `make SIM=verilator`; TEST=matmul CONFIG=small|all WAVES=1 SEED=7 JOBS=2
-	@$(PY) -m tb rtl --test "$$TEST" --config "$$CONFIG" --jobs "$$JOBS" $(if $(filter-out 0,$(WAVES)),--waves)
+regression: sim-known $(VENV)/.sim $(if $(filter netlist,$(KIND)),$(VENV)/.dev) ## RTL regression, also `make SIM=verilator`; TEST=matmul CONFIG=small|all WAVES=1 SEED=7 JOBS=2 KIND=netlist: on its gates
+	@$(PY) -m tb rtl --test "$$TEST" --config "$$CONFIG" --kind "$$KIND" --jobs "$$JOBS" $(if $(filter-out 0,$(WAVES)),--waves)
 
 .PHONY: transformer
 transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one; TRACE=file.json

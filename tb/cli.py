@@ -109,13 +109,17 @@ def rtl(
     test: Annotated[str, typer.Option(help="A suite, or a test of it: matmul, matmul.test_alpha.")] = "",
     config: Annotated[str, typer.Option(help="As for the other commands, or all.")] = "default",
     waves: Annotated[bool, typer.Option("--waves", help="Write waves/<test>.vcd.")] = False,
+    kind: Annotated[Literal["rtl", "netlist"], typer.Option(help="What is on the board.")] = "rtl",
     jobs: Jobs = JOBS,
     json: Json = None,
 ) -> CampaignResult:
     """Run the RTL regression: every command on the device, with and without memory stalls."""
     from tb import suites
 
-    return suites.play(test, config, "waves" if waves else "fast", seed, jobs)
+    if waves and kind == "netlist":
+        raise ValueError("WAVES=1: there are no waves of KIND=netlist")
+    board: suites.BoardKind = "netlist" if kind == "netlist" else "waves" if waves else "fast"
+    return suites.play(test, config, board, seed, jobs)
 
 
 @command

@@ -6,18 +6,30 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
 
 from echo_sim.build import Kind, build
 from echo_sim.config import absolute, config_names, load_config
+from echo_sim.designs import Design
 from echo_sim.run import RunResult, SimulationError, run
 from tb.children import in_pool
+from tb.netlist.design import netlist_design
 from tb.repository import ROOT
 from tb.results import CampaignResult, Item, Status
 
 SUITE_FOLDERS = ("tests/commands", "tests/programs")
+
+BoardKind = Kind | Literal["netlist"]
+"""A kind of simulator, or the board with gates in place of the RTL."""
+
+
+UNSEEN = (
+    "netlist: off is what looks into the device: its assertions, the checkers of AxPROT, of turns, of resting"
+    " clocks and of counters, the timeline, functional coverage"
+)
 
 
 class UsageError(ValueError):
@@ -63,20 +75,30 @@ class Job:
         what = f"{self.suite.name}.{self.test}" if self.test else self.suite.name
         return f"make SIM=verilator TEST={what} CONFIG={self.config}"
 
-    def run(self, kind: Kind, seed: int | None, *, quiet: bool = True) -> RunResult:
-        """Run it to the end. Raises as `echo_sim.run.run`."""
+    def run(self, kind: BoardKind, seed: int | None, *, quiet: bool = True) -> RunResult:
+        """Run it to the end. Raises as `echo_sim.run.run`, and as `board_of`."""
+        design, simulator = board_of(self.config, kind, quiet=quiet)
+        gates = kind == "netlist"
         return run(
-            self.config,
+            design,
             self.suite.module,
-            kind,
-            name=self.name,
-            replay=self.replay,
+            simulator,
+            name=f"{self.name}-netlist" if gates else self.name,
+            replay=f"{self.replay} KIND=netlist" if gates else self.replay,
             env={"ECHO_NPU_CONFIG": self.config, "ECHO_NPU_STALLS": "1" if self.stalls else "0"},
             seed=seed,
             # cocotb appends the parameters to the name of a parametrised test.
             test_filter=rf"\.{self.test}(/.*)?$" if self.test else None,
             quiet=quiet,
         )
+
+
+def board_of(config: str, kind: BoardKind, *, quiet: bool = False) -> tuple[Design | str, Kind]:
+    """Return what to build for a kind of board, and as which kind of simulator.
+
+    Raises: for a netlist, as `netlist_design`.
+    """
+    return (netlist_design(config, quiet=quiet), "fast") if kind == "netlist" else (config, kind)
 
 
 def suites() -> dict[str, Suite]:
@@ -137,7 +159,7 @@ class Finished:
         return self.result is not None and self.result.passed
 
 
-def execute(jobs: Sequence[Job], kind: Kind, seed: int, workers: int) -> Iterator[Finished]:
+def execute(jobs: Sequence[Job], kind: BoardKind, seed: int, workers: int) -> Iterator[Finished]:
     """Run jobs on a pool of simulators and yield each outcome as it arrives."""
 
     def one(job: Job) -> Finished:
@@ -197,7 +219,7 @@ def campaign_result(finished: Sequence[Finished], seed: int, seconds: float) -> 
     return CampaignResult("rtl", seed, seconds, {"tests": len(items), "cycles": cycles}, items)
 
 
-def play(test: str, config: str, kind: Kind, seed: int, jobs: int) -> CampaignResult:
+def play(test: str, config: str, kind: BoardKind, seed: int, jobs: int) -> CampaignResult:
     """Run what TEST and CONFIG name; print each run as it ends, then a table and the failures.
 
     Raises UsageError, ConfigError: no such test or configuration. BuildError, ToolMissingError: as `build`.
@@ -206,7 +228,9 @@ def play(test: str, config: str, kind: Kind, seed: int, jobs: int) -> CampaignRe
     console = Console(width=None if sys.stdout.isatty() else 120)
     chosen = select(test or None, config)
     for each in dict.fromkeys(job.config for job in chosen):
-        build(each, kind)
+        build(*board_of(each, kind))
+    if kind == "netlist":
+        print(UNSEEN)
     finished = []
     for item in execute(chosen, kind, seed, jobs):
         finished.append(item)

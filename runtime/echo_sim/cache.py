@@ -9,6 +9,7 @@ from typing import Final
 from echo_sim.places import SIM_BUILD
 
 _FOLDERS: Final = {
+    "netlists": "gates of configurations",
     "objects": "compiled parts of simulators",
     "runs": "directories in which simulators run",
     "zig": "what the C++ compiler of ziglang keeps",

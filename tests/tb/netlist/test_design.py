@@ -1,0 +1,95 @@
+"""The gates of `small` compute on the board what the RTL computes, bit for bit and clock for clock."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from echo_sim.designs import Design
+from echo_sim.places import RTL
+from echo_sim.run import RunResult, SimulationError, run
+from tb import cli
+from tb.netlist.design import netlist_design, shell_text
+from tb.suites import suites
+
+pytestmark = pytest.mark.sim
+
+CONFIG = "small"
+SEED = 5
+TESTS = (
+    "add_tensor.test_sizes",
+    "memcpy.test_chain",
+    "matmul.test_chain",
+    "matmul_types.test_shapes",
+    "vector.test_instructions",
+    "vector.test_loops",
+    "errors.test_errors_and_soft_reset",
+)
+"""Add, copy, products of float32, of the other types, vector programs, errors. Their scoreboards compare
+device memory with the functional model."""
+
+
+def play(design: Design | str, name: str, test: str) -> RunResult:
+    suite, _, wanted = test.partition(".")
+    return run(
+        design,
+        suites()[suite].module,
+        name=f"netlist-test-{name}",
+        replay=f"make SIM=verilator KIND=netlist CONFIG={CONFIG} TEST={test}",
+        env={"ECHO_NPU_CONFIG": CONFIG, "ECHO_NPU_STALLS": "0"},
+        seed=SEED,
+        test_filter=rf"\.{wanted}(/.*)?$",
+        quiet=True,
+    )
+
+
+def fails(design: Design, test: str) -> bool:
+    """Return whether the testbench finds something, or ends the simulator as a checker does."""
+    try:
+        return not play(design, "wrong", test).passed
+    except SimulationError:
+        return True
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_gates_do_what_the_rtl_does(test: str) -> None:
+    gates = play(netlist_design(CONFIG), "gates", test)
+    assert gates.passed, gates.failures()
+    rtl = play(CONFIG, "rtl", test)
+    assert rtl.passed, rtl.failures()
+    assert [(each.name, each.cycles) for each in gates.outcomes] == [
+        (each.name, each.cycles) for each in rtl.outcomes
+    ]
+
+
+def test_wrong_gates_are_found(tmp_path: Path) -> None:
+    """A quarter of the exclusive ors become ors: sums are wrong."""
+    design = netlist_design(CONFIG)
+    (shell,) = (path for path in design.sources if path.name == "npu_top.sv")
+    words = np.fromfile(shell.with_name("gates.bin"), "<i4")
+    place = 1
+    for _ in range(3):  # the number of nets, the inputs, the outputs
+        place += 1 + int(words[place])
+    gates = words[place + 1 : place + 1 + int(words[place])].reshape(-1, 5)
+    exclusive = np.flatnonzero(gates[:, 0] == 4)
+    gates[exclusive[::4], 0] = 3
+    words.tofile(tmp_path / "gates.bin")
+    text = shell_text((RTL / "npu_top.sv").read_text(encoding="utf-8"), tmp_path / "gates.bin")
+    (tmp_path / "npu_top.sv").write_text(text, encoding="utf-8")
+    wrong = dataclasses.replace(
+        design,
+        name=f"{design.name}-wrong",
+        sources=(*(path for path in design.sources if path != shell), tmp_path / "npu_top.sv"),
+    )
+    assert fails(wrong, "add_tensor.test_sizes")
+
+
+def test_another_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["rtl", "--kind", "gates", "--config", CONFIG]) == 2
+    assert "'netlist'" in capsys.readouterr().err
+
+
+def test_waves_of_gates_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["rtl", "--kind", "netlist", "--waves", "--config", CONFIG, "--seed", "1"]) == 2
+    assert "KIND=netlist" in capsys.readouterr().err

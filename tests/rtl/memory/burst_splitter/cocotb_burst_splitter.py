@@ -1,6 +1,7 @@
 """burst_splitter: the beats of random transfers, each once and in order, in legal bursts."""
 
 import random
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -9,7 +10,7 @@ from cocotb.triggers import RisingEdge, with_timeout
 
 from tb.blocks import parameter
 from tests.rtl.situations import Situations
-from tests.rtl.stimulus import CHANCES, reset
+from tests.rtl.stimulus import CHANCES, pulse, reset
 from tests.rtl.transfers import MAX_BURST, PAGE, Transfer, beats_of, check_burst, draw, submit
 
 CONFIGURATIONS = [{"DataWidth": 64}, {"DataWidth": 256}]
@@ -102,6 +103,39 @@ async def random_transfers(dut: Any) -> None:
         await check(dut, [draw(SPACE, BUS) for _ in range(random.randint(1, 2))], situations)
         if random.random() < 0.3:
             await abort(dut, situations)
+
+
+@cocotb.test()
+async def far_beyond_what_is_simulated(dut: Any) -> None:
+    """Rows of a power of two of bytes and a few more, and as many short rows: their first bursts, which go
+    on behind the few."""
+    await reset(dut)
+    for bit in range(8, 32):
+        few = random.randint(MAX_BURST * BUS + 1, 4 * MAX_BURST * BUS)
+        start = random.randrange(1 << 31)
+        long = Transfer(start, (1 << bit) + few, 1, random.getrandbits(32))
+        await check_begin(dut, long, few // BUS + 2 * MAX_BURST)
+        rows = (1 << bit) + random.randint(1, 4)
+        many = Transfer(random.randrange(1 << 20) * PAGE, random.randint(1, BUS), rows, PAGE)
+        await check_begin(dut, many, 8)
+    for bit in range(12, 19):  # to the begin of the second row
+        second = Transfer(start, (1 << bit) + few, 2, 1 << 20)
+        await check_begin(dut, second, second.row_bytes // BUS + 4 * MAX_BURST)
+
+
+async def check_begin(dut: Any, transfer: Transfer, count: int) -> None:
+    """Compare the first `count` beats of a transfer, or all if it has fewer, then abort it."""
+    shown = min(transfer.rows, count)
+    per_row = min(transfer.row_bytes, (count + 1) * BUS)  # what nobody looks at is left out
+    expected = beats_of(replace(transfer, row_bytes=per_row, rows=shown), BUS)[:count]
+    await submit(dut, transfer)
+    taken = await with_timeout(
+        cocotb.start_soon(collect(dut, len(expected), 1.0, Situations(BurstSplitterSituation))), 1, "ms"
+    )
+    beats = [address + i * BUS for address, length in taken for i in range(length)]
+    assert beats[: len(expected)] == expected, transfer
+    await pulse(dut, "abort_i")
+    await RisingEdge(dut.clk_i)
 
 
 async def abort(dut: Any, situations: Situations) -> None:

@@ -70,6 +70,11 @@ def draw_anywhere(bus: int) -> Transfer:
             return transfer
 
 
+def begin_of(transfer: Transfer, rows: int, row_bytes: int) -> Transfer:
+    """Return a transfer with at most so many rows and bytes in a row."""
+    return replace(transfer, rows=min(transfer.rows, rows), row_bytes=min(transfer.row_bytes, row_bytes))
+
+
 def check_burst(addr: int, beats: int, bus: int) -> None:
     """Check what holds for every burst."""
     assert addr % bus == 0, f"burst at 0x{addr:x} does not start at a beat"

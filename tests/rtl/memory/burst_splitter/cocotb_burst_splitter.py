@@ -1,7 +1,6 @@
 """burst_splitter: the beats of random transfers, each once and in order, in legal bursts."""
 
 import random
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -11,7 +10,7 @@ from cocotb.triggers import RisingEdge, with_timeout
 from tb.blocks import parameter
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, pulse, reset
-from tests.rtl.transfers import MAX_BURST, PAGE, Transfer, beats_of, check_burst, draw, submit
+from tests.rtl.transfers import MAX_BURST, PAGE, Transfer, beats_of, begin_of, check_burst, draw, submit
 
 CONFIGURATIONS = [{"DataWidth": 64}, {"DataWidth": 256}]
 BUS = parameter("DataWidth") // 8
@@ -125,9 +124,7 @@ async def far_beyond_what_is_simulated(dut: Any) -> None:
 
 async def check_begin(dut: Any, transfer: Transfer, count: int) -> None:
     """Compare the first `count` beats of a transfer, or all if it has fewer, then abort it."""
-    shown = min(transfer.rows, count)
-    per_row = min(transfer.row_bytes, (count + 1) * BUS)  # what nobody looks at is left out
-    expected = beats_of(replace(transfer, row_bytes=per_row, rows=shown), BUS)[:count]
+    expected = beats_of(begin_of(transfer, count, (count + 1) * BUS), BUS)[:count]
     await submit(dut, transfer)
     taken = await with_timeout(
         cocotb.start_soon(collect(dut, len(expected), 1.0, Situations(BurstSplitterSituation))), 1, "ms"

@@ -13,7 +13,15 @@ from tb.blocks import parameter
 from tests.rtl.handshakes import HandshakeSource, Ready, vary
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
-from tests.rtl.transfers import MAX_BURST, Transfer, bursts_of, bytes_as_beats, draw_anywhere, rows_as_one
+from tests.rtl.transfers import (
+    MAX_BURST,
+    Transfer,
+    begin_of,
+    bursts_of,
+    bytes_as_beats,
+    draw_anywhere,
+    rows_as_one,
+)
 
 CONFIGURATIONS = [
     {"DataWidth": 64, "BufferBeats": 32, "Bursts": 8},
@@ -26,6 +34,8 @@ TRANSFERS_AHEAD = 4
 SLVERR, DECERR = 2, 3
 DRAIN = 3000
 """Clocks."""
+FAR = 1000
+"""Rows of a transfer and beats of a row that the model plans: more than any test goes through."""
 
 
 class DmaReadSituation(Enum):
@@ -220,10 +230,10 @@ class DmaReadTestbench:
             self.taken, self.late = dense.needed, 0
             self.inside -= dense.transfer_last
         if (taken := self.transfers.taken()) is not None:
-            self._expect(Transfer.from_bits(taken))
+            self._expect(begin_of(Transfer.from_bits(taken), FAR, FAR * BUS))
 
     def _expect(self, transfer: Transfer) -> None:
-        """Plan the bursts and the data of a transfer."""
+        """Plan the bursts and the data of the begin of a transfer."""
         saw = self.situations.saw
         whole = rows_as_one(transfer, BUS)
         for start in whole.row_starts():
@@ -316,3 +326,20 @@ async def random_traffic(dut: Any) -> None:
         elif end < 0.8:
             await testbench.reset()
     await testbench.end()
+
+
+@cocotb.test()
+async def far_beyond_what_is_simulated(dut: Any) -> None:
+    """A power of two of rows and a few more, and rows of as many bytes: data goes on behind the few."""
+    await reset(dut)
+    testbench = DmaReadTestbench(dut, Situations(DmaReadSituation))
+    for bit in range(8, 32):
+        few = random.randint(1, 40)
+        many = Transfer(random.getrandbits(20), random.randint(1, BUS), (1 << bit) + few, 3 * BUS)
+        long = Transfer(random.getrandbits(20), (1 << bit) + few * BUS, 1, random.getrandbits(32))
+        for transfer in (many, long):
+            testbench.transfers.values.append(transfer.bits)
+            while testbench.taken <= 2 * few and not (testbench.taken and testbench.idle):
+                await testbench.clock()
+            await testbench.abort()
+            testbench.transfers.withdraw()

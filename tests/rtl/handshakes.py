@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from tests.rtl.stimulus import CHANCES
+from tests.rtl.stimulus import BEHIND, CHANCES
 
 
 class HandshakeSource:
@@ -46,17 +46,22 @@ class HandshakeSource:
 
 
 class Ready:
-    """Accept with a chance in each clock."""
+    """Accept with a chance in each clock.
+
+    Attributes: chance, behind (only behind a clock in which something was valid and was not taken).
+    """
 
     def __init__(self, dut: Any, valid: str, ready: str, data: Iterable[str]) -> None:
         self.chance = 1.0
+        self.behind = False
         self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
         self._data = [getattr(dut, name) for name in data]
         self._room = False
 
     def drive(self, *, allowed: bool = True) -> None:
         """Choose the input of the coming clock edge."""
-        self._room = allowed and random.random() < self.chance
+        waits = self.behind and not (self._valid.value and not self._room)
+        self._room = allowed and not waits and random.random() < self.chance
         self._ready.value = int(self._room)
 
     def took(self) -> tuple[int, ...] | None:
@@ -70,3 +75,5 @@ def vary(*sides: HandshakeSource | Ready) -> None:
     """Draw a pace for each side of a handshake."""
     for side in sides:
         side.chance = random.choice((*CHANCES, 0.02))
+        if isinstance(side, Ready):
+            side.behind = random.random() < BEHIND

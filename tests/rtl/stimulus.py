@@ -17,6 +17,9 @@ CLOCK_NS = 10
 CHANCES = (1.0, 0.7, 0.2)
 """Chances in a clock that a side of a handshake is ready."""
 
+BEHIND = 0.25
+"""Share of the receivers that are ready only behind a clock in which they see something valid."""
+
 
 def _one_bit_inputs(dut: Any) -> list[LogicObject]:
     return [port for port in dut if isinstance(port, LogicObject) and port._name.endswith("_i")]
@@ -109,12 +112,20 @@ async def take(
     dut: Any, valid: str, ready: str, data: Sequence[str], count: int, chance: float
 ) -> list[tuple[int, ...]]:
     """Take `count` elements, with this chance of room in a clock; return the values of the signals `data` for
-    each."""
+    each.
+
+    Below a chance of 1, some receivers are ready only behind a clock with an element: no sender
+    may wait for them.
+    """
     taken: list[tuple[int, ...]] = []
+    behind, seen = chance < 1 and random.random() < BEHIND, False
     while len(taken) < count:
-        getattr(dut, ready).value = room = int(random.random() < chance)
+        room = random.random() < chance and (seen or not behind)
+        getattr(dut, ready).value = int(room)
         await RisingEdge(dut.clk_i)
-        if room and getattr(dut, valid).value:
+        shown = bool(getattr(dut, valid).value)
+        if room and shown:
             taken.append(tuple(int(getattr(dut, name).value) for name in data))
+        seen = shown and not room
     getattr(dut, ready).value = 0
     return taken

@@ -36,8 +36,8 @@ async def start_clock(dut: Any, *inputs: str) -> None:
 async def reset(dut: Any, *inputs: str) -> None:
     """Start the clock and reset, with these inputs and all one-bit inputs at zero.
 
-    During the reset the one-bit inputs are random: it has precedence over all of them. Only the first reset of a
-    simulation has no abort, which would clear what the reset has to clear.
+    During the reset the one-bit inputs are random: it has precedence over all of them. Only the first one of
+    a simulation has no abort, which would clear what the reset has to clear.
     """
     still = {"clk_i", "rst_ni"} if get_sim_time() else {"clk_i", "rst_ni", "abort_i"}
     dut.rst_ni.value = 0

@@ -40,9 +40,7 @@ async def test_matmul(tb: NpuTestbench, dtype: DataType, count: str) -> None:
     for flip in (False, True)[: 2 if dtype == DataType.FP32 else 1]:
         layout = dict(zip(("trans_a", "trans_b", "vectors"), (flip != each for each in flips), strict=True))
         size = most() + tb.random.randint(1, 40)
-        if (
-            dtype == DataType.INT8 and count == "k"
-        ):  # the device counts words of four elements, the last one partly used
+        if dtype == DataType.INT8 and count == "k":  # words of four elements, the last one partly used
             size = 4 * size - tb.random.randint(1, 3)
         await run(tb, maker, maker.long("matmul", count, size, dtype=dtype, **layout))
     slots: Slots = []

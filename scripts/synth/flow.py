@@ -19,6 +19,7 @@ from echo_sim.config import NpuConfig
 from echo_sim.designs import read_file_list
 from echo_sim.tools import find_python_tool
 from scripts.synth.blocks import Block, blocks_of
+from tb.netlist.mapping import TO_GATES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORK = ROOT / "sim_build" / "synth"
@@ -33,18 +34,6 @@ class SynthesisError(Exception):
 # For speed: balanced for depth, then mapped, then sized for the loads. With the library's default script a
 # multiply-add has half as many gates again on its path, for a tenth less area.
 _ABC = "+strash;ifraig;scorr;dc2;strash;&get,-n;&st;&if,-g,-K,6;&synch2;&nf;&put;buffer,-c;topo;upsize;dnsize"
-_TO_GATES = (
-    "opt",
-    "wreduce",
-    "peepopt",
-    "opt_clean",
-    "alumacc",
-    "opt",
-    "memory_map t:$mem_v2 c:large_* %d",
-    "opt -fast -full",
-    "techmap",
-    "opt -fast",
-)
 
 
 @dataclass(frozen=True)
@@ -65,10 +54,10 @@ class Target:
 TARGETS = {
     target.name: target
     for target in (
-        Target("gates", (*_TO_GATES, "dfflegalize -cell $_DFF_P_ x", "abc -g simple"), timed=True),
+        Target("gates", (*TO_GATES, "dfflegalize -cell $_DFF_P_ x", "abc -g simple"), timed=True),
         Target(
             "osu018",
-            (*_TO_GATES, f"dfflibmap -liberty {LIBERTY}", f"abc -liberty {LIBERTY} -script {_ABC}"),
+            (*TO_GATES, f"dfflibmap -liberty {LIBERTY}", f"abc -liberty {LIBERTY} -script {_ABC}"),
             timed=True,
         ),
         Target("ecp5", ("synth_ecp5 -noabc9 -top block",), timed=False),

@@ -20,7 +20,8 @@ from echo_sim.places import SIM_BUILD
 from echo_sim.processes import run_bounded
 from echo_sim.progress import Progress
 from echo_sim.tools import find_python_tool
-from tb.netlist import table
+from tb.netlist import mapping, table
+from tb.netlist.mapping import TO_GATES
 
 KEPT = SIM_BUILD / "netlists"
 TOP = "npu_top"
@@ -34,21 +35,12 @@ TIMEOUT_S = 1800.0
 Module = Mapping[str, Any]
 """A module of Yosys's JSON."""
 
-# The order is that of `synth`, without abc: it would take most of an hour, and its gates do the same.
-_TO_GATES = (
+# Without abc: it would take most of an hour, and its gates do the same.
+_TO_NETLIST = (
     "read_json words.json",
     f"hierarchy -check -top {TOP}",
     "memory_nordff",  # what a memory reads goes to registers of gates
-    "opt",
-    "wreduce",
-    "peepopt",
-    "opt_clean",
-    "alumacc",
-    "opt",
-    "memory_map t:$mem_v2 c:large_* %d",
-    "opt -fast -full",
-    "techmap",
-    "opt -fast",
+    *TO_GATES,
     "dfflegalize -cell $_DFF_P_ x -cell $_DFFE_PP_ x",
     "simplemap",
     "opt_clean",
@@ -80,7 +72,7 @@ def netlist(config: NpuConfig, rtl: Path, *, quiet: bool = False) -> Path:
         files = [path.relative_to(rtl).as_posix() for path in sources]
         _yosys(made, "words", _to_words(config, files))
         (made / "words.json").write_text(json.dumps(each_once(_modules(made / "design.json"))), "utf-8")
-        _yosys(made, "gates", _TO_GATES)
+        _yosys(made, "gates", _TO_NETLIST)
         table.write_table(_modules(made / "gates.json"), TOP, CLOCK_GATE, made / "gates.bin")
         shutil.rmtree(made / "rtl")
         for large in ("design.json", "words.json", "gates.json"):
@@ -97,7 +89,7 @@ def netlist(config: NpuConfig, rtl: Path, *, quiet: bool = False) -> Path:
 @functools.cache
 def _digest(config: NpuConfig, rtl: Path) -> str:
     digest = hashlib.sha256(json.dumps(sorted(config.parameters().items())).encode())
-    flow = [Path(__file__), Path(table.__file__)]
+    flow = [Path(__file__), Path(mapping.__file__), Path(table.__file__)]
     for path in sorted([*rtl.rglob("*.sv"), *rtl.rglob("*.svh"), rtl / "npu.f", *flow]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     digest.update(importlib.metadata.version(YOSYS).encode())

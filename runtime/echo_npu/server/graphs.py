@@ -97,8 +97,8 @@ class _Graph(Emitter):
         self.nodes = tuple(nodes)
         self.flags = flags
         self._checked = left_by(nodes) if flags & GraphFlag.REFUSE_NAN else []
-        self._conditions: list[Callable[[], bool]] = []
-        self._moving: list[tuple[Callable[[], None], range]] = []
+        self._conditions: list[Callable[[Emitter], bool]] = []
+        self._moving: list[tuple[Callable[[Emitter], None], range]] = []
         self._indices: dict[tuple[int, int], bytes] = {}
         with device.record() as self._program:
             driver = device.driver
@@ -121,12 +121,12 @@ class _Graph(Emitter):
     def content(self, tensor: GraphTensor) -> NDArray[np.uint8]:
         return self.device.backend.read_mem(tensor.address, extent(tensor))
 
-    def holds_while(self, condition: Callable[[], bool]) -> None:
+    def holds_while(self, condition: Callable[[Emitter], bool]) -> None:
         self._conditions.append(condition)
 
-    def moving(self, build: Callable[[], None], index: GraphTensor) -> None:
+    def moving(self, build: Callable[[Emitter], None], index: GraphTensor) -> None:
         start = self._driver.recorded
-        build()
+        build(self)
         self._moving.append((build, range(start, self._driver.recorded)))
         self._indices[index.address, extent(index)] = self.content(index).tobytes()
 
@@ -140,7 +140,7 @@ class _Graph(Emitter):
 
     def renew(self) -> bool:
         """Adapt the program to what its inputs hold now; False if it must be recorded again."""
-        if not all(condition() for condition in self._conditions):
+        if not all(condition(self) for condition in self._conditions):
             return False
         now = {
             (address, size): self.device.backend.read_mem(address, size).tobytes()
@@ -153,7 +153,7 @@ class _Graph(Emitter):
             assert isinstance(driver, RecordingDriver)
             for build, place in self._moving:
                 start = driver.recorded
-                build()
+                build(self)
                 if driver.recorded - start != len(place):
                     return False
         places = [self._first + number for _, place in self._moving for number in place]

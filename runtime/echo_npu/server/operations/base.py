@@ -1,5 +1,7 @@
 """What the operations of graphs share: views, types, conditions."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -51,12 +53,19 @@ class Emitter(ABC):
         """Return the bytes that an input of the graph has now, from its first to its last one."""
 
     @abstractmethod
-    def holds_while(self, condition: Callable[[], bool]) -> None:
-        """Have the graph recorded again when the condition is false before a later run."""
+    def holds_while(self, condition: Callable[[Emitter], bool]) -> None:
+        """Have the graph recorded again when the condition is false before a later run.
+
+        It is given the emitter, and must not keep one: device memory would be freed only when Python collects
+        the cycle.
+        """
 
     @abstractmethod
-    def moving(self, build: Callable[[], None], index: GraphTensor) -> None:
-        """Build commands whose addresses follow from an index; they are built again when it changes."""
+    def moving(self, build: Callable[[Emitter], None], index: GraphTensor) -> None:
+        """Build commands whose addresses follow from an index; they are built again when it changes.
+
+        `build` is given the emitter, and must not keep one, as in `holds_while`.
+        """
 
     @abstractmethod
     def check_size(self) -> None:

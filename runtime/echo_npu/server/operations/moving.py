@@ -212,7 +212,7 @@ def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, ta
     rows, count = block_rows(table), table.elements[1]
     out, identity = emitter.view(target).reshape(-1, table.elements[0]), identity_of(emitter)
 
-    def build() -> None:
+    def build(emitter: Emitter) -> None:
         numbers = numbers_of(emitter, index)
         if numbers.min() < 0 or numbers.max() >= count:
             raise ValueError(f"GET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
@@ -255,7 +255,7 @@ def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
         _set_blocks(emitter, rows, index, target)
         return
 
-    def build() -> None:
+    def build(emitter: Emitter) -> None:
         numbers = numbers_of(emitter, index)
         source, out = emitter.view(rows), emitter.view(target)
         for outer in range(source.shape[0]):
@@ -271,7 +271,7 @@ def _set_blocks(emitter: Emitter, rows: GraphTensor, index: GraphTensor, target:
     made = quantised(emitter, values, named_format(target.type))
     places, count = block_rows(target), target.elements[1]
 
-    def build() -> None:
+    def build(emitter: Emitter) -> None:
         numbers = numbers_of(emitter, index)
         check_numbers(numbers, count)
         outer, inner, number = np.indices(places.quants.shape[:2] + numbers.shape[2:])

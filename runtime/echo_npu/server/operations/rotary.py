@@ -205,7 +205,7 @@ def _gathered(
         tables = rotation.tables(np.arange(length), divisors)
         emitter.shared[key] = [device.tensor(each) for each in tables]
 
-    def inside() -> bool:
+    def inside(emitter: Emitter) -> bool:
         now: NDArray[Any] = emitter.content(positions).view(np.int32)
         return bool(now.min() >= 0 and now.max() < length)
 
@@ -218,7 +218,7 @@ def _gathered(
 def _hold_content(emitter: Emitter, tensor: GraphTensor) -> None:
     """Have the graph recorded again when an input has other bytes, since they are constants of it."""
     then = emitter.content(tensor).tobytes()
-    emitter.holds_while(lambda: emitter.content(tensor).tobytes() == then)
+    emitter.holds_while(lambda emitter: emitter.content(tensor).tobytes() == then)
 
 
 OPERATIONS = {

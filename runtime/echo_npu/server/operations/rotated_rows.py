@@ -34,7 +34,7 @@ def emit_rotated_rows(emitter: Emitter, rope: GraphNode, rows: GraphNode) -> Non
     _, heads, width = x.shape
     pairs = Rotation.of(rope).mode == PAIRS
 
-    def build() -> None:
+    def build(emitter: Emitter) -> None:
         target = emitter.view(rows.destination)[0, 0]
         listed = numbers_of(emitter, index)[0, 0]
         check_numbers(listed, target.shape[0])

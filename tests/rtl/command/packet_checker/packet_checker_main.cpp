@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "../../../../runtime/echo_sim/board/contract.hpp"
 #include "Vtop.h"
 #include "verilated.h"
 
@@ -17,7 +18,6 @@ namespace {
 constexpr int kPacketWords = 64, kCase = 67, kOperands = 5, kOperandWords = 14, kHead = 13;
 constexpr int kAnswer = kHead + kOperands * kOperandWords;
 constexpr int kMostClocks = 64;
-constexpr uint32_t kNop = 0, kVector = 4, kSync = 0xFF, kExt = 1u << 31;
 
 class Checker {
   public:
@@ -35,8 +35,8 @@ class Checker {
         top_.guard_size_i = words[kPacketWords + 2];
         top_.eval();
         answer[0] = top_.head_error_o;
-        if (answer[0] || words[0] == kNop || words[0] == kSync) return;
-        if (words[1] & kExt) {
+        if (answer[0] || words[0] == echo::kOpcodeNop || words[0] == echo::kOpcodeSync) return;
+        if (words[1] & 1u << echo::kFlagExt) {
             answer[0] = top_.extension_error_o;
             if (answer[0]) return;
         }

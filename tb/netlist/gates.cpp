@@ -20,16 +20,17 @@ namespace {
 
 constexpr int32_t Magic = 0x45544147;
 constexpr int32_t Zero = 0, One = 1;  // nets; the third is the undefined bit
-enum Operation : int32_t { Buffer, Not, And, Or, Xor, Mux, Read };
+constexpr int32_t Read = -1;  // in place of a truth table
 
 [[noreturn]] void fail(const std::string& text) {
     std::fprintf(stderr, "%%Error: netlist: %s\n", text.c_str());
     std::exit(1);
 }
 
-// A gate, or a read port of a memory, which has its number in `a` and `b`.
+// A gate, whose output is bit `4 * select + 2 * b + a` of its truth table; or a read port of a memory, which has its
+// number in `a` and `b`.
 struct Gate {
-    int32_t operation, a, b, select, output;
+    int32_t table, a, b, select, output;
 };
 struct Register {
     int32_t domain, enable, input, output;
@@ -75,7 +76,7 @@ public:
             for (int32_t number : level) {
                 awake_[number] = 0;
                 const Gate& gate = gates_[number];
-                if (gate.operation == Read) {
+                if (gate.table == Read) {
                     read_memory(memories_[gate.a], memories_[gate.a].reads[gate.b]);
                 } else {
                     set(gate.output, value(gate));
@@ -132,15 +133,8 @@ private:
     std::vector<Written> written_;
 
     uint8_t value(const Gate& gate) const {
-        const uint8_t a = values_[gate.a];
-        switch (gate.operation) {
-            case Buffer: return a;
-            case Not: return !a;
-            case And: return a & values_[gate.b];
-            case Or: return a | values_[gate.b];
-            case Xor: return a ^ values_[gate.b];
-            default: return values_[gate.select] ? values_[gate.b] : a;
-        }
+        const int place = values_[gate.select] << 2 | values_[gate.b] << 1 | values_[gate.a];
+        return gate.table >> place & 1;
     }
 
     void wake(int32_t gate) {
@@ -225,17 +219,12 @@ private:
     }
 
     std::vector<int32_t> nets_into(const Gate& gate) const {
-        switch (gate.operation) {
-            case Read: return memories_[gate.a].reads[gate.b].address;
-            case Buffer:
-            case Not: return {gate.a};
-            case Mux: return {gate.a, gate.b, gate.select};
-            default: return {gate.a, gate.b};
-        }
+        if (gate.table == Read) return memories_[gate.a].reads[gate.b].address;
+        return {gate.a, gate.b, gate.select};
     }
 
     std::vector<int32_t> nets_out_of(const Gate& gate) const {
-        return gate.operation == Read ? memories_[gate.a].reads[gate.b].data : std::vector<int32_t>{gate.output};
+        return gate.table == Read ? memories_[gate.a].reads[gate.b].data : std::vector<int32_t>{gate.output};
     }
 
     void connect() {

@@ -18,9 +18,16 @@ MAGIC: Final = 0x45544147
 ZERO, ONE, UNDEFINED = range(3)
 """The first nets: the constants, and a bit that is random in each run."""
 CONSTANTS: Final = {"0": ZERO, "1": ONE, "x": UNDEFINED, "z": UNDEFINED}
-OPERATIONS: Final = {"$_BUF_": 0, "$_NOT_": 1, "$_AND_": 2, "$_OR_": 3, "$_XOR_": 4, "$_MUX_": 5}
-"""Gates by type. `gates.cpp` has the same numbers."""
-BUFFER: Final = OPERATIONS["$_BUF_"]
+TRUTH_TABLES: Final = {
+    "$_BUF_": 0b10101010,
+    "$_NOT_": 0b01010101,
+    "$_AND_": 0b10001000,
+    "$_OR_": 0b11101110,
+    "$_XOR_": 0b01100110,
+    "$_MUX_": 0b11001010,
+}
+"""What gates compute: bit S * 4 + B * 2 + A is the output. A pin that a gate lacks is 0."""
+BUFFER: Final = TRUTH_TABLES["$_BUF_"]
 ROOT: Final = 0
 """The domain of the clock itself."""
 
@@ -45,11 +52,11 @@ class _Definition:
         for cell in module["cells"].values():
             kind = cell["type"]
             pins = {pin: _nets(bits) for pin, bits in cell["connections"].items()}
-            if kind in OPERATIONS:
+            if kind in TRUTH_TABLES:
                 first = pins["A"][0]
                 gates.append(
                     (
-                        OPERATIONS[kind],
+                        TRUTH_TABLES[kind],
                         first,
                         pins.get("B", [ZERO])[0],
                         pins.get("S", [ZERO])[0],

@@ -11,7 +11,7 @@ from echo_sim.places import RTL
 from echo_sim.run import RunResult, SimulationError, run
 from tb import cli
 from tb.netlist.design import netlist_design, shell_text
-from tb.netlist.table import OPERATIONS
+from tb.netlist.table import TRUTH_TABLES
 from tb.suites import suites
 
 pytestmark = pytest.mark.sim
@@ -73,8 +73,8 @@ def test_wrong_gates_are_found(tmp_path: Path) -> None:
     for _ in range(3):  # the number of nets, the inputs, the outputs
         place += 1 + int(words[place])
     gates = words[place + 1 : place + 1 + int(words[place])].reshape(-1, 5)
-    exclusive = np.flatnonzero(gates[:, 0] == OPERATIONS["$_XOR_"])
-    gates[exclusive[::4], 0] = OPERATIONS["$_OR_"]
+    exclusive = np.flatnonzero(gates[:, 0] == TRUTH_TABLES["$_XOR_"])
+    gates[exclusive[::4], 0] = TRUTH_TABLES["$_OR_"]
     words.tofile(tmp_path / "gates.bin")
     text = shell_text((RTL / "npu_top.sv").read_text(encoding="utf-8"), tmp_path / "gates.bin")
     (tmp_path / "npu_top.sv").write_text(text, encoding="utf-8")

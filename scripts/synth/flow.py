@@ -7,7 +7,6 @@ file tells of errors.
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from echo_sim.designs import read_file_list
 from echo_sim.tools import find_python_tool
 from scripts.synth.blocks import Block, blocks_of
 from tb.netlist.mapping import TO_GATES
+from tb.whole_files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORK = ROOT / "sim_build" / "synth"
@@ -172,8 +172,5 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
             if cell["type"] != "$scopeinfo"
         },
     }
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(f".{os.getpid()}.part")  # an interrupted run leaves no half of a netlist
-    part.write_text(json.dumps(netlist), encoding="utf-8")
-    part.replace(kept)
+    write_whole(kept, json.dumps(netlist))
     return netlist

@@ -22,6 +22,7 @@ from tb.mutation.schemata import (
 )
 from tb.repository import ROOT
 from tb.results import UnjudgedError
+from tb.whole_files import write_whole
 
 TREES = SIM_BUILD / "mutation"
 CONFIG = "small"
@@ -56,10 +57,7 @@ def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
     for relative, text in wanted.items():
         target = folder / relative
         if not target.exists() or target.read_text(encoding="utf-8") != text:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_suffix(f".{os.getpid()}.part")
-            part.write_text(text, encoding="utf-8")
-            part.replace(target)
+            write_whole(target, text)
     return folder
 
 

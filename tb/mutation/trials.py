@@ -3,12 +3,12 @@
 import bisect
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tb.mutation.dispatcher import Trial
+from tb.whole_files import write_whole
 
 # A test is stopped after this multiple of its cycles on the unchanged RTL, plus a constant.
 CYCLES_FACTOR = 3
@@ -74,9 +74,7 @@ class Experience:
 
 def save_cycles(path: Path, cycles: Mapping[Key, int]) -> None:
     """Save cycles for the next campaign with the same simulator."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps([[*key, count] for key, count in cycles.items()]), encoding="utf-8")
-    part.replace(path)
+    write_whole(path, json.dumps([[*key, count] for key, count in cycles.items()]))
 
 
 def load_cycles(path: Path) -> dict[Key, int]:

@@ -9,6 +9,7 @@ from typing import Self
 
 from tb.regress.task import Task, TaskOutcome
 from tb.results import CampaignResult
+from tb.whole_files import write_whole
 
 
 @dataclasses.dataclass
@@ -86,6 +87,4 @@ class RegressionProgress:
 
     def _write(self) -> None:
         values = {"what": self.what, "date": self.date, "stretches": self.stretches, "seconds": self.seconds}
-        unfinished = self.folder / "run.part"
-        unfinished.write_text(json.dumps(values) + "\n", encoding="utf-8")
-        unfinished.replace(self.folder / "run.json")
+        write_whole(self.folder / "run.json", json.dumps(values) + "\n")

@@ -13,6 +13,7 @@ from echo_sim.processes import run_bounded
 from echo_sim.tools import find_python_tool
 from tb.mutation.equivalence.circuit import CircuitError, Modules
 from tb.repository import ROOT
+from tb.whole_files import write_whole
 
 
 def read(
@@ -88,9 +89,6 @@ def _loaded(
 ) -> Modules:
     if not kept.exists():
         modules = read(files, top, dict(parameters), includes, READ_SECONDS)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(modules), encoding="utf-8")
-        part.replace(kept)
+        write_whole(kept, json.dumps(modules))
     found: Modules = json.loads(kept.read_text(encoding="utf-8"))
     return found

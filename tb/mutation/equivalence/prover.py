@@ -6,7 +6,6 @@ import functools
 import hashlib
 import importlib.metadata
 import json
-import os
 import random
 import re
 import sys
@@ -29,6 +28,7 @@ from tb.mutation.equivalence.runs import RandomRuns
 from tb.mutation.equivalence.scopes import Scope, scopes
 from tb.mutation.equivalence.solver import TimeLimit, never
 from tb.mutation.schemata import SELECTOR_FILE, Edit, render
+from tb.whole_files import write_whole
 
 CONFIGS = ("small", "default")
 SECONDS = 120.0
@@ -76,10 +76,7 @@ def prove(edits: Sequence[Edit], seconds: float = SECONDS) -> EquivalenceProof:
     with contextlib.suppress(CircuitError, UnknownCellError):
         how = _Attempt(edits, clock).how()
     proof = EquivalenceProof(how, time.monotonic() - started)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(dataclasses.asdict(proof)), encoding="utf-8")
-    part.replace(kept)
+    write_whole(kept, json.dumps(dataclasses.asdict(proof)))
     return proof
 
 

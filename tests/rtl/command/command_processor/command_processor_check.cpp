@@ -25,7 +25,7 @@
 namespace {
 
 constexpr uint32_t kDepth = 16, kPages = 6, kPage = 0x1000, kBase = 0x100000, kRing = 0x200000, kBeatWords = 8,
-                   kBeats = 2;
+                   kBeats = 2, kMostSlots = 65535;
 constexpr int kPatience = 3000;  // clocks without any progress
 
 uint64_t random_state;
@@ -59,7 +59,7 @@ enum Situation { sRetired, sRefused = sRetired + 8, sWindowParts = sRefused + 8,
                  sLoadBehind = sPartReset + kMostParts, sLoadSwept, sGapFilled, sLoadFailed, sLoadTimeout, sLoadReset,
                  sEntryLoaded, sEntryAtEnd, sEntryBeyond, sEntryFirst, sEntryLater, sDoneAndError, sDoneAndOverdue,
                  sErrorAndOverdue, sErrorAndFault, sFaultAndOverdue, sTwoEngines, sYoungerFirst, sSamePair,
-                 sResetAndClear, sResetAndStop, sHeldAlone, sThree, kSituations };
+                 sResetAndClear, sResetAndStop, sHeldAlone, sThree, sFarSlot, sFarTail, sFarBack, kSituations };
 uint64_t seen[kSituations];
 const char* const kOpcodes[] = {"NOP", "MATMUL", "ADD_TENSOR", "MEMCPY", "VECTOR", "GATHER", "LOAD_PROGRAM", "SYNC"};
 constexpr uint32_t kParts[] = {0, 1, kMostParts};  // numbers of extensions that a command may have
@@ -74,7 +74,8 @@ const char* const kOthers[] = {
     "an error of a younger command before one of the oldest",
     "errors of both commands of the matrix engine in one clock", "a soft reset and a clear in one clock",
     "a soft reset in the clock in which an engine's error stops the device", "a product held by a vector command alone",
-    "three commands under way"};
+    "three commands under way", "a packet from a slot beyond the first 255",
+    "a tail beyond these slots behind a head that is not", "a tail among such slots, refused"};
 std::string name_of(int situation) {
     const auto number = [](uint32_t value) { return std::to_string(value); };
     if (situation < sRefused) return std::string("a retired ") + kOpcodes[situation - sRetired];
@@ -310,7 +311,7 @@ void demand(bool holds, const char* what) {
 
 enum Mode { mRun, mFail, mError, mReset } mode;
 std::deque<Slot> window;
-std::vector<Slot> ring(256);
+std::vector<Slot> ring(kMostSlots);
 uint32_t size = 8, head, tail, retired, taken, level_before;
 bool was_running = true;
 bool submitted, cleared;
@@ -318,7 +319,7 @@ uint32_t submit_error;
 uint32_t watchdog, age;      // clocks that the oldest command may take, and has taken
 bool was_oldest, retired_before;
 uint64_t ring_done;          // when the last command that writes the ring was done
-uint64_t fetched[256];       // when each slot of the ring was asked for
+std::vector<uint64_t> fetched(kMostSlots);       // when each slot of the ring was asked for
 bool fetch_failed;
 uint32_t fetch_failed_addr;
 std::deque<Pointer> pending;  // taken, and neither retired nor given up
@@ -793,7 +794,7 @@ extern "C" void cp_begin(int magic1, int magic2, int magic3) {
     vector_magic[0] = uint32_t(magic1), vector_magic[1] = uint32_t(magic2), vector_magic[2] = uint32_t(magic3);
 }
 
-extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_in, int retired_in, int index_in,
+extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_in, int ring_in, int retired_in, int index_in,
                         long long address_in, int matrix_dst, int vector_dst, int vector_entry, int desc_addr,
                         int desc_bytes) {
     const uint32_t pulses = *pulses_in, levels = *levels_in;
@@ -801,8 +802,9 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     const bool matrix_start = pulse(1), vector_start = pulse(2), full = pulse(3), abort = pulse(4), reset_done = pulse(5);
     const bool irq_done = pulse(6), irq_error = pulse(7), irq_command = pulse(8), retire = pulse(9);
     const bool vector_retire = pulse(10), desc_valid = pulse(11), refuses = pulse(13), tail_set = pulse(14);
-    demand(!tail_set || (levels >> 26) == (tail & 63), "ring_tail_o");
-    const uint32_t state = levels & 3, head_now = levels >> 2 & 255, level = levels >> 10 & 255, code = levels >> 18 & 255;
+    const uint32_t state = levels & 3, level = levels >> 2 & 255, code = levels >> 10 & 255;
+    const uint32_t head_now = uint32_t(ring_in) & 0xFFFF, tail_now = uint32_t(ring_in) >> 16;
+    demand(!tail_set || tail_now == tail, "ring_tail_o");
     ++clock_no;
     if (reset_clocks) {
         --reset_clocks;
@@ -838,6 +840,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     if (mode == mRun && head_now != head) {
         demand(head != tail && head_now == (head + 1) % size, "ring_head_o");
         const Slot slot = ring[head];
+        saw(sFarSlot, head > 255);
         head = head_now;
         take(slot, true);
         happens(eHead);
@@ -949,9 +952,11 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
     if (in.tail_write && running) {
         if (in.tail >= size || back) {
             if (!submit_error) submit_error = echo::kErrRingIndex;
+            saw(sFarBack, back && in.tail > 255);
             happens(eBadTail);
         } else {
             submitted |= in.tail != head_now;
+            saw(sFarTail, in.tail > 255 && head_now <= 255);
             const uint32_t added = (in.tail + size - tail) % size;
             written -= std::min(written, added);
             tail = in.tail;
@@ -978,7 +983,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         forget_all();
         mode = mRun;
         retired = taken = head = tail = 0;
-        size = 2 + draw(chance(70) ? 9 : 200);
+        size = 2 + draw(chance(60) ? 9 : chance(50) ? 200 : kMostSlots - 2);
         watchdog = chance(70) ? 0 : 3 + draw(60);
         // A reset of the whole device empties program memory, so that loads go beyond its loaded part again.
         if (chance(10)) reset_clocks = 1 + draw(4), programs = Programs(), promised = 0;

@@ -16,8 +16,8 @@ module command_processor_tb
 
   import "DPI-C" function void cp_drive(output inputs_t inputs, output bit [PacketBits-1:0] packet,
                                         output bit [DataWidth-1:0] beat);
-  import "DPI-C" function int cp_check(input bit [31:0] pulses, input bit [31:0] levels, input int retired,
-                                       input int error_index, input longint error_addr, input int matrix_dst,
+  import "DPI-C" function int cp_check(input bit [31:0] pulses, input bit [31:0] levels, input int ring,
+                                       input int retired, input int error_index, input longint error_addr, input int matrix_dst,
                                        input int vector_dst, input int vector_entry, input int desc_addr,
                                        input int desc_bytes);
   import "DPI-C" function void cp_begin(input int magic1, input int magic2, input int magic3);
@@ -129,7 +129,7 @@ module command_processor_tb
     if (in[0][13]) $finish;
     else if (cp_check({12'd0, vector != vector_before, vector.kind, held, tail_set, refuses, data_ready, desc_valid, vector_retire, retire, irq_command, irq_error, irq_done,
                        reset_done, abort, queue_full, start[EngineVector], start[EngineMatrix], 1'b0},
-                      {tail[5:0], code[7:0], level, head[7:0], state}, int'(retired), int'(index), longint'(address),
+                      {14'd0, code, level, state}, int'({tail, head}), int'(retired), int'(index), longint'(address),
                       int'(matrix.dst.addr), int'(vector.streams[OperandDst].addr), int'(vector.entry), int'(desc.addr),
                       int'(desc.row_bytes)) != 0) $fatal(1, "the command processor does what it must not");
   end

@@ -203,6 +203,10 @@ bench-lm: $(VENV)/.models ## a language model on the RTL: cycles of a token, per
 bench-farm: $(VENV)/.bench $(VENV)/.models ## what chunks of a run cost, and the speed-up on 1 to 64 workers; minutes; QUICK=1 UPDATE=1
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.farm $(if $(filter-out 0,$(QUICK)),--quick)
 
+.PHONY: bench-farm-sample
+bench-farm-sample: $(VENV)/.bench $(VENV)/.models ## what samples of a run's chunks estimate, against the whole run; minutes; QUICK=1 UPDATE=1
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.farm_sample $(if $(filter-out 0,$(QUICK)),--quick)
+
 .PHONY: bench-sim
 bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator alone, plain cocotb; QUICK=1 CONFIG=small SINCE=commit
 	@$(PY) -m benchmarks.sim_speed --config "$$CONFIG" $(if $(filter-out 0,$(QUICK)),--quick) --since "$$SINCE"

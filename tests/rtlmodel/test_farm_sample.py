@@ -1,15 +1,11 @@
 """Cycles of a text that a small Llama writes, estimated from samples of its chunks, against all of them."""
 
-import math
-
 import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
-from echo_npu.backends.rtlfarm.chunk import ChunkResult, RunChunk
-from echo_npu.backends.rtlfarm.totals import Totals
-from echo_npu.cli.chat import RING_SLOTS
+from benchmarks.farm_sample import SimulatedChunk, quality, simulate
+from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.language.generator import TextGenerator
 from echo_npu.language.network import Network
 from echo_npu.models.gguf_model import GgufModel
@@ -23,46 +19,44 @@ SAMPLES = 2000
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[RunChunk, ChunkResult]]:
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> list[SimulatedChunk]:
     """All chunks of the text and their results, in order."""
     path = tmp_path_factory.mktemp("model") / "small.gguf"
     write_model(path)
-    found: dict[int, tuple[RunChunk, ChunkResult]] = {}
-    with pytest.MonkeyPatch.context() as patched:
-        checked = RtlfarmBackend._checked
 
-        def keeping(self: RtlfarmBackend, chunk: RunChunk, result: ChunkResult) -> None:
-            found[chunk.number] = (chunk, result)
-            checked(self, chunk, result)
+    def load(device: echo_npu.Device) -> None:
+        network = Network(device, GgufModel(path), context=32)
+        list(TextGenerator(network).generate(TEXT, 24))
 
-        patched.setattr(RtlfarmBackend, "_checked", keeping)
-        with echo_npu.open(
-            "rtlfarm", config="small", jobs=2, chunk_cycles=6000, ring_slots=RING_SLOTS
-        ) as device:
-            network = Network(device, GgufModel(path), context=32)
-            list(TextGenerator(network).generate(TEXT, 24))
-            device.wait()
-    return [found[number] for number in sorted(found)]
+    cycles, chunks = simulate(load, "small", FarmOptions(jobs=2, chunk_cycles=6000))
+    assert cycles.value == sum(each.result.cycles for each in chunks)
+    assert cycles.margin == 0
+    return chunks
 
 
-@pytest.mark.parametrize(("share", "least"), [(0.1, 0.85), (0.3, 0.91)])
+@pytest.mark.parametrize("share", [0.1, 0.3])
 def test_the_interval_of_a_sample_holds_the_cycles_of_all_chunks(
-    share: float, least: float, simulated: list[tuple[RunChunk, ChunkResult]]
+    share: float, simulated: list[SimulatedChunk]
 ) -> None:
-    """95 % of the intervals are to hold them; with five chunks in a sample fewer do."""
-    total = sum(result.cycles for _, result in simulated)
-    rng = np.random.default_rng(choose_seed())
-    hits = 0
-    margins: list[float] = []
-    while len(margins) < SAMPLES:
-        totals = Totals()
-        for chunk, result in simulated:
-            taken = rng.random() < share
-            totals.add(chunk.number, chunk.estimate, result if taken else None, chunk.marks)
-        found = totals.cycles
-        if math.isfinite(found.margin):
-            hits += abs(found.value - total) <= found.margin
-            margins.append(found.margin / total)
+    found = quality(simulated, share, choose_seed(), SAMPLES)
     assert len(simulated) > 40
-    assert hits / SAMPLES > least
-    assert 0 < np.median(margins) < 0.5
+    assert found.held > 0.95
+    assert 0 < found.error < found.margin < 0.5
+
+
+def test_estimates_of_chunks_are_about_their_cycles() -> None:
+    """Of every engine: products, vector programs, copies, and a few rows of a large table."""
+
+    def load(device: echo_npu.Device) -> None:
+        table = device.tensor(np.zeros((20_000, 64), np.float32))
+        x = device.tensor(np.ones((64, 64), np.float32))
+        for _ in range(4):
+            rows = device.embedding(table, device.tensor(np.arange(64, dtype=np.int32)))
+            device.matmul(device.gelu(rows), x)
+            device.copy(x, out=rows)
+
+    _, chunks = simulate(load, "small", FarmOptions(jobs=1, chunk_cycles=3000))
+    long = [each for each in chunks if each.result.cycles > 1000]
+    assert len(long) > 4
+    for each in long:
+        assert 0.2 < each.estimate / each.result.cycles < 5

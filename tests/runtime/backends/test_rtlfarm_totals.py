@@ -87,3 +87,13 @@ def test_counters_of_a_sample_never_run_backwards() -> None:
         assert simulated or totals.marks[number]["cycles"] == seen[-1]
     assert seen == sorted(seen)
     assert seen[-1] > 0
+
+
+def test_a_sample_without_scatter_still_has_a_margin() -> None:
+    """Two of four chunks that are all the same: Student's 12.71, and one chunk that is a quarter off."""
+    totals = Totals()
+    for number in range(4):
+        totals.add(number, 10.0, _result(number, 100) if number < 2 else None)
+    assert totals.cycles.value == 400
+    scatter = 25**2 / 2
+    assert totals.cycles.margin == pytest.approx(12.71 * 4 * math.sqrt((1 - 2 / 4) * scatter / 2))

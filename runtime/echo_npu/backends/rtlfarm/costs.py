@@ -26,9 +26,15 @@ def roughly(packet: NpuCommandPacket, config: NpuConfig) -> float:
 
 
 def estimated_cycles(command: CheckedCommand, config: NpuConfig) -> float:
-    """Return about how long a command takes. Nothing but the balance between workers depends on it."""
+    """Return about how long a command takes.
+
+    The balance between workers depends on it, and how close a sample comes to the cycles of all chunks.
+    """
     inner, outer = command.batch
-    moved = sum(each.rows * each.row_bytes * each.segments for each in command.sources)
+    operands = command.sources
+    if command.packet.opcode == Opcode.GATHER and command.dst is not None:
+        operands = (command.dst, *operands[1:])  # of the table, as many rows as there are indices
+    moved = sum(each.rows * each.row_bytes * each.segments for each in operands)
     cycles: float = max(least_clocks(command, config), moved * inner * outer / (config.data_width // 8))
     if command.vector is not None:
         words = command.vector.rows * command.vector.cols * command.vector.repeats * inner * outer

@@ -14,6 +14,9 @@ _NAMES: Final = tuple(name.lower() for name in regs.COUNTERS)
 _STUDENT: Final = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 """Two-sided 95 % points of Student's distribution with 1, 2, ... degrees of freedom."""
 
+_RARE: Final = 0.25
+"""How far the cycles of a rare kind of chunk are from their rough estimate, next to those of the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -101,8 +104,9 @@ class Totals:
         """Clock cycles of all chunks: their sum, or the ratio estimate from a random sample of them.
 
         The sample's ratio of cycles to the rough estimates of `costs` is taken for that of all chunks; the
-        margin follows from its scatter (Cochran, Sampling Techniques, chapter 6). It is infinite with less
-        than two chunks.
+        margin follows from its scatter (Cochran, Sampling Techniques, chapter 6). A chunk that is `_RARE` off
+        counts in the scatter besides: a few chunks of another kind may not be in the sample. The margin is
+        infinite with less than two chunks.
         """
         total, count = len(self._estimates), len(self._measured)
         measured = sum(cycles for _, cycles in self._measured)
@@ -112,7 +116,9 @@ class Totals:
         if count < 2 or not known:
             return Interval(measured / known * sum(self._estimates) if known else 0.0, math.inf)
         ratio = measured / known
-        scatter = sum((cycles - ratio * estimate) ** 2 for estimate, cycles in self._measured) / (count - 1)
+        rare = _RARE * measured / count
+        squares = sum((cycles - ratio * estimate) ** 2 for estimate, cycles in self._measured)
+        scatter = (squares + rare**2) / count
         margin = _student(count - 1) * total * math.sqrt((1 - count / total) * scatter / count)
         return Interval(ratio * sum(self._estimates), margin)
 

@@ -178,7 +178,7 @@ def play(
         mutant = drawn[case.number]
         if refute or not prove_seconds or mutant.identity in equivalents:
             return False
-        proof = proofs[case.number] = prover.prove(mutant.edits, prove_seconds)
+        proof = proofs[case.number] = prover.prove_apart(mutant.edits, prove_seconds)
         word = f"equivalent, {proof.how}" if proof.proven else "not proven equivalent"
         _say(f"{case.number:4} {mutant.file:24} {word} ({proof.seconds:.0f} s)")
         return proof.proven

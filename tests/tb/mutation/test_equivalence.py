@@ -2,10 +2,13 @@
 
 import itertools
 import operator as operators
+import os
 import random
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -342,9 +345,24 @@ def test_answers_of_abc() -> None:
     refuses(SolverError, "unknown form", constant_output, b"aig 2 2 0 2 0\n0\n0\n")
 
 
-@pytest.mark.parametrize(("operator", "proven"), [(">=", True), ("<", False)])
-def test_a_function_of_a_package(operator: str, proven: bool) -> None:
+def test_changes_of_a_function_of_a_package_side_by_side() -> None:
+    """Threads may ask at the same time, as a campaign's do."""
     old, file = "float_order(a) > float_order(b)", "vector_alu_pkg.sv"
     start = RtlSource(RTL / "vector" / file).text.index(old)
-    edit = Edit(file, "expression", start, start + len(old), old.replace(">", operator))
-    assert prover.prove([edit]).proven == proven
+    edits = [
+        Edit(file, "expression", start, start + len(old), old.replace(">", each)) for each in (">=", "<")
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        proofs = list(pool.map(prover.prove_apart, [[each] for each in edits]))
+    assert [each.proven for each in proofs] == [True, False]
+
+
+def test_a_prover_that_crashes_proves_nothing() -> None:
+    assert not prover.prove_apart(_KillsItsReader()).proven  # type: ignore[arg-type]
+
+
+class _KillsItsReader:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Callable[[int], NoReturn], tuple[int]]:
+        return os._exit, (1,)

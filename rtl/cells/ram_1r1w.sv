@@ -8,15 +8,17 @@
 // A macro must
 // - write, at an edge with write_i, the lanes that write_i names, and leave the others as they are;
 // - show, behind an edge with read_i, what the entry held before the edge, and keep showing it until the next read_i;
-// - with ReadFirst do so for an entry that is written at the same edge. Without, nobody reads such an entry, and it may
-//   show anything. A macro that cannot read first takes its writes one clock later, and a read in that clock takes from
-//   the waiting write.
+// - show of an entry that is written at the same edge what it held with ReadFirst, and what is written with WriteFirst.
+//   Without both, nobody reads such an entry, and the macro may show anything. Logic beside a macro can do either: for
+//   ReadFirst, writes go in one clock later, and a read in that clock takes from the waiting write; for WriteFirst, the
+//   data waits in a register for such a read.
 // It needs no reset. Contents are undefined until written, the output is until the first read.
 module ram_1r1w #(
     parameter int unsigned Width = 512,  // bits of an entry, a multiple of Lanes
     parameter int unsigned Depth = 1024, // entries, at least 2
     parameter int unsigned Lanes = 1,    // equal parts of an entry, written each for itself, at least 1
-    parameter bit          ReadFirst = 1'b0 // an entry may be read at the edge at which it is written
+    parameter bit          ReadFirst  = 1'b0, // an entry that is read at the edge of its write shows what it held
+    parameter bit          WriteFirst = 1'b0  // it shows what is written; needs one lane
 ) (
     input  logic                     clk_i,
     input  logic                     rst_ni,       // for the assertion alone
@@ -48,11 +50,18 @@ module ram_1r1w #(
     end
   end
 
-  always_ff @(posedge clk_i) begin
-    if (read_i) read_data_o <= storage_q[read_addr_i];
+  if (WriteFirst) begin : g_write_first
+    always_ff @(posedge clk_i) begin
+      if (read_i && write_i[0] && write_addr_i == read_addr_i) read_data_o <= write_data_i;
+      else if (read_i) read_data_o <= storage_q[read_addr_i];
+    end
+  end else begin : g_read_first
+    always_ff @(posedge clk_i) begin
+      if (read_i) read_data_o <= storage_q[read_addr_i];
+    end
   end
 
-  if (ReadFirst) begin : g_no_rule
+  if (ReadFirst || WriteFirst) begin : g_no_rule
     logic unused;
     assign unused = &{1'b0, rst_ni};
   end else begin : g_rule
@@ -65,6 +74,9 @@ module ram_1r1w #(
 
   if (Lanes < 1 || Width % Lanes != 0) begin : g_bad_lanes
     $fatal(1, "ram_1r1w: Width must be a multiple of Lanes");
+  end
+  if (WriteFirst && (ReadFirst || Lanes != 1)) begin : g_bad_first
+    $fatal(1, "ram_1r1w: WriteFirst needs one lane, and no ReadFirst");
   end
   if (Depth < 2) begin : g_bad_depth
     $fatal(1, "ram_1r1w: Depth must be at least 2");

@@ -30,39 +30,25 @@ module sync_fifo #(
   assign full_o  = count_o == (IndexBits + 1)'(Depth);
 
   if (InRam) begin : g_ram
-    // The memory shows the oldest element, read when the one before it leaves. An element that is the oldest one as
-    // soon as it is here cannot be read in time: it waits beside the memory.
-    logic last, passes, passed_q;
-    logic [Width-1:0] passed_data_q, read_data;
-    logic [IndexBits-1:0] next;
+    // The memory shows the oldest element: it is read when the one before it leaves, or as it comes in.
+    logic [IndexBits-1:0] oldest;
 
-    assign last   = count_o == (IndexBits + 1)'(1);
-    assign passes = push_i && (empty_o || (last && pop_i));
-    assign next   = read_q[IndexBits-1:0] + 1'b1;
-    assign data_o = passed_q ? passed_data_q : read_data;
+    assign oldest = read_q[IndexBits-1:0] + IndexBits'(pop_i);
 
     ram_1r1w #(
-        .Width(Width),
-        .Depth(Depth)
+        .Width     (Width),
+        .Depth     (Depth),
+        .WriteFirst(1'b1)
     ) u_storage (
         .clk_i,
         .rst_ni,
-        .write_i     (push_i && !passes),
+        .write_i     (push_i),
         .write_addr_i(write_q[IndexBits-1:0]),
         .write_data_i(data_i),
-        .read_i      (pop_i && !last),
-        .read_addr_i (next),
-        .read_data_o (read_data)
+        .read_i      (pop_i || (push_i && empty_o)),
+        .read_addr_i (oldest),
+        .read_data_o (data_o)
     );
-
-    always_ff @(posedge clk_i) begin
-      if (passes) begin
-        passed_q      <= 1'b1;
-        passed_data_q <= data_i;
-      end else if (pop_i) begin
-        passed_q <= 1'b0;
-      end
-    end
   end else begin : g_registers
     logic [Width-1:0] storage_q [Depth];
 

@@ -87,10 +87,10 @@ module sync_fifo_formal #(
   end
 
 `ifndef PROPERTIES_ONLY
-  // What the induction needs: where the followed element waits. The memory need not hold the one that shows.
+  // What the induction needs: where the followed element waits.
   if (InRam) begin : g_ram
     always_comb begin
-      if (rst_ni && tagged_q && ahead_q != '0) TagSlot : assert (dut.g_ram.u_storage.storage_q[slot] == tag_data_q);
+      if (rst_ni && tagged_q) TagSlot : assert (dut.g_ram.u_storage.storage_q[slot] == tag_data_q);
     end
   end else begin : g_registers
     always_comb begin

@@ -80,7 +80,7 @@ def test_gates_are_equivalent(name: str, tmp_path: Path) -> None:
     [
         ("skid_buffer", "assign ready_o = !spare_valid_q;", "assign ready_o = !valid_q;"),
         ("sync_fifo-4", "write_q <= write_q + 1'b1;", "write_q <= write_q + 2'd2;"),
-        ("sync_fifo-4-ram", "else if (pop_i) begin", "else begin"),
+        ("sync_fifo-4-ram", "(pop_i || (push_i && empty_o))", "(push_i && empty_o)"),
         ("ram_queue", "else if (ready_i) valid_q <= 1'b0;", "else if (ready_i) valid_q <= 1'b1;"),
     ],
 )

@@ -21,6 +21,14 @@ class Accesses(Enum):
     ENDS = "a read of the last entry after one of the first"
 
 
+class Beside(Enum):
+    """What a read shows of an entry that is written in its clock."""
+
+    NEVER = "nobody reads such an entry"
+    OLD = "what it held before"
+    NEW = "what is written"
+
+
 @dataclass(frozen=True)
 class EntryWrite:
     """One entry that a clock writes.
@@ -44,7 +52,7 @@ async def random_accesses(
     draw: Callable[[], list[EntryWrite]],
     drive: Callable[[list[EntryWrite]], None],
     *,
-    read_first: bool = False,
+    beside: Beside = Beside.NEVER,
     cycles: int = 6000,
 ) -> None:
     """Write every entry, then read and write at random.
@@ -53,7 +61,7 @@ async def random_accesses(
         fill: the write of a whole entry.
         draw: draws the writes of a clock, at most as many as the ports take.
         drive: sets the inputs of the write port.
-        read_first: an entry may be read in the clock of its write, and shows what it held before.
+        beside: what a read shows of an entry that is written in its clock.
 
     Raises: AssertionError.
     """
@@ -74,18 +82,19 @@ async def random_accesses(
         written = [write.address for write in writes]
         near = [*written, *before, last_read, random.randrange(depth), 0, depth - 1]
         address = random.choice([place for place in near if place >= 0])
-        read = random.random() < 0.7 and (read_first or address not in written)
+        read = random.random() < 0.7 and (beside != Beside.NEVER or address not in written)
         dut.read_i.value, dut.read_addr_i.value = int(read), address
         await RisingEdge(dut.clk_i)
         if expected is not None:
             assert int(dut.read_data_o.value) == expected, f"entry {last_read}"
-        situations.saw(Accesses.SAME_ENTRY, not read_first or (read and address in written))
+        situations.saw(Accesses.SAME_ENTRY, beside == Beside.NEVER or (read and address in written))
         situations.saw(Accesses.SAME_CLOCK, read and written and address not in written)
         situations.saw(Accesses.NEXT_CLOCK, read and address in before)
         situations.saw(Accesses.HELD, not read and last_read in written)
         situations.saw(Accesses.ENDS, read and address == depth - 1 and last_read == 0)
-        if read:
-            expected, last_read = contents[address], address
+        old = contents[address]
         for write in writes:
             contents[write.address] = write.over(contents[write.address])
+        if read:
+            expected, last_read = contents[address] if beside == Beside.NEW else old, address
         before = written

@@ -6,23 +6,24 @@ from typing import Any
 import cocotb
 
 from tb.blocks import parameter
-from tests.rtl.memories import EntryWrite, random_accesses
+from tests.rtl.memories import Beside, EntryWrite, random_accesses
 from tests.rtl.stimulus import start_clock
 
 CONFIGURATIONS = [
-    {"Width": 128, "Depth": 32, "Lanes": 1, "ReadFirst": 0},
-    {"Width": 32, "Depth": 16, "Lanes": 4, "ReadFirst": 0},
-    {"Width": 15, "Depth": 13, "Lanes": 5, "ReadFirst": 1},
-    {"Width": 16, "Depth": 8, "Lanes": 1, "ReadFirst": 1},
+    {"Width": 128, "Depth": 32, "Lanes": 1, "ReadFirst": 0, "WriteFirst": 0},
+    {"Width": 32, "Depth": 16, "Lanes": 4, "ReadFirst": 0, "WriteFirst": 0},
+    {"Width": 15, "Depth": 13, "Lanes": 5, "ReadFirst": 1, "WriteFirst": 0},
+    {"Width": 16, "Depth": 8, "Lanes": 1, "ReadFirst": 1, "WriteFirst": 0},
+    {"Width": 24, "Depth": 8, "Lanes": 1, "ReadFirst": 0, "WriteFirst": 1},
 ]
 WIDTH, DEPTH, LANES = parameter("Width"), parameter("Depth"), parameter("Lanes")
-READ_FIRST = bool(parameter("ReadFirst"))
 ALL_LANES = (1 << LANES) - 1
+SHOWN = Beside.OLD if parameter("ReadFirst") else Beside.NEW if parameter("WriteFirst") else Beside.NEVER
 
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
-    """A write changes its lanes and no others; a read shows what the entry held, and the output keeps it."""
+    """A write changes its lanes and no others; a read shows the entry, and the output keeps it."""
     await start_clock(dut, "write_i")
     dut.rst_ni.value = 1
     some: set[int] = set()
@@ -44,5 +45,5 @@ async def random_traffic(dut: Any) -> None:
         dut.write_i.value = lanes if writes else 0
         dut.write_addr_i.value, dut.write_data_i.value = shown.address, shown.data
 
-    await random_accesses(dut, DEPTH, write, draw, drive, read_first=READ_FIRST)
+    await random_accesses(dut, DEPTH, write, draw, drive, beside=SHOWN)
     assert some == set(range(1, ALL_LANES + 1)), "some sets of lanes were never written"

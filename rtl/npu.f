@@ -10,11 +10,11 @@ regs/npu_regs_pkg.sv
 regs/npu_regs.sv
 host/perf_counters.sv
 host/register_block.sv
+cells/ram_1r1w.sv
 cells/sync_fifo.sv
 cells/skid_buffer.sv
 cells/round_robin.sv
 host/axi_slave.sv
-cells/tile_memory.sv
 cells/ram_queue.sv
 memory/host_write_buffer.sv
 memory/host_read_buffer.sv
@@ -25,7 +25,6 @@ memory/memory_controller.sv
 command/ring_fetcher.sv
 command/packet_checker.sv
 command/command_processor.sv
-cells/masked_memory.sv
 matrix/panel_memory.sv
 matrix/tile_buffer.sv
 matrix/block_iterator.sv

@@ -167,19 +167,21 @@ def check_paths(files: list[str] | None = None) -> None:
 
 def check_yosys() -> None:
     """Yosys elaborates the synthesizable design: no latch but those of clock gates, no unknown module, no
-    undriven or looped net. A large memory is in a memory cell, or docs/integration.md says why not."""
+    undriven or looped net. A large memory is in the memory cell, or docs/integration.md says why not."""
     latches = "select -assert-none t:$dlatch t:$adlatch %u clock_gate*/t:$dlatch %d"
+    dumps = []
     for config in configurations():
         try:
             with tempfile.NamedTemporaryFile("r", suffix=".txt", dir=ROOT / "scripts") as file:
-                listing = f"tee -q -o {Path(file.name).relative_to(ROOT)} dump -m t:$mem_v2"
+                listing = f"tee -q -o {Path(file.name).relative_to(ROOT)} dump -m {memories.SELECTED}"
                 last = ["check -assert", latches, "memory_collect", listing]
                 _yosys(config, sources(), last, "--keep-hierarchy")
-                found = memories.faults(file.read(), memories.PAGE.read_text(encoding="utf-8"))
-            if found:
-                raise CheckError("\n".join(found))
+                dumps.append(file.read())
         except CheckError as failure:
             raise CheckError(f"configuration {config.name}:\n{failure}") from failure
+    found = memories.faults(dumps, memories.PAGE.read_text(encoding="utf-8"))
+    if found:
+        raise CheckError("\n".join(found))
 
 
 def _existing(directories: tuple[str, ...]) -> list[str]:

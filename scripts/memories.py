@@ -1,16 +1,19 @@
-"""The memories of the RTL that are not made of the memory cells, as Yosys finds them."""
+"""The memories of the RTL that are not in the memory cell, as Yosys finds them."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "integration.md"
-CELLS = ("tile_memory", "masked_memory")
-"""Modules that stand for a technology's macros: one write and one read port, the read registered."""
+CELLS = ("ram_1r1w",)
+"""Modules of rtl/cells that stand for a technology's macros, whose read is registered."""
 LARGEST = 4096
 """Bits of the largest memory that needs no reason."""
+SELECTED = "t:$mem_v2 t:$*dff*"
+"""The cells to dump. A packed array, unlike an unpacked one, is registers to Yosys."""
 
 
 class Memory(NamedTuple):
@@ -21,20 +24,28 @@ class Memory(NamedTuple):
 
 
 def memories(dump: str) -> Iterator[tuple[Memory, int]]:
-    """Yield each memory with its bits from what Yosys's `dump -m` says of cells of type $mem_v2."""
-    module, name, width = "", "", 0
-    for line in dump.splitlines():
-        if found := re.match(r"module \\([^\s$]+)", line):
-            module = found[1]
-        elif found := re.match(r" +cell \$mem_v2 \\?(\S+)", line):
-            name = found[1]
+    """Yield each memory with its bits from what Yosys's `dump -m` says of the cells SELECTED; registers of
+    one name are one memory."""
+    module, width = "", 0
+    memory = ""
+    registers: Counter[str] = Counter()
+    for line in (*dump.splitlines(), "module \\end"):
+        if found := re.match(r"module \\(\S+)", line):
+            for name, bits in registers.items():
+                yield Memory(module, name), bits
+            registers.clear()
+            module = found[1].split("$")[0]
+        elif found := re.match(r" +cell (\S+) \\?(\S+)", line):
+            memory = found[2] if found[1] == "$mem_v2" else ""
         elif found := re.match(r" +parameter \\WIDTH (\d+)", line):
             width = int(found[1])
-        elif found := re.match(r" +parameter \\SIZE (\d+)", line):
-            yield Memory(module, name), width * int(found[1])
+        elif memory and (found := re.match(r" +parameter \\SIZE (\d+)", line)):
+            yield Memory(module, memory), width * int(found[1])
+        elif found := re.match(r" +connect \\Q \\(\S+)", line):
+            registers[found[1]] += width
 
 
-def outside_of_cells(dump: str) -> set[Memory]:
+def large(dump: str) -> set[Memory]:
     """Return the memories of more than LARGEST bits that are not in CELLS."""
     return {memory for memory, bits in memories(dump) if bits > LARGEST and memory.module not in CELLS}
 
@@ -45,10 +56,19 @@ def with_reason(page: str) -> set[Memory]:
     return {Memory(module, name) for module, name in rows}
 
 
-def faults(dump: str, page: str) -> list[str]:
-    """Return what the table lacks of the memories in `dump`; empty if nothing."""
+def faults(dumps: Iterable[str], page: str) -> list[str]:
+    """Return where the memories in `dumps`, one for each configuration, and the table differ; empty if
+    nowhere."""
+    found, named = set().union(*map(large, dumps)), with_reason(page)
+    cells, where = " or ".join(CELLS), PAGE.relative_to(ROOT)
     return [
-        f"{memory.module}.{memory.name} has more than {LARGEST} bits: use {' or '.join(CELLS)}, or add it and"
-        f" the reason to the table in {PAGE.relative_to(ROOT)}"
-        for memory in sorted(outside_of_cells(dump) - with_reason(page))
+        *(
+            f"{module}.{name} has more than {LARGEST} bits and is not in {cells}: put it there, or add it"
+            f" and the reason to the table in {where}"
+            for module, name in sorted(found - named)
+        ),
+        *(
+            f"{module}.{name} has {LARGEST} bits at most, or is gone: take it out of the table in {where}"
+            for module, name in sorted(named - found)
+        ),
     ]

@@ -90,7 +90,11 @@ class Proof:
 PROOFS: dict[str, Proof] = {
     proof.name: proof
     for proof in (
-        *(Proof(f"sync_fifo-{depth}", "sync_fifo", {"Depth": depth}, cover_steps=20) for depth in (2, 4, 16)),
+        *(
+            Proof(f"sync_fifo-{depth}{kind}", "sync_fifo", {"Depth": depth, "InRam": in_ram}, cover_steps=20)
+            for depth in (2, 4, 16)
+            for in_ram, kind in enumerate(("", "-ram"))
+        ),
         Proof("skid_buffer", "skid_buffer"),
         *(
             Proof(f"round_robin-{requests}", "round_robin", {"Requests": requests})

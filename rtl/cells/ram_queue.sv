@@ -30,11 +30,12 @@ module ram_queue #(
   // The memory's own output register holds the oldest element.
   assign fetch   = stored != '0 && (ready_i || !valid_q);
 
-  tile_memory #(
+  ram_1r1w #(
       .Width(Width),
       .Depth(Depth)
   ) u_storage (
       .clk_i,
+      .rst_ni,
       .write_i     (push),
       .write_addr_i(write_q[IndexBits-1:0]),
       .write_data_i(data_i),

@@ -43,10 +43,12 @@ module epilogue_loader
     output logic                 ready_o,        // all vectors of the block have been loaded
     input  dim_t                 row_i,          // in the block
     output fp32_t                row_scale_o,
+    input  logic                 column_read_i,
     input  dim_t                 column_tile_i,  // in the block
-    output logic [Tile*32-1:0]   column_scales_o,
+    output logic [Tile*32-1:0]   column_scales_o, // from the clock after column_read_i on
+    input  logic                 bias_read_i,
     input  dim_t                 bias_tile_i,
-    output logic [Tile*32-1:0]   bias_o
+    output logic [Tile*32-1:0]   bias_o          // from the clock after bias_read_i on
 );
   localparam int unsigned BeatWords  = DataWidth / 32;
   localparam int unsigned NTiles     = BlockN / Tile;
@@ -118,27 +120,52 @@ module epilogue_loader
   end
 
   // ---- vectors ------------------------------------------------------------------------
-  logic [DataWidth-1:0] scales_q [BlockN/BeatWords], bias_q [BlockN/BeatWords];
+  localparam int unsigned EntryBeats = Tile / BeatWords;
+  localparam int unsigned LaneBits   = $clog2(Tile);
+
+  logic [EntryBeats-1:0] beat;  // of an entry, that data_i is
   fp32_t rows_q [BlockM];
 
+  assign beat = (asked_q && data_valid_i) ? EntryBeats'(1) << word_q[LaneBits-1:BeatBits] : '0;
+
+  ram_1r1w #(
+      .Width(Tile * 32),
+      .Depth(NTiles),
+      .Lanes(EntryBeats)
+  ) u_scales (
+      .clk_i,
+      .rst_ni,
+      .write_i     (state_q == LoadScales ? beat : '0),
+      .write_addr_i(word_q[NBits-1:LaneBits]),
+      .write_data_i({EntryBeats{data_i}}),
+      .read_i      (column_read_i),
+      .read_addr_i (column_tile_i[TileBits-1:0]),
+      .read_data_o (column_scales_o)
+  );
+
+  ram_1r1w #(
+      .Width(Tile * 32),
+      .Depth(NTiles),
+      .Lanes(EntryBeats)
+  ) u_bias (
+      .clk_i,
+      .rst_ni,
+      .write_i     (state_q == LoadBias ? beat : '0),
+      .write_addr_i(word_q[NBits-1:LaneBits]),
+      .write_data_i({EntryBeats{data_i}}),
+      .read_i      (bias_read_i),
+      .read_addr_i (bias_tile_i[TileBits-1:0]),
+      .read_data_o (bias_o)
+  );
+
   always_ff @(posedge clk_i) begin
-    if (asked_q && data_valid_i) begin
-      if (state_q == LoadScales) scales_q[word_q[NBits-1:BeatBits]] <= data_i;
-      if (state_q == LoadBias) bias_q[word_q[NBits-1:BeatBits]] <= data_i;
-      if (state_q == LoadRows) begin
-        for (int unsigned i = 0; i < BeatWords; i++) rows_q[word_q[RowBits-1:0] + RowBits'(i)] <= data_i[i*32+:32];
-      end
+    if (state_q == LoadRows && asked_q && data_valid_i) begin
+      for (int unsigned i = 0; i < BeatWords; i++) rows_q[word_q[RowBits-1:0] + RowBits'(i)] <= data_i[i*32+:32];
     end
   end
 
-  assign awake_o = state_d != state_q || desc_valid_o || (asked_q && data_valid_i);
-
-  localparam int unsigned EntryBeats = Tile / BeatWords;
   assign row_scale_o = rows_q[row_i[RowBits-1:0]];
-  for (genvar i = 0; i < EntryBeats; i++) begin : g_beats
-    assign column_scales_o[i*DataWidth+:DataWidth] = scales_q[{column_tile_i[TileBits-1:0], ($clog2(EntryBeats))'(i)}];
-    assign bias_o[i*DataWidth+:DataWidth]          = bias_q[{bias_tile_i[TileBits-1:0], ($clog2(EntryBeats))'(i)}];
-  end
+  assign awake_o     = state_d != state_q || desc_valid_o || (asked_q && data_valid_i) || column_read_i || bias_read_i;
 
   logic unused;
   assign unused = &{1'b0, command_i.src1.addr, command_i.src1.row_stride, command_i.src1.batch0_stride,

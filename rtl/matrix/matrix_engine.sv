@@ -353,6 +353,7 @@ module matrix_engine
       .AddrBits(AAddrBits)
   ) u_memory_a (
       .clk_i,
+      .rst_ni,
       .write_i      (a_write),
       .write_addr_i (a_write_addr),
       .write_data_i (a_write_data),
@@ -367,6 +368,7 @@ module matrix_engine
       .AddrBits(BAddrBits)
   ) u_memory_b (
       .clk_i,
+      .rst_ni,
       .write_i      (b_write),
       .write_addr_i (b_write_addr),
       .write_data_i (b_write_data),
@@ -616,11 +618,15 @@ module matrix_engine
       .clk_o   (drain_clk)
   );
 
-  tile_memory #(
-      .Width(EntryBits),
-      .Depth(AccEntries)
+  // Weights in blocks read first: a row's upper sums replace those of the row before with the same accumulators at the
+  // edge at which these are read to take their lower ones.
+  ram_1r1w #(
+      .Width    (EntryBits),
+      .Depth    (AccEntries),
+      .ReadFirst(Blocks)
   ) u_accumulators (
       .clk_i,
+      .rst_ni,
       .write_i     ((pipe_q[Last].valid && !pipe_q[Last].blocks && !pipe_q[Last].last)
                     || (scaled_valid && !scaled_result)),
       .write_addr_i(scaled_valid ? scaled_addr : pipe_q[Last].acc_addr),
@@ -630,11 +636,12 @@ module matrix_engine
       .read_data_o (acc_data)
   );
 
-  tile_memory #(
+  ram_1r1w #(
       .Width(EntryBits),
       .Depth(AccEntries)
   ) u_results (
       .clk_i,
+      .rst_ni,
       .write_i     (result_write),
       .write_addr_i(written_q[CAddrBits-1:0]),
       .write_data_i(finished),
@@ -657,11 +664,12 @@ module matrix_engine
     assign info_read = a_read && w_blocks[WalkRow] != BlocksNone && a_read_addr[LaneBits];
     assign tile_read = b_read && w_blocks[WalkWeight] != BlocksNone && b_read_addr[LaneBits-1:0] == '0;
 
-    tile_memory #(
+    ram_1r1w #(
         .Width(InfoBits),
         .Depth(1 << (AAddrBits - 1))
     ) u_infos (
         .clk_i,
+        .rst_ni,
         .write_i     (a_info_write),
         .write_addr_i({a_write_addr[AAddrBits-1:LaneBits+1], a_write_addr[LaneBits-1:0]}),
         .write_data_i(a_info),
@@ -670,11 +678,12 @@ module matrix_engine
         .read_data_o (info)
     );
 
-    tile_memory #(
+    ram_1r1w #(
         .Width(EntryBits),
         .Depth(1 << (BAddrBits - LaneBits))
     ) u_scales (
         .clk_i,
+        .rst_ni,
         .write_i     (b_scales[0]),
         .write_addr_i(b_write_addr[BAddrBits-1:LaneBits]),
         .write_data_i(b_write_data[0]),
@@ -683,11 +692,12 @@ module matrix_engine
         .read_data_o (scales)
     );
 
-    tile_memory #(
+    ram_1r1w #(
         .Width(EntryBits),
         .Depth(1 << (BAddrBits - LaneBits))
     ) u_minima (
         .clk_i,
+        .rst_ni,
         .write_i     (b_scales[1]),
         .write_addr_i(b_write_addr[BAddrBits-1:LaneBits]),
         .write_data_i(b_write_data[0]),

@@ -10,6 +10,7 @@ module panel_memory #(
     parameter int unsigned AddrBits = 10   // of an entry, at least $clog2(Tile) + 2: a tile for each bank and parity
 ) (
     input  logic                clk_i,
+    input  logic                rst_ni,        // for an assertion alone
     input  logic [1:0]          write_i,       // [0] the entry at write_addr_i, [1] its neighbour one tile on
     input  logic [AddrBits-1:0] write_addr_i,
     input  logic [Tile*32-1:0]  write_data_i [2],
@@ -35,18 +36,19 @@ module panel_memory #(
     assign write = (write_i[0] && write_addr_i[LaneBits] == 1'(bank)) || (bank == 1 && write_i[1]);
     assign data  = (bank == 1 && write_i[1]) ? write_data_i[1] : write_data_i[0];
 
-    masked_memory #(
-        .Words(Tile),
-        .Depth(1 << (AddrBits - 1))
+    ram_1r1w #(
+        .Width(Tile * 32),
+        .Depth(1 << (AddrBits - 1)),
+        .Lanes(Tile * 4)
     ) u_memory (
         .clk_i,
-        .write_i      (write),
-        .write_addr_i ({write_addr_i[AddrBits-1:LaneBits+1], write_addr_i[LaneBits-1:0]}),
-        .write_data_i (data),
-        .write_bytes_i,
-        .read_i       (read_i && read_addr_i[LaneBits] == 1'(bank)),
-        .read_addr_i  ({read_addr_i[AddrBits-1:LaneBits+1], read_addr_i[LaneBits-1:0]}),
-        .read_data_o  (read_data[bank])
+        .rst_ni,
+        .write_i     (write ? {Tile{write_bytes_i}} : '0),
+        .write_addr_i({write_addr_i[AddrBits-1:LaneBits+1], write_addr_i[LaneBits-1:0]}),
+        .write_data_i(data),
+        .read_i      (read_i && read_addr_i[LaneBits] == 1'(bank)),
+        .read_addr_i ({read_addr_i[AddrBits-1:LaneBits+1], read_addr_i[LaneBits-1:0]}),
+        .read_data_o (read_data[bank])
     );
   end
 endmodule

@@ -112,7 +112,7 @@ module result_drain
   dim_t scale_row, scale_tile, bias_tile;
   fp32_t row_scale;
   logic [EntryBits-1:0] column_scales, bias, result;
-  logic result_valid, loader_awake, epilogue_busy;
+  logic scale_read, bias_read, result_valid, loader_awake, epilogue_busy;
 
   epilogue_loader #(
       .DataWidth(DataWidth),
@@ -141,8 +141,10 @@ module result_drain
       .ready_o        (epilogue_ready),
       .row_i          (scale_row),
       .row_scale_o    (row_scale),
+      .column_read_i  (scale_read),
       .column_tile_i  (scale_tile),
       .column_scales_o(column_scales),
+      .bias_read_i    (bias_read),
       .bias_tile_i    (bias_tile),
       .bias_o         (bias)
   );
@@ -161,8 +163,10 @@ module result_drain
       .tile_i         (flight_n_q),
       .scale_row_o    (scale_row),
       .row_scale_i    (row_scale),
+      .scale_read_o   (scale_read),
       .scale_tile_o   (scale_tile),
       .column_scales_i(column_scales),
+      .bias_read_o    (bias_read),
       .bias_tile_o    (bias_tile),
       .bias_i         (bias),
       .valid_o        (result_valid),

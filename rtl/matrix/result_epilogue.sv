@@ -29,9 +29,11 @@ module result_epilogue
 
     output dim_t               scale_row_o,   // selects row_scale_i
     input  fp32_t              row_scale_i,
-    output dim_t               scale_tile_o,  // selects column_scales_i
+    output logic               scale_read_o,  // column_scales_i of scale_tile_o is needed in the next clock
+    output dim_t               scale_tile_o,
     input  logic [Tile*32-1:0] column_scales_i,
-    output dim_t               bias_tile_o,   // selects bias_i
+    output logic               bias_read_o,   // bias_i of bias_tile_o is needed in the next clock
+    output dim_t               bias_tile_o,
     input  logic [Tile*32-1:0] bias_i,
 
     output logic               valid_o,
@@ -45,7 +47,7 @@ module result_epilogue
   logic [Stages-1:0] valid_q;
   row_t sums, column_scales, bias, converted_q, scaled_q, row_scaled_q, col_scaled_q, biased_q;
   dim_t row_q [Scaled+1];
-  dim_t tile_q [ColScaled+1];
+  dim_t tile_q [RowScaled+1];
 
   for (genvar c = 0; c < Tile; c++) begin : g_lanes
     assign sums[c]          = sums_i[c*32+:32];
@@ -77,8 +79,10 @@ module result_epilogue
   endfunction
 
   assign scale_row_o  = row_q[Scaled];
-  assign scale_tile_o = tile_q[RowScaled];
-  assign bias_tile_o  = tile_q[ColScaled];
+  assign scale_read_o = valid_q[Scaled] && command_i.col_scale;
+  assign scale_tile_o = tile_q[Scaled];
+  assign bias_read_o  = valid_q[RowScaled] && command_i.bias;
+  assign bias_tile_o  = tile_q[RowScaled];
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) valid_q <= '0;
@@ -92,7 +96,6 @@ module result_epilogue
       tile_q[Converted]  <= tile_i;
       tile_q[Scaled]     <= tile_q[Converted];
       tile_q[RowScaled]  <= tile_q[Scaled];
-      tile_q[ColScaled]  <= tile_q[RowScaled];
     end
   end
 

@@ -91,8 +91,7 @@ module program_memory
   end
 
   // ---- memory -----------------------------------------------------------------------------
-  logic [63:0] memory_q [Words];
-  logic [63:0] word_q, write_data;
+  logic [63:0] word, write_data;
   logic [AddressBits-1:0] write_address;
 
   always_comb begin
@@ -102,10 +101,6 @@ module program_memory
       write_address = AddressBits'(sweeping ? sweep_q : filled_q);
       write_data    = Illegal;
     end
-  end
-
-  always_ff @(posedge clk_i) begin
-    if (write_i || sweeping || filling) memory_q[write_address] <= write_data;
   end
 
   // dst = s0 + p0 * s1
@@ -123,25 +118,37 @@ module program_memory
   endfunction
 
   // The memory has its own output register, so the choice is registered as well and made behind it.
-  logic built_in, built_in_q, to_be_swept;
+  logic built_in, built_in_q, to_be_swept, defined;
   logic [2:0] number_q;
   assign built_in    = read_address_i[31];
   assign read_mark   = mark_t'(read_address_i[AddressBits-1:0]);
   assign to_be_swept = sweeping && read_mark >= sweep_q && read_mark < sweep_end_q;
+  assign defined     = read_address_i < loaded_o && !to_be_swept;
 
-  always_ff @(posedge clk_i) begin
-    if (read_i) word_q <= memory_q[read_address_i[AddressBits-1:0]];
-  end
+  // Only defined words are read: what is being filled or swept may show anything.
+  ram_1r1w #(
+      .Width(64),
+      .Depth(Words)
+  ) u_memory (
+      .clk_i,
+      .rst_ni,
+      .write_i     (write_i || sweeping || filling),
+      .write_addr_i(write_address),
+      .write_data_i(write_data),
+      .read_i      (read_i && defined),
+      .read_addr_i (read_address_i[AddressBits-1:0]),
+      .read_data_o (word)
+  );
 
   always_ff @(posedge clk_i) begin
     if (read_i) begin
       built_in_q   <= built_in;
       number_q     <= read_address_i[2:0];
-      executable_o <= built_in || (read_address_i < loaded_o && !to_be_swept);
+      executable_o <= built_in || defined;
     end
   end
 
-  assign instruction_o = built_in_q ? builtin(number_q) : instruction_t'(word_q);
+  assign instruction_o = built_in_q ? builtin(number_q) : instruction_t'(word);
 
   logic unused;
   assign unused = &{1'b0, begin_first_i[31:AddressBits+1], begin_end_i[31:AddressBits+1],

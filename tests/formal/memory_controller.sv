@@ -125,7 +125,7 @@ module memory_controller_formal
     for (int unsigned i = 0; i < Orders; i++) begin
       place = dut.u_order.read_q[1:0] + 2'(i);
       if (count_t'(i) < count_t'(dut.order_count)) begin
-        if (32'(dut.u_order.storage_q[place]) < Writes) orders[dut.u_order.storage_q[place]] += count_t'(1);
+        if (32'(dut.u_order.g_registers.storage_q[place]) < Writes) orders[dut.u_order.g_registers.storage_q[place]] += count_t'(1);
         else orders_right = 1'b0;
       end
     end

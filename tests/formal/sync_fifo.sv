@@ -3,7 +3,8 @@
 
 module sync_fifo_formal #(
     parameter int unsigned Width = 8,
-    parameter int unsigned Depth = 4
+    parameter int unsigned Depth = 4,
+    parameter bit          InRam = 1'b0
 ) (
     input logic             clk_i,
     input logic             rst_ni,
@@ -22,7 +23,8 @@ module sync_fifo_formal #(
 
   sync_fifo #(
       .Width(Width),
-      .Depth(Depth)
+      .Depth(Depth),
+      .InRam(InRam)
   ) dut (
       .clk_i,
       .rst_ni,
@@ -79,12 +81,21 @@ module sync_fifo_formal #(
         TagKept  : assert (ahead_q < inside_q);
         TagOrder : assert (ahead_q != '0 || data == tag_data_q);
       end
-`ifndef PROPERTIES_ONLY
-      // What the induction needs: where the followed element waits.
-      TagSlot : assert (!tagged_q || dut.storage_q[slot] == tag_data_q);
-`endif
       TagLeaves : cover (tagged_q && pop_i && ahead_q == '0);
       Fills     : cover (full);
     end
   end
+
+`ifndef PROPERTIES_ONLY
+  // What the induction needs: where the followed element waits.
+  if (InRam) begin : g_ram
+    always_comb begin
+      if (rst_ni && tagged_q) TagSlot : assert (dut.g_ram.u_storage.storage_q[slot] == tag_data_q);
+    end
+  end else begin : g_registers
+    always_comb begin
+      if (rst_ni && tagged_q) TagSlot : assert (dut.g_registers.storage_q[slot] == tag_data_q);
+    end
+  end
+`endif
 endmodule

@@ -11,7 +11,15 @@ import pytest
 from tb.formal import PROOFS, WRAPPERS, build_model, check_bounded, prove
 from tb.repository import ROOT
 
-QUICK = ("sync_fifo-4", "ram_queue", "skid_buffer", "round_robin-5", "host_write_buffer", "host_read_buffer")
+QUICK = (
+    "sync_fifo-4",
+    "sync_fifo-4-ram",
+    "ram_queue",
+    "skid_buffer",
+    "round_robin-5",
+    "host_write_buffer",
+    "host_read_buffer",
+)
 
 
 class BrokenLine(NamedTuple):
@@ -33,6 +41,12 @@ element overwritten when one leaves: sync_fifo-4, rtl/cells/sync_fifo.sv, TagOrd
 element twice: sync_fifo-4, rtl/cells/sync_fifo.sv, CountExact, 6
 - if (pop_i)  read_q
 + if (pop_i && !push_i) read_q
+element read too late: sync_fifo-4-ram, rtl/cells/sync_fifo.sv, TagOrder, 6
+- (push_i && empty_o)
++ (push_i && !empty_o)
+element shown that is old: sync_fifo-4-ram, rtl/cells/ram_1r1w.sv, TagOrder, 6
+- if (read_i && write_i[0] && write_addr_i == read_addr_i)
++ if (read_i && write_i[0] && write_addr_i == read_addr_i && !read_addr_i[0])
 second element lost: skid_buffer, rtl/cells/skid_buffer.sv, TakesTwo, 6
 - spare_valid_q <= 1'b1;
 + spare_valid_q <= 1'b0;

@@ -14,6 +14,7 @@ BLOCKS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "skid_buffer": ("rtl/cells/skid_buffer.sv", {"Width": 4}),
     "sync_fifo-2": ("rtl/cells/sync_fifo.sv", {"Width": 4, "Depth": 2}),
     "sync_fifo-4": ("rtl/cells/sync_fifo.sv", {"Width": 4, "Depth": 4}),
+    "sync_fifo-4-ram": ("rtl/cells/sync_fifo.sv", {"Width": 4, "Depth": 4, "InRam": 1}),
     "ram_queue": ("rtl/cells/ram_queue.sv", {"Width": 4, "Depth": 4}),
 }
 
@@ -79,6 +80,7 @@ def test_gates_are_equivalent(name: str, tmp_path: Path) -> None:
     [
         ("skid_buffer", "assign ready_o = !spare_valid_q;", "assign ready_o = !valid_q;"),
         ("sync_fifo-4", "write_q <= write_q + 1'b1;", "write_q <= write_q + 2'd2;"),
+        ("sync_fifo-4-ram", "(pop_i || (push_i && empty_o))", "(push_i && empty_o)"),
         ("ram_queue", "else if (ready_i) valid_q <= 1'b0;", "else if (ready_i) valid_q <= 1'b1;"),
     ],
 )

@@ -146,7 +146,7 @@ endmodule
 def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Block]]:
     """The blocks of a small device of cells of rtl/; nothing of an earlier run is taken again."""
     folder = tmp_path_factory.mktemp("device")
-    names = ["tile_memory.sv", "ram_queue.sv", "skid_buffer.sv", "round_robin.sv"]
+    names = ["ram_1r1w.sv", "ram_queue.sv", "skid_buffer.sv", "round_robin.sv"]
     for name in names:
         shutil.copy(Path("rtl/cells") / name, folder)
     shutil.copy("rtl/npu_assert.svh", folder)
@@ -329,9 +329,9 @@ def test_resources_are_counted() -> None:
 def test_blocks_of_a_device(device: Mapping[str, Block]) -> None:
     """Two skid buffers are one block, and the memory is found with its registered read."""
     found = {block.module: len(block.instances) for block in device.values()}
-    assert found == {"skid_buffer": 2, "round_robin": 1, "tile_memory": 1, "ram_queue": 1, "npu_top": 1}
+    assert found == {"skid_buffer": 2, "round_robin": 1, "ram_1r1w": 1, "ram_queue": 1, "npu_top": 1}
     assert list(device.values())[-1].module == "npu_top"
-    (block,) = (block for block in device.values() if block.module == "tile_memory")
+    (block,) = (block for block in device.values() if block.module == "ram_1r1w")
     assert block.memories == (InferredMemory("storage_q", 1024, WIDTH, registered=True),)
     assert block.memories[0].large
 
@@ -354,12 +354,12 @@ def test_blocks_are_measured(device: Mapping[str, Block]) -> None:
     assert skid.path is not None
     # From the state of one buffer into the next one.
     assert 1 <= skid.path.delay.gates < 20
-    assert by_module["tile_memory"][1].cells == 0
+    assert by_module["ram_1r1w"][1].cells == 0
 
 
 def test_resources_of_an_fpga(device: Mapping[str, Block]) -> None:
     """A large memory takes block RAM, and an arbiter logic."""
-    for module, resource in (("tile_memory", "block RAM"), ("round_robin", "LUT4")):
+    for module, resource in (("ram_1r1w", "block RAM"), ("round_robin", "LUT4")):
         blocks = selected(device, [module])
         (found,) = measure(
             blocks, TARGETS["ecp5"], None, None, timeout=120, jobs=1, tell=lambda _: None

@@ -347,7 +347,8 @@ def test_file_list(tmp_path: Path) -> None:
 
 def test_a_disk_without_room_for_a_build_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """First the folder cannot be made, then nothing can be written. No build counts as done."""
-    design = block_design("sync_fifo", ["rtl/cells/sync_fifo.sv"], parameters={"Width": 3, "Depth": 3})
+    sources = ["rtl/cells/ram_1r1w.sv", "rtl/cells/sync_fifo.sv"]
+    design = block_design("sync_fifo", sources, parameters={"Width": 3, "Depth": 3})
     occupied = tmp_path / "occupied"
     occupied.touch()
     monkeypatch.setattr(builder, "SIM_BUILD", occupied)

@@ -1,4 +1,4 @@
-"""sync_fifo: random pushes, pops and clears against a list."""
+"""sync_fifo, in registers and in a memory: random pushes, pops and clears against a list."""
 
 import random
 from collections import deque
@@ -10,8 +10,13 @@ from cocotb.triggers import RisingEdge
 from tb.blocks import parameter
 from tests.rtl.stimulus import reset
 
-CONFIGURATIONS = [{"Width": 16, "Depth": 2}, {"Width": 16, "Depth": 16}]
-DEPTH = parameter("Depth")
+CONFIGURATIONS = [
+    {"Width": 16, "Depth": 2},
+    {"Width": 16, "Depth": 16},
+    {"Width": 16, "Depth": 2, "InRam": 1},
+    {"Width": 300, "Depth": 16},
+]
+WIDTH, DEPTH = parameter("Width"), parameter("Depth")
 
 
 def check(dut: Any, held: deque[int]) -> None:
@@ -35,7 +40,7 @@ async def random_traffic(dut: Any) -> None:
             push = len(held) < DEPTH and random.random() < filling
             pop = bool(held) and random.random() < emptying
             clear = random.random() < 0.02
-            value = random.getrandbits(16)
+            value = random.getrandbits(WIDTH)
             dut.push_i.value, dut.pop_i.value, dut.clear_i.value = int(push), int(pop), int(clear)
             dut.data_i.value = value
             await RisingEdge(dut.clk_i)

@@ -67,7 +67,7 @@ async def random_entries(dut: Any) -> None:
         columns, biases = ([draw_words(TILE) for _ in range(TILES)] for _ in range(2))
         expected: deque[tuple[int, bytes]] = deque()
         pace = random.choice((1.0, 0.5, 0.1))
-        streak = 0
+        streak = columns_shown = bias_shown = 0
         for clock in range(60 + STAGES):
             # Scale indices come from registers, so they are valid early in the clock.
             dut.valid_i.value = valid = int(clock < 60 and random.random() < pace)
@@ -77,8 +77,12 @@ async def random_entries(dut: Any) -> None:
             dut.abort_i.value = int(abort)
             await FallingEdge(dut.clk_i)
             dut.row_scale_i.value = row_scales[int(dut.scale_row_o.value) % ROWS]
-            dut.column_scales_i.value = as_number(columns[int(dut.scale_tile_o.value) % TILES])
-            dut.bias_i.value = as_number(biases[int(dut.bias_tile_o.value) % TILES])
+            # Those of columns have been asked for a clock before.
+            dut.column_scales_i.value, dut.bias_i.value = columns_shown, bias_shown
+            if dut.scale_read_o.value:
+                columns_shown = as_number(columns[int(dut.scale_tile_o.value) % TILES])
+            if dut.bias_read_o.value:
+                bias_shown = as_number(biases[int(dut.bias_tile_o.value) % TILES])
             await RisingEdge(dut.clk_i)
             due = bool(expected) and expected[0][0] == clock
             assert bool(dut.valid_o.value) == due

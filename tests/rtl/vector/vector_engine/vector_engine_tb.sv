@@ -73,7 +73,7 @@ module vector_engine_tb
   assign {s3_desc_valid_o, s3_desc_o, s3_ready_o} = {src_desc_valid[3], src_desc[3], src_ready[3]};
 
   for (genvar w = 0; w < ProgramWords; w++) begin : g_programs
-    assign programs_o[w*64+:64] = dut.u_programs.memory_q[w];
+    assign programs_o[w*64+:64] = dut.u_programs.u_memory.storage_q[w];
   end
 
   vector_engine #(

@@ -1,0 +1,54 @@
+"""One pin of the device opens every clock gate, for a scan test."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tb.repository import ROOT
+
+RTL = ROOT / "rtl"
+TOP = "npu_top.sv"
+SOURCE = "assign clocks_open = test_enable || ClockGating == 0;"
+"""Where the test enable of all gates comes from, in TOP."""
+
+INSTANCE = re.compile(r"\bclock_gate +(\w+) *\((.*?)\);", re.DOTALL)
+PIN = re.compile(r"\.test_enable_i\b *(?:\(([^)]*)\))?")
+
+
+def strays(name: str, text: str) -> list[str]:
+    """Return what in a file of rtl/ takes its test enable from another place; empty if nothing does.
+
+    Args:
+        name: of the file. In TOP it comes from SOURCE, in all others from the port test_enable_i.
+        text: what it holds.
+    """
+    expected = "clocks_open" if name == TOP else None
+    found = [f"{gate}: no test enable" for gate, pins in INSTANCE.findall(text) if not PIN.search(pins)]
+    pins = [match[1] for match in PIN.finditer(text)]
+    return found + [f"{pin}: another test enable" for pin in pins if pin != expected]
+
+
+@pytest.mark.parametrize("path", sorted(RTL.rglob("*.sv")), ids=lambda path: path.stem)
+def test_the_test_enable_comes_from_one_place(path: Path) -> None:
+    assert not strays(path.name, path.read_text(encoding="utf-8"))
+
+
+def test_that_place_is_a_pin_of_the_device() -> None:
+    assert (RTL / TOP).read_text(encoding="utf-8").count(SOURCE) == 1
+    gates = [path.stem for path in RTL.rglob("*.sv") if INSTANCE.search(path.read_text(encoding="utf-8"))]
+    assert {"npu_top", "matrix_engine", "vector_engine", "memory_controller", "register_block"} == set(gates)
+
+
+@pytest.mark.parametrize(
+    ("name", "pins", "stray"),
+    [
+        ("block.sv", ".clk_i, .enable_i, .test_enable_i, .clk_o", None),
+        ("block.sv", ".clk_i, .enable_i, .clk_o", "u_gate: no test enable"),
+        ("block.sv", ".clk_i, .test_enable_i(1'b0), .clk_o", "1'b0: another test enable"),
+        (TOP, ".clk_i(clk), .test_enable_i(clocks_open), .clk_o", None),
+        (TOP, ".clk_i(clk), .test_enable_i(test_enable), .clk_o", "test_enable: another test enable"),
+    ],
+)
+def test_a_stray_is_found(name: str, pins: str, stray: str | None) -> None:
+    assert strays(name, f"  clock_gate u_gate ({pins});\n") == ([stray] if stray else [])

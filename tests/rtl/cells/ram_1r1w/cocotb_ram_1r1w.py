@@ -1,0 +1,49 @@
+"""ram_1r1w: random reads, and writes of some lanes of an entry or of all, against a list."""
+
+import random
+from typing import Any
+
+import cocotb
+
+from tb.blocks import parameter
+from tests.rtl.memories import Beside, EntryWrite, random_accesses
+from tests.rtl.stimulus import start_clock
+
+CONFIGURATIONS = [
+    {"Width": 128, "Depth": 32, "Lanes": 1, "ReadFirst": 0, "WriteFirst": 0},
+    {"Width": 32, "Depth": 16, "Lanes": 4, "ReadFirst": 0, "WriteFirst": 0},
+    {"Width": 15, "Depth": 13, "Lanes": 5, "ReadFirst": 1, "WriteFirst": 0},
+    {"Width": 16, "Depth": 8, "Lanes": 1, "ReadFirst": 1, "WriteFirst": 0},
+    {"Width": 24, "Depth": 8, "Lanes": 1, "ReadFirst": 0, "WriteFirst": 1},
+]
+WIDTH, DEPTH, LANES = parameter("Width"), parameter("Depth"), parameter("Lanes")
+ALL_LANES = (1 << LANES) - 1
+SHOWN = Beside.OLD if parameter("ReadFirst") else Beside.NEW if parameter("WriteFirst") else Beside.NEVER
+
+
+@cocotb.test()
+async def random_traffic(dut: Any) -> None:
+    """A write changes its lanes and no others; a read shows the entry, and the output keeps it."""
+    await start_clock(dut, "write_i")
+    dut.rst_ni.value = 1
+    some: set[int] = set()
+    lane_mask = (1 << WIDTH // LANES) - 1
+
+    def write(address: int, lanes: int = ALL_LANES) -> EntryWrite:
+        mask = sum(lane_mask << WIDTH // LANES * lane for lane in range(LANES) if lanes >> lane & 1)
+        return EntryWrite(address, random.getrandbits(WIDTH), mask)
+
+    def draw() -> list[EntryWrite]:
+        lanes = random.choice((ALL_LANES, random.randint(1, ALL_LANES)))
+        some.add(lanes)
+        return [write(random.randrange(DEPTH), lanes)]
+
+    def drive(writes: list[EntryWrite]) -> None:
+        # Inputs mean nothing without a write.
+        shown = writes[0] if writes else write(random.randrange(DEPTH))
+        lanes = sum(1 << lane for lane in range(LANES) if shown.mask >> WIDTH // LANES * lane & 1)
+        dut.write_i.value = lanes if writes else 0
+        dut.write_addr_i.value, dut.write_data_i.value = shown.address, shown.data
+
+    await random_accesses(dut, DEPTH, write, draw, drive, beside=SHOWN)
+    assert some == set(range(1, ALL_LANES + 1)), "some sets of lanes were never written"

@@ -13,6 +13,8 @@
   localparam logic [31:0] RegistersLast = 32'h2000_FFFF;
   localparam logic [31:0] ReservedBase = 32'h2001_0000;  // reserved: every access is a decode error
   localparam logic [31:0] ReservedLast = 32'h3FFF_FFFF;
+  localparam logic [63:0] LargeWeightBase = 64'h0000_0001_0000_0000;  // weight memory, up to 8 GiB
+  localparam logic [63:0] LargeActivationBase = 64'h0000_0003_0000_0000;  // activation memory, up to 8 GiB
 
   // ---- packets: little-endian, so the first field is the last member
   localparam int unsigned PacketBits = 512;
@@ -36,7 +38,7 @@
   } packet_t;
 
   typedef struct packed {
-    logic [31:0] reserved;  // byte 60
+    logic [31:0] row_scales_high;  // byte 60
     logic [31:0] row_scales;  // byte 56
     logic [31:0] column_vectors;  // byte 52
     logic [2:0][31:0] batch1_stride;  // byte 40: src1, src2, dst
@@ -53,7 +55,9 @@
     logic [31:0] magic3;  // byte 128
     logic [14:0][31:0] descriptors_low;  // byte 68
     logic [31:0] magic2;  // byte 64
-    logic [2:0][31:0] reserved;  // byte 52
+    logic [31:0] reserved;  // byte 60
+    logic [31:0] s3_addr_high;  // byte 56
+    logic [31:0] s2_addr_high;  // byte 52
     logic [6:0][31:0] params;  // byte 24
     logic [31:0] s3_addr;  // byte 20
     logic [31:0] s2_addr;  // byte 16

@@ -9,6 +9,28 @@ package npu_pkg;
 
   typedef logic [15:0][31:0] packet_words_t;
 
+  // ---- the address map of this configuration -----------------------------------
+  // A package has no parameters, so the build defines the sizes of memory.
+`ifndef NPU_WEIGHT_MIB
+`define NPU_WEIGHT_MIB 256
+`endif
+`ifndef NPU_ACTIVATION_MIB
+`define NPU_ACTIVATION_MIB 256
+`endif
+  localparam int unsigned WeightMib     = `NPU_WEIGHT_MIB;      // a power of two from 256 to 8192
+  localparam int unsigned ActivationMib = `NPU_ACTIVATION_MIB;  // likewise
+  // What does not fit below the registers lies above 4 GiB.
+  localparam bit LargeMemory = WeightMib > 256 || ActivationMib > 256;
+
+  // A physical address inside the NPU and on m_axi.
+  localparam int unsigned AddressBits = LargeMemory ? 35 : 32;
+  typedef logic [AddressBits-1:0] address_t;
+
+  localparam address_t WeightFirst     = LargeMemory ? address_t'(LargeWeightBase) : address_t'(WeightBase);
+  localparam address_t ActivationFirst = LargeMemory ? address_t'(LargeActivationBase) : address_t'(ActivationBase);
+  localparam address_t WeightEnd       = WeightFirst + address_t'(64'(WeightMib) << 20) - address_t'(1);
+  localparam address_t ActivationEnd   = ActivationFirst + address_t'(64'(ActivationMib) << 20) - address_t'(1);
+
   // A matrix dimension, up to and including MaxDim.
   localparam int unsigned DimBits = $clog2(MaxDim + 64'd1);
   typedef logic [DimBits-1:0] dim_t;
@@ -25,7 +47,7 @@ package npu_pkg;
   // ---- what an engine gets: a checked command --------------------------------
   // A matrix, repeated over two batch dimensions.
   typedef struct packed {
-    logic [31:0] addr;
+    address_t    addr;
     logic [31:0] row_stride;      // bytes
     logic [31:0] batch0_stride;   // bytes
     logic [31:0] batch1_stride;   // bytes
@@ -51,8 +73,8 @@ package npu_pkg;
     logic        bias;
     logic        relu;
     logic [31:0] alpha;
-    logic [31:0] row_scales;      // address: M float32
-    logic [31:0] columns;         // address: N float32 of scales if used, then N of bias if used
+    address_t    row_scales;      // address: M float32
+    address_t    columns;         // address: N float32 of scales if used, then N of bias if used
   } matrix_command_t;
 
   // ---- weights in blocks -------------------------------------------------------
@@ -72,8 +94,8 @@ package npu_pkg;
   localparam int unsigned OperandDst = Operands - 1;
   typedef struct packed {
     logic        used;
-    logic [31:0] first;
-    logic [31:0] last;
+    address_t    first;
+    address_t    last;
   } extent_t;
 
   localparam int unsigned Engines      = 2;
@@ -88,7 +110,7 @@ package npu_pkg;
   // A two-dimensional transfer: `rows` rows of `row_bytes` bytes at any byte
   // alignment; each row starts `stride` bytes after the one before.
   typedef struct packed {
-    logic [31:0] addr;
+    address_t    addr;
     logic [31:0] row_bytes;
     logic [31:0] rows;
     logic [31:0] stride;

@@ -101,7 +101,7 @@ module npu_top
 
     // device memory
     output logic [7:0]               m_axi_awid,
-    output logic [31:0]              m_axi_awaddr,
+    output logic [AddressBits-1:0]   m_axi_awaddr,
     output logic [7:0]               m_axi_awlen,
     output logic [2:0]               m_axi_awsize,
     output logic [1:0]               m_axi_awburst,
@@ -121,7 +121,7 @@ module npu_top
     input  logic                     m_axi_bvalid,
     output logic                     m_axi_bready,
     output logic [7:0]               m_axi_arid,
-    output logic [31:0]              m_axi_araddr,
+    output logic [AddressBits-1:0]   m_axi_araddr,
     output logic [7:0]               m_axi_arlen,
     output logic [2:0]               m_axi_arsize,
     output logic [1:0]               m_axi_arburst,
@@ -154,6 +154,7 @@ module npu_top
   logic irq_done, irq_error, irq_command;
   logic [PacketBits-1:0] window_packet;
   logic [31:0] ring_base, error_index, retired;
+  logic [2:0] ring_base_high, guard_base_high;  // without effect where memory lies below 4 GiB
   logic [15:0] ring_size, ring_tail, ring_head, ring_tail_value;
   logic ring_tail_set;
   logic [31:0] guard_base, guard_size, watchdog;
@@ -175,6 +176,8 @@ module npu_top
       .VectorLength   (VectorLength),
       .RowElements    (RowElements),
       .ProgramWords   (ProgramWords),
+      .WeightMib      (WeightMib),
+      .ActivationMib  (ActivationMib),
       .Blocks         (Blocks)
   ) u_registers (
       .clk_i              (clk),
@@ -206,6 +209,7 @@ module npu_top
       .cmd_packet_o       (window_packet),
       .cmd_doorbell_o     (doorbell),
       .ring_base_o        (ring_base),
+      .ring_base_high_o   (ring_base_high),
       .ring_size_o        (ring_size),
       .ring_tail_o        (ring_tail),
       .ring_tail_write_o  (ring_tail_write),
@@ -214,6 +218,7 @@ module npu_top
       .ring_tail_value_i  (ring_tail_value),
       .ring_head_i        (ring_head),
       .guard_base_o       (guard_base),
+      .guard_base_high_o  (guard_base_high),
       .guard_size_o       (guard_size),
       .watchdog_o         (watchdog),
       .axi_prot_o         (axi_prot),
@@ -242,9 +247,9 @@ module npu_top
   logic [DataWidth-1:0] wr_data [NumWrites];
   logic abort_all, memory_idle, fetch_error;
   logic [ErrorOwners-1:0] memory_error, memory_error_write;
-  logic [31:0] memory_error_addr [ErrorOwners];
+  address_t memory_error_addr [ErrorOwners];
   logic matrix_ready, rd_next [NumReads];
-  logic [31:0] fetch_error_addr;
+  address_t fetch_error_addr;
 
   // ---- commands --------------------------------------------------------------------------
   matrix_command_t matrix_command;
@@ -252,7 +257,8 @@ module npu_top
   vector_command_t vector_command;
   logic [Engines-1:0] start, done;
   logic matrix_busy, vector_busy, vector_fault, vector_fault_index, retire, vector_retire;
-  logic [31:0] vector_fault_addr, program_words;
+  address_t vector_fault_addr;
+  logic [31:0] program_words;
   logic program_ready;
 
   // ---- clocks of the units -----------------------------------------------------------------
@@ -308,14 +314,14 @@ module npu_top
       .cmd_packet_i        (window_packet),
       .cmd_doorbell_i      (doorbell),
       .ring_enable_i       (ring_enable),
-      .ring_base_i         (ring_base),
+      .ring_base_i         (address_t'({ring_base_high, ring_base})),
       .ring_size_i         (ring_size),
       .ring_tail_i         (ring_tail),
       .ring_tail_write_i   (ring_tail_write),
       .ring_tail_set_o     (ring_tail_set),
       .ring_tail_o         (ring_tail_value),
       .ring_head_o         (ring_head),
-      .guard_base_i        (guard_base),
+      .guard_base_i        (address_t'({guard_base_high, guard_base})),
       .guard_size_i        (guard_size),
       .watchdog_i          (watchdog),
       .reset_done_o        (reset_done),
@@ -490,6 +496,7 @@ module npu_top
   axi_slave #(
       .DataWidth       (DataWidth),
       .MaxOutstanding  (HostOutstanding),
+      .Reaches         (!LargeMemory),
       .axi_address_t   (axi_address_t),
       .axi_write_data_t(axi_write_data_t),
       .axi_response_t  (axi_response_t),
@@ -699,7 +706,7 @@ module npu_top
   // Hints that this memory system does not use.
   logic unused;
   assign unused = &{1'b0, s_axi_awlock, s_axi_awcache, s_axi_awqos, s_axi_arlock, s_axi_arcache,
-                    s_axi_arqos, rd_row_last[ReadCommand], rd_row_last[ReadVector], rd_row_last[ReadVector+1],
+                    s_axi_arqos, ring_base_high, guard_base_high, rd_row_last[ReadCommand], rd_row_last[ReadVector], rd_row_last[ReadVector+1],
                     rd_row_last[ReadVector+2], rd_row_last[ReadVector+3]};
 
   // ---- legal parameters --------------------------------------------------------------------
@@ -735,6 +742,12 @@ module npu_top
   end
   if (AccEntries < 16 || AccEntries > 65536 || (AccEntries & (AccEntries - 1)) != 0) begin : g_bad_acc
     $fatal(1, "npu_top: AccEntries must be a power of two from 16 to 65536");
+  end
+  if (WeightMib < 256 || WeightMib > 8192 || (WeightMib & (WeightMib - 1)) != 0) begin : g_bad_weight
+    $fatal(1, "npu_top: NPU_WEIGHT_MIB must be a power of two from 256 to 8192");
+  end
+  if (ActivationMib < 256 || ActivationMib > 8192 || (ActivationMib & (ActivationMib - 1)) != 0) begin : g_bad_activation
+    $fatal(1, "npu_top: NPU_ACTIVATION_MIB must be a power of two from 256 to 8192");
   end
   if (ClockGating > 1) begin : g_bad_gating
     $fatal(1, "npu_top: ClockGating must be 0 or 1");

@@ -84,6 +84,7 @@ def check_verilator() -> None:
     verilator = find_verilator()
     for config in configurations():
         parameters = [f"-G{name}={value}" for name, value in config.parameters().items()]
+        parameters += [f"-D{name}={value}" for name, value in config.defines().items()]
         try:
             command(
                 [
@@ -112,6 +113,7 @@ def check_slang() -> None:
         checker = slang.Driver()
         checker.addStandardArgs()
         parameters = [f"-G {name}={value}" for name, value in config.parameters().items()]
+        parameters += [f"-D {name}={value}" for name, value in config.defines().items()]
         arguments = [
             "slang --single-unit -Weverything -Werror --error-limit 0",
             "-I rtl -I runtime/echo_sim/board -I runtime/echo_sim/checkers",
@@ -133,7 +135,12 @@ def check_slang() -> None:
 
 def _yosys(config: NpuConfig, files: list[str], last: Sequence[str], options: str = "") -> None:
     """Read the design into Yosys and run the commands `last` on it; CheckError also for a warning."""
-    parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
+    parameters = " ".join(
+        (
+            *(f"-G {name}={value}" for name, value in config.parameters().items()),
+            *(f"-D {name}={value}" for name, value in config.defines().items()),
+        )
+    )
     script = [
         f"read_slang --threads 1 --single-unit {options} -D SYNTHESIS -I rtl "
         f"--top {TOP} {parameters} {' '.join(files)}",

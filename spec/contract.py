@@ -266,6 +266,7 @@ class Contract:
     """Everything in `contract.toml`, checked."""
 
     regions: tuple[RegionEntry, ...]
+    large_regions: tuple[RegionEntry, ...]
     opcodes: tuple[OpcodeEntry, ...]
     flags: tuple[FlagEntry, ...]
     data_types: tuple[ElementTypeEntry, ...]
@@ -337,7 +338,17 @@ def parse(text: str) -> Contract:
     except tomllib.TOMLDecodeError as error:
         raise ContractError(str(error)) from error
     top = {
-        *("regions", "opcodes", "flags", "data_types", "out_types", "block_formats", "states", "errors"),
+        *(
+            "regions",
+            "large_regions",
+            "opcodes",
+            "flags",
+            "data_types",
+            "out_types",
+            "block_formats",
+            "states",
+            "errors",
+        ),
         *(
             "blocks",
             "limits",
@@ -363,6 +374,7 @@ def parse(text: str) -> Contract:
         _keys(table, read[table], keys, keys)
     contract = Contract(
         regions=_entries("regions", read["regions"], RegionEntry),
+        large_regions=_entries("large_regions", read["large_regions"], RegionEntry),
         opcodes=_entries("opcodes", read["opcodes"], OpcodeEntry),
         flags=_entries("flags", read["flags"], FlagEntry),
         data_types=_entries("data_types", read["data_types"], ElementTypeEntry),
@@ -504,6 +516,15 @@ def _check_regions(contract: Contract) -> None:
         _one_of(f"regions.{region.name}", "kind", region.kind, ("memory", "registers", "reserved"))
         if region.kind == "memory" and region.base >= contract.memory_bytes:
             raise ContractError(f"regions.{region.name}: memory is not one range from address 0 on")
+    low = [region.name for region in contract.regions if region.kind == "memory"]
+    spans = [(region.name, region.base, region.base + region.bytes) for region in contract.large_regions]
+    _check_spans("large_regions", spans, 1 << 64, "byte")
+    if [region.name for region in contract.large_regions] != low:
+        raise ContractError(f"large_regions: they are {', '.join(low)}")
+    for region in contract.large_regions:
+        _one_of(f"large_regions.{region.name}", "kind", region.kind, ("memory",))
+        if region.base < 1 << 32:
+            raise ContractError(f"large_regions.{region.name}: it does not lie above 4 GiB")
 
 
 def _check_flags(contract: Contract) -> None:

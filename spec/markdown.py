@@ -19,11 +19,17 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _hex_address(value: int) -> str:
-    return f"0x{value >> 16:04X}_{value & 0xFFFF:04X}"
+    digits = f"{value:08X}"
+    return f"0x{digits[:-8]}{'_' * (len(digits) > 8)}{digits[-8:-4]}_{digits[-4:]}"
 
 
 def _regions(contract: Contract) -> list[str]:
     rows = ((f"{_hex_address(r.base)} to {_hex_address(r.last)}", r.meaning) for r in contract.regions)
+    return _table(("range", "what"), rows)
+
+
+def _large_regions(contract: Contract) -> list[str]:
+    rows = ((f"from {_hex_address(r.base)} on", r.meaning) for r in contract.large_regions)
     return _table(("range", "what"), rows)
 
 
@@ -154,7 +160,12 @@ def _statistics(contract: Contract) -> list[str]:
 
 
 _TABLES: Final[Mapping[Path, Mapping[str, Maker]]] = {
-    Path("docs/architecture.md"): {"regions": _regions, "knobs": _knobs, "statistics": _statistics},
+    Path("docs/architecture.md"): {
+        "regions": _regions,
+        "large_regions": _large_regions,
+        "knobs": _knobs,
+        "statistics": _statistics,
+    },
     Path("docs/packets.md"): {
         "packet": _packet,
         "opcodes": _opcodes,

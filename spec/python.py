@@ -131,6 +131,10 @@ def npu_text(contract: Contract, notice: str) -> str:
     out += ["", "REGIONS: Final = MappingProxyType({"]
     out += [f'    "{r.name}": (0x{r.base:08X}, 0x{r.bytes:X}),' for r in contract.regions]
     out += ["})", '"""Base address and bytes of each region of the address map."""', ""]
+    out += ["LARGE_REGIONS: Final = MappingProxyType({"]
+    out += [f'    "{r.name}": (0x{r.base:X}, 0x{r.bytes:X}),' for r in contract.large_regions]
+    meaning = "Base address and most bytes of each kind of memory in a configuration that has more of either."
+    out += ["})", f'"""{meaning}"""', ""]
     memory = tuple(region.name for region in contract.regions if region.kind == "memory")
     out += _constant("MEMORY_REGION_NAMES", repr(memory), "Those that hold data.")
     return formatted(out)

@@ -89,6 +89,9 @@ def npu_text(contract: Contract, notice: str) -> str:
         name = camel(region.name)
         out += _commented(f"  localparam logic [31:0] {name}Base = {_hex(region.base, 32)};", region.meaning)
         out += [f"  localparam logic [31:0] {name}Last = {_hex(region.last, 32)};"]
+    for region in contract.large_regions:
+        name = camel(f"large_{region.name}")
+        out += _commented(f"  localparam logic [63:0] {name}Base = {_hex(region.base, 64)};", region.meaning)
 
     out += ["", "  // ---- packets: little-endian, so the first field is the last member"]
     out += _constant("PacketBits", 8 * PACKET_BYTES)

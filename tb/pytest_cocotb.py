@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from echo_sim.build import as_kind
-from echo_sim.config import config_names
+from echo_sim.config import small_memory_config_names
 from echo_sim.run import SimulationError
 from tb.blocks import configurations, run_module
 from tb.suites import Job, suite_of
@@ -59,7 +59,7 @@ class SuiteFile(pytest.File):
     def collect(self) -> Iterator[SimulationItem]:
         """Yield one item per configuration, with and without stalls."""
         suite = suite_of(self.path)
-        for config in config_names():
+        for config in small_memory_config_names():
             for stalls in (False, True):
                 name = f"{config}-{'stalls' if stalls else 'steady'}"
                 job = Job(suite, config, stalls)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from echo_sim.build import Kind, build
-from echo_sim.config import absolute, config_names, load_config
+from echo_sim.config import absolute, load_config, small_memory_config_names
 from echo_sim.designs import Design
 from echo_sim.run import RunResult, SimulationError, run
 from tb.children import in_pool
@@ -124,9 +124,10 @@ def select(test: str | None, config: str) -> list[Job]:
 
     Raises UsageError or ConfigError, listing the names that exist.
     """
-    configs = config_names() if config == "all" else [absolute(config)]
+    configs = small_memory_config_names() if config == "all" else [absolute(config)]
     for each in configs:
-        load_config(each)
+        if load_config(each).large_memory:
+            raise UsageError(f"CONFIG={config}: the tests place their operands in memory below 4 GiB")
     available = suites()
     chosen, wanted = list(available.values()), None
     if test:

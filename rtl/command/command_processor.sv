@@ -37,14 +37,14 @@ module command_processor
     input  logic [PacketBits-1:0] cmd_packet_i,
     input  logic                  cmd_doorbell_i,    // pulse
     input  logic                  ring_enable_i,
-    input  logic [31:0]           ring_base_i,
+    input  address_t              ring_base_i,
     input  logic [15:0]           ring_size_i,
     input  logic [15:0]           ring_tail_i,
     input  logic                  ring_tail_write_i, // pulse
     output logic                  ring_tail_set_o,   // pulse: the tail register becomes ring_tail_o
     output logic [15:0]           ring_tail_o,       // the last tail that was not refused
     output logic [15:0]           ring_head_o,
-    input  logic [31:0]           guard_base_i,      // the ring lies in this range, and no command writes it
+    input  address_t              guard_base_i,      // the ring lies in this range, and no command writes it
     input  logic [31:0]           guard_size_i,      // bytes; 0: there is none
     input  logic [31:0]           watchdog_i,        // clocks that the oldest command may take; 0: any number
     output logic                  reset_done_o,      // pulse: a soft reset is complete
@@ -66,9 +66,9 @@ module command_processor
     input  logic                  memory_idle_i,
     input  logic [ErrorOwners-1:0] memory_error_i,   // pulse: of a channel of that owner
     input  logic [ErrorOwners-1:0] memory_error_write_i,
-    input  logic [31:0]           memory_error_addr_i [ErrorOwners],
+    input  address_t              memory_error_addr_i [ErrorOwners],
     input  logic                  fetch_error_i,     // pulse: of the command channel
-    input  logic [31:0]           fetch_error_addr_i,
+    input  address_t              fetch_error_addr_i,
     output logic                  desc_valid_o,
     input  logic                  desc_ready_i,
     output dma_desc_t             desc_o,
@@ -85,7 +85,7 @@ module command_processor
     input  logic [Engines-1:0]    done_i,            // pulses
     input  logic                  vector_fault_i,    // pulse: the program or the data is bad
     input  logic                  vector_fault_index_i,
-    input  logic [31:0]           vector_fault_addr_i,
+    input  address_t              vector_fault_addr_i,
     input  logic [31:0]           program_words_i,   // loaded words of program memory
     input  logic                  program_ready_i    // a LOAD_PROGRAM may start
 );
@@ -139,22 +139,29 @@ module command_processor
   // ---- ring ----------------------------------------------------------------------------
   // The ring as of the last accepted doorbell. It does not move until it is empty, even if the registers change.
   logic [15:0] tail_q, size_q;
-  logic [31:0] base_q, last_q;
+  address_t base_q, last_q;
   logic ring_valid, ring_take, ring_failed, ring_config_bad, ring_busy, ring_written, tail_back, engine_fails;
   logic [15:0] set_head;
   logic [PacketBits-1:0] ring_packet;
-  logic [31:0] ring_failed_addr, ring_last;
+  address_t ring_failed_addr, ring_last;
+  logic ring_outside;
   logic fetching;
-  logic [32:0] guard_end;
+  logic [AddressBits:0] guard_end;
 
   // A ring has at most 65535 slots of 64 bytes, so its end cannot overflow.
-  assign ring_last = ring_base_i + {10'd0, ring_size_i, 6'd0} - 32'd1;
-  assign guard_end = 33'(guard_base_i) + 33'(guard_size_i);
+  assign ring_last = ring_base_i + address_t'({ring_size_i, 6'd0}) - address_t'(1);
+  assign guard_end = (AddressBits + 1)'(guard_base_i) + (AddressBits + 1)'(guard_size_i);
+  if (LargeMemory) begin : g_large_memory
+    assign ring_outside = !(ring_base_i >= WeightFirst && ring_base_i <= WeightEnd && ring_last <= WeightEnd)
+                          && !(ring_base_i >= ActivationFirst && ring_base_i <= ActivationEnd
+                               && ring_last <= ActivationEnd);
+  end else begin : g_small_memory
+    assign ring_outside = ring_base_i > ActivationEnd || ring_last[31:28] != ring_base_i[31:28];
+  end
   assign ring_config_bad = !ring_enable_i || ring_base_i[5:0] != '0 || ring_size_i < 16'd2
-                           || ring_base_i > ActivationLast
-                           || ring_last[31:28] != ring_base_i[31:28]
+                           || ring_outside
                            || ring_head_o >= ring_size_i
-                           || (guard_size_i != '0 && (ring_base_i < guard_base_i || 33'(ring_last) >= guard_end))
+                           || (guard_size_i != '0 && (ring_base_i < guard_base_i || (AddressBits + 1)'(ring_last) >= guard_end))
                            || (ring_busy && (ring_base_i != base_q || ring_size_i != size_q));
 
   ring_fetcher #(

@@ -24,7 +24,7 @@ module packet_checker
     input  packet_t     packet_i,
     input  packet_words_t extension_i [VectorExtensions],  // all zero where there is none
     input  logic [31:0] program_words_i,   // loaded words of program memory
-    input  logic [31:0] guard_base_i,      // no command writes this range
+    input  address_t    guard_base_i,      // no command writes this range
     input  logic [31:0] guard_size_i,      // bytes; 0: there is none
     output error_e      head_error_o,      // of packet_i alone
     output error_e      extension_error_o, // of extension_i alone
@@ -123,15 +123,17 @@ module packet_checker
     if (is_vector_op) begin
       if (vector_extension.magic1 != VectorExtensionMagic1 || vector_extension.magic2 != VectorExtensionMagic2
           || vector_extension.magic3 != VectorExtensionMagic3 || vector_extension.batch0[31:16] != '0
-          || vector_extension.batch1[31:16] != '0 || vector_extension.reserved != '0 || descriptor_bad != '0) begin
+          || vector_extension.batch1[31:16] != '0 || vector_extension.reserved != '0 || descriptor_bad != '0
+          || (!LargeMemory && {vector_extension.s2_addr_high, vector_extension.s3_addr_high} != '0)) begin
         extension_error_o = ErrBadExtension;
       end
-    end else if (extension.magic != ExtensionMagic || extension.reserved != '0
+    end else if (extension.magic != ExtensionMagic
+                 || (extension.row_scales_high != '0 && !(LargeMemory && is_matmul && row_scale))
                  || (extension.column_vectors != '0 && !(is_matmul && columns_used))
                  || (extension.row_scales != '0 && !(is_matmul && row_scale))
                  || extension.batch0[31:16] != '0 || extension.batch1[31:16] != '0
                  || extension.rows > 32'(MaxDim)
-                 || (is_matmul && extension.rows != '0)
+                 || (is_matmul && extension.rows != '0 && !(LargeMemory && columns_used))
                  || (is_memcpy && (extension.row_stride[1] != '0 || extension.batch0_stride[1] != '0
                                    || extension.batch1_stride[1] != '0))) begin
       extension_error_o = ErrBadExtension;
@@ -193,8 +195,8 @@ module packet_checker
       end
       shapes[0].addr   = packet_i.src1_addr;
       shapes[1].addr   = packet_i.src2_addr;
-      shapes[2].addr   = 64'(vector_extension.s2_addr);
-      shapes[3].addr   = 64'(vector_extension.s3_addr);
+      shapes[2].addr   = {vector_extension.s2_addr_high, vector_extension.s2_addr};
+      shapes[3].addr   = {vector_extension.s3_addr_high, vector_extension.s3_addr};
       shapes[Dst].addr = packet_i.dst_addr;
       shapes[0].used   = 1'b1;
       shapes[1].used   = !is_memcpy && !is_load;
@@ -235,10 +237,10 @@ module packet_checker
             shapes[i].unaligned = 6'd3;
           end
           shapes[Columns].used        = columns_used;
-          shapes[Columns].addr        = 64'(extension.column_vectors);
+          shapes[Columns].addr        = {extension.rows, extension.column_vectors};
           shapes[Columns].seg_bytes   = 36'(packet_i.n) << ((col_scale && bias) ? 3 : 2);
           shapes[RowScales].used      = row_scale;
-          shapes[RowScales].addr      = 64'(extension.row_scales);
+          shapes[RowScales].addr      = {extension.row_scales_high, extension.row_scales};
           shapes[RowScales].seg_bytes = 36'(packet_i.m) << 2;
         end else begin
           for (int unsigned i = 0; i < Operands; i++) begin
@@ -335,9 +337,16 @@ module packet_checker
 
   logic in_registers, in_weight, in_activation;
   assign in_registers  = current.addr >= 64'(RegistersBase) && current.addr <= 64'(RegistersLast);
-  assign in_weight     = current.addr <= 64'(WeightLast) && last_addr <= 64'(WeightLast);
-  assign in_activation = current.addr >= 64'(ActivationBase) && current.addr <= 64'(ActivationLast)
-                         && last_addr <= 64'(ActivationLast);
+  // Whoever transfers a row counts its bytes in 32 bits. No longer row fits a small region.
+  logic row_fits;
+  assign row_fits      = !LargeMemory || current.seg_bytes[35:32] == '0;
+  // verilator lint_off UNSIGNED
+  // A small weight memory begins at address 0.
+  assign in_weight     = current.addr >= 64'(WeightFirst) && current.addr <= 64'(WeightEnd)
+                         && last_addr <= 64'(WeightEnd) && row_fits;
+  // verilator lint_on UNSIGNED
+  assign in_activation = current.addr >= 64'(ActivationFirst) && current.addr <= 64'(ActivationEnd)
+                         && last_addr <= 64'(ActivationEnd) && row_fits;
 
   function automatic logic dim_bad(input logic [63:0] dim);
     dim_bad = dim == '0 || dim > MaxDim;
@@ -382,10 +391,10 @@ module packet_checker
     end
   end
 
-  logic [32:0] guard_end;
+  logic [AddressBits:0] guard_end;
   logic guarded;
-  assign guard_end = 33'(guard_base_i) + 33'(guard_size_i);
-  assign guarded   = extents_q[Dst].used && 33'(extents_q[Dst].first) < guard_end
+  assign guard_end = (AddressBits + 1)'(guard_base_i) + (AddressBits + 1)'(guard_size_i);
+  assign guarded   = extents_q[Dst].used && (AddressBits + 1)'(extents_q[Dst].first) < guard_end
                      && extents_q[Dst].last >= guard_base_i && guard_size_i != '0;
 
   // The current clock's error; with ErrNone the checks go on.
@@ -477,7 +486,7 @@ module packet_checker
       CheckCount1, CheckCount2: count_q <= product[31:0];
       CheckDims, CheckPlace: operand_q <= '0;
       CheckRange: begin
-        extents_q[operand_q] <= '{used: current.used, first: current.addr[31:0], last: last_addr[31:0]};
+        extents_q[operand_q] <= '{used: current.used, first: address_t'(current.addr), last: address_t'(last_addr)};
         operand_q            <= next_operand;
       end
       default: ;
@@ -490,7 +499,7 @@ module packet_checker
   operand_t [Operands-1:0] matrices;
   for (genvar i = 0; i < Operands; i++) begin : g_matrices
     assign matrices[i] = '{
-            addr: shapes[i].addr[31:0],
+            addr: address_t'(shapes[i].addr),
             row_stride: shapes[i].stride[0],
             batch0_stride: shapes[i].stride[2],
             batch1_stride: shapes[i].stride[3]
@@ -528,8 +537,8 @@ module packet_checker
           bias: bias,
           relu: relu,
           alpha: packet_i.alpha,
-          row_scales: extension.row_scales,
-          columns: extension.column_vectors
+          row_scales: address_t'(shapes[RowScales].addr),
+          columns: address_t'(shapes[Columns].addr)
       };
       if (turned) begin
         matrix_o.src1    = matrices[Src2];
@@ -555,7 +564,7 @@ module packet_checker
       else if (is_load) vector_o.kind = KindLoad;
       else vector_o.kind = KindProgram;
       for (int unsigned i = 0; i < Operands; i++) begin
-        vector_o.streams[i].addr          = shapes[i].addr[31:0];
+        vector_o.streams[i].addr          = address_t'(shapes[i].addr);
         vector_o.streams[i].seg_stride    = stepped(shapes[i].count[0], shapes[i].stride[0]);
         vector_o.streams[i].row_stride    = stepped(shapes[i].count[1], shapes[i].stride[1]);
         vector_o.streams[i].batch0_stride = stepped(shapes[i].count[2], shapes[i].stride[2]);

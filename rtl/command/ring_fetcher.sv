@@ -19,7 +19,7 @@ module ring_fetcher
     input  logic                 abort_i,      // drop fetched packets; the channel drops those under way
     input  logic                 hold_i,       // drop fetched packets, and those under way when they arrive
 
-    input  logic [31:0]          base_i,
+    input  address_t             base_i,
     input  logic [15:0]          size_i,       // slots
     input  logic [15:0]          tail_i,       // first slot that does not belong to the device
     input  logic                 set_head_i,
@@ -30,7 +30,7 @@ module ring_fetcher
     input  logic                 packet_take_i,
     output logic [PacketBits-1:0] packet_o,
     output logic                 failed_o,     // the next packet could not be read
-    output logic [31:0]          failed_addr_o,
+    output address_t             failed_addr_o,
     output logic                 awake_o,      // the next edge of clk_i changes something, even without packet_take_i
 
     // memory controller
@@ -41,7 +41,7 @@ module ring_fetcher
     output logic                 data_ready_o,
     input  logic [DataWidth-1:0] data_i,
     input  logic                 error_i,      // pulse, before the data that it belongs to
-    input  logic [31:0]          error_addr_i
+    input  address_t             error_addr_i
 );
   localparam int unsigned Beats = PacketBits / DataWidth;
   localparam int unsigned CountBits = $clog2(Depth) + 1;
@@ -63,7 +63,7 @@ module ring_fetcher
   assign slots       = (ready_slots < room) ? ready_slots : room;
   assign desc_valid_o = flight_q == '0 && slots != '0 && !failed_q && !abort_i && !hold_i && !set_head_i;
   assign desc_o = '{
-          addr: base_i + {10'd0, fetch_q, 6'd0},
+          addr: base_i + address_t'({fetch_q, 6'd0}),
           row_bytes: {10'd0, slots, 6'd0},
           rows: 32'd1,
           stride: 32'd0

@@ -14,6 +14,7 @@ module axi_slave #(
     parameter int unsigned DataWidth        = 256,   // bits, a power of two from 8 to 1024
     parameter int unsigned IdWidth          = 4,     // bits of an ID, at least 1
     parameter int unsigned MaxOutstanding   = 16,    // forwarded bursts without a response, each direction; at least 1
+    parameter bit          Reaches          = 1'b1,  // device memory lies within the host's 32 address bits
     parameter type         axi_address_t    = logic, // the four of AXI_TYPES(IdWidth, DataWidth)
     parameter type         axi_write_data_t = logic, // write data
     parameter type         axi_response_t   = logic, // write response
@@ -156,7 +157,7 @@ module axi_slave #(
     endcase
   end
 
-  assign aw_legal    = aw_in.addr[31:MemoryBits] == '0 &&
+  assign aw_legal    = Reaches && aw_in.addr[31:MemoryBits] == '0 &&
                        legal_burst(aw_in.addr[11:0], aw_in.len, aw_in.size, aw_in.burst);
   assign w_pass      = data_count_q != '0;
   assign m_wvalid_o  = w_valid && w_pass;
@@ -249,7 +250,7 @@ module axi_slave #(
   logic                 ar_valid, ar_legal, ar_pop;
   logic                 r_ready, r_push, refuse_last;
 
-  assign ar_legal    = ar_in.addr[31:MemoryBits] == '0 &&
+  assign ar_legal    = Reaches && ar_in.addr[31:MemoryBits] == '0 &&
                        legal_burst(ar_in.addr[11:0], ar_in.len, ar_in.size, ar_in.burst);
   assign refuse_last = beat_q == ar_in.len;
   assign m_arvalid_o = read_state_q == ReadForward && ar_valid && ar_legal && read_count_q != CountMax;

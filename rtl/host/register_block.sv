@@ -21,6 +21,8 @@ module register_block
     parameter int unsigned VectorLength    = 256,   // elements of a vector register
     parameter int unsigned RowElements     = 8192,  // elements of a row register
     parameter int unsigned ProgramWords    = 4096,  // words of program memory
+    parameter int unsigned WeightMib       = 256,   // MiB of weight memory, 1 to 65535
+    parameter int unsigned ActivationMib   = 256,   // MiB of activation memory, 1 to 65535
     parameter bit          Blocks          = 1'b1   // the matrix engine takes weights in blocks
 ) (
     input  logic         clk_i,
@@ -56,6 +58,7 @@ module register_block
     output logic         cmd_doorbell_o,       // pulse: cmd_packet_o holds a command
     // command ring
     output logic [ 31:0] ring_base_o,
+    output logic [  2:0] ring_base_high_o,     // address bits 34:32
     output logic [ 15:0] ring_size_o,
     output logic [ 15:0] ring_tail_o,
     output logic         ring_tail_write_o,    // pulse: ring_tail_o was written
@@ -65,6 +68,7 @@ module register_block
     input  logic [ 15:0] ring_head_i,
     // limits
     output logic [ 31:0] guard_base_o,         // protected range, a multiple of 64
+    output logic [  2:0] guard_base_high_o,    // address bits 34:32
     output logic [ 31:0] guard_size_o,         // bytes, a multiple of 64; 0: none
     output logic [ 31:0] watchdog_o,           // cycles that a command may take; 0: any number
     output logic [  2:0] axi_prot_o,           // AxPROT of the NPU's own accesses
@@ -187,6 +191,8 @@ module register_block
     hwif_in.CAP_VECTOR_LENGTH.elements.next = VectorLength;
     hwif_in.CAP_VECTOR_ROW.elements.next    = RowElements;
     hwif_in.CAP_PROGRAM.words.next          = ProgramWords;
+    hwif_in.CAP_MEMORY.weight_mib.next      = 16'(WeightMib);
+    hwif_in.CAP_MEMORY.activation_mib.next  = 16'(ActivationMib);
     hwif_in.CONTROL.ring_enable.hwclr       = return_to_reset;
     hwif_in.STATUS.state.next               = state_i;
     hwif_in.STATUS.queue_level.next         = queue_level_i;
@@ -242,10 +248,12 @@ module register_block
   assign ring_enable_o     = hwif_out.CONTROL.ring_enable.value;
   assign cmd_doorbell_o    = doorbell_q;
   assign ring_base_o       = hwif_out.RING_BASE.address.value;
+  assign ring_base_high_o  = hwif_out.RING_BASE_HIGH.address.value;
   assign ring_size_o       = hwif_out.RING_SIZE.slots.value;
   assign ring_tail_o       = hwif_out.RING_TAIL.slot.value;
   assign ring_tail_write_o = ring_tail_write_q;
   assign guard_base_o      = {hwif_out.GUARD_BASE.address.value, 6'd0};
+  assign guard_base_high_o = hwif_out.GUARD_BASE_HIGH.address.value;
   assign guard_size_o      = {hwif_out.GUARD_SIZE.blocks.value, 6'd0};
   assign watchdog_o        = hwif_out.WATCHDOG.cycles.value;
   assign axi_prot_o        = hwif_out.AXI_PROT.prot.value;

@@ -36,9 +36,9 @@ module block_iterator
 
     output logic        valid_o,     // the outputs below describe a block
     output logic        end_o,       // pulse: the last block has ended
-    output logic [31:0] src1_addr_o, // of the batch
-    output logic [31:0] src2_addr_o,
-    output logic [31:0] dst_addr_o,
+    output address_t    src1_addr_o, // of the batch
+    output address_t    src2_addr_o,
+    output address_t    dst_addr_o,
     output dim_t        m0_o,        // first row
     output dim_t        k0_o,        // words
     output dim_t        n0_o,
@@ -64,7 +64,7 @@ module block_iterator
   dim_t m_q, k_q, n_q;
   logic [15:0] batch0_q, batch1_q;
   operand_t src1_q, src2_q, dst_q;       // addr: of the current batch
-  logic [31:0] outer1_q, outer2_q, outerd_q;  // of the current outer batch
+  address_t outer1_q, outer2_q, outerd_q;  // of the current outer batch
 
   dim_t depth, n_step, k_most, k_step, m_left, k_left, n_left;
   logic [1:0] flat;
@@ -151,24 +151,24 @@ module block_iterator
       if (step_b0) batch0_q <= last_b0 ? command_i.batch0 : batch0_q - 16'd1;
       // Not behind the last batch: a stride that no other batch uses may be anything.
       if (step_b0 && !last_b0) begin
-        src1_q.addr <= src1_q.addr + src1_q.batch0_stride;
-        src2_q.addr <= src2_q.addr + src2_q.batch0_stride;
-        dst_q.addr  <= dst_q.addr + dst_q.batch0_stride;
+        src1_q.addr <= src1_q.addr + address_t'(src1_q.batch0_stride);
+        src2_q.addr <= src2_q.addr + address_t'(src2_q.batch0_stride);
+        dst_q.addr  <= dst_q.addr + address_t'(dst_q.batch0_stride);
       end
       if (step_b1 && !last_b1) begin
         batch1_q    <= batch1_q - 16'd1;
-        src1_q.addr <= outer1_q + src1_q.batch1_stride;
-        src2_q.addr <= outer2_q + src2_q.batch1_stride;
-        dst_q.addr  <= outerd_q + dst_q.batch1_stride;
-        outer1_q    <= outer1_q + src1_q.batch1_stride;
-        outer2_q    <= outer2_q + src2_q.batch1_stride;
-        outerd_q    <= outerd_q + dst_q.batch1_stride;
+        src1_q.addr <= outer1_q + address_t'(src1_q.batch1_stride);
+        src2_q.addr <= outer2_q + address_t'(src2_q.batch1_stride);
+        dst_q.addr  <= outerd_q + address_t'(dst_q.batch1_stride);
+        outer1_q    <= outer1_q + address_t'(src1_q.batch1_stride);
+        outer2_q    <= outer2_q + address_t'(src2_q.batch1_stride);
+        outerd_q    <= outerd_q + address_t'(dst_q.batch1_stride);
       end
     end
   end
 
-  `NPU_ASSERT(InMemory, !valid_q || (src1_q.addr <= ActivationLast && src2_q.addr <= ActivationLast
-                                     && dst_q.addr <= ActivationLast),
+  `NPU_ASSERT(InMemory, !valid_q || (src1_q.addr <= ActivationEnd && src2_q.addr <= ActivationEnd
+                                     && dst_q.addr <= ActivationEnd),
               "a batch began beyond device memory")
 
   logic unused;

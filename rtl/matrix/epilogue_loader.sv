@@ -82,12 +82,14 @@ module epilogue_loader
     desc_o      = '0;
     desc_o.rows = 32'd1;
     if (state_q == LoadRows) begin
-      desc_o.addr      = command_i.row_scales + (32'(m0_i) << 2);
+      desc_o.addr      = command_i.row_scales + (address_t'(m0_i) << 2);
       desc_o.row_bytes = 32'(mb_i) << 2;
     end else begin
-      desc_o.addr      = command_i.columns + (32'(n0_i) << 2);
+      desc_o.addr      = command_i.columns + (address_t'(n0_i) << 2);
       desc_o.row_bytes = 32'(nb_i) << 2;
-      if (state_q == LoadBias && command_i.col_scale) desc_o.addr = command_i.columns + vector_bytes + (32'(n0_i) << 2);
+      if (state_q == LoadBias && command_i.col_scale) begin
+        desc_o.addr = command_i.columns + address_t'(vector_bytes) + (address_t'(n0_i) << 2);
+      end
     end
   end
 

@@ -122,7 +122,7 @@ module matrix_engine
   localparam int unsigned WalkA = 0, WalkB = 1, WalkWeight = 2, WalkRow = 3, WalkDrain = 4, Walks = 5;
 
   logic [Walks-1:0] w_valid, w_next, w_end, w_free, w_first_k, w_last_k;
-  logic [31:0] w_src1 [Walks], w_src2 [Walks], w_dst [Walks];
+  address_t w_src1 [Walks], w_src2 [Walks], w_dst [Walks];
   dim_t w_m0 [Walks], w_k0 [Walks], w_n0 [Walks], w_mb [Walks], w_kb [Walks], w_nb [Walks];
   logic [1:0] w_flat [Walks], w_ended_q [Walks];
   matrix_command_t w_command [Walks];

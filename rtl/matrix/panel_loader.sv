@@ -50,7 +50,7 @@ module panel_loader
     input  blocks_e              blocks_i,      // of the right operand; not with k_rows_i
     input  logic                 k_rows_i,      // memory rows run along X
     input  logic                 wide_i,
-    input  logic [31:0]          base_i,        // of the batch
+    input  address_t             base_i,        // of the batch
     input  logic [31:0]          stride_i,      // of memory rows, bytes
     input  dim_t                 depth_i,       // K, elements
     input  dim_t                 k0_i,          // words
@@ -128,17 +128,18 @@ module panel_loader
     desc_o = '0;
     desc_o.stride = stride_i;
     if (k_rows_i) begin
-      desc_o.addr      = base_i + k_first * stride_i + (32'(x0_i) << x_shift);
+      desc_o.addr      = base_i + address_t'(k_first) * address_t'(stride_i) + (address_t'(x0_i) << x_shift);
       desc_o.rows      = k_count;
       desc_o.row_bytes = 32'(xb_i) << x_shift;
     end else begin
-      desc_o.addr      = base_i + 32'(x0_i) * stride_i + (k_first << x_shift);
+      desc_o.addr      = base_i + address_t'(x0_i) * address_t'(stride_i) + (address_t'(k_first) << x_shift);
       desc_o.rows      = 32'(xb_i);
       desc_o.row_bytes = k_count << x_shift;
     end
     if (Blocks && !Left && blocks_i != BlocksNone) begin
       // A row of tiles for each X tile.
-      desc_o.addr      = base_i + (32'(x0_i) >> LaneBits) * stride_i + (32'(k0_i) >> LaneBits) * 32'(tile_bytes(blocks_i));
+      desc_o.addr      = base_i + (address_t'(x0_i) >> LaneBits) * address_t'(stride_i)
+                         + (address_t'(k0_i) >> LaneBits) * address_t'(tile_bytes(blocks_i));
       desc_o.rows      = tiles(xb_i);
       desc_o.row_bytes = tiles(kb_i) * 32'(tile_bytes(blocks_i));
     end

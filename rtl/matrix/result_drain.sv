@@ -26,7 +26,7 @@ module result_drain
     input  logic                   block_valid_i,
     output logic                   block_next_o,
     input  matrix_command_t        command_i,
-    input  logic [31:0]            base_i,         // of the batch
+    input  address_t               base_i,         // of the batch
     input  dim_t                   m0_i,
     input  dim_t                   mb_i,
     input  dim_t                   n0_i,
@@ -214,7 +214,8 @@ module result_drain
 
   always_comb begin
     desc_o           = '0;
-    desc_o.addr      = base_i + 32'(m0_i) * command_i.dst.row_stride + (32'(n0_i + n_q) << shift);
+    desc_o.addr      = base_i + address_t'(m0_i) * address_t'(command_i.dst.row_stride)
+                       + ((address_t'(n0_i) + address_t'(n_q)) << shift);
     desc_o.rows      = 32'(mb_i);
     desc_o.row_bytes = 32'(one_row ? nb_i : columns) << shift;
     desc_o.stride    = command_i.dst.row_stride;

@@ -22,7 +22,7 @@ module burst_splitter
 
     output logic        burst_valid_o,
     input  logic        burst_ready_i,
-    output logic [31:0] burst_addr_o,   // aligned down to a beat
+    output address_t    burst_addr_o,   // aligned down to a beat
     output logic [7:0]  burst_len_o     // beats - 1
 );
   localparam int unsigned BeatBytes = DataWidth / 8;
@@ -30,23 +30,25 @@ module burst_splitter
   localparam int unsigned PageBeats = 4096 / BeatBytes;
 
   logic active_q;
-  logic [31:0] row_addr_q, addr_q, left_q, rows_q, stride_q, row_bytes_q;
+  address_t row_addr_q, addr_q;
+  logic [31:0] left_q, rows_q, stride_q, row_bytes_q;
 
-  logic [31:0] offset, beats_left, beats_page, beats, covered;
+  address_t offset, beats_left, beats_page, beats;
+  logic [31:0] covered;
   logic last_of_row, last;
 
   assign desc_ready_o  = !active_q;
   assign burst_valid_o = active_q;
-  assign burst_addr_o  = addr_q & ~32'(BeatBytes - 1);
-  assign burst_len_o   = 8'(beats - 32'd1);
+  assign burst_addr_o  = addr_q & ~(address_t'(BeatBytes) - address_t'(1));
+  assign burst_len_o   = 8'(beats - address_t'(1));
 
   always_comb begin
-    offset     = addr_q & 32'(BeatBytes - 1);
-    beats_left = (offset + left_q + 32'(BeatBytes - 1)) >> OffsetBits;
-    beats_page = 32'(PageBeats) - ((addr_q & 32'd4095) >> OffsetBits);
+    offset     = addr_q & (address_t'(BeatBytes) - address_t'(1));
+    beats_left = (offset + address_t'(left_q) + (address_t'(BeatBytes) - address_t'(1))) >> OffsetBits;
+    beats_page = address_t'(PageBeats) - ((addr_q & address_t'(4095)) >> OffsetBits);
     beats      = (beats_left < beats_page) ? beats_left : beats_page;
-    beats      = (beats < 32'(MaxBurst)) ? beats : 32'(MaxBurst);
-    covered    = (beats << OffsetBits) - offset;
+    beats      = (beats < address_t'(MaxBurst)) ? beats : address_t'(MaxBurst);
+    covered    = 32'((beats << OffsetBits) - offset);
     last_of_row = beats == beats_left;
     last        = last_of_row && rows_q == 32'd1;
   end
@@ -71,12 +73,12 @@ module burst_splitter
       row_bytes_q <= desc_i.row_bytes;
     end else if (active_q && burst_ready_i) begin
       if (last_of_row) begin
-        row_addr_q <= row_addr_q + stride_q;
-        addr_q     <= row_addr_q + stride_q;
+        row_addr_q <= row_addr_q + address_t'(stride_q);
+        addr_q     <= row_addr_q + address_t'(stride_q);
         left_q     <= row_bytes_q;
         rows_q     <= rows_q - 32'd1;
       end else begin
-        addr_q <= addr_q + covered;
+        addr_q <= addr_q + address_t'(covered);
         left_q <= left_q - covered;
       end
     end

@@ -34,7 +34,7 @@ module dma_read
     // address and data channel, through the arbiter
     output logic                 ar_valid_o,
     input  logic                 ar_ready_i,
-    output logic [31:0]          ar_addr_o,
+    output address_t             ar_addr_o,
     output logic [7:0]           ar_len_o,
     input  logic                 r_valid_i,   // always taken
     input  logic [DataWidth-1:0] r_data_i,
@@ -43,7 +43,7 @@ module dma_read
 
     output logic                 idle_o,        // everything accepted is finished
     output logic                 error_o,       // pulse: a beat had an error response
-    output logic [31:0]          error_addr_o   // start of that beat's burst
+    output address_t             error_addr_o   // start of that beat's burst
 );
   localparam int unsigned BeatBytes  = DataWidth / 8;
   localparam int unsigned OffsetBits = $clog2(BeatBytes);
@@ -63,13 +63,15 @@ module dma_read
   // Contiguous rows of whole beats are fetched as one row.
   dma_desc_t split_desc;
   logic dense;
+  address_t whole;
+  assign whole = address_t'(desc_i.rows) * address_t'(desc_i.row_bytes);
   assign dense = desc_i.stride == desc_i.row_bytes && desc_i.addr[OffsetBits-1:0] == '0
-                 && desc_i.row_bytes[OffsetBits-1:0] == '0;
+                 && desc_i.row_bytes[OffsetBits-1:0] == '0 && whole == address_t'(whole[31:0]);
   always_comb begin
     split_desc = desc_i;
     if (dense) begin
       split_desc.rows      = 32'd1;
-      split_desc.row_bytes = desc_i.rows * desc_i.row_bytes;
+      split_desc.row_bytes = whole[31:0];
     end
   end
 
@@ -96,7 +98,7 @@ module dma_read
   // Addresses of the bursts under way; an error reports one.
   logic [$clog2(Bursts):0] bursts_count;
   sync_fifo #(
-      .Width(32),
+      .Width(AddressBits),
       .Depth(Bursts)
   ) u_bursts (
       .clk_i,
@@ -177,7 +179,7 @@ module dma_read
   logic [OffsetBits+2:0] shift;
 
   assign shift      = {offset_q, 3'b000};
-  assign fits_first = 32'(offset_q) + left_q <= 32'(BeatBytes);
+  assign fits_first = address_t'(offset_q) + address_t'(left_q) <= address_t'(BeatBytes);
   assign tail_only  = primed_q && offset_q != '0 && left_q <= 32'(BeatBytes) - 32'(offset_q);
   assign ends_row   = left_q <= 32'(BeatBytes);
 

@@ -32,7 +32,7 @@ module dma_write
     // address, data and response channels, through the arbiter
     output logic                   aw_valid_o,
     input  logic                   aw_ready_i,
-    output logic [31:0]            aw_addr_o,
+    output address_t               aw_addr_o,
     output logic [7:0]             aw_len_o,
     output logic                   w_valid_o,
     input  logic                   w_ready_i,
@@ -44,7 +44,7 @@ module dma_write
 
     output logic                   idle_o,       // everything accepted is in memory
     output logic                   error_o,      // pulse: a burst had an error response
-    output logic [31:0]            error_addr_o  // start of that burst
+    output address_t               error_addr_o  // start of that burst
 );
   localparam int unsigned BeatBytes  = DataWidth / 8;
   localparam int unsigned OffsetBits = $clog2(BeatBytes);
@@ -94,7 +94,7 @@ module dma_write
   logic first_q;
   logic [OffsetBits-1:0] offset_q, stride_q;
   logic [31:0] in_left_q, rows_left_q, row_bytes_q;
-  logic [31:0] out_left_q;  // bytes from the start of the current beat to the end of the row
+  address_t out_left_q;  // bytes from the start of the current beat to the end of the row
   logic [DataWidth-1:0] previous_q;
 
   logic need_input, produce, buffer_full, ends_row;
@@ -105,7 +105,7 @@ module dma_write
   assign shift_up   = {offset_q, 3'b000};
   assign need_input = in_left_q != 32'd0;
   assign produce    = row_active_q && !buffer_full && (!need_input || data_valid_i);
-  assign ends_row   = out_left_q <= 32'(BeatBytes);
+  assign ends_row   = out_left_q <= address_t'(BeatBytes);
   assign data_ready_o = row_active_q && !buffer_full && need_input;
 
   always_comb begin
@@ -140,17 +140,17 @@ module dma_write
       in_left_q   <= desc_i.row_bytes;
       row_bytes_q <= desc_i.row_bytes;
       rows_left_q <= desc_i.rows;
-      out_left_q  <= desc_i.row_bytes + 32'(desc_i.addr[OffsetBits-1:0]);
+      out_left_q  <= address_t'(desc_i.row_bytes) + address_t'(desc_i.addr[OffsetBits-1:0]);
       first_q     <= 1'b1;
     end else if (produce) begin
       first_q    <= ends_row;
-      out_left_q <= out_left_q - 32'(BeatBytes);
+      out_left_q <= out_left_q - address_t'(BeatBytes);
       in_left_q  <= (in_left_q < 32'(BeatBytes)) ? 32'd0 : in_left_q - 32'(BeatBytes);
       if (ends_row) begin
         rows_left_q <= rows_left_q - 32'd1;
         offset_q    <= next_offset;
         in_left_q   <= row_bytes_q;
-        out_left_q  <= row_bytes_q + 32'(next_offset);
+        out_left_q  <= address_t'(row_bytes_q) + address_t'(next_offset);
       end
     end
     if (produce && need_input) previous_q <= data_i;
@@ -212,7 +212,7 @@ module dma_write
   // ---- responses --------------------------------------------------------------------
   logic [$clog2(Bursts):0] bursts_count;
   sync_fifo #(
-      .Width(32),
+      .Width(AddressBits),
       .Depth(Bursts)
   ) u_bursts (
       .clk_i,

@@ -32,9 +32,9 @@ module memory_controller
     input  logic                   rd_next_i [NumReads],
     output logic [ErrorOwners-1:0] error_o,        // pulse: a channel of that owner had an error response
     output logic [ErrorOwners-1:0] error_write_o,  // with error_o: on a write, else (or of both in one clock) a read
-    output logic [31:0]            error_addr_o [ErrorOwners],  // with error_o: start of the burst
+    output address_t               error_addr_o [ErrorOwners],  // with error_o: start of the burst
     output logic                   fetch_error_o,  // the same for the command channel
-    output logic [31:0]            fetch_error_addr_o,
+    output address_t               fetch_error_addr_o,
 
     // read channels
     input  logic                   rd_desc_valid_i [NumReads],
@@ -71,7 +71,7 @@ module memory_controller
 
     // DRAM
     output logic [7:0]             m_axi_awid,
-    output logic [31:0]            m_axi_awaddr,
+    output address_t               m_axi_awaddr,
     output logic [7:0]             m_axi_awlen,
     output logic [2:0]             m_axi_awsize,
     output logic [1:0]             m_axi_awburst,
@@ -88,7 +88,7 @@ module memory_controller
     input  logic                   m_axi_bvalid,
     output logic                   m_axi_bready,
     output logic [7:0]             m_axi_arid,
-    output logic [31:0]            m_axi_araddr,
+    output address_t               m_axi_araddr,
     output logic [7:0]             m_axi_arlen,
     output logic [2:0]             m_axi_arsize,
     output logic [1:0]             m_axi_arburst,
@@ -122,9 +122,9 @@ module memory_controller
   // ---- read channels -------------------------------------------------------------
   logic [NumReads-1:0] ar_valid, r_valid, rd_idle, rd_error;
   logic [ReadRequests-1:0] ar_request, ar_grant;
-  logic [31:0] ar_addr [NumReads];
+  address_t ar_addr [NumReads];
   logic [7:0] ar_len [NumReads];
-  logic [31:0] rd_error_addr [NumReads];
+  address_t rd_error_addr [NumReads];
   logic ar_free;
 
   for (genvar i = 0; i < NumReads; i++) begin : g_read
@@ -197,7 +197,7 @@ module memory_controller
       m_axi_arprot  <= prot_i;
       if (ar_grant[0]) begin
         m_axi_arid[3:0] <= host_ar_i.id;
-        m_axi_araddr    <= host_ar_i.addr;
+        m_axi_araddr    <= address_t'(host_ar_i.addr);
         m_axi_arlen     <= host_ar_i.len;
         m_axi_arsize    <= host_ar_i.size;
         m_axi_arburst   <= host_ar_i.burst;
@@ -220,11 +220,11 @@ module memory_controller
   // ---- write channels ------------------------------------------------------------
   logic [NumWrites-1:0] aw_valid, w_valid, w_last, b_valid, wr_idle, wr_error;
   logic [WriteRequests-1:0] aw_request, aw_grant;
-  logic [31:0] aw_addr [NumWrites];
+  address_t aw_addr [NumWrites];
   logic [7:0] aw_len [NumWrites];
   logic [DataWidth-1:0] w_data [NumWrites];
   logic [DataWidth/8-1:0] w_strb [NumWrites];
-  logic [31:0] wr_error_addr [NumWrites];
+  address_t wr_error_addr [NumWrites];
   logic aw_free, order_full, order_empty, order_push;
   logic [WriteIndexBits-1:0] w_owner, aw_index;
   logic [$clog2(WritesAhead):0] order_count;
@@ -321,7 +321,7 @@ module memory_controller
       m_axi_awprot  <= prot_i;
       if (aw_grant[0]) begin
         m_axi_awid[3:0] <= host_aw_i.id;
-        m_axi_awaddr    <= host_aw_i.addr;
+        m_axi_awaddr    <= address_t'(host_aw_i.addr);
         m_axi_awlen     <= host_aw_i.len;
         m_axi_awsize    <= host_aw_i.size;
         m_axi_awburst   <= host_aw_i.burst;

@@ -238,6 +238,7 @@ module npu_regs (
         logic CAP_VECTOR_LENGTH;
         logic CAP_VECTOR_ROW;
         logic CAP_PROGRAM;
+        logic CAP_MEMORY;
         logic CONTROL;
         logic STATUS;
         logic ERROR_CODE;
@@ -254,6 +255,8 @@ module npu_regs (
         logic RING_TAIL;
         logic GUARD_BASE;
         logic GUARD_SIZE;
+        logic RING_BASE_HIGH;
+        logic GUARD_BASE_HIGH;
         logic CMD_WINDOW[16];
         logic DOORBELL;
         logic [1:0] CYCLES;
@@ -318,6 +321,9 @@ module npu_regs (
         decoded_reg_strb.CAP_PROGRAM = cpuif_req_masked & (cpuif_addr == 16'h2c) & !cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h2c);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h2c) & !cpuif_req_is_wr;
+        decoded_reg_strb.CAP_MEMORY = cpuif_req_masked & (cpuif_addr == 16'h30) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h30);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h30) & !cpuif_req_is_wr;
         decoded_reg_strb.CONTROL = cpuif_req_masked & (cpuif_addr == 16'h40);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h40);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h40);
@@ -369,6 +375,12 @@ module npu_regs (
         decoded_reg_strb.GUARD_SIZE = cpuif_req_masked & (cpuif_addr == 16'h94);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h94);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h94);
+        decoded_reg_strb.RING_BASE_HIGH = cpuif_req_masked & (cpuif_addr == 16'h98);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h98);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h98);
+        decoded_reg_strb.GUARD_BASE_HIGH = cpuif_req_masked & (cpuif_addr == 16'h9c);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'h9c);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr == 16'h9c);
         for(int i0=0; i0<16; i0++) begin
             decoded_reg_strb.CMD_WINDOW[i0] = cpuif_req_masked & (cpuif_addr == 16'hc0 + (16)'(i0) * 16'h4);
             is_valid_addr |= cpuif_req_masked & (cpuif_addr == 16'hc0 + (16)'(i0) * 16'h4);
@@ -553,6 +565,18 @@ module npu_regs (
         } GUARD_SIZE;
         struct {
             struct {
+                logic [2:0] next;
+                logic load_next;
+            } address;
+        } RING_BASE_HIGH;
+        struct {
+            struct {
+                logic [2:0] next;
+                logic load_next;
+            } address;
+        } GUARD_BASE_HIGH;
+        struct {
+            struct {
                 logic [31:0] next;
                 logic load_next;
             } word;
@@ -638,6 +662,16 @@ module npu_regs (
                 logic [25:0] value;
             } blocks;
         } GUARD_SIZE;
+        struct {
+            struct {
+                logic [2:0] value;
+            } address;
+        } RING_BASE_HIGH;
+        struct {
+            struct {
+                logic [2:0] value;
+            } address;
+        } GUARD_BASE_HIGH;
         struct {
             struct {
                 logic [31:0] value;
@@ -1079,6 +1113,52 @@ module npu_regs (
         end
     end
     assign hwif_out.GUARD_SIZE.blocks.value = field_storage.GUARD_SIZE.blocks.value;
+    // Field: npu_regs.RING_BASE_HIGH.address
+    always_comb begin
+        automatic logic [2:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.RING_BASE_HIGH.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.RING_BASE_HIGH && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.RING_BASE_HIGH.address.value & ~decoded_wr_biten[2:0]) | (decoded_wr_data[2:0] & decoded_wr_biten[2:0]);
+            load_next_c = '1;
+        end
+        field_combo.RING_BASE_HIGH.address.next = next_c;
+        field_combo.RING_BASE_HIGH.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.RING_BASE_HIGH.address.value <= 3'h0;
+        end else begin
+            if(field_combo.RING_BASE_HIGH.address.load_next) begin
+                field_storage.RING_BASE_HIGH.address.value <= field_combo.RING_BASE_HIGH.address.next;
+            end
+        end
+    end
+    assign hwif_out.RING_BASE_HIGH.address.value = field_storage.RING_BASE_HIGH.address.value;
+    // Field: npu_regs.GUARD_BASE_HIGH.address
+    always_comb begin
+        automatic logic [2:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.GUARD_BASE_HIGH.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.GUARD_BASE_HIGH && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.GUARD_BASE_HIGH.address.value & ~decoded_wr_biten[2:0]) | (decoded_wr_data[2:0] & decoded_wr_biten[2:0]);
+            load_next_c = '1;
+        end
+        field_combo.GUARD_BASE_HIGH.address.next = next_c;
+        field_combo.GUARD_BASE_HIGH.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.GUARD_BASE_HIGH.address.value <= 3'h0;
+        end else begin
+            if(field_combo.GUARD_BASE_HIGH.address.load_next) begin
+                field_storage.GUARD_BASE_HIGH.address.value <= field_combo.GUARD_BASE_HIGH.address.next;
+            end
+        end
+    end
+    assign hwif_out.GUARD_BASE_HIGH.address.value = field_storage.GUARD_BASE_HIGH.address.value;
     for(genvar i0=0; i0<16; i0++) begin
         // Field: npu_regs.CMD_WINDOW[].word
         always_comb begin
@@ -1310,6 +1390,10 @@ module npu_regs (
         if(rd_mux_addr == 16'h2c) begin
             readback_data_var[31:0] = hwif_in.CAP_PROGRAM.words.next;
         end
+        if(rd_mux_addr == 16'h30) begin
+            readback_data_var[15:0] = hwif_in.CAP_MEMORY.weight_mib.next;
+            readback_data_var[31:16] = hwif_in.CAP_MEMORY.activation_mib.next;
+        end
         if(rd_mux_addr == 16'h40) begin
             readback_data_var[0] = field_storage.CONTROL.soft_reset.value;
             readback_data_var[1] = field_storage.CONTROL.clear_error.value;
@@ -1369,6 +1453,12 @@ module npu_regs (
         end
         if(rd_mux_addr == 16'h94) begin
             readback_data_var[31:6] = field_storage.GUARD_SIZE.blocks.value;
+        end
+        if(rd_mux_addr == 16'h98) begin
+            readback_data_var[2:0] = field_storage.RING_BASE_HIGH.address.value;
+        end
+        if(rd_mux_addr == 16'h9c) begin
+            readback_data_var[2:0] = field_storage.GUARD_BASE_HIGH.address.value;
         end
         for(int i0=0; i0<16; i0++) begin
             if(rd_mux_addr == 16'hc0 + (16)'(i0) * 16'h4) begin

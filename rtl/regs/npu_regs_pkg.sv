@@ -109,6 +109,19 @@ package npu_regs_pkg;
     } npu_regs__CAP_PROGRAM__in_t;
 
     typedef struct {
+        logic [15:0] next;
+    } npu_regs__CAP_MEMORY__weight_mib__in_t;
+
+    typedef struct {
+        logic [15:0] next;
+    } npu_regs__CAP_MEMORY__activation_mib__in_t;
+
+    typedef struct {
+        npu_regs__CAP_MEMORY__weight_mib__in_t weight_mib;
+        npu_regs__CAP_MEMORY__activation_mib__in_t activation_mib;
+    } npu_regs__CAP_MEMORY__in_t;
+
+    typedef struct {
         logic hwclr;
     } npu_regs__CONTROL__ring_enable__in_t;
 
@@ -320,6 +333,7 @@ package npu_regs_pkg;
         npu_regs__CAP_VECTOR_LENGTH__in_t CAP_VECTOR_LENGTH;
         npu_regs__CAP_VECTOR_ROW__in_t CAP_VECTOR_ROW;
         npu_regs__CAP_PROGRAM__in_t CAP_PROGRAM;
+        npu_regs__CAP_MEMORY__in_t CAP_MEMORY;
         npu_regs__CONTROL__in_t CONTROL;
         npu_regs__STATUS__in_t STATUS;
         npu_regs__ERROR_CODE__in_t ERROR_CODE;
@@ -461,6 +475,22 @@ package npu_regs_pkg;
     } npu_regs__GUARD_SIZE__out_t;
 
     typedef struct {
+        logic [2:0] value;
+    } npu_regs__RING_BASE_HIGH__address__out_t;
+
+    typedef struct {
+        npu_regs__RING_BASE_HIGH__address__out_t address;
+    } npu_regs__RING_BASE_HIGH__out_t;
+
+    typedef struct {
+        logic [2:0] value;
+    } npu_regs__GUARD_BASE_HIGH__address__out_t;
+
+    typedef struct {
+        npu_regs__GUARD_BASE_HIGH__address__out_t address;
+    } npu_regs__GUARD_BASE_HIGH__out_t;
+
+    typedef struct {
         logic [31:0] value;
     } npu_regs__CMD_WINDOW__word__out_t;
 
@@ -488,6 +518,8 @@ package npu_regs_pkg;
         npu_regs__RING_TAIL__out_t RING_TAIL;
         npu_regs__GUARD_BASE__out_t GUARD_BASE;
         npu_regs__GUARD_SIZE__out_t GUARD_SIZE;
+        npu_regs__RING_BASE_HIGH__out_t RING_BASE_HIGH;
+        npu_regs__GUARD_BASE_HIGH__out_t GUARD_BASE_HIGH;
         npu_regs__CMD_WINDOW__out_t CMD_WINDOW[16];
         npu_regs__DOORBELL__out_t DOORBELL;
     } npu_regs__out_t;

@@ -13,10 +13,10 @@ module row_gatherer
     input  logic                 rst_ni,
     input  logic                 abort_i,
     input  logic                 start_i,         // pulse, with the following inputs
-    input  logic [31:0]          table_address_i,
+    input  address_t             table_address_i,
     input  logic [31:0]          table_rows_i,
     input  logic [31:0]          row_bytes_i,
-    input  logic [31:0]          index_address_i, // of the row numbers, for the address of a bad one
+    input  address_t             index_address_i, // of the row numbers, for the address of a bad one
     input  logic [24:0]          count_i,         // row numbers
 
     input  logic                 beat_valid_i,    // row numbers, int32
@@ -29,14 +29,15 @@ module row_gatherer
     output dma_desc_t            desc_o,
 
     output logic                 fault_o,         // pulse: a row number outside the table
-    output logic [31:0]          fault_address_o
+    output address_t             fault_address_o
 );
   localparam int unsigned Numbers    = DataWidth / 32;  // a beat
   localparam int unsigned NumberBits = (Numbers > 1) ? $clog2(Numbers) : 1;
 
   logic [24:0] left_q;
   logic [NumberBits-1:0] place_q;
-  logic [31:0] number, address_q, row_address_q;
+  logic [31:0] number;
+  address_t address_q, row_address_q;
   logic desc_valid_q, step, last, place_ends;
 
   assign number     = 32'(beat_i >> {place_q, 5'd0});
@@ -72,8 +73,8 @@ module row_gatherer
       address_q <= index_address_i;
     end else if (step) begin
       place_q       <= place_ends ? '0 : place_q + NumberBits'(1);
-      address_q     <= address_q + 32'd4;
-      row_address_q <= table_address_i + number * row_bytes_i;
+      address_q     <= address_q + address_t'(4);
+      row_address_q <= table_address_i + address_t'(number) * address_t'(row_bytes_i);
     end
   end
 

@@ -30,7 +30,7 @@ module stream_walker
   logic [3:0] pass_q;
   logic [24:0] row_q;
   logic [15:0] batch0_q, batch1_q;
-  logic [31:0] addr_q, addr0_q, addr1_q;  // of the row, the inner batch, the outer batch
+  address_t addr_q, addr0_q, addr1_q;  // of the row, the inner batch, the outer batch
 
   assign one_pass = resident_i || stream_i.passes <= 4'd1;
   assign merge    = stream_i.segs == 25'd1 && one_pass && !constant_i;
@@ -68,16 +68,16 @@ module stream_walker
       pass_q <= last_pass ? 4'd1 : pass_q + 4'd1;
       if (last_pass) begin
         row_q  <= last_row ? 25'd1 : row_q + 25'd1;
-        addr_q <= addr_q + stream_i.row_stride;
+        addr_q <= addr_q + address_t'(stream_i.row_stride);
         if (last_row) begin
           batch0_q <= last0 ? 16'd1 : batch0_q + 16'd1;
-          addr_q   <= addr0_q + stream_i.batch0_stride;
-          addr0_q  <= addr0_q + stream_i.batch0_stride;
+          addr_q   <= addr0_q + address_t'(stream_i.batch0_stride);
+          addr0_q  <= addr0_q + address_t'(stream_i.batch0_stride);
           if (last0) begin
             batch1_q <= batch1_q + 16'd1;
-            addr_q   <= addr1_q + stream_i.batch1_stride;
-            addr0_q  <= addr1_q + stream_i.batch1_stride;
-            addr1_q  <= addr1_q + stream_i.batch1_stride;
+            addr_q   <= addr1_q + address_t'(stream_i.batch1_stride);
+            addr0_q  <= addr1_q + address_t'(stream_i.batch1_stride);
+            addr1_q  <= addr1_q + address_t'(stream_i.batch1_stride);
           end
         end
       end

@@ -31,7 +31,7 @@ module vector_engine
     output logic                 done_o,           // pulse: the result is in memory
     output logic                 fault_o,          // pulse: the command failed; the engine then waits for an abort
     output logic                 fault_index_o,    // with fault_o: a bad row number, else a bad program
-    output logic [31:0]          fault_address_o,  // with fault_o
+    output address_t             fault_address_o,  // with fault_o
     output logic [31:0]          program_words_o,  // loaded words of program memory
     output logic                 program_ready_o,  // a LOAD_PROGRAM may start
 
@@ -148,7 +148,7 @@ module vector_engine
   logic input_desc_valid [Inputs], input_desc_ready [Inputs], input_beat_ready [Inputs];
   dma_desc_t input_desc [Inputs];
   logic gather_busy, gather_desc_valid, gather_beat_ready, gather_fault;
-  logic [31:0] gather_fault_address;
+  address_t gather_fault_address;
   dma_desc_t gather_desc;
 
   for (genvar s = 0; s < Inputs; s++) begin : g_inputs
@@ -333,7 +333,7 @@ module vector_engine
 
   assign fault_o         = busy_q && !faulted_q && (core_fault || gather_fault);
   assign fault_index_o   = gather_fault;
-  assign fault_address_o = gather_fault ? gather_fault_address : core_fault_address;
+  assign fault_address_o = gather_fault ? gather_fault_address : address_t'(core_fault_address);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin

@@ -18,7 +18,7 @@ package vector_pkg;
   // ---- commands -----------------------------------------------------------------------
   // A checked stream. Byte strides are zero where the count is 1.
   typedef struct packed {
-    logic [31:0] addr;
+    npu_pkg::address_t addr;
     logic [31:0] row_stride;
     logic [31:0] batch0_stride;
     logic [31:0] batch1_stride;

@@ -13,7 +13,6 @@ from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.driver.recording import record
 from echo_npu.driver.status import KnownCounters, read_counters, read_status
 from echo_npu.ops.methods import OpMethods
-from echo_npu.spec.memory_map import MEMORY_REGIONS
 from echo_npu.spec.status import NpuStatus
 
 _DEFAULT_RING_SLOTS: Final = 1024
@@ -165,11 +164,13 @@ class Device(OpMethods):
             "description": self.backend.description,
             "has_cycles": self.backend.has_cycles,
             "config": self.config,
-            "capabilities": asdict(self.capabilities),
+            "capabilities": {
+                name: value for name, value in asdict(self.capabilities).items() if name != "memory"
+            },
             "memory": {
                 name: {
-                    "base": MEMORY_REGIONS[name].base,
-                    "size": MEMORY_REGIONS[name].size,
+                    "base": self.capabilities.memory.regions[name].base,
+                    "size": self.capabilities.memory.regions[name].size,
                     **asdict(figures),
                 }
                 for name, figures in self.memory_statistics().items()

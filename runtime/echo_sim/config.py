@@ -6,12 +6,13 @@ import re
 import tomllib
 from pathlib import Path
 
-from echo_sim.parameters import LEGAL, RULES, ConfigError, NpuConfig, check, legal_values
+from echo_sim.parameters import LEGAL, MEMORY, RULES, ConfigError, NpuConfig, check, legal_values
 from echo_sim.places import CONFIGS
 from echo_sim.random_config import random_config
 
 __all__ = [
     "LEGAL",
+    "MEMORY",
     "RULES",
     "ConfigError",
     "NpuConfig",
@@ -20,6 +21,7 @@ __all__ = [
     "config_names",
     "load_config",
     "parse_config",
+    "small_memory_config_names",
 ]
 
 LOCKSTEP = "lockstep-"
@@ -29,6 +31,11 @@ LOCKSTEP = "lockstep-"
 def config_names() -> list[str]:
     """Names of the configurations that exist, sorted."""
     return sorted(path.stem for path in CONFIGS.glob("*.toml"))
+
+
+def small_memory_config_names() -> list[str]:
+    """Names of the configurations that the testbench runs on: it places operands in memory below 4 GiB."""
+    return [name for name in config_names() if not load_config(name).large_memory]
 
 
 def parse_config(name: str, text: str, where: str) -> NpuConfig:
@@ -41,9 +48,10 @@ def parse_config(name: str, text: str, where: str) -> NpuConfig:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where}: not TOML: {error}") from error
-    unknown = sorted(set(table) - set(LEGAL))
+    unknown = sorted(set(table) - {*LEGAL, *MEMORY})
     if unknown:
-        raise ConfigError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(LEGAL)}")
+        keys = ", ".join((*LEGAL, *MEMORY))
+        raise ConfigError(f"{where}: unknown key {', '.join(unknown)}; the keys are {keys}")
     missing = [key for key in LEGAL if key not in table]
     if missing:
         raise ConfigError(f"{where}: missing key {', '.join(missing)}")
@@ -84,7 +92,7 @@ def load_config(config: str) -> NpuConfig:
         raise ConfigError(f"configuration {config!r} cannot be read: {error.strerror}") from None
     if text is not None:
         read = parse_config(path.stem, text, config)
-        values = str(sorted(read.parameters().items())).encode()
+        values = str(sorted((read.parameters() | read.defines()).items())).encode()
         stem = re.sub(r"[^A-Za-z0-9]+", "-", path.stem)
         return dataclasses.replace(read, name=f"{stem}-{hashlib.sha256(values).hexdigest()[:8]}")
     raise ConfigError(

@@ -127,6 +127,7 @@ def npu_design(config: str, rtl: Path = RTL) -> Design:
         top="npu_tb",
         sources=(*sources, BOARD / "board_pkg.sv", *AXI_CHECKERS, *checkers, *board),
         parameters=hardware.parameters() | {"Lockstep": int(lockstep)},
+        defines=hardware.defines(),
         includes=(rtl, BOARD, CHECKERS, *includes),
         control=(WAIVERS, BOARD / "public.vlt"),
         cpp=tuple(
@@ -168,11 +169,13 @@ def public_design(config: str) -> Design:
     Raises: as `npu_design`.
     """
     sources, includes = read_file_list(RTL / "npu.f")
+    hardware = load_config(config)
     return Design(
-        name=f"{load_config(config).name}{tree_tag(RTL)}-public",
+        name=f"{hardware.name}{tree_tag(RTL)}-public",
         top="npu_top",
         sources=sources,
-        parameters=load_config(config).parameters(),
+        parameters=hardware.parameters(),
+        defines=hardware.defines(),
         includes=(RTL, *includes),
         control=(WAIVERS,),
         cpp=(BOARD / "lifeline.cpp",),

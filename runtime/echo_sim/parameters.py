@@ -1,7 +1,7 @@
 """The parameters of a hardware configuration, and which values the RTL can be built with."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 
@@ -27,6 +27,8 @@ class NpuConfig:
     acc_entries: int
     queue_depth: int
     clock_gating: int
+    weight_mib: int = 256
+    activation_mib: int = 256
 
     @property
     def bus_bytes(self) -> int:
@@ -43,7 +45,21 @@ class NpuConfig:
         return {
             "".join(part.capitalize() for part in field.name.split("_")): getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.name != "name"
+            if field.name in LEGAL
+        }
+
+    @property
+    def large_memory(self) -> bool:
+        """Whether memory lies above 4 GiB."""
+        return max(self.weight_mib, self.activation_mib) > LEAST_MIB
+
+    def defines(self) -> dict[str, str]:
+        """Return the macros with which the RTL is built: none for the memory that every device has."""
+        if not self.large_memory:
+            return {}
+        return {
+            "NPU_WEIGHT_MIB": str(self.weight_mib),
+            "NPU_ACTIVATION_MIB": str(self.activation_mib),
         }
 
 
@@ -51,7 +67,7 @@ def _powers(least: int, most: int) -> tuple[int, ...]:
     return tuple(1 << bits for bits in range(least.bit_length() - 1, most.bit_length()))
 
 
-LEGAL: Mapping[str, tuple[int, ...]] = {
+LEGAL: dict[str, tuple[int, ...]] = {
     "array_rows": _powers(4, 64),
     "array_cols": _powers(4, 64),
     "vector_lanes": _powers(2, 16),
@@ -66,7 +82,14 @@ LEGAL: Mapping[str, tuple[int, ...]] = {
     "queue_depth": _powers(16, 128),
     "clock_gating": (0, 1),
 }
-"""The values that each key can have. RULES restrict how they combine."""
+"""The values that each parameter of `npu_top` can have. RULES restrict how they combine."""
+
+LEAST_MIB = 256
+MEMORY: dict[str, tuple[int, ...]] = {
+    "weight_mib": _powers(LEAST_MIB, 8192),
+    "activation_mib": _powers(LEAST_MIB, 8192),
+}
+"""The values of the optional keys: sizes of memory, on which the widths of addresses depend."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +146,7 @@ RULES: tuple[Rule, ...] = (
 
 def check(config: NpuConfig, where: str) -> None:
     """Raise ConfigError, with `where` and the legal values, for a value or combination that is illegal."""
-    for key, values in LEGAL.items():
+    for key, values in (LEGAL | MEMORY).items():
         value = getattr(config, key)
         if value not in values:
             raise ConfigError(f"{where}: {key} = {value}; it must be {legal_values(key)}")
@@ -136,6 +159,7 @@ def check(config: NpuConfig, where: str) -> None:
 
 
 def legal_values(key: str) -> str:
-    if LEGAL[key][0] == 0:
-        return " or ".join(map(str, LEGAL[key]))
-    return f"a power of two from {LEGAL[key][0]} to {LEGAL[key][-1]}"
+    values = LEGAL[key] if key in LEGAL else MEMORY[key]
+    if values[0] == 0:
+        return " or ".join(map(str, values))
+    return f"a power of two from {values[0]} to {values[-1]}"

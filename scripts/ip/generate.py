@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from echo_sim.config import config_names, load_config
+from echo_sim.config import load_config, small_memory_config_names
 from echo_sim.designs import read_file_list
 from spec.outputs import differing
 
@@ -50,7 +50,8 @@ class Parameter:
 def ports(text: str) -> list[Port]:
     """Return the ports of the module in the SystemVerilog `text`, in order."""
     found = re.findall(r"^ +(input|output) +logic +(\[.*?\])? *(\w+)", text, re.MULTILINE)
-    return [Port(*each) for each in found]
+    # Boards have memory below 4 GiB.
+    return [Port(direction, bits.replace("AddressBits-1", "31"), name) for direction, bits, name in found]
 
 
 def parameters(text: str) -> list[Parameter]:
@@ -186,7 +187,7 @@ def core_text(root: Path = ROOT) -> str:
         "    toplevel: echo_npu_ip",
     ]
     for tool, usual in BUILT.items():
-        for config in (None, *config_names()):
+        for config in (None, *small_memory_config_names()):
             lines += [f"  {tool}{f'_{config}' if config else ''}:", *_target(tool, config or usual, rtl)]
     return "\n".join(lines) + "\n"
 

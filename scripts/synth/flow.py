@@ -130,7 +130,12 @@ def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.
 
 def elaboration(config: NpuConfig, files: Sequence[str], includes: str) -> str:
     """Return the arguments of `read_slang` that read the NPU with one module for each instance."""
-    parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
+    parameters = " ".join(
+        (
+            *(f"-G {name}={value}" for name, value in config.parameters().items()),
+            *(f"-D {name}={value}" for name, value in config.defines().items()),
+        )
+    )
     return (
         f"--threads 1 --single-unit --keep-hierarchy -D SYNTHESIS -I {includes} --top npu_top"
         f" {parameters} {' '.join(files)}"

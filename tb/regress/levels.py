@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from echo_sim.config import LOCKSTEP, config_names
+from echo_sim.config import LOCKSTEP, small_memory_config_names
 from tb.formal import PROOFS
 from tb.functional import FOLDER_VARIABLE as FUNCTIONAL
 from tb.functional_runs import STATES_ROUNDS
@@ -52,7 +52,7 @@ def _pytest(name: str, campaign: str, path: str, cost: float, **environment: str
 
 def rtl(seed: int, keeps: str = "") -> Iterator[Task]:
     """Yield every suite of the RTL regression on every configuration."""
-    for config in config_names():
+    for config in small_memory_config_names():
         for name in suites():
             words = ("rtl", "--test", name, "--config", config, "--jobs", "1")
             yield _command("rtl", f"{name} {config}", *words, seed=seed, cost=15, keeps=keeps)
@@ -104,7 +104,7 @@ def lockstep(seed: int, programs: int, faults: int, packets: int) -> Iterator[Ta
     """Yield every suite, random programs, faults and packets on every configuration, each device beside one
     without clock gates."""
     counts = {"uvm": programs, "faults": faults, "fuzz": packets}
-    for config in (f"{LOCKSTEP}{name}" for name in config_names()):
+    for config in (f"{LOCKSTEP}{name}" for name in small_memory_config_names()):
         parts: dict[str, tuple[str, ...]]
         parts = {name: ("rtl", "--test", name, "--jobs", "1") for name in suites()}
         parts |= {name: (name, "--count", str(count)) for name, count in counts.items()}

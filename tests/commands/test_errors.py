@@ -195,7 +195,7 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "column vectors without a flag": extended(matmul(), column_vectors=64),
         "row scales without a flag": extended(matmul(), row_scales=64),
         "column vectors of a copy": extended(copy(), column_vectors=64),
-        "w15": extended(copy(), reserved=1 << 31),
+        "w15": extended(copy(), row_scales_high=1 << 31),
         "row scales without an extension": [typed(DataType.FP32, flags=Flags.ROW_SCALE)],
         "column scales without an extension": [typed(DataType.INT8, flags=Flags.COL_SCALE)],
         "bias without an extension": [typed(DataType.BF16, flags=Flags.BIAS)],
@@ -205,7 +205,7 @@ CASES: dict[ErrorCode, dict[str, Slots]] = {
         "row scales beside biases": extended(
             typed(DataType.INT8, flags=Flags.BIAS), row_scales=W, column_vectors=W
         ),
-        "w15 of a full product": full(reserved=1),
+        "w15 of a full product": full(row_scales_high=1),
         "row of 3": full(src1_row_stride=3),
         "odd row of fp16": extended(typed(DataType.FP16), src1_row_stride=9),
         "odd batch stride of bf16": extended(typed(DataType.BF16), src2_batch0_stride=9),

@@ -39,6 +39,7 @@
     logic soft_reset, clear_error, ring_enable, doorbell, ring_tail_write, irq; \
     logic [511:0] packet; \
     logic [31:0] ring_base, guard_base, guard_size, watchdog; \
+    logic [2:0] ring_base_high, guard_base_high; \
     logic [15:0] ring_size, ring_tail; \
     logic [2:0] axi_prot; \
   } outputs_t;
@@ -71,6 +72,7 @@
   .cmd_packet_o       (Outputs.packet), \
   .cmd_doorbell_o     (Outputs.doorbell), \
   .ring_base_o        (Outputs.ring_base), \
+  .ring_base_high_o   (Outputs.ring_base_high), \
   .ring_size_o        (Outputs.ring_size), \
   .ring_tail_o        (Outputs.ring_tail), \
   .ring_tail_write_o  (Outputs.ring_tail_write), \
@@ -79,6 +81,7 @@
   .ring_tail_value_i  (ring_tail_value), \
   .ring_head_i        (ring_head), \
   .guard_base_o       (Outputs.guard_base), \
+  .guard_base_high_o  (Outputs.guard_base_high), \
   .guard_size_o       (Outputs.guard_size), \
   .watchdog_o         (Outputs.watchdog), \
   .axi_prot_o         (Outputs.axi_prot), \

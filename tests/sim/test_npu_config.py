@@ -7,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from echo_sim.config import LEGAL, ConfigError, absolute, config_names, load_config, parse_config
+from echo_sim.config import (
+    LEGAL,
+    ConfigError,
+    absolute,
+    config_names,
+    load_config,
+    parse_config,
+    small_memory_config_names,
+)
 from echo_sim.designs import npu_design
 from echo_sim.places import CONFIGS
 from echo_sim.random_config import MOST
+from tests.refusals import refuses
 
 SMALL = (CONFIGS / "small.toml").read_text(encoding="utf-8")
 
@@ -35,7 +44,7 @@ def test_both_configurations_of_the_contract_exist() -> None:
 
 
 def test_unknown_name_lists_those_that_exist() -> None:
-    with pytest.raises(ConfigError, match=r"'huge'.*default, small"):
+    with pytest.raises(ConfigError, match=r"'huge'.*default, large, small"):
         load_config("huge")
 
 
@@ -191,3 +200,30 @@ def test_a_refusal_lists_what_is_legal(values: dict[str, int], message: str) -> 
 def test_not_toml() -> None:
     with pytest.raises(ConfigError, match=r"x\.toml.*not TOML"):
         parse_config("x", "array_rows : 4", "x.toml")
+
+
+def test_the_sizes_of_memory_are_optional_and_define_widths(tmp_path: Path) -> None:
+    without = "\n".join(line for line in SMALL.splitlines() if "_mib" not in line)
+    assert parse_config("small", without, "here") == load_config("small")
+    assert load_config("small").defines() == {}
+    assert "large" not in small_memory_config_names()
+    more = without + "\nactivation_mib = 512\n"
+    assert parse_config("x", more, "here").defines() == {
+        "NPU_WEIGHT_MIB": "256",
+        "NPU_ACTIVATION_MIB": "512",
+    }
+    names = set()
+    for mib in (256, 512, 1024):
+        path = tmp_path / "mine.toml"
+        path.write_text(f"{without}\nweight_mib = {mib}\n", encoding="utf-8")
+        names.add(load_config(str(path)).name)
+    assert len(names) == 3
+    for value in (128, 384, 16384):
+        refuses(
+            ConfigError,
+            "a power of two from 256 to 8192",
+            parse_config,
+            "x",
+            f"{without}\nweight_mib = {value}",
+            "x",
+        )

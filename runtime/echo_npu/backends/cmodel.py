@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from echo_npu.backends.base import Backend, check_register, refuse_options
 from echo_npu.model.functional import FunctionalModel
-from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.memory import DeviceMemory, memory_map_of
 from echo_sim.config import NpuConfig, load_config
 
 
@@ -22,7 +22,7 @@ class CmodelBackend(Backend):
     has_cycles = False
 
     def __init__(self, config: NpuConfig) -> None:
-        self.memory = DeviceMemory()
+        self.memory = DeviceMemory(memory_map_of(config))
         self.model = FunctionalModel(config, self.memory)
 
     @classmethod

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from echo_npu.backends.base import BatchBackend, check_register, refuse_options
 from echo_npu.backends.simulator import Simulator
 from echo_npu.errors import SimulatorError
-from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.memory import DeviceMemory, memory_map_of
 from echo_npu.register_ops import RegisterOp, WaitIrq, WriteReg, encoded
 from echo_npu.trace.timeline import Timeline
+from echo_sim.config import load_config
 from echo_sim.contract import CHANNELS, KNOBS
 
 Access = Literal["backdoor", "frontdoor"]
@@ -115,7 +116,12 @@ class RtlmodelBackend(BatchBackend):
 
     def __init__(self, config: str, options: Options) -> None:
         self.options = options
-        self.memory = DeviceMemory()
+        self.memory = DeviceMemory(memory_map_of(load_config(config)))
+        if self.memory.map.is_large and options.access != "backdoor":
+            self.memory.close()
+            raise ValueError(
+                f"access is {options.access!r}: the host window does not reach the memory of {config}"
+            )
         self._timeline = None if options.trace is None else self._make_timeline(config, Path(options.trace))
         self._tracing = False
         self.simulator = Simulator(

@@ -18,7 +18,9 @@ from echo_npu.benchmark.roofline import Bound, bus_bytes, peak_macs, product_bou
 from echo_npu.commands.packets import Command, matmul_command
 from echo_npu.device import Device
 from echo_npu.driver.capabilities import Capabilities
+from echo_npu.model.memory import memory_map_of
 from echo_npu.spec.data_types import DataType
+from echo_sim.config import load_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +248,9 @@ class Session:
 
         Raises: as `measure_product`.
         """
+        memory = memory_map_of(load_config(self.config))
         for product, dtype in work:
-            check_size(product.m, product.k, product.n, dtype=dtype, batch=product.batch)
+            check_size(product.m, product.k, product.n, dtype=dtype, batch=product.batch, memory=memory)
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for index in sorted(range(len(work)), key=lambda index: -work[index][0].macs):
             waiting.put(index)

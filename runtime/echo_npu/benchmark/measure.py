@@ -13,7 +13,7 @@ from echo_npu.commands.packets import matmul_command
 from echo_npu.device import Device
 from echo_npu.errors import NpuOutOfMemoryError
 from echo_npu.spec.data_types import DataType, OutType
-from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
+from echo_npu.spec.memory_map import DEFAULT_MAP, MemoryMap
 
 INT32: Final = "int32"
 
@@ -79,7 +79,7 @@ def measure_matmul(
     if dtype not in device.capabilities.data_types:
         raise ValueError(f"dtype is {dtype!r}; the device has {', '.join(device.capabilities.data_types)}")
     kind, out = DataType.of(dtype), _out_type(dtype, out_dtype)
-    check_size(m, k, n, dtype=kind, out_bytes=out.itemsize(kind))
+    check_size(m, k, n, dtype=kind, out_bytes=out.itemsize(kind), memory=device.capabilities.memory)
     rng = np.random.default_rng(seed)
     a = random_elements(rng, kind, (k, m) if trans_a else (m, k))
     b = random_elements(rng, kind, (n, k) if trans_b else (k, n))
@@ -117,11 +117,21 @@ def measure_matmul(
     )
 
 
-def check_size(m: int, k: int, n: int, *, dtype: DataType, out_bytes: int = 4, batch: int = 1) -> None:
-    """Refuse `batch` products [m, k] @ [k, n] that no device can hold: a and c in one region, b in another.
+def check_size(
+    m: int,
+    k: int,
+    n: int,
+    *,
+    dtype: DataType,
+    out_bytes: int = 4,
+    batch: int = 1,
+    memory: MemoryMap = DEFAULT_MAP,
+) -> None:
+    """Refuse `batch` products [m, k] @ [k, n] that a device cannot hold: a and c in one region, b in another.
 
     Args:
         out_bytes: bytes of an element of the result.
+        memory: where the device's memory lies.
 
     Raises:
         ValueError: a dimension outside of 1..2**24.
@@ -129,8 +139,8 @@ def check_size(m: int, k: int, n: int, *, dtype: DataType, out_bytes: int = 4, b
     """
     matmul_command(0, 0, 0, m, k, n)
     needed = {
-        ACTIVATION: batch * m * (k * dtype.itemsize + n * out_bytes),
-        WEIGHT: batch * k * n * dtype.itemsize,
+        memory.activation: batch * m * (k * dtype.itemsize + n * out_bytes),
+        memory.weight: batch * k * n * dtype.itemsize,
     }
     for region, nbytes in needed.items():
         if nbytes > region.size:

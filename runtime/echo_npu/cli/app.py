@@ -39,7 +39,9 @@ from echo_npu.cli.support import (
     shown,
     table_console,
 )
+from echo_npu.model.memory import memory_map_of
 from echo_npu.spec.data_types import DataType
+from echo_sim.config import load_config
 from echo_sim.numerals import SEED, Whole, option
 from echo_sim.standard_error import lose_errors
 
@@ -114,7 +116,8 @@ def matmul(
             options["seed"] = seed
         kinds = {kind.label: kind for kind in DataType}
         if dtype in kinds:  # before a device is built or opened; the device refuses a dtype that it lacks
-            check_size(m, k, n, dtype=kinds[dtype], out_bytes=1)
+            memory = memory_map_of(load_config(config))
+            check_size(m, k, n, dtype=kinds[dtype], out_bytes=1, memory=memory)
         with echo_npu.open(backend, config=config, **options) as device:
             report = measure_matmul(
                 device,

@@ -42,7 +42,7 @@ from echo_npu.commands.vector_command import VectorExtension
 from echo_npu.formats import BLOCK
 from echo_npu.spec.contract import PARAM_RESERVED
 from echo_npu.spec.data_types import DataType, OutType
-from echo_npu.spec.memory_map import REGISTERS, Region, region_of
+from echo_npu.spec.memory_map import DEFAULT_MAP, REGISTERS, MemoryMap, Region
 from echo_npu.spec.status import ErrorCode
 
 Extension = ExtensionPacket | VectorExtension
@@ -115,6 +115,7 @@ def check_command(
     guard: Region | None = None,
     *,
     blocks: bool = True,
+    memory: MemoryMap = DEFAULT_MAP,
 ) -> CheckedCommand:
     """Check a packet and the extension that its EXT flag announced; return the command.
 
@@ -123,6 +124,7 @@ def check_command(
         programs: program memory (None: there is none).
         guard: the range that no command may write to (None: there is none).
         blocks: the device takes weights in blocks.
+        memory: where the device's memory lies.
 
     Raises: PacketFault with what the device reports.
     """
@@ -132,16 +134,17 @@ def check_command(
     if packet.opcode == Opcode.VECTOR:
         if not isinstance(extension, VectorExtension):
             raise PacketFault(ErrorCode.BAD_EXTENSION)
-        command = vector_shape(packet, extension, 0 if programs is None else programs.loaded)
+        loaded = 0 if programs is None else programs.loaded
+        command = vector_shape(packet, extension, loaded, large=memory.is_large)
     else:
         ext = ExtensionPacket()
         if packet.flags & Flags.EXT and isinstance(extension, ExtensionPacket):
             ext = extension
-            _check_extension(packet, ext)
+            _check_extension(packet, ext, memory)
         command = _shape(packet, ext, 0 if programs is None else programs.size)
     _check_alignment(command)
     _check_strides(command, extension)
-    _check_ranges(command)
+    _check_ranges(command, memory)
     _check_guard(command, guard)
     _check_overlap(command)
     return command
@@ -153,38 +156,48 @@ def check_slots(
     guard: Region | None = None,
     *,
     blocks: bool = True,
+    memory: MemoryMap = DEFAULT_MAP,
 ) -> CheckedCommand:
     """Check a complete command as `check_command` does; a command that was checked before is only looked up.
 
     Args:
         slots: its packets, 64 bytes each.
-        programs, guard, blocks: as of `check_command`.
+        programs, guard, blocks, memory: as of `check_command`.
 
     Raises: PacketFault with what the device reports.
     """
     space = ProgramSpace(0, 0) if programs is None else ProgramSpace(programs.size, programs.loaded)
-    return _checked(slots, space, guard, blocks)
+    return _checked(slots, space, guard, blocks, memory)
 
 
 @lru_cache(maxsize=_KEPT)
 def _checked(
-    slots: tuple[bytes, ...], programs: ProgramSpace, guard: Region | None, blocks: bool
+    slots: tuple[bytes, ...],
+    programs: ProgramSpace,
+    guard: Region | None,
+    blocks: bool,
+    memory: MemoryMap,
 ) -> CheckedCommand:
     packet = NpuCommandPacket.unpack(slots[0])
-    return check_command(packet, unpack_extension(slots[1:]), programs, guard, blocks=blocks)
+    extension = unpack_extension(slots[1:])
+    return check_command(packet, extension, programs, guard, blocks=blocks, memory=memory)
 
 
-def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket) -> None:
-    must_be_zero = [ext.reserved]
-    if packet.opcode == Opcode.MATMUL:
-        must_be_zero.append(ext.rows)
-    else:
+def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket, memory: MemoryMap) -> None:
+    must_be_zero: list[int] = []
+    is_matmul = packet.opcode == Opcode.MATMUL
+    if not is_matmul:
         must_be_zero += [ext.src2_row_stride, ext.src2_batch0_stride, ext.src2_batch1_stride]
     # No other opcode that gets here has these flags.
-    if not packet.flags & (Flags.COL_SCALE | Flags.BIAS):
+    columns, scales = packet.flags & (Flags.COL_SCALE | Flags.BIAS), packet.flags & Flags.ROW_SCALE
+    if not columns:
         must_be_zero.append(ext.column_vectors)
-    if not packet.flags & Flags.ROW_SCALE:
+    if is_matmul and not (columns and memory.is_large):
+        must_be_zero.append(ext.rows)
+    if not scales:
         must_be_zero.append(ext.row_scales)
+    if not (scales and memory.is_large):
+        must_be_zero.append(ext.row_scales_high)
     if (
         ext.magic != EXTENSION_MAGIC
         or any(must_be_zero)
@@ -244,8 +257,9 @@ def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int
     src2 = _operand("src2", packet, e, rows2, bytes2)
     dst = _operand("dst", packet, e, m, bytes_dst)
     vectors = bool(flags & Flags.COL_SCALE) + bool(flags & Flags.BIAS)
-    columns = MemoryOperand(e.column_vectors, vectors, 4 * n, 4 * n) if vectors else None
-    row_scales = _linear(e.row_scales, 4 * m) if flags & Flags.ROW_SCALE else None
+    columns = MemoryOperand(e.rows << 32 | e.column_vectors, vectors, 4 * n, 4 * n) if vectors else None
+    scales = e.row_scales_high << 32 | e.row_scales
+    row_scales = _linear(scales, 4 * m) if flags & Flags.ROW_SCALE else None
     sources = (src1, src2, *(each for each in (columns, row_scales) if each is not None))
     return CheckedCommand(packet, batch, sources, dst, column_vectors=columns, row_scales=row_scales)
 
@@ -317,13 +331,15 @@ def _check_strides(command: CheckedCommand, extension: Extension | None) -> None
         raise PacketFault(ErrorCode.BAD_EXTENSION)
 
 
-def _check_ranges(command: CheckedCommand) -> None:
+def _check_ranges(command: CheckedCommand, memory: MemoryMap) -> None:
     for operand in (*command.sources, command.dst):
         if operand is None:
             continue
         if REGISTERS.contains(operand.address):
             raise PacketFault(ErrorCode.REGISTER_WINDOW, operand.address)
-        if region_of(operand.address, operand.extent(command.batch)) is None:
+        # The device counts the bytes of a row in 32 bits.
+        fits = operand.row_bytes < 1 << 32
+        if not fits or memory.region_of(operand.address, operand.extent(command.batch)) is None:
             raise PacketFault(ErrorCode.OUT_OF_RANGE, operand.address)
 
 

@@ -71,10 +71,10 @@ def list_command(command: Command, program: str | None = None) -> Listed:
         if max(extension.batch0, extension.batch1) > 1:
             facts["batch"] = f"{extension.batch0 or 1}x{extension.batch1 or 1}"
         rows = extension.rows
-        if extension.column_vectors:
-            facts["column_vectors"] = _hex(extension.column_vectors)
-        if extension.row_scales:
-            facts["row_scales"] = _hex(extension.row_scales)
+        if packet.flags & (Flags.COL_SCALE | Flags.BIAS):
+            facts["column_vectors"] = _hex(extension.rows << 32 | extension.column_vectors)
+        if packet.flags & Flags.ROW_SCALE:
+            facts["row_scales"] = _hex(extension.row_scales_high << 32 | extension.row_scales)
     count = packet.m * max(packet.k, 1) * max(packet.n, 1)
     sizes = known.shape.format(m=packet.m, k=packet.k, n=packet.n, count=count)
     if packet.opcode == Opcode.MATMUL:

@@ -77,6 +77,7 @@ __all__ = [
     "packet_bytes",
     "stride_fields",
     "sync_packet",
+    "vector_fields",
 ]
 
 _Made = TypeVar("_Made")
@@ -98,6 +99,7 @@ EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
 
 _EXTENSIONS: Final[dict[int, int]] = {opcode: facts.extensions for opcode, facts in OPCODES.items()}
 _EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster
+_U32: Final = 2**32 - 1
 
 
 def extension_count(opcode: int, flags: int) -> int:
@@ -111,7 +113,7 @@ def packed_rows(blocks: Blocks, k: int, n: int) -> tuple[int, int]:
 
 
 def _u32(name: str, value: SupportsIndex) -> int:
-    return checked_integer(name, value, 0, 2**32 - 1)
+    return checked_integer(name, value, 0, _U32)
 
 
 def _address(name: str, value: SupportsIndex) -> int:
@@ -258,7 +260,8 @@ class ExtensionPacket(ExtensionFields):
 
     All strides are u32 bytes. A row stride of 0 is dense. A batch count of 0 is 1. A batch stride of 0 reads
     the same matrix again. `rows` is the number of rows of a MEMCPY, each of the main packet's byte count.
-    `column_vectors` and `row_scales` are u32 addresses of the float32 vectors that a MATMUL's flags ask for.
+    `column_vectors` and `row_scales` are the low words of the addresses of the float32 vectors that a
+    MATMUL's flags ask for; `rows` and `row_scales_high` are the high ones (`vector_fields`).
     """
 
     def __post_init__(self) -> None:
@@ -280,6 +283,16 @@ class ExtensionPacket(ExtensionFields):
             f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default
         ]
         return " ".join(["EXT", *given])
+
+
+def vector_fields(column_vectors: int, row_scales: int) -> dict[str, int]:
+    """Return the fields of a MATMUL's ExtensionPacket for the addresses of its vectors; 0: there is none."""
+    return {
+        "column_vectors": column_vectors & _U32,
+        "rows": column_vectors >> 32,
+        "row_scales": row_scales & _U32,
+        "row_scales_high": row_scales >> 32,
+    }
 
 
 def stride_fields(operand: str, row: int, batch: Sequence[int]) -> dict[str, int]:
@@ -425,11 +438,6 @@ def _aligned(name: str, value: SupportsIndex, multiple: int = 4) -> int:
     return number
 
 
-def _aligned32(name: str, value: SupportsIndex) -> int:
-    """Check an address for the extension packet: 32 bits, a multiple of 4."""
-    return _aligned(name, _u32(name, value))
-
-
 def _batch_strides(name: str, value: Sequence[int], *, multiple: int = 1) -> tuple[int, int]:
     if len(value) != 2:
         raise ValueError(f"{name} has {len(value)} entries; it is (inner stride, outer stride) in bytes")
@@ -547,8 +555,8 @@ def matmul_command(
             f"column_vectors is {column_vectors}, column_scale is {column_scale} and bias is {bias}: the "
             "address goes with one of these or both"
         )
-    columns = 0 if column_vectors is None else _aligned32("column_vectors", column_vectors)
-    scales = 0 if row_scales is None else _aligned32("row_scales", row_scales)
+    columns = 0 if column_vectors is None else _aligned("column_vectors", column_vectors)
+    scales = 0 if row_scales is None else _aligned("row_scales", row_scales)
     if len(row_strides) != 3:
         raise ValueError(f"row_strides has {len(row_strides)} entries; it is (src1, src2, dst) in bytes")
     row_bytes2 = packed_rows(packed, k, n)[1] if packed else size * (k if trans_b else n)
@@ -576,8 +584,7 @@ def matmul_command(
             **stride_fields("src1", rows[0], strides1),
             **stride_fields("src2", rows[1], strides2),
             **stride_fields("dst", rows[2], strides_dst),
-            column_vectors=columns,
-            row_scales=scales,
+            **vector_fields(columns, scales),
         ),
     )
 

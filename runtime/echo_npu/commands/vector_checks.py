@@ -40,15 +40,19 @@ _SEGS, _PASSES, _SIZE, _PACK, _BCAST, _ENABLE, _RESERVED = (
 )
 
 
-def vector_shape(packet: NpuCommandPacket, extension: VectorExtension, loaded: int) -> CheckedCommand:
+def vector_shape(
+    packet: NpuCommandPacket, extension: VectorExtension, loaded: int, *, large: bool = False
+) -> CheckedCommand:
     """Check everything that comes before the alignment of the addresses, and return the command.
 
     Args:
         loaded: words of program memory that can be executed.
+        large: memory lies above 4 GiB, so all addresses have high words.
 
     Raises: PacketFault.
     """
-    if extension.magics != MAGICS or any(extension.reserved) or max(extension.batch) > MAX_BATCH:
+    zero = (*extension.reserved, *(() if large else extension.high_words))
+    if extension.magics != MAGICS or any(zero) or max(extension.batch) > MAX_BATCH:
         raise PacketFault(ErrorCode.BAD_EXTENSION)
     rows, repeats, cols = packet.m, packet.k, packet.n
     batch = (extension.batch[0] or 1, extension.batch[1] or 1)

@@ -163,7 +163,13 @@ class VectorExtension:
     @property
     def addresses(self) -> tuple[int, int]:
         """The addresses of s2 and s3."""
-        return self._word("s2_addr"), self._word("s3_addr")
+        high2, high3 = self.high_words
+        return high2 << 32 | self._word("s2_addr"), high3 << 32 | self._word("s3_addr")
+
+    @property
+    def high_words(self) -> tuple[int, int]:
+        """The high words of these addresses."""
+        return self._word("s2_addr_high"), self._word("s3_addr_high")
 
     @property
     def params(self) -> tuple[int, ...]:
@@ -231,8 +237,10 @@ class VectorCommand:
             ("entry", (self.entry,)),
             ("batch0", self.batch[:1]),
             ("batch1", self.batch[1:]),
-            ("s2_addr", addresses[2:3]),
-            ("s3_addr", addresses[3:]),
+            ("s2_addr", (addresses[2] & _U32,)),
+            ("s3_addr", (addresses[3] & _U32,)),
+            ("s2_addr_high", (addresses[2] >> 32,)),
+            ("s3_addr_high", (addresses[3] >> 32,)),
             ("params", self.params[1:]),
             ("magic2", MAGICS[1:2]),
             ("descriptors_low", listed[:15]),
@@ -350,7 +358,7 @@ def _descriptor(name: str, stream: Stream, cols: int, steps: tuple[int, int, int
                 f"{name}.{field} is {number}; it must be a multiple of the {size} bytes of an element"
             )
         strides.append(number)
-    address = checked_integer(f"{name}.address", stream.address, 0, _U32)
+    address = checked_integer(f"{name}.address", stream.address, 0, 2**64 - 1)
     if address % size:
         raise ValueError(f"{name}.address is 0x{address:x}; it must be a multiple of {size}")
     row, batch0, batch1, segment = strides

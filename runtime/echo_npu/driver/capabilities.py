@@ -7,6 +7,7 @@ from echo_npu.errors import NpuError
 from echo_npu.register_ops import ReadReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import Blocks, DataType
+from echo_npu.spec.memory_map import MemoryMap, memory_map
 
 _SUPPORTED_MAJOR = 1
 
@@ -18,7 +19,7 @@ class Capabilities:
     `data_width` is bits, `scratch_*` are bytes. `data_types` are the labels of the `DataType`s that operands
     of a matrix product can have, `block_formats` those of the `Blocks` that its right operand can have.
     `vector_length` and `row_elements` are elements of a vector register and of a row register,
-    `program_words` are instructions of program memory.
+    `program_words` are instructions of program memory, `memory` tells where device memory lies.
     """
 
     version: tuple[int, int]
@@ -36,6 +37,7 @@ class Capabilities:
     vector_length: int
     row_elements: int
     program_words: int
+    memory: MemoryMap
 
 
 def read_capabilities(backend: Backend) -> Capabilities:
@@ -43,7 +45,7 @@ def read_capabilities(backend: Backend) -> Capabilities:
     offsets = (
         regs.ID, regs.VERSION, regs.CAP_ARRAY, regs.CAP_VECTOR, regs.CAP_TYPES, regs.CAP_QUEUE,
         regs.CAP_SCRATCH_A, regs.CAP_SCRATCH_B, regs.CAP_SCRATCH_ACC,
-        regs.CAP_VECTOR_LENGTH, regs.CAP_VECTOR_ROW, regs.CAP_PROGRAM,
+        regs.CAP_VECTOR_LENGTH, regs.CAP_VECTOR_ROW, regs.CAP_PROGRAM, regs.CAP_MEMORY,
     )  # fmt: skip
     ident, version, array, vector, types, queue, *sizes = backend.run([ReadReg(offset) for offset in offsets])
     expected = regs.REGISTERS["ID"].reset
@@ -72,4 +74,7 @@ def read_capabilities(backend: Backend) -> Capabilities:
         vector_length=sizes[3],
         row_elements=sizes[4],
         program_words=sizes[5],
+        memory=memory_map(
+            regs.CAP_MEMORY_WEIGHT_MIB.get(sizes[6]), regs.CAP_MEMORY_ACTIVATION_MIB.get(sizes[6])
+        ),
     )

@@ -18,7 +18,6 @@ from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.driver.locking import Locked, locked
 from echo_npu.driver.transfer import HostBuffer, MemcpyKind, device_address, host_bytes, resolve_kind
 from echo_npu.errors import NpuPointerError, NpuRecordingError
-from echo_npu.spec.memory_map import memory_region, region_of
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.program import Program
 
@@ -83,7 +82,7 @@ class CommandDevice(Locked, ABC):
             ValueError, TypeError: a wrong size or region name.
         """
         self._free_dropped()
-        name = memory_region(region).name
+        name = self._hardware.memory.region(region).name
         return self.driver.malloc(name, integer("nbytes", nbytes))
 
     @locked
@@ -183,7 +182,7 @@ class CommandDevice(Locked, ABC):
 
     def _device_range(self, name: str, end: Any, nbytes: int) -> int:
         address = device_address(name, end, nbytes)
-        if region_of(address, nbytes) is None:
+        if self._hardware.memory.region_of(address, nbytes) is None:
             raise NpuPointerError(
                 f"{name}: [0x{address:08x}, 0x{address + nbytes:08x}) is not inside one region of memory"
             )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import debug
+from echo_npu.address_registers import write_address
 from echo_npu.backends.base import Backend
 from echo_npu.commands.packets import PACKET_BYTES, Command, load_program_command
 from echo_npu.driver.allocator import RegionAllocator
@@ -19,7 +20,6 @@ from echo_npu.driver.status import read_counters, read_error, read_progress, rea
 from echo_npu.errors import NpuPointerError, NpuProgramMemoryError, NpuTimeoutError
 from echo_npu.register_ops import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
-from echo_npu.spec.memory_map import MEMORY_REGIONS, region_of
 from echo_npu.spec.status import END_IRQS, State
 from echo_npu.vector.kernels.library import kernel_library
 from echo_npu.vector.library import ProgramLibrary, Run
@@ -38,6 +38,9 @@ class HardwareDriver(DeviceDriver):
         backend: the five primitives. The kernel library is loaded into its program memory.
         ring_slots: length of the command ring, 4..65535.
 
+    Attributes:
+        memory: where the device's memory lies.
+
     Raises:
         ValueError: `ring_slots` is out of range.
     """
@@ -49,7 +52,8 @@ class HardwareDriver(DeviceDriver):
             raise ValueError(
                 f"ring_slots is {ring_slots}; it must lie in 4..{self.capabilities.ring_max_slots}"
             )
-        self.allocators = {name: RegionAllocator(region) for name, region in MEMORY_REGIONS.items()}
+        self.memory = self.capabilities.memory
+        self.allocators = {name: RegionAllocator(region) for name, region in self.memory.regions.items()}
         self._ring_slots = ring_slots
         self._epoch = 0
         self._window = WindowQueue(backend, self.capabilities.queue_depth, partial(self.wait, None))
@@ -72,14 +76,14 @@ class HardwareDriver(DeviceDriver):
         return self.allocators[region].malloc(nbytes)
 
     def free(self, address: int) -> None:
-        region = region_of(address)
+        region = self.memory.region_of(address)
         if region is None:
             raise NpuPointerError(f"pointer 0x{address:08x} is not in device memory")
         self.allocators[region.name].free(address)
 
     def release(self, address: int) -> None:
         """Release a block that a recorded program retained."""
-        region = region_of(address)
+        region = self.memory.region_of(address)
         assert region is not None
         self.allocators[region.name].release(address)
 
@@ -160,7 +164,7 @@ class HardwareDriver(DeviceDriver):
         self.backend.run(
             [
                 WriteReg(regs.WATCHDOG, watchdog_cycles),
-                WriteReg(regs.GUARD_BASE, base),
+                *write_address(regs.GUARD_BASE, base),
                 WriteReg(regs.GUARD_SIZE, size),
             ]
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from echo_npu.address_registers import write_address
 from echo_npu.backends.base import Backend
 from echo_npu.commands.packets import PACKET_BYTES, Command
 from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
@@ -98,7 +99,7 @@ class Ring:
 
     def _enable(self) -> None:
         ops: list[RegisterOp] = [
-            WriteReg(regs.RING_BASE, self._base),
+            *write_address(regs.RING_BASE, self._base),
             WriteReg(regs.RING_SIZE, self._slots),
             WriteReg(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
             ReadReg(regs.RING_HEAD),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from echo_npu.driver.allocator import RegionAllocator
-from echo_npu.spec.memory_map import region_of
+from echo_npu.spec.memory_map import Region
 
 
 @dataclass(slots=True)
@@ -61,13 +61,13 @@ class RecordedMemory:
 
     def freed(self, address: int) -> None:
         """Note that the owner of the block at `address` has freed it."""
-        block, region = self._blocks.get(address), region_of(address)
+        block, region = self._blocks.get(address), self._region_of(address)
         if block is not None and region is not None and not block.constant:
             self._free[region.name, block.size].append(address)
 
     def touch(self, address: int, nbytes: int, *, written: bool) -> None:
         """Retain the blocks that a command reads or writes in a range."""
-        region = region_of(address)
+        region = self._region_of(address)
         if region is None:
             return
         for start, _ in self._allocators[region.name].blocks_in(address, nbytes):
@@ -78,7 +78,7 @@ class RecordedMemory:
 
     def take_constant(self, address: int, nbytes: int) -> bool:
         """Return whether the host may write a range once for all runs; if so, make its block a constant."""
-        region = region_of(address)
+        region = self._region_of(address)
         found = None if region is None else self._allocators[region.name].block_at(address)
         block = None if found is None else self._blocks.get(found[0])
         if found is None or block is None or block.touched or address + nbytes > sum(found):
@@ -93,6 +93,10 @@ class RecordedMemory:
             for address, block in self._blocks.items()
             if block.constant and block.written
         ]
+
+    def _region_of(self, address: int) -> Region | None:
+        regions = (allocator.region for allocator in self._allocators.values())
+        return next((region for region in regions if region.contains(address)), None)
 
     def _retain(self, region: str, address: int) -> None:
         if address not in self._retained:

@@ -206,7 +206,9 @@ class RecordingDriver(DeviceDriver):
             program = self._program_of(entry)
             command = placed(command, 0)
         try:
-            checked = check_slots(command.slots, self._model, blocks=self._blocks)
+            checked = check_slots(
+                command.slots, self._model, blocks=self._blocks, memory=self._hardware.memory
+            )
         except PacketFault as fault:
             raise NpuDeviceError(fault.code, len(self._commands), fault.address) from None
         for source in checked.sources:

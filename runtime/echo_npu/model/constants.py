@@ -16,6 +16,8 @@ STORED_BITS: Final = {
     regs.RING_SIZE: regs.RING_SIZE_SLOTS.mask,
     regs.GUARD_BASE: regs.GUARD_BASE_ADDRESS.mask,
     regs.GUARD_SIZE: regs.GUARD_SIZE_BLOCKS.mask,
+    regs.RING_BASE_HIGH: regs.RING_BASE_HIGH_ADDRESS.mask,
+    regs.GUARD_BASE_HIGH: regs.GUARD_BASE_HIGH_ADDRESS.mask,
 }
 """Plain configuration registers, and their bits."""
 
@@ -40,4 +42,6 @@ def constant_registers(config: NpuConfig) -> dict[int, int]:
         regs.CAP_VECTOR_LENGTH: config.vector_length,
         regs.CAP_VECTOR_ROW: config.row_elements,
         regs.CAP_PROGRAM: config.program_words,
+        regs.CAP_MEMORY: regs.CAP_MEMORY_WEIGHT_MIB.put(config.weight_mib)
+        | regs.CAP_MEMORY_ACTIVATION_MIB.put(config.activation_mib),
     }

@@ -33,7 +33,7 @@ from echo_npu.model.watchdog import Overlap, least_clocks, least_clocks_to_index
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
-from echo_npu.spec.memory_map import MEMORY_REGIONS, Region
+from echo_npu.spec.memory_map import Region
 from echo_npu.spec.status import ErrorCode, State
 from echo_sim.config import NpuConfig
 
@@ -104,7 +104,7 @@ class FunctionalModel:
 
     Args:
         config: gives the capability registers and the depth of the command queue.
-        memory: device memory.
+        memory: device memory, with its map.
 
     Raises:
         RuntimeError: the process flushes float32 subnormals to zero.
@@ -306,15 +306,15 @@ class FunctionalModel:
         refusal = self._refusal(tail)
         if refusal is None:
             self._tail = tail
-            self._ring = (self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE])
+            self._ring = (self._address(regs.RING_BASE, regs.RING_BASE_HIGH), self._stored[regs.RING_SIZE])
             self._submitted |= tail != self._head
         elif not self._error:
             self._fail(refusal)
 
     def _refusal(self, tail: int) -> ErrorCode | None:
         """Return why a new tail of the ring is refused; None if it is good."""
-        base, size = self._stored[regs.RING_BASE], self._stored[regs.RING_SIZE]
-        inside = any(region.contains(base, size * PACKET_BYTES) for region in MEMORY_REGIONS.values())
+        base, size = self._address(regs.RING_BASE, regs.RING_BASE_HIGH), self._stored[regs.RING_SIZE]
+        inside = self.memory.map.region_of(base, size * PACKET_BYTES) is not None
         guard = self._guard
         inside &= guard is None or guard.contains(base, size * PACKET_BYTES)
         busy = self._head != self._tail
@@ -328,8 +328,12 @@ class FunctionalModel:
     @property
     def _guard(self) -> Region | None:
         """The range that holds the ring and that no command writes to."""
-        base, size = self._stored[regs.GUARD_BASE], self._stored[regs.GUARD_SIZE]
+        base, size = self._address(regs.GUARD_BASE, regs.GUARD_BASE_HIGH), self._stored[regs.GUARD_SIZE]
         return Region("guard", base, size) if size else None
+
+    def _address(self, low: int, high: int) -> int:
+        """Return the address in two registers; the high one counts where memory lies above 4 GiB."""
+        return (self._stored[high] << 32 if self.memory.map.is_large else 0) | self._stored[low]
 
     def _fail(self, code: ErrorCode, address: int = 0, index: int | None = None) -> None:
         self._error = code
@@ -378,7 +382,13 @@ class FunctionalModel:
                     return self._hold(command, from_ring)
                 command = Command((*command.slots, slot))
             self._held = None
-            checked = check_slots(command.slots, self.programs, self._guard, blocks=self._config.has_blocks)
+            checked = check_slots(
+                command.slots,
+                self.programs,
+                self._guard,
+                blocks=self._config.has_blocks,
+                memory=self.memory.map,
+            )
             if self.observer is not None:
                 self.observer.executing(command, checked)
             self._execute(checked)

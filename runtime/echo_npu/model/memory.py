@@ -12,11 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.errors import NpuHostError, NpuPointerError
-from echo_npu.spec.memory_map import MEMORY_SIZE
+from echo_npu.spec.memory_map import DEFAULT_MAP, MemoryMap, memory_map
+from echo_sim.config import NpuConfig
+
+
+def memory_map_of(config: NpuConfig) -> MemoryMap:
+    """Return where the memory of a hardware configuration lies."""
+    return memory_map(config.weight_mib, config.activation_mib)
 
 
 class DeviceMemory:
-    """512 MiB that read as zero and take host memory only where they were written.
+    """Memory that reads as zero and takes host memory only where it was written.
+
+    It begins at physical address 0 and holds all regions of the map; where there is none, it has a hole.
 
     It is an anonymous memory file: another process that maps `share_path` sees the same bytes, and nothing is
     left behind when the last user ends, even if it is killed. Its size is fixed.
@@ -25,8 +33,9 @@ class DeviceMemory:
         NpuHostError: the host does not grant it.
     """
 
-    def __init__(self, size: int = MEMORY_SIZE) -> None:
-        self.size = size
+    def __init__(self, memory: MemoryMap = DEFAULT_MAP) -> None:
+        self.map = memory
+        self.size = size = memory.end
         try:
             self.fd = os.memfd_create("echo-npu", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             try:
@@ -54,7 +63,9 @@ class DeviceMemory:
 
     def check(self, address: int, nbytes: int) -> None:
         """Raise NpuPointerError unless all of `[address, address + nbytes)` is memory."""
-        if nbytes < 0 or address < 0 or address + nbytes > self.size:
+        outside = nbytes < 0 or address < 0 or address + nbytes > self.size
+        # Without holes, an access may go on from one region to the next.
+        if outside or (self.map.is_large and nbytes and self.map.region_of(address, nbytes) is None):
             raise NpuPointerError(
                 f"[0x{address:08x}, 0x{address + nbytes:08x}) leaves memory, which ends at 0x{self.size:08x}"
             )

@@ -21,7 +21,6 @@ from echo_npu.backends.base import LaterCounters
 from echo_npu.device import Device
 from echo_npu.models.operations import Operation
 from echo_npu.models.records import OpRecord
-from echo_npu.spec.memory_map import MEMORY_REGIONS
 from echo_npu.tensor import DeviceTensor
 
 
@@ -109,7 +108,7 @@ class Executor:
             self._weights_were_exact &= self._weight_exact(*self._weights[address])
         tensor.device.copy_from(values)
         tensor.twin.copy_from(values)
-        if MEMORY_REGIONS["weight"].contains(address):
+        if self.device.capabilities.memory.weight.contains(address):
             self._weights[address] = (tensor, values)
 
     def weights_exact(self) -> bool:
@@ -185,7 +184,8 @@ class Executor:
 
     def _same_activations(self) -> bool:
         """Compare activation memory, and make the twin's equal, so that each error counts once."""
-        used = [t.device for t in self._tensors if MEMORY_REGIONS["activation"].contains(t.device.ptr)]
+        activation = self.device.capabilities.memory.activation
+        used = [t.device for t in self._tensors if activation.contains(t.device.ptr)]
         start = min(tensor.ptr for tensor in used)
         end = max(tensor.ptr + tensor.nbytes for tensor in used)
         ours = self.device.backend.read_mem(start, end - start)

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.selftest.records import SelfTestError
-from echo_npu.spec.memory_map import MEMORY_REGIONS, MEMORY_SIZE
 
 _BLOCK: Final = 1 << 16
 _TAG: Final = 0x9E37_79B9
@@ -16,10 +15,16 @@ _TAG: Final = 0x9E37_79B9
 def check_address_lines(npu: Device) -> str:
     """Write a word of its own at every power of two of the address, then read all of them.
 
+    Where memory does not begin at 0, at every power of two of the offset in it, too.
+
     Two address lines that are connected, or one that is stuck, make two of the words one. What was there is
     put back.
     """
-    addresses = [0, *(1 << bit for bit in range(2, MEMORY_SIZE.bit_length()) if 1 << bit < MEMORY_SIZE)]
+    memory = npu.capabilities.memory
+    powers = [0, *(1 << bit for bit in range(2, memory.end.bit_length()))]
+    addresses = sorted(
+        {at for power in powers for at in (power, memory.weight.base + power) if memory.region_of(at, 4)}
+    )
     saved = [npu.backend.read_mem(address, 4) for address in addresses]
     words = [np.array([_TAG * (index + 1) & 0xFFFF_FFFF], "<u4") for index in range(len(addresses))]
     try:
@@ -30,7 +35,7 @@ def check_address_lines(npu: Device) -> str:
     finally:
         for address, content in reversed(list(zip(addresses, saved, strict=True))):
             npu.backend.write_mem(address, content)
-    return f"{len(addresses)} addresses in {MEMORY_SIZE >> 20} MiB"
+    return f"{len(addresses)} addresses in {memory.size >> 20} MiB"
 
 
 def check_march(npu: Device, nbytes: int) -> str:
@@ -42,7 +47,7 @@ def check_march(npu: Device, nbytes: int) -> str:
         nbytes: of each region, rounded up to blocks, as far as there is room.
     """
     tried = []
-    for region in MEMORY_REGIONS.values():
+    for region in npu.capabilities.memory.regions.values():
         room = npu.memory_statistics()[region.name].largest_free_block
         blocks = min(-(-nbytes // _BLOCK), room // _BLOCK)
         start = npu.malloc(blocks * _BLOCK, region.name)
@@ -73,7 +78,7 @@ def _march(npu: Device, places: list[int]) -> None:
 
 
 def _pattern(place: int, inverted: bool) -> NDArray[np.uint32]:
-    words = np.arange(place, place + _BLOCK, 4, dtype="<u4")
+    words = np.arange(place, place + _BLOCK, 4, dtype="<u8").astype("<u4")
     return ~words if inverted else words
 
 

@@ -16,7 +16,6 @@ from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.operations import UnsupportedError, check
 from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphNode, ProtocolError, RequestKind, nodes_of
 from echo_npu.server.results import NotANumberError
-from echo_npu.spec.memory_map import MEMORY_SIZE, region_of
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -76,7 +75,8 @@ class DeviceSession:
 
     def _lend_memory(self) -> None:
         """Let the client write memory, until the device's next command."""
-        self._device.backend.exposed(0, MEMORY_SIZE)
+        for region in self._device.capabilities.memory.regions.values():
+            self._device.backend.exposed(region.base, region.size)
 
     def answer(self, kind: int, data: memoryview) -> bytes:
         """Carry out a request and return what the answer holds.
@@ -123,7 +123,9 @@ class DeviceSession:
         _empty(data)
         figures = self._device.memory_statistics().values()
         free = sum(each.free for each in figures)
-        return protocol.MEMORY.pack(free, MEMORY_SIZE, max(each.largest_free_block for each in figures))
+        return protocol.MEMORY.pack(
+            free, self._device.capabilities.memory.size, max(each.largest_free_block for each in figures)
+        )
 
     def _allocate(self, data: memoryview) -> bytes:
         (size,) = protocol.unpack(protocol.NUMBER, data)
@@ -156,7 +158,7 @@ class DeviceSession:
         if max(rows, depth, count) >= 1 << 32:
             raise ValueError(f"{count} matrices of {rows} by {depth}")
         total = named_format(form).packed_bytes(rows, depth) * count
-        if not total or region_of(address, total) is None:
+        if not total or self._device.capabilities.memory.region_of(address, total) is None:
             raise NpuPointerError(f"0x{address:x}: {total} bytes are not inside one region of memory")
         return form, address, rows, depth, count
 

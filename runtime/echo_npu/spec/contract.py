@@ -288,11 +288,11 @@ EXTENSION_OFFSETS: Final = MappingProxyType(
         "batch1_stride": 40,
         "column_vectors": 52,
         "row_scales": 56,
-        "reserved": 60,
+        "row_scales_high": 60,
     }
 )
 """Bytes from the start of the packet to each field."""
-VECTOR_EXTENSION_STRUCT: Final = Struct("<IIIIII7I3II15II15I")
+VECTOR_EXTENSION_STRUCT: Final = Struct("<IIIIII7IIIII15II15I")
 VECTOR_EXTENSIONS: Final = 3
 """Packets that it consists of."""
 VECTOR_EXTENSION_MAGIC1: Final = 0x31584556
@@ -310,7 +310,9 @@ VECTOR_EXTENSION_WORDS: Final = MappingProxyType(
         "s2_addr": slice(4, 5),
         "s3_addr": slice(5, 6),
         "params": slice(6, 13),
-        "reserved": slice(13, 16),
+        "s2_addr_high": slice(13, 14),
+        "s3_addr_high": slice(14, 15),
+        "reserved": slice(15, 16),
         "magic2": slice(16, 17),
         "descriptors_low": slice(17, 32),
         "magic3": slice(32, 33),
@@ -339,7 +341,7 @@ class ExtensionFields:
     dst_batch1_stride: int = 0
     column_vectors: int = 0
     row_scales: int = 0
-    reserved: int = 0
+    row_scales_high: int = 0
 
 
 DESCRIPTOR_ROW_STRIDE: Final = Field(0, 32)
@@ -376,6 +378,14 @@ REGIONS: Final = MappingProxyType(
     }
 )
 """Base address and bytes of each region of the address map."""
+
+LARGE_REGIONS: Final = MappingProxyType(
+    {
+        "weight": (0x100000000, 0x200000000),
+        "activation": (0x300000000, 0x200000000),
+    }
+)
+"""Base address and most bytes of each kind of memory in a configuration that has more of either."""
 
 MEMORY_REGION_NAMES: Final = ("weight", "activation")
 """Those that hold data."""

@@ -46,6 +46,10 @@ CAP_VECTOR_ROW = 0x028
 """Row registers of the vector engine."""
 CAP_PROGRAM = 0x02C
 """Program memory of the vector engine."""
+CAP_MEMORY = 0x030
+"""Size of device memory. With 256 MiB of each kind it lies below 4 GiB, with more above."""
+CAP_MEMORY_WEIGHT_MIB = Field(0, 16)
+CAP_MEMORY_ACTIVATION_MIB = Field(16, 16)
 CONTROL = 0x040
 """Pulse bits act when 1 is written and read as 0."""
 CONTROL_SOFT_RESET = Field(0, 1)
@@ -98,6 +102,12 @@ GUARD_BASE_ADDRESS = Field(6, 26)
 GUARD_SIZE = 0x094
 """Length of the protected range; 0: there is none."""
 GUARD_SIZE_BLOCKS = Field(6, 26)
+RING_BASE_HIGH = 0x098
+"""The high word of RING_BASE. It has no effect on a device whose memory lies below 4 GiB."""
+RING_BASE_HIGH_ADDRESS = Field(0, 3)
+GUARD_BASE_HIGH = 0x09C
+"""The high word of GUARD_BASE, likewise."""
+GUARD_BASE_HIGH_ADDRESS = Field(0, 3)
 CMD_WINDOW = 0x0C0
 """One 64-byte command packet; word 0 is the opcode. Soft reset zeroes it."""
 DOORBELL = 0x100
@@ -141,6 +151,7 @@ REGISTERS: MappingProxyType[str, Register] = MappingProxyType(
         "CAP_VECTOR_LENGTH": Register(CAP_VECTOR_LENGTH, 32, True, False, 0x0),
         "CAP_VECTOR_ROW": Register(CAP_VECTOR_ROW, 32, True, False, 0x0),
         "CAP_PROGRAM": Register(CAP_PROGRAM, 32, True, False, 0x0),
+        "CAP_MEMORY": Register(CAP_MEMORY, 32, True, False, 0x0),
         "CONTROL": Register(CONTROL, 32, True, True, 0x0),
         "STATUS": Register(STATUS, 32, True, False, 0x0),
         "ERROR_CODE": Register(ERROR_CODE, 32, True, False, 0x0),
@@ -157,6 +168,8 @@ REGISTERS: MappingProxyType[str, Register] = MappingProxyType(
         "RING_TAIL": Register(RING_TAIL, 32, True, True, 0x0),
         "GUARD_BASE": Register(GUARD_BASE, 32, True, True, 0x0),
         "GUARD_SIZE": Register(GUARD_SIZE, 32, True, True, 0x0),
+        "RING_BASE_HIGH": Register(RING_BASE_HIGH, 32, True, True, 0x0),
+        "GUARD_BASE_HIGH": Register(GUARD_BASE_HIGH, 32, True, True, 0x0),
         "CMD_WINDOW": Register(CMD_WINDOW, 32, True, True, 0x0, count=16, stride=4),
         "DOORBELL": Register(DOORBELL, 32, False, True, 0x0),
         "CYCLES": Register(CYCLES, 64, True, False, 0x0),

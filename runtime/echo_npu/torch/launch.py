@@ -174,7 +174,9 @@ def _submit(device: OpenDevice, plan: Plan, pointers: list[int], params: Sequenc
         for address in temporaries:
             device.allocator.free(address)  # later commands may use it: they run later
     for byte, operand, offset in plan.addresses:
-        put(data, byte, pointers[operand] + offset)
+        put(data, byte, (pointers[operand] + offset) & 0xFFFF_FFFF)
+    for byte, operand, offset in plan.high_words:
+        put(data, byte, (pointers[operand] + offset) >> 32)
     for byte, number in plan.params:
         put(data, byte, bits(params[number]))
     commands: list[Command] = []

@@ -33,6 +33,8 @@ each launch chooses: they can only be parameters of vector programs. What is sta
 
 _FIRST_ADDRESS: Final = 0x1000_0000
 _LAST_ADDRESS: Final = 0xFFFF_0000
+_LAST_LARGE_ADDRESS: Final = 1 << 48
+_WORD: Final = 4
 _GAP: Final = 1 << 12
 _FIRST_ENTRY: Final = 0x8000_0000
 _FIRST_PARAMETER: Final = 0xEC70_A500
@@ -44,14 +46,21 @@ def _vector_bytes(name: str) -> tuple[int, ...]:
     return tuple(PACKET_BYTES + 4 * word for word in range(words.start, words.stop))
 
 
-# Bytes from the start of a command to its fields. An extension follows the packet.
-_ADDRESSES: Final = tuple(COMMAND_OFFSETS[f"{name}_addr"] for name in ("src1", "src2", "dst"))
+# Bytes from the start of a command to its fields; of an address, to its low and its high word. An extension
+# follows the packet.
+_ADDRESSES: Final = tuple(
+    (COMMAND_OFFSETS[f"{name}_addr"], COMMAND_OFFSETS[f"{name}_addr"] + _WORD)
+    for name in ("src1", "src2", "dst")
+)
 _ALPHA: Final = COMMAND_OFFSETS["alpha"]
 (_VECTOR_ENTRY,) = _vector_bytes("entry")
-_VECTOR_ADDRESSES: Final = (*_vector_bytes("s2_addr"), *_vector_bytes("s3_addr"))
+_VECTOR_ADDRESSES: Final = tuple(
+    (_vector_bytes(name)[0], _vector_bytes(f"{name}_high")[0]) for name in ("s2_addr", "s3_addr")
+)
 _VECTOR_PARAMETERS: Final = (_ALPHA, *_vector_bytes("params"))
 _MATMUL_ADDRESSES: Final = tuple(
-    PACKET_BYTES + EXTENSION_OFFSETS[name] for name in ("column_vectors", "row_scales")
+    (PACKET_BYTES + EXTENSION_OFFSETS[low], PACKET_BYTES + EXTENSION_OFFSETS[high])
+    for low, high in (("column_vectors", "rows"), ("row_scales", "row_scales_high"))
 )
 
 
@@ -78,8 +87,9 @@ class Plan:
     Attributes:
         data: all slots, one after another.
         slots: of each command.
-        addresses: (byte, operand, offset): an operand's address plus the offset belongs there. Numbers behind
-            those of the operands are temporaries.
+        addresses: (byte, operand, offset): the low word of an operand's address plus the offset belongs
+            there. Numbers behind those of the operands are temporaries.
+        high_words: likewise the high word; none on a device whose memory lies below 4 GiB.
         entries: (byte, program).  params: (byte, parameter).
         programs: vector programs that must be loaded.
         temporaries: bytes of each.
@@ -89,6 +99,7 @@ class Plan:
     data: bytes
     slots: tuple[int, ...]
     addresses: tuple[tuple[int, int, int], ...]
+    high_words: tuple[tuple[int, int, int], ...]
     entries: tuple[tuple[int, int], ...]
     params: tuple[tuple[int, int], ...]
     programs: tuple[Program, ...]
@@ -120,9 +131,15 @@ class Computed:
 
 
 class _CollectingDriver(DeviceDriver):
-    """Collects commands; memory is addresses that nothing is at."""
+    """Collects commands; memory is addresses that nothing is at.
 
-    def __init__(self) -> None:
+    Args:
+        large: the device's memory lies above 4 GiB.
+    """
+
+    def __init__(self, *, large: bool) -> None:
+        self.large = large
+        self._last = _LAST_LARGE_ADDRESS if large else _LAST_ADDRESS
         self.commands: list[Command] = []
         self.programs: list[Program] = []
         self.starts: list[int] = []
@@ -137,8 +154,8 @@ class _CollectingDriver(DeviceDriver):
     def malloc(self, region: str, nbytes: int) -> int:
         address = self._next
         self._next = -(-(address + nbytes + _GAP) // _GAP) * _GAP
-        if self._next > _LAST_ADDRESS:
-            raise MemoryError(f"an operator of more than {_LAST_ADDRESS - _FIRST_ADDRESS} bytes")
+        if self._next > self._last:
+            raise MemoryError(f"an operator of more than {self._last - _FIRST_ADDRESS} bytes")
         self.starts.append(address)
         self.sizes.append(nbytes)
         return address
@@ -189,7 +206,7 @@ class PlanningDevice(OpMethods):
 
     def __init__(self, hardware: HardwareDriver) -> None:
         super().__init__(hardware)
-        self.collected = _CollectingDriver()
+        self.collected = _CollectingDriver(large=hardware.memory.is_large)
         self.driver = self.collected
 
 
@@ -229,6 +246,7 @@ def _plan(driver: _CollectingDriver, owners: list[int], count: int, specs: Seque
     """Find the gaps of the collected commands. Blocks of operands come first, then temporaries."""
     numbers = [*owners, *range(count, count + len(driver.starts) - len(owners))]
     addresses: list[tuple[int, int, int]] = []
+    high_words: list[tuple[int, int, int]] = []
     entries: list[tuple[int, int]] = []
     params: list[tuple[int, int]] = []
     at = 0
@@ -245,16 +263,20 @@ def _plan(driver: _CollectingDriver, owners: list[int], count: int, specs: Seque
                     params.append((at + byte, number))
         elif packet.opcode == Opcode.MATMUL and packet.flags & Flags.EXT:
             fields += _MATMUL_ADDRESSES
-        for byte in fields:
-            address = _word(data, byte)
+        for low, high in fields:
+            address = _word(data, high) << 32 | _word(data, low)
             if address:
                 block = bisect.bisect(driver.starts, address) - 1
-                addresses.append((at + byte, numbers[block], address - driver.starts[block]))
+                place = (numbers[block], address - driver.starts[block])
+                addresses.append((at + low, *place))
+                if driver.large:
+                    high_words.append((at + high, *place))
         at += len(data)
     return Plan(
         b"".join(b"".join(command.slots) for command in driver.commands),
         tuple(len(command.slots) for command in driver.commands),
         tuple(addresses),
+        tuple(high_words),
         tuple(entries),
         tuple(params),
         tuple(driver.programs),
@@ -264,4 +286,4 @@ def _plan(driver: _CollectingDriver, owners: list[int], count: int, specs: Seque
 
 
 def _word(data: bytes, byte: int) -> int:
-    return int.from_bytes(data[byte : byte + 4], "little")
+    return int.from_bytes(data[byte : byte + _WORD], "little")

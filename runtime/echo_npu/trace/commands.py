@@ -68,7 +68,9 @@ class CommandWatcher:
             elif op.offset == regs.DOORBELL:
                 self._slot("window", bytes(self._window))
             elif op.offset == regs.RING_BASE:
-                self._base = op.value
+                self._base = self._base >> 32 << 32 | op.value
+            elif op.offset == regs.RING_BASE_HIGH:
+                self._base = op.value << 32 | self._base & 0xFFFF_FFFF
             elif op.offset == regs.RING_SIZE:
                 self._size = regs.RING_SIZE_SLOTS.get(op.value)
             elif op.offset == regs.RING_TAIL and op.value < self._size:

@@ -15,7 +15,7 @@ enum class Burst : uint8_t { fixed = 0, incr = 1, wrap = 2, reserved = 3 };
 
 // An address-channel beat: AW or AR.
 struct Request {
-    uint32_t addr = 0;
+    uint64_t addr = 0;
     uint8_t id = 0;
     uint8_t len = 0;   // beats - 1
     uint8_t size = 0;  // log2 of the bytes of a beat
@@ -25,13 +25,13 @@ struct Request {
     uint32_t beat_bytes() const { return 1u << size; }
 
     // Address of one beat; only the first of an INCR burst may be unaligned.
-    uint32_t beat_addr(uint32_t beat) const {
-        const uint32_t mask = beat_bytes() - 1;
+    uint64_t beat_addr(uint32_t beat) const {
+        const uint64_t mask = beat_bytes() - 1;
         switch (burst) {
             case Burst::fixed: return addr;
             case Burst::wrap: {
-                const uint32_t span = beats() << size;
-                const uint32_t base = addr & ~(span - 1);
+                const uint64_t span = beats() << size;
+                const uint64_t base = addr & ~(span - 1);
                 return base + ((addr - base + (beat << size)) & (span - 1));
             }
             default: return beat == 0 ? addr : (addr & ~mask) + (beat << size);
@@ -77,13 +77,14 @@ class ProtocolChecker {
             const uint32_t n = r.beats();
             if (n != 2 && n != 4 && n != 8 && n != 16)
                 report(cycle, "%s WRAP burst of %u beats (2, 4, 8 or 16)", channel, n);
-            if (r.addr & (r.beat_bytes() - 1)) report(cycle, "%s WRAP burst at unaligned 0x%08x", channel, r.addr);
+            if (r.addr & (r.beat_bytes() - 1)) 
+                report(cycle, "%s WRAP burst at unaligned 0x%08llx", channel, (unsigned long long)r.addr);
         }
         if (r.burst == Burst::incr) {
-            const uint32_t last = r.beat_addr(r.len) | (r.beat_bytes() - 1);
+            const uint64_t last = r.beat_addr(r.len) | (r.beat_bytes() - 1);
             if ((r.addr >> 12) != (last >> 12))
-                report(cycle, "%s burst 0x%08x + %u beats of %u crosses a 4 KiB boundary", channel, r.addr,
-                       r.beats(), r.beat_bytes());
+                report(cycle, "%s burst 0x%08llx + %u beats of %u crosses a 4 KiB boundary", channel,
+                       (unsigned long long)r.addr, r.beats(), r.beat_bytes());
         }
     }
 

@@ -1,4 +1,5 @@
-// The memory behind m_axi: an AXI4 slave over one 512 MiB sparse memory object that Python maps as well.
+// The memory behind m_axi: an AXI4 slave over one sparse memory object that Python maps as well. An offset into it is
+// an address.
 //
 // The SystemVerilog shell (dram_model.sv) calls echo_dram_tick once a clock, and only while a channel is valid or
 // something is outstanding. All outputs are registered in the shell. Everything that a test may set is a named knob,
@@ -82,7 +83,7 @@ struct ReadBurst {
 
 class Dram {
   public:
-    void init(uint32_t bus_bytes) {
+    void init(uint32_t bus_bytes, const uint64_t* limits) {
         if (bus_bytes_ && bus_bytes_ != bus_bytes) {
             fprintf(stderr, "dram_model: one instance a simulation\n");
             abort();
@@ -92,6 +93,11 @@ class Dram {
             abort();
         }
         bus_bytes_ = bus_bytes;
+        std::copy(limits, limits + 4, limits_);
+        if (memory_ && end() > kMemoryBytes) {  // Python was faster, and got what every device has
+            munmap(memory_, kMemoryBytes);
+            memory_ = nullptr;
+        }
         open_memory();
     }
 
@@ -221,6 +227,10 @@ class Dram {
 
     void open_memory() {
         if (memory_) return;
+        if (fd_ >= 0) {
+            map_memory();
+            return;
+        }
         if (const char* path = getenv("ECHO_NPU_MEMORY"); path && *path) {
             fd_ = open(path, O_RDWR | O_CLOEXEC);
             if (fd_ < 0) {
@@ -230,18 +240,29 @@ class Dram {
         } else {
             // A test without a host process: memory that vanishes with this one.
             fd_ = memfd_create("echo-npu-memory", MFD_CLOEXEC);
-            if (fd_ < 0 || ftruncate(fd_, off_t(kMemoryBytes)) != 0) {
+            if (fd_ < 0 || ftruncate(fd_, off_t(end())) != 0) {
                 perror("dram_model: memfd_create");
                 abort();
             }
         }
+        map_memory();
+    }
+
+    // The first address behind memory.
+    uint64_t end() const { return std::max(limits_[1], limits_[3]) + 1; }
+    bool inside(uint64_t addr, uint32_t bytes) const {
+        const uint64_t last = addr + bytes - 1;
+        return (addr >= limits_[0] && last <= limits_[1]) || (addr >= limits_[2] && last <= limits_[3]);
+    }
+
+    void map_memory() {
         struct stat facts;
-        if (fstat(fd_, &facts) != 0 || uint64_t(facts.st_size) < kMemoryBytes) {
+        if (fstat(fd_, &facts) != 0 || uint64_t(facts.st_size) < end()) {
             fprintf(stderr, "dram_model: the device memory has %lld bytes; it must have %llu\n",
-                    (long long)facts.st_size, (unsigned long long)kMemoryBytes);
+                    (long long)facts.st_size, (unsigned long long)end());
             abort();
         }
-        void* map = mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+        void* map = mmap(nullptr, end(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
         if (map == MAP_FAILED) {
             perror("dram_model: mmap of the device memory");
             abort();
@@ -291,7 +312,7 @@ class Dram {
 
     // The response that one burst gets: decode errors outside memory, then the injected ones (each hit used once).
     uint8_t response(uint64_t addr, uint32_t bytes, bool write) const {
-        if (addr + bytes > kMemoryBytes) return kDecErr;
+        if (!inside(addr, bytes)) return kDecErr;
         for (const Fault& fault : faults_)
             if (fault.count != 0 && (write ? fault.on_write : fault.on_read) && addr < fault.hi && addr + bytes > fault.lo)
                 return fault.resp;
@@ -307,14 +328,14 @@ class Dram {
     void count_error(uint8_t resp, uint64_t addr) {  // addr: of the burst
         if (resp == kOkay) return;
         if (error_responses_++ == 0) first_error_address_ = addr;
-        if (addr >= kMemoryBytes) ++decode_errors_;
+        if (!inside(addr, 1)) ++decode_errors_;
     }
 
     // First byte and number of bytes that a beat really touches: never more than its bus word, whatever its size says.
-    uint32_t span(const Request& req, uint32_t beat, uint32_t* addr) const {
+    uint32_t span(const Request& req, uint32_t beat, uint64_t* addr) const {
         *addr = req.beat_addr(beat);
         const uint32_t size = std::min(req.beat_bytes(), bus_bytes_);
-        return size - (*addr & (size - 1));
+        return size - uint32_t(*addr & (size - 1));
     }
 
     void accept_write(uint64_t cycle, const Request& req) {
@@ -348,18 +369,18 @@ class Dram {
     }
 
     void store_beat(uint64_t cycle, WriteBurst& burst, const WriteBeat& beat, bool last) {
-        uint32_t addr;
+        uint64_t addr;
         const uint32_t bytes = span(burst.req, uint32_t(burst.beats.size()), &addr);
-        const uint32_t lane = addr & (bus_bytes_ - 1);
+        const uint32_t lane = uint32_t(addr & (bus_bytes_ - 1));
         const uint64_t legal = (bytes >= 64 ? ~0ull : (1ull << bytes) - 1) << lane;
         if (beat.strb & ~legal)
-            checker_.report(cycle, "W: wstrb 0x%llx outside the lanes of the beat at 0x%08x",
-                            (unsigned long long)beat.strb, addr);
-        if (watch_) watch_(addr, beat.strb, bus_bytes_);
+            checker_.report(cycle, "W: wstrb 0x%llx outside the lanes of the beat at 0x%08llx",
+                            (unsigned long long)beat.strb, (unsigned long long)addr);
+        if (watch_) watch_(uint32_t(addr), beat.strb, bus_bytes_);  // the player of cases knows small memory alone
         burst.beats.push_back(beat);
         if (last != burst.complete())
-            checker_.report(cycle, "W: wlast %d at beat %zu of %u of the burst at 0x%08x", last, burst.beats.size(),
-                            burst.req.beats(), burst.req.addr);
+            checker_.report(cycle, "W: wlast %d at beat %zu of %u of the burst at 0x%08llx", last,
+                            burst.beats.size(), burst.req.beats(), (unsigned long long)burst.req.addr);
         burst.ready_cycle = std::max(burst.ready_cycle, cycle + latency_[1]);
     }
 
@@ -374,7 +395,7 @@ class Dram {
         uint64_t bad_addr = 0;
         uint32_t bad_bytes = 0;
         for (uint32_t beat = 0; beat < req.beats(); ++beat) {
-            uint32_t addr;
+            uint64_t addr;
             const uint32_t bytes = span(req, beat, &addr);
             burst.resp[beat] = response(addr, bytes, false);
             if (burst.resp[beat] != kOkay && bad_bytes == 0) {
@@ -395,7 +416,7 @@ class Dram {
 
     // One bus word; lanes that the beat does not own, and beats that failed, are filled with a pattern that shows.
     void fetch(const Request& req, uint32_t beat, uint8_t resp, uint8_t* out) const {
-        uint32_t addr;
+        uint64_t addr;
         const uint32_t bytes = span(req, beat, &addr);
         if (resp == kOkay && bytes == bus_bytes_) {
             memcpy(out, memory_ + addr, bus_bytes_);
@@ -413,7 +434,7 @@ class Dram {
         uint64_t bad_addr = 0;
         uint32_t bad_bytes = 0;
         for (uint32_t beat = 0; beat < burst.req.beats(); ++beat) {
-            uint32_t addr;
+            uint64_t addr;
             const uint32_t bytes = span(burst.req, beat, &addr);
             if (burst.resp != kOkay) break;  // nothing of it arrives
             const uint8_t resp = response(addr, bytes, true);
@@ -422,7 +443,7 @@ class Dram {
                 continue;
             }
             const WriteBeat& data = burst.beats[beat];
-            const uint32_t base = addr & ~(bus_bytes_ - 1);
+            const uint64_t base = addr & ~uint64_t{bus_bytes_ - 1};
             if (data.strb == (bus_bytes_ == 64 ? ~0ull : (1ull << bus_bytes_) - 1)) {
                 memcpy(memory_ + base, data.data, bus_bytes_);
             } else {
@@ -475,6 +496,7 @@ class Dram {
     }
 
     uint32_t bus_bytes_ = 0;
+    uint64_t limits_[4] = {0, kActivationBase - 1, kActivationBase, kMemoryBytes - 1};  // first and last of both regions
     int fd_ = -1;
     uint8_t* memory_ = nullptr;
     echo::ProtocolChecker checker_;
@@ -510,7 +532,7 @@ class Dram {
 
 Dram dram;
 
-Request unpack(uint32_t addr, uint32_t attributes) {
+Request unpack(uint64_t addr, uint32_t attributes) {
     return Request{addr, uint8_t(attributes), uint8_t(attributes >> 8), uint8_t(attributes >> 16 & 7),
                    Burst(attributes >> 19 & 3)};
 }
@@ -520,10 +542,15 @@ Request unpack(uint32_t addr, uint32_t attributes) {
 extern "C" {
 
 // ---- called by dram_model.sv ----
-void echo_dram_init(unsigned int bus_bytes) { dram.init(bus_bytes); }
+void echo_dram_init(unsigned int bus_bytes, unsigned long long weight_first, unsigned long long weight_end,
+                    unsigned long long activation_first, unsigned long long activation_end) {
+    const uint64_t limits[] = {weight_first, weight_end, activation_first, activation_end};
+    dram.init(bus_bytes, limits);
+}
 void echo_dram_reset(void) { dram.reset(); }
-unsigned int echo_dram_tick(unsigned long long cycle, unsigned int valids, unsigned int aw_addr, unsigned int aw_attr,
-                            unsigned int ar_addr, unsigned int ar_attr, const unsigned int* wdata,
+unsigned int echo_dram_tick(unsigned long long cycle, unsigned int valids, unsigned long long aw_addr,
+                            unsigned int aw_attr, unsigned long long ar_addr, unsigned int ar_attr,
+                            const unsigned int* wdata,
                             unsigned long long wstrb, unsigned int* resp, unsigned int* rdata) {
     return dram.tick(cycle, valids, unpack(aw_addr, aw_attr), unpack(ar_addr, ar_attr),
                      reinterpret_cast<const uint8_t*>(wdata), wstrb, resp, reinterpret_cast<uint8_t*>(rdata));

@@ -3,7 +3,12 @@
 module dram_model #(
     parameter int DataWidth = 256,
     parameter int AddrWidth = 32,
-    parameter int IdWidth   = 8
+    parameter int IdWidth   = 8,
+    // First and last address of weight and of activation memory.
+    parameter longint unsigned WeightFirst     = 64'h0000_0000,
+    parameter longint unsigned WeightEnd       = 64'h0FFF_FFFF,
+    parameter longint unsigned ActivationFirst = 64'h1000_0000,
+    parameter longint unsigned ActivationEnd   = 64'h1FFF_FFFF
 ) (
     input logic        clk,
     input logic        rst_n,
@@ -40,14 +45,20 @@ module dram_model #(
     output logic                   m_axi_rlast
 );
 
-  import "DPI-C" function void echo_dram_init(input int unsigned bus_bytes);
+  import "DPI-C" function void echo_dram_init(
+    input int unsigned     bus_bytes,
+    input longint unsigned weight_first,
+    input longint unsigned weight_end,
+    input longint unsigned activation_first,
+    input longint unsigned activation_end
+  );
   import "DPI-C" function void echo_dram_reset();
   import "DPI-C" function int unsigned echo_dram_tick(
     input  longint unsigned    cycle,
     input  int unsigned        valids,
-    input  int unsigned        aw_addr,
+    input  longint unsigned    aw_addr,
     input  int unsigned        aw_attr,
-    input  int unsigned        ar_addr,
+    input  longint unsigned    ar_addr,
     input  int unsigned        ar_attr,
     input  bit [DataWidth-1:0] wdata,
     input  longint unsigned    wstrb,
@@ -56,8 +67,8 @@ module dram_model #(
   );
 
   initial begin
-    if (IdWidth != 8 || AddrWidth != 32) $fatal(1, "dram_model: IdWidth must be 8 and AddrWidth 32");
-    echo_dram_init(DataWidth / 8);
+    if (IdWidth != 8 || AddrWidth > 64) $fatal(1, "dram_model: IdWidth must be 8 and AddrWidth at most 64");
+    echo_dram_init(DataWidth / 8, WeightFirst, WeightEnd, ActivationFirst, ActivationEnd);
   end
 
   // The model has its clock while it has work, or is offered some.
@@ -82,9 +93,9 @@ module dram_model #(
       flags = 7'(echo_dram_tick(
           cycle,
           {26'b0, m_axi_wlast, m_axi_rready, m_axi_arvalid, m_axi_bready, m_axi_wvalid, m_axi_awvalid},
-          m_axi_awaddr,
+          64'(m_axi_awaddr),
           {11'b0, m_axi_awburst, m_axi_awsize, m_axi_awlen, m_axi_awid},
-          m_axi_araddr,
+          64'(m_axi_araddr),
           {11'b0, m_axi_arburst, m_axi_arsize, m_axi_arlen, m_axi_arid},
           m_axi_wdata,
           64'(m_axi_wstrb),

@@ -195,7 +195,7 @@ module npu_tb #(
   logic [2:0] m_axi_awsize, m_axi_awprot, m_axi_arsize, m_axi_arprot;
   logic [3:0] m_axi_awcache, m_axi_awqos, m_axi_arcache, m_axi_arqos;
   logic [7:0] m_axi_awid, m_axi_awlen, m_axi_bid, m_axi_arid, m_axi_arlen, m_axi_rid;
-  logic [31:0] m_axi_awaddr, m_axi_araddr;
+  npu_pkg::address_t m_axi_awaddr, m_axi_araddr;
   logic [DataWidth-1:0] m_axi_wdata, m_axi_rdata;
   logic [StrbWidth-1:0] m_axi_wstrb;
 
@@ -323,6 +323,7 @@ module npu_tb #(
       .Manager       ("device"),
       .Subordinate   ("memory"),
       .DataWidth     (DataWidth),
+      .AddrWidth     (npu_pkg::AddressBits),
       .IdWidth       (8),
       .MaxWrites     (144),
       .MaxReads      (64),
@@ -349,7 +350,7 @@ module npu_tb #(
       .valid_i     (m_axi_awvalid),
       .ready_i     (m_axi_awready),
       .client_i    (m_axi_awid[7:4]),
-      .address_i   ({m_axi_awid[3:0], m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst}),
+      .address_i   ({m_axi_awid[3:0], m_axi_awaddr[31:0], m_axi_awlen, m_axi_awsize, m_axi_awburst}),
       .prot_i      (m_axi_awprot),
       .lock_i      (m_axi_awlock),
       .cache_i     (m_axi_awcache),
@@ -368,7 +369,7 @@ module npu_tb #(
       .valid_i     (m_axi_arvalid),
       .ready_i     (m_axi_arready),
       .client_i    (m_axi_arid[7:4]),
-      .address_i   ({m_axi_arid[3:0], m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst}),
+      .address_i   ({m_axi_arid[3:0], m_axi_araddr[31:0], m_axi_arlen, m_axi_arsize, m_axi_arburst}),
       .prot_i      (m_axi_arprot),
       .lock_i      (m_axi_arlock),
       .cache_i     (m_axi_arcache),
@@ -537,9 +538,13 @@ module npu_tb #(
   assign unused = bus_clk;  // only bus libraries use it
 
   dram_model #(
-      .DataWidth(DataWidth),
-      .AddrWidth(32),
-      .IdWidth  (8)
+      .DataWidth      (DataWidth),
+      .AddrWidth      (npu_pkg::AddressBits),
+      .IdWidth        (8),
+      .WeightFirst    (64'(npu_pkg::WeightFirst)),
+      .WeightEnd      (64'(npu_pkg::WeightEnd)),
+      .ActivationFirst(64'(npu_pkg::ActivationFirst)),
+      .ActivationEnd  (64'(npu_pkg::ActivationEnd))
   ) dram (.*);
 
 endmodule

@@ -29,7 +29,7 @@ struct Event {
 struct Transfer {
     uint64_t start = 0, beats = 0, bursts = 0;
     uint64_t outstanding = 0;  // beats of a read, bursts of a write
-    uint32_t address = 0;
+    uint64_t address = 0;
 };
 
 struct Burst {
@@ -61,7 +61,7 @@ class Recorder {
     }
 
     void tick(uint64_t cycle, uint32_t levels, uint32_t waiting, uint32_t pulses, uint32_t macs, uint32_t read,
-              uint32_t araddr, uint32_t write, uint32_t awaddr) {
+              uint64_t araddr, uint32_t write, uint64_t awaddr) {
         if (cycle / kWindow != window_) close_window(cycle / kWindow);
         set_levels(cycle, levels);
         if (waiting != waiting_) {
@@ -117,7 +117,7 @@ class Recorder {
         window_ = next;
     }
 
-    void begin(uint64_t cycle, unsigned write, unsigned client, uint32_t address, uint64_t outstanding) {
+    void begin(uint64_t cycle, unsigned write, unsigned client, uint64_t address, uint64_t outstanding) {
         Transfer& transfer = transfers_[write][client];
         if (!transfer.outstanding) transfer = Transfer{cycle, 0, 0, 0, address};
         transfer.outstanding += outstanding;
@@ -131,7 +131,7 @@ class Recorder {
         transfer = Transfer{};
     }
 
-    void watch_reads(uint64_t cycle, uint32_t read, uint32_t address) {
+    void watch_reads(uint64_t cycle, uint32_t read, uint64_t address) {
         if (read >> 8 & 1) begin(cycle, 0, read >> 20 & 15, address, (read >> 24) + 1);
         if (!(read & 1)) return;
         ++read_beats_;
@@ -142,7 +142,7 @@ class Recorder {
         if (!--transfer.outstanding) finish(cycle + 1, 0, client);
     }
 
-    void watch_writes(uint64_t cycle, uint32_t write, uint32_t address) {
+    void watch_writes(uint64_t cycle, uint32_t write, uint64_t address) {
         if (write >> 8 & 1) {
             begin(cycle, 1, write >> 20 & 15, address, 1);
             write_order_.push_back({write >> 20 & 15, (write >> 24) + 1});
@@ -179,8 +179,8 @@ void echo_trace_name(unsigned int is_write, unsigned int client, const char* nam
     recorder.names[is_write & 1][client % kClients] = name;
 }
 void echo_trace_tick(unsigned long long cycle, unsigned int levels, unsigned int waiting,
-                     unsigned int pulses, unsigned int macs, unsigned int read, unsigned int araddr, unsigned int write,
-                     unsigned int awaddr) {
+                     unsigned int pulses, unsigned int macs, unsigned int read, unsigned long long araddr,
+                     unsigned int write, unsigned long long awaddr) {
     recorder.tick(cycle, levels, waiting, pulses, macs, read, araddr, write, awaddr);
 }
 

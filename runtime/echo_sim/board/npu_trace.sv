@@ -22,7 +22,7 @@ module npu_trace
     input logic               m_axi_awvalid,
     input logic               m_axi_awready,
     input logic        [ 7:0] m_axi_awid,
-    input logic        [31:0] m_axi_awaddr,
+    input address_t           m_axi_awaddr,
     input logic        [ 7:0] m_axi_awlen,
     input logic               m_axi_wvalid,
     input logic               m_axi_wready,
@@ -32,7 +32,7 @@ module npu_trace
     input logic               m_axi_arvalid,
     input logic               m_axi_arready,
     input logic        [ 7:0] m_axi_arid,
-    input logic        [31:0] m_axi_araddr,
+    input address_t           m_axi_araddr,
     input logic        [ 7:0] m_axi_arlen,
     input logic               m_axi_rvalid,
     input logic               m_axi_rready,
@@ -52,9 +52,9 @@ module npu_trace
     input int unsigned     pulses,
     input int unsigned     macs,
     input int unsigned     read,
-    input int unsigned     araddr,
+    input longint unsigned araddr,
     input int unsigned     write,
-    input int unsigned     awaddr
+    input longint unsigned awaddr
   );
 
   initial begin
@@ -111,8 +111,8 @@ module npu_trace
       moving_q  <= levels != '0;
       waiting_q <= waiting;
       if ((levels | pulses | reads | writes) != '0 || moving_q || waiting != waiting_q)
-        echo_trace_tick(cycle, levels, waiting, pulses, 32'(events.macs), reads, m_axi_araddr, writes,
-                        m_axi_awaddr);
+        echo_trace_tick(cycle, levels, waiting, pulses, 32'(events.macs), reads, 64'(m_axi_araddr), writes,
+                        64'(m_axi_awaddr));
     end
   end
 

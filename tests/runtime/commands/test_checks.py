@@ -81,7 +81,7 @@ Stage = tuple[str, dict[str, int], ErrorCode, int]
 STAGES: list[Stage] = [
     ("opcode", {"opcode": 0x44}, ErrorCode.BAD_OPCODE, 0),
     ("flags", {"reserved_word": 1}, ErrorCode.BAD_FLAGS, 0),
-    ("extension", {"reserved": 1}, ErrorCode.BAD_EXTENSION, 0),
+    ("extension", {"row_scales_high": 1}, ErrorCode.BAD_EXTENSION, 0),
     ("dimension", {"k": 0}, ErrorCode.BAD_DIMENSION, 0),
     ("src1 alignment", {"src1": A + 2}, ErrorCode.MISALIGNED, A + 2),
     ("src2 alignment", {"src2": B + 1}, ErrorCode.MISALIGNED, B + 1),
@@ -153,7 +153,7 @@ FULL_FLAGS = (
 )
 FULL_STAGES: list[Stage] = [
     ("flags", {"flags": FULL_FLAGS | 3 << 8}, ErrorCode.BAD_FLAGS, 0),
-    ("extension", {"reserved": 1}, ErrorCode.BAD_EXTENSION, 0),
+    ("extension", {"row_scales_high": 1}, ErrorCode.BAD_EXTENSION, 0),
     ("dimension", {"n": 0}, ErrorCode.BAD_DIMENSION, 0),
     ("src1 alignment", {"src1": A + 1}, ErrorCode.MISALIGNED, A + 1),
     ("src2 alignment", {"src2": B + 1}, ErrorCode.MISALIGNED, B + 1),
@@ -410,7 +410,7 @@ def test_strides_and_batches_count_towards_the_range() -> None:
         {"magic": 0x31545844},
         {"column_vectors": 1},
         {"row_scales": 1 << 31},
-        {"reserved": 64},
+        {"row_scales_high": 64},
         {"batch0": 65536},
         {"batch1": 0xFFFF_FFFF},
         {"rows": 1},
@@ -444,7 +444,7 @@ def test_bad_extensions_of_matmul(ext: dict) -> None:
         ({"batch0": 2, "dst_batch0_stride": 1}, ErrorCode.NONE),
         ({"column_vectors": 64}, ErrorCode.BAD_EXTENSION),
         ({"row_scales": 64}, ErrorCode.BAD_EXTENSION),
-        ({"reserved": 64}, ErrorCode.BAD_EXTENSION),
+        ({"row_scales_high": 64}, ErrorCode.BAD_EXTENSION),
     ],
     ids=str,
 )

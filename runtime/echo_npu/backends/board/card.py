@@ -21,6 +21,7 @@ from echo_npu.errors import (
     NpuPointerError,
 )
 from echo_npu.model.constants import constant_registers
+from echo_npu.model.memory import memory_map_of
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
 from echo_npu.spec.status import State
@@ -72,6 +73,7 @@ class CardBackend(Backend):
         clock_mhz: the NPU's clock, by which time-outs in cycles become seconds.
 
     Raises:
+        ValueError: the configuration has memory above 4 GiB, which no transport reaches.
         NpuCardError: the card does not become idle.
         NpuCardIdentityError: a constant register has another value than `config` says. Nothing is written
             before all of them were read.
@@ -82,6 +84,9 @@ class CardBackend(Backend):
 
     def __init__(self, transport: Transport, config: NpuConfig, clock_mhz: float) -> None:
         self.transport = transport
+        if memory_map_of(config).is_large:
+            transport.close()
+            raise ValueError(f"configuration {config.name}: no board has memory above 4 GiB")
         self._hz = clock_mhz * 1e6
         self._failure: NpuCardError | None = None
         self._enabled = 0  # what was written to IRQ_ENABLE, which only a reset of the card zeroes

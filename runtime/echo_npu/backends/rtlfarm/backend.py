@@ -26,7 +26,7 @@ from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlfarm.totals import Interval, Totals
 from echo_npu.errors import NpuBusError, RtlMismatchError
 from echo_npu.model.functional import FunctionalModel
-from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.memory import DeviceMemory, memory_map_of
 from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS
@@ -89,8 +89,9 @@ class RtlfarmBackend(BatchBackend):
 
     def __init__(self, config: str, options: FarmOptions, make_workers: MakeWorkers) -> None:
         self.options = options
-        self.memory = DeviceMemory()
-        self.model = FunctionalModel(load_config(config), self.memory)
+        hardware = load_config(config)
+        self.memory = DeviceMemory(memory_map_of(hardware))
+        self.model = FunctionalModel(hardware, self.memory)
         self._random = np.random.default_rng(options.seed)
         self._totals = Totals()
         self._counted = threading.Lock()  # guards the totals and the two below

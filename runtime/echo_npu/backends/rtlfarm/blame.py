@@ -16,7 +16,7 @@ from echo_npu.commands.packets import Command
 from echo_npu.commands.vector_command import entry_of
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import FunctionalModel
-from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.memory import DeviceMemory, memory_map_of
 from echo_npu.register_ops import ReadReg, WriteReg
 from echo_sim.config import load_config
 
@@ -63,7 +63,7 @@ class _Writers:
 
 def blame(chunk: RunChunk, deviation: Deviation) -> Blame:
     """Run the chunk on the functional model, and return what differs first."""
-    memory = DeviceMemory()
+    memory = DeviceMemory(memory_map_of(load_config(chunk.config)))
     try:
         commands = run_on_model(chunk, memory)
         found = _first(deviation, memory.bytes, [runs for _, runs in commands])

@@ -147,14 +147,15 @@ class RunChunk:
         """
         state, head = self.state, self.state.head
         base, size = state.ring
-        here = (state.stored[regs.RING_BASE], state.stored[regs.RING_SIZE]) == (base, size)
+        high = state.stored[regs.RING_BASE_HIGH] << 32
+        here = (high | state.stored[regs.RING_BASE], state.stored[regs.RING_SIZE]) == (base, size)
         if not state.ring_enabled or not here or size - head < _LEAST_SLOTS:
             return 0
         tails = [head, state.tail]
         for op in (op for each in self.actions if isinstance(each, RegisterBatch) for op in each.ops):
             if not isinstance(op, WriteReg):
                 continue
-            if op.offset in (regs.RING_BASE, regs.RING_SIZE):
+            if op.offset in (regs.RING_BASE, regs.RING_BASE_HIGH, regs.RING_SIZE):
                 return 0
             if op.offset == regs.CONTROL and op.value & _RING_CONTROL != regs.CONTROL_RING_ENABLE.mask:
                 return 0

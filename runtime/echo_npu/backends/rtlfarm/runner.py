@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from echo_npu.address_registers import HIGH_WORDS, write_address
 from echo_npu.backends.rtlfarm.chunk import ChunkResult, Deviation, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
 from echo_npu.backends.rtlfarm.play import PATIENCE, ChunkPlay, DeviationError, push, write_window
@@ -116,7 +117,7 @@ class ChunkRunner:
                 # Memory is zero, and a packet of zeros is a NOP.
                 rtl.run(
                     [
-                        WriteReg(regs.RING_BASE, base),
+                        *write_address(regs.RING_BASE, base),
                         WriteReg(regs.RING_SIZE, size),
                         WriteReg(regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
                         WriteReg(regs.RING_TAIL, state.head),
@@ -127,11 +128,17 @@ class ChunkRunner:
                 push(rtl, [nop_packet().pack()])  # the state is DONE
                 _until_done(rtl)
             write_window(rtl, state.window)
-            rtl.run([WriteReg(offset, value) for offset, value in state.stored.items()])
+            rtl.run(
+                [
+                    WriteReg(offset, value)
+                    for offset, value in state.stored.items()
+                    if value or offset not in HIGH_WORDS.values()
+                ]
+            )
             if shift:
                 rtl.run(
                     [
-                        WriteReg(regs.RING_BASE, base + shift * PACKET_BYTES),
+                        *write_address(regs.RING_BASE, base + shift * PACKET_BYTES),
                         WriteReg(regs.RING_SIZE, size - shift),
                     ]
                 )

@@ -45,10 +45,10 @@ def check(device: Device, node: GraphNode) -> None:
     operation = OPERATIONS.get(node.op)
     if operation is None:
         raise UnsupportedError(f"the operation {node.op}")
-    check_tensors(node)
+    check_tensors(device, node)
     for tensor in (node.destination, *node.sources):
         if tensor is not None and all(tensor.elements) and tensor.type in FORMATS:
-            check_block_rows(tensor)
+            check_block_rows(device, tensor)
             blocks = node.op in TAKE_BLOCKS if tensor is not node.destination else node.op in MAKE_BLOCKS
             require(blocks, "a tensor in blocks")
     if all(node.destination.elements):

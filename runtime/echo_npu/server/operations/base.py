@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from echo_npu.device import Device
 from echo_npu.formats import FORMATS, named_format
 from echo_npu.server.protocol import GraphNode, GraphTensor
-from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.tensor import DeviceTensor
 
 TYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -154,8 +153,14 @@ def dense_rows(tensor: GraphTensor) -> bool:
     return tensor.elements[0] == 1 or tensor.steps[0] == TYPES[tensor.type].itemsize
 
 
-def check_tensors(node: GraphNode) -> None:
+def most_bytes(device: Device) -> int:
+    """Return what the bytes of a tensor stay below: a region holds them, and strides have 32 bits."""
+    return min(*(region.size for region in device.capabilities.memory.regions.values()), 1 << 32)
+
+
+def check_tensors(device: Device, node: GraphNode) -> None:
     """Raise UnsupportedError for a tensor that no operation takes."""
+    most = most_bytes(device)
     for tensor in (node.destination, *node.sources):
         if tensor is None or not all(tensor.elements):
             continue
@@ -164,8 +169,8 @@ def check_tensors(node: GraphNode) -> None:
             item = TYPES[tensor.type].itemsize
             require(all(not step % item for step in tensor.steps), "a step of no whole elements")
             # Even if they repeat in memory: some operations make them dense.
-            require(math.prod(tensor.elements) * item < WEIGHT.size, "more elements than fit into memory")
-        require(extent(tensor) < WEIGHT.size, "a tensor larger than memory")
+            require(math.prod(tensor.elements) * item < most, "more elements than fit into memory")
+        require(extent(tensor) < most, "a tensor larger than memory")
     if all(node.destination.elements):
         steps = zip(node.destination.elements, node.destination.steps, strict=True)
         require(all(count == 1 or step for count, step in steps), "a result that repeats in memory")

@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.device import Device
 from echo_npu.formats import BLOCK, TILE_COLUMNS, TILE_DEPTH, BlockFormat, named_format
 from echo_npu.ops.packed import PackedTensor
-from echo_npu.server.operations.base import Emitter, require, whole_elements
+from echo_npu.server.operations.base import Emitter, most_bytes, require, whole_elements
 from echo_npu.server.protocol import GraphTensor
-from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.tensor import DeviceTensor
 
 Numbers = NDArray[np.int64]
@@ -66,7 +66,7 @@ class BlockRows:
         return np.stack([np.diff(self.scales), np.diff(self.quants)], axis=-1)
 
 
-def check_block_rows(tensor: GraphTensor) -> None:
+def check_block_rows(device: Device, tensor: GraphTensor) -> None:
     """Raise UnsupportedError unless a tensor consists of whole rows of one in blocks."""
     form = named_format(tensor.type)
     whole = whole_elements(tensor)
@@ -77,7 +77,7 @@ def check_block_rows(tensor: GraphTensor) -> None:
     )
     require(not tensor.offset % row and not any(moves), "a part of rows in blocks")
     # Even if they repeat in memory: each has an address of its own.
-    require(math.prod(tensor.elements[1:]) * row < WEIGHT.size, "more rows than fit into memory")
+    require(math.prod(tensor.elements[1:]) * row < most_bytes(device), "more rows than fit into memory")
 
 
 def block_rows(tensor: GraphTensor) -> BlockRows:

@@ -19,7 +19,6 @@ from echo_npu.server.operations.base import (
 )
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
-from echo_npu.spec.memory_map import ACTIVATION
 from echo_npu.tensor import DeviceTensor
 
 MOST_TOKENS: Final = 1 << 14
@@ -49,7 +48,8 @@ def check_mul_mat_id(device: Device, node: GraphNode) -> None:
     require(rows.elements[2:] == (tokens, 1) and dense_rows(rows), "rows of another shape")
     require(target.elements == (columns, used, tokens, 1) and dense_rows(target), "a result of another shape")
     require(tokens <= MOST_TOKENS, "many tokens")
-    require(used * _matrix_bytes(weights) < ACTIVATION.size // 2, "many large experts")
+    room = device.capabilities.memory.activation.size // 2
+    require(used * _matrix_bytes(weights) < room, "many large experts")
 
 
 def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:

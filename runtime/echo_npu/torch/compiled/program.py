@@ -85,6 +85,7 @@ class RecordedGraph:
         """Join the packets of all launches, and find the gaps."""
         data: list[bytes] = []
         addresses: list[tuple[int, int, int]] = []
+        high_words: list[tuple[int, int, int]] = []
         entries: list[tuple[int, int]] = []
         self._reread: list[tuple[Reread, list[tuple[int, int]]]] = []
         programs: dict[bytes, int] = {}
@@ -100,9 +101,10 @@ class RecordedGraph:
             else:
                 for byte, number in plan.params:
                     part[byte : byte + _WORD] = launches.bits(each.params[number]).to_bytes(_WORD, "little")
-            for byte, operand, offset in plan.addresses:
-                inside = each.operands[operand][1] if operand < len(each.operands) else 0
-                addresses.append(((at + byte) // _WORD, blocks[operand], inside + offset))
+            for gaps_of, found in ((plan.addresses, addresses), (plan.high_words, high_words)):
+                for byte, operand, offset in gaps_of:
+                    inside = each.operands[operand][1] if operand < len(each.operands) else 0
+                    found.append(((at + byte) // _WORD, blocks[operand], inside + offset))
             for program in plan.programs:
                 if program.code not in programs:
                     programs[program.code] = len(listed)
@@ -116,6 +118,7 @@ class RecordedGraph:
         self._template: NDArray[np.uint32] = np.frombuffer(b"".join(data), np.uint32)
         self._programs = tuple(listed)
         self._places, self._blocks, self._inside = _columns(addresses, 3)
+        self._high_places, self._high_blocks, self._high_inside = _columns(high_words, 3)
         self._entry_places, self._entry_programs = _columns(entries, 2)
 
     def run(
@@ -187,7 +190,8 @@ class RecordedGraph:
             device.stream.synchronize()
             entries = device.npu.driver.entries_for_run(self._programs)
         words = self._template.copy()
-        words[self._places] = bases[self._blocks] + self._inside
+        words[self._places] = (bases[self._blocks] + self._inside) & 0xFFFF_FFFF
+        words[self._high_places] = (bases[self._high_blocks] + self._high_inside) >> 32
         for each, gaps in self._reread:
             values = each.values(hosts)
             for place, number in gaps:

@@ -1,0 +1,94 @@
+"""Memory above 4 GiB on the RTL: the same results and errors as on the functional model.
+
+The configuration is `small` with the memory of `large`: it builds in a fraction of the time.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import echo_npu
+from echo_npu import Device
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, memcpy_packets
+from echo_npu.spec.status import ErrorCode
+from echo_sim.config import LEGAL, MEMORY, load_config
+from tests.large_memory import GIB, WORK, Borders, read, refusals, refused, write
+from tests.refusals import refuses
+from tests.rtlmodel.simulated import STALLS, open_rtl, simulator_only
+
+pytestmark = [pytest.mark.sim, simulator_only]
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the configuration."""
+    small, large = load_config("small"), load_config("large")
+    keys = {key: getattr(small, key) for key in LEGAL} | {key: getattr(large, key) for key in MEMORY}
+    path: Path = tmp_path_factory.mktemp("configurations") / "wide.toml"
+    path.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=[0.0, STALLS], ids=["without stalls", "with stalls"])
+def pair(request: pytest.FixtureRequest, wide: str) -> Iterator[tuple[Device, Device]]:
+    """An RTL simulation and a functional model."""
+    with (
+        open_rtl(wide, stalls=request.param, seed=6) as rtl,
+        echo_npu.open("cmodel", config=wide) as model,
+    ):
+        yield rtl, model
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_operands_above_4_gib(
+    pair: tuple[Device, Device], work: Callable[[Device], tuple[np.ndarray, np.ndarray]]
+) -> None:
+    found, expected = work(pair[0])
+    assert np.array_equal(found, expected)
+    assert np.array_equal(found, work(pair[1])[0])
+
+
+def test_operands_outside_of_memory_are_refused(pair: tuple[Device, Device]) -> None:
+    assert refusals(pair[0]) == refusals(pair[1])
+
+
+def test_operations(pair: tuple[Device, Device]) -> None:
+    x = np.random.default_rng(1).standard_normal((9, 70)).astype(np.float32)
+    weight, bias = x[0] + 1, x[1]
+    results = [npu.layer_norm(npu.softmax(x), weight, bias) for npu in pair]
+    assert np.array_equal(*results)
+
+
+def test_the_ring_and_its_guard_lie_above_4_gib(pair: tuple[Device, Device]) -> None:
+    for npu in pair:
+        npu.submit_batch(memcpy_packets(4 * GIB + 64, 12 * GIB + 64, 8))
+        npu.wait()
+        base = 20 * GIB - 1024 * 64
+        npu.limit(protect_ring=True)
+        try:
+            assert refused(npu, memcpy_packets(4 * GIB, base + 64, 8)) == (ErrorCode.PROTECTED, base + 64)
+            assert refused(npu, memcpy_packets(4 * GIB, base - 8, 8)) == (0, 0)
+        finally:
+            npu.limit()
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+def test_a_row_of_almost_4_gib_does_not_wrap(pair: tuple[Device, Device], offset: int) -> None:
+    """The copy is stopped by the watchdog: a length that wraps would end it early, and with success."""
+    npu, _ = pair
+    at = Borders.of(npu)
+    begin = np.arange(4096, dtype=np.uint32).view(np.uint8)
+    source, target = write(npu, at.weight + 64 + offset, begin), at.activation + 128 + 2 * offset
+    command = [NpuCommandPacket(Opcode.MEMCPY, Flags.NONE, source, 0, target, m=0xFFFF_FFFF)]
+    npu.limit(watchdog_cycles=20_000)
+    try:
+        assert refused(npu, command) == (ErrorCode.TIMEOUT, 0)
+    finally:
+        npu.limit()
+    assert np.array_equal(read(npu, target, begin), begin)
+
+
+def test_the_host_window_does_not_reach_it(wide: str) -> None:
+    refuses(ValueError, "does not reach", echo_npu.open, "rtlmodel", config=wide, access="frontdoor")

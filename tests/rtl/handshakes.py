@@ -22,6 +22,11 @@ class HandshakeSource:
         self._valid, self._ready, *self._data = (getattr(dut, name) for name in (valid, ready, *data))
         self._offering = False
 
+    @property
+    def offering(self) -> bool:
+        """Whether a value is offered at the coming clock edge, or was at the one just passed."""
+        return self._offering
+
     def drive(self) -> None:
         """Choose the inputs of the coming clock edge."""
         if not self._offering:

@@ -1,4 +1,4 @@
-"""ram_queue: order, throughput and capacity."""
+"""ram_queue: order, throughput, capacity, and each clock of random traffic."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from tb.blocks import parameter
-from tests.rtl.queues import keeps_order, keeps_pace
+from tests.rtl.queues import QueueModel, follows, keeps_order, keeps_pace
 from tests.rtl.stimulus import CHANCES, offer, reset, take
 
 CONFIGURATIONS = [{"Width": 16, "Depth": 8}]
@@ -18,6 +18,12 @@ DEPTH = parameter("Depth")
 async def random_stalls(dut: Any, sending: float, taking: float) -> None:
     """No element is lost, doubled or reordered, whichever side waits; then the queue is empty."""
     await keeps_order(dut, sending, taking)
+
+
+@cocotb.test()
+async def each_clock(dut: Any) -> None:
+    """An element shows two clocks after it went in; a reset in any clock drops all of them."""
+    await follows(dut, QueueModel(DEPTH, passes=False))
 
 
 @cocotb.test()

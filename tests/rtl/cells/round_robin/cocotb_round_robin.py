@@ -19,12 +19,15 @@ def winner(requests: int, first: int, count: int) -> int | None:
 
 @cocotb.test()
 async def random_requests(dut: Any) -> None:
-    """The search starts after the last used grant; an unused grant changes nothing."""
+    """The search starts after the last used grant; an unused grant changes nothing; a reset begins anew,
+    even in the clock of a used grant."""
     await reset(dut, "request_i")
     count = len(dut.request_i)
     first = 0
-    for _ in range(3000):
+    for _ in range(5000):
         requests = random.getrandbits(count) & random.getrandbits(count)
+        in_reset = random.random() < 0.1
+        dut.rst_ni.value = int(not in_reset)
         expected = winner(requests, first, count)
         used = expected is not None and random.random() < 0.7
         dut.request_i.value, dut.advance_i.value = requests, int(used)
@@ -32,10 +35,13 @@ async def random_requests(dut: Any) -> None:
         grant = int(dut.grant_o.value)
         if expected is None:
             assert grant == 0
-            continue
-        assert (grant, int(dut.index_o.value)) == (1 << expected, expected), f"{requests:b} from {first}"
-        if used:
+        else:
+            assert (grant, int(dut.index_o.value)) == (1 << expected, expected), f"{requests:b} from {first}"
+        if in_reset:
+            first = 0
+        elif used and expected is not None:
             first = (expected + 1) % count
+    dut.rst_ni.value = 1
 
 
 @cocotb.test()

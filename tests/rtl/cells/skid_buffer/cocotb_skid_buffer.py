@@ -6,7 +6,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
-from tests.rtl.queues import keeps_order, keeps_pace
+from tests.rtl.queues import QueueModel, follows, keeps_order, keeps_pace
 from tests.rtl.stimulus import CHANCES, reset
 
 CONFIGURATIONS = [{"Width": 16}]
@@ -17,6 +17,12 @@ CONFIGURATIONS = [{"Width": 16}]
 async def random_stalls(dut: Any, sending: float, taking: float) -> None:
     """No element is lost, doubled or reordered, whichever side waits; then the buffer is empty."""
     await keeps_order(dut, sending, taking)
+
+
+@cocotb.test()
+async def each_clock(dut: Any) -> None:
+    """An element shows one clock after it went in; a reset in any clock drops all of them."""
+    await follows(dut, QueueModel(1, passes=True))
 
 
 @cocotb.test()

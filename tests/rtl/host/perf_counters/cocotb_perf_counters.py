@@ -1,10 +1,10 @@
-"""perf_counters: each event adds its own amount to its own count, across every power of two."""
+"""perf_counters: each event adds its own amount to its own count, across every power of two, with clears."""
 
 import random
 from typing import Any
 
 import cocotb
-from cocotb.triggers import FallingEdge
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from tests.rtl.stimulus import reset
 
@@ -87,14 +87,16 @@ async def each_event_alone(dut: Any) -> None:
 
 
 @cocotb.test()
-async def a_clear_wins(dut: Any) -> None:
-    """A clear makes every count zero, and the events of its clock are lost."""
+async def random_traffic(dut: Any) -> None:
+    """A clear and a reset make every count zero, and the events of their clock are lost."""
     await reset(dut, "events_i")
-    await FallingEdge(dut.clk_i)
-    for _ in range(20):
-        for _ in range(random.randrange(4)):
-            await clock(dut, random_events())
-        dut.clear_i.value = 1
-        await clock(dut, [(1 << width) - 1 for width in EVENTS.values()])
-        dut.clear_i.value = 0
-        assert int(dut.counts_o.value) == 0
+    counts = [0] * COUNTS
+    for _ in range(3000):
+        clear, in_reset = (random.random() < 0.05 for _ in range(2))
+        events = random_events()
+        dut.clear_i.value, dut.rst_ni.value = int(clear), int(not in_reset)
+        dut.events_i.value = packed(events, list(EVENTS.values()))
+        await RisingEdge(dut.clk_i)
+        assert unpacked(int(dut.counts_o.value)) == counts
+        counts = [0] * COUNTS if clear or in_reset else after(counts, events)
+    dut.rst_ni.value = 1

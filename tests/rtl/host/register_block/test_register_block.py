@@ -25,6 +25,11 @@ def test_register_block() -> None:
     run_module(__file__, **PARAMETERS)
 
 
+def test_clock_by_clock() -> None:
+    """Random accesses beside events and clears, against a model."""
+    run_module(__file__, "cocotb_clock_by_clock", **PARAMETERS)
+
+
 def test_a_broken_rule_of_the_bus_fails() -> None:
     """The report has the rule's name, the offender and the rule's sentence."""
     with pytest.raises(AssertionError) as caught:

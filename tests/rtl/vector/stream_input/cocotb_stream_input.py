@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import deque
+from enum import Enum
 from typing import Any
 
 import cocotb
@@ -11,6 +12,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.blocks import parameter
 from tests.rtl.elements import DTYPES
+from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, pulse, reset
 from tests.rtl.streams import set_stream
 from tests.rtl.transfers import Transfer, bytes_as_beats, until_idle
@@ -29,6 +31,17 @@ IDLE_TIMEOUT = 20_000  # clocks
 SIZES = (4, 2, 1)
 
 Stream = dict[str, int]
+
+
+class StreamInputCut(Enum):
+    """What an abort or a reset meets."""
+
+    ABORT_TRANSFER = "an abort with a transfer that is offered"
+    ABORT_DATA = "an abort with data that has yet to come"
+    ABORT_BEAT = "an abort in the clock in which a beat is taken"
+    RESET_TRANSFER = "a reset with a transfer that is offered"
+    RESET_DATA = "a reset with data that has yet to come"
+    RESET_BEAT = "a reset in the clock in which a beat is taken"
 
 
 class RowMemory:
@@ -62,6 +75,9 @@ class RowMemory:
                 transfer = Transfer.of(dut.desc_o)
                 for start in transfer.row_starts():
                     self._queue(start, transfer.row_bytes)
+            if dut.abort_i.value or not dut.rst_ni.value:
+                self._beats.clear()
+                offering = False
 
     def _queue(self, start: int, nbytes: int) -> None:
         assert start + nbytes <= SPACE
@@ -246,16 +262,35 @@ async def no_program(dut: Any) -> None:
 
 
 @cocotb.test()
-async def abort(dut: Any) -> None:
-    """An abort comes at any moment; the next command works."""
+async def cut_off(dut: Any) -> None:
+    """An abort or a reset comes in any clock, among transfers and data; in the next one the module is idle,
+    and the next command works."""
     await reset(dut)
-    for _ in range(20):
-        stream, _, counts = draw()
+    memory = RowMemory(dut)
+    situations = Situations(StreamInputCut, least=10)
+    saw = situations.saw
+    for _ in situations.rounds(150):
+        stream, shape, counts = draw()
+        memory.accepting, memory.answering = random.choice(CHANCES), random.choice(CHANCES)
+        in_reset = random.random() < 0.5
         await begin(dut, stream, counts, program=True)
-        dut.desc_ready_i.value = dut.beat_valid_i.value = 1
-        await ClockCycles(dut.clk_i, random.randrange(30))
-        dut.desc_ready_i.value = dut.beat_valid_i.value = 0
-        await pulse(dut, "abort_i")
+        using = cocotb.start_soon(
+            use_row(dut, rows_of(memory, stream, shape, counts)[0], shape, looking=1.0, passes=1)
+        )
+        await ClockCycles(dut.clk_i, random.choice((random.randrange(8), random.randrange(80))))
+        using.cancel()
+        dut.window_advance_i.value = dut.row_end_i.value = 0
+        dut.abort_i.value, dut.rst_ni.value = int(not in_reset), int(not in_reset)
+        await RisingEdge(dut.clk_i)
+        kinds = (StreamInputCut.RESET_TRANSFER, StreamInputCut.RESET_DATA, StreamInputCut.RESET_BEAT)
+        if not in_reset:
+            kinds = (StreamInputCut.ABORT_TRANSFER, StreamInputCut.ABORT_DATA, StreamInputCut.ABORT_BEAT)
+        transfer, beat = bool(dut.desc_valid_o.value), bool(dut.beat_valid_i.value and dut.beat_ready_o.value)
+        saw(kinds[0], transfer)
+        saw(kinds[1], not transfer and not dut.idle_o.value)
+        saw(kinds[2], beat)
+        dut.abort_i.value, dut.rst_ni.value = 0, 1
         await RisingEdge(dut.clk_i)
         assert dut.idle_o.value
-    await run(dut, RowMemory(dut), whole=True)
+        assert not dut.desc_valid_o.value
+        await run(dut, memory, whole=True)

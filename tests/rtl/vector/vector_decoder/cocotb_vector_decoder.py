@@ -53,8 +53,9 @@ async def every_instruction(dut: Any) -> None:
 async def what_is_used(dut: Any) -> None:
     """The decoder reports the operands that an instruction reads, and its kind."""
     for op in Op:
-        for dst in (OPERAND_CODES["v1"], OPERAND_CODES["a1"]):
-            await decode(dut, op, dst, 0, 0, 0)
+        kinds = ("v1", "a1", *random.sample(("a0", "a2", "a3", "r2", "w1", "o"), 2))
+        for dst in (OPERAND_CODES[name] for name in kinds):
+            await decode(dut, op, dst, *(random.choice(LEGAL) for _ in range(3)))
             form = Instruction(op, dst).form
             count = source_count(op, dst)
             accumulates = form == Form.ALU and kind_of(dst) == Kind.ACCUMULATOR

@@ -11,6 +11,7 @@ from cocotb.triggers import RisingEdge
 from tb.blocks import parameter
 from tests.rtl.bursts import PAGE, Burst, BurstType, draw
 from tests.rtl.handshakes import HandshakeSource, Ready, vary
+from tests.rtl.progress import until
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
@@ -28,8 +29,6 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 ADDRESS = ("id", "addr", "len", "size", "burst", "prot")
 BITS = {"addr": 32, "len": 8, "size": 3, "burst": 2, "prot": 3}
 VALIDS = [f"s_axi_{channel}valid" for channel in ("aw", "w", "ar")] + ["m_axi_bvalid", "m_axi_rvalid"]
-DRAIN = 4000
-"""Clocks."""
 
 
 class BurstSituation(Enum):
@@ -437,11 +436,17 @@ class AxiSlaveClocks:
         """Let all traffic pass."""
         for side in (*self.writes.sides, *self.reads.sides):
             side.chance = 1.0
-        for _ in range(DRAIN):
-            await self.clock()
-            if self.writes.empty and self.reads.empty and not (self.writes.queued or self.reads.queued):
-                return
-        raise AssertionError("a burst is not answered")
+        sides = (self.writes, self.reads)
+        await until(
+            self.clock,
+            lambda: all(side.empty and not side.queued for side in sides),
+            lambda: (
+                [(len(side.queued), len(side.inside), len(side.open), len(side.answers)) for side in sides],
+                len(self.writes.inner),
+                [left for _, left in self.reads.supply],
+            ),
+            "a burst is not answered",
+        )
 
 
 @cocotb.test()

@@ -11,6 +11,7 @@ from cocotb.triggers import RisingEdge
 
 from tb.blocks import parameter
 from tests.rtl.handshakes import HandshakeSource, Ready, vary
+from tests.rtl.progress import until
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 from tests.rtl.transfers import (
@@ -32,8 +33,6 @@ SPACE = 1 << 16
 TRANSFERS_AHEAD = 4
 """Transfers that the channel accepts whatever it is at, once their bursts are issued."""
 SLVERR, DECERR = 2, 3
-DRAIN = 3000
-"""Clocks."""
 FAR = 1000
 """Rows of a transfer and beats of a row that the model plans: more than any test goes through."""
 
@@ -264,11 +263,12 @@ class DmaReadTestbench:
         for side in (self.transfers, self.requests, self.sink):
             side.chance = 1.0
         self.answering = 1.0
-        for _ in range(DRAIN):
-            await self.clock()
-            if self.idle and not self.transfers.values:
-                return
-        raise AssertionError("it does not become idle")
+        await until(
+            self.clock,
+            lambda: self.idle and not self.transfers.values,
+            lambda: (self.requested, self.arrived, self.taken),
+            "it does not become idle",
+        )
 
     async def abort(self) -> None:
         """Abort until the channel is idle, and possibly longer."""

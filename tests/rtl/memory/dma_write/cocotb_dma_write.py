@@ -11,6 +11,7 @@ from cocotb.triggers import RisingEdge
 
 from tb.blocks import parameter
 from tests.rtl.handshakes import HandshakeSource, Ready, vary
+from tests.rtl.progress import until
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 from tests.rtl.transfers import Transfer, bursts_of, bytes_as_beats, draw_anywhere
@@ -23,8 +24,6 @@ BUS, BUFFER_BEATS, BURSTS = parameter("DataWidth") // 8, parameter("BufferBeats"
 ISSUED_AHEAD = 16
 """Bursts that are issued before the data of the first one is complete."""
 OKAY, SLVERR, DECERR = 0, 2, 3
-DRAIN = 5000
-"""Clocks."""
 
 
 class DmaWriteSituation(Enum):
@@ -291,11 +290,12 @@ class DmaWriteTestbench:
         for side in (self.transfers, self.data, self.addresses, self.beats):
             side.chance = 1.0
         self.answering = 1.0
-        for _ in range(DRAIN):
-            await self.clock()
-            if self.idle and not self.transfers.values:
-                return
-        raise AssertionError("it does not become idle")
+        await until(
+            self.clock,
+            lambda: self.idle and not self.transfers.values,
+            lambda: (len(self.transfers.values), len(self.data.values), self.buffered, len(self.starts)),
+            "it does not become idle",
+        )
 
     async def abort(self) -> None:
         """Abort until the channel is idle, and possibly longer."""

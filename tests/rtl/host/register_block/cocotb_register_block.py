@@ -26,6 +26,7 @@ CAPABILITIES = {
     "CAP_VECTOR_LENGTH": 0x456,
     "CAP_VECTOR_ROW": 0x56789A,
     "CAP_PROGRAM": 0x6789,
+    "CAP_MEMORY": 0x789A_0ABC,
 }
 STATUS_INPUTS = (
     *("state_i", "queue_level_i", "queue_full_i", "error_code_i", "error_index_i", "error_addr_i"),
@@ -144,6 +145,8 @@ async def access_types(dut: SimHandleBase, idle: float, backpressure: float) -> 
         "RING_TAIL": 0xFFFF,
         "GUARD_BASE": 0xFFFF_FFC0,
         "GUARD_SIZE": 0xFFFF_FFC0,
+        "RING_BASE_HIGH": 0x7,
+        "GUARD_BASE_HIGH": 0x7,
         "CMD_WINDOW": 0xFFFF_FFFF,
     }
     expected = {}
@@ -167,7 +170,8 @@ async def access_types(dut: SimHandleBase, idle: float, backpressure: float) -> 
     # No write went to a neighbour.
     for offset, value in expected.items():
         assert await testbench.read(offset) == value
-    for name in ("RING_BASE", "RING_SIZE", "RING_TAIL", "GUARD_BASE", "GUARD_SIZE", "WATCHDOG", "AXI_PROT"):
+    plain = ("RING_BASE", "RING_SIZE", "RING_TAIL", "GUARD_BASE", "GUARD_SIZE", "WATCHDOG", "AXI_PROT")
+    for name in (*plain, "RING_BASE_HIGH", "GUARD_BASE_HIGH"):
         output = getattr(dut, f"{name.lower()}_o")
         assert output.value.to_unsigned() == expected[regs.REGISTERS[name].offset], name
 

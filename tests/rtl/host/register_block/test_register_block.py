@@ -17,6 +17,8 @@ PARAMETERS = {
     "VectorLength": 0x456,
     "RowElements": 0x56789A,
     "ProgramWords": 0x6789,
+    "WeightMib": 0xABC,
+    "ActivationMib": 0x789A,
 }
 
 

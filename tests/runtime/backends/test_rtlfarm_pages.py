@@ -52,7 +52,7 @@ def test_far_apart_rows_take_only_their_own_pages() -> None:
 
 
 def test_a_page_is_what_it_was_when_it_was_asked_for() -> None:
-    memory = DeviceMemory(4 * PAGE)
+    memory = DeviceMemory()
     table = PageTable(memory)
     assert table.at(0) is ZERO
     memory.write(PAGE + 5, np.array([7], np.uint8))

@@ -45,14 +45,14 @@ module register_block_formal
 
   // The last word of a register of 64 bits is 4 bytes behind its offset.
   function automatic logic readable(input logic [15:0] addr);
-    return is_word(addr, RegId, RegCapProgram) || is_word(addr, RegControl, RegRetired) ||
-           is_word(addr, RegIrqStatus, RegAxiProt) || is_word(addr, RegRingBase, RegGuardSize) || is_window(addr) ||
+    return is_word(addr, RegId, RegCapMemory) || is_word(addr, RegControl, RegRetired) ||
+           is_word(addr, RegIrqStatus, RegAxiProt) || is_word(addr, RegRingBase, RegGuardBaseHigh) || is_window(addr) ||
            is_word(addr, RegCycles, RegCommands + 16'd4);
   endfunction
 
   function automatic logic writable(input logic [15:0] addr);
     return addr == RegControl || is_word(addr, RegIrqStatus, RegAxiProt) || is_word(addr, RegRingBase, RegRingSize) ||
-           is_word(addr, RegRingTail, RegGuardSize) || is_window(addr) || addr == RegDoorbell;
+           is_word(addr, RegRingTail, RegGuardBaseHigh) || is_window(addr) || addr == RegDoorbell;
   endfunction
 
   // ---------------------------------------------------------------- what the host has sent and is not done yet

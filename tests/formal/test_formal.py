@@ -104,7 +104,7 @@ response not waited for: register_block, rtl/regs/npu_regs.sv, BStable, 6
 reads overtake writes: register_block, rtl/regs/npu_regs.sv, WriteInTime, 6
 - if(axil_arvalid && !axil_prev_was_rd) begin
 + if(axil_arvalid) begin
-answer in another's place: register_block, rtl/regs/npu_regs.sv, RStable, 6
+answer in another's place: register_block, rtl/regs/npu_regs.sv, AnswerOrder, 6
 - axil_resp_buffer_rdata[axil_resp_wptr[0:0]] <= cpuif_rd_data;
 + axil_resp_buffer_rdata[axil_resp_rptr[0:0]] <= cpuif_rd_data;
 doorbell of another register: register_block, rtl/host/register_block.sv, DoorbellOnce, 6

@@ -65,7 +65,7 @@ def test_an_unknown_backend_lists_those_that_exist(name: str, monkeypatch: pytes
 
 @pytest.mark.parametrize("backend", ["cmodel", "rtlmodel"])
 def test_an_unknown_configuration_lists_those_that_exist(backend: str) -> None:
-    refuses(ValueError, r"'huge'.*default, small", echo_npu.open, backend, config="huge")
+    refuses(ValueError, r"'huge'.*default, large, small", echo_npu.open, backend, config="huge")
 
 
 def test_unknown_options_are_named() -> None:

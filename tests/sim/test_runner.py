@@ -123,7 +123,7 @@ def test_wrong_test_lists_the_tests() -> None:
 
 
 def test_wrong_config_lists_the_configurations() -> None:
-    with pytest.raises(ConfigError, match=r"'big'.*default, small"):
+    with pytest.raises(ConfigError, match=r"'big'.*default, large, small"):
         suites.select("matmul", "big")
 
 
@@ -141,7 +141,7 @@ def test_selection() -> None:
     [
         (["SIM=icarus"], "only Verilator is tested"),
         (["SIM=verilator", "TEST=nothing"], "those that exist"),
-        (["SIM=verilator", "CONFIG=nothing"], "default, small"),
+        (["SIM=verilator", "CONFIG=nothing"], "default, large, small"),
         (["SIM=verilator", "TEST=nop", "SEED=abc"], "SEED='abc': it must be a whole number"),
         (["SIM=verilator", "TEST=nop", "SEED=-1"], "SEED='-1': it must be a whole number from 0"),
         (["SIM=verilator", "TEST=nop", "JOBS=0"], "'0': it must be a whole number from 1"),

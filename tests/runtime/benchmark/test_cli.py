@@ -64,7 +64,7 @@ def test_choices() -> None:
         (["--shape", "0x2x3"], "shape '0x2x3'"),
         (["--dtype", "fp64"], "dtype is 'fp64'; it must be one of fp32, bf16, fp16, int8"),
         (["--set", "cubes"], "there is no set 'cubes'; the sets are "),
-        (["--shape", "1x2x3", "--config", "giant"], "default, small"),
+        (["--shape", "1x2x3", "--config", "giant"], "default, large, small"),
         (["--shape", "1x2x3", "--latency", "9"], "no option 'latency'"),
         (["--shape", "1x2x3", "--check-limit", "-1"], "--check-limit"),
         (["--foo"], "--foo"),

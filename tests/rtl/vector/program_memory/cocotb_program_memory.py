@@ -2,7 +2,7 @@
 resets, executable words, the built-in program."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -302,6 +302,8 @@ async def each_clock(dut: Any) -> None:
                 in_reset=random.random() < sharp * resetting,
                 read=draw_address(model) if random.random() < 0.7 else None,
             )
+            if inputs.write is not None and inputs.read == inputs.write and model.executable(inputs.write):
+                inputs = replace(inputs, read=None)  # two accesses of one word in a clock, which the memory forbids
             inputs.drive(dut)
             await RisingEdge(dut.clk_i)
             state = bool(dut.ready_o.value), bool(dut.writable_o.value), int(dut.loaded_o.value)
@@ -311,9 +313,7 @@ async def each_clock(dut: Any) -> None:
                 assert not shown[1] or int(dut.instruction_o.value) == shown[0]
             note(situations, model, inputs)
             if inputs.read is not None:
-                # What a read gets of a word that is written in the same clock is not defined.
-                same = inputs.read == inputs.write and model.executable(inputs.read)
-                shown = None if same else (model.word(inputs.read), model.executable(inputs.read))
+                shown = model.word(inputs.read), model.executable(inputs.read)
             if inputs.in_reset:
                 model = LoadModel()
             else:

@@ -4,6 +4,7 @@ from tests.rtl.synthesis import holds
 
 LANES = 4
 SOURCES = (
+    "rtl/npu_pkg.sv",
     "rtl/matrix/fp32_pkg.sv",
     "rtl/vector/vector_alu_pkg.sv",
     "rtl/vector/vector_pkg.sv",

@@ -265,5 +265,6 @@ def test_a_sample_estimates_the_cycles() -> None:
         found = farm_of(device).cycles
         chunks = farm_of(device).info()["farm"]["chunks"]
     assert 2 < chunks < 25
-    assert 0 < found.margin < summed["cycles"] / 4
+    # A few chunks say little about what they do not show, so the interval is wide.
+    assert summed["cycles"] / 10 < found.margin < found.value
     assert abs(found.value - summed["cycles"]) < summed["cycles"] / 10

@@ -53,15 +53,17 @@ uint64_t met[kApart + 1][kEvents][kEvents];    // [clocks later][earlier][later]
 
 // ---- what must have occurred, beside the pairs ----
 constexpr uint32_t kMostParts = 3;  // extensions of a command
+constexpr uint32_t kOwners = 3;     // of errors of memory
 enum Situation { sRetired, sRefused = sRetired + 8, sWindowParts = sRefused + 8, sRingParts = sWindowParts + 3,
                  sWindowWait = sRingParts + 3, sRingWait = sWindowWait + kMostParts,
                  sDropped = sRingWait + kMostParts, sUnread = sDropped + kMostParts, sPartReset = sUnread + kMostParts,
                  sLoadBehind = sPartReset + kMostParts, sLoadSwept, sGapFilled, sLoadFailed, sLoadTimeout, sLoadReset,
                  sEntryLoaded, sEntryAtEnd, sEntryBeyond, sEntryFirst, sEntryLater, sDoneAndError, sDoneAndOverdue,
                  sErrorAndOverdue, sErrorAndFault, sFaultAndOverdue, sTwoEngines, sYoungerFirst, sSamePair,
-                 sResetAndClear, sResetAndStop, sHeldAlone, sThree, sFarSlot, sFarTail, sFarBack, kSituations };
+                 sResetAndClear, sResetAndStop, sHeldAlone, sThree, sFarSlot, sFarTail, sFarBack, sReported, kSituations = sReported + kOwners * kOwners };
 uint64_t seen[kSituations];
 const char* const kOpcodes[] = {"NOP", "MATMUL", "ADD_TENSOR", "MEMCPY", "VECTOR", "GATHER", "LOAD_PROGRAM", "SYNC"};
+const char* const kOwnerNames[] = {"the matrix engine", "the vector engine", "its younger product"};
 constexpr uint32_t kParts[] = {0, 1, kMostParts};  // numbers of extensions that a command may have
 const char* const kOthers[] = {
     "a load that waits for commands under way", "a load that waits for program memory to be swept",
@@ -87,7 +89,9 @@ std::string name_of(int situation) {
     if (situation < sUnread) return "a refused doorbell, waiting for extension " + number(situation - sDropped + 1);
     if (situation < sPartReset) return "a fetch error at extension " + number(situation - sUnread + 1);
     if (situation < sLoadBehind) return "a soft reset, waiting for extension " + number(situation - sPartReset + 1);
-    return kOthers[situation - sLoadBehind];
+    if (situation < sReported) return kOthers[situation - sLoadBehind];
+    const int owner = (situation - sReported) / int(kOwners), other = (situation - sReported) % int(kOwners);
+    return std::string("a reported error of ") + kOwnerNames[owner] + " in the clock of one of " + kOwnerNames[other];
 }
 void saw(int situation, bool happened = true) { seen[situation] += happened; }
 
@@ -105,6 +109,7 @@ struct Command {
     bool entry_missed = false;                 // its entry was not loaded when it was taken
     std::vector<std::shared_ptr<Command>> waits;  // for these to be done, all but its right operand
     uint32_t error = 0, error_addr = 0, number = 0, head = 0;
+    uint32_t owner = 0, meets = 0;             // of its error of memory, and the owners of all of that clock
 };
 using Pointer = std::shared_ptr<Command>;
 struct Slot {
@@ -472,9 +477,9 @@ void drive_engines() {
     }
     // Two errors, of different commands, in one clock.
     if (in.errors && chance(40)) {
-        if (!matrix_work.empty()) in.errors |= 1, in.error_addr[0] = draw(1 << 28);
-        if (!vector_work.empty()) in.errors |= 2, in.error_addr[1] = draw(1 << 28);
-        if (matrix_work.size() > 1 && chance(50)) in.errors |= 4, in.error_addr[2] = draw(1 << 28);
+        const bool at_work[] = {!matrix_work.empty(), !vector_work.empty(), matrix_work.size() > 1};
+        for (uint32_t owner = 0; owner < kOwners; ++owner)
+            if (at_work[owner] && chance(70)) in.errors |= 1u << owner, in.error_addr[owner] = draw(1 << 28);
     }
     if (!beats.empty() && --beat_in <= 0) {
         Beat& beat = beats.front();
@@ -551,6 +556,8 @@ void fails() {
         const uint32_t missing_part = std::min(front.taken_parts, kMostParts - 1);
         if (front.started && front.error) {
             note_failure(front);
+            for (uint32_t other = 0; other < kOwners; ++other)
+                saw(int(sReported + kOwners * front.owner + other), front.meets >> other & 1 && other != front.owner);
             expected_code = front.error, expected_addr = front.error_addr;
             head = front.head;
             taken = front.number + 1;
@@ -628,7 +635,7 @@ void note_reports() {
     const Command& oldest = *pending.front();
     const bool late = was_oldest && watchdog && age >= watchdog && !oldest.done && !oldest.error;
     const bool matrix = !matrix_work.empty(), vector = !vector_work.empty();
-    const bool errors[] = {matrix && (in.errors & 1), vector && (in.errors & 2), matrix_work.size() > 1 && (in.errors & 4)};
+    const bool errors[kOwners] = {matrix && (in.errors & 1), vector && (in.errors & 2), matrix_work.size() > 1 && (in.errors & 4)};
     const bool own_error = errors[oldest.vector], own_done = in.done >> oldest.vector & 1;
     const bool own_fault = oldest.vector && in.fault;
     if (oldest.started && !oldest.done && !oldest.error) {
@@ -654,6 +661,7 @@ void ends() {
         if (command.error) return;
         command.error = (in.error_writes >> owner & 1) ? echo::kErrWriteResponse : echo::kErrReadResponse;
         command.error_addr = in.error_addr[owner];
+        command.owner = owner, command.meets = in.errors;
     };
     fail(matrix_work, 0, 0);
     fail(matrix_work, 1, 2);
@@ -733,8 +741,10 @@ int missing(bool say) {
         {eVectorError, eVectorStart}, {eVectorFault, eVectorStart}, {eVectorDone, eVectorFault},
         {eNextError, eMatrixStart}, {eRefusedDoorbell, eHead}};
     int found = 0;
+    // One without a meeting is none, and the older of two products is reported.
+    const std::set<int> no_situations = {sReported + 0, sReported + 4, sReported + 6, sReported + 8};
     for (int situation = 0; situation < kSituations; ++situation)
-        if (!seen[situation]) ++found, say && printf("never: %s\n", name_of(situation).c_str());
+        if (!no_situations.count(situation) && !seen[situation]) ++found, say && printf("never: %s\n", name_of(situation).c_str());
     for (int a = 0; a < kEvents; ++a) {
         for (int b = 0; b < kEvents; ++b) {
             const bool wanted = (host.count(a) && (engines.count(b) || inside.count(b)))

@@ -303,9 +303,7 @@ async def each_clock(dut: Any) -> None:
                 read=draw_address(model) if random.random() < 0.7 else None,
             )
             if inputs.write is not None and inputs.read == inputs.write and model.executable(inputs.write):
-                inputs = replace(
-                    inputs, read=None
-                )  # two accesses of one word in a clock, which the memory forbids
+                inputs = replace(inputs, read=None)  # the memory forbids both
             inputs.drive(dut)
             await RisingEdge(dut.clk_i)
             state = bool(dut.ready_o.value), bool(dut.writable_o.value), int(dut.loaded_o.value)

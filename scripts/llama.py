@@ -40,7 +40,8 @@ PROMPTS: Final = (
     "def fibonacci(n):",
     "The three laws of thermodynamics",
 )
-RESULT: Final = re.compile(r"^  (\w+)\((.*)\): .*?\b(OK|FAIL|not supported)\b")
+RESULT: Final = re.compile(r"^.*?  (\w+)\((.*)\): .*?\b(OK|FAIL|not supported)\b")
+"""The line of a case. One that fails begins with its error."""
 COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -280,13 +280,13 @@ struct npu {
     uint8_t * host(const void * pointer) const { return link.memory + address_of(pointer); }
 };
 
-std::string blocks_request(const ggml_tensor * tensor) {
+std::string blocks_request(const ggml_tensor * tensor, uint64_t address, uint64_t rows, uint64_t matrices) {
     echo_npu_blocks blocks = {};
     std::snprintf(blocks.type, sizeof blocks.type, "%s", type_name(tensor->type));
-    blocks.address = address_of(tensor->data);
-    blocks.rows = uint64_t(tensor->ne[1]);
+    blocks.address = address;
+    blocks.rows = rows;
     blocks.depth = uint64_t(tensor->ne[0]);
-    blocks.matrices = uint64_t(tensor->ne[2] * tensor->ne[3]);
+    blocks.matrices = matrices;
     std::string request;
     append(request, blocks);
     return request;
@@ -348,23 +348,56 @@ bool in_tiles(const ggml_tensor * tensor) {
     return tile_bytes_of(tensor->type) != 0 && !is_empty(tensor);
 }
 
+uint64_t matrices_of(const ggml_tensor * tensor) {
+    return uint64_t(tensor->ne[2] * tensor->ne[3]);
+}
+
+// Bytes of a matrix of `rows` rows in packed tiles.
+uint64_t packed_bytes(const ggml_tensor * tensor, uint64_t rows) {
+    const uint64_t down = (rows + ECHO_NPU_TILE_COLUMNS - 1) / ECHO_NPU_TILE_COLUMNS;
+    const uint64_t along = (uint64_t(tensor->ne[0]) + ECHO_NPU_TILE_DEPTH - 1) / ECHO_NPU_TILE_DEPTH;
+    return down * along * tile_bytes_of(tensor->type);
+}
+
+// Read a whole tensor, as many matrices or rows at a time as an answer holds.
+int read_blocks(npu * owner, const ggml_tensor * tensor, uint8_t * into) {
+    const uint64_t rows = uint64_t(tensor->ne[1]), matrices = matrices_of(tensor), most = ECHO_NPU_MAX_MESSAGE / tensor->nb[1];
+    const uint64_t at_once = std::max<uint64_t>(most / rows, 1);
+    // Parts of a matrix begin where a tile does. The server refuses a tile's rows that no answer holds.
+    const uint64_t some = std::max<uint64_t>(most - most % ECHO_NPU_TILE_COLUMNS, ECHO_NPU_TILE_COLUMNS);
+    const uint64_t part = std::min(most < rows ? some : rows, rows);
+    for (uint64_t matrix = 0; matrix < matrices; matrix += at_once) {
+        const uint64_t count = std::min(at_once, matrices - matrix);
+        const uint64_t start = address_of(tensor->data) + matrix * packed_bytes(tensor, rows);
+        for (uint64_t row = 0; row < rows; row += part) {
+            const uint64_t height = std::min(part, rows - row), bytes = count * height * tensor->nb[1];
+            const std::string request = blocks_request(tensor, start + packed_bytes(tensor, row), height, count);
+            if (int status = owner->ask(ECHO_NPU_UNPACK, request, into, bytes))
+                return status;
+            into += bytes;
+        }
+    }
+    return 0;
+}
+
 void write_blocks(npu * owner, const ggml_tensor * part, const void * data, size_t offset, size_t size) {
     const ggml_tensor * tensor = whole_of(part);
     offset += part->view_offs;
     size_t whole = bytes_of(tensor);
     uint8_t * place = owner->host(tensor->data);
-    std::string request = blocks_request(tensor);
     if (size == whole) {
         std::memcpy(place, data, size);
     } else {
         std::vector<uint8_t> before(whole);
-        if (owner->ask(ECHO_NPU_UNPACK, request, before.data(), whole)) {
+        if (read_blocks(owner, tensor, before.data())) {
             owner->failed("a tensor cannot be read");
             return;
         }
         std::memcpy(before.data() + offset, data, size);
         std::memcpy(place, before.data(), whole);
     }
+    const std::string request =
+        blocks_request(tensor, address_of(tensor->data), uint64_t(tensor->ne[1]), matrices_of(tensor));
     if (owner->ask(ECHO_NPU_PACK, request))
         owner->failed("a tensor cannot be written");
 }
@@ -386,7 +419,7 @@ void buffer_get(ggml_backend_buffer_t buffer, const ggml_tensor * tensor, void *
         return;
     }
     std::vector<uint8_t> whole(bytes_of(whole_of(tensor)));
-    if (owner->ask(ECHO_NPU_UNPACK, blocks_request(whole_of(tensor)), whole.data(), whole.size()))
+    if (read_blocks(owner, whole_of(tensor), whole.data()))
         owner->failed("a tensor cannot be read");
     else
         std::memcpy(data, whole.data() + tensor->view_offs + offset, size);
@@ -454,12 +487,9 @@ size_t type_most(ggml_backend_buffer_type_t) {
 }
 
 size_t type_bytes(ggml_backend_buffer_type_t, const ggml_tensor * tensor) {
-    const uint64_t tile_bytes = tile_bytes_of(tensor->type);
-    if (!tile_bytes || tensor->view_src)
+    if (!tile_bytes_of(tensor->type) || tensor->view_src)
         return bytes_of(tensor);
-    const int64_t down = (tensor->ne[1] + ECHO_NPU_TILE_COLUMNS - 1) / ECHO_NPU_TILE_COLUMNS;
-    const int64_t along = (tensor->ne[0] + ECHO_NPU_TILE_DEPTH - 1) / ECHO_NPU_TILE_DEPTH;
-    return size_t(down * along) * tile_bytes * size_t(tensor->ne[2] * tensor->ne[3]);
+    return size_t(packed_bytes(tensor, uint64_t(tensor->ne[1])) * matrices_of(tensor));
 }
 
 bool type_on_host(ggml_backend_buffer_type_t) {

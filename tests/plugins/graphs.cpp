@@ -141,6 +141,31 @@ bool select() {
 
 }  // namespace
 
+// Weights in blocks of more bytes than an answer of the server holds: one matrix, and several.
+bool large() {
+    const int64_t shapes[][2] = {{15500, 1}, {7000, 3}};
+    bool good = true;
+    for (const auto & shape : shapes) {
+        ggml_context * context = new_context();
+        ggml_tensor * weights = ggml_new_tensor_3d(context, GGML_TYPE_Q8_0, 4096, shape[0], shape[1]);
+        ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+        std::vector<uint8_t> blocks(ggml_nbytes(weights)), got(blocks.size());
+        for (size_t i = 0; i < blocks.size(); i++)
+            blocks[i] = uint8_t(i * 2654435761u >> 24);
+        ggml_backend_tensor_set(weights, blocks.data(), 0, blocks.size());
+        ggml_backend_tensor_get(weights, got.data(), 0, got.size());
+        good = good && blocks.size() > (1 << 26) && got == blocks;
+        const size_t last = blocks.size() - weights->nb[1];
+        std::vector<uint8_t> row(weights->nb[1]), found(row.size());
+        ggml_backend_tensor_set(weights, row.data(), last, row.size());
+        ggml_backend_tensor_get(weights, found.data(), last, found.size());
+        good = good && found == row;
+        ggml_backend_buffer_free(buffer);
+        ggml_free(context);
+    }
+    return good;
+}
+
 int main(int count, char ** words) {
     if (count != 3 || !ggml_backend_load(words[1]))
         return 2;
@@ -149,5 +174,5 @@ int main(int count, char ** words) {
     if (!npu)
         return 2;
     std::string which = words[2];
-    return !(which == "replay" ? replay() : which == "views" ? views() : select());
+    return !(which == "replay" ? replay() : which == "views" ? views() : which == "large" ? large() : select());
 }

@@ -19,7 +19,7 @@ from echo_npu.device import Device
 from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.server import DeviceServer
 from scripts import llama_build
-from scripts.llama import sample, try_sample
+from scripts.llama import sample, try_operations, try_sample
 from scripts.llama_build import PLUGIN, build_ggml, build_plugin, link_with_ggml, sources
 from tb.repository import ROOT
 
@@ -135,6 +135,26 @@ def test_what_others_read_is_written_and_what_is_not_chosen_is_not_computed(
     with served(tmp_path, "cmodel") as environment:
         ran = run(graphs, environment, which)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_weights_larger_than_an_answer_are_read(graphs: Path, tmp_path: Path) -> None:
+    with served(tmp_path, "cmodel") as environment:
+        ran = run(graphs, environment, "large")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_case_that_fails_is_counted_as_such(tmp_path: Path) -> None:
+    program = tmp_path / "test-backend-ops"
+    lines = (
+        "  ADD(type=f32): \x1b[1;32mOK\x1b[0m",
+        "[MUL] ERR = 1.5 > 0.0005   MUL(type=f32,k=(1,2)): \x1b[1;31mFAIL\x1b[0m",
+        "  SUB(type=bf16): not supported [NPU0]",
+    )
+    program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\nexit 1\n", encoding="utf-8")
+    program.chmod(0o755)
+    counts, wrong = try_operations(program, {}, [""])
+    assert counts == {"ADD": [1, 1, 1], "MUL": [1, 1, 0], "SUB": [1, 0, 0]}
+    assert wrong == ["MUL(type=f32,k=(1,2))"]
 
 
 def test_a_source_distribution_that_cannot_be_fetched_is_an_error_in_words(

@@ -1,6 +1,7 @@
 """Graphs of single nodes on the functional model, against numpy."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from echo_npu import formats
 from echo_npu.server import protocol
+from echo_npu.server.operations import attention
 from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
 
@@ -172,8 +174,13 @@ def test_a_rotation_of_some_dimensions(client: ServerClient, mode: int) -> None:
     close(got, wanted)
 
 
+@pytest.mark.parametrize("share", [8, 1 << 20, 200_000], ids=["at once", "each token", "two tokens"])
 @pytest.mark.parametrize("name", ["float32", "float16"])
-def test_attention_of_grouped_heads(client: ServerClient, name: str) -> None:
+def test_attention_of_grouped_heads(
+    client: ServerClient, name: str, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all tokens at once, and with as many as scores have room for."""
+    monkeypatch.setattr(attention, "SHARE_OF_MEMORY", share)
     q, k, v = random(2, 4, 3, 16), random(2, 2, 20, 16).astype(name), random(2, 2, 20, 8).astype(name)
     mask = np.where(RANDOM.random((1, 1, 3, 20)) < 0.3, -np.inf, 0).astype(np.float16)
     mask[..., 0] = 0
@@ -277,6 +284,15 @@ def test_weights_of_the_experts_that_a_list_picks(client: ServerClient, name: st
         held = GraphTensor(name, TensorFlag.INPUT, (64, 20, 4, 1), steps, address)
     wanted = np.einsum("tunk,tuk->tun", values[numbers], rows)
     close(result(client, "MUL_MAT_ID", (3, 2, 20), held, rows, numbers), wanted, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_experts_that_are_a_part_of_larger_ones(client: ServerClient, dtype: type[np.generic]) -> None:
+    weights, rows = random(4, 64, 64).astype(dtype), random(16, 2, 64)
+    numbers = RANDOM.integers(0, 4, (16, 2)).astype(np.int32)
+    held = replace(client.put(weights), elements=(64, 8, 4, 1))
+    wanted = np.einsum("tunk,tuk->tun", weights[:, :8].astype(np.float32)[numbers], rows)
+    close(result(client, "MUL_MAT_ID", (16, 2, 8), held, rows, numbers), wanted, 3e-3)
 
 
 def test_windows(client: ServerClient) -> None:

@@ -1,5 +1,8 @@
 """FLASH_ATTN_EXT: attention with grouped heads, as products and a softmax."""
 
+from dataclasses import replace
+from typing import Final
+
 import numpy as np
 
 from echo_npu.device import Device
@@ -8,6 +11,9 @@ from echo_npu.server.operations.rows import check_mask, check_sinks, masked_soft
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
+
+SHARE_OF_MEMORY: Final = 8
+"""The scores of the tokens that are computed at a time take at most one part in so many of a region."""
 
 
 def check_attention(device: Device, node: GraphNode) -> None:
@@ -27,6 +33,36 @@ def check_attention(device: Device, node: GraphNode) -> None:
 
 
 def emit_attention(emitter: Emitter, node: GraphNode) -> None:
+    """Attend with all tokens, or with some after the others if memory has no room for the scores of all."""
+    query = first(node)
+    _, tokens, heads, batches = query.elements
+    row = batches * heads * first(node, 1).elements[1] * np.dtype(np.float32).itemsize
+    part = max(emitter.device.capabilities.memory.activation.size // SHARE_OF_MEMORY // row, 1)
+    if part >= tokens:
+        _attend(emitter, node)
+        return
+    for start in range(0, tokens, part):
+        emitter.check_size()
+        chosen = range(start, min(start + part, tokens))
+        mask = node.source(3)
+        sources = list(node.sources)
+        sources[0] = _slice(query, 1, chosen)
+        if mask is not None:
+            sources[3] = _slice(mask, 1, chosen)
+        _attend(
+            emitter,
+            replace(node, sources=tuple(sources), destination=_slice(node.destination, 2, chosen)),
+        )
+
+
+def _slice(tensor: GraphTensor, axis: int, chosen: range) -> GraphTensor:
+    elements = list(tensor.elements)
+    elements[axis] = len(chosen)
+    address = tensor.address + chosen.start * tensor.steps[axis]
+    return replace(tensor, elements=tuple(elements), address=address)
+
+
+def _attend(emitter: Emitter, node: GraphNode) -> None:
     """Multiply queries by keys, take the softmax, multiply by values."""
     device = emitter.device
     query, key, value = first(node), first(node, 1), first(node, 2)

@@ -61,7 +61,8 @@ def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
     bytes_of = np.dtype(np.uint8)
     start = weights.address
     if weights.type not in FORMATS and not contiguous(weights):
-        start = emitter.view(weights).contiguous().ptr
+        dense = emitter.view(weights).contiguous()  # its memory is kept until the commands below are emitted
+        start = dense.ptr
     table = DeviceTensor.borrow(device, start, (experts, size), (size, 1), bytes_of)
     numbers, out = emitter.view(first(node, 2))[0, 0], emitter.view(target)[0]
     blocks = weights.type in FORMATS

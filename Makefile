@@ -216,7 +216,7 @@ bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the
 	@$(PY) -m benchmarks.torch_ops $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: llama-test
-llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; hours, SAMPLE=1: minutes; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
+llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; half an hour, SAMPLE=1: minutes; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
 	@$(PY) -m scripts.llama test --backend "$(LLAMA_BACKEND)" --ops "$$OPS" --jobs "$$JOBS" \
 	    $(if $(filter-out 0,$(SAMPLE)),--sample) $(if $(filter-out 0,$(UPDATE)),--update)
 

@@ -208,8 +208,9 @@ class Quantised:
 def quantised(emitter: Emitter, values: DeviceTensor, form: BlockFormat) -> Quantised:
     """Quantise float32 rows [rows, K] as ggml does on a CPU, operation by operation.
 
-    In four bits that is its reference. In eight, its code for AVX: it multiplies by 127 / max(abs(x)) and
-    rounds halves to even. The reference multiplies by the reciprocal of the scale and rounds them away from 0.
+    In four bits that is its reference. In eight it is the code for AVX, which multiplies by 127 / max(abs(x))
+    and rounds halves to even. The reference multiplies by the reciprocal of the scale and rounds them away
+    from 0.
     """
     device = emitter.device
     count, depth = values.shape

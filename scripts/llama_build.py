@@ -5,6 +5,7 @@ Everything comes from the source distribution of that version, which pip downloa
 
 import importlib.metadata
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -103,9 +104,11 @@ def build_plugin(source: Path) -> None:
 def build_ggml(source: Path, jobs: int) -> Path:
     """Build ggml and its test-backend-ops without optimisation, and return their folder.
 
-    That takes some twenty seconds of a processor, where llama.cpp takes minutes.
+    That takes some twenty seconds of a processor, where llama.cpp takes minutes. The code for AVX is taken
+    where it runs, since it quantises otherwise than ggml's generic code.
     """
-    place = PLACE / version() / "ggml"
+    with_avx = _has_avx()
+    place = PLACE / version() / ("ggml-avx" if with_avx else "ggml")
     program = place / "test-backend-ops"
     if program.exists():
         return place
@@ -117,24 +120,32 @@ def build_ggml(source: Path, jobs: int) -> Path:
     processor = ggml / "src" / "ggml-cpu"
     files = [
         path
-        for folder in (ggml / "src", processor, processor / "tiled")
+        for folder in (
+            ggml / "src",
+            processor,
+            processor / "tiled",
+            *([processor / "arch" / "x86"] if with_avx else []),
+        )
         for path in sorted(folder.iterdir())
         if path.suffix in (".c", ".cpp")
     ]
     test = source / "tests" / "test-backend-ops.cpp"
     folders = [place, ggml / "include", ggml / "src", processor]
-    names = ("_GNU_SOURCE", "GGML_USE_CPU", "GGML_CPU_GENERIC", "GGML_SCHED_MAX_COPIES=4")
+    names = ["_GNU_SOURCE", "GGML_USE_CPU", "GGML_SCHED_MAX_COPIES=4"]
+    if not with_avx:
+        names.append("GGML_CPU_GENERIC")
     flags = [
         "-O0",
         "-w",
         "-fPIC",
         "-pthread",
+        *(["-mavx2", "-mfma", "-mf16c"] if with_avx else []),
         *(f"-I{each}" for each in folders),
         *(f"-D{each}" for each in names),
     ]
 
     def compiled(path: Path) -> str:
-        made = place / "objects" / f"{path.name}.o"
+        made = place / "objects" / f"{path.parent.name}-{path.name}.o"
         language = [*_compiler("CC", "cc"), "-std=gnu11"] if path.suffix == ".c" else _cpp()
         run([*language, *flags, "-c", str(path), "-o", str(made)])
         return str(made)
@@ -153,6 +164,16 @@ def link_with_ggml(place: Path, parts: Sequence[str], program: Path) -> None:
     include = sources() / "ggml" / "include"
     libraries = [f"-L{place}", "-lggml", f"-Wl,-rpath,{place}", "-pthread"]
     run([*_cpp(), "-O1", f"-I{include}", *parts, *libraries, "-o", str(program)])
+
+
+def _has_avx() -> bool:
+    """Return whether this processor has the instructions that ggml's code for x86 is built with."""
+    try:
+        known = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    words = set(known.split())
+    return platform.machine() == "x86_64" and {"avx2", "fma", "f16c"} <= words
 
 
 def _compiler(variable: str, default: str) -> list[str]:

@@ -351,6 +351,16 @@ def test_what_is_not_supported_is_refused(client: ServerClient, op: str, kinds: 
     assert caught.value.status == protocol.AnswerStatus.NOT_SUPPORTED
 
 
+@pytest.mark.parametrize(("keys", "taken"), [(1000, True), (1 << 25, False)])
+def test_attention_to_more_than_memory_has_room_for_is_refused(
+    client: ServerClient, keys: int, taken: bool
+) -> None:
+    q = client.put(random(1, 1, 3, 8))
+    same = replace(q, elements=(8, keys, 1, 1), steps=(4, 0, 0, 0))  # a key as often as it takes
+    made = node("FLASH_ATTN_EXT", client.room((1, 3, 1, 8)), q, same, same, parameters={0: 1.0})
+    assert client.supports(made) == taken
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
 def test_a_nan_that_a_graph_leaves_is_refused_if_the_client_wishes(
     client: ServerClient, dtype: type[np.generic]

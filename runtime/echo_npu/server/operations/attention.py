@@ -26,6 +26,8 @@ def check_attention(device: Device, node: GraphNode) -> None:
     keys, groups = key.elements[1:3]
     require(key.elements == (width, keys, groups, batches), "keys of another shape")
     require(value.elements[1:] == key.elements[1:] and value.elements[0] > 0, "values of another shape")
+    room = device.capabilities.memory.activation.size // 4
+    require(_token_bytes(node) < room, "scores of one token that memory has no room for")
     require(keys > 0 and groups > 0 and not heads % groups, "heads that do not share")
     require(target.elements == (value.elements[0], heads, tokens, batches), "a result of another shape")
     check_sinks(node.source(4), heads)
@@ -35,9 +37,9 @@ def check_attention(device: Device, node: GraphNode) -> None:
 def emit_attention(emitter: Emitter, node: GraphNode) -> None:
     """Attend with all tokens, or with some after the others if memory has no room for the scores of all."""
     query = first(node)
-    _, tokens, heads, batches = query.elements
-    row = batches * heads * first(node, 1).elements[1] * np.dtype(np.float32).itemsize
-    part = max(emitter.device.capabilities.memory.activation.size // SHARE_OF_MEMORY // row, 1)
+    tokens = query.elements[1]
+    room = emitter.device.capabilities.memory.activation.size // SHARE_OF_MEMORY
+    part = max(room // max(_token_bytes(node), 1), 1)
     if part >= tokens:
         _attend(emitter, node)
         return
@@ -53,6 +55,12 @@ def emit_attention(emitter: Emitter, node: GraphNode) -> None:
             emitter,
             replace(node, sources=tuple(sources), destination=_slice(node.destination, 2, chosen)),
         )
+
+
+def _token_bytes(node: GraphNode) -> int:
+    """Return the bytes of the scores of a token's heads, in all batches."""
+    _, _, heads, batches = first(node).elements
+    return batches * heads * first(node, 1).elements[1] * np.dtype(np.float32).itemsize
 
 
 def _slice(tensor: GraphTensor, axis: int, chosen: range) -> GraphTensor:

@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,7 @@ PROMPTS: Final = (
 )
 RESULT: Final = re.compile(r"^.*?  (\w+)\((.*)\): .*?\b(OK|FAIL|not supported)\b")
 """The line of a case. One that fails begins with its error."""
+LAST_LINES: Final = 20
 COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -69,11 +71,12 @@ def sample() -> list[str]:
 def results(program: Path, environment: Mapping[str, str], which: str) -> Iterator[tuple[str, str, str]]:
     """Run test-backend-ops on operations or cases with commas between, "" for all of them.
 
-    Yields: for each case the operation, its parameters and the verdict; LlamaError at the end if the program
-        fails without a FAIL among the verdicts.
+    Yields: for each case the operation, its parameters and the verdict; LlamaError at the end, with its last
+        lines, if the program fails without a FAIL among the verdicts.
     """
     command = [str(program), "test", "-b", "NPU0", *(["-o", which] if which else [])]
     failed = False
+    last: deque[str] = deque(maxlen=LAST_LINES)
     with subprocess.Popen(
         command,
         env=environment,
@@ -84,12 +87,13 @@ def results(program: Path, environment: Mapping[str, str], which: str) -> Iterat
     ) as child:
         assert child.stdout is not None
         for line in child.stdout:
-            case = RESULT.match(COLOUR.sub("", line))
+            last.append(COLOUR.sub("", line))
+            case = RESULT.match(last[-1])
             if case is not None:
                 failed |= case[3] == "FAIL"
                 yield case[1], case[2], case[3]
-    if child.returncode and not failed:
-        raise LlamaError(f"{shlex.join(command)[:200]}: exit status {child.returncode}")
+    if child.returncode < 0 or (child.returncode and not failed):
+        raise LlamaError(f"{shlex.join(command)[:200]}: exit status {child.returncode}\n{''.join(last)}")
 
 
 def try_operations(

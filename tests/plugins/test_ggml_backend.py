@@ -20,7 +20,7 @@ from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.server import DeviceServer
 from scripts import llama_build
 from scripts.llama import sample, try_operations, try_sample
-from scripts.llama_build import PLUGIN, build_ggml, build_plugin, link_with_ggml, sources
+from scripts.llama_build import PLUGIN, LlamaError, build_ggml, build_plugin, link_with_ggml, sources
 from tb.repository import ROOT
 
 MAKE: dict[str, Callable[[], Device]] = {
@@ -155,6 +155,11 @@ def test_a_case_that_fails_is_counted_as_such(tmp_path: Path) -> None:
     counts, wrong = try_operations(program, {}, [""])
     assert counts == {"ADD": [1, 1, 1], "MUL": [1, 1, 0], "SUB": [1, 0, 0]}
     assert wrong == ["MUL(type=f32,k=(1,2))"]
+    program.write_text(
+        program.read_text(encoding="utf-8").replace("exit 1", "kill -ABRT $$"), encoding="utf-8"
+    )
+    with pytest.raises(LlamaError, match=r"exit status -6\n(.*\n)*\[MUL\] ERR"):
+        try_operations(program, {}, [""])
 
 
 def test_a_source_distribution_that_cannot_be_fetched_is_an_error_in_words(

@@ -361,6 +361,13 @@ def test_attention_to_more_than_memory_has_room_for_is_refused(
     assert client.supports(made) == taken
 
 
+def test_a_sum_of_rows_with_gaps_is_refused(client: ServerClient) -> None:
+    x = client.put(random(6, 5))
+    turned = replace(x, elements=(*x.elements[1::-1], 1, 1), steps=(*x.steps[1::-1], *x.steps[2:]))
+    assert client.supports(node("SUM_ROWS", client.room((5, 1)), turned))
+    assert not client.supports(node("SUM", client.room((1,)), turned))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
 def test_a_nan_that_a_graph_leaves_is_refused_if_the_client_wishes(
     client: ServerClient, dtype: type[np.generic]

@@ -174,7 +174,6 @@ def check_row_sum(device: Device, node: GraphNode) -> None:
     source = first(node)
     require(source.type == node.destination.type == "f32", "a sum of other types than float32")
     require(all(source.elements), "a sum of nothing")
-    require(dense_rows(source), "rows with gaps")  # which ggml's CPU, that tests compare with, aborts at
     require(node.destination.elements == (1, *source.elements[1:]), "a result of another shape")
 
 
@@ -189,6 +188,8 @@ def check_sum(device: Device, node: GraphNode) -> None:
     source = first(node)
     require(source.type == node.destination.type == "f32", "a sum of other types than float32")
     require(all(source.elements), "a sum of nothing")
+    # ggml's CPU aborts at a sum of them, and test-backend-ops with it.
+    require(dense_rows(source), "rows with gaps")
     require(node.destination.elements == (1, 1, 1, 1), "a result of another shape")
 
 

@@ -25,6 +25,8 @@ from tb.suites import SUITE_FOLDERS
 
 QUICK_S = 10.0
 """Seconds of the first trials. All changes meet these before any change meets the others."""
+HASTY = 0.25
+"""Share of a proof's time that a change gets before the longest tests; most proofs need no more."""
 PROGRAMS = 20
 """pyuvm programs that a change must survive as well."""
 WALL_S = 120.0
@@ -114,15 +116,16 @@ class Judge:
         cases: Sequence[Case],
         *,
         whole: bool = True,
-        proven: Callable[[Case], bool] = lambda _: False,
+        proven: Callable[[Case, float], bool] = lambda *_: False,
     ) -> dict[int, MutantFinding]:
         """Return the finding of each change by number.
 
         Args:
             whole: otherwise a change survives if the first trials and the testbenches of modules do not find
                 it.
-            proven: whether a change is proven to be none. It is asked after the module's own testbench: the
-                larger ones and the whole regression take longest where there is nothing to be found.
+            proven: whether a change is proven to be none, in a share of the time for a proof. It is asked
+                after the module's own testbench, with HASTY: the larger testbenches and the whole regression
+                take longest where there is nothing to be found. What has survived all is asked again, with 1.
 
         Raises:
             UnchangedFailsError: the RTL without a change fails.
@@ -161,14 +164,21 @@ class Judge:
         left = [case for case in left if not findings[case.number].killed]
         self._each(left, own_block, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
-        with ThreadPoolExecutor(self._jobs) as pool:
-            none = list(pool.map(proven, left))
-        left = [case for case, equal in zip(left, none, strict=True) if not equal]
+        left = self._unproven(left, proven, HASTY)
         self._each(left, other_blocks, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
         if whole and not self._among:
             self._each(left, others, findings, simulator=True)
+            left = [case for case in left if not findings[case.number].killed]
+        self._unproven(left, proven, 1.0)
         return findings
+
+    def _unproven(
+        self, cases: Sequence[Case], proven: Callable[[Case, float], bool], share: float
+    ) -> list[Case]:
+        with ThreadPoolExecutor(self._jobs) as pool:
+            none = list(pool.map(lambda case: proven(case, share), cases))
+        return [case for case, equal in zip(cases, none, strict=True) if not equal]
 
     def _cycles(self, directory: Path) -> Mapping[Key, int]:
         """Return the cycles of every trial without a change; all must pass.

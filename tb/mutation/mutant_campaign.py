@@ -174,11 +174,11 @@ def play(
     judge = Judge(folder, seed, jobs, part, _say, config=config)
     proofs: dict[int, prover.EquivalenceProof] = {}
 
-    def proven(case: Case) -> bool:
+    def proven(case: Case, share: float) -> bool:
         mutant = drawn[case.number]
         if refute or not prove_seconds or mutant.identity in equivalents:
             return False
-        proof = proofs[case.number] = prover.prove_apart(mutant.edits, prove_seconds)
+        proof = proofs[case.number] = prover.prove_apart(mutant.edits, share * prove_seconds)
         word = f"equivalent, {proof.how}" if proof.proven else "not proven equivalent"
         _say(f"{case.number:4} {mutant.file:24} {word} ({proof.seconds:.0f} s)")
         return proof.proven

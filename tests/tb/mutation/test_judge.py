@@ -8,7 +8,7 @@ import pytest
 
 from echo_sim.places import RTL
 from tb.mutation import judge as judge_module
-from tb.mutation.judge import Case, Judge, MutantFinding
+from tb.mutation.judge import HASTY, Case, Judge, MutantFinding
 
 CASES = [Case(number, "sync_fifo.sv", reset=number == 2) for number in range(1, 7)]
 
@@ -50,10 +50,10 @@ def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, l
 def test_a_proof_saves_larger_testbenches_and_the_regression(
     stages: list[tuple[str, list[int]]], tree: Path
 ) -> None:
-    asked: list[int] = []
+    asked: list[tuple[int, float]] = []
 
-    def proven(case: Case) -> bool:
-        asked.append(case.number)
+    def proven(case: Case, share: float) -> bool:
+        asked.append((case.number, share))
         return case.number == 4
 
     findings = Judge(tree, 1, 2, "test").judge(CASES, proven=proven)
@@ -64,7 +64,7 @@ def test_a_proof_saves_larger_testbenches_and_the_regression(
         ("other_blocks", [5, 6]),
         ("others", [6]),
     ]
-    assert sorted(asked) == [4, 5, 6]
+    assert sorted(asked) == [(4, HASTY), (5, HASTY), (6, HASTY), (6, 1.0)]
     assert [number for number, finding in findings.items() if not finding.killed] == [4, 6]
 
 

@@ -26,7 +26,7 @@ from tb.suites import SUITE_FOLDERS
 QUICK_S = 10.0
 """Seconds of the first trials. All changes meet these before any change meets the others."""
 HASTY = 0.25
-"""Share of a proof's time that a change gets before the longest tests; most proofs need no more."""
+"""Share of a proof's time that a change gets before larger testbenches; most proofs need no more."""
 PROGRAMS = 20
 """pyuvm programs that a change must survive as well."""
 WALL_S = 120.0
@@ -124,8 +124,8 @@ class Judge:
             whole: otherwise a change survives if the first trials and the testbenches of modules do not find
                 it.
             proven: whether a change is proven to be none, in a share of the time for a proof. It is asked
-                after the module's own testbench, with HASTY: the larger testbenches and the whole regression
-                take longest where there is nothing to be found. What has survived all is asked again, with 1.
+                after the module's own testbench, with HASTY, and again before the whole regression, with 1:
+                what comes next takes longest where there is nothing to be found.
 
         Raises:
             UnchangedFailsError: the RTL without a change fails.
@@ -167,10 +167,9 @@ class Judge:
         left = self._unproven(left, proven, HASTY)
         self._each(left, other_blocks, findings, simulator=False)
         left = [case for case in left if not findings[case.number].killed]
+        left = self._unproven(left, proven, 1.0)
         if whole and not self._among:
             self._each(left, others, findings, simulator=True)
-            left = [case for case in left if not findings[case.number].killed]
-        self._unproven(left, proven, 1.0)
         return findings
 
     def _unproven(

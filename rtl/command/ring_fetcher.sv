@@ -138,7 +138,12 @@ module ring_fetcher
   assign packet_valid_o = !fifo_empty && !hold_i;
   assign failed_o       = failed_q && fifo_empty && !hold_i;
   assign head_o         = head_q;
+  // A packet that arrives comes with desc_valid_o or data_valid_i, and the one that is taken with packet_take_i.
   assign awake_o        = desc_valid_o || data_valid_i || hold_i || error_i || set_head_i;
+
+  `NPU_ASSERT_RESTS(Rests, awake_o || packet_take_i || abort_i,
+                    ({head_q, fetch_q, flight_q, beat_q, failed_q, stale_q, count, failed_addr_o}),
+                    "the unit rests, but a register would change")
 
   logic unused;
   assign unused = &{1'b0, fifo_full};

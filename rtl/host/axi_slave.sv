@@ -322,10 +322,12 @@ module axi_slave #(
       .ready_i(s_axi_rready)
   );
 
-  // The counts include bursts in the buffers behind this module, so the buffers are empty when it rests.
-  assign busy_o = write_state_q != WriteForward || read_state_q != ReadForward || write_count_q != '0
-                  || data_count_q != '0 || read_count_q != '0 || aw_valid || w_valid || ar_valid || m_awvalid_o
+  // The counts include bursts in the buffers behind this module, so the buffers are empty when it rests. A refused burst
+  // keeps its address to the end, and a response comes after the address and all data of its burst.
+  assign busy_o = write_count_q != '0 || read_count_q != '0 || aw_valid || w_valid || ar_valid
                   || s_axi_bvalid || s_axi_rvalid;
+  `NPU_ASSERT(Held, busy_o || (write_state_q == WriteForward && read_state_q == ReadForward && data_count_q == '0
+                               && !m_awvalid_o), "a burst under way does not hold the clock")
 
   // ---------------------------------------------------------------- rules of the neighbours
   `NPU_ASSERT_HANDSHAKE(HostAwHolds, s_axi_awvalid, s_axi_awready,

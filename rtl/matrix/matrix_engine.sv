@@ -815,6 +815,7 @@ module matrix_engine
 
   assign done_o  = w_ended_q[WalkDrain] != done_q && c_idle_i;
   assign awake_o = busy_o || array_busy;
+  `NPU_ASSERT(RowsHold, awake_o || !array_busy, "the engine rests with rows in its array")
 
   assign macs_o        = issued.valid ? 16'(row_k) * 16'(row_n) : 16'd0;
   assign stall_write_o = row_valid && weights_ok && !(sums_ok && room_ok && order_ok);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
+`include "npu_assert.svh"
 
 // Weight-stationary array of Tile x Tile multiply-add cells. A cell computes one
 // float32 product a clock, or four of int8.
@@ -105,6 +106,8 @@ module systolic_array
   end
 
   assign busy_o = valid_q != '0 || add_q != '0;
+  `NPU_ASSERT_RESTS(Rests, valid_i || busy_o, ({valid_q, swap_q, add_q, place_q}),
+                    "the array rests, but a register would change")
 
   for (genvar r = 0; r < Tile; r++) begin : g_rows
     row_t above;

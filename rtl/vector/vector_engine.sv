@@ -152,11 +152,11 @@ module vector_engine
   dma_desc_t gather_desc;
 
   for (genvar s = 0; s < Inputs; s++) begin : g_inputs
-    // A command wakes all inputs. Those that it uses stay awake to its end.
+    // A command wakes all inputs. Those that it uses stay awake to its end, which an abort is too.
     logic input_clk;
     clock_gate u_gate (
         .clk_i,
-        .enable_i(start_i || (busy_q && command_i.streams[s].enable) || abort_i || !rst_ni),
+        .enable_i(start_i || (busy_q && command_i.streams[s].enable) || !rst_ni),
         .test_enable_i,
         .clk_o   (input_clk)
     );

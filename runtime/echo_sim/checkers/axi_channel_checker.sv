@@ -72,9 +72,12 @@ module axi_channel_checker #(
   end
 
   // For simulators with X: a handshake and its control bits are never unknown. Data may be.
-  Known : assert property (@(posedge clk_i) disable iff (!rst_ni || !active_q)
-                           !$isunknown({valid_i, ready_i}) && !(valid_i && $isunknown(control_i)))
-  else $error("%s_%sX: the %s: a bit is unknown", Protocol, Channel, Driver);
+  always @(posedge clk_i) begin
+    if (rst_ni && active_q) begin
+      Known : assert (!$isunknown({valid_i, ready_i}) && !(valid_i && $isunknown(control_i)))
+      else $error("%s_%sX: the %s: a bit is unknown", Protocol, Channel, Driver);
+    end
+  end
 
   logic unused;
   assign unused = &{1'b0, excused_i, waited_q};

@@ -47,6 +47,8 @@ FAR = 1 << 16
 """A gap that an address of 16 bits does not bridge."""
 MANY = 300
 """More than a counter of 8 bits counts."""
+MANY_COUNTS = ((MANY, 1, 1), (1, MANY, 1), (1, 1, MANY), (2, 70, 3))
+"""Rows, inner and outer batches."""
 BUILTIN_ENTRY = 0x8000_0000
 
 Memory = NDArray[np.uint8]
@@ -189,27 +191,22 @@ def _laid_out(stream: Descriptor, counts: tuple[int, int, int], regions: Regions
     )
 
 
-def _many(command: VectorCommand) -> VectorCommand:
-    """Return the command with many rows or batches."""
-    rows, batch0, batch1 = random.choice(((MANY, 1, 1), (1, MANY, 1), (1, 1, MANY), (2, 70, 3)))
-    return replace(command, rows=rows, batch=(batch0, batch1))
-
-
 def draw_program(free: list[int]) -> tuple[VectorCommand, list[int]]:
     """Draw a VECTOR command and the words of its program.
 
     Args:
         free: entries for the program.
     """
+    counts = random.choice(MANY_COUNTS) if random.random() < 0.1 else None  # kept, though few of them fit
     while True:
         try:
-            return _draw_program(free)
+            return _draw_program(free, counts)
         except UnfitError:
             continue
 
 
-def _draw_program(free: list[int]) -> tuple[VectorCommand, list[int]]:
-    plain, many = random.random() < 0.5, random.random() < 0.1
+def _draw_program(free: list[int], many: tuple[int, int, int] | None) -> tuple[VectorCommand, list[int]]:
+    plain = random.random() < 0.5
     share = random.choice((0.7, 0.7, 0.7, 1.0, 1.0, 0.0))
     course = draw_course(plain_program(random.choice((1, 1, 2, 3))) if plain or many else None, share)
     while many and course.command.cols > LANES:
@@ -218,7 +215,8 @@ def _draw_program(free: list[int]) -> tuple[VectorCommand, list[int]]:
         course = draw_course()
     command, regions = course.command, Regions()
     if many:
-        command = _many(command)
+        rows, *batch = many
+        command = replace(command, rows=rows, batch=(batch[0], batch[1]))
     counts = (command.rows, *command.batch)
     inputs = [each and _laid_out(each, counts, regions) for each in command.inputs]
     output = _laid_out(command.output, counts, regions)

@@ -624,19 +624,15 @@ module command_processor
   end
 
   // ---- rest ---------------------------------------------------------------------------------
-  // A pulse from outside wakes the unit, also where the phase that it changes does. It stays awake while it fetches,
-  // checks or drains, until its outputs have settled. It rests where it waits: for a packet, for an engine, for
-  // clear_error_i.
+  // Every pulse from outside wakes the unit. It stays awake while it fetches, checks, drains, or counts, until its
+  // outputs have settled. It rests where it waits: for a packet, for an engine, for clear_error_i.
   logic waits;
   assign waits   = phase_q == PhaseWait || phase_q == PhaseIssue || phase_q == PhaseError;
   assign awake_o = !waits || phase_d != phase_q || state_d != state_q || fetching
-                   || cmd_doorbell_i || ring_tail_write_i || done_i != '0 || memory_error_i != '0 || vector_fault_i
-                   || retires || overdue || start_o[EngineVector];
-  `NPU_ASSERT_RESTS(Rests, awake_o,
-                    ({phase_q, state_q, settle_q, waited_q, submitted_q, taken_q, retired_q, tail_q, base_q, size_q,
-                      submit_error_q, error_code_q, error_index_q, error_address_q, valid_q, hazards_q, odd_q, start_o,
-                      window_count, extension_no_q}),
-                    "the unit rests, but a register would change")
+                   || soft_reset_i || clear_error_i || cmd_doorbell_i || ring_tail_write_i
+                   || done_i != '0 || memory_error_i != '0 || fetch_error_i || vector_fault_i
+                   || retires || fails || overdue || submit_error_q != ErrNone
+                   || start_o[EngineVector] || settle_q || waited_q != '0;
 
   assign state_o       = state_d;
   assign queue_level_o = 8'(window_count);

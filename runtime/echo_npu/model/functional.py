@@ -30,6 +30,7 @@ from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_engine import ProgramFault, ProgramOverdue, VectorModel
 from echo_npu.model.watchdog import Overlap, least_clocks, least_clocks_to_index
+from echo_npu.model.weight_panels import WeightPanels
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
@@ -122,6 +123,7 @@ class FunctionalModel:
         self._latched = dict.fromkeys(_WIDE, 0)
         self.programs = ProgramMemory(config.program_words)
         self.observer: ModelObserver | None = None
+        self._panels = WeightPanels()
         self._vector = VectorModel(memory.bytes, self.programs, config.vector_length, config.row_elements)
         self._return_to_reset()
 
@@ -491,7 +493,7 @@ class FunctionalModel:
             if packet.blocks:
                 block_format = FORMATS[packet.blocks.label]
                 tiles = b[index].reshape(right.rows, -1, block_format.tile_bytes)
-                sums: NDArray[Any] = matmul_blocks(a[index], tiles, block_format, packet.n)
+                sums: NDArray[Any] = matmul_blocks(a[index], tiles, block_format, packet.n, self._panels)
             elif dtype == DataType.INT8:
                 sums = matmul_int8(a[index], b[index])
             else:

@@ -57,6 +57,9 @@ WORKERS: Final = (1, 2, 4, 8, 16, 32, 64)
 ANSWER: Final = 256
 """Tokens of the modelled run."""
 
+WALLS: Final = ((2, 2), (16, 1))
+"""Tokens of the answers whose wall time is measured, and how often each is."""
+
 BANDWIDTH: Final = 125e6
 """Bytes a second of a worker's network, supposed: 1 Gbit/s."""
 
@@ -251,8 +254,10 @@ def _bare(model: GgufModel, tokens: int) -> float:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WallTime:
-    """A run on this machine with so many simulations at a time, and the processors that others took."""
+    """An answer of so many tokens on this machine, with so many simulations at a time, and the processors
+    that others took."""
 
+    tokens: int
     jobs: int
     seconds: float
     others: float
@@ -275,13 +280,17 @@ def wall_times(model: GgufModel, tokens: int, turns: int) -> list[WallTime]:
                 list(_answer(device, model, tokens))
             seconds = time.perf_counter() - began
             others = _busy_s() - busy - (sum(os.times()[:4]) - own)
-            found.append(WallTime(jobs, seconds, max(0.0, others / seconds)))
+            found.append(WallTime(tokens, jobs, seconds, max(0.0, others / seconds)))
     return found
 
 
 def measured_speed_up(walls: Sequence[WallTime]) -> float:
-    """Return the median wall time with one simulation over that with two."""
-    one, two = (statistics.median(each.seconds for each in walls if each.jobs == jobs) for jobs in (1, 2))
+    """Return the median wall time with one simulation over that with two, of the longest answer."""
+    longest = max(each.tokens for each in walls)
+    one, two = (
+        statistics.median(each.seconds for each in walls if (each.tokens, each.jobs) == (longest, jobs))
+        for jobs in (1, 2)
+    )
     return one / two
 
 
@@ -344,13 +353,25 @@ def table(costs: FarmCosts, walls: Sequence[WallTime]) -> list[str]:
             "",
             "| wall time on one machine, by turns | seconds | processors that others took |",
             "| --- | ---: | ---: |",
-            *(f"| jobs={each.jobs} | {each.seconds:.1f} | {each.others:.1f} |" for each in walls),
+            *(
+                f"| {each.tokens} tokens, jobs={each.jobs} | {each.seconds:.1f} | {each.others:.1f} |"
+                for each in walls
+            ),
             "",
-            f"jobs=2 against jobs=1: {measured_speed_up(walls):.2f}."
-            if quiet(walls)
-            else "Other programs took processors, so these times say nothing about the farm.",
+            *_speed_ups(walls),
         ]
     return lines
+
+
+def _speed_ups(walls: Sequence[WallTime]) -> list[str]:
+    """Return what the wall times say."""
+    if not quiet(walls):
+        return ["Other programs took processors, so these times say nothing about the farm."]
+    found = []
+    for tokens in sorted({each.tokens for each in walls}):
+        ratio = measured_speed_up([each for each in walls if each.tokens == tokens])
+        found.append(f"jobs=2 against jobs=1, {tokens} tokens: {ratio:.2f}.")
+    return found
 
 
 def picture(costs: FarmCosts, walls: Sequence[WallTime]) -> str:
@@ -374,7 +395,11 @@ def main() -> int:
     try:
         model = GgufModel(smollm2_file())
         costs = measure(model, 2 if options.quick else 5)
-        walls = wall_times(model, 1 if options.quick else 2, 1 if options.quick else 2)
+        walls = [
+            each
+            for tokens, turns in (((1, 1),) if options.quick else WALLS)
+            for each in wall_times(model, tokens, turns)
+        ]
     except echo_npu.NpuError as error:
         Console(stderr=True).print(f"[bold red]error:[/] {error}", soft_wrap=True)
         return 1

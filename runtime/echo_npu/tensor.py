@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import EllipsisType
-from typing import Any, Protocol, SupportsIndex, TypeAlias
+from typing import Any, Final, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
@@ -192,19 +193,10 @@ class DeviceTensor:
 
     # --- views ----------------------------------------------------------------------------------------------
 
-    def _view(self, what: str, change: Callable[[NDArray[Any]], NDArray[Any]]) -> DeviceTensor:
-        # numpy works out the new shape and strides, on an array over a single element that is never read.
-        shadow = as_strided(np.empty(1, self.dtype), self.shape, self.strides)
-        changed = change(shadow)
-        offset = changed.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
-        if any(stride < 0 for stride in changed.strides) or 0 in changed.shape:
-            raise ValueError(
-                f"{what} of shape {self.shape}: a device view has no negative strides and is not empty"
-            )
-        made = DeviceTensor(
-            self.device, self._block, self.ptr + offset, changed.shape, changed.strides, self.dtype
-        )
-        debug.view(f"{what}: {self.shape} -> {made.shape}")
+    def _view(self, what: str, *arguments: Any) -> DeviceTensor:
+        offset, shape, strides = _changed(self.shape, self.strides, self.dtype, what, arguments)
+        made = DeviceTensor(self.device, self._block, self.ptr + offset, shape, strides, self.dtype)
+        debug.view(f"{what}: {self.shape} -> {shape}")
         return made
 
     def __getitem__(self, index: IndexItem | tuple[IndexItem, ...]) -> DeviceTensor:
@@ -215,15 +207,13 @@ class DeviceTensor:
                 raise TypeError(
                     f"a DeviceTensor is indexed with integers, slices, ... and None, not {item!r}"
                 )
-        return self._view(
-            "index", lambda shadow: shadow[(*items, Ellipsis) if Ellipsis not in items else items]
-        )
+        return self._view("index", *(_index_key(item) for item in items))
 
     def reshape(self, *shape: int) -> DeviceTensor:
         """Return a view of another shape; ValueError if the strides do not allow one (`contiguous()`
         first)."""
         try:
-            return self._view("reshape", lambda shadow: np.reshape(shadow, shape, copy=False))
+            return self._view("reshape", *shape)
         except ValueError as error:
             raise ValueError(
                 f"cannot view shape {self.shape}, strides {self.strides} as {shape}: {error}"
@@ -231,11 +221,11 @@ class DeviceTensor:
 
     def transpose(self, *axes: int) -> DeviceTensor:
         """Return a view with permuted axes (none given: reversed)."""
-        return self._view("transpose", lambda shadow: shadow.transpose(*axes))
+        return self._view("transpose", *axes)
 
     def swapaxes(self, first: int, second: int) -> DeviceTensor:
         """Return a view with two axes exchanged."""
-        return self._view("swapaxes", lambda shadow: shadow.swapaxes(first, second))
+        return self._view("swapaxes", first, second)
 
     def unfold(self, axis: int, size: int, step: int = 1) -> DeviceTensor:
         """Return a view of windows: `axis` (not negative) counts them, and a new last axis has their
@@ -244,12 +234,11 @@ class DeviceTensor:
         They have `size` elements and start `step` elements apart. ValueError if there is no whole window. The
         name is PyTorch's.
         """
-        steps = (*(slice(None),) * axis, slice(None, None, step))
-        return self._view("unfold", lambda shadow: sliding_window_view(shadow, size, axis)[steps])
+        return self._view("unfold", axis, size, step)
 
     def broadcast_to(self, *shape: int) -> DeviceTensor:
         """Return a read-only view of a larger shape, with numpy's rules; repeated axes have stride 0."""
-        return self._view("broadcast_to", lambda shadow: np.broadcast_to(shadow, shape))
+        return self._view("broadcast_to", *shape)
 
     @property
     def T(self) -> DeviceTensor:  # noqa: N802  (numpy's name)
@@ -290,3 +279,50 @@ class DeviceTensor:
             self.device.memcpy(self, np.ascontiguousarray(values), self.nbytes)
         else:
             self.device.copy(self.device.tensor(values), out=self)
+
+
+# --- the shapes and strides of views ------------------------------------------------------------------------
+
+
+def _index_key(item: IndexItem) -> tuple[Any, ...]:
+    """Return an index item as something that has a hash, which slices have not."""
+    if isinstance(item, slice):
+        return slice, item.start, item.stop, item.step
+    return type(item), item  # True is equal to 1, but another index
+
+
+def _index(shadow: NDArray[Any], *keys: tuple[Any, ...]) -> NDArray[Any]:
+    items = [slice(*values) if kind is slice else values[0] for kind, *values in keys]
+    return shadow[tuple(items) if Ellipsis in items else (*items, Ellipsis)]
+
+
+def _unfold(shadow: NDArray[Any], axis: int, size: int, step: int) -> NDArray[Any]:
+    return sliding_window_view(shadow, size, axis)[(*(slice(None),) * axis, slice(None, None, step))]
+
+
+_CHANGES: Final[dict[str, Callable[..., NDArray[Any]]]] = {
+    "index": _index,
+    "reshape": lambda shadow, *shape: np.reshape(shadow, shape, copy=False),
+    "transpose": lambda shadow, *axes: shadow.transpose(*axes),
+    "swapaxes": lambda shadow, first, second: shadow.swapaxes(first, second),
+    "unfold": _unfold,
+    "broadcast_to": lambda shadow, *shape: np.broadcast_to(shadow, shape),
+}
+
+
+@lru_cache(maxsize=1 << 14)
+def _changed(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    what: str,
+    arguments: tuple[Any, ...],
+) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return the offset (bytes), the shape and the strides of a view."""
+    # numpy works them out, on an array over a single element that is never read.
+    shadow = as_strided(np.empty(1, dtype), shape, strides)
+    changed = _CHANGES[what](shadow, *arguments)
+    offset = changed.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
+    if any(stride < 0 for stride in changed.strides) or 0 in changed.shape:
+        raise ValueError(f"{what} of shape {shape}: a device view has no negative strides and is not empty")
+    return offset, changed.shape, changed.strides

@@ -47,6 +47,9 @@ from echo_npu.spec.status import ErrorCode
 
 Extension = ExtensionPacket | VectorExtension
 
+_NOT_WITH_BLOCKS: Final = Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B
+_COLUMN_FLAGS: Final = Flags.COL_SCALE | Flags.BIAS
+
 _KEPT: Final = 4096
 """Commands whose check is kept: those of a few steps of a language model."""
 
@@ -93,18 +96,18 @@ def check_head(packet: NpuCommandPacket, *, blocks: bool = True) -> None:
         or (is_matmul and not _types_fit(packet, blocks))
     ):
         raise PacketFault(ErrorCode.BAD_FLAGS)
-    needs_extension = packet.opcode == Opcode.VECTOR or (is_matmul and packet.flags & VECTOR_OPERAND_FLAGS)
-    if needs_extension and not packet.flags & Flags.EXT:
+    needs_extension = packet.opcode == Opcode.VECTOR or (is_matmul and packet.has(VECTOR_OPERAND_FLAGS))
+    if needs_extension and not packet.has(Flags.EXT):
         raise PacketFault(ErrorCode.BAD_EXTENSION)
 
 
 def _types_fit(packet: NpuCommandPacket, blocks: bool) -> bool:
     """Return whether the OUT and BLOCKS flags of a MATMUL name what its other flags and the device allow."""
-    out = (packet.flags & Flags.OUT) >> OUT_SHIFT
-    if packet.flags & Flags.BLOCKS:
-        return blocks and not packet.flags & (Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
+    out = (packet.flags & int(Flags.OUT)) >> OUT_SHIFT
+    if packet.has(Flags.BLOCKS):
+        return blocks and not packet.has(_NOT_WITH_BLOCKS)
     if out == OutType.INT32:
-        return packet.data_type == DataType.INT8 and not packet.flags & EPILOGUE_FLAGS
+        return packet.data_type == DataType.INT8 and not packet.has(EPILOGUE_FLAGS)
     return out in (OutType.FLOAT32, OutType.OWN)
 
 
@@ -138,7 +141,7 @@ def check_command(
         command = vector_shape(packet, extension, loaded, large=memory.is_large)
     else:
         ext = ExtensionPacket()
-        if packet.flags & Flags.EXT and isinstance(extension, ExtensionPacket):
+        if packet.has(Flags.EXT) and isinstance(extension, ExtensionPacket):
             ext = extension
             _check_extension(packet, ext, memory)
         command = _shape(packet, ext, 0 if programs is None else programs.size)
@@ -189,7 +192,7 @@ def _check_extension(packet: NpuCommandPacket, ext: ExtensionPacket, memory: Mem
     if not is_matmul:
         must_be_zero += [ext.src2_row_stride, ext.src2_batch0_stride, ext.src2_batch1_stride]
     # No other opcode that gets here has these flags.
-    columns, scales = packet.flags & (Flags.COL_SCALE | Flags.BIAS), packet.flags & Flags.ROW_SCALE
+    columns, scales = packet.has(_COLUMN_FLAGS), packet.has(Flags.ROW_SCALE)
     if not columns:
         must_be_zero.append(ext.column_vectors)
     if is_matmul and not (columns and memory.is_large):
@@ -246,20 +249,20 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
 
 def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> CheckedCommand:
     """Return a MATMUL with its operands."""
-    m, k, n, flags = packet.m, packet.k, packet.n, packet.flags
+    m, k, n = packet.m, packet.k, packet.n
     size = packet.data_type.itemsize
-    rows1, bytes1 = (k, size * m) if flags & Flags.TRANS_A else (m, size * k)
-    rows2, bytes2 = (n, size * k) if flags & Flags.TRANS_B else (k, size * n)
+    rows1, bytes1 = (k, size * m) if packet.has(Flags.TRANS_A) else (m, size * k)
+    rows2, bytes2 = (n, size * k) if packet.has(Flags.TRANS_B) else (k, size * n)
     if packet.blocks:
         rows2, bytes2 = packed_rows(packet.blocks, k, n)
     bytes_dst = packet.out_type.itemsize(packet.data_type) * n
     src1 = _operand("src1", packet, e, rows1, bytes1)
     src2 = _operand("src2", packet, e, rows2, bytes2)
     dst = _operand("dst", packet, e, m, bytes_dst)
-    vectors = bool(flags & Flags.COL_SCALE) + bool(flags & Flags.BIAS)
+    vectors = packet.has(Flags.COL_SCALE) + packet.has(Flags.BIAS)
     columns = MemoryOperand(e.rows << 32 | e.column_vectors, vectors, 4 * n, 4 * n) if vectors else None
     scales = e.row_scales_high << 32 | e.row_scales
-    row_scales = _linear(scales, 4 * m) if flags & Flags.ROW_SCALE else None
+    row_scales = _linear(scales, 4 * m) if packet.has(Flags.ROW_SCALE) else None
     sources = (src1, src2, *(each for each in (columns, row_scales) if each is not None))
     return CheckedCommand(packet, batch, sources, dst, column_vectors=columns, row_scales=row_scales)
 
@@ -309,7 +312,7 @@ def _check_strides(command: CheckedCommand, extension: Extension | None) -> None
     if command.vector is not None:
         check_vector_strides(command.vector)
         return
-    if not isinstance(extension, ExtensionPacket) or not command.packet.flags & Flags.EXT:
+    if not isinstance(extension, ExtensionPacket) or not command.packet.has(Flags.EXT):
         return
     dst = command.dst
     assert dst is not None

@@ -16,7 +16,7 @@ def integer(name: str, value: SupportsIndex) -> int:
 
 def checked_integer(name: str, value: SupportsIndex, low: int, high: int) -> int:
     """Return `value` as an int in `low..high`; TypeError or ValueError names the field and the value."""
-    number = integer(name, value)
+    number = value if type(value) is int else integer(name, value)
     if not low <= number <= high:
         shown = f"{number} (0x{number:x})" if number > 0xFFFF else str(number)
         raise ValueError(f"{name} is {shown}; it must lie in {low}..{high}")

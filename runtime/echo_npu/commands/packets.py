@@ -98,7 +98,13 @@ EPILOGUE_FLAGS: Final = VECTOR_OPERAND_FLAGS | Flags.USE_ALPHA | Flags.RELU
 """The flags of MATMUL for the steps between an element's sum and dst."""
 
 _EXTENSIONS: Final[dict[int, int]] = {opcode: facts.extensions for opcode, facts in OPCODES.items()}
-_EXT: Final = int(Flags.EXT)  # plain integers are combined many times faster
+# Plain integers are combined many times faster than flags.
+_EXT: Final = int(Flags.EXT)
+_DTYPE: Final = int(Flags.DTYPE)
+_OUT: Final = int(Flags.OUT)
+_BLOCK_BITS: Final = int(Flags.BLOCKS)
+_DATA_TYPES: Final = tuple(DataType(number) for number in range((_DTYPE >> DTYPE_SHIFT) + 1))
+_BLOCKS: Final = tuple(Blocks(number) for number in range((_BLOCK_BITS >> BLOCKS_SHIFT) + 1))
 _U32: Final = 2**32 - 1
 
 
@@ -206,15 +212,19 @@ class NpuCommandPacket:
         (value,) = struct.unpack("<f", struct.pack("<I", self.param[PARAM_ALPHA]))
         return float(value)
 
+    def has(self, flags: Flags) -> bool:
+        """Return whether one of these flags is set."""
+        return int.__and__(self.flags, flags) != 0
+
     @property
     def data_type(self) -> DataType:
         """Type of the operands of a MATMUL."""
-        return DataType((self.flags & Flags.DTYPE) >> DTYPE_SHIFT)
+        return _DATA_TYPES[(self.flags & _DTYPE) >> DTYPE_SHIFT]
 
     @property
     def blocks(self) -> Blocks:
         """Format of src2 of a MATMUL in packed blocks."""
-        return Blocks((self.flags & Flags.BLOCKS) >> BLOCKS_SHIFT)
+        return _BLOCKS[(self.flags & _BLOCK_BITS) >> BLOCKS_SHIFT]
 
     @property
     def on_matrix(self) -> bool:
@@ -224,7 +234,7 @@ class NpuCommandPacket:
     @property
     def out_type(self) -> OutType:
         """Type of the result of a MATMUL; ValueError for the reserved one."""
-        return OutType((self.flags & Flags.OUT) >> OUT_SHIFT)
+        return OutType((self.flags & _OUT) >> OUT_SHIFT)
 
     def pack(self) -> bytes:
         """Return the 64 bytes of the packet."""

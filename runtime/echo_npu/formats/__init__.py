@@ -7,14 +7,24 @@ Packing moves bytes and changes none: the tiles are as large as the file's block
 tiles.
 """
 
-from echo_npu.formats.block_format import BLOCK, FORMATS, BlockFormat, named_format
-from echo_npu.formats.packed import BlockParts, PackedMatrix, block_parts, pack, tile_parts, unpack
+from echo_npu.formats.block_format import BLOCK, FORMATS, TILE_BLOCKS, BlockFormat, named_format
+from echo_npu.formats.packed import (
+    BlockParts,
+    PackedMatrix,
+    block_parts,
+    pack,
+    tile_heads,
+    tile_parts,
+    tile_quants,
+    unpack,
+)
 from echo_npu.formats.quantize import dequantize, quantize
 from echo_npu.spec.contract import TILE_COLUMNS, TILE_DEPTH
 
 __all__ = [
     "BLOCK",
     "FORMATS",
+    "TILE_BLOCKS",
     "TILE_COLUMNS",
     "TILE_DEPTH",
     "BlockFormat",
@@ -25,6 +35,8 @@ __all__ = [
     "named_format",
     "pack",
     "quantize",
+    "tile_heads",
     "tile_parts",
+    "tile_quants",
     "unpack",
 ]

@@ -145,8 +145,8 @@ def unpack(packed: PackedMatrix) -> Bytes:
     down, along = packed.data.shape[:2]
     blocks = np.empty((down, TILE_COLUMNS, along, TILE_BLOCKS, f.block_bytes), np.uint8)
     for position in range(0, f.head_bytes, 2):
-        blocks[..., position : position + 2] = _heads(packed.data, position // 2).transpose(0, 3, 1, 2, 4)
-    blocks[..., f.head_bytes :] = _quants(packed.data, f).transpose(0, 2, 1, 3, 4)
+        blocks[..., position : position + 2] = tile_heads(packed.data, position // 2).transpose(0, 3, 1, 2, 4)
+    blocks[..., f.head_bytes :] = tile_quants(packed.data, f).transpose(0, 2, 1, 3, 4)
     rows = blocks.reshape(down * TILE_COLUMNS, along * TILE_BLOCKS * f.block_bytes)
     return np.ascontiguousarray(rows[: packed.columns, : f.row_bytes(packed.depth)])
 
@@ -160,12 +160,12 @@ def tile_parts(tiles: Bytes, block_format: BlockFormat, columns: int, depth: int
     """Return the numbers in tiles, uint8 [N tiles, K tiles, bytes of a tile], which may be a strided view."""
 
     def heads(which: int) -> NDArray[np.float16]:
-        found = np.ascontiguousarray(_heads(tiles, which)).view(np.float16)[..., 0]
+        found = np.ascontiguousarray(tile_heads(tiles, which)).view(np.float16)[..., 0]
         return found.transpose(0, 3, 1, 2).reshape(-1, tiles.shape[1] * TILE_BLOCKS)[
             :columns, : depth // BLOCK
         ]
 
-    stored = _quants(tiles, block_format)
+    stored = tile_quants(tiles, block_format)
     if block_format.bits == 4:
         stored = np.concatenate([stored & 15, stored >> 4], axis=-1)
     values = stored.view(np.int8) - np.int8(block_format.offset)
@@ -173,15 +173,15 @@ def tile_parts(tiles: Bytes, block_format: BlockFormat, columns: int, depth: int
     return BlockParts(q, heads(0), heads(1) if block_format.minimum else None)
 
 
-def _heads(tiles: Bytes, which: int) -> Bytes:
-    """Return the bytes of d (0) or m (1): [N tiles, K tiles, block, column, 2], a view."""
+def tile_heads(tiles: Bytes, which: int) -> Bytes:
+    """Return the bytes of d (0) or m (1) in tiles: [N tiles, K tiles, block, column, 2], a view."""
     size = TILE_BLOCKS * TILE_COLUMNS * 2
     part = tiles[..., which * size : (which + 1) * size]
     return part.reshape(*tiles.shape[:2], TILE_BLOCKS, TILE_COLUMNS, 2)
 
 
-def _quants(tiles: Bytes, block_format: BlockFormat) -> Bytes:
-    """Return the bytes of the quants: [N tiles, K tiles, column, block, bytes]."""
+def tile_quants(tiles: Bytes, block_format: BlockFormat) -> Bytes:
+    """Return the bytes of the quants in tiles: [N tiles, K tiles, column, block, bytes], a view."""
     part = tiles[..., block_format.quants_at :]
     return part.reshape(*tiles.shape[:2], TILE_COLUMNS, TILE_BLOCKS, block_format.quant_bytes)
 
@@ -213,6 +213,6 @@ def _pack_blocks(blocks: Bytes, f: BlockFormat) -> PackedMatrix:
     grid = padded.reshape(down, TILE_COLUMNS, along, TILE_BLOCKS, f.block_bytes)
     tiles = np.empty((down, along, f.tile_bytes), np.uint8)
     for position in range(0, f.head_bytes, 2):
-        _heads(tiles, position // 2)[...] = grid[..., position : position + 2].transpose(0, 2, 3, 1, 4)
-    _quants(tiles, f)[...] = grid[..., f.head_bytes :].transpose(0, 2, 1, 3, 4)
+        tile_heads(tiles, position // 2)[...] = grid[..., position : position + 2].transpose(0, 2, 3, 1, 4)
+    tile_quants(tiles, f)[...] = grid[..., f.head_bytes :].transpose(0, 2, 1, 3, 4)
     return PackedMatrix(f, columns, depth, tiles)

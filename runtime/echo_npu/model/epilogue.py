@@ -41,16 +41,17 @@ class Epilogue:
     def apply(self, sums: NDArray[np.float32] | NDArray[np.int32]) -> FloatArray:
         """Apply every step to the sums [M, N]; return float32 [M, N]."""
         values = alu.int_to_float(_words(sums)) if sums.dtype == np.int32 else _words(sums)
-        if self.alpha is not None:
-            values = alu.mul(values, _words(np.array(self.alpha)))
-        if self.row_scale is not None:
-            values = alu.mul(values, _words(self.row_scale)[:, None])
-        if self.column_scale is not None:
-            values = alu.mul(values, _words(self.column_scale))
-        if self.bias is not None:
-            values = alu.add(values, _words(self.bias))
-        if self.relu:
-            values = alu.maximum(values, np.zeros((), np.uint32))
+        with np.errstate(all="ignore"):
+            if self.alpha is not None:
+                values = alu.mul(values, _words(np.array(self.alpha)))
+            if self.row_scale is not None:
+                values = alu.mul(values, _words(self.row_scale)[:, None])
+            if self.column_scale is not None:
+                values = alu.mul(values, _words(self.column_scale))
+            if self.bias is not None:
+                values = alu.add(values, _words(self.bias))
+            if self.relu:
+                values = alu.maximum(values, np.zeros((), np.uint32))
         return values.view(np.float32)
 
 
@@ -59,7 +60,8 @@ def widen(values: NDArray[Any], dtype: DataType) -> FloatArray:
     if dtype == DataType.BF16:
         return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if dtype == DataType.FP16:
-        return alu.half_to_float(values.view(np.uint16).astype(np.uint32)).view(np.float32)
+        with np.errstate(all="ignore"):
+            return alu.half_to_float(values.view(np.uint16).astype(np.uint32)).view(np.float32)
     return values
 
 
@@ -67,7 +69,8 @@ def store(values: FloatArray, operands: DataType, out: OutType) -> NDArray[Any]:
     """Convert float32 elements to what is stored: float32, or rounded to the operands' type."""
     if out == OutType.FLOAT32:
         return values
-    return _NARROW[operands](_words(values))
+    with np.errstate(all="ignore"):
+        return _NARROW[operands](_words(values))
 
 
 def _int8(bits: Words) -> NDArray[np.int8]:

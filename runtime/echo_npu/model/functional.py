@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
@@ -30,6 +29,7 @@ from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_engine import ProgramFault, ProgramOverdue, VectorModel
 from echo_npu.model.watchdog import Overlap, least_clocks, least_clocks_to_index
+from echo_npu.model.weight_panels import WeightPanels
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
@@ -122,6 +122,7 @@ class FunctionalModel:
         self._latched = dict.fromkeys(_WIDE, 0)
         self.programs = ProgramMemory(config.program_words)
         self.observer: ModelObserver | None = None
+        self._panels = WeightPanels()
         self._vector = VectorModel(memory.bytes, self.programs, config.vector_length, config.row_elements)
         self._return_to_reset()
 
@@ -374,7 +375,7 @@ class FunctionalModel:
             command, from_ring = self._held
         packet = command.packet
         try:
-            if packet.flags & Flags.EXT:
+            if packet.has(Flags.EXT):
                 check_head(packet, blocks=self._config.has_blocks)
             while not command.complete:
                 slot = self._take(from_ring)
@@ -425,7 +426,7 @@ class FunctionalModel:
         self._retired = (self._retired + 1) & 0xFFFF_FFFF
         self._counters[regs.COMMANDS] += 1
         self._overlap.retire(packet.opcode)
-        if packet.flags & Flags.IRQ:
+        if packet.has(Flags.IRQ):
             self._irq_status |= regs.IRQ_STATUS_COMMAND.mask
         if self.state == State.DONE:
             self._irq_status |= regs.IRQ_STATUS_DONE.mask
@@ -482,16 +483,16 @@ class FunctionalModel:
         a = self._elements(left, batch, dtype.storage)
         b = self._elements(right, batch, np.uint8 if packet.blocks else dtype.storage)
         c = self._elements(dst, batch, out.storage(dtype))
-        if packet.flags & Flags.TRANS_A:
+        if packet.has(Flags.TRANS_A):
             a = a.swapaxes(-1, -2)
-        if packet.flags & Flags.TRANS_B:
+        if packet.has(Flags.TRANS_B):
             b = b.swapaxes(-1, -2)
         epilogue = self._epilogue(command)
         for index in np.ndindex(c.shape[:2]):
             if packet.blocks:
                 block_format = FORMATS[packet.blocks.label]
                 tiles = b[index].reshape(right.rows, -1, block_format.tile_bytes)
-                sums: NDArray[Any] = matmul_blocks(a[index], tiles, block_format, packet.n)
+                sums: NDArray[Any] = matmul_blocks(a[index], tiles, block_format, packet.n, self._panels)
             elif dtype == DataType.INT8:
                 sums = matmul_int8(a[index], b[index])
             else:
@@ -500,7 +501,7 @@ class FunctionalModel:
         self._counters[regs.MACS] += command.macs
 
     def _epilogue(self, command: CheckedCommand) -> Epilogue:
-        flags = command.packet.flags
+        packet = command.packet
         row_scale: NDArray[np.float32] | None = None
         if command.row_scales is not None:
             row_scale = self._elements(command.row_scales, (1, 1), np.float32)[0, 0, 0]
@@ -508,11 +509,11 @@ class FunctionalModel:
         if command.column_vectors is not None:
             columns = list(self._elements(command.column_vectors, (1, 1), np.float32)[0, 0])
         return Epilogue(
-            alpha=_alpha(command.packet) if flags & Flags.USE_ALPHA else None,
+            alpha=_alpha(packet) if packet.has(Flags.USE_ALPHA) else None,
             row_scale=row_scale,
-            column_scale=columns[0] if flags & Flags.COL_SCALE else None,
-            bias=columns[-1] if flags & Flags.BIAS else None,
-            relu=bool(flags & Flags.RELU),
+            column_scale=columns[0] if packet.has(Flags.COL_SCALE) else None,
+            bias=columns[-1] if packet.has(Flags.BIAS) else None,
+            relu=packet.has(Flags.RELU),
         )
 
     def _run_program(self, command: CheckedCommand) -> None:
@@ -546,9 +547,11 @@ class FunctionalModel:
         """Return the operand in memory as [outer, inner, rows, row elements] of `dtype`."""
         inner, outer = operand.batch_strides
         size = np.dtype(dtype).itemsize
-        return as_strided(
-            self.memory.bytes.view(dtype)[operand.address // size :],
+        return np.ndarray(
             (batch[1], batch[0], operand.rows, operand.row_bytes // size),
+            dtype,
+            self.memory.bytes,
+            operand.address,
             (outer, inner, operand.row_stride, size),
         )
 

@@ -59,12 +59,14 @@ class ProgramMemory:
     A program may begin below the highest word that was ever loaded. Words below it that were not loaded are
     illegal.
 
-    Attributes: size (words), loaded (words from 0 to the highest one that was ever loaded).
+    Attributes: size (words), loaded (words from 0 to the highest one that was ever loaded), version (another
+    number after each change).
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.loaded = 0
+        self.version = 0
         self._words = np.zeros(size, dtype=np.uint64)
         self._decoded: dict[int, Decoded | None] = {}
 
@@ -79,11 +81,13 @@ class ProgramMemory:
         self._words[at : at + words.size] = words
         self.loaded = max(self.loaded, at + words.size)
         self._decoded.clear()
+        self.version += 1
 
     def give_up(self, at: int, count: int) -> None:
         """Make `count` words from number `at` on illegal, after a load of them has failed."""
         self._words[at : at + count] = ILLEGAL
         self._decoded.clear()
+        self.version += 1
 
     def __getitem__(self, number: int) -> Decoded | None:
         """Return the instruction in a word; None if it is not loaded or not legal."""

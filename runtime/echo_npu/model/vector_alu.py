@@ -2,6 +2,8 @@
 
 `ALU[op](a, b, c)` computes every opcode with a destination in registers, except `swap`, which is not
 elementwise. The arrays broadcast against each other. `partials` and `fold` model the accumulators.
+
+The caller silences numpy's warnings, once for many of them: `with np.errstate(all="ignore")`.
 """
 
 from collections.abc import Callable
@@ -37,7 +39,7 @@ def _bits(values: Floats) -> Words:
     """Return the bits of a new array, after making every NaN canonical in place."""
     result = np.asarray(values).view(np.uint32)
     nan = np.isnan(values)
-    if nan.any():
+    if np.count_nonzero(nan):
         result[nan] = _NAN
     return result
 
@@ -51,20 +53,17 @@ def _mask(condition: NDArray[np.bool_]) -> Words:
 
 def add(a: Words, b: Words) -> Words:
     """a + b."""
-    with np.errstate(all="ignore"):
-        return _bits(np.add(_floats(a), _floats(b)))
+    return _bits(np.add(_floats(a), _floats(b)))
 
 
 def sub(a: Words, b: Words) -> Words:
     """a - b."""
-    with np.errstate(all="ignore"):
-        return _bits(np.subtract(_floats(a), _floats(b)))
+    return _bits(np.subtract(_floats(a), _floats(b)))
 
 
 def mul(a: Words, b: Words) -> Words:
     """a * b."""
-    with np.errstate(all="ignore"):
-        return _bits(np.multiply(_floats(a), _floats(b)))
+    return _bits(np.multiply(_floats(a), _floats(b)))
 
 
 def fma(a: Words, b: Words, c: Words) -> Words:
@@ -74,15 +73,14 @@ def fma(a: Words, b: Words, c: Words) -> Words:
     float32 gives the rounded exact sum, unless the float64 lies on the border of two float32 results without
     being exact. The exact sum is used only there and among subnormals, whose borders are elsewhere.
     """
-    with np.errstate(all="ignore"):
-        return _bits(_fused(np.multiply(_floats(a), _floats(b), dtype=np.float64), _floats(c)))
+    return _bits(_fused(np.multiply(_floats(a), _floats(b), dtype=np.float64), _floats(c)))
 
 
 def _fused(product: Doubles, addend: Floats) -> Floats:
     """Add float32 values to exact products, rounded once."""
     total: Doubles = np.asarray(np.add(product, addend, dtype=np.float64))
     border = _on_border(total)
-    if border.any():
+    if np.count_nonzero(border):
         x, y = np.broadcast_arrays(product, addend.astype(np.float64))
         total[border] = _rounded_to_odd(x[border], y[border])
     return np.asarray(total.astype(np.float32))
@@ -105,7 +103,7 @@ def _fused_chain(start: Floats, products: Doubles) -> Floats:
     for i, each in enumerate(sums):
         np.add(products[:, i], total, out=each)
         total = each.astype(np.float32)
-    if _on_border(sums).any():
+    if np.count_nonzero(_on_border(sums)):
         total = start
         for i in range(len(sums)):
             total = _fused(products[:, i], total)
@@ -139,8 +137,7 @@ def scale(a: Words, b: Words) -> Words:
     """a * 2^b, b int32, with one rounding."""
     # Beyond these every result is zero or infinite; within them float64 is exact.
     exponent = np.clip(b.view(np.int32), -300, 300)
-    with np.errstate(all="ignore"):
-        return _bits(np.asarray(np.ldexp(_floats(a).astype(np.float64), exponent).astype(np.float32)))
+    return _bits(np.asarray(np.ldexp(_floats(a).astype(np.float64), exponent).astype(np.float32)))
 
 
 def _is_nan(bits: Words) -> NDArray[np.bool_]:
@@ -150,16 +147,14 @@ def _is_nan(bits: Words) -> NDArray[np.bool_]:
 def minimum(a: Words, b: Words) -> Words:
     """The lesser; NaN if either is; -0 < +0."""
     x, y = _floats(a), _floats(b)
-    with np.errstate(all="ignore"):
-        # Equal values have the same bits, except zeros: a | b is the negative one.
-        return np.where(x == y, a | b, _bits(np.minimum(x, y)))
+    # Equal values have the same bits, except zeros: a | b is the negative one.
+    return np.where(x == y, a | b, _bits(np.minimum(x, y)))
 
 
 def maximum(a: Words, b: Words) -> Words:
     """The greater; NaN if either is; -0 < +0."""
     x, y = _floats(a), _floats(b)
-    with np.errstate(all="ignore"):
-        return np.where(x == y, a & b, _bits(np.maximum(x, y)))
+    return np.where(x == y, a & b, _bits(np.maximum(x, y)))
 
 
 def select(a: Words, b: Words, c: Words) -> Words:
@@ -185,17 +180,15 @@ def classify(a: Words, b: Words) -> Words:
 def mantissa(a: Words) -> Words:
     """a scaled into [1, 2) or (-2, -1]; zeros and infinities themselves; NaN canonical."""
     values = _floats(a)
-    with np.errstate(all="ignore"):
-        fraction, _ = np.frexp(values)
-        keep = ~np.isfinite(values) | (values == 0)
-        return _bits(np.where(keep, values, fraction * np.float32(2)))
+    fraction, _ = np.frexp(values)
+    keep = ~np.isfinite(values) | (values == 0)
+    return _bits(np.where(keep, values, fraction * np.float32(2)))
 
 
 def exponent(a: Words) -> Words:
     """int32 floor(log2 abs a); zero: -512; infinity, NaN: 512."""
     values = _floats(a)
-    with np.errstate(all="ignore"):
-        _, power = np.frexp(values)
+    _, power = np.frexp(values)
     result = np.where(values == 0, np.int32(-512), power.astype(np.int32) - np.int32(1))
     return np.where(np.isfinite(values), result, np.int32(512)).view(np.uint32)
 
@@ -205,8 +198,7 @@ def exponent(a: Words) -> Words:
 
 def _to_int(a: Words, rounding: Callable[[Doubles], Doubles]) -> Words:
     """int32, saturating; NaN is 0."""
-    with np.errstate(all="ignore"):
-        values = rounding(_floats(a).astype(np.float64))
+    values = rounding(_floats(a).astype(np.float64))
     limited = np.clip(np.where(np.isnan(values), 0.0, values), -(2.0**31), 2.0**31 - 1)
     return limited.astype(np.int32).view(np.uint32)
 
@@ -223,16 +215,14 @@ def int_to_float(a: Words) -> Words:
 
 def float_to_half(a: Words) -> Words:
     """Bits of float16, nearest even; NaN: 0x7E00."""
-    with np.errstate(all="ignore"):
-        bits = np.asarray(_floats(a).astype(np.float16)).view(np.uint16).astype(np.uint32)
+    bits = np.asarray(_floats(a).astype(np.float16)).view(np.uint16).astype(np.uint32)
     return np.where(_is_nan(a), np.uint32(0x7E00), bits)
 
 
 def half_to_float(a: Words) -> Words:
     """float32 of the float16 in bits 15:0."""
     half = np.asarray((a & np.uint32(0xFFFF)).astype(np.uint16)).view(np.float16)
-    with np.errstate(all="ignore"):
-        return _bits(np.asarray(half.astype(np.float32)))
+    return _bits(np.asarray(half.astype(np.float32)))
 
 
 def float_to_bfloat(a: Words) -> Words:
@@ -323,15 +313,14 @@ def _accumulated(op: Op, start: Words, *groups: Words) -> Words:
     if op in _REDUCTIONS:
         reduction, dtype = _REDUCTIONS[op]
         return ALU[op](start, reduction.reduce(first.view(dtype), axis=1, dtype=dtype).view(np.uint32))
-    with np.errstate(all="ignore"):
-        if op in (Op.FMA, Op.FNMA):
-            x = first if op == Op.FMA else first ^ _SIGN
-            products = np.multiply(_floats(x), _floats(groups[1]), dtype=np.float64)
-            return _bits(_fused_chain(_floats(start), products))
-        if op == Op.ADD:
-            # `accumulate` is defined as r[i] = r[i-1] + x[i]; `reduce` may add in another order.
-            terms = np.concatenate([start[:, None], first], axis=1)
-            return _bits(np.add.accumulate(_floats(terms), axis=1)[:, -1].copy())
+    if op in (Op.FMA, Op.FNMA):
+        x = first if op == Op.FMA else first ^ _SIGN
+        products = np.multiply(_floats(x), _floats(groups[1]), dtype=np.float64)
+        return _bits(_fused_chain(_floats(start), products))
+    if op == Op.ADD:
+        # `accumulate` is defined as r[i] = r[i-1] + x[i]; `reduce` may add in another order.
+        terms = np.concatenate([start[:, None], first], axis=1)
+        return _bits(np.add.accumulate(_floats(terms), axis=1)[:, -1].copy())
     # min and max give the same result in any order
     while first.shape[1] > 1:
         half = first.shape[1] // 2
@@ -351,8 +340,17 @@ _REDUCTIONS: Final[dict[Op, tuple[np.ufunc, Any]]] = {
 
 def fold(op: Op, accumulator: Words) -> Words:
     """((acc[0] op acc[1]) op acc[2]) ... op acc[15] over the last axis, for a FOLD opcode."""
-    step = ALU[FOLDED[op]]
-    result = np.ascontiguousarray(accumulator[..., 0])
-    for i in range(1, CHUNK_MULTIPLE):
-        result = step(result, np.ascontiguousarray(accumulator[..., i]))
-    return result
+    folded = FOLDED[op]
+    if folded == Op.ADD:
+        return _bits(np.add.accumulate(_floats(accumulator), axis=-1)[..., -1].copy())
+    # the others give the same result in any order
+    return _halved(folded, accumulator)[..., 0]
+
+
+def _halved(op: Op, values: Words) -> Words:
+    """Reduce the last axis to one element with an operation that may take elements in any order."""
+    while (count := values.shape[-1]) > 1:
+        half = count // 2
+        pairs = ALU[op](values[..., :half], values[..., half : 2 * half])
+        values = np.concatenate([pairs, values[..., 2 * half :]], axis=-1) if count % 2 else pairs
+    return values

@@ -96,7 +96,8 @@ class Sequencer:
         limit: clocks that the command may take; 0: any number.
 
     Attributes, valid at each step: windows (by stream, None where there is none), place (of the output), base
-    (first element of the chunk), rep, wide (the chunk is wider than a vector register).
+    (first element of the chunk), rep, wide (the chunk is wider than a vector register). Valid at the end:
+    clocks (the least that a row takes).
     """
 
     programs: ProgramMemory
@@ -113,6 +114,7 @@ class Sequencer:
         self.place = OutputPlace(command.output.length, command.output.segments)
         self.base = self.rep = 0
         self.wide = False
+        self.clocks = 0
 
     def __iter__(self) -> Iterator[tuple[Decoded, int]]:
         """Yield each instruction with a destination, and the number of elements that it processes.
@@ -169,6 +171,7 @@ class Sequencer:
                     raise ProgramFault(number)
                 if 0 < self.limit < clocks * command.rows * command.batch[0] * command.batch[1]:
                     raise ProgramOverdue
+                self.clocks = clocks
                 return
             else:
                 elements = 1 if decoded.single else vl

@@ -5,21 +5,21 @@ rows together. If the iterations of a chunk loop are independent too, several ch
 `control`).
 """
 
-from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from echo_npu.commands.strided import overlaps
 from echo_npu.commands.vector_command import Descriptor, VectorCommand
 from echo_npu.model import vector_alu as alu
-from echo_npu.model.program_memory import Decoded, ProgramMemory
+from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_alu import Words
-from echo_npu.model.vector_control import WHOLE_ROW, ProgramFault, ProgramOverdue, Sequencer
-from echo_npu.vector.isa import CHUNK_MULTIPLE, OPERAND_CODES, Form, Instruction, Kind, Op, index_of, kind_of
+from echo_npu.model.vector_control import WHOLE_ROW, ProgramFault, ProgramOverdue
+from echo_npu.model.vector_plan import PlanCache, PlannedStep, Source
+from echo_npu.vector.isa import CHUNK_MULTIPLE, OPERAND_CODES, Form, Kind, Op, kind_of
 
 __all__ = ["ProgramFault", "ProgramOverdue", "VectorModel"]
 
@@ -32,7 +32,6 @@ _BATCH1: Final = OPERAND_CODES["batch1"]
 _COLS: Final = OPERAND_CODES["cols"]
 
 
-@dataclass(frozen=True, slots=True)
 class VectorModel:
     """The vector engine without its timing.
 
@@ -44,13 +43,22 @@ class VectorModel:
         widen: process independent chunks together; results do not depend on it.
     """
 
-    memory: NDArray[np.uint8]
-    programs: ProgramMemory
-    vector_length: int
-    row_elements: int
-    _: KW_ONLY
-    block_elements: int = _BLOCK_ELEMENTS
-    widen: bool = True
+    def __init__(
+        self,
+        memory: NDArray[np.uint8],
+        programs: ProgramMemory,
+        vector_length: int,
+        row_elements: int,
+        *,
+        block_elements: int = _BLOCK_ELEMENTS,
+        widen: bool = True,
+    ) -> None:
+        self._memory = memory
+        self._vector_length = vector_length
+        self._row_elements = row_elements
+        self._block_elements = block_elements
+        self._widen = widen
+        self._plans = PlanCache(programs, vector_length, row_elements)
 
     def execute(self, command: VectorCommand, limit: int = 0, least: int = 0) -> None:
         """Run the command, which may take `limit` clocks (0: any number) and takes at least `least`.
@@ -59,24 +67,19 @@ class VectorModel:
             ProgramFault: its program breaks a rule.
             ProgramOverdue: it surely takes more than `limit` clocks.
         """
-        for _ in self._sequencer(command, WHOLE_ROW if self.widen else 0, limit):
-            pass
-        if 0 < limit < least:
+        clocks = self._plans.least_clocks(command, WHOLE_ROW if self._widen else 0, limit)
+        batch0, batch1 = command.batch
+        if 0 < limit < max(least, clocks * command.rows * batch0 * batch1):
             raise ProgramOverdue
-        chunk = min(command.cols, self.vector_length)
+        chunk = min(command.cols, self._vector_length)
         # Where rows of the output overlap, the later one wins.
-        most = 1 if _rows_meet(command) else max(1, self.block_elements // chunk)
-        for block in _blocks(command, most):
-            chunks = max(1, self.block_elements // (block.count * self.vector_length))
-            widest = chunks * self.vector_length if self.widen else 0
-            _Rows(self.memory, command, block, self.vector_length, self.row_elements).run(
-                self._sequencer(command, widest)
-            )
-
-    def _sequencer(self, command: VectorCommand, widest: int, limit: int = 0) -> Sequencer:
-        return Sequencer(
-            self.programs, command, self.vector_length, self.row_elements, widest=widest, limit=limit
-        )
+        most = 1 if _rows_meet(command) else max(1, self._block_elements // chunk)
+        with np.errstate(all="ignore"):
+            for block in _blocks(command, most):
+                chunks = max(1, self._block_elements // (block.count * self._vector_length))
+                widest = chunks * self._vector_length if self._widen else 0
+                rows = _Rows(self._memory, command, block, self._vector_length, self._row_elements)
+                rows.run(self._plans.steps(command, widest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ class _Rows:
     row_elements: int
 
     def __post_init__(self) -> None:
+        self._count = self.block.count
         self._widths = {
             Kind.VECTOR: min(self.command.cols, self.vector_length),
             Kind.SCALAR: 1,
@@ -144,7 +148,7 @@ class _Rows:
         }
         self._registers: dict[int, Words] = {}
         self._wide: dict[int, Words] = {}  # vector registers of a chunk wider than they are
-        self._loaded: dict[int, tuple[tuple[int, int, int], Words]] = {}  # the last window of each stream
+        self._loaded: dict[int, tuple[int, int, Words]] = {}  # the last window of each stream, and its place
         self._in_place = any(
             # No other input may share memory with the output.
             each is not None and each.address == self.command.output.address
@@ -152,83 +156,84 @@ class _Rows:
         )
         self._pending: list[tuple[int, int, Words]] = []
 
-    def run(self, sequencer: Sequencer) -> None:
-        for decoded, elements in sequencer:
-            instruction = decoded.instruction
-            if decoded.form == Form.FOLD:
-                total = alu.fold(instruction.op, self._register(instruction.a))
-                self._write(sequencer, instruction.dst, total[:, None], 1)
-            elif decoded.form == Form.ASET:
-                self._register(instruction.dst)[...] = self._source(sequencer, instruction, instruction.a, 1)
+    def run(self, steps: Iterable[PlannedStep]) -> None:
+        for step in steps:
+            if step.form == Form.FOLD:
+                total = alu.fold(step.op, self._register(step.sources[0].code))
+                self._write(step, total[:, None])
+            elif step.form == Form.ASET:
+                self._register(step.dst)[...] = self._source(step, step.sources[0])
             else:
-                self._compute(sequencer, decoded, elements)
+                self._compute(step)
         for segment, offset, values in self._pending:
             self._store(segment, offset, values)
 
-    def _compute(self, sequencer: Sequencer, decoded: Decoded, elements: int) -> None:
-        instruction = decoded.instruction
-        sources = [self._source(sequencer, instruction, code, elements) for code in instruction.sources]
-        if kind_of(instruction.dst) == Kind.ACCUMULATOR:
-            shape = (self.block.count, elements)
-            whole = [np.broadcast_to(source, shape) for source in sources]
-            alu.partials(instruction.op, self._register(instruction.dst), *whole)
-            return
-        if instruction.op == Op.SWAP:
-            result = alu.swap(np.broadcast_to(sources[0], (self.block.count, elements)), elements)
+    def _compute(self, step: PlannedStep) -> None:
+        sources = [self._source(step, each) for each in step.sources]
+        if step.kind == Kind.ACCUMULATOR:
+            whole = [self._whole(source, step.elements) for source in sources]
+            alu.partials(step.op, self._register(step.dst), *whole)
+        elif step.function is None:
+            assert step.op == Op.SWAP
+            self._write(step, alu.swap(self._whole(sources[0], step.elements), step.elements))
         else:
-            result = alu.ALU[instruction.op](*sources)
-        self._write(sequencer, instruction.dst, result, elements)
+            self._write(step, step.function(*sources))
+
+    def _whole(self, values: Words, elements: int) -> Words:
+        """Return values for all rows and elements."""
+        shape = (self._count, elements)
+        return values if values.shape == shape else np.broadcast_to(values, shape)
 
     # --- operands -------------------------------------------------------------------------------------------
 
     def _register(self, code: int) -> Words:
         """Return the whole register, zero if nothing was written to it in this row."""
-        if code not in self._registers:
+        found = self._registers.get(code)
+        if found is None:
             kind = kind_of(code)
             assert kind is not None
-            self._registers[code] = np.zeros((self.block.count, self._widths[kind]), dtype=np.uint32)
-        return self._registers[code]
+            found = self._registers[code] = np.zeros((self._count, self._widths[kind]), dtype=np.uint32)
+        return found
 
-    def _source(self, sequencer: Sequencer, instruction: Instruction, code: int, elements: int) -> Words:
+    def _source(self, step: PlannedStep, source: Source) -> Words:
         """Return an operand's values; one column if all elements are the same."""
-        kind = kind_of(code)
+        kind, code = source.kind, source.code
         if kind == Kind.VECTOR:
-            bank = self._wide[code] if sequencer.wide else self._register(code)
-            return bank[:, :elements]
+            bank = self._wide[code] if step.wide else self._register(code)
+            return bank if bank.shape[1] == step.elements else bank[:, : step.elements]
         if kind == Kind.SCALAR:
             return self._register(code)
-        if kind == Kind.ROW_REGISTER:
-            return self._register(code)[:, sequencer.base : sequencer.base + elements]
+        if source.values is not None:
+            return source.values
         if kind == Kind.STREAM:
-            return self._window(sequencer, index_of(code), elements)
-        if kind == Kind.IOTA:
-            steps = np.arange(sequencer.base, sequencer.base + elements, dtype=np.int64)
-            return steps.astype(np.uint32)[None, :]
-        if kind == Kind.IMMEDIATE:
-            return _uniform(instruction.imm)
+            return self._window(source, step.elements)
+        if kind == Kind.ROW_REGISTER:
+            return self._register(code)[:, step.base : step.base + step.elements]
         if kind == Kind.PARAMETER:
-            return _uniform(self.command.params[index_of(code)])
+            return _uniform(self.command.params[source.number])
         if code == _ROW:
             return self.block.indices(2)
         if code == _BATCH0:
             return self.block.indices(1)
         if code == _BATCH1:
             return self.block.indices(0)
-        return _uniform(self.command.cols if code == _COLS else sequencer.rep)
+        return _uniform(self.command.cols if code == _COLS else step.rep)
 
-    def _write(self, sequencer: Sequencer, code: int, values: Words, elements: int) -> None:
-        kind = kind_of(code)
+    def _write(self, step: PlannedStep, values: Words) -> None:
+        """Write a result, which nothing else refers to."""
+        kind, code, elements = step.kind, step.dst, step.elements
         if kind == Kind.OUT:
-            place = sequencer.place
-            whole = np.broadcast_to(values, (self.block.count, elements))
+            whole = self._whole(values, elements)
             if self._in_place:
-                self._pending.append((place.segment, place.offset, whole))
+                self._pending.append((step.segment, step.offset, whole))
             else:
-                self._store(place.segment, place.offset, whole)
+                self._store(step.segment, step.offset, whole)
         elif kind == Kind.ROW_REGISTER:
-            self._register(code)[:, sequencer.base : sequencer.base + elements] = values
-        elif kind == Kind.VECTOR and sequencer.wide:
-            self._write_wide(code, np.broadcast_to(values, (self.block.count, elements)))
+            self._register(code)[:, step.base : step.base + elements] = values
+        elif kind == Kind.VECTOR and step.wide:
+            self._write_wide(code, self._whole(values, elements))
+        elif kind is not None and values.shape == (self._count, self._widths[kind]):
+            self._registers[code] = values
         else:
             self._register(code)[:, :elements] = values
 
@@ -244,29 +249,30 @@ class _Rows:
 
     # --- memory ---------------------------------------------------------------------------------------------
 
-    def _window(self, sequencer: Sequencer, stream: int, elements: int) -> Words:
-        descriptor, window = self.command.inputs[stream], sequencer.windows[stream]
+    def _window(self, source: Source, elements: int) -> Words:
+        stream = source.number
+        descriptor = self.command.inputs[stream]
         assert descriptor is not None
-        assert window is not None
-        place = (window.segment, window.offset, elements)
-        before, values = self._loaded.get(stream, ((-1, -1, 0), _uniform(0)))
+        loaded = self._loaded.get(stream)
         if descriptor.bcast:
-            if before[2] == 0:
-                values = self._load(descriptor, 0, 0, 1)
-                self._loaded[stream] = (place, values)
-            return values
-        if before[:2] != place[:2] or before[2] < elements:
-            values = self._load(descriptor, window.segment, window.offset, elements)
-            self._loaded[stream] = (place, values)
-        return values[:, :elements]
+            if loaded is None:
+                loaded = self._loaded[stream] = (0, 0, self._load(descriptor, 0, 0, 1))
+            return loaded[2]
+        segment, offset = source.segment, source.offset
+        if loaded is None or loaded[:2] != (segment, offset) or loaded[2].shape[1] < elements:
+            values = self._load(descriptor, segment, offset, elements)
+            loaded = self._loaded[stream] = (segment, offset, values)
+        values = loaded[2]
+        return values if values.shape[1] == elements else values[:, :elements]
 
     def _load(self, descriptor: Descriptor, segment: int, offset: int, elements: int) -> Words:
         """Return a window, zero after the end of its segment."""
         there = min(elements, descriptor.length - offset)
-        result = np.zeros((self.block.count, elements), dtype=np.uint32)
+        made = np.empty if there == elements else np.zeros
+        result = made((self._count, elements), dtype=np.uint32)
         for first, count, view in self._pieces(descriptor, segment, offset, there):
             values = view.astype(np.int32).view(np.uint32) if descriptor.size < 4 else view
-            result[:, first : first + count] = values.reshape(self.block.count, count)
+            result[:, first : first + count] = values.reshape(self._count, count)
         return result
 
     def _store(self, segment: int, offset: int, values: Words) -> None:
@@ -301,10 +307,11 @@ class _Rows:
         strides = (batch1, batch0, descriptor.row_stride)
         address = descriptor.address + segment * descriptor.seg_stride + offset * descriptor.size
         address += sum(first * stride for first, stride in zip(self.block.first, strides, strict=True))
-        dtype: Any = _SIGNED.get(descriptor.size, np.uint32)
-        return as_strided(
-            self.memory.view(dtype)[address // descriptor.size :],
+        return np.ndarray(
             (*self.block.shape, segments, part),
+            _SIGNED.get(descriptor.size, np.uint32),
+            self.memory,
+            address,
             (*strides, descriptor.seg_stride, descriptor.size),
         )
 

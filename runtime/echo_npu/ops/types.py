@@ -5,6 +5,7 @@ array counts as bfloat16.
 """
 
 import importlib
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -25,8 +26,12 @@ def type_name(dtype: DTypeLike | str) -> str:
     """Return the name of an element type; TypeError if numpy does not know it."""
     if isinstance(dtype, str) and dtype == BFLOAT16:
         return BFLOAT16
-    name = np.dtype(dtype).name
-    return BFLOAT16 if name == "uint16" else name
+    return _name_of(np.dtype(dtype))
+
+
+@lru_cache(maxsize=256)
+def _name_of(dtype: np.dtype[Any]) -> str:
+    return BFLOAT16 if dtype.name == "uint16" else dtype.name
 
 
 def named_type(name: str, given: np.dtype[Any] | None = None) -> np.dtype[Any]:

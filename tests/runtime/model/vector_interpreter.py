@@ -24,7 +24,8 @@ class BadProgram(Exception):  # noqa: N818
 
 def calculate(op: Op, *values: int) -> int:
     """One element."""
-    return int(alu.ALU[op](*(np.array([value], dtype=np.uint32) for value in values))[0])
+    with np.errstate(all="ignore"):
+        return int(alu.ALU[op](*(np.array([value], dtype=np.uint32) for value in values))[0])
 
 
 class Input:

@@ -15,6 +15,7 @@ from echo_npu.torch import (
     ops,
     optimizers,
     patches,
+    placement,
     storages,
 )
 
@@ -76,6 +77,8 @@ def register() -> None:
     ops.load()
     for name, function in kernels.natives.items():
         aten.impl(name, kernels.counted(name, function), "PrivateUse1")
+    for name, function in placement.guards(tuple(kernels.natives)):
+        aten.impl(name, function, "PrivateUse1")
     for key in ("Conjugate", "Negative"):
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     patches.host_memory(aten)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -112,28 +111,6 @@ def test_an_event_that_a_stream_makes_can_be_waited_for() -> None:
         given = torch.Event(DEVICE, enable_timing=True)
         assert stream.record_event(given) is given
         assert given.elapsed_time(given) == 0.0
-
-
-MIXED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
-    "add": lambda a, b: a + b,
-    "add, the other way": lambda a, b: b + a,
-    "matmul": lambda a, b: a @ b,
-    "in place": lambda a, b: b.add_(a),
-    "cat": lambda a, b: torch.cat([a, b]),
-    "where": lambda a, b: torch.where(b > 0, a, b),
-    "linear": torch.nn.functional.linear,
-    "fallback": lambda a, b: torch.atan2(b, a),
-    "embedding": lambda a, b: torch.nn.functional.embedding(torch.tensor([1]), b),
-}
-
-
-@pytest.mark.parametrize("name", MIXED)
-def test_operands_on_two_devices_are_refused(name: str) -> None:
-    a = torch.rand(3, 3) + 1
-    b = a.to(DEVICE)
-    with pytest.raises(RuntimeError, match="same device"):
-        MIXED[name](a, b)
-    assert torch.equal((b + b).cpu(), a + a)
 
 
 def test_unknown_devices_and_indices() -> None:

@@ -6,7 +6,7 @@
 from echo_npu.devices import configure
 from echo_npu.torch.compiled.reporting import compile_report, compiled_graphs, graph_breaks
 from echo_npu.torch.counting import op_counts, reset_op_counts
-from echo_npu.torch.launch import MixedDevicesError
+from echo_npu.torch.placement import MixedDevicesError
 from echo_npu.torch.registration import register
 from echo_npu.torch.reporting import device, profile, report
 from echo_npu.torch.strictness import NotNativeError

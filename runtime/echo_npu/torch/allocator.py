@@ -98,6 +98,11 @@ class CachingAllocator:
             self._take_back()
             self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
 
+    def reset_accumulated(self) -> None:
+        """Count allocations from here on."""
+        with self._lock:
+            self._allocations = self._reused = 0
+
     def _take_back(self) -> None:
         while self._dropped:
             address = self._dropped.popleft()

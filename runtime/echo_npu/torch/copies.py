@@ -1,6 +1,6 @@
 """Copies between host and device and within the device, with conversion of the elements."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,10 +15,7 @@ from echo_npu.torch import counting
 from echo_npu.torch.devices import opened
 from echo_npu.torch.launch import launch, overlapping
 from echo_npu.torch.ops.common import integers, store_int64, widened, words
-from echo_npu.torch.storages import KEYS
 from echo_npu.torch.types import CAST_FROM, CAST_TO, FLOATS, SMALL_INTEGERS
-
-_to_copy: Final = torch.library.get_kernel("aten::_to_copy", "CPU").call_boxed
 
 
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -43,31 +40,6 @@ def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Te
     """`aten::_copy_from_and_resize`."""
     target.resize_(source.shape)
     return copy_from(source, target)
-
-
-def to_copy(
-    tensor: torch.Tensor,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-    non_blocking: bool = False,
-    memory_format: torch.memory_format | None = None,
-) -> torch.Tensor:
-    """`aten::_to_copy`: PyTorch's own, without pinned memory for copies to the host that need not block."""
-    blocking = device is not None and device.type == "cpu"
-    made: torch.Tensor = _to_copy(
-        KEYS,
-        tensor,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        pin_memory=pin_memory,
-        non_blocking=non_blocking and not blocking,
-        memory_format=memory_format,
-    )
-    return made
 
 
 def local_scalar(tensor: torch.Tensor) -> Any:

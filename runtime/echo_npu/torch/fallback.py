@@ -1,8 +1,7 @@
 """Operators that the device does not have: their decomposition, else the CPU on the device's memory."""
 
-import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -11,13 +10,11 @@ from echo_npu import debug
 from echo_npu.torch import counting, generators
 from echo_npu.torch.decompositions import decomposed
 from echo_npu.torch.devices import OpenDevice, opened
-from echo_npu.torch.launch import mixed
+from echo_npu.torch.placement import check
+from echo_npu.torch.scalars import as_tensor
 from echo_npu.torch.settings import fallback_policy
 from echo_npu.torch.storages import empty_strided, strides_of, tensor_on
 from echo_npu.torch.strictness import NotNativeError, forbidden
-
-_INDEXING: Final = ("aten::index", "aten::_index_put_impl_", "aten::index_put", "aten::_unsafe_index")
-"""Operators that take indices on the CPU."""
 
 _warned: Final[set[str]] = set()
 
@@ -30,6 +27,7 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
         MixedDevicesError: operands on several devices.
     """
     name = op._schema.name
+    check(op, args, kwargs)
     tensors = [each for each in _tensors([*args, *kwargs.values()]) if not each.is_cpu]
     inputs = [each for each in _tensors(args) if not each.is_cpu]
     result = decomposed(op, args, kwargs)
@@ -57,8 +55,6 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _index(tensors: list[torch.Tensor], kwargs: dict[str, Any]) -> int | None:
     if tensors:
-        if len({each.device for each in tensors}) > 1:
-            raise mixed(tensors)
         return tensors[0].device.index
     device = kwargs.get("device")
     return None if device is None else torch.device(device).index
@@ -69,7 +65,6 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
     device.synchronize()
     originals: dict[int, torch.Tensor] = {}
     hosts: list[torch.Tensor] = []
-    name = op._schema.name
 
     def to_host(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -78,8 +73,6 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
                 originals[id(made)] = value
                 hosts.append(made)
                 return made
-            if value.dim() and not name.startswith(_INDEXING) and originals:
-                raise mixed([value, *originals.values()])
             return value
         if isinstance(value, (list, tuple)):
             return type(value)(to_host(each) for each in value)
@@ -90,9 +83,7 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
     written = {each.name for each in op._schema.arguments if each.is_out}
     listed = op._schema.arguments
     tensors = _tensors([*args, *kwargs.values()])
-    positional = [
-        to_host(_as_tensor(value, each, tensors)) for value, each in zip(args, listed, strict=False)
-    ]
+    positional = [to_host(as_tensor(value, each, tensors)) for value, each in zip(args, listed, strict=False)]
     for key, value in kwargs.items():
         if key in written and isinstance(value, torch.Tensor):
             # It may be resized, which must not happen to device memory.
@@ -120,32 +111,6 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
         return value
 
     return back(result)
-
-
-def _as_tensor(value: Any, argument: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """Return a number that stands for a tensor as one: it comes to a kernel without its tensor.
-
-    The type of the result must be that of the tensors with the number. A tensor without dimensions, which is
-    what stands for the number, has no say beside one of its kind with dimensions, and may so be exact.
-    """
-    if not isinstance(value, (bool, int, float, complex)):
-        return value
-    if str(argument.type) not in ("Tensor", "Optional[Tensor]"):
-        return value
-    widest = torch.tensor(value).dtype if isinstance(value, (bool, int)) else _EXACT[type(value)]
-    if any(each.dim() and _kind(each.dtype) >= _kind(widest) for each in tensors):
-        return torch.tensor(value, dtype=widest)
-    given = [each for each in tensors if each.dtype != torch.bool] or tensors
-    kinds = [torch.result_type(each, value) for each in given]
-    return torch.tensor(value, dtype=functools.reduce(torch.promote_types, kinds) if kinds else None)
-
-
-_EXACT: Final = {float: torch.float64, complex: torch.complex128}
-
-
-def _kind(dtype: torch.dtype) -> int:
-    """Return a number that is greater for types to whose kind others are converted."""
-    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
 def _call(op: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from echo_npu.torch import counting
 from echo_npu.torch.decompositions import functional_overload
 from echo_npu.torch.fallback import fallback
 from echo_npu.torch.launch import OverlapError
+from echo_npu.torch.placement import check
 from echo_npu.torch.storages import KEYS, metadata_kernel
 
 Kernel: TypeAlias = Callable[..., Any]
@@ -46,6 +47,7 @@ def counted(name: str, function: Kernel) -> Kernel:
     outs = tuple(each.name for each in op._schema.arguments if each.is_out)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        check(op, args, kwargs)
         for out in outs:
             if not kwargs[out].numel():
                 _resize(op, outs, args, kwargs)

@@ -14,6 +14,7 @@ from echo_npu.commands.strided import overlaps
 from echo_npu.driver.status import read_counters
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch.devices import OpenDevice, opened
+from echo_npu.torch.placement import mixed
 from echo_npu.torch.plan import Build, Computed, Plan, Spec
 
 _U32: Final = struct.Struct("<I")
@@ -32,10 +33,6 @@ _NUMPY: Final[dict[torch.dtype, np.dtype[Any]]] = {
     torch.float64: np.dtype(np.float64),
 }
 """bfloat16 is its bits in uint16, as in `echo_npu.ops`. Others are plain bytes."""
-
-
-class MixedDevicesError(RuntimeError):
-    """Operands on different devices."""
 
 
 class OverlapError(RuntimeError):
@@ -69,7 +66,7 @@ def launch(
     pointers: list[int] = []
     for tensor in (*outputs, *inputs):
         if tensor.is_cpu or tensor.device != device.device:
-            raise mixed((*outputs, *inputs))
+            raise mixed(name, (*outputs, *inputs))
         key += (tensor.dtype, tensor.shape, tensor.stride())
         pointers.append(tensor.data_ptr())
     if len(set(pointers)) != len(pointers):
@@ -98,15 +95,6 @@ def launch(
 def overlapping(tensor: torch.Tensor) -> bool:
     """Return whether elements of a tensor share memory, as those of `expand` and of windows do."""
     return not tensor.is_contiguous() and overlaps(1, zip(tensor.stride(), tensor.shape, strict=True))
-
-
-def mixed(tensors: Sequence[torch.Tensor]) -> MixedDevicesError:
-    """Return the error of operands on different devices, which it names."""
-    found = sorted({str(tensor.device) for tensor in tensors})
-    named = " and ".join(found)
-    return MixedDevicesError(
-        f"Expected all tensors to be on the same device, but found at least two devices, {named}!"
-    )
 
 
 def _planned(

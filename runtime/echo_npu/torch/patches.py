@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch.jit import _builtins
@@ -11,9 +11,7 @@ from torch.utils import _device
 from echo_npu.devices import before_others, device_count, get_device
 from echo_npu.torch import devices, events, generators, modules, streams
 from echo_npu.torch.storages import new_storage
-
-_pinned: Final[set[int]] = set()
-"""Data pointers of host storages that were pinned."""
+from echo_npu.torch.types import CONVERTIBLE
 
 
 def apply() -> None:
@@ -32,10 +30,15 @@ def apply() -> None:
         ("_accelerator_synchronizeDevice", lambda index: devices.opened(_index(index)).synchronize()),
         ("_accelerator_isAllocatorInitialized", lambda: True),
         ("_accelerator_emptyCache", devices.empty_caches),
+        ("_accelerator_emptyHostCache", lambda: None),  # pinned memory is not cached
+        ("_accelerator_getDeviceCapability", _capability),
         ("_accelerator_getDeviceStats", _nested_statistics),
         ("_accelerator_getMemoryInfo", _memory_info),
         ("_accelerator_resetPeakStats", lambda index: devices.opened(_index(index)).allocator.reset_peak()),
-        ("_accelerator_resetAccumulatedStats", lambda index: None),
+        (
+            "_accelerator_resetAccumulatedStats",
+            lambda index: devices.opened(_index(index)).allocator.reset_accumulated(),
+        ),
     ):
         setattr(functions, name, function)
     torch.accelerator.device_count = device_count
@@ -98,22 +101,6 @@ def _with_index(value: Any, index: int) -> Any:
     return torch.device("echo_npu", index) if isinstance(value, (str, torch.device)) and plain else value
 
 
-def host_memory(library: torch.library.Library) -> None:
-    """Make `pin_memory` and `is_pinned` work: the device reaches all memory of the host alike."""
-    library.impl("_pin_memory", _pin, "CPU")
-    library.impl("is_pinned", _is_pinned, "CPU")
-
-
-def _pin(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
-    made = torch.empty_like(tensor).copy_(tensor)
-    _pinned.add(made.untyped_storage().data_ptr())
-    return made
-
-
-def _is_pinned(tensor: torch.Tensor, device: Any = None) -> bool:
-    return tensor.untyped_storage().data_ptr() in _pinned
-
-
 def _storages() -> None:
     """Let `torch.UntypedStorage(n, device="echo_npu")` allocate on the device."""
     plain = torch.UntypedStorage.__new__
@@ -143,6 +130,12 @@ def _nested_statistics(index: int) -> dict[str, Any]:
             place = place.setdefault(part, {})
         place[last] = value
     return nested
+
+
+def _capability(index: int) -> dict[str, Any]:
+    if index >= 0:
+        devices.check_index(index)
+    return {"supported_dtypes": set(CONVERTIBLE)}
 
 
 def _memory_info(index: int) -> tuple[int, int]:

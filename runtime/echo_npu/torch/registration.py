@@ -15,6 +15,8 @@ from echo_npu.torch import (
     ops,
     optimizers,
     patches,
+    pinning,
+    placement,
     storages,
 )
 
@@ -67,7 +69,6 @@ def register() -> None:
         ("set_", storages.set_empty),
         ("_copy_from", copies.copy_from),
         ("_copy_from_and_resize", copies.copy_from_and_resize),
-        ("_to_copy", copies.to_copy),
         ("_local_scalar_dense", copies.local_scalar),
         ("record_stream", lambda tensor, stream: None),
         ("_efficientzerotensor", storages.zeros),
@@ -76,9 +77,11 @@ def register() -> None:
     ops.load()
     for name, function in kernels.natives.items():
         aten.impl(name, kernels.counted(name, function), "PrivateUse1")
+    for name, function in placement.guards(tuple(kernels.natives)):
+        aten.impl(name, function, "PrivateUse1")
     for key in ("Conjugate", "Negative"):
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
-    patches.host_memory(aten)
+    pinning.apply(aten)
     optimizers.apply(aten)
     autocast.register(aten, everything)
     everything.fallback(fallback.fallback, "PrivateUse1")

@@ -71,6 +71,8 @@ def empty_strided(
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     """`aten::empty_strided`: a tensor with undefined content."""
+    if pin_memory:
+        raise RuntimeError("Only dense CPU tensors can be pinned")
     kind = torch.get_default_dtype() if dtype is None else dtype
     extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     nbytes = 0 if 0 in size else extent * kind.itemsize
@@ -90,7 +92,8 @@ def empty(
     """`aten::empty.memory_format`: a tensor with undefined content."""
     if layout not in (None, torch.strided):
         raise NotImplementedError(f"echo_npu has no tensors of layout {layout}")
-    return empty_strided(size, strides_of(size, memory_format), dtype=dtype, device=device)
+    strides = strides_of(size, memory_format)
+    return empty_strided(size, strides, dtype=dtype, device=device, pin_memory=pin_memory)
 
 
 def zeros(

@@ -28,3 +28,22 @@ WORDS: Final = {
     torch.bool: "bool",
 }
 """The names that programs and `echo_npu.ops` use."""
+
+CONVERTIBLE: Final = CAST_FROM | frozenset(
+    (
+        torch.float64,
+        torch.complex32,
+        torch.complex64,
+        torch.complex128,
+        torch.int64,
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+        torch.float8_e4m3fn,
+        torch.float8_e4m3fnuz,
+        torch.float8_e5m2,
+        torch.float8_e5m2fnuz,
+        torch.float8_e8m0fnu,
+    )
+)
+"""What tensors can hold and PyTorch converts from and to, on the device or on the CPU."""

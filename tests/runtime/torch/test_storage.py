@@ -127,12 +127,9 @@ def test_files_and_copies_of_objects() -> None:
         assert torch.equal(copied.detach().cpu(), weight)
 
 
-def test_pinned_and_shared_memory() -> None:
+def test_shared_memory() -> None:
     x = torch.arange(3.0)
-    pinned = x.pin_memory()
-    assert pinned.is_pinned()
-    assert not x.is_pinned()
-    y = pinned.to(DEVICE, non_blocking=True)
+    y = x.to(DEVICE, non_blocking=True)
     y.share_memory_()
     assert torch.equal(y.cpu(), x)
     assert torch.equal(y.to("cpu", non_blocking=True), x)

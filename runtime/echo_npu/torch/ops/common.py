@@ -12,7 +12,6 @@ from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.operands import FLOAT32
 from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
-from echo_npu.torch.launch import mixed
 from echo_npu.vector.kernels.pointwise import integer
 
 Tensors: TypeAlias = list[DeviceTensor]
@@ -24,15 +23,6 @@ def number_of(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.is_cpu and not value.dim():
         return value.item()
     return value
-
-
-def is_npu(value: Any) -> bool:
-    """Return whether a value is a tensor of a device; MixedDevicesError for one of the CPU."""
-    if not isinstance(value, torch.Tensor):
-        return False
-    if value.is_cpu:
-        raise mixed([value, torch.empty(0, device="echo_npu")])
-    return True
 
 
 # --- inside a plan ------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from echo_npu.torch.ops.common import (
     Tensors,
     float_target,
     integers,
-    is_npu,
     narrowed,
     number_of,
     widened,
@@ -101,7 +100,7 @@ def apply(label: str, name: str, out: torch.Tensor, *operands: Any, common: torc
             return out
     kind = out.dtype if common is None else common
     given = [number_of(each) for each in operands]
-    letters = "".join("s" if is_npu(each) else "p" for each in given)
+    letters = "".join("s" if isinstance(each, torch.Tensor) else "p" for each in given)
     tensors = [each for each in given if isinstance(each, torch.Tensor)]
     numbers = [each for each in given if not isinstance(each, torch.Tensor)]
     if not tensors or any(isinstance(each, complex) for each in numbers):

@@ -15,7 +15,6 @@ from echo_npu.torch.ops.common import (
     Tensors,
     float_target,
     integers,
-    is_npu,
     narrowed,
     number_of,
     store_int64,
@@ -96,7 +95,7 @@ def _where(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any],
 def choose(label: str, condition: torch.Tensor, a: Any, b: Any, out: torch.Tensor) -> Any:
     """Write a where the condition holds, else b; NotImplemented for types of more than 64 bits."""
     given = [number_of(each) for each in (a, b)]
-    tensors = [each for each in given if is_npu(each)]
+    tensors = [each for each in given if isinstance(each, torch.Tensor)]
     if condition.dtype != torch.bool or out.dtype.itemsize > 8:
         return NotImplemented
     if any(each.dtype != out.dtype for each in tensors) or any(isinstance(each, complex) for each in given):

@@ -15,7 +15,7 @@ from echo_npu.spec.status import ErrorCode
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.devices import opened
 from echo_npu.torch.kernels import native
-from echo_npu.torch.launch import launch, mixed
+from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors, float_target, int32_indices, integers, narrowed, widened
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS, INDICES
@@ -64,8 +64,6 @@ def _select(
 
 def select(label: str, table: torch.Tensor, ids: torch.Tensor, axis: int, *, wrap: bool) -> Any:
     """Return a new tensor of the rows that `ids` names along an axis."""
-    if ids.is_cpu:
-        raise mixed([table, ids])
     if ids.dtype not in INDICES or not table.dim() or not table.numel():
         return NotImplemented
     out = like(table, (*table.shape[:axis], *ids.shape, *table.shape[axis + 1 :]))
@@ -146,8 +144,6 @@ def _in_range(npu: OpMethods, number: DeviceTensor, size: int) -> DeviceTensor:
 def gather(
     x: torch.Tensor, dim: int, index: torch.Tensor, *, sparse_grad: bool = False, out: torch.Tensor
 ) -> Any:
-    if index.is_cpu:
-        raise mixed([x, index])
     if index.dtype not in INDICES or not x.dim() or not x.numel() or x.numel() >= 2**31:
         return NotImplemented
     if out.numel():

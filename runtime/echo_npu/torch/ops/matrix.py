@@ -8,8 +8,8 @@ from echo_npu.ops.broadcast import compute
 from echo_npu.ops.methods import OpMethods
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
-from echo_npu.torch.launch import launch, mixed
-from echo_npu.torch.ops.common import Tensors, float_target, is_npu, narrowed, widened
+from echo_npu.torch.launch import launch
+from echo_npu.torch.ops.common import Tensors, float_target, narrowed, widened
 from echo_npu.torch.types import FLOATS
 from echo_npu.vector.kernels.pointwise import pointwise
 
@@ -32,9 +32,6 @@ def _product(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any
 
 
 def _suits(*tensors: torch.Tensor) -> bool:
-    for each in tensors:
-        if each.is_cpu:
-            raise mixed(tensors)
     return tensors[0].dtype in FLOATS and all(
         each.dtype == tensors[0].dtype and each.numel() for each in tensors
     )
@@ -91,7 +88,7 @@ def addmm(
 ) -> Any:
     if not beta and alpha == 1:
         return matmul(a, b, out=out)
-    if not _suits(a, b, out) or not is_npu(bias) or bias.dtype != out.dtype or not beta:
+    if not _suits(a, b, out) or bias.is_cpu or bias.dtype != out.dtype or not beta:
         return NotImplemented
     scaled = alpha != 1 or beta != 1
     params = [float(alpha), float(beta)] if scaled else []

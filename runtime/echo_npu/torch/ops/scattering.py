@@ -18,7 +18,7 @@ from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.rows import last_axis_commands, line, row_commands, single
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
-from echo_npu.torch.launch import launch, mixed
+from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors, int32_indices, integers, narrowed, widened
 from echo_npu.torch.ops.filling import choose
 from echo_npu.torch.ops.indexing import checked, gather_rows
@@ -134,8 +134,6 @@ def _scatter(
     out: torch.Tensor,
     add: bool = False,
 ) -> Any:
-    if ids.is_cpu:
-        raise mixed([x, ids])
     if not isinstance(values, torch.Tensor):
         values = torch.full(ids.shape, values, dtype=x.dtype, device=x.device)
     if not x.dim() or ids.dtype not in INDICES or values.dtype != x.dtype or out.dtype != x.dtype:

@@ -1,8 +1,9 @@
 """Insert each known bug into the RTL and require that the regression, the random campaign of its patch, or
 the backend rtlfarm finds it."""
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tb.mutation import chunks
@@ -27,11 +28,11 @@ def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> Campai
         TreeError, UnchangedFailsError, SimulationError, BuildError, ToolMissingError: as `Judge.judge`.
     """
     started = time.monotonic()
-    folder, bugs, chosen = _planted(only)
-    cases = [Case(number, bug.edits[0].file, bug.hints) for number, bug in chosen.items()]
-    among = [hint for bug in bugs.values() for hint in bug.hints] if named else []
-    judge = Judge(folder, seed, jobs, "bugs", lambda text: print(text, flush=True), among)
-    findings = judge.judge(cases)
+    with _planted(only) as (folder, bugs, chosen):
+        cases = [Case(number, bug.edits[0].file, bug.hints) for number, bug in chosen.items()]
+        among = [hint for bug in bugs.values() for hint in bug.hints] if named else []
+        judge = Judge(folder, seed, jobs, "bugs", lambda text: print(text, flush=True), among)
+        findings = judge.judge(cases)
     items = []
     for number, bug in chosen.items():
         finding = findings[number]
@@ -42,25 +43,30 @@ def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> Campai
     return _result("bugs", seed, started, items)
 
 
-def _planted(only: str) -> tuple[Path, dict[int, Bug], dict[int, Bug]]:
-    """Return the tree with every bug behind its number, all bugs, and the chosen ones. Raises as `play`."""
+@contextlib.contextmanager
+def _planted(only: str) -> Iterator[tuple[Path, dict[int, Bug], dict[int, Bug]]]:
+    """Hold the tree with every bug behind its number; yield it, all bugs, and the chosen ones.
+
+    Raises as `play`.
+    """
     bugs = dict(enumerate(load_bugs(), 1))
     chosen = {number: bug for number, bug in bugs.items() if only in ("", bug.name)}
     if not chosen:
         raise ValueError(f"no bug {only!r}; there are {', '.join(bug.name for bug in bugs.values())}")
-    folder, refused = usable(TREE, {number: bug.edits for number, bug in bugs.items()})
-    for number, message in refused.items():
-        raise PatchError(f"{bugs[number].name}: the RTL with it is no legal SystemVerilog: {message}")
-    return folder, bugs, chosen
+    with usable(TREE, {number: bug.edits for number, bug in bugs.items()}) as (folder, refused):
+        for number, message in refused.items():
+            raise PatchError(f"{bugs[number].name}: the RTL with it is no legal SystemVerilog: {message}")
+        yield folder, bugs, chosen
 
 
 def search(seed: int, only: str = "") -> CampaignResult:
     """Run the campaigns that patches name against their bugs, or against `only`. Raises as `play`."""
     started = time.monotonic()
-    folder, _, chosen = _planted(only)
-    wanted = [(number, bug.search) for number, bug in chosen.items() if bug.search is not None]
+    with _planted(only) as (folder, _, chosen):
+        wanted = [(number, bug.search) for number, bug in chosen.items() if bug.search is not None]
+        sightings = look_for(folder, wanted, seed)
     items = []
-    for number, sighting in look_for(folder, wanted, seed).items():
+    for number, sighting in sightings.items():
         bug = chosen[number]
         message = "" if sighting.found else f"{bug.search} does not find it: {bug.text}"
         again = f"make bugs SEARCH=1 BUG={bug.name} SEED={seed}"
@@ -77,10 +83,11 @@ def look_in_chunks(seed: int, jobs: int, only: str = "") -> CampaignResult:
     started = time.monotonic()
     if only not in ("", *chunks.BUGS):
         raise ValueError(f"no bug {only!r} that chunks show; there are {', '.join(chunks.BUGS)}")
-    folder, bugs, _ = _planted(only)
-    wanted = [number for number, bug in bugs.items() if bug.name in ((only,) if only else chunks.BUGS)]
+    with _planted(only) as (folder, bugs, _):
+        wanted = [number for number, bug in bugs.items() if bug.name in ((only,) if only else chunks.BUGS)]
+        sights = list(chunks.look_for(folder, wanted, seed, jobs))
     items = []
-    for sight in chunks.look_for(folder, wanted, seed, jobs):
+    for sight in sights:
         bug = bugs[sight.number]
         message = "" if sight.where else f"rtlfarm names no command: {bug.text}"
         again = f"make bugs CHUNKS=1 BUG={bug.name} SEED={seed}"

@@ -22,6 +22,7 @@ from tb.mutation.tree import CONFIG
 from tb.mutation.trials import Experience, Key, load_cycles, save_cycles
 from tb.mutation.worker import Worker
 from tb.suites import SUITE_FOLDERS
+from tb.whole_files import write_whole
 
 QUICK_S = 10.0
 """Seconds of the first trials. All changes meet these before any change meets the others."""
@@ -107,7 +108,7 @@ class Judge:
         self._among = sorted(set(among))
         self._config = config
         self._design = npu_design(config, folder)
-        self._requests = folder / "programs.json"
+        self._requests = folder / f"programs-{seed}.json"  # seeds may share the folder
         self._lock = threading.Lock()
         self._blocks = BlockTrials(folder, seed, name)
 
@@ -134,7 +135,7 @@ class Judge:
         """
         directory = build(self._design, quiet=False)
         programs = [{"sequence": "mixed", "seed": self._seed + number} for number in range(PROGRAMS)]
-        self._requests.write_text(json.dumps(programs), encoding="utf-8")
+        write_whole(self._requests, json.dumps(programs))
         experience = Experience(self._cycles(directory))
         findings: dict[int, MutantFinding] = {}
 

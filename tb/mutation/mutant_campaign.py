@@ -157,21 +157,12 @@ def play(
         options = ["--where", where] if where else ["--count", str(count)]
         options += ["--seed", str(seed), "--config", config]
         replays = f"python -m tb mutate {shlex.join(options)} --only "
-    folder, refused = usable(name, {number: mutant.edits for number, mutant in drawn.items()})
     mine = {
         number: mutant for number, mutant in drawn.items() if number % shard.parts == shard.part % shard.parts
     }
     if only:
         mine = {number: mutant for number, mutant in drawn.items() if number in only}
-    cases = [
-        Case(number, mutant.file, reset=mutant.of_reset)
-        for number, mutant in mine.items()
-        if number not in refused and (refute or mutant.identity not in equivalents)
-    ]
-    if shard.part % 2 == 0:
-        cases.reverse()  # so that two shards meet in few testbenches of modules, which run once at a time
     part = f"mutation-{name}-{shard.part}of{shard.parts}"
-    judge = Judge(folder, seed, jobs, part, _say, config=config)
     proofs: dict[int, prover.EquivalenceProof] = {}
 
     def proven(case: Case, share: float) -> bool:
@@ -183,7 +174,16 @@ def play(
         _say(f"{case.number:4} {mutant.file:24} {word} ({proof.seconds:.0f} s)")
         return proof.proven
 
-    findings = judge.judge(cases, whole=not quick, proven=proven)
+    with usable(name, {number: mutant.edits for number, mutant in drawn.items()}) as (folder, refused):
+        cases = [
+            Case(number, mutant.file, reset=mutant.of_reset)
+            for number, mutant in mine.items()
+            if number not in refused and (refute or mutant.identity not in equivalents)
+        ]
+        if shard.part % 2 == 0:
+            cases.reverse()  # so that two shards meet in few testbenches of modules, which run once at a time
+        judge = Judge(folder, seed, jobs, part, _say, config=config)
+        findings = judge.judge(cases, whole=not quick, proven=proven)
     for number, finding in findings.items():
         if finding.killed and drawn[number].identity in equivalents:
             raise EquivalentsError(

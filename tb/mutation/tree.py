@@ -1,16 +1,19 @@
 """A copy of rtl/ with many changes behind a selector, which can be simulated in its place."""
 
+import contextlib
+import hashlib
+import json
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from echo_sim.config import load_config
 from echo_sim.designs import npu_design, read_file_list
 from echo_sim.places import BOARD, CHECKERS, RTL, SIM_BUILD
 from echo_sim.tools import find_verilator
+from tb.mutation.held import held
 from tb.mutation.schemata import (
     SELECTOR_FILE,
     SELECTOR_TEXT,
@@ -39,12 +42,10 @@ def sources() -> list[Path]:
     return [path for path in files if path.parent.name != "regs"]
 
 
-def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
-    """Write the RTL with numbered changes and return its folder. Files that are already right stay
-    untouched."""
-    folder = TREES / name
+def render_tree(numbered: Mapping[int, Sequence[Edit]]) -> dict[str, str]:
+    """Return the texts of the RTL with numbered changes, by their paths below rtl/."""
     edits = by_file(numbered)
-    wanted = {SELECTOR_FILE: SELECTOR_TEXT}
+    texts = {SELECTOR_FILE: SELECTOR_TEXT}
     for path in sorted(RTL.rglob("*")):
         if path.suffix in (".sv", ".svh", ".f", ".vlt"):
             text = path.read_text(encoding="utf-8")
@@ -53,26 +54,39 @@ def write_tree(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Path:
             if relative == SELECTOR_TOP:
                 head, end, tail = changed.rpartition("endmodule")
                 changed = head + SELECTOR_UPDATE + end + tail
-            wanted[relative] = changed
-    for relative, text in wanted.items():
-        target = folder / relative
-        if not target.exists() or target.read_text(encoding="utf-8") != text:
-            write_whole(target, text)
-    return folder
+            texts[relative] = changed
+    return texts
 
 
-def usable(name: str, numbered: Mapping[int, Sequence[Edit]]) -> tuple[Path, dict[int, str]]:
-    """Write the tree without the changes that Verilator rejects; return the folder and the reasons by number.
+@contextlib.contextmanager
+def usable(name: str, numbered: Mapping[int, Sequence[Edit]]) -> Iterator[tuple[Path, dict[int, str]]]:
+    """Hold the tree `name` without the changes that Verilator rejects; yield its folder and the reasons by
+    number.
+
+    It does not change before the end of the `with`: campaigns with other changes wait, and those with the
+    same ones share it.
 
     Raises TreeError: it is rejected for another reason.
     """
+    folder = TREES / name
+    asked = json.dumps(render_tree(numbered), sort_keys=True)
+    digest = hashlib.sha256(asked.encode()).hexdigest()
+    with held(folder, digest, lambda: _fill(folder, numbered)) as refused:
+        yield folder, refused
+
+
+def _fill(folder: Path, numbered: Mapping[int, Sequence[Edit]]) -> dict[int, str]:
+    """Write the tree without the changes that Verilator rejects; return the reasons by number."""
     left = dict(numbered)
     refused: dict[int, str] = {}
     while True:
-        folder = write_tree(name, left)
+        for relative, text in render_tree(left).items():
+            target = folder / relative
+            if not target.exists() or target.read_text(encoding="utf-8") != text:
+                write_whole(target, text)
         complaints = _complaints(folder)
         if not complaints:
-            return folder, refused
+            return refused
         blamed: dict[int, str] = {}
         for path, line, message in complaints:
             text = path.read_text(encoding="utf-8").splitlines()[line - 1] if path.exists() else ""
@@ -83,11 +97,6 @@ def usable(name: str, numbered: Mapping[int, Sequence[Edit]]) -> tuple[Path, dic
         refused |= blamed
         for number in blamed:
             del left[number]
-
-
-def discard(folder: Path) -> None:
-    """Remove a tree."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _complaints(folder: Path) -> list[tuple[Path, int, str]]:

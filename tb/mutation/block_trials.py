@@ -10,6 +10,7 @@ from pathlib import Path
 
 from echo_sim.run import SimulationError
 from tb.blocks import sources_of
+from tb.mutation.broken_rules import broken_rule
 from tb.mutation.changed import run_changed
 from tb.repository import ROOT
 from tb.results import UnjudgedError
@@ -121,7 +122,7 @@ class BlockTrials:
             return f"it hangs: no end after {limit:.0f} s"
         if status == 1:
             told = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))]
-            return "; ".join(told) or "it fails"
+            return broken_rule(text) or "; ".join(told) or "it fails"
         if status != 0:
             raise SimulationError(f"{tests} does not run with change {number}:\n{text}")
         return ""

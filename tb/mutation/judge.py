@@ -16,6 +16,7 @@ from echo_sim.designs import npu_design
 from echo_sim.processes import stop_all
 from echo_sim.run import SimulationError, run
 from tb.mutation.block_trials import BlockTrials, UnchangedFailsError, alone, state_of_code
+from tb.mutation.broken_rules import broken_rule
 from tb.mutation.dispatcher import Trial
 from tb.mutation.schemata import SELECTOR_VARIABLE
 from tb.mutation.tree import CONFIG
@@ -296,9 +297,12 @@ class Judge:
                     quiet=True,
                 )
                 failed = [outcome for outcome in result.outcomes if not outcome.passed]
-                how = f"{failed[0].name}: {failed[0].message}" if failed else ""
+                how = ""
+                if failed:
+                    rule = broken_rule(result.log.read_text(encoding="utf-8", errors="replace"))
+                    how = f"{failed[0].name}: {rule or failed[0].message}"
             except SimulationError as error:
-                how = str(error).splitlines()[0]
+                how = broken_rule(str(error)) or str(error).splitlines()[0]
             if how:
                 return MutantFinding(f"power-up {number}", how, time.monotonic() - started)
         return MutantFinding("", "", time.monotonic() - started)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from echo_sim.designs import Design
 from echo_sim.run import RUNS, SimulationError, TestOutcome, launch, read_results
+from tb.mutation.broken_rules import broken_rule
 from tb.mutation.dispatcher import SOCKET_VARIABLE, Order, Trial, TrialAnswer
 from tb.suites import suites
 from tb.uvm.suite import REQUESTS_VARIABLE
@@ -123,6 +124,7 @@ class Worker:
 
 def _verdict(trials: Sequence[Trial], answer: TrialAnswer, folder: Path) -> TrialVerdict:
     results, log = folder / "results.xml", folder / "simulator.log"
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     # The file is sorted by suite, so order is kept only among runs of one test.
     by_test: dict[str, deque[TestOutcome]] = defaultdict(deque)
     for outcome in read_results(results) if results.exists() else []:
@@ -133,17 +135,19 @@ def _verdict(trials: Sequence[Trial], answer: TrialAnswer, folder: Path) -> Tria
             break
         outcome = by_test[trial.test].popleft()
         if not outcome.passed:
-            return TrialVerdict(trial, outcome.message or "failed", answer.seconds, tuple(passed))
+            how = broken_rule(text) or outcome.message or "failed"
+            return TrialVerdict(trial, how, answer.seconds, tuple(passed))
         passed.append(outcome.cycles)
     if answer.status == 0 and len(passed) == len(trials):
         return TrialVerdict(None, "", answer.seconds, tuple(passed))
     # The fork died or was stopped within a test.
-    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     begun = len(re.findall(r"running tests\.\S+ \(\d+/\d+\)|running tb\.uvm\.\S+ \(\d+/\d+\)", text))
     trial = trials[max(begun - 1, 0)]
     if answer.status is None:
         how = f"no end after {answer.seconds:.0f} s"
     else:
         complaints = re.findall(r"%Error: (?:\S+:\d+: )?(.*)", text)
-        how = complaints[0] if complaints else f"the simulator ended with {answer.status}"
+        how = (
+            broken_rule(text) or complaints[0] if complaints else f"the simulator ended with {answer.status}"
+        )
     return TrialVerdict(trial, how, answer.seconds)

@@ -75,7 +75,15 @@ def test_the_unchanged_rtl_runs_once_for_all_users(testbenches: PytestStandIn, t
 
 
 @pytest.mark.parametrize(
-    ("said", "how"), [("ERROR test_it - in a fixture", "ERROR test_it - in a fixture"), ("", "it fails")]
+    ("said", "how"),
+    [
+        ("ERROR test_it - in a fixture", "ERROR test_it - in a fixture"),
+        ("", "it fails"),
+        (
+            "E [4] %Error: x.sv:3: Assertion failed in tb.u.Holds: it changed\nFAILED it",
+            "broken rule: it changed",
+        ),
+    ],
 )
 def test_a_failure_is_one_whatever_pytest_says(
     testbenches: PytestStandIn, tmp_path: Path, said: str, how: str

@@ -50,7 +50,15 @@ running tests.commands.test_add.test_sizes (2/4)
 def test_a_simulator_that_died(tmp_path: Path) -> None:
     verdict = _verdict(TRIALS, TrialAnswer(-6, 1.0), left(tmp_path, log=LOG))
     assert verdict.trial == TRIALS[1]
-    assert verdict.how == "Assertion failed: an element was pushed into a full queue"
+    assert verdict.how == "broken rule: an element was pushed into a full queue"
+
+
+def test_a_failed_assertion_is_named_where_cocotb_saw_an_end(tmp_path: Path) -> None:
+    ended = case("test_add", "test_sizes", "the simulation ended prematurely")
+    verdict = _verdict(
+        TRIALS, TrialAnswer(0, 1.0), left(tmp_path, case("test_nop", "test_nop"), ended, log=LOG)
+    )
+    assert (verdict.trial, verdict.how) == (TRIALS[1], "broken rule: an element was pushed into a full queue")
 
 
 def test_one_that_did_not_end(tmp_path: Path) -> None:

@@ -19,6 +19,11 @@ from echo_npu.tensor import DeviceTensor
 class FusedNodes(ABC):
     """Nodes that are emitted together."""
 
+    @property
+    @abstractmethod
+    def written(self) -> tuple[GraphTensor, ...]:
+        """The results in memory."""
+
     @abstractmethod
     def emit(self, emitter: Emitter) -> None:
         """Leave the commands that do the work of all nodes."""
@@ -29,6 +34,10 @@ class _WeightedNorm(FusedNodes):
     norm: GraphNode
     product: GraphNode
     weights: GraphTensor
+
+    @property
+    def written(self) -> tuple[GraphTensor, ...]:
+        return (self.product.destination,)
 
     def emit(self, emitter: Emitter) -> None:
         source = _given(self.norm, 0)
@@ -46,6 +55,10 @@ class _BiasedProduct(FusedNodes):
     sum: GraphNode
     bias: GraphTensor
 
+    @property
+    def written(self) -> tuple[GraphTensor, ...]:
+        return (self.sum.destination,)
+
     def emit(self, emitter: Emitter) -> None:
         packed = packed_rows(emitter, block_rows(_given(self.product, 0))[0, 0])
         rows = emitter.view(_given(self.product, 1))[0, 0]
@@ -57,6 +70,10 @@ class _BiasedProduct(FusedNodes):
 class _RotatedRows(FusedNodes):
     rope: GraphNode
     rows: GraphNode
+
+    @property
+    def written(self) -> tuple[GraphTensor, ...]:
+        return (self.rows.destination,)
 
     def emit(self, emitter: Emitter) -> None:
         emit_rotated_rows(emitter, self.rope, self.rows)
@@ -70,6 +87,10 @@ class _GatedProducts(FusedNodes):
     argument: GraphNode
     gate: GraphNode
     gated: GraphNode
+
+    @property
+    def written(self) -> tuple[GraphTensor, ...]:
+        return self.argument.destination, self.gate.destination, self.gated.destination
 
     def emit(self, emitter: Emitter) -> None:
         emit(emitter, self.argument)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from echo_npu.device import Device
 from echo_npu.driver.recording import RecordingDriver
 from echo_npu.server.fusion import FusedNodes, fused
+from echo_npu.server.liveness import WrittenBytes
 from echo_npu.server.operations import WITHOUT_COMMANDS, check, emit
-from echo_npu.server.operations.base import Emitter, extent
+from echo_npu.server.operations.base import Emitter, extent, require
 from echo_npu.server.protocol import GraphFlag, GraphNode, GraphTensor
 from echo_npu.server.results import check_results, left_by
 
@@ -100,6 +101,7 @@ class _Graph(Emitter):
         self._conditions: list[Callable[[Emitter], bool]] = []
         self._moving: list[tuple[Callable[[Emitter], None], range]] = []
         self._indices: dict[tuple[int, int], bytes] = {}
+        self._written = WrittenBytes()
         with device.record() as self._program:
             driver = device.driver
             assert isinstance(driver, RecordingDriver)
@@ -110,15 +112,19 @@ class _Graph(Emitter):
                     each.emit(self)
                 else:
                     emit(self, each)
+                self._written.add(each.written if isinstance(each, FusedNodes) else [each.destination])
                 self.check_size()
             recorded = driver.recorded
         self._first = len(self._program) - recorded
         """The commands before it restore constants."""
         self.shared.clear()
+        self._written = WrittenBytes()  # from now on inputs are looked at between two runs
 
     # --- while recording ------------------------------------------------------------------------------------
 
     def content(self, tensor: GraphTensor) -> NDArray[np.uint8]:
+        # The target of a copy is a tensor that no node makes, which clients call an input.
+        require(not self._written.meet(tensor), "an input that the graph itself writes before")
         return self.device.backend.read_mem(tensor.address, extent(tensor))
 
     def holds_while(self, condition: Callable[[Emitter], bool]) -> None:

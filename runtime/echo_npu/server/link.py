@@ -5,8 +5,14 @@ import select
 import socket
 import struct
 from collections.abc import Sequence
+from typing import Final
 
 from echo_npu.server.protocol import HEAD, MAX_MESSAGE, AnswerStatus, ProtocolError
+
+ANSWER_WAIT_S: Final = 30
+"""How long a client may read nothing of its answer. Else it would keep a server from ending."""
+
+_PIECE: Final = 1 << 20
 
 
 class ClientGoneError(Exception):
@@ -14,10 +20,14 @@ class ClientGoneError(Exception):
 
 
 class Link:
-    """One end of a connection that carries whole messages."""
+    """One end of a connection that carries whole messages.
+
+    Sending raises OSError when the other side reads nothing for ANSWER_WAIT_S.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", ANSWER_WAIT_S, 0))
 
     def receive(self) -> tuple[int, memoryview] | None:
         """Return the kind and the content of the next message; None when the other side has ended.
@@ -56,14 +66,14 @@ class Link:
             raise ClientGoneError("the client has ended")
 
     def _exactly(self, size: int) -> memoryview | None:
-        buffer = memoryview(bytearray(size))
-        at = 0
-        while at < size:
-            got = self._connection.recv_into(buffer[at:])
+        # It grows with what arrives: a head alone takes no memory for what it announces.
+        buffer = bytearray()
+        while len(buffer) < size:
+            got = self._connection.recv(min(size - len(buffer), _PIECE))
             if not got:
                 return None
-            at += got
-        return buffer
+            buffer += got
+        return memoryview(buffer)
 
 
 def same_user(connection: socket.socket) -> bool:

@@ -1,6 +1,6 @@
 """Where the bytes of tensors are, and which nodes of a graph read them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,27 @@ def meet(one: GraphTensor, other: GraphTensor) -> bool:
     """Return whether the ranges of two tensors, from the first to the last byte, overlap."""
     a, b = start_of(one), start_of(other)
     return a < b + extent(other) and b < a + extent(one)
+
+
+class WrittenBytes:
+    """Ranges of memory, those that the nodes so far have written."""
+
+    def __init__(self) -> None:
+        self._ranges = np.empty((64, 2), np.int64)
+        self._count = 0
+
+    def add(self, tensors: Iterable[GraphTensor]) -> None:
+        """Add the ranges of tensors that are not empty."""
+        for each in tensors:
+            if self._count == len(self._ranges):
+                self._ranges = np.concatenate([self._ranges, np.empty_like(self._ranges)])
+            self._ranges[self._count] = start_of(each), start_of(each) + extent(each)
+            self._count += 1
+
+    def meet(self, tensor: GraphTensor) -> bool:
+        """Return whether the range of a tensor overlaps one of them."""
+        start, end = self._ranges[: self._count].T
+        return bool(((start < start_of(tensor) + extent(tensor)) & (end > start_of(tensor))).any())
 
 
 class LaterReads:

@@ -113,7 +113,7 @@ class DeviceServer:
         self._guard = threading.Lock()
         make_folder(path)
         self._listener = listen(path)
-        self._inode = os.stat(path).st_ino
+        self._inode: int | None = os.stat(path).st_ino
 
     @property
     def differs(self) -> bool:
@@ -160,8 +160,9 @@ class DeviceServer:
     def remove_socket(self) -> None:
         """Remove the socket, unless another server has made its own there. Idempotent."""
         with contextlib.suppress(OSError):
-            if os.stat(self.path).st_ino == self._inode:
+            if self._inode is not None and os.stat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
+        self._inode = None  # the next server's socket may have the same number
 
     def _end(self) -> None:
         self.remove_socket()

@@ -187,6 +187,20 @@ def test_the_graphs_that_were_run_last_are_kept(client: ServerClient) -> None:
     assert unknown(client, 100)
 
 
+def test_an_input_that_the_graph_writes_itself_is_not_supported(client: ServerClient) -> None:
+    numbers, others = client.put(np.array([0, 1], np.int32)), client.put(np.array([5, 6], np.int32))
+    rows, cache = client.put(np.ones((2, 16), np.float32)), client.put(np.zeros((8, 16), np.float32))
+    copy, write = node("CPY", numbers, others), node("SET_ROWS", cache, rows, numbers, cache)
+    for key in (0, 1):
+        with pytest.raises(AnswerError, match="an input that the graph itself writes before") as caught:
+            client.graph(copy, write, key=key)
+        assert caught.value.status == AnswerStatus.NOT_SUPPORTED
+    assert client.read(numbers).reshape(2).tolist() == [0, 1]  # nothing was computed
+    client.graph(write, copy, key=1)
+    client.run(1)
+    assert client.read(cache)[0, 0, :, 0].tolist() == [1, 1, 0, 0, 0, 1, 1, 0]
+
+
 def test_counters(client: ServerClient) -> None:
     x, y = client.put(np.ones(4, np.float32)), client.room((4,))
     before = protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))
@@ -254,6 +268,21 @@ main()
 """
     words = ["serve", "--backend", "cmodel", "--socket", str(path)]
     assert subprocess.run([sys.executable, "-c", program, *words], timeout=60).returncode == 0
+    assert not path.exists()
+
+
+def test_the_socket_of_a_later_server_stays_even_if_it_has_the_same_number(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    first = DeviceServer(path, [])
+    first.stop()
+    first.serve()
+    second = DeviceServer(path, [])
+    # File systems give the number of a removed file to the next one.
+    assert os.stat(path).st_ino == second._inode
+    first.remove_socket()
+    assert path.exists()
+    second.stop()
+    second.serve()
     assert not path.exists()
 
 

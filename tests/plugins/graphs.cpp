@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that a backend can get wrong by doing too much or too little:
-//     graphs PLUGIN replay|views|select
+//     graphs PLUGIN replay|views|select|large|parts
 // Exit status 1 and a line about it if a result is wrong.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ggml-alloc.h"
@@ -139,8 +140,6 @@ bool select() {
     return equal("the chosen branch", read(result), {0, -1, -4, -9, -16, -25, -36, -49});
 }
 
-}  // namespace
-
 // Weights in blocks of more bytes than an answer of the server holds: one matrix, and several.
 bool large() {
     const int64_t shapes[][2] = {{15500, 1}, {7000, 3}};
@@ -166,6 +165,75 @@ bool large() {
     return good;
 }
 
+// Parts of a tensor in blocks, whose last tiles are not full: set, got, filled, cleared and copied as bytes of a file. The
+// tensor behind it stays as it is.
+bool parts(ggml_type type) {
+    ggml_context * context = new_context();
+    ggml_tensor * blocks = ggml_new_tensor_3d(context, type, 96, 21, 2);
+    ggml_tensor *next = ggml_new_tensor_1d(context, GGML_TYPE_F32, 16), *other = ggml_dup_tensor(context, blocks);
+    ggml_tensor * view = ggml_view_2d(context, blocks, 96, 3, blocks->nb[1], blocks->nb[2] + 17 * blocks->nb[1]);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+    std::vector<uint8_t> wanted(ggml_nbytes(blocks)), bytes(wanted.size()), got(wanted.size());
+    for (size_t i = 0; i < bytes.size(); i++)
+        bytes[i] = uint8_t(i * 2654435761u >> 24);
+    const std::vector<float> kept(16, 1.5f);
+    const size_t start = view->view_offs;
+    write(next, kept);
+    auto same = [&](const char * what) {
+        got.assign(got.size(), 0);
+        ggml_backend_tensor_get(blocks, got.data(), 0, got.size());
+        const bool right = got == wanted && read(next) == kept;
+        std::printf("%s, %s: %s\n", ggml_type_name(type), what, right ? "right" : "wrong");
+        return right;
+    };
+    ggml_backend_tensor_set(blocks, bytes.data(), 0, bytes.size());
+    wanted = bytes;
+    bool good = same("the whole");
+    ggml_backend_tensor_set(blocks, bytes.data() + 5, 1001, 333);
+    std::memcpy(&wanted[1001], &bytes[5], 333);
+    good = same("a part") && good;
+    ggml_backend_tensor_set(view, bytes.data(), 7, 100);
+    std::memcpy(&wanted[start + 7], bytes.data(), 100);
+    good = same("a part of a view") && good;
+    ggml_backend_tensor_get(view, got.data(), 3, 90);
+    good = !std::memcmp(got.data(), &wanted[start + 3], 90) && good;
+    ggml_backend_tensor_get(blocks, got.data(), 1234, 56);
+    good = !std::memcmp(got.data(), &wanted[1234], 56) && good;
+    ggml_backend_tensor_memset(blocks, 0x5a, 50, 77);
+    std::memset(&wanted[50], 0x5a, 77);
+    good = same("some bytes filled") && good;
+    ggml_backend_tensor_copy(blocks, other);
+    ggml_backend_tensor_get(other, got.data(), 0, got.size());
+    good = got == wanted && good;
+    // Dense on one side, in tiles on the other.
+    ggml_backend_buffer_t host = ggml_backend_alloc_buffer(cpu, 1 << 20);
+    ggml_context * there = new_context();
+    ggml_tensor * dense = ggml_dup_tensor(there, blocks);
+    ggml_backend_tensor_alloc(host, dense, ggml_backend_buffer_get_base(host));
+    ggml_backend_tensor_copy(blocks, dense);
+    ggml_backend_tensor_get(dense, got.data(), 0, got.size());
+    good = got == wanted && good;
+    ggml_backend_tensor_set(dense, bytes.data(), 0, bytes.size());
+    ggml_backend_tensor_copy(dense, blocks);
+    wanted = bytes;
+    good = same("the whole from the host") && good;
+    ggml_backend_buffer_clear(buffer, 0);
+    wanted.assign(wanted.size(), 0);
+    ggml_backend_tensor_get(blocks, got.data(), 0, got.size());
+    good = got == wanted && read(next) == std::vector<float>(16) && good;
+    ggml_backend_buffer_free(host);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(there);
+    ggml_free(context);
+    return good;
+}
+
+bool all_parts() {
+    return parts(GGML_TYPE_Q8_0) & parts(GGML_TYPE_Q4_0) & parts(GGML_TYPE_Q4_1);
+}
+
+}  // namespace
+
 int main(int count, char ** words) {
     if (count != 3 || !ggml_backend_load(words[1]))
         return 2;
@@ -174,5 +242,10 @@ int main(int count, char ** words) {
     if (!npu)
         return 2;
     std::string which = words[2];
-    return !(which == "replay" ? replay() : which == "views" ? views() : which == "large" ? large() : select());
+    const std::pair<const char *, bool (*)()> known[] = {
+        {"replay", replay}, {"views", views}, {"select", select}, {"large", large}, {"parts", all_parts}};
+    for (const auto & [name, check] : known)
+        if (which == name)
+            return !check();
+    return 2;
 }

@@ -137,9 +137,10 @@ def test_what_others_read_is_written_and_what_is_not_chosen_is_not_computed(
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_weights_larger_than_an_answer_are_read(graphs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["parts", "large"])
+def test_weights_are_written_and_read_in_parts(graphs: Path, tmp_path: Path, which: str) -> None:
     with served(tmp_path, "cmodel") as environment:
-        ran = run(graphs, environment, "large")
+        ran = run(graphs, environment, which)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

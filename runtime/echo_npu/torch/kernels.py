@@ -10,7 +10,7 @@ from echo_npu.torch import counting
 from echo_npu.torch.decompositions import functional_overload
 from echo_npu.torch.fallback import fallback
 from echo_npu.torch.launch import OverlapError
-from echo_npu.torch.storages import KEYS, metadata_kernel
+from echo_npu.torch.storages import KEYS, dense, metadata_kernel
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -82,6 +82,8 @@ def _resize(op: Any, outs: tuple[str, ...], args: Any, kwargs: dict[str, Any]) -
     for out, shown in zip(outs, made, strict=True):
         if kwargs[out].shape != shown.shape:
             kwargs[out].resize_(shown.shape)
+            if dense(shown):
+                kwargs[out].as_strided_(shown.shape, shown.stride())
 
 
 def view(name: str) -> Kernel:

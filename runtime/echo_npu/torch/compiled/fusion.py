@@ -403,6 +403,10 @@ class _Group:
         args: list[Argument] = [self._value(each, memo) for each in node.args]
         if any(each is None and node.args[i] is not None for i, each in enumerate(args)):
             return None
+        if target in COMPARISONS:
+            given: list[Any] = [each if _tensor(each) is None else _tensor(each) for each in node.args]
+            kind = torch.result_type(*given)
+            args = [rounded(each, kind) for each in args]
         if target in ROWS:
             return ROWS[target](args[0], self._domain[-1], *args[1:])
         options = (

@@ -18,6 +18,7 @@ from echo_npu.torch.ops.common import (
     is_npu,
     narrowed,
     number_of,
+    rounded,
     widened,
     words,
 )
@@ -298,7 +299,9 @@ for _op in sorted(_COMPARISONS):
 
     def _compare(program: str, label: str) -> Callable[..., Any]:
         def kernel(x: Any, y: Any, *, out: torch.Tensor) -> Any:
-            return apply(label, program, out, x, y, common=common_type(x, y))
+            kind = common_type(x, y)
+            x, y = (rounded(number_of(each), kind) for each in (x, y))
+            return apply(label, program, out, x, y, common=kind)
 
         return kernel
 

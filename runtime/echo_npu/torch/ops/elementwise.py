@@ -108,6 +108,8 @@ def apply(label: str, name: str, out: torch.Tensor, *operands: Any, common: torc
     if not tensors or any(isinstance(each, complex) for each in numbers):
         return NotImplemented
     if kind in FLOATS:
+        if name in _BITWISE:
+            return NotImplemented  # the CPU says what is wrong
         return _floats(label, name, out, letters, tensors, numbers, kind)
     if any(each.dtype != kind for each in tensors) or not all(isinstance(each, int) for each in numbers):
         return NotImplemented

@@ -13,7 +13,7 @@ from echo_npu.torch.devices import OpenDevice, opened
 from echo_npu.torch.placement import check
 from echo_npu.torch.scalars import as_tensor
 from echo_npu.torch.settings import fallback_policy
-from echo_npu.torch.storages import empty_strided, strides_of, tensor_on
+from echo_npu.torch.storages import dense, empty_strided, strides_of, tensor_on
 from echo_npu.torch.strictness import NotNativeError, forbidden
 
 _warned: Final[set[str]] = set()
@@ -148,8 +148,7 @@ def _adopted(value: torch.Tensor, device: OpenDevice, originals: dict[int, torch
             if 0 <= address - storage.data_ptr() < storage.nbytes():
                 offset = (address - storage.data_ptr()) // value.dtype.itemsize
                 return tensor_on(storage, offset, value.shape, value.stride(), value.dtype)
-    dense = value.is_non_overlapping_and_dense() if hasattr(value, "is_non_overlapping_and_dense") else False
-    strides = value.stride() if dense else strides_of(value.shape, None)
+    strides = value.stride() if dense(value) else strides_of(value.shape, None)
     made = empty_strided(value.shape, strides, dtype=value.dtype, device=device.device)
     if value.numel():
         device.host(made).copy_(value)

@@ -11,7 +11,7 @@ from echo_npu.torch.decompositions import functional_overload
 from echo_npu.torch.fallback import fallback
 from echo_npu.torch.launch import OverlapError
 from echo_npu.torch.placement import check
-from echo_npu.torch.storages import KEYS, metadata_kernel
+from echo_npu.torch.storages import KEYS, dense, metadata_kernel
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -84,6 +84,8 @@ def _resize(op: Any, outs: tuple[str, ...], args: Any, kwargs: dict[str, Any]) -
     for out, shown in zip(outs, made, strict=True):
         if kwargs[out].shape != shown.shape:
             kwargs[out].resize_(shown.shape)
+            if dense(shown):
+                kwargs[out].as_strided_(shown.shape, shown.stride())
 
 
 def view(name: str) -> Kernel:

@@ -22,7 +22,10 @@ def as_tensor(value: Any, argument: Any, tensors: Sequence[torch.Tensor]) -> Any
         return torch.tensor(value, dtype=widest)
     given = [each for each in tensors if each.dtype != torch.bool] or tensors
     kinds = [torch.result_type(each, value) for each in given]
-    return torch.tensor(value, dtype=functools.reduce(torch.promote_types, kinds) if kinds else None)
+    if not kinds:
+        return torch.tensor(value)
+    # A number that the type does not have wraps, as in the kernels of the CPU.
+    return torch.tensor(value, dtype=widest).to(functools.reduce(torch.promote_types, kinds))
 
 
 _EXACT: Final = {float: torch.float64, complex: torch.complex128}

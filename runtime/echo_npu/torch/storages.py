@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
+from torch._prims_common import compute_elementwise_output_strides
 
 from echo_npu.torch.blanks import blank
 from echo_npu.torch.devices import OpenDevice, opened
@@ -127,6 +128,28 @@ def like(tensor: torch.Tensor, size: Sequence[int], dtype: torch.dtype | None = 
     """Return a new contiguous tensor on the device of another one."""
     kind = tensor.dtype if dtype is None else dtype
     return empty_strided(size, strides_of(size, None), dtype=kind, device=tensor.device)
+
+
+def dense(tensor: torch.Tensor) -> bool:
+    """Return whether the elements lie side by side in some order, each in a place of its own."""
+    step = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def of_elements(size: torch.Size, operands: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    """Return a new tensor for an elementwise result, in the order of memory that PyTorch gives it.
+
+    Args:
+        operands: tensors of the device that broadcast to `size`.
+    """
+    strides = strides_of(size, None)
+    if not all(each.is_contiguous() for each in operands):
+        strides = compute_elementwise_output_strides(*(each.expand(size) for each in operands))
+    return empty_strided(size, strides, dtype=dtype, device=operands[0].device)
 
 
 def resize(

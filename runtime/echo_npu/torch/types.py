@@ -10,6 +10,9 @@ FLOATS: Final = frozenset((torch.float32, torch.bfloat16, torch.float16))
 SMALL_INTEGERS: Final = frozenset((torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool))
 """Integers of up to 32 bits, which the device adds, compares and combines bit by bit exactly."""
 
+HALVES: Final = frozenset((torch.bfloat16, torch.float16))
+"""Floats of 16 bits."""
+
 INDICES: Final = frozenset((torch.int64, torch.int32))
 """Numbers of elements."""
 

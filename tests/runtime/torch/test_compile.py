@@ -219,6 +219,15 @@ def test_every_operator_of_fused_programs() -> None:
     assert report.fused == len(CHAINED)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_fused_comparisons_take_numbers_as_elements(dtype: torch.dtype) -> None:
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x == 0.1, 2.0, x.masked_fill(x <= -0.7, 5.0)) * 2
+
+    x = torch.tensor([0.1, 0.3, -0.7, 1e-3] * 4).to(dtype).reshape(2, 8)
+    assert_same(compiled(masked)(x.to(DEVICE)), masked(x), 2e-2)
+
+
 def test_a_result_that_is_a_part() -> None:
     """A view that does not start where its memory does, from the recording and from the record."""
     x = torch.randn(4, 6)

@@ -47,6 +47,9 @@ def test_numbers_are_exact_and_change_no_type() -> None:
                     assert torch.equal(found, expected)
     x = torch.ones(2, dtype=torch.float64)
     assert torch.equal(torch.where(x.to(DEVICE) > 2, 0.1, x.to(DEVICE) * 0.3).cpu(), x * 0.3)
+    for number in (300, -1, 2**31, 2**40 + 3):
+        small = torch.tensor(200, dtype=torch.uint8)
+        assert torch.equal((small.to(DEVICE) + number).cpu(), small + number)  # wraps
     assert torch.floor_divide(torch.tensor(7, dtype=torch.int16, device=DEVICE), 2).dtype == torch.int16
 
 

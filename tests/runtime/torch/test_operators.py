@@ -1,5 +1,6 @@
 """Native operators: equal to the CPU's, and nothing of them on the CPU."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.runtime.torch.comparison import check, check_gradients
+from tests.runtime.torch.comparison import DEVICE, check, check_gradients
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
@@ -93,6 +94,24 @@ BINARY: dict[str, Callable[..., torch.Tensor]] = {
 def test_functions_of_two_tensors(name: str, dtype: torch.dtype) -> None:
     x, y = torch.randn(2, 9, 17).to(dtype)
     check(BINARY[name], x, y, tolerance=TOLERANCE[dtype])
+
+
+COMPARISONS = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_numbers_are_compared_as_elements(dtype: torch.dtype) -> None:
+    """0.1 equals the element that it rounds to; a number too large for float16 is infinity."""
+    numbers = (0.1, 0.3, -0.7, 1e-3, 1e30, torch.tensor(0.1, dtype=torch.float64))
+    x = torch.tensor([0.1, 0.3, -0.7, 1e-3, math.inf, math.nan]).to(dtype)
+    check(lambda x: [compare(x, number) for compare in COMPARISONS for number in numbers], x)
+
+
+def test_floats_have_no_bits_to_combine() -> None:
+    x = torch.ones(3, device=DEVICE)
+    for function in (lambda: x & 1, lambda: x | x, lambda: x ^ 2.0, x.bitwise_not):
+        with pytest.raises(NotImplementedError, match="not implemented for 'Float'"):
+            function()
 
 
 INTEGER: dict[str, Callable[..., Any]] = {
@@ -291,6 +310,9 @@ def test_writing_by_masks_and_wrong_indices() -> None:
             y.scatter(1, torch.tensor([[wrong]], device="echo_npu"), 1.0)
     with pytest.raises(IndexError):
         put(y, (torch.tensor([-5]),), y[:1])
+    for shape in ((1, 6), (5, 6), (1,)):
+        with pytest.raises(IndexError, match="The shape of the mask"):
+            put(y, (torch.ones(shape, dtype=torch.bool, device="echo_npu"),), number)
     assert torch.equal(y.cpu(), x)
 
 

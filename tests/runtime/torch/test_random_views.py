@@ -66,7 +66,9 @@ PAIRS: Final = (
     "matmul",
     "cat",
     "lerp",
+    "numbers",
 )
+COMPARISONS: Final = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
 ALONG: Final = ("softmax", "cumsum", "flip", "log_softmax", "sort")
 IN_PLACE: Final = (
     "add_",
@@ -100,6 +102,9 @@ def chosen(source: random.Random, x: torch.Tensor) -> tuple[str, Callable[..., A
             return name, torch.matmul, [made(source, (x.shape[-1], 3), x.dtype)]
         if name == "cat":
             return name, lambda x, y: torch.cat([x, y, x], axis), [made(source, x.shape, x.dtype)]
+        if name == "numbers":
+            number = source.randint(-6, 6) / 3  # often what an element was rounded from
+            return name, lambda x: [compare(x, number) for compare in COMPARISONS], []
         if name == "lerp":
             return name, lambda x, y: torch.lerp(x, y, 0.3), [other]
         return name, getattr(torch, name), [other]

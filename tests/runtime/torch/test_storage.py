@@ -62,6 +62,19 @@ def test_every_type_is_stored_and_rearranged(dtype: torch.dtype) -> None:
     assert torch.equal(y.t().contiguous().cpu().to(wide), x.t().to(wide))
 
 
+ORDERED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "where": lambda x: torch.where(x > 0, x, 0.0),
+    "where, converted": lambda x: torch.where(x > 0, x.half(), x),
+    "where, broadcast": lambda x: torch.where(x[:1] > 0, x, x),
+    "logical_and": lambda x: torch.logical_and(x > 0, x < 1),
+    "logical_or of floats": lambda x: torch.logical_or(x, x),
+    "flip": lambda x: x.flip(0, -1),
+    "add": lambda x: x + 1,
+    "round to int64": lambda x: x.round().long(),
+    "on the CPU": lambda x: x.double().cosh(),
+}
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_moves_no_data(name: str) -> None:
     x = torch.arange(60.0).reshape(3, 4, 5)
@@ -78,6 +91,13 @@ def test_a_view_moves_no_data(name: str) -> None:
         expected.storage_offset(),
     )
     assert torch.equal(view.cpu(), expected)
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_results_keep_the_order_of_memory(name: str) -> None:
+    """That of dense operands, natively and on the CPU: a view that works there works here."""
+    for x in (torch.randn(3, 4).t(), torch.randn(2, 3, 4).permute(2, 0, 1), torch.randn(2, 6)[:, ::2]):
+        assert ORDERED[name](x.to(DEVICE)).stride() == ORDERED[name](x.to(DEVICE).cpu()).stride()
 
 
 def test_empty_and_single_tensors() -> None:

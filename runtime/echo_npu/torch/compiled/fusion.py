@@ -20,8 +20,8 @@ from echo_npu.torch.compiled.expression import REDUCTIONS, Argument, Value, valu
 from echo_npu.torch.compiled.generate import generate
 from echo_npu.torch.compiled.rules import CHEAP, COMPARISONS, FREE, KEEPING, ROWS, RULES
 from echo_npu.torch.launch import launch
-from echo_npu.torch.ops.common import Tensors
-from echo_npu.torch.storages import empty_strided
+from echo_npu.torch.ops.common import Tensors, rounded
+from echo_npu.torch.storages import dense, empty_strided
 from echo_npu.torch.types import FLOATS, WORDS
 from echo_npu.vector.program import AssemblyError
 
@@ -186,7 +186,7 @@ def _fuse_join(module: fx.GraphModule, node: fx.Node, claimed: set[fx.Node]) -> 
     listed: Any = node.args[0]
     axis: Any = node.args[1] if len(node.args) > 1 else 0
     given = [_tensor(each) for each in listed]
-    if out is None or not isinstance(axis, int) or not _without_gaps(out):
+    if out is None or not isinstance(axis, int) or not dense(out):
         return 0
     if any(each is None or each.dim() != out.dim() or each.dtype != out.dtype for each in given):
         return 0
@@ -240,7 +240,7 @@ def _fusible(node: Any) -> bool:
         return False
     if not value.dim() or (value.dtype not in FLOATS and value.dtype != torch.bool):
         return False
-    if not _without_gaps(value) and node.target is not _aten.expand.default:
+    if not dense(value) and node.target is not _aten.expand.default:
         return False
     sources = [each for each in map(_tensor, node.all_input_nodes) if each is not None]
     moved = node.target in FREE and all(each.dtype == torch.bool for each in sources)
@@ -265,16 +265,6 @@ def _fusible(node: Any) -> bool:
         if not listed or len(listed) != 1 or given.shape[-1] < 2 or given.dtype not in FLOATS:
             return False
         return bool(listed[0] % given.dim() == given.dim() - 1)
-    return True
-
-
-def _without_gaps(value: torch.Tensor) -> bool:
-    """Return whether the elements of a tensor fill the memory from its first to its last one."""
-    step = 1
-    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
-        if size > 1 and stride != step:
-            return False
-        step *= size
     return True
 
 
@@ -413,6 +403,10 @@ class _Group:
         args: list[Argument] = [self._value(each, memo) for each in node.args]
         if any(each is None and node.args[i] is not None for i, each in enumerate(args)):
             return None
+        if target in COMPARISONS:
+            given: list[Any] = [each if _tensor(each) is None else _tensor(each) for each in node.args]
+            kind = torch.result_type(*given)
+            args = [rounded(each, kind) for each in args]
         if target in ROWS:
             return ROWS[target](args[0], self._domain[-1], *args[1:])
         options = (

@@ -12,6 +12,7 @@ from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.operands import FLOAT32
 from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
+from echo_npu.torch.types import HALVES
 from echo_npu.vector.kernels.pointwise import integer
 
 Tensors: TypeAlias = list[DeviceTensor]
@@ -22,6 +23,16 @@ def number_of(value: Any) -> Any:
     """Return the number of a CPU tensor without dimensions; any other value as it is."""
     if isinstance(value, torch.Tensor) and value.is_cpu and not value.dim():
         return value.item()
+    return value
+
+
+def rounded(value: Any, dtype: torch.dtype) -> Any:
+    """Return a number as an element of bfloat16 or float16; any other value as it is.
+
+    A comparison needs that: it decides between the number and the elements that it rounds to.
+    """
+    if dtype in HALVES and isinstance(value, (bool, int, float)):
+        return torch.tensor(value, dtype=dtype).item()
     return value
 
 

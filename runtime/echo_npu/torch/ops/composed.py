@@ -9,11 +9,17 @@ import torch
 from echo_npu.torch.kernels import native
 from echo_npu.torch.ops.indexing import select
 from echo_npu.torch.ops.reductions import axes_of
+from echo_npu.torch.storages import dense
 from echo_npu.torch.types import FLOATS
 
 
 @native("flip")
 def flip(x: torch.Tensor, dims: Sequence[int]) -> Any:
+    if not x.is_contiguous() and dense(x):
+        order = sorted(range(x.dim()), key=x.stride, reverse=True)
+        dims = [dim % x.dim() for dim in dims]
+        turned = flip(x.permute(order), [order.index(dim) for dim in dims])
+        return turned.permute([order.index(axis) for axis in range(x.dim())])
     made = x.clone()
     if not x.numel() or not x.dim():
         return made

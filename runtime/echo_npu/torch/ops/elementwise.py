@@ -17,6 +17,7 @@ from echo_npu.torch.ops.common import (
     integers,
     narrowed,
     number_of,
+    rounded,
     widened,
     words,
 )
@@ -106,6 +107,8 @@ def apply(label: str, name: str, out: torch.Tensor, *operands: Any, common: torc
     if not tensors or any(isinstance(each, complex) for each in numbers):
         return NotImplemented
     if kind in FLOATS:
+        if name in _BITWISE:
+            return NotImplemented  # the CPU says what is wrong
         return _floats(label, name, out, letters, tensors, numbers, kind)
     if any(each.dtype != kind for each in tensors) or not all(isinstance(each, int) for each in numbers):
         return NotImplemented
@@ -297,7 +300,9 @@ for _op in sorted(_COMPARISONS):
 
     def _compare(program: str, label: str) -> Callable[..., Any]:
         def kernel(x: Any, y: Any, *, out: torch.Tensor) -> Any:
-            return apply(label, program, out, x, y, common=common_type(x, y))
+            kind = common_type(x, y)
+            x, y = (rounded(number_of(each), kind) for each in (x, y))
+            return apply(label, program, out, x, y, common=kind)
 
         return kernel
 

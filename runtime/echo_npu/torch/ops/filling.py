@@ -20,6 +20,7 @@ from echo_npu.torch.ops.common import (
     store_int64,
     words,
 )
+from echo_npu.torch.storages import of_elements
 from echo_npu.torch.types import FLOATS
 from echo_npu.vector.kernels.counting import counting, triangle
 from echo_npu.vector.kernels.fill import fill
@@ -117,7 +118,8 @@ def where(condition: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Any:
     if any(not each.is_cpu and each.dtype != kind for each in (a, b)):
         a, b = (each if each.is_cpu else each.to(kind) for each in (a, b))
     shape = torch.broadcast_shapes(condition.shape, a.shape, b.shape)
-    return choose("aten::where", condition, a, b, torch.empty(shape, dtype=kind, device=condition.device))
+    operands = [each for each in (condition, a, b) if not each.is_cpu]
+    return choose("aten::where", condition, a, b, of_elements(shape, operands, kind))
 
 
 @native("where.self_out")

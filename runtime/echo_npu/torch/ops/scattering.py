@@ -235,6 +235,8 @@ def index_put(
     values = values.to(x.device) if values.is_cpu and not values.dim() else values
     if len(given) == 1 and given[0].dtype == torch.bool and values.numel() == 1 and not accumulate:
         mask = given[0]
+        if mask.shape != x.shape[axes[0] : axes[0] + mask.dim()]:
+            return NotImplemented  # the CPU says what is wrong
         behind = (1,) * (x.dim() - axes[0] - mask.dim())
         whole = mask.reshape(*mask.shape, *behind).expand(x.shape)
         return choose("aten::_index_put_impl_", whole, values.reshape(()).expand(x.shape), x, x)

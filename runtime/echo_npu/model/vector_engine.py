@@ -18,7 +18,7 @@ from echo_npu.model import vector_alu as alu
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_alu import Words
 from echo_npu.model.vector_control import WHOLE_ROW, ProgramFault, ProgramOverdue
-from echo_npu.model.vector_plan import PlanCache, PlannedStep, Source
+from echo_npu.model.vector_plan import OperandSource, PlanCache, PlannedStep
 from echo_npu.vector.isa import CHUNK_MULTIPLE, OPERAND_CODES, Form, Kind, Op, kind_of
 
 __all__ = ["ProgramFault", "ProgramOverdue", "VectorModel"]
@@ -195,7 +195,7 @@ class _Rows:
             found = self._registers[code] = np.zeros((self._count, self._widths[kind]), dtype=np.uint32)
         return found
 
-    def _source(self, step: PlannedStep, source: Source) -> Words:
+    def _source(self, step: PlannedStep, source: OperandSource) -> Words:
         """Return an operand's values; one column if all elements are the same."""
         kind, code = source.kind, source.code
         if kind == Kind.VECTOR:
@@ -249,7 +249,7 @@ class _Rows:
 
     # --- memory ---------------------------------------------------------------------------------------------
 
-    def _window(self, source: Source, elements: int) -> Words:
+    def _window(self, source: OperandSource, elements: int) -> Words:
         stream = source.number
         descriptor = self.command.inputs[stream]
         assert descriptor is not None

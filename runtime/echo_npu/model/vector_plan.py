@@ -27,7 +27,7 @@ _MOST_PLANS: Final = 512
 Path: TypeAlias = tuple[Any, ...]
 
 
-class Source(NamedTuple):
+class OperandSource(NamedTuple):
     """An operand that a step reads.
 
     Attributes:
@@ -65,7 +65,7 @@ class PlannedStep:
     form: Form
     function: Callable[..., NDArray[np.uint32]] | None
     elements: int
-    sources: tuple[Source, ...]
+    sources: tuple[OperandSource, ...]
     kind: Kind | None
     dst: int
     wide: bool
@@ -102,7 +102,7 @@ def _step(sequencer: Sequencer, decoded: Decoded, elements: int) -> PlannedStep:
     )
 
 
-def _source(sequencer: Sequencer, code: int, immediate: int, elements: int) -> Source:
+def _source(sequencer: Sequencer, code: int, immediate: int, elements: int) -> OperandSource:
     kind, index = kind_of(code), index_of(code)
     segment = offset = 0
     values: NDArray[np.uint32] | None = None
@@ -115,7 +115,7 @@ def _source(sequencer: Sequencer, code: int, immediate: int, elements: int) -> S
     elif kind == Kind.IOTA:
         steps = np.arange(sequencer.base, sequencer.base + elements, dtype=np.int64)
         values = steps.astype(np.uint32)[None, :]
-    return Source(kind, code, index, segment, offset, values)
+    return OperandSource(kind, code, index, segment, offset, values)
 
 
 @dataclass(slots=True)

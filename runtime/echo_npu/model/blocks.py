@@ -15,8 +15,6 @@ _CHUNK_BYTES: Final = 1 << 22  # of block sums; chosen so that a chunk stays in 
 _ALONE: Final = 1 << 18
 """Multiply-accumulates of a product up to which OpenBLAS wakes no threads, which cost far more than it."""
 _LEAST_NORMAL: Final = -126
-_FEW: Final = 16
-"""Outputs from which on `reduce` adds in order; fewer may be added in pairs."""
 
 
 def matmul_blocks(
@@ -110,14 +108,11 @@ def _sums(
     if kinds.any():
         values[kinds < 0] = 0
         values[kinds > 0] = np.nan
-    flat = values.reshape(blocks, -1)
-    if flat.shape[1] < _FEW:
-        total = np.zeros(flat.shape[1], np.float32)
-        for each in flat:
-            total += each
-    else:
-        total = np.add.reduce(flat, axis=0, initial=np.float32(0))
-    return total.reshape(rows, -1)
+    # numpy's `reduce` may add in another order.
+    total = np.zeros(values.shape[1:], np.float32)
+    for each in values:
+        total += each
+    return total
 
 
 def _scaled(values: FloatArray, exponents: NDArray[np.int32]) -> FloatArray:

@@ -322,11 +322,7 @@ def _accumulated(op: Op, start: Words, *groups: Words) -> Words:
         terms = np.concatenate([start[:, None], first], axis=1)
         return _bits(np.add.accumulate(_floats(terms), axis=1)[:, -1].copy())
     # min and max give the same result in any order
-    while first.shape[1] > 1:
-        half = first.shape[1] // 2
-        pairs = ALU[op](first[:, :half], first[:, half : 2 * half])
-        first = np.concatenate([pairs, first[:, 2 * half :]], axis=1)
-    return ALU[op](start, first[:, 0])
+    return ALU[op](start, _halved(op, first, axis=1))
 
 
 _REDUCTIONS: Final[dict[Op, tuple[np.ufunc, Any]]] = {
@@ -344,13 +340,14 @@ def fold(op: Op, accumulator: Words) -> Words:
     if folded == Op.ADD:
         return _bits(np.add.accumulate(_floats(accumulator), axis=-1)[..., -1].copy())
     # the others give the same result in any order
-    return _halved(folded, accumulator)[..., 0]
+    return _halved(folded, accumulator, axis=-1)
 
 
-def _halved(op: Op, values: Words) -> Words:
-    """Reduce the last axis to one element with an operation that may take elements in any order."""
-    while (count := values.shape[-1]) > 1:
-        half = count // 2
-        pairs = ALU[op](values[..., :half], values[..., half : 2 * half])
-        values = np.concatenate([pairs, values[..., 2 * half :]], axis=-1) if count % 2 else pairs
-    return values
+def _halved(op: Op, values: Words, axis: int) -> Words:
+    """Reduce an axis with an operation that may take elements in any order."""
+    values = np.moveaxis(values, axis, 0)
+    while len(values) > 1:
+        half = len(values) // 2
+        values = np.concatenate([ALU[op](values[:half], values[half : 2 * half]), values[2 * half :]])
+    last: Words = values[0]
+    return last

@@ -6,7 +6,7 @@ rows together. If the iterations of a chunk loop are independent too, several ch
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -32,10 +32,11 @@ _BATCH1: Final = OPERAND_CODES["batch1"]
 _COLS: Final = OPERAND_CODES["cols"]
 
 
+@dataclass(slots=True)
 class VectorModel:
     """The vector engine without its timing.
 
-    Args:
+    Attributes:
         memory: all of device memory, uint8, indexed by physical address.
         programs: program memory.
         vector_length, row_elements: elements of a vector and of a row register.
@@ -43,22 +44,17 @@ class VectorModel:
         widen: process independent chunks together; results do not depend on it.
     """
 
-    def __init__(
-        self,
-        memory: NDArray[np.uint8],
-        programs: ProgramMemory,
-        vector_length: int,
-        row_elements: int,
-        *,
-        block_elements: int = _BLOCK_ELEMENTS,
-        widen: bool = True,
-    ) -> None:
-        self._memory = memory
-        self._vector_length = vector_length
-        self._row_elements = row_elements
-        self._block_elements = block_elements
-        self._widen = widen
-        self._plans = PlanCache(programs, vector_length, row_elements)
+    memory: NDArray[np.uint8]
+    programs: ProgramMemory
+    vector_length: int
+    row_elements: int
+    _: KW_ONLY
+    block_elements: int = _BLOCK_ELEMENTS
+    widen: bool = True
+    _plans: PlanCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._plans = PlanCache(self.programs, self.vector_length, self.row_elements)
 
     def execute(self, command: VectorCommand, limit: int = 0, least: int = 0) -> None:
         """Run the command, which may take `limit` clocks (0: any number) and takes at least `least`.
@@ -67,18 +63,18 @@ class VectorModel:
             ProgramFault: its program breaks a rule.
             ProgramOverdue: it surely takes more than `limit` clocks.
         """
-        clocks = self._plans.least_clocks(command, WHOLE_ROW if self._widen else 0, limit)
+        clocks = self._plans.least_clocks(command, WHOLE_ROW if self.widen else 0, limit)
         batch0, batch1 = command.batch
         if 0 < limit < max(least, clocks * command.rows * batch0 * batch1):
             raise ProgramOverdue
-        chunk = min(command.cols, self._vector_length)
+        chunk = min(command.cols, self.vector_length)
         # Where rows of the output overlap, the later one wins.
-        most = 1 if _rows_meet(command) else max(1, self._block_elements // chunk)
+        most = 1 if _rows_meet(command) else max(1, self.block_elements // chunk)
         with np.errstate(all="ignore"):
             for block in _blocks(command, most):
-                chunks = max(1, self._block_elements // (block.count * self._vector_length))
-                widest = chunks * self._vector_length if self._widen else 0
-                rows = _Rows(self._memory, command, block, self._vector_length, self._row_elements)
+                chunks = max(1, self.block_elements // (block.count * self.vector_length))
+                widest = chunks * self.vector_length if self.widen else 0
+                rows = _Rows(self.memory, command, block, self.vector_length, self.row_elements)
                 rows.run(self._plans.steps(command, widest))
 
 

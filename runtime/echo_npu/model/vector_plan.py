@@ -24,7 +24,7 @@ _MOST_STEPS: Final = 2048
 
 _MOST_PLANS: Final = 512
 
-Path: TypeAlias = tuple[Any, ...]
+PathKey: TypeAlias = tuple[Any, ...]
 
 
 class OperandSource(NamedTuple):
@@ -130,8 +130,8 @@ class PlanCache:
     programs: ProgramMemory
     vector_length: int
     row_elements: int
-    _plans: dict[Path, tuple[PlannedStep, ...]] = field(default_factory=dict)
-    _clocks: dict[Path, int] = field(default_factory=dict)
+    _plans: dict[PathKey, tuple[PlannedStep, ...]] = field(default_factory=dict)
+    _clocks: dict[PathKey, int] = field(default_factory=dict)
     _version: int = -1
 
     def least_clocks(self, command: VectorCommand, widest: int, limit: int) -> int:
@@ -174,7 +174,7 @@ class PlanCache:
             self.programs, command, self.vector_length, self.row_elements, widest=widest, limit=limit
         )
 
-    def _path(self, command: VectorCommand, widest: int) -> Path:
+    def _path(self, command: VectorCommand, widest: int) -> PathKey:
         """Return everything that a path through program memory depends on."""
         if self._version != self.programs.version:
             self._version = self.programs.version

@@ -13,6 +13,7 @@ import torch
 
 from echo_npu.torch.scalars import as_tensor
 from echo_npu.torch.storages import KEYS
+from echo_npu.torch.types import HALVES
 
 _HOST_OPERANDS: Final = {
     "aten::index": {"indices"},
@@ -110,7 +111,7 @@ def _guard(label: str, op: Any) -> Callable[..., Any]:
         tensors = [each for each in args if isinstance(each, torch.Tensor)]
         given = [as_tensor(each, of, tensors) for each, of in zip(args, operands, strict=False)]
         made = [each for each in given if isinstance(each, torch.Tensor) and each.is_cpu]
-        if not rounded or not any(each.dtype in _HALVES for each in made):
+        if not rounded or not any(each.dtype in HALVES for each in made):
             return call(KEYS, *given, **kwargs)
         # Rounded to half precision, the number would be another one.
         wide = [each.float() if isinstance(each, torch.Tensor) else each for each in args]
@@ -123,5 +124,3 @@ def _guard(label: str, op: Any) -> Callable[..., Any]:
 
 _ROUNDED: Final = frozenset(("aten::add", "aten::sub", "aten::mul", "aten::div"))
 """Native operators of numbers."""
-
-_HALVES: Final = frozenset((torch.bfloat16, torch.float16))

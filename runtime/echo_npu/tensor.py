@@ -203,7 +203,8 @@ class DeviceTensor:
         """Return a view, with numpy's rules for integers, slices, `...` and None; TypeError for others."""
         items = index if isinstance(index, tuple) else (index,)
         for item in items:
-            if not (item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer))):
+            known = item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer))
+            if not known or isinstance(item, bool):  # numpy takes a bool for a mask, which copies
                 raise TypeError(
                     f"a DeviceTensor is indexed with integers, slices, ... and None, not {item!r}"
                 )
@@ -284,15 +285,13 @@ class DeviceTensor:
 # --- the shapes and strides of views ------------------------------------------------------------------------
 
 
-def _index_key(item: IndexItem) -> tuple[Any, ...]:
+def _index_key(item: IndexItem) -> Any:
     """Return an index item as something that has a hash, which slices have not."""
-    if isinstance(item, slice):
-        return slice, item.start, item.stop, item.step
-    return type(item), item  # True is equal to 1, but another index
+    return (item.start, item.stop, item.step) if isinstance(item, slice) else item
 
 
-def _index(shadow: NDArray[Any], *keys: tuple[Any, ...]) -> NDArray[Any]:
-    items = [slice(*values) if kind is slice else values[0] for kind, *values in keys]
+def _index(shadow: NDArray[Any], *keys: Any) -> NDArray[Any]:
+    items = [slice(*key) if isinstance(key, tuple) else key for key in keys]
     return shadow[tuple(items) if Ellipsis in items else (*items, Ellipsis)]
 
 

@@ -233,6 +233,8 @@ def test_views_that_the_device_cannot_have(npu: Device) -> None:
         tensor[4]
     with pytest.raises(TypeError, match="integers, slices"):
         tensor[[0, 1]]  # type: ignore[index]
+    for flag in (True, np.True_):
+        refuses(TypeError, "integers, slices", tensor.__getitem__, flag)
     refuses(ValueError, r"cannot view shape \(6, 4\).*as \(24,\)", tensor.T.reshape, 24)
     refuses(ValueError, "at least 1", npu.empty, (2, 0))
     refuses(TypeError, "object", npu.empty, 2, object)

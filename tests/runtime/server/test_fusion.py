@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from echo_npu import formats
 from echo_npu.server import protocol
-from echo_npu.server.fusion import fused
+from echo_npu.server.fusion import FusedNodes, fused
 from echo_npu.server.graphs import NO_FLAGS
 from echo_npu.server.operations.elementwise import GATES
 from echo_npu.server.protocol import AnswerStatus, GraphFlag, GraphNode, RequestKind, TensorFlag
@@ -117,6 +117,13 @@ def test_a_function_is_computed_beside_the_product_that_is_its_gate(
     assert commands_of(client, nodes, GraphFlag.FUSE) == 5
     for got, expected in zip(contents(client, nodes), wanted, strict=True):
         assert np.array_equal(got, expected)
+
+
+def test_nodes_that_are_emitted_together_tell_all_that_they_write(client: ServerClient) -> None:
+    up, gate, gated, _ = gated_layer(client)
+    (made,) = fused([up, gate, gated])
+    assert isinstance(made, FusedNodes)
+    assert {each.address for each in made.written} == {each.destination.address for each in (up, gate, gated)}
 
 
 def test_products_that_depend_on_each_other_keep_their_order(client: ServerClient) -> None:

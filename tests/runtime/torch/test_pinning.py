@@ -79,6 +79,10 @@ def test_a_mark_ends_with_its_memory() -> None:
         del view
         assert not torch.empty(100).is_pinned()
     assert len(pinning._marks) == before
+    held = [torch.empty(1, pin_memory=True) for _ in range(500)]  # each at a place of its own
+    assert len(pinning._marks) == before + len(held)
+    held.clear()
+    assert len(pinning._marks) == before
 
 
 def test_tensors_of_the_device_are_not_pinned() -> None:

@@ -102,7 +102,10 @@ def test_other_changes_wait_for_the_end_of_a_killed_campaign(
 
 def test_a_folder_whose_writer_died_is_written_again(tmp_path: Path, started: Callable[..., int]) -> None:
     folder = tmp_path / "tree"
-    os.kill(started("a", crash=True), signal.SIGKILL)
+    with held(folder, "a", written(folder, "a")):
+        pass
+    os.kill(started("b", crash=True), signal.SIGKILL)
+    (folder / "x.sv").write_text("half of b")
     with held(folder, "a", written(folder, "a")) as refused:
         assert refused == {}
         assert (folder / "x.sv").read_text() == "a"

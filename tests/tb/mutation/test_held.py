@@ -111,6 +111,21 @@ def test_a_folder_whose_writer_died_is_written_again(tmp_path: Path, started: Ca
         assert (folder / "x.sv").read_text() == "a"
 
 
+def test_a_folder_that_is_being_written_has_no_contents(tmp_path: Path) -> None:
+    """Who comes in when its writer dies must not take it for what it was before."""
+    folder = tmp_path / "tree"
+    with held(folder, "a", written(folder, "a")):
+        record = tmp_path / ".tree.held"
+        assert record.read_text()
+
+    def fill() -> dict[int, str]:
+        assert not record.read_text()
+        return {}
+
+    with held(folder, "b", fill):
+        assert record.read_text()
+
+
 def test_a_failure_leaves_nothing_held(tmp_path: Path) -> None:
     folder = tmp_path / "tree"
     with pytest.raises(AssertionError), held(folder, "a", never):

@@ -29,6 +29,7 @@ def draw_words(count: int) -> Words:
     return np.array([random.choice(CORNERS) for _ in range(count)], np.uint32)
 
 
+@np.errstate(all="ignore")
 def products(activation: int, weights: Words, *, integer: bool, unsigned: bool = False) -> Words:
     """Multiply one activation by the weights of its row: float32, or sums of four products of int8.
 
@@ -43,6 +44,7 @@ def products(activation: int, weights: Words, *, integer: bool, unsigned: bool =
     return pairs.reshape(-1, 4).sum(axis=1, dtype=np.int32).view(np.uint32)
 
 
+@np.errstate(all="ignore")
 def sums(terms: Words, more: Words, *, integer: bool) -> Words:
     """Add products to partial sums: float32, or int32 modulo 2**32."""
     return terms + more if integer else alu.add(terms, more)

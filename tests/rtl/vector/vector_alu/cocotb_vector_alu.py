@@ -160,6 +160,7 @@ class VectorAluTestbench:
             self.dropped = now.word if now.stores else -1
         self.last = now
 
+    @np.errstate(all="ignore")
     def computed(self, now: AluClock) -> Word:
         """Return the result of an instruction, in all lanes."""
         if now.fold:

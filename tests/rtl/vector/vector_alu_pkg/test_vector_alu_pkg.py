@@ -57,7 +57,9 @@ def test_the_functional_model_agrees(operations: NDArray[np.uint32]) -> None:
             assert result.size == 0
             continue
         second = exponent if op in (Op.SCALE, Op.CLASS) else b
-        assert np.array_equal(function(*(a, second, c)[: source_count(op)]), result), op.name
+        with np.errstate(all="ignore"):
+            found = function(*(a, second, c)[: source_count(op)])
+        assert np.array_equal(found, result), op.name
         compared += result.size
     assert compared == np.count_nonzero(operations[:, 0] != SCALED_FMA)
 

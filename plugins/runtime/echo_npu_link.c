@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { START_SECONDS = 60, POLL_MILLISECONDS = 20 };
+enum { START_SECONDS = 60, QUEUE_SECONDS = 5, POLL_MILLISECONDS = 20 };
 
 static int fail(struct echo_npu_link *link, int status, const char *format, ...) {
     va_list more;
@@ -52,18 +52,26 @@ static int place(struct echo_npu_link *link, struct sockaddr_un *address) {
     return ECHO_NPU_OK;
 }
 
-// Connect once. Only a server of the same user is one.
+// Connect once. Only a server of the same user is one. After a failure errno is EAGAIN if a server is there that takes no
+// connection; its queue of those is full.
 static int connect_once(struct echo_npu_link *link, const struct sockaddr_un *address) {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return fail(link, ECHO_NPU_NO_SERVER, "no socket: %s", strerror(errno));
     struct ucred peer;
     socklen_t size = sizeof peer;
-    if (connect(fd, (const struct sockaddr *)address, sizeof *address) < 0) {
-        int error = errno;
+    int error;
+    time_t until = time(NULL) + QUEUE_SECONDS;
+    while ((error = connect(fd, (const struct sockaddr *)address, sizeof *address) < 0 ? errno : 0) == EAGAIN && time(NULL) < until)
+        poll(NULL, 0, POLL_MILLISECONDS);
+    if (error) {
+        const char *why = error == EAGAIN ? "the one there takes no connection" : strerror(error);
+        fail(link, ECHO_NPU_NO_SERVER, "no device server at %s: %s", address->sun_path, why);
         close(fd);
-        return fail(link, ECHO_NPU_NO_SERVER, "no device server at %s: %s", address->sun_path, strerror(error));
+        errno = error;
+        return ECHO_NPU_NO_SERVER;
     }
+    fcntl(fd, F_SETFL, 0);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != getuid()) {
         close(fd);
         return fail(link, ECHO_NPU_NO_SERVER, "the server at %s belongs to another user", address->sun_path);
@@ -136,7 +144,7 @@ static int start_server(int *life) {
 // Connect to the server, and start one if none runs and `start` is not 0.
 static int reach(struct echo_npu_link *link, const struct sockaddr_un *address, int start) {
     int status = connect_once(link, address), life = -1;
-    if (!status || !start)
+    if (!status || !start || errno == EAGAIN)
         return status;
     const char *program = getenv("ECHO_NPU_COMMAND") ? "the program in ECHO_NPU_COMMAND" : "echo-npu";
     int error = start_server(&life);

@@ -246,7 +246,7 @@ static echoNpuError compute(struct job *job, const char *op, uint32_t sources, c
         if (!is_device(pointers[i]) || device_of(pointers[i]) != device_of(pointers[0]))
             return failed(echoNpuErrorArgument, "the operands are not on one device");
         for (int axis = 0; axis < ECHO_NPU_DIMENSIONS; axis++)
-            if (!job->tensors[i].elements[axis] || job->tensors[i].elements[axis] >> MOST_COUNT_BITS)
+            if (!job->tensors[i].elements[axis] || (job->tensors[i].elements[axis] | job->tensors[i].steps[axis]) >> MOST_COUNT_BITS)
                 return failed(echoNpuErrorArgument, "a size that cannot be");
     }
     job->graph.nodes = 1;

@@ -245,6 +245,9 @@ def test_errors_have_words(library: ctypes.CDLL, server_path: Path) -> None:
         assert (
             library.echoNpuAddTensor(x.pointer, x.pointer, x.pointer, ctypes.c_float(2), *sizes(count)) == 5
         )
+    # Rows of such a matrix are farther apart than any memory is large.
+    assert library.echoNpuMatMul(x.pointer, x.pointer, x.pointer, *sizes(*3 * [1 << 39]), 0) == 5
+    assert library.echoNpuSoftmax(x.pointer, x.pointer, *sizes(1 << 39, 1 << 39)) == 5
     assert library.echoNpuAbs(x.pointer, x.pointer, *sizes(1 << 30)) == 6
     assert library.echoNpuGetErrorString(4) == b"out of device memory"
     with ServerClient(server_path) as other:
@@ -333,6 +336,22 @@ def test_a_server_that_cannot_be_started_is_an_error_at_once(
     count = ctypes.c_int()
     assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
     assert b"ECHO_NPU_COMMAND cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
+
+
+def test_a_server_that_takes_no_connection_is_an_error(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "full.sock"
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
+    loaded = ctypes.CDLL(str(library_file))
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    count = ctypes.c_int()
+    with socket.socket(socket.AF_UNIX) as stopped, socket.socket(socket.AF_UNIX) as waiting:
+        stopped.bind(str(path))
+        stopped.listen(0)
+        waiting.connect(str(path))
+        assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+    assert b"takes no connection" in loaded.echoNpuGetLastErrorMessage()
 
 
 @pytest.mark.usefixtures("usual_signals")

@@ -47,9 +47,9 @@ def serve_command(
     Exit status: 0 after a regular end, 1 a server listens there already, a second signal came or the RTL
     differs (rtlfarm), 2 wrong arguments.
     """
-    level = logging.INFO if debug.level() else logging.WARNING
-    logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
     with reported():
+        level = logging.INFO if debug.level() else logging.WARNING
+        logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
         chosen, options = get_backend_class(backend).name, given(jobs=jobs, executor=executor)
         if options and chosen != "rtlfarm":
             raise TypeError(f"the backend {chosen} has no option {next(iter(options))!r}")

@@ -63,12 +63,17 @@ def _make_room(path: Path) -> None:
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # the queue of a server that takes no connection may be full
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
             path.unlink()
-        else:
-            raise AddressInUseError(f"a device server listens at {path} already")
+            return
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise OSError(f"no socket can be made at {path}: {error.strerror}") from error
+    raise AddressInUseError(f"a device server listens at {path} already")
 
 
 def _bind(listener: socket.socket, path: Path) -> None:

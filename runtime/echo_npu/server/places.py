@@ -30,7 +30,9 @@ def make_folder(path: Path) -> None:
     folder = path.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = folder.stat()
-    if facts.st_uid != os.getuid() and not facts.st_mode & stat.S_ISVTX:
+    # In a folder with the sticky bit nobody replaces a file of somebody else, but for the folder's owner.
+    sticky = facts.st_mode & stat.S_ISVTX
+    if facts.st_uid != os.getuid() and not (facts.st_uid == 0 and sticky):
         raise PermissionError(f"the folder {folder} belongs to another user")
-    if facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX:
+    if facts.st_mode & 0o022 and not sticky:
         raise PermissionError(f"the folder {folder} may be written by other users")

@@ -67,3 +67,22 @@ def test_a_folder_that_stays_locked_is_named(dead_socket: Path, monkeypatch: pyt
             listen(dead_socket)
     finally:
         os.close(folder)
+
+
+def test_a_server_that_takes_no_connection_has_the_place(tmp_path: Path) -> None:
+    """Its queue is full: to connect would wait for ever."""
+    path = tmp_path / "server.sock"
+    with socket.socket(socket.AF_UNIX) as stopped, socket.socket(socket.AF_UNIX) as waiting:
+        stopped.bind(str(path))
+        stopped.listen(0)
+        waiting.connect(str(path))
+        with pytest.raises(AddressInUseError):
+            listen(path)
+
+
+def test_a_socket_of_another_kind_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(path))
+        with pytest.raises(OSError, match=f"no socket can be made at {path}: "):
+            listen(path)

@@ -271,6 +271,16 @@ main()
     assert not path.exists()
 
 
+def test_a_wrong_debug_level_is_named(tmp_path: Path) -> None:
+    words = ["serve", "--backend", "cmodel", "--socket", str(tmp_path / "server.sock")]
+    command = [sys.executable, "-c", "from echo_npu.cli import main; main()", *words]
+    environment = {**os.environ, "ECHO_NPU_DEBUG_LEVEL": "loud"}
+    ended = subprocess.run(command, env=environment, stderr=subprocess.PIPE, timeout=60)
+    assert ended.returncode == 2
+    assert b"ECHO_NPU_DEBUG_LEVEL is 'loud'" in ended.stderr
+    assert b"Traceback" not in ended.stderr
+
+
 def test_the_socket_of_a_later_server_stays_even_if_it_has_the_same_number(tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
     first = DeviceServer(path, [])

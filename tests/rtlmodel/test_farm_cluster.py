@@ -98,12 +98,7 @@ def test_a_scheduler_that_stays_away_is_an_error(cluster: DaskProcesses) -> None
         cluster.start_scheduler()
 
 
-def test_a_farm_without_cluster_is_refused() -> None:
-    refuses(
-        BackendError,
-        "no Dask scheduler answers",
-        echo_npu.open,
-        "rtlfarm",
-        config=CONFIG,
-        executor="tcp://127.0.0.1:9",
-    )
+@pytest.mark.parametrize("executor", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://127.0.0.1:9"])
+def test_a_farm_without_cluster_is_refused(executor: str) -> None:
+    what = f"executor={executor}: no Dask scheduler answers"
+    refuses(BackendError, what, echo_npu.open, "rtlfarm", config=CONFIG, executor=executor)

@@ -33,6 +33,7 @@ def _process_group_class() -> type[Any]:
     """Return the class, made on first use: a PyTorch without torch.distributed has no base for it."""
     if not _classes:
         members = {name: _collective(name, written) for name, written in _COLLECTIVES.items()}
+        members |= {name: _transfer(name, received) for name, received in _TRANSFERS.items()}
         members |= {"barrier": _barrier, "__init__": _init, "getBackendName": lambda self: NAME}
         _classes.append(type("NpuProcessGroup", (torch.distributed.ProcessGroup,), members))
     return _classes[0]
@@ -57,11 +58,11 @@ _COLLECTIVES: Final[dict[str, int]] = {
     "alltoall": 0,
     "alltoall_base": 0,
     "all_to_all_single": 0,
-    "recv": 0,
-    "recv_anysource": 0,
-    "send": -1,
 }
-"""The collectives, and which argument they write to; -1: none."""
+"""The collectives, and which argument they write to."""
+
+_TRANSFERS: Final[dict[str, bool]] = {"send": False, "recv": True, "recv_anysource": True}
+"""The transfers between two processes, and whether they write to their tensors."""
 
 
 def _init(self: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -94,6 +95,50 @@ def _collective(name: str, written: int) -> Callable[..., Any]:
         return _done([original for original, _ in copies])
 
     return method
+
+
+def _transfer(name: str, received: bool) -> Callable[..., Any]:
+    """Return a method that begins a transfer. Its work ends it: both processes may begin to receive before
+    either sends."""
+
+    def method(self: Any, tensors: Any, *args: Any) -> Any:
+        copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        given = _on_host(tensors, copies if received else None)
+        return _transfer_class()(getattr(self._host, name)(given, *args), given, copies)
+
+    return method
+
+
+def _transfer_class() -> type[Any]:
+    """Return the class of a transfer's work, made on first use like that of the process group."""
+    if len(_classes) < 2:
+
+        class Transfer(torch.distributed.Work):
+            """A transfer under way: gloo's work, the tensors that it uses, and where they are copied to."""
+
+            def __init__(
+                self, work: Any, given: Any, copies: list[tuple[torch.Tensor, torch.Tensor]]
+            ) -> None:
+                super().__init__()
+                self._work, self._given, self._copies = work, given, copies
+
+            def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+                done = self._work.wait(timeout) if timeout else self._work.wait()
+                for original, copy in self._copies:
+                    original.copy_(copy)
+                self._copies = []
+                return bool(done)
+
+            def is_completed(self) -> bool:
+                return bool(self._work.is_completed())
+
+            def _source_rank(self) -> int:
+                return int(self._work._source_rank())
+
+            source_rank = _source_rank
+
+        _classes.append(Transfer)
+    return _classes[1]
 
 
 def _on_host(value: Any, copies: list[tuple[torch.Tensor, torch.Tensor]] | None) -> Any:

@@ -9,9 +9,11 @@ import pytest
 
 import echo_npu
 from echo_npu.backends.rtlfarm.chunk import RunChunk
-from echo_npu.commands.packets import Command, Opcode
+from echo_npu.commands.packets import Command, Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import RtlMismatchError, SimulatorError
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.register_ops import WriteReg
+from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
 from tests.runtime.backends.model_simulation import ModelSimulation, farm_of, opened, simulations
 
@@ -137,9 +139,33 @@ def test_a_sample_of_everything_is_exact(simulations: type[ModelSimulation]) -> 
         assert math.isfinite(farm_of(device).cycles.value)
 
 
-@pytest.mark.parametrize("folder", [b"failures", "fail\0ures"])
+@pytest.mark.parametrize("folder", [b"failures", "fail\0ures", "\udc80\ud800"])
 def test_a_folder_that_no_path_can_name_is_refused(
     folder: str | bytes, simulations: type[ModelSimulation]
 ) -> None:
     with pytest.raises((TypeError, ValueError), match="failures is"):
         opened(failures=folder)
+
+
+@pytest.mark.parametrize("progress", ["yes", 1, None])
+def test_progress_is_a_truth_value(progress: object) -> None:
+    with pytest.raises(TypeError, match="progress is"):
+        opened(progress=progress)
+
+
+def test_close_checks_commands_that_interrupt_one_by_one(
+    simulations: type[ModelSimulation], tmp_path: Path
+) -> None:
+    def harm(command: Command, memory: DeviceMemory) -> None:
+        if command.packet.opcode == Opcode.MEMCPY:
+            memory.bytes[0] ^= 1
+
+    simulations.harm = harm
+    device = opened(jobs=1, failures=tmp_path, ring_slots=512)
+    x = device.tensor(ONES)
+    device.wait()
+    farm_of(device).run([WriteReg(regs.IRQ_ENABLE, 7)])
+    copy = NpuCommandPacket(Opcode.MEMCPY, src1_addr=x.ptr, dst_addr=x.ptr + 64, m=1, k=32, n=1)
+    device.submit_batch([*[NpuCommandPacket(Opcode.NOP, Flags.IRQ)] * 300, copy])
+    with pytest.raises(RtlMismatchError):
+        device.close()

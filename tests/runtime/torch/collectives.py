@@ -66,6 +66,28 @@ def between_two(rank: int) -> None:
     dist.barrier()
 
 
+def crossing(rank: int) -> None:
+    """Both receive before they send, and one does not say from whom."""
+    sent, got = torch.full((2,), rank + 1.0, device=DEVICE), torch.zeros(2, device=DEVICE)
+    receives = dist.irecv(got, src=1 - rank)
+    sends = dist.isend(sent, dst=1 - rank)
+    assert receives is not None
+    assert sends is not None
+    receives.wait()
+    sends.wait()
+    assert got.tolist() == [2.0 - rank] * 2
+    got.zero_()
+    operations = [dist.P2POp(dist.irecv, got, 1 - rank), dist.P2POp(dist.isend, sent, 1 - rank)]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    assert got.tolist() == [2.0 - rank] * 2
+    if rank == 0:
+        dist.send(sent, dst=1)
+    else:
+        assert dist.recv(got) == 0
+        assert got.tolist() == [1, 1]
+
+
 def main() -> None:
     torch.set_num_threads(1)
     echo_npu.torch.configure(backend="cmodel", config="small", devices=2)
@@ -74,7 +96,7 @@ def main() -> None:
     assert dist.get_backend() == "echo_npu"
     torch.echo_npu.set_device(rank)
     assert torch.zeros(1, device=DEVICE).device.index == rank
-    for check in (reductions, gathers, scattered, between_two):
+    for check in (reductions, gathers, scattered, between_two, crossing):
         check(rank)
     part = dist.new_group([0, 1])
     x = torch.ones(1, device=DEVICE)

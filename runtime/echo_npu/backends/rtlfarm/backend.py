@@ -24,7 +24,7 @@ from echo_npu.backends.rtlfarm.progress import FarmProgress
 from echo_npu.backends.rtlfarm.recorder import Recorder
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlfarm.totals import Interval, Totals
-from echo_npu.errors import NpuBusError, RtlMismatchError
+from echo_npu.errors import BackendError, NpuBusError, RtlMismatchError
 from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory, memory_map_of
 from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
@@ -33,7 +33,13 @@ from echo_npu.spec.status import END_IRQS
 from echo_sim.config import absolute, load_config
 
 _COUNTERS: Final = {getattr(regs, name) + half: name.lower() for name in regs.COUNTERS for half in (0, 4)}
-_LAST_WAIT: Final = (WaitIrq(1_000_000), WriteReg(regs.IRQ_STATUS, END_IRQS), ReadReg(regs.STATUS))
+# The interrupts of single commands are off: there may be any number of those.
+_LAST_WAIT: Final = (
+    WriteReg(regs.IRQ_ENABLE, END_IRQS),
+    WaitIrq(1_000_000),
+    WriteReg(regs.IRQ_STATUS, END_IRQS),
+    ReadReg(regs.STATUS),
+)
 _LAST_WAITS: Final = 100
 
 _KEEPING: Final = threading.Lock()
@@ -314,6 +320,8 @@ class RtlfarmBackend(BatchBackend):
                         break
                     self.run(_LAST_WAIT)
                 self.settle()
+                if not self._recorder.idle:
+                    raise BackendError("the device did not come to rest: its last commands were not checked")
         finally:
             self.workers.close()
             self._progress.stop()

@@ -306,5 +306,8 @@ def _connected(address: str) -> Any:
     connect: Any = distributed.Client
     try:
         return connect(address, timeout=_CONNECT_TIMEOUT_S, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise BackendError(f"executor={address}: no Dask scheduler answers ({error})") from None
+    except (
+        Exception
+    ) as error:  # of any kind: an unknown host is an AssertionError of Dask, tls:// a TypeError
+        why = str(error) or type(error).__name__
+        raise BackendError(f"executor={address}: no Dask scheduler answers ({why})") from None

@@ -54,10 +54,16 @@ class FarmOptions:
                 raise ValueError(f"sample is {self.sample}; it must be above 0 and at most 1")
         if self.executor is not None and (not isinstance(self.executor, str) or "://" not in self.executor):
             raise ValueError(f"executor is {self.executor!r}; it is a scheduler's address, tcp://host:port")
+        if not isinstance(self.progress, bool):
+            raise TypeError(f"progress is {_shown(self.progress)}; it must be True or False")
         if not isinstance(self.failures, (str, os.PathLike)) or not isinstance(os.fspath(self.failures), str):
             raise TypeError(f"failures is {_shown(self.failures)}; it must be a path")
         if "\0" in str(self.failures):
             raise ValueError(f"failures is {self.failures!r}; no path has a zero in it")
+        try:
+            os.fsencode(self.failures)
+        except UnicodeEncodeError:
+            raise ValueError(f"failures is {self.failures!r}; no path has these characters") from None
         self.simulation()
 
     def simulation(self) -> RtlOptions:

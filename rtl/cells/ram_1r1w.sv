@@ -16,7 +16,9 @@
 module ram_1r1w #(
     parameter int unsigned Width = 512,  // bits of an entry, a multiple of Lanes
     parameter int unsigned Depth = 1024, // entries, at least 2
-    parameter int unsigned Lanes = 1,    // equal parts of an entry, written each for itself, at least 1
+    parameter int unsigned Lanes = 1,    // parts of an entry, written each for itself, at least 1
+    // Bits of a piece: the pieces of an entry belong to the lanes in turn. Lanes * PieceWidth divides Width.
+    parameter int unsigned PieceWidth = Width / Lanes,
     parameter bit          ReadFirst  = 1'b0, // an entry that is read at the edge of its write shows what it held
     parameter bit          WriteFirst = 1'b0  // it shows what is written; needs one lane
 ) (
@@ -29,7 +31,13 @@ module ram_1r1w #(
     input  logic [$clog2(Depth)-1:0] read_addr_i,
     output logic [Width-1:0]         read_data_o
 );
-  localparam int unsigned LaneWidth = Width / Lanes;
+  // An entry after a write of some lanes. One assignment of it simulates faster than one for each piece.
+  function automatic logic [Width-1:0] merged(input logic [Width-1:0] entry);
+    merged = entry;
+    for (int unsigned piece = 0; piece < Width / PieceWidth; piece++) begin
+      if (write_i[piece%Lanes]) merged[piece*PieceWidth+:PieceWidth] = write_data_i[piece*PieceWidth+:PieceWidth];
+    end
+  endfunction
 
   logic [Width-1:0] storage_q [Depth];
 
@@ -39,14 +47,7 @@ module ram_1r1w #(
     end
   end else begin : g_lanes
     always_ff @(posedge clk_i) begin
-      // Most writes are of whole entries, and one assignment simulates faster than a loop over lanes.
-      if (&write_i) begin
-        storage_q[write_addr_i] <= write_data_i;
-      end else if (write_i != '0) begin
-        for (int unsigned i = 0; i < Lanes; i++) begin
-          if (write_i[i]) storage_q[write_addr_i][i*LaneWidth+:LaneWidth] <= write_data_i[i*LaneWidth+:LaneWidth];
-        end
-      end
+      if (write_i != '0) storage_q[write_addr_i] <= merged(storage_q[write_addr_i]);
     end
   end
 
@@ -72,8 +73,8 @@ module ram_1r1w #(
     end
   end
 
-  if (Lanes < 1 || Width % Lanes != 0) begin : g_bad_lanes
-    $fatal(1, "ram_1r1w: Width must be a multiple of Lanes");
+  if (Lanes < 1 || PieceWidth < 1 || Width % (Lanes * PieceWidth) != 0) begin : g_bad_lanes
+    $fatal(1, "ram_1r1w: Width must be a multiple of Lanes * PieceWidth");
   end
   if (WriteFirst && (ReadFirst || Lanes != 1)) begin : g_bad_first
     $fatal(1, "ram_1r1w: WriteFirst needs one lane, and no ReadFirst");

@@ -37,13 +37,14 @@ module panel_memory #(
     assign data  = (bank == 1 && write_i[1]) ? write_data_i[1] : write_data_i[0];
 
     ram_1r1w #(
-        .Width(Tile * 32),
-        .Depth(1 << (AddrBits - 1)),
-        .Lanes(Tile * 4)
+        .Width     (Tile * 32),
+        .Depth     (1 << (AddrBits - 1)),
+        .Lanes     (4),
+        .PieceWidth(8)
     ) u_memory (
         .clk_i,
         .rst_ni,
-        .write_i     (write ? {Tile{write_bytes_i}} : '0),
+        .write_i     (write ? write_bytes_i : '0),
         .write_addr_i({write_addr_i[AddrBits-1:LaneBits+1], write_addr_i[LaneBits-1:0]}),
         .write_data_i(data),
         .read_i      (read_i && read_addr_i[LaneBits] == 1'(bank)),

@@ -87,7 +87,7 @@ module systolic_array
 
   // The skew. Activations stay where they are written, and row r of the array reads those of r + 1 clocks ago: a shift
   // register would move all of them in every clock. The last row reads what the next activations replace.
-  row_t places_q [Tile], activation_q;
+  row_t places_q [Tile];
   logic [$clog2(Tile)-1:0] place_q;
   logic moving;
   assign moving = valid_i || valid_q != '0;
@@ -99,11 +99,6 @@ module systolic_array
   always_ff @(posedge clk_i) begin
     if (valid_i) places_q[place_q] <= data;
   end
-  always_ff @(posedge clk_i) begin
-    if (moving) begin
-      for (int unsigned r = 0; r < Tile; r++) activation_q[r] <= places_q[place_q-($clog2(Tile))'(r+1)][r];
-    end
-  end
 
   assign busy_o = valid_q != '0 || add_q != '0;
   `NPU_ASSERT_RESTS(Rests, valid_i || busy_o, ({valid_q, swap_q, add_q, place_q}),
@@ -111,6 +106,10 @@ module systolic_array
 
   for (genvar r = 0; r < Tile; r++) begin : g_rows
     row_t above;
+    logic [31:0] activation_q;
+    always_ff @(posedge clk_i) begin
+      if (moving) activation_q <= places_q[place_q-($clog2(Tile))'(r+1)][r];
+    end
     if (r == Half) begin : g_middle
       for (genvar c = 0; c < Tile; c++) begin : g_above
         assign above[c] = halves_q[Half+2] ? '0 : sum[r][c];
@@ -128,7 +127,7 @@ module systolic_array
         .multiply_i  (valid_q[r+1]),
         .multiply_integer_i(integer_q[r+1]),
         .multiply_unsigned_i(unsigned_q[r+1]),
-        .activation_i(activation_q[r]),
+        .activation_i(activation_q),
         .add_i       (add_q[r]),
         .add_integer_i(add_integer_q[r]),
         .sum_i       (above),

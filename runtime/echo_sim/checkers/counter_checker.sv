@@ -43,7 +43,7 @@ module counter_checker
 );
   localparam logic [15:0] First = RegCycles, End = First + 16'(8 * Counters);
 
-  logic [63:0] count_q [Counters];
+  logic [Counters-1:0][63:0] count_q;
   logic [1:0] inside_q [Engines];  // commands in an engine
   logic matrix_busy, host_read, host_write;
   assign matrix_busy = inside_q[EngineMatrix] != '0;
@@ -52,7 +52,7 @@ module counter_checker
 
   always @(posedge clk_i) begin
     if (!rst_ni || clear_i) begin
-      for (int unsigned i = 0; i < Counters; i++) count_q[i] <= '0;
+      count_q <= '0;
     end else begin
       count_q[CounterCycles] <= count_q[CounterCycles] + 64'd1;
       if (state_i == StateBusy) count_q[CounterBusyCycles] <= count_q[CounterBusyCycles] + 64'd1;

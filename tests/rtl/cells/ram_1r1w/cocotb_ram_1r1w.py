@@ -10,13 +10,15 @@ from tests.rtl.memories import Beside, EntryWrite, random_accesses
 from tests.rtl.stimulus import start_clock
 
 CONFIGURATIONS = [
-    {"Width": 128, "Depth": 32, "Lanes": 1, "ReadFirst": 0, "WriteFirst": 0},
-    {"Width": 32, "Depth": 16, "Lanes": 4, "ReadFirst": 0, "WriteFirst": 0},
-    {"Width": 15, "Depth": 13, "Lanes": 5, "ReadFirst": 1, "WriteFirst": 0},
-    {"Width": 16, "Depth": 8, "Lanes": 1, "ReadFirst": 1, "WriteFirst": 0},
-    {"Width": 24, "Depth": 8, "Lanes": 1, "ReadFirst": 0, "WriteFirst": 1},
+    {"Width": 128, "Depth": 32, "Lanes": 1, "PieceWidth": 128, "ReadFirst": 0, "WriteFirst": 0},
+    {"Width": 32, "Depth": 16, "Lanes": 4, "PieceWidth": 8, "ReadFirst": 0, "WriteFirst": 0},
+    {"Width": 15, "Depth": 13, "Lanes": 5, "PieceWidth": 3, "ReadFirst": 1, "WriteFirst": 0},
+    {"Width": 48, "Depth": 16, "Lanes": 3, "PieceWidth": 4, "ReadFirst": 0, "WriteFirst": 0},
+    {"Width": 16, "Depth": 8, "Lanes": 1, "PieceWidth": 16, "ReadFirst": 1, "WriteFirst": 0},
+    {"Width": 24, "Depth": 8, "Lanes": 1, "PieceWidth": 24, "ReadFirst": 0, "WriteFirst": 1},
 ]
 WIDTH, DEPTH, LANES = parameter("Width"), parameter("Depth"), parameter("Lanes")
+PIECE = parameter("PieceWidth")
 ALL_LANES = (1 << LANES) - 1
 SHOWN = Beside.OLD if parameter("ReadFirst") else Beside.NEW if parameter("WriteFirst") else Beside.NEVER
 
@@ -27,10 +29,11 @@ async def random_traffic(dut: Any) -> None:
     await start_clock(dut, "write_i")
     dut.rst_ni.value = 1
     some: set[int] = set()
-    lane_mask = (1 << WIDTH // LANES) - 1
+    pieces = [((1 << PIECE) - 1) << place for place in range(0, WIDTH, PIECE)]
+    masks = [sum(pieces[lane::LANES]) for lane in range(LANES)]
 
     def write(address: int, lanes: int = ALL_LANES) -> EntryWrite:
-        mask = sum(lane_mask << WIDTH // LANES * lane for lane in range(LANES) if lanes >> lane & 1)
+        mask = sum(masks[lane] for lane in range(LANES) if lanes >> lane & 1)
         return EntryWrite(address, random.getrandbits(WIDTH), mask)
 
     def draw() -> list[EntryWrite]:
@@ -41,7 +44,7 @@ async def random_traffic(dut: Any) -> None:
     def drive(writes: list[EntryWrite]) -> None:
         # Inputs mean nothing without a write.
         shown = writes[0] if writes else write(random.randrange(DEPTH))
-        lanes = sum(1 << lane for lane in range(LANES) if shown.mask >> WIDTH // LANES * lane & 1)
+        lanes = sum(1 << lane for lane in range(LANES) if shown.mask & masks[lane])
         dut.write_i.value = lanes if writes else 0
         dut.write_addr_i.value, dut.write_data_i.value = shown.address, shown.data
 

@@ -17,8 +17,7 @@ module ram_1r1w #(
     parameter int unsigned Width = 512,  // bits of an entry, a multiple of Lanes
     parameter int unsigned Depth = 1024, // entries, at least 2
     parameter int unsigned Lanes = 1,    // parts of an entry, written each for itself, at least 1
-    // Bits of a piece: the pieces of an entry belong to the lanes in turn. Lanes * PieceWidth divides Width.
-    parameter int unsigned PieceWidth = Width / Lanes,
+    parameter int unsigned PieceWidth = Width / Lanes,  // bits of a piece; an entry's pieces belong to the lanes in turn
     parameter bit          ReadFirst  = 1'b0, // an entry that is read at the edge of its write shows what it held
     parameter bit          WriteFirst = 1'b0  // it shows what is written; needs one lane
 ) (

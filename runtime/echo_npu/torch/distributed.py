@@ -113,7 +113,7 @@ def _transfer_class() -> type[Any]:
     """Return the class of a transfer's work, made on first use like that of the process group."""
     if len(_classes) < 2:
 
-        class Transfer(torch.distributed.Work):
+        class PeerTransfer(torch.distributed.Work):
             """A transfer under way: gloo's work, the tensors that it uses, and where they are copied to."""
 
             def __init__(
@@ -137,7 +137,7 @@ def _transfer_class() -> type[Any]:
 
             source_rank = _source_rank
 
-        _classes.append(Transfer)
+        _classes.append(PeerTransfer)
     return _classes[1]
 
 

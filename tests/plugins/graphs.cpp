@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that a backend can get wrong by doing too much or too little:
-//     graphs PLUGIN replay|views|select|large|parts
+//     graphs PLUGIN replay|views|select|outputs|large|parts
 // Exit status 1 and a line about it if a result is wrong.
 #include <cmath>
 #include <cstdio>
@@ -124,6 +124,32 @@ bool views() {
     return good;
 }
 
+// A result that only one node reads, but the program too: an output is written although the next node could do without.
+bool outputs() {
+    ggml_context * context = new_context();
+    ggml_tensor *x = ggml_new_tensor_2d(context, GGML_TYPE_F32, 8, 2), *weights = ggml_new_tensor_1d(context, GGML_TYPE_F32, 8);
+    ggml_tensor * norm = ggml_rms_norm(context, x, 0);
+    ggml_set_output(norm);
+    ggml_tensor * scaled = ggml_mul(context, norm, weights);
+    ggml_cgraph * graph = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, scaled);
+    ggml_backend_alloc_ctx_tensors(context, npu);
+    std::vector<float> rows(16), ones(16);
+    for (size_t i = 0; i < rows.size(); i++) {
+        rows[i] = i % 2 ? -3.0f : 3.0f;
+        ones[i] = i % 2 ? -1.0f : 1.0f;
+    }
+    write(x, rows);
+    write(norm, std::vector<float>(16, 7));
+    write(weights, std::vector<float>(8, 5));
+    if (ggml_backend_graph_compute(npu, graph) != GGML_STATUS_SUCCESS)
+        return false;
+    bool good = equal("the output", read(norm), ones);
+    for (float & value : ones)
+        value *= 5;
+    return equal("what follows", read(scaled), ones) && good;
+}
+
 // Of two branches only the chosen one is computed: the other one would be a NaN, and write to an input.
 bool select() {
     ggml_context * context = new_context();
@@ -243,7 +269,7 @@ int main(int count, char ** words) {
         return 2;
     std::string which = words[2];
     const std::pair<const char *, bool (*)()> known[] = {
-        {"replay", replay}, {"views", views}, {"select", select}, {"large", large}, {"parts", all_parts}};
+        {"replay", replay}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}};
     for (const auto & [name, check] : known)
         if (which == name)
             return !check();

@@ -232,6 +232,21 @@ def test_memory_of_two_devices(library: ctypes.CDLL) -> None:
     assert library.echoNpuSetDevice(2) == 5
 
 
+def test_a_scaled_sum_on_a_device_that_is_not_the_current_one(library: ctypes.CDLL) -> None:
+    assert not library.echoNpuSetDevice(1)
+    a, b, c = memories(library, random(40), random(40), random(40))
+    assert not library.echoNpuSetDevice(0)
+    alpha = ctypes.c_float(0.5)
+    assert not library.echoNpuAddTensor(c.pointer, a.pointer, b.pointer, alpha, *sizes(40))
+    wanted = a.like + np.float32(0.5) * b.like
+    assert np.allclose(c.read(), wanted, rtol=1e-6)
+    assert not library.echoNpuAddTensor(a.pointer, a.pointer, b.pointer, alpha, *sizes(40))
+    assert np.allclose(a.read(), wanted, rtol=1e-6)
+    current = ctypes.c_int()
+    assert not library.echoNpuGetDevice(ctypes.byref(current))
+    assert current.value == 0
+
+
 def test_errors_have_words(library: ctypes.CDLL, server_path: Path) -> None:
     (x,) = memories(library, random(4))
     pointer = ctypes.c_void_p()

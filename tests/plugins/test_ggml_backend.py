@@ -22,6 +22,7 @@ from scripts import llama_build
 from scripts.llama import sample, try_operations, try_sample
 from scripts.llama_build import PLUGIN, LlamaError, build_ggml, build_plugin, link_with_ggml, sources
 from tb.repository import ROOT
+from tests.runtime.server.server_client import ServerClient
 
 MAKE: dict[str, Callable[[], Device]] = {
     "cmodel": partial(echo_npu.open, "cmodel"),
@@ -50,6 +51,14 @@ def graphs(ggml: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program graphs.cpp."""
     program = tmp_path_factory.mktemp("graphs") / "graphs"
     link_with_ggml(ggml, [str(ROOT / "tests" / "plugins" / "graphs.cpp")], program)
+    return program
+
+
+@pytest.fixture(scope="module")
+def devices(ggml: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program devices.cpp."""
+    program = tmp_path_factory.mktemp("devices") / "devices"
+    link_with_ggml(ggml, [str(ROOT / "tests" / "plugins" / "devices.cpp")], program)
     return program
 
 
@@ -128,7 +137,7 @@ def test_a_graph_is_replayed_only_if_nothing_has_changed(
     assert calls == ["run_new", "run", "run", "run_new", "run_new", "run_new", "run"]
 
 
-@pytest.mark.parametrize("which", ["views", "select"])
+@pytest.mark.parametrize("which", ["views", "select", "outputs"])
 def test_what_others_read_is_written_and_what_is_not_chosen_is_not_computed(
     graphs: Path, tmp_path: Path, which: str
 ) -> None:
@@ -141,6 +150,28 @@ def test_what_others_read_is_written_and_what_is_not_chosen_is_not_computed(
 def test_weights_are_written_and_read_in_parts(graphs: Path, tmp_path: Path, which: str) -> None:
     with served(tmp_path, "cmodel") as environment:
         ran = run(graphs, environment, which)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_two_devices_have_memory_and_graphs_of_their_own(devices: Path, tmp_path: Path) -> None:
+    with served(tmp_path, "cmodel", devices=2) as environment:
+        ran = run(devices, environment, "two")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_plugin_that_is_preloaded_is_there(devices: Path, tmp_path: Path) -> None:
+    with served(tmp_path, "cmodel") as environment:
+        del environment["GGML_BACKEND_PATH"]
+        assert run(devices, environment, "preloaded").returncode == 1
+        ran = run(devices, environment | {"LD_PRELOAD": str(PLUGIN)}, "preloaded")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_device_in_use_is_not_there(devices: Path, tmp_path: Path) -> None:
+    with served(tmp_path, "cmodel") as environment, ServerClient(tmp_path / "server.sock") as other:
+        other.hello()
+        other.open(0)
+        ran = run(devices, environment, "busy")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

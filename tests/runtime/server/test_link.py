@@ -8,7 +8,7 @@ import pytest
 
 from echo_npu.server import link
 from echo_npu.server.link import Link
-from echo_npu.server.protocol import HEAD, MAX_MESSAGE
+from echo_npu.server.protocol import HEAD, MAX_MESSAGE, AnswerStatus
 
 
 @pytest.fixture
@@ -47,3 +47,10 @@ def test_a_side_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with here, there, pytest.raises(OSError, match="unavailable"):
         Link(here).send(0, bytes(MAX_MESSAGE))
+
+
+def test_a_reason_has_a_bounded_length(ends: tuple[Link, socket.socket]) -> None:
+    here, there = ends
+    here.refuse(AnswerStatus.BAD_MESSAGE, "x" * 10_000)
+    status, _, size = HEAD.unpack(there.recv(HEAD.size, socket.MSG_WAITALL))
+    assert (status, size) == (AnswerStatus.BAD_MESSAGE, 4096)

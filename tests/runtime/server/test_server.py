@@ -62,6 +62,16 @@ def test_a_device_has_one_client_and_is_free_when_that_ends(server_path: Path) -
         works(next_one)
 
 
+def test_the_graphs_of_a_client_end_with_it(server_path: Path) -> None:
+    free = []
+    for _ in range(3):  # the first one has the device make what it needs once
+        with opened(server_path) as client:
+            free.append(protocol.MEMORY.unpack(client.ask(RequestKind.MEMORY)))
+            x, y = client.put(np.ones((64, 64), np.float32)), client.room((1,))
+            client.graph(node("SUM", y, x), key=1)
+    assert free[1] == free[2]
+
+
 def test_a_device_that_does_not_exist(server_path: Path) -> None:
     with ServerClient(server_path) as client, pytest.raises(AnswerError, match="device 2 of 2"):
         client.open(2)
@@ -185,6 +195,9 @@ def test_the_graphs_that_were_run_last_are_kept(client: ServerClient) -> None:
     client.number(RequestKind.FREE, other.address)  # so a graph may have lost a buffer
     assert unknown(client, 1)
     assert unknown(client, 100)
+    client.graph(node("SQR", y, x), key=1)
+    client.room((4,))  # may need the memory that the graph holds
+    assert unknown(client, 1)
 
 
 def test_an_input_that_the_graph_writes_itself_is_not_supported(client: ServerClient) -> None:
@@ -583,6 +596,20 @@ def test_more_rows_in_blocks_than_memory_has_are_not_supported(client: ServerCli
 
 
 # --- a server of its own ------------------------------------------------------------------------------------
+
+
+def test_a_server_with_a_client_is_not_idle(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    own = DeviceServer(path, [partial(echo_npu.open, "cmodel")], idle_seconds=0.2)
+    thread = threading.Thread(target=own.serve)
+    thread.start()
+    with opened(path) as client:
+        thread.join(1.5)
+        assert thread.is_alive()
+        works(client)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not path.exists()
 
 
 @contextlib.contextmanager

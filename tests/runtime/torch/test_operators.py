@@ -262,7 +262,7 @@ def test_indexing() -> None:
     check(lambda x, i: x.index_select(1, i[0]), x, ids)
     check(lambda x, i: x.gather(1, i), x, ids)
     check(lambda x, i: x.gather(0, i), x.to(torch.int64), ids)
-    with pytest.raises(IndexError):
+    with pytest.raises(RuntimeError):
         x.to("echo_npu").gather(1, torch.tensor([[9]], device="echo_npu"))
 
 
@@ -306,7 +306,7 @@ def test_writing_by_masks_and_wrong_indices() -> None:
     check(lambda x: put(x, (x[:, 0] > 0,), number.to(x.device)), x)
     y = x.to("echo_npu")
     for wrong in (6, -1):
-        with pytest.raises(IndexError):
+        with pytest.raises(RuntimeError):
             y.scatter(1, torch.tensor([[wrong]], device="echo_npu"), 1.0)
     with pytest.raises(IndexError):
         put(y, (torch.tensor([-5]),), y[:1])

@@ -10,6 +10,7 @@ def load() -> None:
         "composed",
         "convolution",
         "elementwise",
+        "encoder",
         "filling",
         "indexing",
         "joining",

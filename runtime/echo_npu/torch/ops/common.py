@@ -10,9 +10,11 @@ from echo_npu.ops import cast as casts
 from echo_npu.ops.broadcast import compute
 from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.operands import FLOAT32
+from echo_npu.ops.rows import last_axis_commands
 from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.types import HALVES
+from echo_npu.vector.kernels.counting import counting
 from echo_npu.vector.kernels.pointwise import integer
 
 Tensors: TypeAlias = list[DeviceTensor]
@@ -105,3 +107,11 @@ def int32_indices(npu: OpMethods, x: DeviceTensor, count: int | None = None) -> 
     if count is None:
         return integers(npu, "index", [x, high])
     return integers(npu, "wrapped", [x, high], params=[np.int32(count)])
+
+
+def ascending(npu: OpMethods, count: int, start: int = 0, step: int = 1) -> DeviceTensor:
+    """Return int32 start, start + step, ..."""
+    made = npu.empty((count,), np.int32)
+    params = [np.int32(start), np.int32(step)]
+    npu.execute(last_axis_commands(npu, counting(whole=True), [], made, params=params))
+    return made

@@ -5,32 +5,45 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._prims_common import canonicalize_dim
 
 from echo_npu.commands.packets import gather_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.errors import NpuDeviceError
 from echo_npu.ops.methods import OpMethods
-from echo_npu.ops.rows import last_axis_commands, line, row_commands, single
+from echo_npu.ops.rows import line, row_commands, single
 from echo_npu.spec.status import ErrorCode
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.devices import opened
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
-from echo_npu.torch.ops.common import Tensors, float_target, int32_indices, integers, narrowed, widened
+from echo_npu.torch.ops.common import (
+    Tensors,
+    ascending,
+    float_target,
+    int32_indices,
+    integers,
+    narrowed,
+    widened,
+)
 from echo_npu.torch.storages import like
 from echo_npu.torch.types import FLOATS, INDICES
-from echo_npu.vector.kernels.counting import counting
 from echo_npu.vector.kernels.losses import one_hot
 
 
-def checked(name: str, tensor: torch.Tensor) -> None:
-    """Wait for the device; IndexError if an index lay outside of its table."""
+def checked(name: str, tensor: torch.Tensor, error_class: type[Exception] = IndexError) -> None:
+    """Wait for the device. Raise `error_class`, as the CPU does: an index lay outside of its table."""
     try:
         opened(tensor.device.index).synchronize()
     except NpuDeviceError as error:
         if error.code != ErrorCode.BAD_INDEX:
             raise
-        raise IndexError(f"{name}: an index is out of range") from None
+        raise error_class(f"{name}: an index is out of range") from None
+
+
+def axis_of(x: torch.Tensor, dim: int) -> int:
+    """Return an axis from 0. Raise IndexError: x has no such one."""
+    return int(canonicalize_dim(x.dim(), dim))
 
 
 def gather_rows(
@@ -41,6 +54,13 @@ def gather_rows(
     npu.execute(
         gather_command(table.ptr, rows.ptr, target.ptr, rows=rows.size, row_bytes=row_bytes, table_rows=count)
     )
+
+
+def check_below(npu: CommandDevice, ids: DeviceTensor, table: DeviceTensor) -> None:
+    """Let the device find an index, dense int32, that is not below the length of a table of int32."""
+    found = npu.empty(ids.shape, np.int32)
+    gather = gather_command(table.ptr, ids.ptr, found.ptr, rows=ids.size, row_bytes=4, table_rows=table.size)
+    npu.execute(gather)
 
 
 def _select(
@@ -86,9 +106,9 @@ def embedding(
 
 @native("index_select")
 def index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
-    if not x.dim():
+    if not x.dim() or index.dim() > 1:
         return NotImplemented
-    return select("aten::index_select", x, index.reshape(-1), dim % x.dim(), wrap=False)
+    return select("aten::index_select", x, index.reshape(-1), axis_of(x, dim), wrap=False)
 
 
 @native("index.Tensor")
@@ -117,13 +137,18 @@ def _several(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any
     x, *ids = inputs
     table = npu.contiguous(x)
     place: DeviceTensor | None = None
+    wrong: DeviceTensor | None = None
     for size, each in zip(x.shape, ids, strict=False):
-        number = _in_range(npu, int32_indices(npu, each, size), size)
+        number = int32_indices(npu, each, size)
+        bad = _outside(npu, number, size)
+        wrong = bad if wrong is None else integers(npu, "or", [wrong, bad])
         if place is None:
             place = number
         else:
             place = integers(npu, "linear", [place, number], params=[np.int32(size)], letters="sps")
     assert place is not None
+    assert wrong is not None
+    place = _nowhere(npu, wrong, place)
     count = int(np.prod(x.shape[: len(ids)]))
     out = outputs[0]
     target = out if out.is_contiguous else npu.empty(out.shape, out.dtype)
@@ -132,12 +157,16 @@ def _several(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any
         npu.copy(target, out=out)
 
 
-def _in_range(npu: OpMethods, number: DeviceTensor, size: int) -> DeviceTensor:
-    """Return the numbers; one outside of 0 .. size - 1 as one that is outside of every table."""
-    bad = integers(npu, "lt", [number], params=[np.int32(0)])
+def _outside(npu: OpMethods, number: DeviceTensor, size: int) -> DeviceTensor:
+    """Return where numbers are not in 0 .. size - 1."""
+    negative = integers(npu, "lt", [number], params=[np.int32(0)])
     large = integers(npu, "ge", [number], params=[np.int32(size)])
-    wrong = integers(npu, "or", [bad, large])
-    return integers(npu, "where", [wrong, number], params=[np.int32(-(2**30))], letters="sps")
+    return integers(npu, "or", [negative, large])
+
+
+def _nowhere(npu: OpMethods, wrong: DeviceTensor, place: DeviceTensor) -> DeviceTensor:
+    """Return places, and for wrong ones a place in no table. What wrong numbers add up to may wrap."""
+    return integers(npu, "where", [wrong, place], params=[np.int32(-1)], letters="sps")
 
 
 @native("gather.out")
@@ -147,8 +176,8 @@ def gather(
     if index.dtype not in INDICES or not x.dim() or not x.numel() or x.numel() >= 2**31:
         return NotImplemented
     if out.numel():
-        launch("aten::gather", _gather, (out,), (x, index), (dim % x.dim(),))
-        checked("aten::gather", out)
+        launch("aten::gather", _gather, (out,), (x, index), (axis_of(x, dim),))
+        checked("aten::gather", out, RuntimeError)
     return out
 
 
@@ -156,27 +185,24 @@ def _gather(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any]
     x, ids = inputs
     table = npu.contiguous(x)
     place: DeviceTensor | None = None
+    wanted = int32_indices(npu, ids)
+    wrong = _outside(npu, wanted, x.shape[axis])
     for i, size in enumerate(x.shape):
         if i == axis:
-            number = _in_range(npu, int32_indices(npu, ids), size)
+            number = wanted
         else:
-            steps = npu.empty((ids.shape[i],), np.int32)
-            npu.execute(
-                last_axis_commands(npu, counting(whole=True), [], steps, params=[np.int32(0), np.int32(1)])
-            )
             shape = [1] * ids.ndim
             shape[i] = ids.shape[i]
-            number = steps.reshape(*shape)
+            number = ascending(npu, ids.shape[i]).reshape(*shape)
         if place is None:
             place = number
         else:
             place = integers(npu, "linear", [place, number], params=[np.int32(size)], letters="sps")
     assert place is not None
-    if place.shape != ids.shape:
-        place = npu.contiguous(place.broadcast_to(*ids.shape))
+    place = _nowhere(npu, wrong, place)
     out = outputs[0]
     target = out if out.is_contiguous else npu.empty(out.shape, out.dtype)
-    gather_rows(npu, table, npu.contiguous(place), target, table.size)
+    gather_rows(npu, table, place, target, table.size)
     if target is not out:
         npu.copy(target, out=out)
 

@@ -12,39 +12,20 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from echo_npu.commands.packets import gather_command
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.methods import OpMethods
-from echo_npu.ops.rows import last_axis_commands, line, row_commands, single
+from echo_npu.ops.rows import line, row_commands, single
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
 from echo_npu.torch.launch import launch
-from echo_npu.torch.ops.common import Tensors, int32_indices, integers, narrowed, widened
+from echo_npu.torch.ops.common import Tensors, ascending, int32_indices, integers, narrowed, widened
 from echo_npu.torch.ops.filling import choose
-from echo_npu.torch.ops.indexing import checked, gather_rows
+from echo_npu.torch.ops.indexing import axis_of, check_below, checked, gather_rows
 from echo_npu.torch.types import FLOATS, INDICES
-from echo_npu.vector.kernels.counting import counting
 from echo_npu.vector.kernels.losses import one_hot
 from echo_npu.vector.kernels.places import last_place
 
 MOST: Final = 1 << 22
-
-
-def _numbers(npu: OpMethods, count: int, start: int = 0, step: int = 1) -> DeviceTensor:
-    """Return int32 start, start + step, ..."""
-    made = npu.empty((count,), np.int32)
-    params = [np.int32(start), np.int32(step)]
-    npu.execute(last_axis_commands(npu, counting(whole=True), [], made, params=params))
-    return made
-
-
-def _check(npu: OpMethods, ids: DeviceTensor, numbers: DeviceTensor) -> None:
-    """Let the device find an index that is not below the count of `numbers`."""
-    found = npu.empty(ids.shape, np.int32)
-    gather = gather_command(
-        numbers.ptr, ids.ptr, found.ptr, rows=ids.size, row_bytes=4, table_rows=numbers.size
-    )
-    npu.execute(gather)
 
 
 def _overwritten(
@@ -57,8 +38,8 @@ def _overwritten(
     """
     outer, count = before.shape[:2]
     k, rows = ids.shape[1], outer * count
-    numbers = _numbers(npu, count)
-    _check(npu, ids, numbers)
+    numbers = ascending(npu, count)
+    check_below(npu, ids, numbers)
     owners = npu.empty((outer, count), np.int32)
     given = [line(ids[:, None], owners.shape, k), single(numbers, owners.shape, bcast=True)]
     npu.execute(row_commands(npu, last_place(), owners.shape, given, single(owners, owners.shape), cols=k))
@@ -66,8 +47,8 @@ def _overwritten(
     table = npu.empty((rows + outer * k, *rest), before.dtype)
     commands = copy_commands(before, table[:rows].reshape(*before.shape))
     npu.execute([*commands, *copy_commands(values, table[rows:].reshape(outer, k, *rest))])
-    new = integers(npu, "add", [owners, _numbers(npu, outer, rows, k)[:, None]])
-    old = _numbers(npu, rows).reshape(outer, count)
+    new = integers(npu, "add", [owners, ascending(npu, outer, rows, k)[:, None]])
+    old = ascending(npu, rows).reshape(outer, count)
     untouched = integers(npu, "lt", [owners], params=[np.int32(0)])
     place = integers(npu, "where", [untouched, old, new])
     made = npu.empty(before.shape, before.dtype)
@@ -79,7 +60,7 @@ def _summed(npu: OpMethods, before: DeviceTensor, ids: DeviceTensor, values: Dev
     """Do as `_overwritten`, and add instead: float32."""
     outer, count = before.shape[:2]
     k, rest = ids.shape[1], before.shape[2:]
-    _check(npu, ids, _numbers(npu, count))
+    check_below(npu, ids, ascending(npu, count))
     chosen = npu.empty((outer, k, count))
     leading = chosen.shape[:-1]
     given = [single(ids, leading, bcast=True)]
@@ -138,13 +119,13 @@ def _scatter(
         values = torch.full(ids.shape, values, dtype=x.dtype, device=x.device)
     if not x.dim() or ids.dtype not in INDICES or values.dtype != x.dtype or out.dtype != x.dtype:
         return NotImplemented
-    axis = dim % x.dim()
+    axis = axis_of(x, dim)
     if add and x.dtype not in FLOATS:
         return NotImplemented
     if ids.dim() != x.dim() or ids.numel() * x.shape[axis] > MOST or x.numel() > MOST or not ids.numel():
         return NotImplemented
     launch(label, _write, (out,), (x, ids, values), (axis, add))
-    checked(label, out)
+    checked(label, out, RuntimeError)
     return out
 
 
@@ -167,7 +148,15 @@ def scatter_add(
     return _scatter("aten::scatter_add", x, dim, index, src, out, add=True)
 
 
-def _put(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], axis: int, add: bool) -> None:
+def _put(
+    npu: OpMethods,
+    outputs: Tensors,
+    inputs: Tensors,
+    params: list[Any],
+    axis: int,
+    add: bool,
+    wrap: bool,
+) -> None:
     """Inputs: x, values with one axis of n in place of the axes that are indexed, indices [n] of these."""
     out = outputs[0]
     x, values, *ids = inputs
@@ -176,8 +165,8 @@ def _put(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any], a
     sizes = x.shape[axis : axis + len(ids)]
     place: DeviceTensor | None = None
     for size, each in zip(sizes, ids, strict=True):
-        number = npu.contiguous(int32_indices(npu, each, size))
-        _check(npu, number, _numbers(npu, size))
+        number = npu.contiguous(int32_indices(npu, each, size if wrap else None))
+        check_below(npu, number, ascending(npu, size))
         if place is None:
             place = number
         else:
@@ -206,8 +195,14 @@ def _put_rows(
     values: torch.Tensor,
     add: bool,
     out: torch.Tensor,
+    *,
+    wrap: bool = False,
+    error_class: type[Exception] = IndexError,
 ) -> Any:
-    """Write values [..., n, ...] to the elements of `out`, a tensor of x's shape, that flat indices name."""
+    """Write values [..., n, ...] to the elements of `out`, a tensor of x's shape, that flat indices name.
+
+    With `wrap` negative indices count from the end.
+    """
     count = math.prod(x.shape[axis : axis + len(ids)])
     if add and x.dtype not in FLOATS:
         return NotImplemented
@@ -215,8 +210,8 @@ def _put_rows(
         return NotImplemented
     if not ids[0].numel() or not x.numel():
         return NotImplemented
-    launch(label, _put, (out,), (x, values, *ids), (axis, add))
-    checked(label, out)
+    launch(label, _put, (out,), (x, values, *ids), (axis, add, wrap))
+    checked(label, out, error_class)
     return out
 
 
@@ -247,7 +242,7 @@ def index_put(
     first, last = axes[0], axes[0] + len(axes)
     spread = values.expand(*x.shape[:first], *shape, *x.shape[last:])
     spread = spread.reshape(*x.shape[:first], flat[0].numel(), *x.shape[last:])
-    return _put_rows("aten::_index_put_impl_", x, first, flat, spread, accumulate, x)
+    return _put_rows("aten::_index_put_impl_", x, first, flat, spread, accumulate, x, wrap=True)
 
 
 @native("index_copy.out")
@@ -256,7 +251,7 @@ def index_copy(
 ) -> Any:
     if index.dtype not in INDICES or not x.dim() or source.dim() != x.dim() or index.is_cpu:
         return NotImplemented
-    return _put_rows("aten::index_copy", x, dim % x.dim(), [index.reshape(-1)], source, False, out)
+    return _put_rows("aten::index_copy", x, axis_of(x, dim), [index.reshape(-1)], source, False, out)
 
 
 @native("index_add.out")
@@ -266,4 +261,7 @@ def index_add(
     if index.dtype not in INDICES or not x.dim() or source.dim() != x.dim() or index.is_cpu:
         return NotImplemented
     added = source if alpha == 1 else source * alpha
-    return _put_rows("aten::index_add", x, dim % x.dim(), [index.reshape(-1)], added, True, out)
+    places = [index.reshape(-1)]
+    return _put_rows(
+        "aten::index_add", x, axis_of(x, dim), places, added, True, out, error_class=RuntimeError
+    )

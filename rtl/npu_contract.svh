@@ -84,6 +84,7 @@
   localparam int unsigned FlagTransB = 1;  // `src2` is stored as [N, K]
   localparam int unsigned FlagUseAlpha = 2;  // the finished sum is multiplied by alpha, with one rounding
   localparam int unsigned FlagDtype = 4;  // 2 bits: type of both operands
+  localparam int unsigned FlagHalfB = 6;  // `src2` is fp16 beside an fp32 `src1`
   localparam int unsigned FlagOut = 8;  // 2 bits: type of `dst`
   localparam int unsigned FlagRowScale = 10;  // row m is multiplied by `row_scales[m]`
   localparam int unsigned FlagColScale = 11;  // column n is multiplied by the first column vector's element n
@@ -98,7 +99,7 @@
   function automatic logic [31:0] legal_flags(input logic [31:0] opcode);
     unique case (opcode_e'(opcode))
       OpNop: legal_flags = 32'h4000_0000;
-      OpMatmul: legal_flags = 32'hC003_3F37;
+      OpMatmul: legal_flags = 32'hC003_3F77;
       OpAddTensor: legal_flags = 32'h4000_0000;
       OpMemcpy: legal_flags = 32'hC000_0000;
       OpVector: legal_flags = 32'hC000_0000;

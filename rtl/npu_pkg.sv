@@ -44,6 +44,11 @@ package npu_pkg;
     endcase
   endfunction
 
+  // Type of a float32 product's operand that may be float16 in memory.
+  function automatic matrix_type_e stored_type(input matrix_type_e kind, input logic half);
+    stored_type = half ? TypeFp16 : kind;
+  endfunction
+
   // ---- what an engine gets: a checked command --------------------------------
   // A matrix, repeated over two batch dimensions.
   typedef struct packed {
@@ -65,6 +70,8 @@ package npu_pkg;
     logic        trans_a;
     logic        trans_b;
     matrix_type_e kind;           // of both operands, or of src1 alone
+    logic        src1_half;       // float16 beside float32
+    logic        src2_half;
     blocks_e     blocks;          // format of src2 in packed blocks
     result_type_e result;
     logic        use_alpha;

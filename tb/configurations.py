@@ -21,7 +21,7 @@ from tb.uvm import program_campaign
 LINT_TIMEOUT_S: Final = 900.0
 LARGE: Final = 8
 """One in this many linted configurations may have any size; linting an array of 64 takes a minute."""
-ALWAYS: Final = ("matmul", "matmul_types", "matmul_blocks", "vector")
+ALWAYS: Final = ("matmul", "matmul_types", "matmul_blocks", "matmul_half", "vector")
 """Suites of the RTL regression that every configuration runs: their shapes depend on its sizes."""
 SUITES: Final = 2
 """Number of further suites that a configuration runs; its name decides which."""

@@ -57,8 +57,8 @@ module packet_checker
   matrix_type_e kind;
   result_type_e result;
   blocks_e blocks;
-  logic row_scale, col_scale, bias, relu, columns_used, result_bad, blocks_bad;
-  logic [1:0] source_shift, result_shift;  // log2 of an element's bytes
+  logic row_scale, col_scale, bias, relu, columns_used, half_b, result_bad, blocks_bad, half_bad;
+  logic [1:0] left_shift, right_shift, result_shift;  // log2 of an element's bytes
   assign kind         = matrix_type_e'(packet_i.flags[FlagDtype+:2]);
   assign blocks       = blocks_e'(packet_i.flags[FlagBlocks+:2]);
   assign result       = result_type_e'(packet_i.flags[FlagOut+:2]);
@@ -67,8 +67,10 @@ module packet_checker
   assign bias         = packet_i.flags[FlagBias];
   assign relu         = packet_i.flags[FlagRelu];
   assign columns_used = col_scale || bias;
-  assign source_shift = type_shift(kind);
-  assign result_shift = (result == OutOwn) ? source_shift : 2'd2;
+  assign half_b       = packet_i.flags[FlagHalfB];
+  assign left_shift   = type_shift(kind);
+  assign right_shift  = type_shift(stored_type(kind, half_b));
+  assign result_shift = (result == OutOwn) ? left_shift : 2'd2;
   // Only a product of int8 has an int32 result, and no epilogue changes it.
   assign result_bad   = packet_i.flags[FlagOut+:2] == 2'd3
                         || (result == OutInt32 && (kind != TypeInt8 || packet_i.flags[FlagUseAlpha] || row_scale
@@ -77,6 +79,9 @@ module packet_checker
   // Weights in blocks have a type and a layout of their own, beside float32.
   assign blocks_bad   = blocks != BlocksNone && (!Blocks || kind != TypeFp32 || packet_i.flags[FlagOut+:2] != 2'd0
                                                  || trans_a || trans_b);
+
+  // Elements of float16 are the right operand of nothing but float32.
+  assign half_bad     = half_b && (kind != TypeFp32 || blocks != BlocksNone);
 
   // Address bits that must be zero.
   function automatic logic [5:0] below(input logic [1:0] shift);
@@ -113,7 +118,7 @@ module packet_checker
     if (!is_opcode(packet_i.opcode)) begin
       head_error_o = ErrBadOpcode;
     end else if ((packet_i.flags & ~legal_flags(packet_i.opcode)) != '0 || packet_i.reserved != '0
-                 || (is_matmul && (result_bad || blocks_bad))) begin
+                 || (is_matmul && (result_bad || blocks_bad || half_bad))) begin
       head_error_o = ErrBadFlags;
     end else if ((is_vector_op || (is_matmul && (columns_used || row_scale))) && !packet_i.flags[FlagExt]) begin
       head_error_o = ErrBadExtension;
@@ -218,11 +223,11 @@ module packet_checker
         end
         if (is_matmul) begin
           shapes[Src1].count[0]  = 32'(trans_a ? packet_i.k : packet_i.m);
-          shapes[Src1].seg_bytes = 36'(trans_a ? packet_i.m : packet_i.k) << source_shift;
-          shapes[Src1].unaligned = below(source_shift);
+          shapes[Src1].seg_bytes = 36'(trans_a ? packet_i.m : packet_i.k) << left_shift;
+          shapes[Src1].unaligned = below(left_shift);
           shapes[Src2].count[0]  = 32'(trans_b ? packet_i.n : packet_i.k);
-          shapes[Src2].seg_bytes = 36'(trans_b ? packet_i.k : packet_i.n) << source_shift;
-          shapes[Src2].unaligned = below(source_shift);
+          shapes[Src2].seg_bytes = 36'(trans_b ? packet_i.k : packet_i.n) << right_shift;
+          shapes[Src2].unaligned = below(right_shift);
           if (blocks != BlocksNone) begin
             shapes[Src2].count[0]  = tiles(packet_i.n[31:0], $clog2(TileColumns));
             shapes[Src2].seg_bytes = 36'(tiles(packet_i.k[31:0], $clog2(TileDepth))) * 36'(tile_bytes(blocks));
@@ -511,7 +516,7 @@ module packet_checker
   logic turned;
   assign turned_o = turned;
   assign turned = packet_i.n == 64'd1 && packet_i.m != 64'd1 && blocks == BlocksNone && !row_scale && !columns_used
-                  && (trans_b || matrices[Src2].row_stride == 32'd1 << source_shift)
+                  && (trans_b || matrices[Src2].row_stride == 32'd1 << right_shift)
                   && matrices[Dst].row_stride == 32'd1 << result_shift;
 
   always_comb begin
@@ -529,6 +534,8 @@ module packet_checker
           trans_a: trans_a,
           trans_b: trans_b || blocks != BlocksNone,  // a row of a tile runs along K
           kind: kind,
+          src1_half: 1'b0,
+          src2_half: half_b,
           blocks: blocks,
           result: result,
           use_alpha: packet_i.flags[FlagUseAlpha],
@@ -547,6 +554,8 @@ module packet_checker
         matrix_o.n       = packet_i.m[DimBits-1:0];
         matrix_o.trans_a = 1'b0;
         matrix_o.trans_b = !trans_a;
+        matrix_o.src1_half = half_b;
+        matrix_o.src2_half = 1'b0;
       end
     end
   end

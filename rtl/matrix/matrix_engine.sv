@@ -3,8 +3,8 @@
 `include "npu_assert.svh"
 
 // Batched matrix product dst = op(src1) @ op(src2) of any size in one command:
-// float32, bfloat16, float16 or int8, or float32 by weights in blocks, with an
-// epilogue.
+// float32, bfloat16, float16 or int8, or float32 by float16 or by weights in
+// blocks, with an epilogue.
 //
 // Two loaders prefetch panels of the operands into on-chip memories. Two feeders
 // bring weights and activations to the systolic array. Sums circulate between
@@ -273,7 +273,7 @@ module matrix_engine
       .awake_o        (a_awake),
       .panel_valid_i  (w_valid[WalkA] && a_go),
       .panel_next_o   (w_next[WalkA]),
-      .kind_i         (w_command[WalkA].kind),
+      .kind_i         (stored_type(w_command[WalkA].kind, w_command[WalkA].src1_half)),
       .blocks_i       (w_blocks[WalkA]),
       .k_rows_i       (w_command[WalkA].trans_a),
       .wide_i         (1'b0),
@@ -317,7 +317,7 @@ module matrix_engine
       .awake_o        (b_awake),
       .panel_valid_i  (w_valid[WalkB] && b_go),
       .panel_next_o   (w_next[WalkB]),
-      .kind_i         (w_command[WalkB].kind),
+      .kind_i         (stored_type(w_command[WalkB].kind, w_command[WalkB].src2_half)),
       .blocks_i       (w_blocks[WalkB]),
       .k_rows_i       (!w_command[WalkB].trans_b),
       .wide_i         (w_wide[WalkB]),

@@ -157,5 +157,6 @@ module result_epilogue
                     command_i.src2.batch0_stride, command_i.src2.batch1_stride, command_i.dst.addr,
                     command_i.dst.row_stride, command_i.dst.batch0_stride, command_i.dst.batch1_stride,
                     command_i.batch0, command_i.batch1, command_i.m, command_i.k, command_i.n, command_i.trans_a,
-                    command_i.trans_b, command_i.blocks, command_i.row_scales, command_i.columns};
+                    command_i.trans_b, command_i.src1_half, command_i.src2_half, command_i.blocks,
+                    command_i.row_scales, command_i.columns};
 endmodule

@@ -1367,6 +1367,7 @@ module npu_regs (
             readback_data_var[17] = hwif_in.CAP_TYPES.q8_0.next;
             readback_data_var[18] = hwif_in.CAP_TYPES.q4_0.next;
             readback_data_var[19] = hwif_in.CAP_TYPES.q4_1.next;
+            readback_data_var[24] = 1'h1;
         end
         if(rd_mux_addr == 16'h14) begin
             readback_data_var[15:0] = hwif_in.CAP_QUEUE.depth.next;

@@ -162,15 +162,17 @@ def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
 
 
 def reformatted(rng: random.Random, slots: Sequence[bytes]) -> Slots:
-    """Change a MATMUL: its weights are in another block format, or in none.
+    """Change a MATMUL: its weights are in another block format, in none, or float16.
 
     Mostly K is whole blocks, the weights are aligned, and no other flag forbids the format.
     """
     words = list(struct.unpack_from("<16I", slots[0]))
     words[1] = words[1] & ~Flags.BLOCKS | rng.randrange(4) << BLOCKS_SHIFT
-    for mask in (Flags.DTYPE, Flags.OUT, Flags.TRANS_A, Flags.TRANS_B):
+    for mask in (Flags.DTYPE, Flags.HALF_B, Flags.OUT, Flags.TRANS_A, Flags.TRANS_B):
         if rng.random() < 0.9:
             words[1] &= ~mask
+    if rng.random() < (0.1 if words[1] & Flags.BLOCKS else 0.5):
+        words[1] |= Flags.HALF_B
     if rng.random() < 0.9:
         words[_K] = BLOCK * rng.choice((1, 1, 2, 3, 5))
     if rng.random() < 0.9:

@@ -8,6 +8,9 @@ from echo_npu.spec.contract import ERROR_STAGES, Blocks, DataType, Opcode
 from tb.functional.model import CoverAxis, CoverGroup, Cross, ExcludedBins
 
 TYPES = tuple(dtype.label for dtype in DataType)
+HALF_B = "fp32_fp16"
+PRODUCT_TYPES = (*TYPES, HALF_B)
+"""Types of the operands of a product: of both, or fp32 by fp16."""
 MOVES = ("copy", "rows", "add", "gather")
 _SHORT = {Opcode.MEMCPY: "copy", Opcode.ADD_TENSOR: "add", Opcode.LOAD_PROGRAM: "load"}
 OPCODE_LABELS = {opcode: _SHORT.get(opcode, opcode.name.lower()) for opcode in Opcode}
@@ -68,9 +71,9 @@ COMMANDS = CoverGroup(
 
 MATMUL = CoverGroup(
     "matmul",
-    "each product of two operands of one type that the scoreboard has compared",
+    "each product without weights in blocks that the scoreboard has compared",
     (
-        CoverAxis("dtype", TYPES, "type of the operands"),
+        CoverAxis("dtype", PRODUCT_TYPES, "type of both operands, or of each"),
         CoverAxis("out", ("float32", "own", "int32"), "type of the result"),
         CoverAxis("layout", ("nn", "tn", "nt", "tt"), "which operands are stored transposed"),
         CoverAxis("steps", STEP_SETS, "what happens to an element after its sum"),
@@ -92,7 +95,9 @@ MATMUL = CoverGroup(
         ),
     ),
     (
-        ExcludedBins({"dtype": TYPES[:3], "out": ("int32",)}, "int32 results are for int8 only (BAD_FLAGS)"),
+        ExcludedBins(
+            {"dtype": (*TYPES[:3], HALF_B), "out": ("int32",)}, "int32 results are for int8 only (BAD_FLAGS)"
+        ),
         ExcludedBins({"out": ("int32",), "steps": STEP_SETS[1:]}, "an int32 result has no steps (BAD_FLAGS)"),
     ),
 )
@@ -120,7 +125,9 @@ PACKED = CoverGroup(
         ),
         CoverAxis("blocks", BLOCK_KINDS, "kinds of blocks of src1; the converter treats each in its own way"),
         CoverAxis(
-            "beside", ("same", "other", *TYPES), "the product before: of this or another format, or type"
+            "beside",
+            ("same", "other", *PRODUCT_TYPES),
+            "the product before: of this or another format, or type",
         ),
     ),
     (
@@ -224,8 +231,8 @@ NEIGHBOURS = CoverGroup(
             "what it reads (war), writes what it writes (waw), or begins or ends where it does (adjacent); "
             "program memory counts: LOAD_PROGRAM writes it, VECTOR reads it",
         ),
-        CoverAxis("before_type", TYPES, "of two products in a row"),
-        CoverAxis("after_type", TYPES, "of two products in a row"),
+        CoverAxis("before_type", PRODUCT_TYPES, "of two products in a row"),
+        CoverAxis("after_type", PRODUCT_TYPES, "of two products in a row"),
     ),
     (
         Cross("pairs", ("before", "after", "hazard"), "every pair of opcodes with every hazard between them"),

@@ -6,12 +6,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
-from echo_npu.commands.packets import Flags, Opcode
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
 from echo_npu.commands.vector_command import Descriptor, VectorCommand
 from echo_npu.formats import BLOCK, TILE_DEPTH
 from echo_npu.spec.data_types import DataType
 from echo_sim.config import NpuConfig
-from tb.functional.plan import OPCODE_LABELS, STEPS
+from tb.functional.plan import HALF_B, OPCODE_LABELS, STEPS
 
 PAGE = 4096
 QUICK_CYCLES, SLOW_CYCLES = 3, 40
@@ -97,6 +97,11 @@ def size_class(size: int, tile: int, block: int) -> str:
     return "ragged" if size % tile else "whole"
 
 
+def product_type(packet: NpuCommandPacket) -> str:
+    """Return the label of the types of a product's operands."""
+    return HALF_B if packet.flags & Flags.HALF_B else packet.data_type.label
+
+
 def product_tiles(dtype: DataType, config: NpuConfig) -> dict[str, tuple[int, int]]:
     """Return tile and block of m, k and n, in elements; a word of the array holds four int8."""
     tile, packed = config.array_rows, 4 if dtype == DataType.INT8 else 1
@@ -177,7 +182,7 @@ def _packed_neighbours(before: CheckedCommand, after: CheckedCommand) -> Iterato
         if products[0] is not None:
             first = products[0].blocks
             same = "same" if first == products[1].blocks else "other"
-            yield Sample("packed", {**values, "beside": same if first else products[0].data_type.label})
+            yield Sample("packed", {**values, "beside": same if first else product_type(products[0])})
     if products[0] is not None and products[0].blocks and after.dst is not None:
         weights = _operand_span(before, before.sources[1])
         if _meet([weights], [_operand_span(after, after.dst)]):
@@ -200,7 +205,7 @@ def _product(command: CheckedCommand, config: NpuConfig) -> Sample:
     return Sample(
         "matmul",
         {
-            "dtype": packet.data_type.label,
+            "dtype": product_type(packet),
             "out": packet.out_type.name.lower(),
             "layout": "nt"[bool(flags & Flags.TRANS_A)] + "nt"[bool(flags & Flags.TRANS_B)],
             "steps": _steps(flags),
@@ -377,5 +382,5 @@ def _neighbours(before: CheckedCommand, after: CheckedCommand) -> Sample:
     }
     products = before.packet.opcode == after.packet.opcode == Opcode.MATMUL
     if products and not before.packet.blocks and not after.packet.blocks:
-        values |= {"before_type": before.packet.data_type.label, "after_type": after.packet.data_type.label}
+        values |= {"before_type": product_type(before.packet), "after_type": product_type(after.packet)}
     return Sample("neighbours", values)

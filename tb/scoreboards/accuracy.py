@@ -173,7 +173,11 @@ def _product(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
         _epilogue(value, command, memory)
         return value
     dtype = packet.data_type
-    a, b = (_elements(gather(memory, each, batch), dtype) for each in command.sources[:2])
+    types = dtype, packet.right_type
+    a, b = (
+        _elements(gather(memory, each, batch), kind)
+        for each, kind in zip(command.sources[:2], types, strict=True)
+    )
     if packet.flags & Flags.TRANS_A:
         a = a.swapaxes(-1, -2)
     if packet.flags & Flags.TRANS_B:

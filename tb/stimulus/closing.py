@@ -26,7 +26,7 @@ from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.functional.model import Counter
-from tb.functional.plan import PACKED, PACKED_FORMATS, PLAN, TYPES
+from tb.functional.plan import HALF_B, PACKED, PACKED_FORMATS, PLAN, PRODUCT_TYPES
 from tb.functional.samples import PAGE, product_tiles
 from tb.stimulus.operands import packed_tiles
 
@@ -79,6 +79,11 @@ def segments(index: int) -> Program:
 
 COPY = sums((0,))
 """With p0 = 0, a copy."""
+
+
+def _operand_types(label: str) -> tuple[DataType, bool]:
+    """Return the type of a product's left operand, and whether its right one is fp16 beside that."""
+    return (DataType.FP32, True) if label == HALF_B else (DataType.of(label), False)
 
 
 def _unknown(kind: str) -> NotImplementedError:
@@ -170,14 +175,16 @@ class ClosingMaker:
     def product(self, labels: Labels) -> Slots:
         """Return a MATMUL."""
         pick, config = self._random, self._config
-        dtype = DataType.of(labels.get("dtype") or pick.choice(TYPES))
+        dtype, half_b = _operand_types(labels.get("dtype") or pick.choice(PRODUCT_TYPES))
+        right = DataType.FP16 if half_b else dtype
         out = OutType[labels.get("out", "float32").upper()]
         layout, steps = labels.get("layout", "nn"), labels.get("steps", "none").split("+")
         tiles = product_tiles(dtype, config)
         m, k, n = (self._size(labels.get(name, "part"), *tiles[name]) for name in "mkn")
-        size, out_size = dtype.itemsize, out.itemsize(dtype)
-        offsets = {name: size if labels.get(f"align_{name}") == "element" else 0 for name in "ab"} | {
-            "c": out_size if labels.get("align_c") == "element" else 0
+        size1, size2, out_size = dtype.itemsize, right.itemsize, out.itemsize(dtype)
+        offsets = {
+            name: size if labels.get(f"align_{name}") == "element" else 0
+            for name, size in (("a", size1), ("b", size2), ("c", out_size))
         }
         places = labels.get("places", "dense")
         gap = 2 if places != "dense" else 0
@@ -185,18 +192,19 @@ class ClosingMaker:
         rows_b, width_b = (k, n) if layout[1] == "n" else (n, k)
         strides = tuple(
             (width + gap) * bytes_ if gap else 0
-            for width, bytes_ in ((width_a, size), (width_b, size), (n, out_size))
+            for width, bytes_ in ((width_a, size1), (width_b, size2), (n, out_size))
         )
         batch = (2 if places in ("inner", "both") else 1, 2 if places in ("outer", "both") else 1)
         block = m * (n + gap) * out_size
         return matmul_packets(
-            self.source(4 * rows_a * (width_a + gap) * size, offsets["a"]),
-            self.source(4 * rows_b * (width_b + gap) * size, offsets["b"]),
+            self.source(4 * rows_a * (width_a + gap) * size1, offsets["a"]),
+            self.source(4 * rows_b * (width_b + gap) * size2, offsets["b"]),
             self.result(4 * block, offsets["c"]),
             m,
             k,
             n,
             dtype=dtype,
+            half_b=half_b,
             out=out,
             trans_a=layout[0] == "t",
             trans_b=layout[1] == "t",
@@ -208,8 +216,8 @@ class ClosingMaker:
             relu="relu" in steps,
             row_strides=strides,
             batch=batch,
-            src1_batch_strides=(16 * size, 32 * size),
-            src2_batch_strides=(16 * size, 48 * size),
+            src1_batch_strides=(16 * size1, 32 * size1),
+            src2_batch_strides=(16 * size2, 48 * size2),
             dst_batch_strides=(block, 2 * block),
         )
 
@@ -490,7 +498,7 @@ class Pair:
         if kind in ("nop", "sync"):
             return [NpuCommandPacket(Opcode[kind.upper()])]
         if kind == "matmul":
-            return self._product(DataType.of(dtype), src, dst)
+            return self._product(dtype, src, dst)
         if kind == "copy":
             return memcpy_packets(src, dst, nbytes)
         if kind == "add":
@@ -507,9 +515,11 @@ class Pair:
             entry, rows=1, cols=nbytes // 4, inputs=inputs, output=output, params=[0.0], passes=passes
         ).packets()
 
-    def _product(self, dtype: DataType, src: int, dst: int) -> Slots:
+    def _product(self, types: str, src: int, dst: int) -> Slots:
+        dtype, half_b = _operand_types(types)
         k = self.BYTES // 4 // dtype.itemsize
-        return matmul_packets(src, self._maker.source(k * 4 * dtype.itemsize), dst, 4, k, 4, dtype=dtype)
+        right = self._maker.source(k * 4 * dtype.itemsize)
+        return matmul_packets(src, right, dst, 4, k, 4, dtype=dtype, half_b=half_b)
 
 
 COUNTERS = tuple(

@@ -50,7 +50,7 @@ def _flags(pick: random.Random, words: Words) -> None:
     if pick.random() < 0.3:
         words[15] = 1 << pick.randrange(32)
     elif words[0] == Opcode.MATMUL and pick.random() < 0.4:  # illegal for most types, or on the device
-        words[1] |= pick.randint(1, 3) << BLOCKS_SHIFT
+        words[1] |= pick.choice((Flags.HALF_B, *(each << BLOCKS_SHIFT for each in (1, 2, 3))))
     else:
         words[1] |= 1 << pick.choice([bit for bit in range(32) if not LEGAL_FLAGS[words[0]] >> bit & 1])
 

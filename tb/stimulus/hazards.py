@@ -214,12 +214,14 @@ class HazardMaker:
         vectors = not counts and (role in ("columns", "rows") or pick.random() < 0.3)
         out = OutType.INT32 if counts else pick.choice((OutType.FLOAT32, OutType.OWN))
         trans_a, trans_b = pick.random() < 0.5, pick.random() < 0.5
-        size, out_size = dtype.itemsize, out.itemsize(dtype)
+        half_b = dtype == DataType.FP32 and pick.random() < 0.3
+        right = DataType.FP16 if half_b else dtype
+        size1, size2, out_size = dtype.itemsize, right.itemsize, out.itemsize(dtype)
         stored = [(k, m) if trans_a else (m, k), (n, k) if trans_b else (k, n), (m, n)]
         strides = [
             self._strides(rows, columns * each, batch, each, written=each_is == 2)
             for each_is, ((rows, columns), each) in enumerate(
-                zip(stored, (size, size, out_size), strict=True)
+                zip(stored, (size1, size2, out_size), strict=True)
             )
         ]
 
@@ -232,6 +234,7 @@ class HazardMaker:
                 k,
                 n,
                 dtype=dtype,
+                half_b=half_b,
                 out=out,
                 trans_a=trans_a,
                 trans_b=trans_b,
@@ -244,8 +247,10 @@ class HazardMaker:
                 **stride_options(*strides),
             )
 
-        source = self._bits if counts else partial(elements, self._values, dtype)
-        contents = {"src1": source, "src2": source}
+        contents = {
+            role: self._bits if counts else partial(elements, self._values, kind)
+            for role, kind in (("src1", dtype), ("src2", right))
+        }
         return Draft("matmul", packets, contents | ({"dst": self._indices} if counts else {}))
 
     def _packed_matmul(self, m: int, k: int, n: int, batch: tuple[int, int], *, vectors: bool) -> Draft:

@@ -134,9 +134,10 @@ class LargeMaker:
                 tuple(OutType) if dtype == DataType.INT8 and not vectors else (OutType.FLOAT32, OutType.OWN)
             )
             out = pick.choice(outs)
-        size, out_size = dtype.itemsize, out.itemsize(dtype)
+        half_b = free and dtype == DataType.FP32 and pick.random() < 0.3
+        right, out_size = DataType.FP16 if half_b else dtype, out.itemsize(dtype)
         if strides is None:
-            sizes = (size * m * k, size * k * n, out_size * m * n)
+            sizes = (dtype.itemsize * m * k, right.itemsize * k * n, out_size * m * n)
             strides = {
                 name: self._side_by_side(nbytes, batch)
                 for name, nbytes in zip(("src1", "src2", "dst"), sizes, strict=True)
@@ -151,6 +152,7 @@ class LargeMaker:
                 k,
                 n,
                 dtype=dtype,
+                half_b=half_b,
                 out=out,
                 trans_a=trans_a,
                 trans_b=trans_b,
@@ -162,7 +164,7 @@ class LargeMaker:
                 **stride_options(strides["src1"], strides["src2"], strides["dst"]),
             )
 
-        return self._placed(packets, (dtype, dtype, DataType.FP32, DataType.FP32), out_size)
+        return self._placed(packets, (dtype, right, DataType.FP32, DataType.FP32), out_size)
 
     def _packed(self, m: int, k: int, n: int, *, vectors: bool | None, batch: Sequence[int]) -> Slots:
         """Draw a MATMUL with weights in blocks; K is rounded to whole blocks."""

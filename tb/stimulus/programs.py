@@ -199,10 +199,12 @@ class ProgramMaker:
         steps = [flag for flag in MATMUL_STEPS if pick.random() < 0.25]
         if dtype == DataType.INT8 and not steps:
             out = pick.choice(list(OutType))
-        flags = sum(steps) | dtype << DTYPE_SHIFT | out << OUT_SHIFT
+        half_b = dtype == DataType.FP32 and pick.random() < 0.4
+        right = DataType.FP16 if half_b else dtype
+        flags = sum(steps) | dtype << DTYPE_SHIFT | out << OUT_SHIFT | (Flags.HALF_B if half_b else 0)
         flags |= pick.choice((0, Flags.TRANS_A, Flags.TRANS_B, Flags.TRANS_A | Flags.TRANS_B))
-        size, out_size = dtype.itemsize, out.itemsize(dtype)
-        src1, src2, dst = self._place(size), self._place(size), self._place(out_size)
+        size1, size2, out_size = dtype.itemsize, right.itemsize, out.itemsize(dtype)
+        src1, src2, dst = self._place(size1), self._place(size2), self._place(out_size)
         fields: dict[str, int] = {}
         if flags & (Flags.COL_SCALE | Flags.BIAS):
             fields["column_vectors"] = self._place()
@@ -210,19 +212,19 @@ class ProgramMaker:
             fields["row_scales"] = self._place()
         if pick.random() < 0.4:
             row_bytes = [
-                size * (m if flags & Flags.TRANS_A else k),
-                size * (k if flags & Flags.TRANS_B else n),
+                size1 * (m if flags & Flags.TRANS_A else k),
+                size2 * (k if flags & Flags.TRANS_B else n),
                 out_size * n,
             ]
             dst_stride = self._stride(row_bytes[2], out_size)
-            batch_steps = (0, 16 * size, 65 * size)
+            steps1, steps2 = ((0, 16 * size, 65 * size) for size in (size1, size2))
             batch = pick.choice((1, 1, 2, 3))
             dst_batch = self._apart(m * (dst_stride or row_bytes[2]), out_size)
             fields |= {
                 "batch0": batch,
                 "batch1": pick.choice((1, 1, 1, 2)),
-                **stride_fields("src1", self._stride(row_bytes[0], size), pick.choices(batch_steps, k=2)),
-                **stride_fields("src2", self._stride(row_bytes[1], size), pick.choices(batch_steps, k=2)),
+                **stride_fields("src1", self._stride(row_bytes[0], size1), pick.choices(steps1, k=2)),
+                **stride_fields("src2", self._stride(row_bytes[1], size2), pick.choices(steps2, k=2)),
                 **stride_fields("dst", dst_stride, (dst_batch, self._apart(batch * dst_batch, out_size))),
             }
         if fields:

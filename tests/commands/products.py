@@ -72,6 +72,7 @@ class MatmulTrial:
         n: int,
         *,
         dtype: DataType = DataType.FP32,
+        half_b: bool = False,
         out: OutType = OutType.FLOAT32,
         trans_a: bool = False,
         trans_b: bool = False,
@@ -85,7 +86,7 @@ class MatmulTrial:
         gaps: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
         a = elements(tb, dtype, m, k) if a is None else a
-        b = elements(tb, dtype, k, n) if b is None else b
+        b = elements(tb, DataType.FP16 if half_b else dtype, k, n) if b is None else b
         self.src1, stride1 = _stored(tb, a.T if trans_a else a, gaps[0], "activation")
         self.src2, stride2 = _stored(tb, b.T if trans_b else b, gaps[1], "weight")
         size = out.itemsize(dtype)
@@ -96,6 +97,7 @@ class MatmulTrial:
         self.packets: Sequence[Packet] = matmul_packets(
             self.src1, self.src2, self.dst, m, k, n,
             dtype=dtype,
+            half_b=half_b,
             out=out,
             trans_a=trans_a,
             trans_b=trans_b,

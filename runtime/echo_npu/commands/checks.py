@@ -48,6 +48,7 @@ from echo_npu.spec.status import ErrorCode
 Extension = ExtensionPacket | VectorExtension
 
 _NOT_WITH_BLOCKS: Final = Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B
+_NOT_WITH_HALF_B: Final = Flags.DTYPE | Flags.BLOCKS
 _COLUMN_FLAGS: Final = Flags.COL_SCALE | Flags.BIAS
 
 _KEPT: Final = 4096
@@ -102,8 +103,10 @@ def check_head(packet: NpuCommandPacket, *, blocks: bool = True) -> None:
 
 
 def _types_fit(packet: NpuCommandPacket, blocks: bool) -> bool:
-    """Return whether the OUT and BLOCKS flags of a MATMUL name what its other flags and the device allow."""
+    """Return whether the flags of a MATMUL name types that fit each other and that the device has."""
     out = (packet.flags & int(Flags.OUT)) >> OUT_SHIFT
+    if packet.has(Flags.HALF_B) and packet.has(_NOT_WITH_HALF_B):
+        return False
     if packet.has(Flags.BLOCKS):
         return blocks and not packet.has(_NOT_WITH_BLOCKS)
     if out == OutType.INT32:
@@ -250,9 +253,9 @@ def _shape(packet: NpuCommandPacket, e: ExtensionPacket, program_words: int) -> 
 def _product(packet: NpuCommandPacket, e: ExtensionPacket, batch: tuple[int, int]) -> CheckedCommand:
     """Return a MATMUL with its operands."""
     m, k, n = packet.m, packet.k, packet.n
-    size = packet.data_type.itemsize
-    rows1, bytes1 = (k, size * m) if packet.has(Flags.TRANS_A) else (m, size * k)
-    rows2, bytes2 = (n, size * k) if packet.has(Flags.TRANS_B) else (k, size * n)
+    size1, size2 = packet.data_type.itemsize, packet.right_type.itemsize
+    rows1, bytes1 = (k, size1 * m) if packet.has(Flags.TRANS_A) else (m, size1 * k)
+    rows2, bytes2 = (n, size2 * k) if packet.has(Flags.TRANS_B) else (k, size2 * n)
     if packet.blocks:
         rows2, bytes2 = packed_rows(packet.blocks, k, n)
     bytes_dst = packet.out_type.itemsize(packet.data_type) * n
@@ -305,7 +308,7 @@ def _check_alignment(command: CheckedCommand) -> None:
 
 def _right_alignment(packet: NpuCommandPacket) -> int:
     """Return the bytes that address and strides of a MATMUL's right operand are multiples of."""
-    return TILE_ALIGNMENT if packet.blocks else packet.data_type.itemsize
+    return TILE_ALIGNMENT if packet.blocks else packet.right_type.itemsize
 
 
 def _check_strides(command: CheckedCommand, extension: Extension | None) -> None:

@@ -21,7 +21,7 @@ from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.entries import OpcodeFacts
 
 _UNKNOWN = OpcodeFacts("vector", 0, 0, ("src1", "dst"), "{m}x{k}x{n}")
-_MODIFIERS = ~int(Flags.EXT | Flags.IRQ | Flags.DTYPE | Flags.OUT | Flags.BLOCKS)
+_MODIFIERS = ~int(Flags.EXT | Flags.IRQ | Flags.DTYPE | Flags.HALF_B | Flags.OUT | Flags.BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,8 @@ def _types(flags: int) -> str:
     """Return the type of a product's operands, and that of its result if it differs."""
     if flags & Flags.BLOCKS:
         return f" fp32 by {Blocks((flags & Flags.BLOCKS) >> BLOCKS_SHIFT).label}"
+    if flags & Flags.HALF_B:
+        return " fp32 by fp16"
     operands = DataType((flags & Flags.DTYPE) >> DTYPE_SHIFT)
     result = (flags & Flags.OUT) >> OUT_SHIFT
     if result == OutType.OWN or operands == DataType.FP32:

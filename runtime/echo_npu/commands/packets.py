@@ -218,8 +218,13 @@ class NpuCommandPacket:
 
     @property
     def data_type(self) -> DataType:
-        """Type of the operands of a MATMUL."""
+        """Type of the operands of a MATMUL; with HALF_B that of src1."""
         return _DATA_TYPES[(self.flags & _DTYPE) >> DTYPE_SHIFT]
+
+    @property
+    def right_type(self) -> DataType:
+        """Type of src2 of a MATMUL that has no blocks."""
+        return DataType.FP16 if self.has(Flags.HALF_B) else self.data_type
 
     @property
     def blocks(self) -> Blocks:
@@ -480,6 +485,7 @@ def matmul_command(
     n: int,
     *,
     dtype: DataType | str = DataType.FP32,
+    half_b: bool = False,
     blocks: Blocks | str = Blocks.NONE,
     out: OutType = OutType.FLOAT32,
     trans_a: bool = False,
@@ -506,6 +512,7 @@ def matmul_command(
         src1, src2, dst: physical byte addresses, multiples of their elements' size.
         m, k, n: 1..2**24.
         dtype: type of both operands, or its label: fp32, bf16, fp16, int8.
+        half_b: src2 is float16; dtype is float32, and there are no blocks.
         blocks: format of src2, which is then packed weights [N, K] (`echo_npu.formats`), or its label: q8_0,
             q4_0, q4_1; K is a multiple of 32, dtype and out are float32, and nothing is transposed.
         out: type of the result: float32, that of the operands, or int32 (of int8, without any step).
@@ -538,12 +545,19 @@ def matmul_command(
             f"trans_a is {trans_a}, trans_b is {trans_b}: k must be a multiple of {BLOCK}, both types "
             "float32, and nothing transposed"
         )
+    if half_b and (dtype != DataType.FP32 or packed):
+        raise ValueError(
+            f"half_b is {half_b}, dtype is {dtype.label}, blocks is {packed.label}: a float16 src2 takes a "
+            "float32 src1, and no blocks"
+        )
     size, out_size = dtype.itemsize, out.itemsize(dtype)
-    size2 = TILE_ALIGNMENT if packed else size
+    element2 = DataType.FP16.itemsize if half_b else size
+    size2 = TILE_ALIGNMENT if packed else element2
     src1, src2 = _aligned("src1", src1, size), _aligned("src2", src2, size2)
     dst = _aligned("dst", dst, out_size)
     flags = Flags(dtype << DTYPE_SHIFT | out << OUT_SHIFT | packed << BLOCKS_SHIFT)
     for flag, given in (
+        (Flags.HALF_B, half_b),
         (Flags.TRANS_A, trans_a),
         (Flags.TRANS_B, trans_b),
         (Flags.USE_ALPHA, alpha is not None),
@@ -569,7 +583,7 @@ def matmul_command(
     scales = 0 if row_scales is None else _aligned("row_scales", row_scales)
     if len(row_strides) != 3:
         raise ValueError(f"row_strides has {len(row_strides)} entries; it is (src1, src2, dst) in bytes")
-    row_bytes2 = packed_rows(packed, k, n)[1] if packed else size * (k if trans_b else n)
+    row_bytes2 = packed_rows(packed, k, n)[1] if packed else element2 * (k if trans_b else n)
     row_bytes = (size * (m if trans_a else k), row_bytes2, out_size * n)
     rows = [
         _stride(f"row_strides[{i}]", row_strides[i], multiple=multiple, least=row_bytes[i])

@@ -17,7 +17,8 @@ class Capabilities:
     """The values of the capability registers.
 
     `data_width` is bits, `scratch_*` are bytes. `data_types` are the labels of the `DataType`s that operands
-    of a matrix product can have, `block_formats` those of the `Blocks` that its right operand can have.
+    of a matrix product can have, `block_formats` those of the `Blocks` that its right operand can have, and
+    `half_b` tells whether the right operand can be float16 beside a float32 left one.
     `vector_length` and `row_elements` are elements of a vector register and of a row register,
     `program_words` are instructions of program memory, `memory` tells where device memory lies.
     """
@@ -29,6 +30,7 @@ class Capabilities:
     data_width: int
     data_types: tuple[str, ...]
     block_formats: tuple[str, ...]
+    half_b: bool
     queue_depth: int
     ring_max_slots: int
     scratch_a: int
@@ -66,6 +68,7 @@ def read_capabilities(backend: Backend) -> Capabilities:
         block_formats=tuple(
             each.label for each in Blocks if each and types >> (regs.CAP_TYPES_Q8_0.shift - 1 + each) & 1
         ),
+        half_b=bool(regs.CAP_TYPES_HALF_B.get(types)),
         queue_depth=regs.CAP_QUEUE_DEPTH.get(queue),
         ring_max_slots=(1 << regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.get(queue)) - 1,
         scratch_a=sizes[0],

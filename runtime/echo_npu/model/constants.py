@@ -33,7 +33,8 @@ def constant_registers(config: NpuConfig) -> dict[int, int]:
         regs.CAP_VECTOR: regs.CAP_VECTOR_LANES.put(config.vector_lanes)
         | regs.CAP_VECTOR_DATA_WIDTH.put(config.data_width),
         regs.CAP_TYPES: sum(1 << dtype for dtype in DataType)
-        | sum(field.put(int(config.has_blocks)) for field in _BLOCK_FIELDS),
+        | sum(field.put(int(config.has_blocks)) for field in _BLOCK_FIELDS)
+        | regs.CAP_TYPES_HALF_B.put(1),
         regs.CAP_QUEUE: regs.CAP_QUEUE_DEPTH.put(config.queue_depth)
         | regs.CAP_QUEUE_RING_MAX_SLOTS_LOG2.put(16),
         regs.CAP_SCRATCH_A: 4 * config.block_m * config.block_k_tiles * config.array_rows,

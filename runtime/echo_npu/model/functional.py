@@ -478,10 +478,10 @@ class FunctionalModel:
     def _matmul(self, command: CheckedCommand) -> None:
         packet, batch, dst = command.packet, command.batch, command.dst
         assert dst is not None
-        dtype, out = packet.data_type, packet.out_type
+        dtype, right_type, out = packet.data_type, packet.right_type, packet.out_type
         left, right = command.sources[:2]
         a = self._elements(left, batch, dtype.storage)
-        b = self._elements(right, batch, np.uint8 if packet.blocks else dtype.storage)
+        b = self._elements(right, batch, np.uint8 if packet.blocks else right_type.storage)
         c = self._elements(dst, batch, out.storage(dtype))
         if packet.has(Flags.TRANS_A):
             a = a.swapaxes(-1, -2)
@@ -496,7 +496,7 @@ class FunctionalModel:
             elif dtype == DataType.INT8:
                 sums = matmul_int8(a[index], b[index])
             else:
-                sums = matmul_fp32(widen(a[index], dtype), widen(b[index], dtype))
+                sums = matmul_fp32(widen(a[index], dtype), widen(b[index], right_type))
             c[index] = sums if out == OutType.INT32 else store(epilogue.apply(sums), dtype, out)
         self._counters[regs.MACS] += command.macs
 

@@ -77,8 +77,9 @@ def matmul(
     Args:
         a: [..., M, K], or [..., K, M] with `trans_a`, or [K].
         b: [..., K, N], or [..., N, K] with `trans_b`, or [K]. Both float32, float16, bfloat16 (or its bits in
-            uint16) or int8. Or weights [N, K] in blocks, `formats.PackedMatrix` or `PackedTensor`, with a
-            float32 `a`; then `trans_a` and `trans_b` are not given.
+            uint16) or int8; or a float32 `a` and a float16 `b`. Or weights [N, K] in blocks,
+            `formats.PackedMatrix` or `PackedTensor`, with a float32 `a`; then `trans_a` and `trans_b` are not
+            given.
         alpha: rounded to float32 (None: no such step).
         out_dtype: float32; the operands' type; or int32 for int8 operands without any step. None: that of
             `out`, or float32.
@@ -91,8 +92,8 @@ def matmul(
     Returns: [..., M, N]; a DeviceTensor if one of the arrays is one.
 
     Raises:
-        TypeError: no arrays, dtypes that differ or that the device does not have, an `out_dtype` that is not
-            possible for these operands.
+        TypeError: no arrays, dtypes that the device does not multiply with each other, an `out_dtype` that is
+            not possible for these operands.
         ValueError: shapes that do not fit one another, strides that a command cannot express, or an unknown
             activation.
     """
@@ -146,8 +147,10 @@ def matmul_commands(
     """Make the MATMULs of `c = a @ b`: a [..., M, K], b [..., K, N], c [*batch, M, N], as views."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
-    dtype = operand_type(a.dtype)
+    dtype, right = operand_type(a.dtype), operand_type(b.dtype)
     assert dtype is not None
+    half_b = right == DataType.FP16 and dtype == DataType.FP32
+    assert half_b or right == dtype
     out = OutType.OWN
     if c.dtype == FLOAT32:
         out = OutType.FLOAT32
@@ -168,6 +171,7 @@ def matmul_commands(
             k,
             n,
             dtype=dtype,
+            half_b=half_b,
             out=out,
             trans_a=trans_a,
             trans_b=trans_b,
@@ -224,15 +228,19 @@ def packed_commands(
 
 
 def _operands_type(device: CommandDevice, a: Any, b: Any) -> DataType:
+    """Refuse operands that no command multiplies; return the type of `a`."""
     named = f"a is {kind(a)}, b is {kind(b)}"
     types = [
         operand_type(each.dtype) if isinstance(each, (np.ndarray, DeviceTensor)) else None for each in (a, b)
     ]
-    if types[0] is None or types[0] != types[1]:
+    half_b = types == [DataType.FP32, DataType.FP16]
+    if types[0] is None or (types[0] != types[1] and not half_b):
         raise TypeError(
             "matmul takes numpy arrays or DeviceTensors, both float32, float16, bfloat16 (or its bits in "
-            f"uint16) or int8: {named}"
+            f"uint16) or int8, or a float32 a and a float16 b: {named}"
         )
+    if half_b and not device.capabilities.half_b:
+        raise TypeError(f"matmul: {named}; the device multiplies operands of one type only")
     if types[0].label not in device.capabilities.data_types:
         raise TypeError(f"matmul: {named}; the device multiplies {', '.join(device.capabilities.data_types)}")
     return types[0]

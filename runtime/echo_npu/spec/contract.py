@@ -38,6 +38,8 @@ class Flags(IntFlag):
     """MATMUL: the finished sum is multiplied by alpha, with one rounding."""
     DTYPE = 0x30
     """MATMUL: type of both operands."""
+    HALF_B = 1 << 6
+    """MATMUL: `src2` is fp16 beside an fp32 `src1`."""
     OUT = 0x300
     """MATMUL: type of `dst`."""
     ROW_SCALE = 1 << 10
@@ -171,6 +173,7 @@ OPCODES: Final[Mapping[int, OpcodeFacts]] = MappingProxyType(
                 | Flags.TRANS_B
                 | Flags.USE_ALPHA
                 | Flags.DTYPE
+                | Flags.HALF_B
                 | Flags.OUT
                 | Flags.ROW_SCALE
                 | Flags.COL_SCALE

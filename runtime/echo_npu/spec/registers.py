@@ -30,6 +30,7 @@ CAP_TYPES_INT8 = Field(3, 1)
 CAP_TYPES_Q8_0 = Field(17, 1)
 CAP_TYPES_Q4_0 = Field(18, 1)
 CAP_TYPES_Q4_1 = Field(19, 1)
+CAP_TYPES_HALF_B = Field(24, 1)
 CAP_QUEUE = 0x014
 """Depth of the on-chip command queue and limit of the ring."""
 CAP_QUEUE_DEPTH = Field(0, 16)
@@ -143,7 +144,7 @@ REGISTERS: MappingProxyType[str, Register] = MappingProxyType(
         "VERSION": Register(VERSION, 32, True, False, 0x10000),
         "CAP_ARRAY": Register(CAP_ARRAY, 32, True, False, 0x0),
         "CAP_VECTOR": Register(CAP_VECTOR, 32, True, False, 0x0),
-        "CAP_TYPES": Register(CAP_TYPES, 32, True, False, 0xF),
+        "CAP_TYPES": Register(CAP_TYPES, 32, True, False, 0x100000F),
         "CAP_QUEUE": Register(CAP_QUEUE, 32, True, False, 0x100000),
         "CAP_SCRATCH_A": Register(CAP_SCRATCH_A, 32, True, False, 0x0),
         "CAP_SCRATCH_B": Register(CAP_SCRATCH_B, 32, True, False, 0x0),

@@ -24,6 +24,7 @@ package board_pkg;
   localparam int unsigned CapTypesQ80Bit = 17;
   localparam int unsigned CapTypesQ40Bit = 18;
   localparam int unsigned CapTypesQ41Bit = 19;
+  localparam int unsigned CapTypesHalfBBit = 24;
   localparam logic [15:0] RegCapQueue = 16'h0014;
   localparam int unsigned CapQueueDepthBit = 0;
   localparam int unsigned CapQueueRingMaxSlotsLog2Bit = 16;

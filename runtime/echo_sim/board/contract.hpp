@@ -68,6 +68,7 @@ constexpr uint32_t kFlagTransA = 0;
 constexpr uint32_t kFlagTransB = 1;
 constexpr uint32_t kFlagUseAlpha = 2;
 constexpr uint32_t kFlagDtype = 4;
+constexpr uint32_t kFlagHalfB = 6;
 constexpr uint32_t kFlagOut = 8;
 constexpr uint32_t kFlagRowScale = 10;
 constexpr uint32_t kFlagColScale = 11;

@@ -30,6 +30,8 @@ class MatrixCommand:
     trans_a: bool = False
     trans_b: bool = False
     kind: DataType = DataType.FP32
+    src1_half: bool = False
+    src2_half: bool = False
     blocks: Blocks = Blocks.NONE
     result: OutType = OutType.FLOAT32
     use_alpha: bool = False
@@ -40,6 +42,16 @@ class MatrixCommand:
     alpha: int = 0
     row_scales: int = 0
     columns: int = 0
+
+    @property
+    def left_type(self) -> DataType:
+        """Return the type of src1 in memory."""
+        return DataType.FP16 if self.src1_half else self.kind
+
+    @property
+    def right_type(self) -> DataType:
+        """Return the type of src2 in memory, without blocks."""
+        return DataType.FP16 if self.src2_half else self.kind
 
     @property
     def size(self) -> int:
@@ -59,7 +71,8 @@ class MatrixCommand:
             parts = operand.addr, operand.row_stride, operand.batch0_stride, operand.batch1_stride
             members += [(part, 32) for part in parts]
         members += [(self.batch0, 16), (self.batch1, 16), (self.m, 25), (self.k, 25), (self.n, 25)]
-        members += [(self.trans_a, 1), (self.trans_b, 1), (self.kind, 2), (self.blocks, 2), (self.result, 2)]
+        members += [(self.trans_a, 1), (self.trans_b, 1), (self.kind, 2)]
+        members += [(self.src1_half, 1), (self.src2_half, 1), (self.blocks, 2), (self.result, 2)]
         members += [(step, 1) for step in self.steps.values()]
         members += [(self.alpha, 32), (self.row_scales, 32), (self.columns, 32)]
         assert sum(bits for _, bits in members) == width, "matrix_command_t has other members"

@@ -85,13 +85,13 @@ def draw_tiles(tiles: int, head_bytes: int, tile_bytes: int, *, special: bool) -
 
 def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
     """Draw addresses and strides for the command; its operands may be anywhere in memory."""
-    size, batches = command.kind.itemsize, (command.batch0, command.batch1)
+    batches = command.batch0, command.batch1
     special = random.random() < 0.3
 
     def operand(
-        rows: int, columns: int, *, transposed: bool
+        kind: DataType, rows: int, columns: int, *, transposed: bool
     ) -> tuple[SourceOperand, MatrixOperand, NDArray[Any]]:
-        stored_rows, length = (columns, rows) if transposed else (rows, columns)
+        size, (stored_rows, length) = kind.itemsize, (columns, rows) if transposed else (rows, columns)
         layout = draw_layout(stored_rows, length * size, size, batches, result=False)
         source = SourceOperand(places.draw(layout.extent, size), layout)
         flat = source.rows.shape
@@ -100,16 +100,16 @@ def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
             if command.blocks:
                 elements = draw_blocks(stored_rows, length, special=special)
             else:
-                elements = draw_elements(command.kind, stored_rows * length, special=special)
+                elements = draw_elements(kind, stored_rows * length, special=special)
             source.rows[index] = elements.reshape(flat[2:])
-        matrices = np.ascontiguousarray(source.rows).view(command.kind.storage)
+        matrices = np.ascontiguousarray(source.rows).view(kind.storage)
         return source, layout.at(source.addr), matrices.swapaxes(-1, -2) if transposed else matrices
 
-    left, src1, a = operand(command.m, command.k, transposed=command.trans_a)
+    left, src1, a = operand(command.left_type, command.m, command.k, transposed=command.trans_a)
     if command.blocks:
         right, src2, b = _packed(command, places, special=special)
     else:
-        right, src2, b = operand(command.k, command.n, transposed=command.trans_b)
+        right, src2, b = operand(command.right_type, command.k, command.n, transposed=command.trans_b)
     out = draw_layout(command.m, command.n * command.size, command.size, batches, result=True)
     dst = out.at(places.draw(out.extent, command.size))
     command = replace(command, src1=src1, src2=src2, dst=dst)
@@ -164,7 +164,7 @@ def _result(command: MatrixCommand, a: NDArray[Any], b: NDArray[Any], vectors: V
     elif command.kind == DataType.INT8:
         sums = matmul_int8(a, b).view(np.uint32)
     else:
-        sums = matmul_fp32(widen(a, command.kind), widen(b, command.kind)).view(np.uint32)
+        sums = matmul_fp32(widen(a, command.left_type), widen(b, command.right_type)).view(np.uint32)
     rows = [
         stored(command, row, int(vectors.row_scales[m]), vectors.column_scales, vectors.bias)
         for m, row in enumerate(sums)

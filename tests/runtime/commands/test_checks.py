@@ -107,7 +107,7 @@ def test_every_flag_bit_for_every_opcode(opcode: Opcode, bit: int) -> None:
         Opcode.SYNC: {30},
         Opcode.ADD_TENSOR: {30},
         Opcode.MEMCPY: {30, 31},
-        Opcode.MATMUL: {0, 1, 2, 4, 5, 8, 10, 11, 12, 13, 16, 17, 30, 31},
+        Opcode.MATMUL: {0, 1, 2, 4, 5, 6, 8, 10, 11, 12, 13, 16, 17, 30, 31},
         Opcode.VECTOR: {30, 31},
         Opcode.GATHER: {30},
         Opcode.LOAD_PROGRAM: {30},
@@ -214,6 +214,15 @@ def test_alignment_and_strides_follow_the_types(dtype: DataType, out: int) -> No
 
 BLOCKS = {each: each << BLOCKS_SHIFT for each in Blocks if each}
 each_format = pytest.mark.parametrize("blocks", BLOCKS, ids=lambda blocks: blocks.label)
+
+
+def test_float16_beside_float32() -> None:
+    base = CommandCase(flags=Flags.HALF_B)
+    assert base.verdict() == OK
+    for flags in (*list(DTYPES.values())[1:], *BLOCKS.values()):
+        assert CommandCase(flags=Flags.HALF_B | flags, k=32).verdict() == (ErrorCode.BAD_FLAGS, 0)
+    for flags in (Flags.TRANS_A, Flags.TRANS_B, Flags.USE_ALPHA, Flags.RELU, OUTS[1]):
+        assert CommandCase(flags=Flags.HALF_B | flags).verdict() == OK
 
 
 @each_format

@@ -35,6 +35,7 @@ def product(**options: Any) -> Sequence[Packet]:
         (product(dtype=DataType.INT8, out=OutType.INT32), f"MATMUL 4x5x6 int8 to int32 {WHERE}"),
         (product(dtype=DataType.BF16), f"MATMUL 4x5x6 bf16 to fp32 {WHERE}"),
         (product(dtype=DataType.FP16, out=OutType.OWN), f"MATMUL 4x5x6 fp16 {WHERE}"),
+        (product(half_b=True), f"MATMUL 4x5x6 fp32 by fp16 {WHERE}"),
         (add_packets(A, B, C, 77), f"ADD_TENSOR 77 elements {WHERE}"),
         (memcpy_packets(A, C, 12, rows=5, row_strides=(16, 12)), f"MEMCPY 5x12 bytes {FROM_TO}"),
         (gather_packets(A, B, C, 2, 8, 30), f"GATHER 2x30x8 {WHERE}"),

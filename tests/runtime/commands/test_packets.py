@@ -147,6 +147,19 @@ def test_matmul_types_are_flags(dtype: DataType | str, out: OutType, bits: int) 
     assert (packet.data_type, packet.out_type) == (DataType.of(dtype), out)
 
 
+def test_float16_beside_float32_is_a_flag() -> None:
+    (packet,) = matmul_packets(64, 130, 192, 2, 3, 4, half_b=True)
+    assert packet == NpuCommandPacket(Opcode.MATMUL, 1 << 6, 64, 130, 192, m=2, k=3, n=4)
+    assert isinstance(packet, NpuCommandPacket)
+    assert (packet.data_type, packet.right_type) == (DataType.FP32, DataType.FP16)
+    _, extension = matmul_packets(
+        64, 130, 192, 2, 3, 4, half_b=True, row_strides=(12, 10, 16),
+        batch=(2, 1), src2_batch_strides=(14, 0), dst_batch_strides=(32, 0),
+    )  # fmt: skip
+    assert isinstance(extension, ExtensionPacket)
+    assert (extension.src2_row_stride, extension.src2_batch0_stride) == (10, 14)
+
+
 @pytest.mark.parametrize(
     ("options", "bits", "fields"),
     [
@@ -195,6 +208,10 @@ def test_alignment_and_strides_follow_the_types() -> None:
         ({"dtype": "fp16", "out": OutType.OWN, "dst": 193}, ValueError, ["dst", "multiple of 2"]),
         ({"dtype": "int8", "dst": 193}, ValueError, ["dst", "multiple of 4"]),
         ({"out": OutType.INT32}, ValueError, ["out is int32", "dtype is fp32"]),
+        ({"half_b": True, "dtype": "bf16"}, ValueError, ["half_b is True", "dtype is bf16"]),
+        ({"half_b": True, "blocks": "q8_0", "k": 32}, ValueError, ["half_b is True", "blocks is q8_0"]),
+        ({"half_b": True, "src2": 129}, ValueError, ["src2", "multiple of 2"]),
+        ({"half_b": True, "src1": 66}, ValueError, ["src1", "multiple of 4"]),
         ({"dtype": "int8", "out": OutType.INT32, "alpha": 1.0}, ValueError, ["out is int32", "alpha"]),
         ({"dtype": "int8", "out": OutType.INT32, "row_scales": 64}, ValueError, ["out is int32"]),
         ({"dtype": "int8", "out": OutType.INT32, "relu": True}, ValueError, ["out is int32"]),

@@ -118,7 +118,7 @@ def test_constants_say_what_the_configuration_is() -> None:
         assert host.read(regs.VERSION) == 1 << 16
         assert host.read(regs.CAP_ARRAY) == config.array_rows | config.array_cols << 16
         assert host.read(regs.CAP_VECTOR) == config.vector_lanes | config.data_width << 16
-        assert host.read(regs.CAP_TYPES) == 0b1111 | (0b111 << 17 if name == "default" else 0)
+        assert host.read(regs.CAP_TYPES) == 0b1111 | 1 << 24 | (0b111 << 17 if name == "default" else 0)
         assert host.read(regs.CAP_QUEUE) == config.queue_depth | 16 << 16
         assert host.read(regs.CAP_VECTOR_LENGTH) == config.vector_length
         assert host.read(regs.CAP_VECTOR_ROW) == config.row_elements

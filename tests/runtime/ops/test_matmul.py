@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor, Opcode
-from echo_npu.commands.packets import Command, NpuCommandPacket
+from echo_npu.commands.packets import Command, Flags, NpuCommandPacket
 from echo_npu.ops.types import named_type, type_name
 from tests.arrays import elements, normal
 from tests.refusals import Error, Words, refuses
@@ -240,7 +240,9 @@ def test_out_says_the_type(npu: Device) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "options", "error", "words"),
     [
-        ("float32", "float16", {}, TypeError, ["a is ndarray of float32", "b is ndarray of float16"]),
+        ("float16", "float32", {}, TypeError, ["a is ndarray of float16", "b is ndarray of float32"]),
+        ("uint16", "float16", {}, TypeError, ["a is ndarray of uint16", "b is ndarray of float16"]),
+        ("float32", "float16", {"out_dtype": "float16"}, TypeError, ["out_dtype is float16", "be float32"]),
         ("int8", "uint8", {}, TypeError, ["a is ndarray of int8", "b is ndarray of uint8"]),
         ("float64", "float64", {}, TypeError, ["float64", "float32, float16, bfloat16"]),
         ("float16", "float16", {"out_dtype": "int32"}, TypeError, ["is int32", "float32 or float16"]),
@@ -268,3 +270,40 @@ def test_a_type_that_the_device_does_not_have(npu: Device, monkeypatch: pytest.M
     monkeypatch.setattr(npu, "capabilities", few)
     with pytest.raises(TypeError, match=r"a is ndarray of int8.*fp32, fp16"):
         npu.matmul(elements("int8", M, K), elements("int8", K, N))
+
+
+def test_float32_by_float16(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One command, with the bits of the product by the widened operand; batches, vectors and steps too."""
+    a, b = normal(2, M, K), elements("float16", 2, K, N)
+    steps: dict[str, Any] = {"alpha": 0.3, "bias": normal(N), "row_scale": normal(M, seed=2)}
+    wide = b.astype(np.float32)
+    for left, right, exact, options in (
+        (a, b, wide, {}),
+        (a[0], b, wide, {**steps, "activation": "relu"}),
+        (a.swapaxes(-1, -2), b, wide, {"trans_a": True}),
+        (a, b.swapaxes(-1, -2), wide.swapaxes(-1, -2), {"trans_b": True}),
+        (a[0, 0], b, wide, {}),
+        (a[0], b[0, :, 0], wide[0, :, 0], {}),
+    ):
+        seen = commands(npu, monkeypatch)
+        found = npu.matmul(left, right, **options)
+        assert [bool(each.flags & Flags.HALF_B) for each in seen if each.opcode == Opcode.MATMUL] == [True]
+        assert found.dtype == np.float32
+        assert np.array_equal(bits(found), bits(npu.matmul(left, exact, **options)))
+
+
+def test_float16_rows_with_gaps(npu: Device) -> None:
+    """A part of a float16 tensor on the device, such as a head of a cache, is read where it is."""
+    a, cache = normal(3, M, K), elements("float16", 9, 3, K)
+    part = npu.tensor(cache)[2:8].transpose(1, 0, 2)
+    found = npu.matmul(npu.tensor(a), part, trans_b=True).to_numpy()
+    exact = cache[2:8].transpose(1, 0, 2).astype(np.float32)
+    assert np.array_equal(bits(found), bits(npu.matmul(a, exact, trans_b=True)))
+
+
+def test_a_device_without_float16_beside_float32(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npu, "capabilities", dataclasses.replace(npu.capabilities, half_b=False))
+    with pytest.raises(
+        TypeError, match=r"b is ndarray of float16; the device multiplies operands of one type"
+    ):
+        npu.matmul(normal(M, K), elements("float16", K, N))

@@ -19,7 +19,7 @@ def roughly(packet: NpuCommandPacket, config: NpuConfig) -> float:
     if packet.opcode != Opcode.MATMUL:
         return _START
     m, k, n = (max(each, 0) for each in (packet.m, packet.k, packet.n))
-    weights = k * n * (1 if packet.blocks else packet.data_type.itemsize)
+    weights = k * n * (1 if packet.blocks else packet.right_type.itemsize)
     return _START + max(
         weights / (config.data_width // 8), m * k * n / (config.array_rows * config.array_cols)
     )

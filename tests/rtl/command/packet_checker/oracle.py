@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, extension_count
 from echo_npu.commands.vector_command import Descriptor
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.memory_map import Region
@@ -17,8 +17,10 @@ CASE_WORDS = PACKET_WORDS + 3
 OPERANDS, DST_OPERAND = 5, 4
 
 # Words of an answer, as packet_checker_main.cpp has them.
-ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N, BLOCKS = range(13)
-HEAD_WORDS = 13
+ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N, BLOCKS, HALVES = range(
+    14
+)
+HEAD_WORDS = 14
 USED, FIRST, LAST, ADDR, ROW_STRIDE, STRIDE0, STRIDE1 = range(7)
 SEG_STRIDE, SEG_BYTES, SEG_LEN, SEGS, LENGTH, SEGMENTS, GRANULES = range(7, 14)
 OPERAND_WORDS = 14
@@ -68,7 +70,12 @@ def expected(case: Sequence[int]) -> dict[int, int]:
         }
     elif packet.opcode == Opcode.MATMUL:
         turned = packet.n == 1 and packet.m != 1 and not packet.blocks
-        answer |= {K: packet.k, BATCH0: command.batch[0], BATCH1: command.batch[1]}
+        answer |= {
+            K: packet.k,
+            HALVES: 2 if packet.flags & Flags.HALF_B else 0,
+            BATCH0: command.batch[0],
+            BATCH1: command.batch[1],
+        }
         if not turned:
             answer |= {M: packet.m, N: packet.n}
         if packet.blocks:

@@ -12,7 +12,7 @@ BASES = (0, 1 << 28)
 EXT = int(Flags.EXT)
 OPCODES = (*Opcode, *(Opcode.VECTOR,) * 4, Opcode.GATHER)
 """Opcodes to draw from: the more fields a packet has, the more often."""
-MATMUL_FLAGS = (0, 1, 2, 4, 5, 8, 9, 10, 11, 12, 13)
+MATMUL_FLAGS = (0, 1, 2, 4, 5, 6, 8, 9, 10, 11, 12, 13)
 
 
 def number(rng: random.Random, bits: int) -> int:
@@ -143,7 +143,7 @@ def draw(rng: random.Random) -> list[int]:
     if blocks:
         flags |= rng.randint(1, 3) << BLOCKS_SHIFT
         if rng.random() < 0.9:
-            flags &= ~int(Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
+            flags &= ~int(Flags.DTYPE | Flags.HALF_B | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
             k = min(k + 31, (1 << 64) - 1) & -32
     if opcode == Opcode.VECTOR:
         flags |= EXT

@@ -84,7 +84,7 @@ def _matmul(rng: random.Random, words: list[int], batch: int) -> None:
     words[FLAGS] |= sum(int(step) for step in STEPS if step & VECTOR_OPERAND_FLAGS or rng.random() < 0.5)
     words[FLAGS] |= blocks << BLOCKS_SHIFT
     if not blocks:
-        words[FLAGS] |= rng.choice(list(DataType)) << DTYPE_SHIFT
+        words[FLAGS] |= rng.choice((*(kind << DTYPE_SHIFT for kind in DataType), int(Flags.HALF_B)))
         words[FLAGS] |= rng.randrange(4) * int(Flags.TRANS_A)  # both of them
     words[EXTENSION : EXTENSION + 2] = EXTENSION_MAGIC, batch
     words[EXTENSION + 6 : EXTENSION + 9] = [0x2000] * 3

@@ -18,7 +18,7 @@ REST = 20
 CAPABILITIES = {
     "CAP_ARRAY": 8 | 4 << 16,
     "CAP_VECTOR": 4 | 128 << 16,
-    "CAP_TYPES": 0b1111 | 0b111 << 17,
+    "CAP_TYPES": 0b1111 | 0b111 << 17 | 1 << 24,
     "CAP_QUEUE": 16 | 16 << 16,
     "CAP_SCRATCH_A": 0x1234,
     "CAP_SCRATCH_B": 0x23456,

@@ -71,6 +71,8 @@ class MatrixEngineSituation(Enum):
     BF16 = "bfloat16"
     FP16 = "float16"
     INT8 = "int8"
+    HALF_LEFT = "float32 whose left operand is float16"
+    HALF_RIGHT = "float32 whose right operand is float16"
     OWN_BF16 = "results of bfloat16"
     OWN_FP16 = "results of float16"
     OWN_INT8 = "results of int8"
@@ -150,6 +152,9 @@ def draw(places: Places) -> DrawnProduct:
         blocks, k = random.choice([each for each in Blocks if each]), 4 * depth + 31 & -32
         command = replace(command, kind=DataType.FP32, result=OutType.FLOAT32, blocks=blocks, k=k)
         command = replace(command, trans_a=False, trans_b=True)
+    elif command.kind == DataType.FP32:
+        half = random.choice((None, None, "src1_half", "src2_half"))
+        command = replace(command, **{half: True} if half else {})
     return draw_product(command, places)
 
 
@@ -395,6 +400,8 @@ class MatrixEngineTestbench:
             saw(MatrixEngineSituation.HALF_TILE, depth > BLOCK_K and command.k % 64)
         else:
             saw(MatrixEngineSituation[command.kind.name])
+            saw(MatrixEngineSituation.HALF_LEFT, command.src1_half)
+            saw(MatrixEngineSituation.HALF_RIGHT, command.src2_half)
         if command.result == OutType.OWN and command.kind != DataType.FP32:
             saw(MatrixEngineSituation[f"OWN_{command.kind.name}"])
         saw(MatrixEngineSituation.INT32, command.result == OutType.INT32)

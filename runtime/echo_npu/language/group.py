@@ -20,14 +20,14 @@ PLACES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class GroupMemory:
-    """Intermediate tensors for up to `rows` tokens; all are float32 but `rounded`, `query` and `shares`,
+    """Intermediate tensors for up to `rows` tokens; all are float32 but `embedded`, `query` and `shares`,
     which are float16."""
 
     config: LayerConfig
     rows: int
     streams: tuple[DeviceTensor, DeviceTensor]
     normed: DeviceTensor
-    rounded: DeviceTensor
+    embedded: DeviceTensor
     heads: DeviceTensor
     key_value: DeviceTensor
     query: DeviceTensor
@@ -59,14 +59,13 @@ def group_memory(
     def single(name: str, *shape: int) -> DeviceTensor:
         return empty(name + suffix, (rows, *shape), np.float32)
 
-    widest = max(gathered.hidden, gathered.q_width, gathered.ffn)
     scores = (config.kv_heads, config.group, rows, -(-context // PLACES) * PLACES)
     return GroupMemory(
         config=config,
         rows=rows,
         streams=(single("stream", config.hidden), single("other stream", config.hidden)),
         normed=single("normed", config.hidden),
-        rounded=empty(f"rounded rows{suffix}", (rows * widest,), HALF),
+        embedded=empty(f"embedded rows{suffix}", (rows, config.hidden), HALF),
         heads=single("heads", config.q_width),
         key_value=single("keys and values", 2 * config.kv_width),
         query=empty(f"query{suffix}", (rows, config.heads, config.head_dim), HALF),
@@ -109,6 +108,7 @@ class TokenGroup:
         self.scores = memory.scores[:, :, :count, : self.places.stop]
         self.shares = memory.shares[:, :, :count, : self.places.stop]
         self.mixed, self.delta = memory.mixed[:count], memory.delta[:count]
+        self.embedded = memory.embedded[:count]
         self.swish = memory.swish[:count]
 
     def gate(self, piece: slice) -> DeviceTensor:
@@ -126,10 +126,6 @@ class TokenGroup:
     def turn(self) -> None:
         """Make the other stream the residual stream."""
         self.stream, self.other_stream = self.other_stream, self.stream
-
-    def rounded(self, width: int) -> DeviceTensor:
-        """Return room for rows in float16, [count, width]."""
-        return self._memory.rounded[: self.count * width].reshape(self.count, width)
 
     def by_key_head(self, heads: DeviceTensor) -> DeviceTensor:
         """Return heads, [count, heads * head_dim] or [count, heads, head_dim], as [kv_heads, group, count,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -76,9 +76,8 @@ class NetworkLayer:
     ) -> Iterator[None]:
         """Submit the commands from the residual stream to the mixed values of all heads, as `stages` does."""
         self._normalise(group, self.attention_norm)
-        rows = self._operands(group.normed, group, self.key_value, self.query)
-        self.key_value.apply(rows[self.key_value.dtype], group.key_value)
-        self.query.apply(rows[self.query.dtype], group.heads)
+        self.key_value.apply(group.normed, group.key_value)
+        self.query.apply(group.normed, group.heads)
         yield
         self._rotate(group, cosines, sines)
         yield from self._attend(group, alone=alone)
@@ -86,20 +85,10 @@ class NetworkLayer:
     def _normalise(self, group: TokenGroup, weight: DeviceTensor) -> None:
         self.device.rms_norm(group.stream, weight, self.config.eps, out=group.normed)
 
-    def _operands(
-        self, rows: DeviceTensor, group: TokenGroup, *weights: Projection
-    ) -> dict[np.dtype[Any], DeviceTensor]:
-        """Return the rows in each type that one of the weights takes."""
-        made = {rows.dtype: rows}
-        if any(each.dtype == HALF for each in weights):
-            made[HALF] = self.device.cast(rows, HALF, out=group.rounded(rows.shape[-1]))
-        return made
-
     def add_product(
         self, rows: DeviceTensor, group: TokenGroup, weights: Projection, columns: slice = slice(None)
     ) -> Iterator[None]:
         """Add a product to columns of the residual stream: a single row of it is the product's bias."""
-        rows = self._operands(rows, group, weights)[weights.dtype]
         if group.count == 1:
             weights.apply(rows, group.other_stream[:, columns], bias=group.stream[0][columns])
             group.turn()
@@ -161,7 +150,6 @@ class NetworkLayer:
         self._normalise(group, self.ffn_norm)
         npu, width = self.device, self.gate.outputs
         pieces = _runs(width, COLUMN_PIECES if alone and group.count > 1 else 1, TILE_COLUMNS)
-        rows = self._operands(group.normed, group, self.gate, self.up)
         products = [
             (weights.columns(piece.start, piece.stop), made(piece))
             for weights, made in ((self.gate, group.gate), (self.up, group.up))
@@ -170,7 +158,7 @@ class NetworkLayer:
 
         def multiply(count: int) -> None:
             for weights, out in products[:count]:
-                weights.apply(rows[weights.dtype], out)
+                weights.apply(group.normed, out)
             del products[:count]
 
         if alone:

@@ -215,16 +215,13 @@ class Network:
             yield from layer.stages(group, self._cosines, self._sines, alone=alone)
 
     def _embed(self, group: TokenGroup, ids: DeviceTensor) -> None:
-        embedded = group.rounded(self.config.hidden)
-        self.device.embedding(self._table, ids, out=embedded)
-        self.device.cast(embedded, np.float32, out=group.stream)
+        self.device.embedding(self._table, ids, out=group.embedded)
+        self.device.cast(group.embedded, np.float32, out=group.stream)
 
     def _find_logits(self, group: TokenGroup, rows: int, out: DeviceTensor) -> None:
         """Compute the logits of the last rows of a group."""
         normed = group.normed[:rows]
         self.device.rms_norm(group.stream[-rows:], self._final_norm, self.config.eps, out=normed)
-        if self._head.dtype == HALF:
-            normed = self.device.cast(normed, HALF, out=group.rounded(self.config.hidden)[:rows])
         self._head.apply(normed, out)
 
     def bound(self, position: int, count: int) -> int:

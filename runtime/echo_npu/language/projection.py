@@ -15,7 +15,6 @@ from echo_npu.ops.packed import PackedTensor
 from echo_npu.tensor import DeviceTensor
 
 HALF: Final = np.dtype(np.float16)
-SINGLE: Final = np.dtype(np.float32)
 
 
 def place(device: Device, values: NDArray[Any]) -> DeviceTensor:
@@ -36,7 +35,6 @@ class Projection(Protocol):
     Attributes:
         outputs: columns of the result.  size: number of weights.  nbytes: their bytes in device memory.
         rate: multiply-accumulates that a processing element does in a cycle, at most.
-        dtype: of the rows that they multiply, float32 or float16.
     """
 
     @property
@@ -51,14 +49,11 @@ class Projection(Protocol):
     @property
     def rate(self) -> int: ...
 
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
     def columns(self, first: int, stop: int) -> Projection:
         """Return the weights of some columns, of whole tiles but for the last; the memory is the same."""
 
     def apply(self, rows: DeviceTensor, out: DeviceTensor, *, bias: DeviceTensor | None = None) -> None:
-        """Multiply rows, [n, in] of `dtype`, into `out`, float32 [n, outputs], and add `bias`, [outputs]."""
+        """Multiply rows, float32 [n, in], into `out`, float32 [n, outputs], and add `bias`, [outputs]."""
 
 
 class HalfProjection:
@@ -70,7 +65,6 @@ class HalfProjection:
     """
 
     rate: Final = 1
-    dtype: Final = HALF
 
     def __init__(self, device: Device, weight: DeviceTensor) -> None:
         self._device = device
@@ -108,7 +102,6 @@ class BlockProjection:
 
     rate: Final = 2
     """Four products of int8, for two planes of each row."""
-    dtype: Final = SINGLE
 
     def __init__(self, device: Device, parts: Sequence[PackedTensor]) -> None:
         self._device = device

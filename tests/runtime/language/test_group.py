@@ -29,8 +29,9 @@ def test_shapes(memory: GroupMemory, model: GgufModel) -> None:
     assert (group.count, group.places) == (3, slice(7, 10))
     assert group.stream.shape == group.delta.shape == group.normed.shape == (3, config.hidden)
     assert group.scores.shape == group.shares.shape == (config.kv_heads, config.group, 3, 10)
-    assert group.query.dtype == group.shares.dtype == group.rounded(5).dtype == np.float16
-    assert group.rounded(config.ffn).shape == group.swish.shape == (3, config.ffn)
+    assert group.query.dtype == group.shares.dtype == group.embedded.dtype == np.float16
+    assert group.embedded.shape == (3, config.hidden)
+    assert group.swish.shape == (3, config.ffn)
 
 
 def test_rows_of_scores_begin_at_whole_beats(memory: GroupMemory) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 import echo_npu
 from echo_npu import PackedTensor, formats
-from echo_npu.language.projection import HALF, BlockProjection, HalfProjection, Projection, joined, place
+from echo_npu.language.projection import BlockProjection, HalfProjection, Projection, joined, place
 from tests.arrays import normal
 from tests.refusals import refuses
 
@@ -31,7 +31,7 @@ def test_columns_and_bias(make: type) -> None:
     with echo_npu.open("cmodel") as device:
         weights: Projection = make(device)
         assert (weights.outputs, weights.size) == (sum(WIDTHS), sum(WIDTHS) * INPUTS)
-        rows = device.tensor(normal(1, INPUTS, seed=3).astype(weights.dtype))
+        rows = device.tensor(normal(1, INPUTS, seed=3))
         whole, bias = device.empty((1, sum(WIDTHS))), device.tensor(normal(sum(WIDTHS), seed=4))
         weights.apply(rows, whole)
         expected = whole.to_numpy()
@@ -45,12 +45,6 @@ def test_columns_and_bias(make: type) -> None:
             part.apply(rows, out)
             assert part.outputs == stop - first
             assert np.array_equal(out.to_numpy(), expected[:, first:stop])
-
-
-def test_what_the_rows_must_be() -> None:
-    with echo_npu.open("cmodel") as device:
-        assert half_projection(device).dtype == HALF
-        assert packed_projection(device).dtype == np.float32
 
 
 @pytest.mark.parametrize(("first", "stop"), [(8, 32), (0, 40), (-16, 16), (16, 16), (32, 57), (32, 80)])

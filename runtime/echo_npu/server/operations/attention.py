@@ -7,6 +7,7 @@ import numpy as np
 
 from echo_npu.device import Device
 from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, dense_rows, first, require
+from echo_npu.server.operations.matrix import left_type
 from echo_npu.server.operations.rows import check_mask, check_sinks, masked_softmax
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
@@ -77,8 +78,9 @@ def _attend(emitter: Emitter, node: GraphNode) -> None:
     _, tokens, heads, batches = query.elements
     groups = key.elements[2]
 
-    def rounded(tensor: DeviceTensor) -> DeviceTensor:
-        name: str = key.type
+    def fitting(tensor: DeviceTensor) -> DeviceTensor:
+        """Return float32 rows in a type that a product takes beside keys and values."""
+        name = left_type("f32", key.type)
         return tensor if name == "f32" else device.cast(tensor, NAMES[name])
 
     def multiply(left: DeviceTensor, right: GraphTensor, out: DeviceTensor, *, trans_b: bool = False) -> None:
@@ -94,16 +96,13 @@ def _attend(emitter: Emitter, node: GraphNode) -> None:
             out=_heads_of_groups(out, groups),
         )
 
-    rows = rounded(emitter.view(query))
+    rows = fitting(emitter.view(query))
     scores = device.empty((batches, heads, tokens, key.elements[1]))
     multiply(rows, key, scores, trans_b=True)
     scale, cap = node.number(0), node.number(2)
     if cap:
         device.mul(device.tanh(device.mul(scores, scale / cap)), cap, out=scores)
         scale = 1.0
-    # The softmax can round its shares to float16 itself.
-    direct = key.type == "f16" and node.source(4) is None
-    shares = device.empty(scores.shape, np.float16) if direct else scores
     masked_softmax(
         emitter,
         scores,
@@ -111,12 +110,11 @@ def _attend(emitter: Emitter, node: GraphNode) -> None:
         node.source(4),
         scale=scale,
         most_bias=node.number(1),
-        out=shares,
+        out=scores,
     )
-    mixed = shares if direct else rounded(shares)
     # The result is [value, heads, tokens]: its tokens and heads change places.
     target = emitter.view(node.destination).swapaxes(1, 2)
-    multiply(mixed, value, target)
+    multiply(fitting(scores), value, target)
 
 
 def _rows_of_groups(tensor: DeviceTensor, groups: int) -> DeviceTensor | None:

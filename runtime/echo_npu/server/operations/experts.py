@@ -17,6 +17,7 @@ from echo_npu.server.operations.base import (
     first,
     require,
 )
+from echo_npu.server.operations.matrix import left_type
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
@@ -66,7 +67,7 @@ def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
     table = DeviceTensor.borrow(device, start, (experts, size), (size, 1), bytes_of)
     numbers, out = emitter.view(first(node, 2))[0, 0], emitter.view(target)[0]
     blocks = weights.type in FORMATS
-    wanted = "f32" if blocks else weights.type
+    wanted = "f32" if blocks else left_type(rows.type, weights.type)
     left = emitter.view(rows)
     if rows.type != wanted:
         left = device.cast(left, NAMES[wanted])
@@ -75,9 +76,10 @@ def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
         emitter.check_size()
         picked = device.embedding(table, numbers[token])
         if not blocks:
-            item = TYPES[wanted].itemsize
+            kind = TYPES[weights.type]
+            item = kind.itemsize
             matrices = DeviceTensor.borrow(
-                device, picked.ptr, (used, columns, depth), (size, depth * item, item), TYPES[wanted]
+                device, picked.ptr, (used, columns, depth), (size, depth * item, item), kind
             )
             device.matmul(left[token][:, None], matrices, trans_b=True, out=out[token][:, None])
             continue

@@ -27,12 +27,12 @@ def check_mul_mat(device: Device, node: GraphNode) -> None:
 
 
 def emit_mul_mat(emitter: Emitter, node: GraphNode) -> None:
-    """Multiply; rows are rounded to the type of the weights where that is a shorter float."""
+    """Multiply; rows are converted to the type of the weights, but float32 rows of float16 weights."""
     weights, rows = first(node), first(node, 1)
     if weights.type in FORMATS:
         _in_blocks(emitter, weights, rows, node.destination)
         return
-    left = _converted(emitter, rows, weights.type)
+    left = _converted(emitter, rows, left_type(rows.type, weights.type))
     right = _with_rows(emitter.view(weights))
     outer = list(zip(weights.elements[2:], rows.elements[2:], strict=True))[::-1]
     device = emitter.device
@@ -78,6 +78,11 @@ def _in_blocks(emitter: Emitter, weights: GraphTensor, rows: GraphTensor, target
                 slice(inner * repeat2, (inner + 1) * repeat2),
             )
             emitter.device.matmul(left[part], packed, out=out[part])
+
+
+def left_type(rows: str, weights: str) -> str:
+    """Return the float type in which a product takes rows beside weights in floats."""
+    return "f32" if (rows, weights) == ("f32", "f16") else weights
 
 
 def _converted(emitter: Emitter, tensor: GraphTensor, name: str) -> DeviceTensor:

@@ -141,7 +141,7 @@ def npu_text(contract: Contract, notice: str) -> str:
 
 
 _FLAGS: Final = "Modifiers of a command; the device refuses a flag that its opcode does not know."
-_DATA_TYPE: Final = "Type of both operands of a MATMUL; the number is that of its DTYPE flags."
+_DATA_TYPE: Final = "Type of an operand of a MATMUL; the number is that of its DTYPE flags."
 _OUT_TYPE: Final = "Type of the result of a MATMUL; the number is that of its OUT flags."
 _BLOCKS: Final = "Format of src2 of a MATMUL in packed blocks; the number is that of its BLOCKS flags."
 _STAGES: Final = 'Where each error is found: the "check" of a packet, its "submit", or its "engine".'

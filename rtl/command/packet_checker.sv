@@ -548,12 +548,12 @@ module packet_checker
           columns: address_t'(shapes[Columns].addr)
       };
       if (turned) begin
-        matrix_o.src1    = matrices[Src2];
-        matrix_o.src2    = matrices[Src1];
-        matrix_o.m       = dim_t'(1);
-        matrix_o.n       = packet_i.m[DimBits-1:0];
-        matrix_o.trans_a = 1'b0;
-        matrix_o.trans_b = !trans_a;
+        matrix_o.src1      = matrices[Src2];
+        matrix_o.src2      = matrices[Src1];
+        matrix_o.m         = dim_t'(1);
+        matrix_o.n         = packet_i.m[DimBits-1:0];
+        matrix_o.trans_a   = 1'b0;
+        matrix_o.trans_b   = !trans_a;
         matrix_o.src1_half = half_b;
         matrix_o.src2_half = 1'b0;
       end

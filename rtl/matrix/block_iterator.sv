@@ -174,8 +174,8 @@ module block_iterator
   logic unused;
   assign unused = &{1'b0, src1_q.row_stride, src2_q.row_stride, dst_q.row_stride, command_i.trans_a,
                     command_i.trans_b, command_i.src1_half, command_i.src2_half, command_i.result,
-                    command_i.use_alpha, command_i.row_scale, command_i.col_scale, command_i.bias, command_i.relu, command_i.alpha, command_i.row_scales,
-                    command_i.columns};
+                    command_i.use_alpha, command_i.row_scale, command_i.col_scale, command_i.bias, command_i.relu,
+                    command_i.alpha, command_i.row_scales, command_i.columns};
 
   if (BlockM < 2 * Tile || BlockM % (2 * Tile) != 0 || (BlockM & (BlockM - 1)) != 0) begin : g_bad_m
     $fatal(1, "block_iterator: BlockM must be a power of two and at least two tiles");

@@ -176,8 +176,8 @@ module epilogue_loader
                     command_i.dst.row_stride, command_i.dst.batch0_stride, command_i.dst.batch1_stride,
                     command_i.batch0, command_i.batch1, command_i.m, command_i.k, command_i.trans_a,
                     command_i.trans_b, command_i.blocks, command_i.kind, command_i.src1_half, command_i.src2_half,
-                    command_i.result, command_i.use_alpha, command_i.relu, command_i.alpha, row_i[DimBits-1:RowBits], column_tile_i[DimBits-1:TileBits],
-                    bias_tile_i[DimBits-1:TileBits]};
+                    command_i.result, command_i.use_alpha, command_i.relu, command_i.alpha, row_i[DimBits-1:RowBits],
+                    column_tile_i[DimBits-1:TileBits], bias_tile_i[DimBits-1:TileBits]};
 
   `NPU_ASSERT_HANDSHAKE(DescHolds, desc_valid_o, desc_ready_i, desc_o,
                         "a descriptor changed or was withdrawn before it was taken", abort_i)

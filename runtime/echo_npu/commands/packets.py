@@ -511,7 +511,7 @@ def matmul_command(
     Args:
         src1, src2, dst: physical byte addresses, multiples of their elements' size.
         m, k, n: 1..2**24.
-        dtype: type of both operands, or its label: fp32, bf16, fp16, int8.
+        dtype: type of both operands, with `half_b` of src1, or its label: fp32, bf16, fp16, int8.
         half_b: src2 is float16; dtype is float32, and there are no blocks.
         blocks: format of src2, which is then packed weights [N, K] (`echo_npu.formats`), or its label: q8_0,
             q4_0, q4_1; K is a multiple of 32, dtype and out are float32, and nothing is transposed.

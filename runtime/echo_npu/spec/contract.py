@@ -37,7 +37,7 @@ class Flags(IntFlag):
     USE_ALPHA = 1 << 2
     """MATMUL: the finished sum is multiplied by alpha, with one rounding."""
     DTYPE = 0x30
-    """MATMUL: type of both operands."""
+    """MATMUL: type of both operands, with HALF_B of `src1`."""
     HALF_B = 1 << 6
     """MATMUL: `src2` is fp16 beside an fp32 `src1`."""
     OUT = 0x300
@@ -114,7 +114,7 @@ class ErrorCode(IntEnum):
 
 
 class DataType(OperandType):
-    """Type of both operands of a MATMUL; the number is that of its DTYPE flags."""
+    """Type of an operand of a MATMUL; the number is that of its DTYPE flags."""
 
     FP32 = 0
     """fp32"""

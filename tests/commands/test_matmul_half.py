@@ -71,7 +71,8 @@ async def test_vectors(tb: NpuTestbench) -> None:
     products = [
         MatmulTrial(tb, *shape, half_b=True, **transposes(layout)) for shape in shapes for layout in LAYOUTS
     ]
-    products.append(MatmulTrial(tb, size, 7, 1, half_b=True, gaps=(0, 3, 0)))
+    # Columns with gaps, one as wide as an element of float32 too.
+    products += [MatmulTrial(tb, size, 7, 1, half_b=True, gaps=(0, gap, 0)) for gap in (1, 2, 3)]
     products.append(MatmulTrial(tb, size, 7, 1, half_b=True, bias=tb.floats(1)))
     await run_all(tb, products, "ring")
 

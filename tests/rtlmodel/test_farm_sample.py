@@ -25,8 +25,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> list[SimulatedChunk]:
     write_model(path)
 
     def load(device: echo_npu.Device) -> None:
-        network = Network(device, GgufModel(path), context=32)
-        list(TextGenerator(network).generate(TEXT, 24))
+        network = Network(device, GgufModel(path), context=48)
+        list(TextGenerator(network).generate(TEXT, 40))
 
     cycles, chunks = simulate(load, "small", FarmOptions(jobs=2, chunk_cycles=6000))
     assert cycles.value == sum(each.result.cycles for each in chunks)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, extension_count
+from echo_npu.commands.packets import (
+    VECTOR_OPERAND_FLAGS,
+    Flags,
+    NpuCommandPacket,
+    Opcode,
+    extension_count,
+)
 from echo_npu.commands.vector_command import Descriptor
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.memory_map import Region
@@ -17,10 +23,24 @@ CASE_WORDS = PACKET_WORDS + 3
 OPERANDS, DST_OPERAND = 5, 4
 
 # Words of an answer, as packet_checker_main.cpp has them.
-ERROR, ADDRESS_LOW, ADDRESS_HIGH, ROWS, COLS, REPEATS, ENTRY, BATCH0, BATCH1, M, K, N, BLOCKS, HALVES = range(
-    14
-)
-HEAD_WORDS = 14
+(
+    ERROR,
+    ADDRESS_LOW,
+    ADDRESS_HIGH,
+    ROWS,
+    COLS,
+    REPEATS,
+    ENTRY,
+    BATCH0,
+    BATCH1,
+    M,
+    K,
+    N,
+    BLOCKS,
+    HALVES,
+    TURNED,
+) = range(15)
+HEAD_WORDS = 15
 USED, FIRST, LAST, ADDR, ROW_STRIDE, STRIDE0, STRIDE1 = range(7)
 SEG_STRIDE, SEG_BYTES, SEG_LEN, SEGS, LENGTH, SEGMENTS, GRANULES = range(7, 14)
 OPERAND_WORDS = 14
@@ -69,15 +89,14 @@ def expected(case: Sequence[int]) -> dict[int, int]:
             operand_word(0, SEG_BYTES): packet.n,
         }
     elif packet.opcode == Opcode.MATMUL:
-        turned = packet.n == 1 and packet.m != 1 and not packet.blocks
         answer |= {
             K: packet.k,
             HALVES: 2 if packet.flags & Flags.HALF_B else 0,
             BATCH0: command.batch[0],
             BATCH1: command.batch[1],
         }
-        if not turned:
-            answer |= {M: packet.m, N: packet.n}
+        turned = _is_turned(command)
+        answer |= {TURNED: turned, M: 1 if turned else packet.m, N: packet.m if turned else packet.n}
         if packet.blocks:
             answer[BLOCKS] = packet.blocks
         # The matrix engine walks a product's batches itself.
@@ -85,6 +104,16 @@ def expected(case: Sequence[int]) -> dict[int, int]:
     else:
         raise NotImplementedError(f"what the engine gets for {packet.opcode!r}")
     return answer
+
+
+def _is_turned(command: CheckedCommand) -> bool:
+    """Whether the engine computes the transpose of a product: dense columns, and nothing but the product."""
+    packet, right, dst = command.packet, command.sources[1], command.dst
+    assert dst is not None
+    if packet.n != 1 or packet.m == 1 or packet.blocks or packet.flags & VECTOR_OPERAND_FLAGS:
+        return False
+    dense = bool(packet.flags & Flags.TRANS_B) or right.row_stride == right.row_bytes
+    return dense and dst.row_stride == dst.row_bytes
 
 
 def operand_word(operand: int, word: int) -> int:

@@ -4,7 +4,7 @@ module packet_checker_tb
   import vector_pkg::*;
 #(
     parameter int unsigned ProgramWords = 4096,
-    localparam int unsigned HeadWords    = 11,
+    localparam int unsigned HeadWords    = 12,
     localparam int unsigned OperandWords = 14
 ) (
     input  logic          clk_i,
@@ -31,7 +31,7 @@ module packet_checker_tb
   extent_t [Operands-1:0] extents;
   matrix_command_t matrix;
   vector_command_t command;
-  logic turned;  // judged by an assertion of the device
+  logic turned;
   logic [1:0] halves;  // which of the packet's operands are float16 beside float32
 
   packet_checker #(
@@ -57,9 +57,9 @@ module packet_checker_tb
   assign halves = turned ? {matrix.src1_half, matrix.src2_half} : {matrix.src2_half, matrix.src1_half};
 
   // The first word is the lowest.
-  assign results_o[HeadWords-1:0] = {32'(halves), 32'(matrix.blocks), 32'(matrix.n), 32'(matrix.k), 32'(matrix.m),
-                                     32'(command.batch1), 32'(command.batch0), command.entry, 32'(command.repeats),
-                                     command.cols, 32'(command.rows)};
+  assign results_o[HeadWords-1:0] = {32'(turned), 32'(halves), 32'(matrix.blocks), 32'(matrix.n), 32'(matrix.k),
+                                     32'(matrix.m), 32'(command.batch1), 32'(command.batch0), command.entry,
+                                     32'(command.repeats), command.cols, 32'(command.rows)};
   for (genvar i = 0; i < Operands; i++) begin : g_operands
     stream_t stream;
     assign stream = command.streams[i];

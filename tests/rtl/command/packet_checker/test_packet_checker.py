@@ -15,6 +15,7 @@ from echo_sim.designs import Design
 from echo_sim.numerals import choose_seed
 from tb.blocks import block_design
 from tb.repository import ROOT
+from tests.rtl.command.packet_checker.columns import columns
 from tests.rtl.command.packet_checker.coverage import PacketAnswers
 from tests.rtl.command.packet_checker.edges import guard_edges, overlap_edges, pairs
 from tests.rtl.command.packet_checker.oracle import ANSWER_WORDS, CASE_WORDS, ERROR, expected
@@ -77,9 +78,9 @@ def test_packet_checker(tmp_path: Path) -> None:
     answers.check()
 
 
-@pytest.mark.parametrize("edges", [pairs, guard_edges, overlap_edges])
+@pytest.mark.parametrize("edges", [pairs, guard_edges, overlap_edges, columns])
 def test_edges(edges: Callable[[random.Random], Iterable[list[int]]], tmp_path: Path) -> None:
-    """Two rules broken at once, and ranges that just meet or just do not: the first error wins."""
+    """Two rules broken at once (the first error wins), ranges that just meet or just do not, columns."""
     seed = choose_seed()
     cases = list(edges(random.Random(seed)))
     wrong = check(design(), cases, tmp_path)

@@ -32,34 +32,37 @@ _classes: Final[list[type[Any]]] = []
 def _process_group_class() -> type[Any]:
     """Return the class, made on first use: a PyTorch without torch.distributed has no base for it."""
     if not _classes:
-        members = {name: _collective(name, written) for name, written in _COLLECTIVES.items()}
+        members = {name: _collective(name) for name in _COLLECTIVES}
         members |= {name: _transfer(name, received) for name, received in _TRANSFERS.items()}
+        members |= {"_start_coalescing": _start_coalescing, "_end_coalescing": _end_coalescing}
         members |= {"barrier": _barrier, "__init__": _init, "getBackendName": lambda self: NAME}
         _classes.append(type("NpuProcessGroup", (torch.distributed.ProcessGroup,), members))
     return _classes[0]
 
 
-_COLLECTIVES: Final[dict[str, int]] = {
-    "allreduce": 0,
-    "allreduce_coalesced": 0,
-    "broadcast": 0,
-    "reduce": 0,
-    "allgather": 0,
-    "allgather_coalesced": 0,
-    "allgather_into_tensor_coalesced": 0,
-    "_allgather_base": 0,
-    "all_gather_single": 0,
-    "gather": 0,
-    "scatter": 0,
-    "reduce_scatter": 0,
-    "_reduce_scatter_base": 0,
-    "reduce_scatter_single": 0,
-    "reduce_scatter_tensor_coalesced": 0,
-    "alltoall": 0,
-    "alltoall_base": 0,
-    "all_to_all_single": 0,
-}
-"""The collectives, and which argument they write to."""
+_COLLECTIVES: Final = (
+    "allreduce",
+    "allreduce_coalesced",
+    "broadcast",
+    "reduce",
+    "allgather",
+    "allgather_coalesced",
+    "allgather_into_tensor_coalesced",
+    "_allgather_base",
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+    "alltoall",
+    "alltoall_base",
+    "all_to_all_single",
+)
+"""The collectives. Each writes to its first argument; the names of its other tensors begin with "input"."""
 
 _TRANSFERS: Final[dict[str, bool]] = {"send": False, "recv": True, "recv_anysource": True}
 """The transfers between two processes, and whether they write to their tensors."""
@@ -74,6 +77,16 @@ def _init(self: Any, store: Any, rank: int, size: int, timeout: timedelta) -> No
     backend = torch.distributed.ProcessGroupGloo(store, rank, size, timeout)
     self._host._register_backend(torch.device("cpu"), gloo, backend)
     self._host._set_default_backend(gloo)
+    # The name of a group is that of its backends; functional collectives find the group by it.
+    self._register_backend(torch.device("cpu"), gloo, backend)
+
+
+def _start_coalescing(self: Any, device: torch.device) -> None:
+    """Begin a batch of collectives. Each is over when its call returns, so there is nothing to gather."""
+
+
+def _end_coalescing(self: Any, device: torch.device) -> Any:
+    return _done([])
 
 
 def _barrier(self: Any, *args: Any, **options: Any) -> Any:
@@ -83,13 +96,17 @@ def _barrier(self: Any, *args: Any, **options: Any) -> Any:
     return _done([])
 
 
-def _collective(name: str, written: int) -> Callable[..., Any]:
+def _collective(name: str) -> Callable[..., Any]:
     """Return a method that carries out a collective on copies in host memory, and waits for its end."""
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
         copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-        given = [_on_host(each, copies if number == written else None) for number, each in enumerate(args)]
-        getattr(self._host, name)(*given, **options).wait()
+        given = [_on_host(each, copies if number == 0 else None) for number, each in enumerate(args)]
+        named = {
+            key: _on_host(each, None if args or key.startswith("input") else copies)
+            for key, each in options.items()
+        }
+        getattr(self._host, name)(*given, **named).wait()
         for original, copy in copies:
             original.copy_(copy)
         return _done([original for original, _ in copies])
@@ -101,10 +118,10 @@ def _transfer(name: str, received: bool) -> Callable[..., Any]:
     """Return a method that begins a transfer. Its work ends it: both processes may begin to receive before
     either sends."""
 
-    def method(self: Any, tensors: Any, *args: Any) -> Any:
+    def method(self: Any, tensors: Any, *args: Any, **options: Any) -> Any:
         copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         given = _on_host(tensors, copies if received else None)
-        return _transfer_class()(getattr(self._host, name)(given, *args), given, copies)
+        return _transfer_class()(getattr(self._host, name)(given, *args, **options), given, copies)
 
     return method
 
@@ -121,16 +138,19 @@ def _transfer_class() -> type[Any]:
             ) -> None:
                 super().__init__()
                 self._work, self._given, self._copies = work, given, copies
+                self._over = False
 
             def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+                if self._over:
+                    return True  # gloo would wait for the next transfer
                 done = self._work.wait(timeout) if timeout else self._work.wait()
                 for original, copy in self._copies:
                     original.copy_(copy)
-                self._copies = []
-                return bool(done)
+                self._over = bool(done)
+                return self._over
 
             def is_completed(self) -> bool:
-                return bool(self._work.is_completed())
+                return self._over or bool(self._work.is_completed())
 
             def _source_rank(self) -> int:
                 return int(self._work._source_rank())
@@ -145,8 +165,8 @@ def _on_host(value: Any, copies: list[tuple[torch.Tensor, torch.Tensor]] | None)
     """Return an argument with dense tensors of the host, and note which of them are to be copied back."""
     if isinstance(value, (list, tuple)):
         return [_on_host(each, copies) for each in value]
-    if not isinstance(value, torch.Tensor):
-        return value
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return value  # sparse ones are the CPU's, where gloo writes to them
     made = value.detach().cpu().contiguous()
     if copies is not None:
         copies.append((value.detach(), made))

@@ -19,6 +19,9 @@ from echo_npu.errors import DeviceClosedError
 
 MOST_DEVICES: Final = 16
 
+_PIECE_BYTES: Final = 1 << 24
+"""Of a copy between devices, so much is on the host at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -267,7 +270,7 @@ def memcpy_peer(
     """Copy bytes from one device to another, or within one; return when they have arrived.
 
     Between two devices the bytes go through the host: they are read after everything submitted to the source,
-    and written after everything submitted to the destination.
+    and written after everything submitted to the destination. Ranges of one device may overlap.
 
     Args:
         dst, src: physical addresses.
@@ -276,17 +279,22 @@ def memcpy_peer(
     Raises:
         ValueError: there is no device of such a number, or a negative number of bytes.
         TypeError: an address, a device or a number of bytes that is none.
-        NpuPointerError: a range that is not inside one memory region.
+        NpuPointerError: a range that is not inside one memory region. Nothing is copied then.
+        NpuRecordingError: one of two devices records.
     """
     target, source = (
         each if isinstance(each, Device) else open_device(each) for each in (dst_device, src_device)
     )
-    count = integer("nbytes", nbytes)
+    end, begin, count = integer("dst", dst), integer("src", src), integer("nbytes", nbytes)
     if count < 0:
         raise ValueError(f"nbytes is {count}; it must not be negative")
-    if target is source:
-        target.memcpy(integer("dst", dst), integer("src", src), count)
+    if target is source and abs(end - begin) >= count:
+        target.memcpy(end, begin, count)
         return
-    staged = np.empty(count, np.uint8)
-    source.memcpy(staged, integer("src", src), count)
-    target.memcpy(integer("dst", dst), staged, count)
+    source.check_peer_range("src", begin, count)
+    target.check_peer_range("dst", end, count)
+    pieces = range(0, count, _PIECE_BYTES)
+    for at in pieces if end <= begin else reversed(pieces):  # no piece overwrites what another one reads
+        staged = np.empty(min(_PIECE_BYTES, count - at), np.uint8)
+        source.memcpy(staged, begin + at, staged.size)
+        target.memcpy(end + at, staged, staged.size)

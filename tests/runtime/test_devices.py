@@ -12,8 +12,8 @@ from tb.repository import ROOT
 from tests.refusals import refuses
 
 CHECKS = (
-    "one_by_default counted current_is_per_thread separate copies both_directions_at_once "
-    "no_foreign_copy_is_recorded forked closed"
+    "one_by_default counted current_is_per_thread separate copies within_one_device beyond_four_gib "
+    "both_directions_at_once no_foreign_copy_is_recorded forked closed"
 )
 
 

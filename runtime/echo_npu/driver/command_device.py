@@ -189,6 +189,21 @@ class CommandDevice(Locked, ABC):
         return address
 
     @locked
+    def check_peer_range(self, name: str, address: int, nbytes: int) -> None:
+        """Check one end of a copy between two devices, before a byte moves.
+
+        Args:
+            name: of the end, for the message.
+
+        Raises:
+            NpuRecordingError: inside a recording.
+            NpuPointerError: a range that is not inside one memory region.
+        """
+        if self.driver is not self._hardware:
+            raise NpuRecordingError("a copy from or to another device inside a recording")
+        self._device_range(name, address, nbytes)
+
+    @locked
     def memset(self, ptr: SupportsIndex, value: SupportsIndex, nbytes: SupportsIndex) -> None:
         """Set `nbytes` bytes to `value`, after everything submitted before.
 

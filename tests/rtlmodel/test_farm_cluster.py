@@ -1,5 +1,6 @@
 """The farm on a Dask cluster of two workers, which lose each other: right bits and cycles, nothing left."""
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -101,4 +102,7 @@ def test_a_scheduler_that_stays_away_is_an_error(cluster: DaskProcesses) -> None
 @pytest.mark.parametrize("executor", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://127.0.0.1:9"])
 def test_a_farm_without_cluster_is_refused(executor: str) -> None:
     what = f"executor={executor}: no Dask scheduler answers"
+    before = set(threading.enumerate())
     refuses(BackendError, what, echo_npu.open, "rtlfarm", config=CONFIG, executor=executor)
+    left = [each.name for each in set(threading.enumerate()) - before]
+    assert "IO loop" not in left, "the interpreter would wait for it at its end"

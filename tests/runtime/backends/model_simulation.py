@@ -19,6 +19,7 @@ from echo_npu.model import functional
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
+from echo_npu.spec.status import State
 from echo_sim.config import load_config
 
 CONFIG: Final = "small"
@@ -35,7 +36,9 @@ def cost(command: Command) -> int:
 
 
 class ModelSimulation(CmodelBackend):
-    """Takes the place of `RtlmodelBackend`. Time passes in commands alone, as `cost` says.
+    """Takes the place of `RtlmodelBackend`.
+
+    Time passes in commands, as `cost` says, and while the host reads a register of a device at rest.
 
     Attributes: timing (each call of `set_memory_timing`), closed.
     """
@@ -49,7 +52,7 @@ class ModelSimulation(CmodelBackend):
         self.timing: list[dict[str, float]] = [options.knobs()]
         self.closed = False
         self.simulator = SimpleNamespace(waves=None)
-        self._clock = self._cleared = self._high = 0
+        self._clock = self._cleared = self._busy = 0
         self.model.observer = self
         type(self).made.append(self)
 
@@ -61,12 +64,16 @@ class ModelSimulation(CmodelBackend):
                 continue
             (result,) = super().run([op])
             if isinstance(op, WriteReg) and op.offset == regs.CONTROL and op.value & _CLEARS:
-                self._cleared = self._clock
+                self._cleared, self._busy = self._clock, 0
             results.append(result)
         return results
 
     def _read(self, offset: int) -> int:
         """Read a register while the device stands still; the model would execute a command."""
+        if self.model.state != State.BUSY:
+            self._clock += 3
+        if offset == regs.BUSY_CYCLES:
+            return self._busy
         return self._clock - self._cleared if offset == regs.CYCLES else self.model._value(offset)
 
     def statistics(self) -> dict[str, float]:
@@ -86,6 +93,7 @@ class ModelSimulation(CmodelBackend):
 
     def executing(self, command: Command, _checked: CheckedCommand) -> None:
         self._clock += cost(command)
+        self._busy += cost(command)
         harm = type(self).harm
         if harm is not None:
             harm(command, self.memory)

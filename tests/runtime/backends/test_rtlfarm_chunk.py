@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echo_npu.backends.rtlfarm.chunk import _MAGIC, RunChunk
+from echo_npu.backends.rtlfarm.chunk import _MAGIC, RunChunk, _layout
 from echo_npu.errors import BackendError
+from echo_npu.register_ops import WaitIrq
 from tests.refusals import refuses
 from tests.runtime.backends.model_simulation import ModelSimulation, opened, simulations
 
@@ -51,6 +52,21 @@ def test_other_pickles_are_refused(content: str | bytes, tmp_path: Path) -> None
     path = tmp_path / "x.chunk"
     path.write_bytes(gzip.compress(_MAGIC + pickled))
     refuses(BackendError, "is no chunk of this version", RunChunk.load, path)
+
+
+def test_a_chunk_whose_parts_have_other_fields_is_refused(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python would give them the values by their places."""
+    content = gzip.decompress(kept.read_bytes())
+    assert content.startswith(_MAGIC)
+    monkeypatch.setattr(WaitIrq, "_fields", ("cycles",))
+    other = f"echo-npu chunk {_layout()}\n".encode()
+    assert other != _MAGIC
+    monkeypatch.undo()
+    assert f"echo-npu chunk {_layout()}\n".encode() == _MAGIC
+    kept.write_bytes(gzip.compress(other + content[len(_MAGIC) :]))
+    refuses(BackendError, "is no chunk of this version", RunChunk.load, kept)
 
 
 def test_a_chunk_of_another_version_is_refused(kept: Path) -> None:

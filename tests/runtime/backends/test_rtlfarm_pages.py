@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, PageTable, pages_of, runs_of
+from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, PageTable, digest_of, pages_of, runs_of
 from echo_npu.commands.checked import MemoryOperand
 from echo_npu.model.memory import DeviceMemory
 from echo_sim.numerals import choose_seed
@@ -64,6 +64,11 @@ def test_a_page_is_what_it_was_when_it_was_asked_for() -> None:
     assert table.at(1).content[5] == 8
     assert before.content[5] == 7
     assert table.at(1).digest != before.digest
+
+
+def test_every_byte_is_in_the_digest() -> None:
+    digests = {digest_of(bytes(place) + b"\1" + bytes(PAGE - 1 - place)) for place in (0, 1, 2000, PAGE - 1)}
+    assert len(digests | {ZERO.digest, digest_of(bytes(PAGE))}) == 5
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -1,13 +1,16 @@
 """What the end of a simulation says about the RTL."""
 
+import threading
+
 import numpy as np
 import pytest
 
-from echo_npu.backends.rtlfarm.pool import ATTEMPTS, ended_by_itself
-from echo_npu.commands.packets import Command
+from echo_npu.backends.rtlfarm.pool import ATTEMPTS, Load, ended_by_itself
+from echo_npu.commands.packets import Command, Opcode
 from echo_npu.errors import SimulatorError
 from echo_npu.model.memory import DeviceMemory
-from tests.runtime.backends.model_simulation import ModelSimulation, opened, simulations
+from tests.processes import eventually
+from tests.runtime.backends.model_simulation import ModelSimulation, farm_of, opened, simulations
 
 __all__ = ["simulations"]
 
@@ -30,6 +33,44 @@ def test_an_assertion_is_the_end_that_the_rtl_gave_itself(said: str) -> None:
 )
 def test_what_a_machine_does_to_a_simulation_is_no_finding(status: int | None, log: str) -> None:
     assert ended_by_itself(SimulatorError("it ended", exit_status=status, log_tail=log)) is None
+
+
+def test_as_many_chunks_run_as_there_are_jobs(simulations: type[ModelSimulation]) -> None:
+    """Two at once; two a job wait, and the program with them; what is lost is next."""
+    together, held = threading.Barrier(2, timeout=20), threading.Event()
+    order: list[int] = []
+
+    def harm(command: Command, _memory: DeviceMemory) -> None:
+        if command.packet.opcode == Opcode.ADD_TENSOR:
+            if not held.is_set():
+                together.wait()
+                held.wait(20)
+            number = max(command.packet.m, command.packet.k, command.packet.n)
+            order.append(number)
+            if order.count(number) == 1 and number == 7:
+                raise SimulatorError("it was killed", exit_status=-9)
+
+    simulations.harm = harm
+    with opened(jobs=2, chunk_cycles=1) as device:
+        device.wait()
+        workers = farm_of(device).workers
+
+        def work() -> None:
+            for count in range(5, 13):
+                device.add(*[np.ones(count, np.float32)] * 2)
+
+        ran = threading.Thread(target=work)
+        ran.start()
+        assert eventually(lambda: workers.load == Load(4, 2))
+        assert not workers.drain(0.05)
+        assert ran.is_alive()
+        held.set()
+        ran.join()
+        device.wait()
+        assert workers.load == Load(0, 0)
+    assert sorted(order) == [5, 6, 7, *range(7, 13)]
+    first, second = (place for place, number in enumerate(order) if number == 7)
+    assert second - first <= 3
 
 
 @pytest.mark.parametrize("times", [1, ATTEMPTS])

@@ -12,13 +12,14 @@ import pytest
 import echo_npu
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.blame import run_on_model
-from echo_npu.backends.rtlfarm.chunk import RegisterBatch, RunChunk
+from echo_npu.backends.rtlfarm.chunk import CounterMark, RegisterBatch, RunChunk
 from echo_npu.backends.rtlfarm.options import FarmOptions
-from echo_npu.backends.rtlfarm.pages import PAGE, digest_of
+from echo_npu.backends.rtlfarm.pages import PAGE, digest_of, pages_of
 from echo_npu.backends.rtlfarm.pool import Load
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import BackendError, NpuDeviceError
 from echo_npu.model.memory import DeviceMemory
-from echo_npu.register_ops import WriteReg
+from echo_npu.register_ops import WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 from echo_sim.numerals import choose_seed
 from tests.refusals import refuses
@@ -48,10 +49,10 @@ class _Shelf:
         pass
 
 
-def _farm(chunk_cycles: int) -> tuple[echo_npu.Device, _Shelf]:
+def _farm(chunk_cycles: int, **options: int) -> tuple[echo_npu.Device, _Shelf]:
     shelf = _Shelf()
     backend = RtlfarmBackend("small", FarmOptions(chunk_cycles=chunk_cycles), lambda *_: shelf)
-    return echo_npu.Device(backend), shelf
+    return echo_npu.Device(backend, **options), shelf
 
 
 def _final(chunk: RunChunk) -> Mapping[int, bytes]:
@@ -189,6 +190,103 @@ def test_what_the_host_writes_by_itself_is_part_of_the_run() -> None:
     device.backend.exposed(x.ptr, x.nbytes)
     device.backend.memory.bytes[x.ptr : x.ptr + x.nbytes] = held  # type: ignore[attr-defined]
     device.close()
+    _check(shelf.chunks)
+
+
+def test_a_host_that_writes_by_itself_and_submits_nothing_more() -> None:
+    device, shelf = _farm(1_000_000)
+    x = device.tensor(np.ones(2000, np.float32))
+    device.add(x, x)
+    device.backend.exposed(x.ptr, x.nbytes)
+    device.backend.memory.bytes[x.ptr : x.ptr + 4000] = 7  # type: ignore[attr-defined]
+    device.close()
+    _check(shelf.chunks)
+
+
+def test_rows_of_a_table_are_in_the_chunk_that_reads_them() -> None:
+    """The first index and the last one, each row in pages of its own."""
+    device, shelf = _farm(1)
+    table = device.tensor(np.random.default_rng(1).standard_normal((64, 4 * PAGE // 4)).astype(np.float32))
+    device.wait()
+    for ids in ([5, 40], [40], [63, 0, 7]):
+        device.embedding(table, device.tensor(np.array(ids, np.int32)))
+        device.wait()
+    device.close()
+    _check(shelf.chunks)
+    chunk = next(each for each in reversed(shelf.chunks) if each.commands)
+    assert {(table.ptr + row * 4 * PAGE) // PAGE for row in (63, 0, 7)} <= set(chunk.pages)
+    assert (table.ptr + 30 * 4 * PAGE) // PAGE not in chunk.pages
+
+
+def test_only_what_a_failed_command_was_to_write_is_undefined() -> None:
+    """And only in the chunk in which it fails, or which comes to the error again."""
+    device, shelf = _farm(1)
+    table = device.tensor(np.ones((8, PAGE // 2), np.float32))
+    good, bad = (device.tensor(np.array([index], np.int32)) for index in (1, 99))
+    targets = [device.empty((1, PAGE // 2)) for _ in range(4)]
+    pages = [pages_of(np.array([[each.ptr, each.nbytes]])) for each in targets]
+    device.counters()
+    before = len(shelf.chunks)
+    device.embedding(table, good, out=targets[0])
+    with pytest.raises(NpuDeviceError):
+        device.embedding(table, bad, out=targets[1])
+    device.counters()
+    device.clear_error()
+    with pytest.raises(NpuDeviceError):
+        device.execute([echo_npu.NpuCommandPacket(0x77)])  # writes nothing
+    device.clear_error()
+    device.counters()
+    device.embedding(table, good, out=targets[1])
+    device.counters()
+    device.embedding(table, good, out=targets[2])
+    device.close()
+    _check(shelf.chunks)
+    failing = [each for each in shelf.chunks[before:] if each.undefined]
+    assert failing
+    assert all(each.undefined == set(pages[1]) for each in failing)
+    assert failing[-1].number < shelf.chunks[-1].number
+    assert {page for each in shelf.chunks[before:] for page in each.final} >= {
+        *pages[0],
+        *pages[1],
+        *pages[2],
+    }
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_host_that_each_command_stops(fails: bool) -> None:
+    """It writes memory and asks for counters while one chunk ends and the next one has begun."""
+    device, shelf = _farm(2000, ring_slots=512)
+    x, y = device.tensor(np.ones((40, 40), np.float32)), device.empty((40, 40))
+    spare = device.tensor(np.ones(300, np.float32))
+    device.wait()
+    before = len(shelf.chunks)
+    device.backend.run([WriteReg(regs.IRQ_ENABLE, 7)])
+    size = {"m": 1, "k": 1600, "n": 1}
+    add = NpuCommandPacket(
+        Opcode.ADD_TENSOR, Flags.IRQ, src1_addr=x.ptr, src2_addr=x.ptr, dst_addr=y.ptr, **size
+    )
+    last = dataclasses.replace(add, src1_addr=spare.ptr, src2_addr=spare.ptr, **(size | {"k": 300}))
+    device.submit_batch([add] * 250 + ([NpuCommandPacket(0x77)] if fails else []) + [last] * 50)
+    marks = 0
+    for number in range(250):
+        assert device.backend.run([WaitIrq(10**6), WriteReg(regs.IRQ_STATUS, 7)]) == [1, 0]
+        device.backend.write_mem(spare.ptr + 4 * number, np.full(4, number, np.uint8))
+        if number % 7 == 0:
+            device.backend.counters_later()
+            marks += 1
+    with contextlib.suppress(NpuDeviceError):
+        device.wait()
+    device.close()
+    cut = [chunk for chunk in shelf.chunks[before:] if chunk.start is not None]
+    assert len(cut) > 3
+    assert sum(chunk.commands for chunk in shelf.chunks[before:]) == (250 if fails else 300)
+    counting = [
+        action.number
+        for chunk in shelf.chunks
+        for index, action in enumerate(chunk.actions)
+        if isinstance(action, CounterMark) and index >= chunk.warm
+    ]
+    assert set(counting) == set(range(marks))
     _check(shelf.chunks)
 
 

@@ -1,11 +1,13 @@
 """A chunk alone: what it did in its run, it does again."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from echo_npu.backends.rtlfarm.chunk import RunChunk
 from echo_npu.backends.rtlfarm.replay import replay_chunk
 from echo_npu.commands.packets import Command, Opcode
 from echo_npu.errors import RtlMismatchError, SimulatorError
@@ -51,8 +53,52 @@ def test_a_chunk_alone_differs_where_it_did_in_its_run(
         error.address,
         error.command,
     )
+    (number,) = re.findall(r"command (\d+) of the chunk", error.command)
+    chunk = RunChunk.load(error.file)
+    assert int(number) == chunk.commands - 1
+    wrong, right = alone.blame.rtl, alone.blame.model
+    assert wrong == right ^ 0x10
+    assert f"first at 0x{error.address:08x}: 0x{wrong:02x}, model 0x{right:02x}" in str(alone)
+    assert f"first at 0x{error.address:08x}: 0x{wrong:02x}, model 0x{right:02x}" in str(error)
+    facts = alone.to_dict()
+    assert facts == {
+        "chunk": error.chunk, "commands": chunk.commands, "cycles": alone.cycles, "differs": True,
+        "what": alone.what, "address": error.address, "command": error.command, "waves": None,
+    }  # fmt: skip
     simulations.harm = None  # as if the RTL had been corrected
-    assert not replay_chunk(error.file).differs
+    corrected = replay_chunk(error.file, waves=True)
+    assert not corrected.differs
+    assert simulations.made[-1].options.waves == error.file.stem
+    assert simulations.made[-2].options.waves is False
+    # Preparation is no part of the cycles.
+    assert corrected.cycles == alone.cycles < simulations.made[-1]._clock
+    assert "equal to the functional model" in str(corrected)
+
+
+def test_the_first_result_that_differs_is_named_with_its_program(
+    simulations: type[ModelSimulation], tmp_path: Path
+) -> None:
+    """Of several commands that wrote an address, the last; of several that differ, the first."""
+
+    def harm(command: Command, memory: DeviceMemory) -> None:
+        if command.packet.opcode == Opcode.MATMUL:
+            memory.bytes[targets[1].ptr] ^= 0x10
+
+    device = opened(jobs=1, failures=tmp_path)
+    x = device.tensor(ONES[:16].reshape(4, 4))
+    targets = [device.empty((4, 4)) for _ in range(3)]
+    device.wait()
+    device.counters()
+    simulations.harm = harm
+    device.add(x, x, out=targets[1])
+    device.silu(x, out=targets[0])
+    device.silu(x, out=targets[1])
+    device.matmul(x, x, out=targets[2])
+    with pytest.raises(RtlMismatchError) as caught:
+        device.close()
+    assert caught.value.address == targets[1].ptr
+    assert re.search(r"command [1-9] of the chunk, VECTOR.*silu", caught.value.command), caught.value.command
+    assert f"0x{targets[1].ptr:x}" in caught.value.command
 
 
 def test_a_chunk_alone_meets_the_stalls_of_its_run(

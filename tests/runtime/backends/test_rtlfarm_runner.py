@@ -26,7 +26,7 @@ def _in_one(work: Work) -> tuple[Any, dict[str, int]]:
         return found, device.counters()
 
 
-@pytest.mark.parametrize("chunk_cycles", [1, 4000])
+@pytest.mark.parametrize("chunk_cycles", [1, 1000, 4000])
 @pytest.mark.parametrize("work", [random_work(choose_seed()), layers], ids=["random", "layers"])
 def test_the_sum_of_the_chunks_is_one_run(
     work: Work, chunk_cycles: int, simulations: type[ModelSimulation]
@@ -39,6 +39,7 @@ def test_the_sum_of_the_chunks_is_one_run(
     assert found == wanted
     assert chunks >= 4
     assert summed["commands"] == counters["commands"]
+    assert summed["busy_cycles"] == counters["busy_cycles"]
     assert summed["cycles"] == counters["cycles"]
     assert all(each.closed for each in simulations.made)
 

@@ -1,5 +1,6 @@
 """The sum of the chunks of a farm, and its estimate from a sample."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -62,6 +63,32 @@ def test_the_interval_of_a_sample_holds_the_truth_about_as_often_as_it_says(shar
         assert found.margin > 0
     assert trials > 300
     assert 0.9 < hits / trials < 0.99
+
+
+def test_chunks_before_the_first_simulated_one_count_like_it() -> None:
+    for cleared in (False, True):
+        totals = Totals()
+        totals.add(0, 10.0, None)
+        totals.add(1, 30.0, None)
+        totals.add(2, 20.0, _result(2, 60, cleared=cleared))
+        assert totals.counters["cycles"] == (60 if cleared else 60 * 3)
+        totals.add(3, 10.0, None)
+        assert totals.counters["cycles"] == (90 if cleared else 210)
+
+
+def test_marks_are_the_counters_up_to_there() -> None:
+    """Since the host cleared them, in the chunk of the mark or in one before."""
+    totals = Totals()
+    totals.add(0, 1.0, _result(0, 100))
+    marked = {
+        1: (False, {"cycles": 3, "busy_cycles": 2}),
+        2: (True, {"cycles": 4, "busy_cycles": 1}),
+    }
+    totals.add(1, 1.0, dataclasses.replace(_result(1, 6, cleared=True), marks=marked))
+    marked = {3: (False, {"cycles": 5, "busy_cycles": 5})}
+    totals.add(2, 1.0, dataclasses.replace(_result(2, 7), marks=marked))
+    assert [totals.marks[number]["cycles"] for number in (1, 2, 3)] == [103, 4, 11]
+    assert [totals.marks[number]["busy_cycles"] for number in (1, 2, 3)] == [52, 1, 8]
 
 
 def test_one_chunk_is_no_sample() -> None:

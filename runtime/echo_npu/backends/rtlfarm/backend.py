@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -69,10 +71,12 @@ class _MarkedCounters:
         return self._farm.marked(self._number) is not None
 
     def wait(self) -> dict[str, int]:
-        if not self.known:
+        if not self.known and not self._farm.closed:
             self._farm.settle()
         counters = self._farm.marked(self._number)
-        assert counters is not None
+        if counters is None:
+            why = "the farm was closed before" if self._farm.closed else "the device was not at rest"
+            raise BackendError(f"the counters are not known: {why}")
         return counters
 
 
@@ -82,7 +86,10 @@ class RtlfarmBackend(BatchBackend):
     Results come from the model at once. Counters are those of the RTL: reading one waits for all chunks.
     Time-outs of the host are not enforced, since nobody knows yet how long the RTL takes.
 
-    Attributes: options, model, workers.
+    A program that ends without `close()` waits for its chunks as well, unless an exception ends it. An error
+    is printed then.
+
+    Attributes: options, model, workers, closed.
 
     Raises (any method):
         RtlMismatchError: a chunk differs. Every later call raises it too.
@@ -106,7 +113,8 @@ class RtlfarmBackend(BatchBackend):
         self._raised = False
         self._marks = 0
         self._abandoned = False
-        self._closed = False
+        self.closed = False
+        self._pid = os.getpid()
         self._progress = FarmProgress(enabled=options.progress)
         self._high: dict[int, int] = {}  # the high words that the last reads of the low ones latched
         self._recorder = Recorder(
@@ -137,7 +145,14 @@ class RtlfarmBackend(BatchBackend):
                 return DaskWorkers(str(chosen.executor), chosen.simulation(), on_result, on_failure)
             return LocalWorkers(config, chosen.simulation(), chosen.jobs, on_result, on_failure, first)
 
-        return cls(config, chosen, workers)
+        try:
+            farm = cls(config, chosen, workers)
+        except BaseException:
+            if first is not None:
+                first.close()
+            raise
+        atexit.register(farm._end)  # before the ends of its simulations, which are older
+        return farm
 
     # --- primitives -----------------------------------------------------------------------------------------
 
@@ -309,10 +324,19 @@ class RtlfarmBackend(BatchBackend):
     def abandon(self) -> None:
         self._abandoned = True
 
+    def _end(self) -> None:
+        """Close it at the end of the process; drop what is outstanding if that ends with an exception."""
+        self._abandoned = self._abandoned or getattr(sys, "last_type", None) is not None
+        self.close()
+
     def close(self) -> None:
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
+        atexit.unregister(self._end)
+        if os.getpid() != self._pid:  # in a forked child, which has none of the threads
+            self.memory.close()
+            return
         try:
             if not self._abandoned and self._failure is None:
                 for _ in range(_LAST_WAITS):

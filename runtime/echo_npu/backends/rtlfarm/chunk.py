@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import hashlib
 import pickle
 import zlib
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,9 @@ from typing import Final
 from echo_npu.backends.rtlfarm.pages import PAGE, MemoryPage
 from echo_npu.errors import BackendError
 from echo_npu.model.functional import ModelState
-from echo_npu.register_ops import RegisterOp, WriteReg
+from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 
-_MAGIC: Final = b"echo-npu chunk 1\n"
 _LEAST_SLOTS: Final = 2
 """Of a ring."""
 
@@ -205,6 +205,18 @@ class RunChunk:
         if not isinstance(chunk, cls) or vars(chunk).keys() != names:
             raise BackendError(what)
         return chunk
+
+
+def _layout() -> str:
+    """Return a hash of the fields of what is in a chunk: a pickle has their values by place, not by name."""
+    classes = (RunChunk, ModelState, MemoryWrite, RegisterBatch, CounterMark, Boundary, EndState)
+    fields = [(each.__name__, *(field.name for field in dataclasses.fields(each))) for each in classes]
+    fields += [(each.__name__, *each._fields) for each in (ReadReg, WriteReg, WaitIrq)]
+    registers = sorted((name, value) for name, value in vars(regs).items() if isinstance(value, int))
+    return hashlib.blake2b(repr((fields, registers)).encode(), digest_size=8).hexdigest()
+
+
+_MAGIC: Final = f"echo-npu chunk {_layout()}\n".encode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import itertools
 import threading
 import time
@@ -95,7 +96,11 @@ class DaskWorkers:
     ) -> None:
         self._address = address
         self._client = _connected(address)
-        self._threads = sum(self._client.nthreads().values())
+        try:
+            self._threads = sum(self._client.nthreads().values())
+        except (OSError, TimeoutError) as error:
+            self._client.close()
+            raise BackendError(f"executor={address}: the scheduler does not answer ({error})") from None
         if not self._threads:
             self._client.close()
             raise BackendError(f"executor={address}: the scheduler has no worker")
@@ -204,7 +209,8 @@ class DaskWorkers:
             problem = "the scheduler has been away"
             if self._client.status not in ("connecting", "newly-created"):
                 with contextlib.suppress(BackendError):
-                    self._client = _connected(self._address)
+                    lost, self._client = self._client, _connected(self._address)
+                    lost.close()
         elif now > self._recount or self._away is not None:
             with contextlib.suppress(OSError, TimeoutError):
                 self._threads = sum(self._client.nthreads().values())
@@ -297,13 +303,35 @@ class DaskWorkers:
             self._changed.notify_all()
 
 
-def _connected(address: str) -> Any:
-    """Return a client of the scheduler. BackendError: none answers, or Dask is not installed."""
+@functools.cache
+def _client_class() -> Any:
+    """Return Dask's client, which leaves no thread behind when it cannot connect or has lost its scheduler.
+
+    Raises BackendError: Dask is not installed.
+    """
     try:
         import distributed
     except ImportError:
         raise BackendError("executor needs Dask: pip install 'echo-npu[verify]'") from None
-    connect: Any = distributed.Client
+    base: Any = distributed.Client
+
+    def start(self: Any, **options: Any) -> None:
+        try:
+            base.start(self, **options)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self: Any, **options: Any) -> None:
+        base.close(self, **options)
+        self._loop_runner.stop()  # Dask leaves it running where it closed the client itself
+
+    return type("FarmClient", (base,), {"start": start, "close": close})
+
+
+def _connected(address: str) -> Any:
+    """Return a client of the scheduler. BackendError: none answers, or Dask is not installed."""
+    connect = _client_class()
     try:
         return connect(address, timeout=_CONNECT_TIMEOUT_S, set_as_default=False)
     except (

@@ -57,13 +57,17 @@ class ChunkPlay:
     def __init__(self, rtl: RtlmodelBackend, chunk: RunChunk) -> None:
         self._rtl = rtl
         self._chunk = chunk
-        self._offset = 0  # the RTL's count of commands minus the model's, until a reset
+        # The RTL's counts of commands minus the model's, until a reset: of those that retired, and of all,
+        # with those that failed in earlier chunks.
+        self._offset = self._index_offset = 0
+        self._done = 0  # commands before the last reset
+        self._since = chunk.state.retired  # the model's count when the ones behind it began
         self._patched: list[int] = []
         self._start: _Sample | None = None
         self._end: _Sample | None = None
         self.cleared = False
         self.marks: dict[int, tuple[bool, dict[str, int]]] = {}
-        self._late = 0  # cycles in which the counters were read for marks
+        self._late = 0  # cycles that count in which the host did not read what was read
         self._late_in_counters = 0  # those of them that the counters have, which the host may clear
         rings = [
             (index, place)
@@ -82,7 +86,7 @@ class ChunkPlay:
         """Do everything. DeviationError: registers differ, or the device hangs."""
         chunk = self._chunk
         (retired,) = self._rtl.run([ReadReg(regs.RETIRED)])
-        self._offset = retired - chunk.state.retired
+        self._offset, self._index_offset = retired - chunk.state.retired, retired - chunk.state.taken
         if chunk.state.waiting:
             self._begin()
         for index, action in enumerate(chunk.actions):
@@ -102,6 +106,8 @@ class ChunkPlay:
                 self._operate(index, action)
         if self._end is None:
             self._end = self._sample()
+            if self._comes_to_rest():
+                self._end = self._sample()
             if chunk.warm == len(chunk.actions) and self._start is None:
                 self._start = self._end
         self._check_registers()
@@ -197,7 +203,8 @@ class ChunkPlay:
                 counts = index >= self._chunk.warm
                 if counts and (reset or op.value & regs.CONTROL_CLEAR_COUNTERS.mask):
                     self.cleared, self._late_in_counters = True, 0
-                self._offset = 0 if reset else self._offset
+                if reset:
+                    self._forget_commands()
         self._make_window_room(ops)
         self._note_writes(ops)
         if self._shift:
@@ -229,6 +236,15 @@ class ChunkPlay:
                 results = self._rtl.run(ops)
         self._note_queues(ops, results)
         self._make_ring_room(index, ops, results)
+
+    def _forget_commands(self) -> None:
+        """Note what the reset that comes next makes the device forget, in time that does not count."""
+        before = self._cycle()
+        (retired,) = self._rtl.run([ReadReg(regs.RETIRED)])
+        if self._start is not None:
+            self._late += self._cycle() - before
+        self._done += retired - self._offset - self._since
+        self._offset = self._index_offset = self._since = 0
 
     def _shifted(self, op: RegisterOp) -> RegisterOp:
         """Return an operation on the whole ring as one on that of the simulation."""
@@ -317,6 +333,14 @@ class ChunkPlay:
     def _cycle(self) -> int:
         return int(self._rtl.statistics()["cycles"])
 
+    def _comes_to_rest(self) -> bool:
+        """Wait until the RTL has finished what the host did not wait for; return whether that was needed."""
+        (status,) = self._rtl.run([_LOOK_AT_STATE])
+        if regs.STATUS_STATE.get(status) != State.BUSY or self._chunk.last.state == State.BUSY:
+            return False
+        self._wait_for([_LOOK_AT_STATE], lambda found: regs.STATUS_STATE.get(found[0]) != State.BUSY)
+        return True
+
     def _waits_again(self, index: int) -> bool:
         """Return whether the host waited, found the model busy, and waited in the same way again."""
         action, following = [*self._chunk.actions[index : index + 2], None][:2]
@@ -352,7 +376,7 @@ class ChunkPlay:
     def _stuck(self, status: int) -> DeviationError:
         state = State(regs.STATUS_STATE.get(status))
         (retired,) = self._rtl.run([ReadReg(regs.RETIRED)])
-        done = retired - self._offset - self._chunk.state.retired
+        done = self._done + retired - self._offset - self._since
         if state == State.ERROR:
             code, low = self._rtl.run([ReadReg(regs.ERROR_CODE), ReadReg(regs.ERROR_ADDR)])
             return DeviationError(f"the device stopped with {error_name(code)} at 0x{low:08x}", done)
@@ -387,13 +411,15 @@ class ChunkPlay:
         )
         status, code, index, address, retired, head = self._rtl.run([ReadReg(offset) for offset in offsets])
         state = regs.STATUS_STATE.get(status)
+        if state == State.ERROR != last.state:
+            raise self._stuck(status)  # which names the command
         pairs: list[tuple[str, Any, Any]] = [
             ("STATUS.state", State(state).name, State(last.state).name),
             ("ERROR_CODE", error_name(code), error_name(last.code)),
         ]
         if state == last.state == State.ERROR:
             pairs += [
-                ("ERROR_INDEX", index - self._offset, last.error_index),
+                ("ERROR_INDEX", index - self._index_offset, last.error_index),
                 ("ERROR_ADDR", address, last.error_address),
             ]
         pairs.append(("RETIRED", retired - self._offset, last.retired))

@@ -84,12 +84,17 @@ class LocalWorkers:
         self._closed = False
         self._changed = threading.Condition()
         self.runners: list[ChunkRunner | None] = [first, *[None] * (jobs - 1)]
-        self._threads = [
-            threading.Thread(target=self._work, args=(place,), name=f"rtlfarm-{place}", daemon=True)
-            for place in range(jobs)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for place in range(jobs):
+                thread = threading.Thread(
+                    target=self._work, args=(place,), name=f"rtlfarm-{place}", daemon=True
+                )
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:  # a machine may have no more threads
+            self.close()
+            raise
 
     @property
     def load(self) -> Load:

@@ -1,5 +1,6 @@
 """Devices in phases: they work at the same time, what they exchange, and what happens when one fails."""
 
+import contextlib
 import threading
 from collections.abc import Iterator
 
@@ -8,10 +9,12 @@ import pytest
 
 import echo_npu
 from echo_npu import NpuDeviceError
+from echo_npu.backends.rtlmodel import Options
 from echo_npu.commands.packets import memcpy_command
-from echo_npu.sharding import DeviceGroup
+from echo_npu.sharding import DeviceGroup, Spent
 from echo_npu.sharding.devices import Gather
 from tests.refusals import refuses
+from tests.runtime.backends.model_simulation import ModelSimulation
 from tests.runtime.sharding.conftest import MakeGroup
 
 
@@ -43,6 +46,47 @@ def test_gathered_columns(make_group: MakeGroup) -> None:
     refuses(
         ValueError, ["(2, 6)"], group.gather, [Gather(tensors[0], slice(0, 5)), Gather(other, slice(0, 0))]
     )
+
+
+def test_a_phase_takes_the_cycles_of_its_slowest_device() -> None:
+    with contextlib.ExitStack() as stack:
+        devices = [
+            stack.enter_context(echo_npu.Device(ModelSimulation("small", Options()))) for _ in range(2)
+        ]
+        group = stack.enter_context(DeviceGroup(devices))
+        tensors = [device.tensor(np.ones((1, 4), np.float32)) for device in devices]
+
+        def passes(index: int, counts: list[tuple[int, int]]) -> Iterator[Gather]:
+            for each in counts:
+                for _ in range(each[index]):
+                    devices[index].add(tensors[index], tensors[index])
+                yield Gather(tensors[index], slice(2 * index, 2 * index + 2))
+
+        def run(*counts: tuple[int, int]) -> Spent:
+            before = group.spent()
+            group.run([passes(index, list(counts)) for index in range(2)])
+            return group.spent().since(before)
+
+        run((1, 1))
+        busy = [device.counters()["busy_cycles"] for device in devices]
+        first, second = run((1, 5)), run((6, 2))
+        both = run((1, 5), (6, 2))
+        assert [each.phases for each in (first, second, both)] == [1, 1, 2]
+        assert [each.traffic for each in (first, second, both)] == [16, 16, 32]
+        assert first.critical == max(first.cycles) == first.cycles[1] > 2 * first.cycles[0]
+        assert second.critical == max(second.cycles) == second.cycles[0] > 2 * second.cycles[1]
+        assert both.critical == pytest.approx(first.critical + second.critical, rel=0.5)
+        assert max(both.cycles) < both.critical < sum(both.cycles)
+        spent = [sum(each.cycles[index] for each in (first, second, both)) for index in range(2)]
+        after = [device.counters()["busy_cycles"] for device in devices]
+        assert spent == [now - then for then, now in zip(busy, after, strict=True)]
+
+
+def test_the_first_devices_error_is_raised(make_group: MakeGroup) -> None:
+    def fails(index: int) -> None:
+        raise ValueError(f"device {index}")
+
+    refuses(ValueError, "device 0", make_group(3).each, fails)
 
 
 def test_a_device_that_fails_ends_the_run(make_group: MakeGroup) -> None:

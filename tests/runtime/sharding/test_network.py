@@ -16,7 +16,7 @@ from echo_npu.language.sampling import Sampling
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.layer_types import LayerConfig
 from echo_npu.models.report import ProgressBar
-from echo_npu.sharding import ShardedNetwork
+from echo_npu.sharding import ShardedNetwork, Spent
 from tests.refusals import refuses
 from tests.runtime.model_files import write_model
 from tests.runtime.sharding.conftest import MakeGroup
@@ -77,6 +77,14 @@ def test_wrong_steps_are_refused(make_group: MakeGroup, path: Path) -> None:
     with sharded.record_prompt(0, 2) as step:
         refuses(TypeError, ["ids"], step.run)
         refuses(ValueError, ["(3,)"], step.run, ids=np.zeros(3, np.int32))
+
+
+def test_the_cycles_of_a_step_are_the_critical_ones(make_group: MakeGroup, path: Path) -> None:
+    group = make_group(2)
+    sharded = ShardedNetwork(group, GgufModel(path), context=16, layers=1)
+    group._spent = Spent([70, 90], 110, 4, 0)
+    assert sharded.counters_later().wait() == {"busy_cycles": 110}
+    assert sharded.spent == Spent([70, 90], 110, 4, 0)
 
 
 def chat(path: Path, *words: str) -> str:

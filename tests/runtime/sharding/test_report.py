@@ -1,12 +1,19 @@
 """The report of a divided layer, and the command that prints it."""
 
+import contextlib
 import json
 
 import pytest
 from typer.testing import CliRunner
 
+import echo_npu
+from echo_npu.backends.rtlmodel import Options
 from echo_npu.cli import app
+from echo_npu.commands.packets import Command, Opcode
+from echo_npu.model.memory import DeviceMemory
 from echo_npu.sharding import ShardReport
+from echo_npu.sharding.report import TINY, report_layer, report_linear
+from tests.runtime.backends.model_simulation import ModelSimulation
 
 
 def report(**changes: object) -> ShardReport:
@@ -30,6 +37,36 @@ def test_a_report_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "DIFFERENT" in said
     assert "speed-up" not in said
+
+
+def test_a_report_of_cycles_and_of_one_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bits of one weight of the last device, far below any tolerance."""
+    monkeypatch.setattr(ModelSimulation, "harm", None)
+    with contextlib.ExitStack() as stack:
+        devices = [
+            stack.enter_context(echo_npu.Device(ModelSimulation("small", Options()))) for _ in range(2)
+        ]
+        report_linear(devices, 5, 40, 36)  # brings the programs to the devices
+        good = report_linear(devices, 5, 40, 36)
+        assert good.bit_exact
+        assert good.phases == 1
+        assert good.traffic_bytes == 5 * 36 * 4
+        assert good.one_device_cycles > 0
+        assert good.critical_cycles == max(good.cycles)
+        assert good.speedup == good.one_device_cycles / good.critical_cycles
+        assert good.efficiency == good.speedup / 2
+        layer = report_layer(devices, "it", TINY, tokens=1, position=2, block_format=None)
+        assert layer.bit_exact
+        assert layer.phases == 4
+        assert max(layer.cycles) <= layer.critical_cycles < sum(layer.cycles)
+        assert layer.speedup == layer.one_device_cycles / layer.critical_cycles
+
+        def wrong(command: Command, memory: DeviceMemory) -> None:
+            if memory is devices[1].backend.memory and command.packet.opcode == Opcode.MATMUL:  # type: ignore[attr-defined]
+                memory.bytes[command.packet.src2_addr] ^= 0x20
+
+        monkeypatch.setattr(ModelSimulation, "harm", wrong)
+        assert not report_linear(devices, 5, 40, 36).bit_exact
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,10 @@ class DaskWorkers:
                     if sent.future is not None:
                         self._look(sent)
                 if self._reached():
+                    with self._changed:
+                        waiting = [sent for sent in self._open.values() if sent.future is None]
                     for sent in waiting:
-                        if sent.future is None and not self._closed:
+                        if not self._closed:
                             self._send(sent)
             except Exception as error:  # it would be lost in this thread
                 self._on_failure(error)

@@ -1,6 +1,9 @@
 """The farm on a Dask cluster whose network is cut and whose scheduler starts again, without simulations."""
 
 import concurrent.futures
+import contextlib
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -222,6 +225,29 @@ def test_a_cluster_that_stays_away_is_an_error(
     client.workers, client.status = 0, "running"
     refuses(BackendError, "the scheduler has no worker", opened, executor="tcp://here:1")
     assert client.closed == 2
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_what_answers_like_no_scheduler_is_refused(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the connection, and says nothing or what nobody asked for. No thread is left of it."""
+    monkeypatch.setattr(farm_cluster, "_ANSWER_TIMEOUT_S", 0.5)
+    before = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    link, _ = server.accept()
+                    with link:
+                        link.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+        if answers:
+            threading.Thread(target=serve, daemon=True).start()
+        refuses(BackendError, f"executor={address}: no Dask scheduler answers", opened, executor=address)
+        server.shutdown(socket.SHUT_RDWR)
+    left = [each.name for each in set(threading.enumerate()) - before]
+    assert "IO loop" not in left, "the interpreter would wait for it at its end"
 
 
 def test_a_worker_with_other_hardware_refuses_chunks(

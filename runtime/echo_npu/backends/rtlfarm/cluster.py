@@ -34,6 +34,8 @@ from echo_npu.backends.rtlmodel import Options
 from echo_npu.errors import BackendError, SimulatorError
 
 _CONNECT_TIMEOUT_S: Final = 10
+_ANSWER_TIMEOUT_S: Final = 20
+"""For what answers at a scheduler's address, and may be none: Dask itself would wait for ever."""
 _RESULT_TIMEOUT_S: Final = 30
 _CLOSE_TIMEOUT_S: Final = 30
 
@@ -319,14 +321,17 @@ def _client_class() -> Any:
 
     def start(self: Any, **options: Any) -> None:
         try:
-            base.start(self, **options)
+            base.start(self, callback_timeout=_ANSWER_TIMEOUT_S, **options)
         except BaseException:
-            self.close()
+            with contextlib.suppress(Exception):  # what is said is why it did not start
+                self.close(timeout=_CONNECT_TIMEOUT_S)
             raise
 
     def close(self: Any, **options: Any) -> None:
-        base.close(self, **options)
-        self._loop_runner.stop()  # Dask leaves it running where it closed the client itself
+        try:
+            base.close(self, **options)
+        finally:
+            self._loop_runner.stop()  # Dask leaves it running where it closed the client itself
 
     return type("FarmClient", (base,), {"start": start, "close": close})
 

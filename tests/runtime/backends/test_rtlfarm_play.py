@@ -277,7 +277,7 @@ def _guarded(device: echo_npu.Device) -> None:
 
 def _half_a_window(device: echo_npu.Device) -> None:
     """Write a packet into the window, and ring for it later."""
-    x = device.tensor(ONES)
+    x = device.tensor(np.arange(50, dtype=np.float32))
     device.wait()
     words = np.frombuffer(
         NpuCommandPacket(Opcode.MEMCPY, src1_addr=x.ptr, dst_addr=x.ptr + 64, m=1, k=4, n=1).pack(), "<u4"

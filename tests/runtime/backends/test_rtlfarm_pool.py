@@ -37,14 +37,14 @@ def test_what_a_machine_does_to_a_simulation_is_no_finding(status: int | None, l
 
 def test_as_many_chunks_run_as_there_are_jobs(simulations: type[ModelSimulation]) -> None:
     """Two at once; two a job wait, and the program with them; what is lost is next."""
-    together, held = threading.Barrier(2, timeout=20), threading.Event()
+    together, held = threading.Barrier(2, timeout=60), threading.Event()
     order: list[int] = []
 
     def harm(command: Command, _memory: DeviceMemory) -> None:
         if command.packet.opcode == Opcode.ADD_TENSOR:
             if not held.is_set():
                 together.wait()
-                held.wait(20)
+                held.wait(60)
             number = max(command.packet.m, command.packet.k, command.packet.n)
             order.append(number)
             if order.count(number) == 1 and number == 7:
@@ -61,7 +61,7 @@ def test_as_many_chunks_run_as_there_are_jobs(simulations: type[ModelSimulation]
 
         ran = threading.Thread(target=work)
         ran.start()
-        assert eventually(lambda: workers.load == Load(4, 2))
+        assert eventually(lambda: workers.load == Load(4, 2), 50)
         assert not workers.drain(0.05)
         assert ran.is_alive()
         held.set()

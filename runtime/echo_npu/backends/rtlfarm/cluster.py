@@ -166,7 +166,8 @@ class DaskWorkers:
             with contextlib.suppress(Exception):  # the cluster may go at any moment
                 self._client.cancel(left, force=True)
                 self._client.run(end_runners, self._run)
-        self._client.close()
+        with contextlib.suppress(Exception):
+            self._client.close()
 
     # --- the thread -----------------------------------------------------------------------------------------
 
@@ -214,7 +215,8 @@ class DaskWorkers:
             if self._client.status not in ("connecting", "newly-created"):
                 with contextlib.suppress(BackendError):
                     lost, self._client = self._client, _connected(self._address)
-                    lost.close()
+                    with contextlib.suppress(Exception):  # it is of no use any more
+                        lost.close()
         elif now > self._recount or self._away is not None:
             with contextlib.suppress(OSError, TimeoutError):
                 self._threads = sum(self._client.nthreads().values())

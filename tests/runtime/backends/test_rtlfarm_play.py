@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import echo_npu
+from echo_npu.backends.base import LaterCounters
 from echo_npu.backends.rtlfarm.chunk import Deviation, RunChunk
 from echo_npu.backends.rtlfarm.play import ChunkPlay, DeviationError
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
@@ -20,6 +21,7 @@ from echo_npu.commands.packets import (
     load_program_command,
 )
 from echo_npu.commands.vector_command import Stream
+from echo_npu.driver.status import KnownCounters
 from echo_npu.errors import NpuBusError, NpuDeviceError
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import WriteReg
@@ -67,7 +69,7 @@ def test_a_device_in_error_is_looked_at_in_any_chunk(look: str, simulations: typ
     """What brought it there runs again in the next chunk, and counts once."""
 
     def work(device: echo_npu.Device) -> list[dict[str, int]]:
-        found = []
+        found: list[LaterCounters] = []
         for _ in range(2):
             device.add(ONES, ONES)
             with pytest.raises(NpuDeviceError):
@@ -75,17 +77,16 @@ def test_a_device_in_error_is_looked_at_in_any_chunk(look: str, simulations: typ
             for clears in (False, True, False):
                 device.memcpy(0x100, ONES, 200)
                 if look == "counters":
-                    found.append(device.counters())
+                    found.append(KnownCounters(device.counters()))
                 else:
-                    later = device.counters_later()
+                    found.append(device.counters_later())
                     if not clears:
                         device.counters()
-                    found.append(later.wait())
                 if clears:
                     device.clear_counters()
             device.clear_error()
         device.wait()
-        return [*found, device.counters()]
+        return [*(each.wait() for each in found), device.counters()]
 
     with echo_npu.Device(ModelSimulation(CONFIG, Options())) as device:
         wanted = work(device)
@@ -97,13 +98,13 @@ def test_a_device_in_error_is_looked_at_in_any_chunk(look: str, simulations: typ
 
 
 def test_counters_at_marks_are_those_of_one_run(simulations: type[ModelSimulation]) -> None:
-    """To read them takes time, which is not in the cycles that follow."""
+    """To read them takes time, which is not in the cycles that follow: nobody reads them in one run."""
 
-    def work(device: echo_npu.Device) -> tuple[list[dict[str, int]], dict[str, int]]:
+    def work(device: echo_npu.Device, *, marks: bool) -> tuple[list[dict[str, int]], dict[str, int]]:
         later = []
         for number in range(9):
             device.add(ONES, ONES)
-            if number % 3 == 1:
+            if marks and number % 3 == 1:
                 later.append(device.counters_later())
             if number == 5:
                 device.clear_counters()
@@ -113,7 +114,11 @@ def test_counters_at_marks_are_those_of_one_run(simulations: type[ModelSimulatio
     runs = []
     for cycles in (1, 300, 100_000):
         with opened(jobs=1, chunk_cycles=cycles) as device:
-            runs.append(work(device))
+            runs.append(work(device, marks=True))
+            whole = farm_of(device).cycles
+        with opened(jobs=1, chunk_cycles=cycles) as device:
+            assert work(device, marks=False) == ([], runs[-1][1])
+            assert farm_of(device).cycles == whole
     for marks, last in runs:
         assert [each["commands"] for each in marks] == [2, 5, 2]
         assert last["commands"] == 3

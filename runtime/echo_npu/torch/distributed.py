@@ -4,6 +4,7 @@
 gloo carries it out, and copies the results back. It also takes tensors of the CPU.
 """
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
@@ -13,6 +14,9 @@ import torch
 from echo_npu.torch.devices import all_open
 
 NAME: Final = "echo_npu"
+
+_RELEASE_POLL_S: Final = 0.0002
+_RELEASE_TIMEOUT_S: Final = 10.0
 
 
 def register() -> None:
@@ -101,14 +105,16 @@ def _collective(name: str) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
         copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-        given = [_on_host(each, copies if number == 0 else None) for number, each in enumerate(args)]
+        made: list[Any] = []
+        given = [_on_host(each, made, copies if number == 0 else None) for number, each in enumerate(args)]
         named = {
-            key: _on_host(each, None if args or key.startswith("input") else copies)
+            key: _on_host(each, made, None if args or key.startswith("input") else copies)
             for key, each in options.items()
         }
         getattr(self._host, name)(*given, **named).wait()
         for original, copy in copies:
             original.copy_(copy)
+        _await_release(made)
         return _done([original for original, _ in copies])
 
     return method
@@ -120,7 +126,7 @@ def _transfer(name: str, received: bool) -> Callable[..., Any]:
 
     def method(self: Any, tensors: Any, *args: Any, **options: Any) -> Any:
         copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-        given = _on_host(tensors, copies if received else None)
+        given = _on_host(tensors, [], copies if received else None)
         return _transfer_class()(getattr(self._host, name)(given, *args, **options), given, copies)
 
     return method
@@ -161,16 +167,28 @@ def _transfer_class() -> type[Any]:
     return _classes[1]
 
 
-def _on_host(value: Any, copies: list[tuple[torch.Tensor, torch.Tensor]] | None) -> Any:
-    """Return an argument with dense tensors of the host, and note which of them are to be copied back."""
+def _on_host(value: Any, made: list[Any], copies: list[tuple[torch.Tensor, torch.Tensor]] | None) -> Any:
+    """Return an argument with dense tensors of the host, and note these, and which of them are to be copied
+    back."""
     if isinstance(value, (list, tuple)):
-        return [_on_host(each, copies) for each in value]
+        return [_on_host(each, made, copies) for each in value]
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return value  # sparse ones are the CPU's, where gloo writes to them
-    made = value.detach().cpu().contiguous()
+    made.append(value.detach().cpu().contiguous())
     if copies is not None:
-        copies.append((value.detach(), made))
-    return made
+        copies.append((value.detach(), made[-1]))
+    return made[-1]
+
+
+def _await_release(tensors: list[Any]) -> None:
+    """Wait until gloo's thread has dropped its references to tensors of a collective that is over.
+
+    If that thread held the last one, it would need Python's lock to drop it; and the end of the group waits
+    for that thread, maybe with the lock held: neither would ever go on.
+    """
+    end = time.monotonic() + _RELEASE_TIMEOUT_S
+    while any(each._use_count() > 1 for each in tensors) and time.monotonic() < end:
+        time.sleep(_RELEASE_POLL_S)
 
 
 def _done(results: list[torch.Tensor]) -> Any:

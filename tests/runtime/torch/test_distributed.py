@@ -5,11 +5,15 @@ import os
 import runpy
 import subprocess
 import sys
+import threading
+import types
 import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
+from echo_npu.torch.distributed import _process_group_class
 from tb.repository import ROOT
 
 EXAMPLE = ROOT / "examples" / "torch" / "lora_parallel.py"
@@ -33,6 +37,30 @@ def two_processes(program: Path, *words: str) -> str:
 def test_collectives() -> None:
     program = Path(__file__).with_name("collectives.py")
     assert "every collective is right" in two_processes(program)
+
+
+class SlowHost:
+    """A group of the host whose thread uses the tensors of a collective for a while after its end."""
+
+    def __init__(self) -> None:
+        self.held: list[torch.Tensor] = []
+
+    def allreduce(self, tensors: list[torch.Tensor], options: object) -> "SlowHost":
+        factor = torch.ones(len(tensors[0]), requires_grad=True)
+        self.held.append(factor * tensors[0])  # its gradient needs the tensor
+        return self
+
+    def wait(self) -> None:
+        threading.Timer(0.2, self.held.clear).start()
+
+
+def test_nobody_else_uses_the_tensors_of_a_collective_that_is_over() -> None:
+    """Else a thread of gloo would wait for Python's lock when it drops them, and the end of the group for
+    it."""
+    host = SlowHost()
+    tensor = torch.ones(3, device="echo_npu")
+    _process_group_class().allreduce(types.SimpleNamespace(_host=host), [tensor], None)
+    assert not host.held
 
 
 def test_two_processes_train_what_one_trains_on_the_whole_batch(

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import echo_npu
 from echo_npu.backends.base import LaterCounters
+from echo_npu.backends.rtlfarm import play
 from echo_npu.backends.rtlfarm.chunk import Deviation, RunChunk
 from echo_npu.backends.rtlfarm.play import ChunkPlay, DeviationError
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
@@ -16,13 +18,14 @@ from echo_npu.backends.rtlmodel import Options
 from echo_npu.commands.packets import (
     PACKET_BYTES,
     Command,
+    Flags,
     NpuCommandPacket,
     Opcode,
     load_program_command,
 )
 from echo_npu.commands.vector_command import Stream
 from echo_npu.driver.status import KnownCounters
-from echo_npu.errors import NpuBusError, NpuDeviceError
+from echo_npu.errors import NpuBusError, NpuDeviceError, RtlMismatchError
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import WriteReg
 from echo_npu.spec import registers as regs
@@ -125,6 +128,39 @@ def test_counters_at_marks_are_those_of_one_run(simulations: type[ModelSimulatio
         for name in ("cycles", "busy_cycles"):
             assert [each[name] for each in marks] == [each[name] for each in runs[0][0]]
             assert last[name] == runs[0][1][name]
+
+
+def _adds(device: echo_npu.Device, flags: int = 0) -> NpuCommandPacket:
+    x = device.tensor(np.ones(1600, np.float32))
+    return NpuCommandPacket(
+        Opcode.ADD_TENSOR, flags, src1_addr=x.ptr, src2_addr=x.ptr, dst_addr=x.ptr, m=1, k=1600, n=1
+    )
+
+
+def test_an_interrupt_that_stays_high_hides_no_device_that_hangs(
+    simulations: type[ModelSimulation], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A model stands still while nobody waits for it."""
+    monkeypatch.setattr(play, "_TURNS", 50)
+    device = opened(jobs=1, failures=tmp_path)
+    add = _adds(device, Flags.IRQ)
+    device.backend.run([WriteReg(regs.IRQ_ENABLE, 7)])
+    device.submit_batch([add] * 9)
+    with pytest.raises(RtlMismatchError, match="the device is BUSY and makes no progress"):
+        device.wait()
+    device.close()
+
+
+def test_a_command_that_fails_around_a_cut_fails_in_its_chunk(simulations: type[ModelSimulation]) -> None:
+    with opened(jobs=1, chunk_cycles=2000, ring_slots=512) as device:
+        add = _adds(device)
+        for position in range(0, 60, 2):
+            device.submit_batch([*[add] * position, _BAD, *[add] * 300])
+            with pytest.raises(NpuDeviceError):
+                device.wait()
+            device.clear_error()
+        device.wait()
+        assert farm_of(device).info()["farm"]["chunks"] > 30
 
 
 def test_a_host_that_reads_counters_of_a_busy_device_need_not_wait(

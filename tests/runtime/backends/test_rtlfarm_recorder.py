@@ -220,7 +220,7 @@ def test_rows_of_a_table_are_in_the_chunk_that_reads_them() -> None:
 
 def test_only_what_a_failed_command_was_to_write_is_undefined() -> None:
     """And only in the chunk in which it fails, or which comes to the error again."""
-    device, shelf = _farm(1)
+    device, shelf = _farm(1_000_000)
     table = device.tensor(np.ones((8, PAGE // 2), np.float32))
     good, bad = (device.tensor(np.array([index], np.int32)) for index in (1, 99))
     targets = [device.empty((1, PAGE // 2)) for _ in range(4)]
@@ -252,6 +252,47 @@ def test_only_what_a_failed_command_was_to_write_is_undefined() -> None:
     }
 
 
+def test_what_was_rung_for_twice_is_one_chunk() -> None:
+    """The host looks at the ring's level in between, which the RTL comes to at another time."""
+    device, shelf = _farm(1, ring_slots=512)
+    device.wait()
+    before = len(shelf.chunks)
+    for _ in range(2):
+        device.submit_batch([echo_npu.nop_packet()] * 230)
+    device.wait()
+    device.close()
+    assert all(chunk.start is None for chunk in shelf.chunks[before:])
+    assert sum(chunk.commands for chunk in shelf.chunks[before:]) == 460
+    _check(shelf.chunks)
+
+
+def test_a_command_that_fails_anywhere_around_a_cut() -> None:
+    """Whatever was before it counts once, and takes its time."""
+    device, shelf = _farm(2000, ring_slots=512)
+    x = device.tensor(np.ones(1600, np.float32))
+    size = {"m": 1, "k": 1600, "n": 1}
+    add = NpuCommandPacket(Opcode.ADD_TENSOR, src1_addr=x.ptr, src2_addr=x.ptr, dst_addr=x.ptr, **size)
+    cuts = 0
+    for position in range(60):
+        device.counters()
+        before = len(shelf.chunks)
+        device.submit_batch([*[add] * position, NpuCommandPacket(0x77), *[add] * 300])
+        with pytest.raises(NpuDeviceError):
+            device.wait()
+        device.clear_error()
+        device.counters()
+        made = shelf.chunks[before:]
+        assert sum(chunk.commands for chunk in made) == position
+        if position == 1:
+            each = sum(chunk.estimate for chunk in made)
+        elif position:
+            assert sum(chunk.estimate for chunk in made) == pytest.approx(position * each)
+        cuts += sum(chunk.start is not None for chunk in made)
+    device.close()
+    assert cuts > 20
+    _check(shelf.chunks)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_host_that_each_command_stops(fails: bool) -> None:
     """It writes memory and asks for counters while one chunk ends and the next one has begun."""
@@ -279,6 +320,10 @@ def test_a_host_that_each_command_stops(fails: bool) -> None:
     device.close()
     cut = [chunk for chunk in shelf.chunks[before:] if chunk.start is not None]
     assert len(cut) > 3
+    for chunk in cut:
+        assert chunk.start is not None
+        if chunk.end is not None:
+            assert chunk.commands == chunk.end.retired - chunk.start.retired
     assert sum(chunk.commands for chunk in shelf.chunks[before:]) == (250 if fails else 300)
     counting = [
         action.number

@@ -20,6 +20,9 @@ from echo_sim.config import load_config
 PATIENCE: Final = 1_000_000
 """Cycles of the device that one wait for its interrupt may take, and that it may take without progress."""
 
+_TURNS: Final = 1 << 16
+"""How often a host whose interrupt stays high looks at a device between two looks at its progress."""
+
 _COUNTERS: Final = tuple(ReadReg(getattr(regs, name) + half) for name in regs.COUNTERS for half in (0, 4))
 _LOOK_AT_STATE: Final = ReadReg(regs.STATUS)
 _LOOK_AT_RING: Final = ReadReg(regs.RING_HEAD)
@@ -226,10 +229,13 @@ class ChunkPlay:
                 results = self._wait_for(ops, lambda found: not self._behind(ops, found, wanted))
         else:
             progress: list[int] = []
+            turns = 0
             while self._behind(ops, results, action.results):
-                if not any(
+                turns += 1
+                waited = not any(
                     result for op, result in zip(ops, results, strict=True) if isinstance(op, WaitIrq)
-                ):
+                )
+                if waited or turns % _TURNS == 0:
                     before, progress = progress, self._rtl.run(_PROGRESS)
                     if before == progress:
                         raise self._stuck(results[-1])

@@ -35,6 +35,7 @@ EXPLAINED = {
     "tensor_split": "its indices must be on the CPU",
     "div.trunc_rounding": "bfloat16: the CPU itself rounds differently in whole vectors and in the rest",
     "native_batch_norm": "without training, mean and rate are not empty, as on other accelerators",
+    "_native_batch_norm_legit": "bfloat16: mean and rate are float32, as on other accelerators",
     "native_layer_norm": "bfloat16: mean and rate are float32, as on other accelerators",
     "_unsafe_masked_index_put_accumulate": "bfloat16: a sum is rounded once, the CPU's at every step",
 }

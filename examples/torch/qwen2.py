@@ -1,11 +1,14 @@
 """Qwen2 of the package transformers on the NPU, with random weights: forward, backward, generate.
 
-python examples/torch/qwen2.py [--backend cmodel|rtlfarm|rtlmodel] [--config NAME] [--shape tiny|0.5b]
+python examples/torch/qwen2.py [--backend NAME] [--config NAME] [--shape tiny|0.5b|0.5b-full]
+
+The full shape needs a configuration with 1 GiB of memory for the weights: `--backend cmodel --config large`.
 """
 
 import argparse
 import copy
 import json
+import time
 from typing import Any
 
 import torch
@@ -35,6 +38,12 @@ SHAPES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 64,
     },
 }
+SHAPES["0.5b-full"] = {
+    **SHAPES["0.5b"],
+    "vocab_size": 151936,
+    "num_hidden_layers": 24,
+    "tie_word_embeddings": True,
+}
 
 
 def error_of(found: torch.Tensor, exact: torch.Tensor) -> float:
@@ -57,16 +66,21 @@ def main() -> None:
     if chosen.layers is not None:
         shape["num_hidden_layers"] = chosen.layers
     on_cpu = Qwen2ForCausalLM(Qwen2Config(**shape)).eval()
-    ids = torch.randint(0, shape["vocab_size"], (1, 8))
-    exact = copy.deepcopy(on_cpu).double()(ids).logits.detach()
-    if chosen.shape == "0.5b":
+    if chosen.shape != "tiny":
         on_cpu = on_cpu.bfloat16()
+    ids = torch.randint(0, shape["vocab_size"], (1, 8))
+    with torch.no_grad():
+        exact = copy.deepcopy(on_cpu).double()(ids).logits
     on_npu = copy.deepcopy(on_cpu).to("echo_npu")
     result: dict[str, Any] = {"backend": chosen.backend, "shape": chosen.shape}
+    result["parameters"] = sum(each.numel() for each in on_npu.parameters())
     echo_npu.torch.reset_op_counts()
     moved = ids.to("echo_npu")
+    start = time.perf_counter()
     made = on_npu(moved, labels=moved)
     result["logits error"] = error_of(made.logits.detach(), exact)
+    result["seconds"] = round(time.perf_counter() - start, 1)
+    result["MiB of the device"] = torch.accelerator.max_memory_allocated() >> 20
     result["logits error of the CPU"] = error_of(on_cpu(ids).logits.detach(), exact)
     if chosen.shape == "tiny":
         made.loss.backward()

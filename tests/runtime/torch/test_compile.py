@@ -341,8 +341,33 @@ def test_graph_breaks_are_named() -> None:
     x = torch.randn(4)
     assert_same(compiled(broken)(x.to(DEVICE)), broken(x), 0.0)
     assert len(echo_npu.torch.compiled_graphs()) == 2
-    assert sum(echo_npu.torch.graph_breaks().values()) == 1
-    assert "graph break (1)" in echo_npu.torch.compile_report()
+    ((place, count),) = echo_npu.torch.graph_breaks().items()
+    assert count == 1
+    line = broken.__code__.co_firstlineno + 2
+    assert place.endswith(f"at {__file__}:{line}: torch._dynamo.graph_break()")
+    assert f"graph break (1): {place}" in echo_npu.torch.compile_report()
+    torch.compiler.reset()
+    assert not echo_npu.torch.graph_breaks()
+
+
+def test_what_runs_between_graphs_is_not_compiled() -> None:
+    """The device's own code runs there as it is; only the user's breaks are reported."""
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if y.sum().item() > 0:  # a break, behind which operators run one by one
+            y = y + torch.tensor([1.0]).to(x.device)
+        torch._dynamo.graph_break()
+        return torch.lgamma(y.abs() + 1)
+
+    fast = compiled(broken)
+    for _ in range(2):
+        x = torch.rand(3, 5)
+        assert_same(fast(x.to(DEVICE)), broken(x), 1e-5)
+    places = echo_npu.torch.graph_breaks()
+    assert places
+    assert all(__file__ in each for each in places)
+    assert any(".item()" in each for each in places)
 
 
 def test_other_shapes_other_places_and_state() -> None:

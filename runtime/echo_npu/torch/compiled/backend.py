@@ -5,12 +5,16 @@ from typing import Any, Final
 
 import torch
 from torch import fx
+from torch._dynamo import trace_rules
 
 from echo_npu.torch.compiled.attention import keep_attention
 from echo_npu.torch.compiled.division import STEPS
 from echo_npu.torch.compiled.fusion import fuse
 from echo_npu.torch.compiled.graph import CompiledGraph
 from echo_npu.torch.compiled.reporting import forget, remember
+
+for _package in ("echo_npu", "echo_sim"):
+    trace_rules.add(_package)  # what runs between graphs runs the device's own code, which is not compiled
 
 OPTIONS: Final = {"fuse": True}
 """The options, with their defaults."""

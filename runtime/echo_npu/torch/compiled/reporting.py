@@ -2,9 +2,15 @@
 
 import sys
 import weakref
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 from echo_npu.torch.compiled.graph import CompiledGraph
+
+_PACKAGE: Final = Path(__file__).parents[2]
+"""Where the runtime lies, whose own functions TorchDynamo meets between graphs."""
 
 _graphs: list[weakref.ref[CompiledGraph]] = []
 _count = 0
@@ -48,6 +54,7 @@ def forget() -> None:
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is not None:
         dynamo.counters["graph_break"].clear()
+        dynamo.graph_break_reasons.clear()
 
 
 def compiled_graphs() -> list[GraphReport]:
@@ -71,9 +78,22 @@ def compiled_graphs() -> list[GraphReport]:
 
 
 def graph_breaks() -> dict[str, int]:
-    """Return how often TorchDynamo ended a graph for each reason, since `torch.compiler.reset()`."""
+    """Return how often TorchDynamo ended a graph at each place, since `torch.compiler.reset()`.
+
+    The keys are reason, file, line and code: "Unsupported Tensor.item() call at model.py:7: y.sum().item()".
+    """
     dynamo = sys.modules.get("torch._dynamo.utils")
-    return dict(dynamo.counters["graph_break"]) if dynamo is not None else {}
+    found = [] if dynamo is None else dynamo.graph_break_reasons
+    return dict(Counter(_place(each) for each in found if str(_PACKAGE) not in each.reason))
+
+
+def _place(broken: Any) -> str:
+    """Return why and where a graph ended: a GraphCompileReason of TorchDynamo."""
+    reason = broken.reason.splitlines()[0]
+    if not broken.user_stack:
+        return str(reason)
+    last = broken.user_stack[-1]
+    return f"{reason} at {last.filename}:{last.lineno}: {last.line}".rstrip(": ")
 
 
 def compile_report() -> str:
@@ -84,5 +104,5 @@ def compile_report() -> str:
         figures = f"{each.fused:>6} {each.parts:>6} {each.commands or '-':>9} {each.runs:>6}"
         lines.append(f"{each.name:<28} {each.operators:>9} {figures}")
         notes += [f"{each.name} is divided by {reason}" for reason in each.fallbacks]
-    notes += [f"graph break ({n}): {reason.splitlines()[0]}" for reason, n in graph_breaks().items()]
+    notes += [f"graph break ({n}): {place}" for place, n in graph_breaks().items()]
     return "\n".join([*lines, *notes])
